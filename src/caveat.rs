@@ -1,0 +1,196 @@
+//! What the reader of a result must know, raised by numbers, each with advice.
+
+use serde::{Deserialize, Serialize};
+
+/// A reason to read a result with care. Shown in the terminal and in every report, and kept in `result.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Caveat {
+    /// Verdicts assume how much misses cluster.
+    InflationAssumed {
+        /// The assumed factor.
+        inflation: f64,
+    },
+    /// The answer is a bracket between two measured levels.
+    BracketOnly,
+    /// Time was simulated.
+    VirtualTime,
+    /// The simulated server was measured, not a real one.
+    Simulated,
+    /// The server refused `ignore_eos` or `min_tokens`.
+    PinningRefused {
+        /// What it said.
+        message: String,
+    },
+    /// Answers came back shorter or longer than asked for.
+    LengthsNotPinned {
+        /// Mean output tokens asked for.
+        asked: f64,
+        /// Mean output tokens that came.
+        got: f64,
+    },
+    /// The server refused `stream_options`.
+    UsageRefused {
+        /// What it said.
+        message: String,
+    },
+    /// Output tokens were counted by events.
+    TokensEstimated {
+        /// Requests counted that way.
+        requests: u64,
+    },
+    /// The mean input length is off what the plan asks for.
+    InputLengthOff {
+        /// Mean tokens asked for.
+        asked: f64,
+        /// Mean tokens by the server's usage.
+        got: f64,
+    },
+    /// Input lengths could not be calibrated.
+    InputNotCalibrated {
+        /// Why not.
+        reason: String,
+    },
+    /// Streams ended with `[DONE]` but no finish reason.
+    NoFinishReason {
+        /// How many.
+        requests: u64,
+    },
+    /// A cold-cache workload was served from a prefix cache.
+    ColdCacheHits {
+        /// Share of prompt tokens that came from the cache.
+        share: f64,
+    },
+    /// Requests failed.
+    Failures {
+        /// How many failed in the measured windows.
+        requests: u64,
+        /// Of how many.
+        of: u64,
+        /// The most frequent kind.
+        kind: String,
+    },
+    /// The client fired late in a step.
+    Late {
+        /// The step.
+        step: u32,
+        /// p99 of sent − due in milliseconds.
+        p99_ms: f64,
+        /// The tightest limit that counts from `due`, in milliseconds.
+        limit_ms: f64,
+    },
+    /// The server still had requests when a step began.
+    NotDrained {
+        /// The step that began.
+        step: u32,
+        /// Requests that the server reported.
+        left: f64,
+    },
+    /// Some steps have no upper bound for their p99.
+    FewRequests {
+        /// How many steps.
+        steps: u32,
+    },
+    /// The sweep was interrupted.
+    Interrupted,
+    /// The server stopped answering.
+    ServerGone {
+        /// The step in which it happened.
+        step: u32,
+    },
+    /// A step has requests on disk but was never finished.
+    PartialStep {
+        /// The step.
+        step: u32,
+        /// Requests on disk.
+        requests: u64,
+    },
+    /// The last row of a file was torn and dropped.
+    TornRow {
+        /// The file.
+        file: String,
+    },
+}
+
+impl Caveat {
+    /// What is the case, as a sentence.
+    pub fn text(&self) -> String {
+        match self {
+            Self::InflationAssumed { inflation } => format!(
+                "Verdicts assume that misses come in clusters that make {inflation} requests worth one independent request; the factor is assumed, not measured."
+            ),
+            Self::BracketOnly => {
+                "The answer is the bracket between two measured levels; it carries no interval and no safe rate.".into()
+            }
+            Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
+            Self::Simulated => "The server was simulated.".into(),
+            Self::PinningRefused { message } => {
+                format!("The server refused ignore_eos and min_tokens ({message}): output lengths were not pinned.")
+            }
+            Self::LengthsNotPinned { asked, got } => {
+                format!("Answers had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
+            }
+            Self::UsageRefused { message } => format!("The server refused stream_options ({message}): it sends no usage in streams."),
+            Self::TokensEstimated { requests } => format!(
+                "The server sent no usage for {requests} requests: their output tokens are estimated, one per event with text."
+            ),
+            Self::InputLengthOff { asked, got } => {
+                format!("Prompts had {got:.1} input tokens on average where {asked:.1} were asked for.")
+            }
+            Self::InputNotCalibrated { reason } => format!("Input lengths were not calibrated: {reason}."),
+            Self::NoFinishReason { requests } => {
+                format!("{requests} streams ended with [DONE] but without a finish reason; they count as answered.")
+            }
+            Self::ColdCacheHits { share } => format!(
+                "{:.1} % of the prompt tokens came from the server's prefix cache although the workload is cold.",
+                share * 100.0
+            ),
+            Self::Failures { requests, of, kind } => {
+                format!("{requests} of {of} measured requests failed, most of them as {kind}; failures count as misses.")
+            }
+            Self::Late { step, p99_ms, limit_ms } => format!(
+                "In step {step} the client itself sent late: p99 {p99_ms:.1} ms, above 5 % of the tightest limit of {limit_ms:.0} ms."
+            ),
+            Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
+            Self::FewRequests { steps } => format!(
+                "{steps} of the steps have too few requests for an upper bound of their p99 (below 368 independent requests)."
+            ),
+            Self::Interrupted => "The sweep was interrupted: the answer rests on the steps measured until then.".into(),
+            Self::ServerGone { step } => format!("The server stopped answering in step {step}; the sweep ended there."),
+            Self::PartialStep { step, requests } => {
+                format!("Step {step} was not finished: its {requests} requests are kept and not judged.")
+            }
+            Self::TornRow { file } => format!("The last row of {file} was torn and has been dropped."),
+        }
+    }
+
+    /// What to do about it.
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::InflationAssumed { .. } => "Longer steps (step.measure) decide more; the factor is on the cautious side.",
+            Self::BracketOnly => "Put more levels between the two ends of the bracket to narrow it.",
+            Self::VirtualTime | Self::Simulated => "Set server.url to measure a real server.",
+            Self::PinningRefused { .. } | Self::LengthsNotPinned { .. } => {
+                "Compare with other servers only at equal output lengths; see output_tokens_mean in steps.csv."
+            }
+            Self::UsageRefused { .. } | Self::TokensEstimated { .. } => {
+                "Trust TTFT and e2e; TPOT and token rates are estimates where events carry several tokens."
+            }
+            Self::InputLengthOff { .. } | Self::InputNotCalibrated { .. } => {
+                "Quote the measured input length, not the one asked for; see input_tokens_mean in steps.csv."
+            }
+            Self::NoFinishReason { .. } => "Look at the server or the proxy in front of it: answers may have been cut short.",
+            Self::ColdCacheHits { .. } => {
+                "An earlier run with the same seed left its prompts in the cache: restart the server or change the seed (--set seed=2)."
+            }
+            Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
+            Self::Late { .. } => "Run the client on an idle machine, or on more cores.",
+            Self::NotDrained { .. } => "Give step.drain more time, and make sure nobody else uses the server.",
+            Self::FewRequests { .. } => "Use longer steps (step.measure or step.min-requests).",
+            Self::Interrupted => "Run the sweep again for the rest.",
+            Self::ServerGone { .. } => "Look at the server's log; the last step shows the load that it died under.",
+            Self::PartialStep { .. } => "Run the sweep again to measure that step.",
+            Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
+        }
+    }
+}

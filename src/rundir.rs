@@ -1,0 +1,77 @@
+//! Names and formats of the run folder.
+
+use crate::caveat::Caveat;
+use crate::search::answer::Answer;
+use crate::stats::step::Step;
+use serde::{Deserialize, Serialize};
+
+/// What was measured, with what, and when: `meta` of `result.json`. Carries no secret.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Version of goodput.
+    pub goodput_version: String,
+    /// Operating system, architecture and cores of the client's machine.
+    pub host: String,
+    /// The plan's seed.
+    pub seed: u32,
+    /// When the sweep started (RFC 3339).
+    pub started: String,
+    /// The URL, or `simulated PRESET`.
+    pub server: String,
+    /// The model that was asked.
+    pub model: String,
+    /// One line: `600 in / 30 out tokens, Poisson arrivals, cold cache`.
+    pub workload: String,
+    /// One line per tier: `p99 TTFT ≤ 200ms, p99 TPOT ≤ 50ms`.
+    pub slo: String,
+    /// GPU model, where the plan declares one.
+    pub gpu: Option<String>,
+    /// Number of GPUs, where the plan declares it.
+    pub gpus: Option<u32>,
+    /// The plan's free text.
+    pub notes: Option<String>,
+    /// Whether time was simulated.
+    pub virtual_time: bool,
+}
+
+/// Everything that a report may show, read from a run folder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// The plan's name.
+    pub name: String,
+    /// What was measured, with what, and when.
+    pub meta: Meta,
+    /// The tiers of the SLO, resolved.
+    pub tiers: Vec<crate::slo::Slo>,
+    /// The plan as resolved, as text.
+    pub plan_toml: String,
+    /// One answer per series, tier and class; the first is *the* answer.
+    pub answers: Vec<Answer>,
+    /// Every finished step, in order.
+    pub steps: Vec<Step>,
+    /// What the reader must know.
+    pub caveats: Vec<Caveat>,
+    /// Currency of the cost figures.
+    pub currency: Option<String>,
+    /// Failures: step, kind, status, count, sample.
+    pub failures: Vec<FailureRow>,
+}
+
+/// A row of `failures.csv`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FailureRow {
+    /// Series.
+    pub series: String,
+    /// Step; 0 for requests before the first step.
+    pub step: u32,
+    /// Class.
+    pub class: String,
+    /// Kind of failure.
+    pub kind: String,
+    /// HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// How many.
+    pub count: u64,
+    /// The beginning of one body, control characters escaped.
+    pub sample: String,
+}

@@ -1,0 +1,84 @@
+//! What a sweep answers.
+
+use crate::level::Control;
+use serde::{Deserialize, Serialize};
+
+/// What kind of answer was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// A level shown to meet the SLO lies below one shown to fail.
+    Found,
+    /// The lowest level is shown to fail.
+    None,
+    /// No level is shown to fail.
+    NotReached,
+    /// The steps do not show enough.
+    Undecided,
+    /// The client was the limit.
+    Invalid,
+}
+
+impl Status {
+    /// The name used in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::None => "none",
+            Self::NotReached => "not-reached",
+            Self::Undecided => "undecided",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// The highest level at which every limit is met, and the evidence for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Goodput {
+    /// What kind of answer this is.
+    pub status: Status,
+    /// The level itself: the best single number, `met` where there is only a bracket.
+    pub rate: Option<f64>,
+    /// 90 % interval; `None` until one is honest.
+    pub interval90: Option<[f64; 2]>,
+    /// The level that is safe at the plan's confidence; `None` until one is honest.
+    pub safe_rate: Option<f64>,
+    /// Highest level shown to meet, below the lowest shown to fail.
+    pub met: Option<f64>,
+    /// Lowest level shown to fail.
+    pub failed: Option<f64>,
+    /// The limit that binds at `failed`.
+    pub binding: Option<String>,
+    /// `rate` per GPU, where the plan declares them.
+    pub per_gpu: Option<f64>,
+    /// Why the search stopped and what the answer rests on.
+    pub reason: String,
+}
+
+/// Where more load stops buying throughput and starts buying latency (Kneedle's mark); never the SLO answer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// Offered level at the knee.
+    pub rate: f64,
+    /// Achieved requests per second there.
+    pub throughput: f64,
+}
+
+/// The answer for one series, tier and class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Series.
+    pub series: String,
+    /// Tier of the SLO.
+    pub tier: String,
+    /// Class of requests; `all` where there is only one.
+    pub class: String,
+    /// What the levels are.
+    pub control: Control,
+    /// Each limit at its own percentile.
+    pub goodput: Goodput,
+    /// The share of requests that meet all limits together is at least the target.
+    pub joint_goodput: Goodput,
+    /// The knee of the curve.
+    pub knee: Option<Knee>,
+}

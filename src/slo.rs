@@ -1,0 +1,431 @@
+//! The SLO: limits on percentiles, where their numbers come from, and what they say of one request.
+
+use crate::record::{Outcome, Record};
+use crate::units::{Fraction, Percentile, Span, ms};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+/// The latencies that a limit can be set on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Time to first token on any channel.
+    Ttft,
+    /// Time to first content token.
+    Ttfc,
+    /// Time per output token, per request.
+    Tpot,
+    /// Gap between successive events with tokens, pooled over the step.
+    Itl,
+    /// Due → last token.
+    E2e,
+}
+
+impl Metric {
+    /// All of them, in the order of the columns.
+    pub const ALL: [Self; 5] = [Self::Ttft, Self::Ttfc, Self::Tpot, Self::Itl, Self::E2e];
+
+    /// The name in plans and columns.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ttft => "ttft",
+            Self::Ttfc => "ttfc",
+            Self::Tpot => "tpot",
+            Self::Itl => "itl",
+            Self::E2e => "e2e",
+        }
+    }
+
+    /// The name for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Ttft => "TTFT",
+            Self::Ttfc => "TTFC",
+            Self::Tpot => "TPOT",
+            Self::Itl => "ITL",
+            Self::E2e => "e2e",
+        }
+    }
+
+    /// The value of this metric for one request; `None` where it did not happen or is not defined. ITL has no value per
+    /// request.
+    pub fn of(self, r: &Record) -> Option<Duration> {
+        match self {
+            Self::Ttft => r.ttft(),
+            Self::Ttfc => r.ttfc(),
+            Self::Tpot => r.tpot(),
+            Self::Itl => None,
+            Self::E2e => r.e2e(),
+        }
+    }
+}
+
+/// One limit: `percentile` of `metric` may be at most `limit`, which means that at most `percentile.miss_share()` of the
+/// requests (of the gaps, for ITL) may lie above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Limit {
+    /// What is limited.
+    pub metric: Metric,
+    /// At which percentile.
+    pub percentile: Percentile,
+    /// The largest value that still meets it.
+    pub limit: Duration,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ≤ {}", self.percentile, self.metric.title(), Span(self.limit))
+    }
+}
+
+/// What one limit says of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// Within the limit.
+    Met,
+    /// Above the limit, or the request failed.
+    Missed,
+    /// Cut off before it could be told.
+    Unknown,
+    /// The metric is not defined for it (TPOT of a one-token answer).
+    NotApplicable,
+}
+
+impl Limit {
+    /// The name in `limits.csv` and in `binding`: `ttft.p99`.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.metric.name(), self.percentile)
+    }
+
+    /// The limit in milliseconds.
+    pub fn limit_ms(&self) -> f64 {
+        ms(self.limit)
+    }
+
+    /// Judges one request; ITL limits judge gaps, not requests, and answer `NotApplicable` here.
+    ///
+    /// A failure is a miss. A request that was cut off is a miss if what it had already waited cannot be made good any more,
+    /// else unknown.
+    pub fn judge(&self, r: &Record) -> Judged {
+        if self.metric == Metric::Itl {
+            return Judged::NotApplicable;
+        }
+        match r.outcome {
+            Outcome::Failed => Judged::Missed,
+            Outcome::Ok => match self.metric.of(r) {
+                Some(value) if value <= self.limit => Judged::Met,
+                Some(_) => Judged::Missed,
+                None => Judged::NotApplicable,
+            },
+            Outcome::Cut => self.judge_cut(r),
+        }
+    }
+
+    fn judge_cut(&self, r: &Record) -> Judged {
+        let known = match self.metric {
+            Metric::Ttft => r.ttft(),
+            Metric::Ttfc => r.ttfc(),
+            _ => None,
+        };
+        // The least that the value can still become: what was waited so far, spread over all tokens asked for.
+        let at_least = known.unwrap_or_else(|| match (self.metric, r.first_token) {
+            (Metric::Tpot, Some(first)) => {
+                let after = r.output_asked.saturating_sub(r.first_event_tokens.unwrap_or(1)).max(1);
+                r.end.saturating_sub(first).div_f64(f64::from(after))
+            }
+            (Metric::Tpot, None) => Duration::ZERO,
+            _ => r.end.saturating_sub(r.due),
+        });
+        match (at_least > self.limit, known) {
+            (true, _) => Judged::Missed,
+            (false, Some(_)) => Judged::Met,
+            (false, None) => Judged::Unknown,
+        }
+    }
+}
+
+/// The limits of a plan's `[slo]` table or of a profile, by metric and percentile.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Slo {
+    /// Name of the tier; needed where a plan has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The built-in profile that these limits override.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileName>,
+    /// Largest share of requests that may fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_rate: Option<Fraction>,
+    /// Target of the joint goodput: the share of requests that meet all limits together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joint_attainment: Option<Fraction>,
+    /// Limits on TTFT.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ttft: BTreeMap<Percentile, Span>,
+    /// Limits on TTFC.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ttfc: BTreeMap<Percentile, Span>,
+    /// Limits on TPOT.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tpot: BTreeMap<Percentile, Span>,
+    /// Limits on ITL.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub itl: BTreeMap<Percentile, Span>,
+    /// Limits on e2e.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub e2e: BTreeMap<Percentile, Span>,
+}
+
+impl Slo {
+    fn table(&self, metric: Metric) -> &BTreeMap<Percentile, Span> {
+        match metric {
+            Metric::Ttft => &self.ttft,
+            Metric::Ttfc => &self.ttfc,
+            Metric::Tpot => &self.tpot,
+            Metric::Itl => &self.itl,
+            Metric::E2e => &self.e2e,
+        }
+    }
+
+    fn table_mut(&mut self, metric: Metric) -> &mut BTreeMap<Percentile, Span> {
+        match metric {
+            Metric::Ttft => &mut self.ttft,
+            Metric::Ttfc => &mut self.ttfc,
+            Metric::Tpot => &mut self.tpot,
+            Metric::Itl => &mut self.itl,
+            Metric::E2e => &mut self.e2e,
+        }
+    }
+
+    /// The name of the tier, `main` where the plan gives none.
+    pub fn tier(&self) -> &str {
+        self.name.as_deref().unwrap_or("main")
+    }
+
+    /// Every latency limit, in the order of metrics and percentiles.
+    pub fn limits(&self) -> Vec<Limit> {
+        Metric::ALL
+            .into_iter()
+            .flat_map(|metric| {
+                self.table(metric).iter().map(move |(p, l)| Limit { metric, percentile: *p, limit: l.0 })
+            })
+            .collect()
+    }
+
+    /// The limits that a request must meet *together* to be good: for each metric the one with the highest percentile.
+    ///
+    /// A p95 limit beside a p99.9 limit on the same metric allows 5 % above it, so it cannot be asked of every request.
+    pub fn joint_limits(&self) -> Vec<Limit> {
+        Metric::ALL
+            .into_iter()
+            .filter_map(|metric| {
+                let (p, l) = self.table(metric).iter().next_back()?;
+                Some(Limit { metric, percentile: *p, limit: l.0 })
+            })
+            .collect()
+    }
+
+    /// The tightest ITL limit, against which each request's `itl_over` is counted.
+    pub fn tightest_itl(&self) -> Option<Duration> {
+        self.itl.values().map(|s| s.0).min()
+    }
+
+    /// The largest limit on a metric.
+    pub fn largest(&self, metric: Metric) -> Option<Duration> {
+        self.table(metric).values().map(|s| s.0).max()
+    }
+
+    /// The smallest limit on a metric.
+    pub fn smallest(&self, metric: Metric) -> Option<Duration> {
+        self.table(metric).values().map(|s| s.0).min()
+    }
+
+    /// The target of the joint goodput: as given, else the share of the highest percentile that is limited.
+    pub fn joint_target(&self) -> f64 {
+        self.joint_attainment.map_or_else(
+            || self.limits().iter().map(|l| l.percentile.share()).fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b)))).unwrap_or(0.99),
+            Fraction::get,
+        )
+    }
+
+    /// Fills in the limits of the profile wherever this table does not set that percentile of that metric.
+    pub fn resolve(mut self) -> Self {
+        if let Some(profile) = &self.profile {
+            let base = profile.profile().limits;
+            for metric in Metric::ALL {
+                for (p, limit) in base.table(metric) {
+                    self.table_mut(metric).entry(*p).or_insert(*limit);
+                }
+            }
+            self.error_rate = self.error_rate.or(base.error_rate);
+            self.joint_attainment = self.joint_attainment.or(base.joint_attainment);
+        }
+        self
+    }
+
+    /// What is wrong with the table on its own, if anything: no limit at all, a limit of zero, a p99 limit below a p50 limit.
+    pub fn problem(&self) -> Option<String> {
+        let tier = self.name.as_deref().map_or(String::from("[slo]"), |n| format!("[[slo]] {n}"));
+        if self.limits().is_empty() && self.error_rate.is_none() {
+            return Some(format!(
+                "{tier} has no limit: set profile = \"chat\", or a limit such as ttft.p99 = \"200ms\" (profiles: {})",
+                profile_names().join(", ")
+            ));
+        }
+        for metric in Metric::ALL {
+            let table: Vec<_> = self.table(metric).iter().collect();
+            if let Some((p, _)) = table.iter().find(|(_, l)| l.0.is_zero()) {
+                return Some(format!("{tier} {}.{p} is zero: no request can meet it", metric.name()));
+            }
+            if let Some(w) = table.windows(2).find(|w| w[0].1 > w[1].1) {
+                return Some(format!(
+                    "{tier} {m}.{} = {} is above {m}.{} = {}: a lower percentile cannot have the larger limit",
+                    w[0].0,
+                    w[0].1,
+                    w[1].0,
+                    w[1].1,
+                    m = metric.name()
+                ));
+            }
+        }
+        None
+    }
+}
+
+/// A built-in profile: limits and where their numbers come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Profile {
+    /// One sentence: what it is for.
+    pub title: String,
+    /// Where the numbers come from.
+    pub source: String,
+    /// The limits themselves.
+    pub limits: Slo,
+}
+
+/// The name of a built-in profile; one that does not exist cannot be parsed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ProfileName(String);
+
+macro_rules! profiles {
+    ($($name:literal),+ $(,)?) => {
+        /// The profiles of `slo-profiles/`, built into the binary: name and TOML text.
+        pub const PROFILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../slo-profiles/", $name, ".toml")))),+];
+    };
+}
+profiles!(
+    "batch",
+    "chat",
+    "code-completion",
+    "mlperf-deepseek-r1-interactive",
+    "mlperf-deepseek-r1-server",
+    "mlperf-llama2-70b-interactive",
+    "mlperf-llama2-70b-server",
+    "mlperf-llama3.1-405b-interactive",
+    "mlperf-llama3.1-405b-server",
+    "mlperf-llama3.1-8b-interactive",
+    "mlperf-llama3.1-8b-server",
+    "rag",
+);
+
+/// The names of all built-in profiles.
+pub fn profile_names() -> Vec<&'static str> {
+    PROFILES.iter().map(|(n, _)| *n).collect()
+}
+
+impl ProfileName {
+    /// The profile of this name.
+    pub fn profile(&self) -> Profile {
+        let text = PROFILES.iter().find(|(n, _)| *n == self.0).map(|(_, t)| *t).unwrap_or_default();
+        toml::from_str(text).expect("the built-in profiles are checked by a test")
+    }
+}
+
+impl TryFrom<String> for ProfileName {
+    type Error = String;
+    fn try_from(name: String) -> Result<Self, String> {
+        if PROFILES.iter().any(|(n, _)| *n == name) {
+            Ok(Self(name))
+        } else {
+            Err(format!("there is no SLO profile \"{name}\"; the profiles are {}", profile_names().join(", ")))
+        }
+    }
+}
+
+impl From<ProfileName> for String {
+    fn from(n: ProfileName) -> Self {
+        n.0
+    }
+}
+
+impl fmt::Display for ProfileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Failure, Phase};
+
+    fn limit(metric: Metric, ms: u64) -> Limit {
+        Limit { metric, percentile: Percentile::P99, limit: Duration::from_millis(ms) }
+    }
+
+    #[test]
+    fn every_profile_loads_and_names_its_source() {
+        for (name, text) in PROFILES {
+            let p: Profile = toml::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(!p.limits.limits().is_empty() && p.source.len() > 20 && p.limits.problem().is_none(), "{name}");
+            assert!(p.limits.profile.is_none(), "{name}: profiles do not chain");
+        }
+    }
+
+    #[test]
+    fn own_keys_override_the_profile() {
+        let slo: Slo = toml::from_str("profile = \"chat\"\nttft.p99 = \"80ms\"").unwrap();
+        let slo = slo.resolve();
+        assert_eq!(slo.ttft[&Percentile::P99], Span(Duration::from_millis(80)));
+        assert!(slo.largest(Metric::Tpot).is_some() || slo.largest(Metric::Itl).is_some());
+    }
+
+    #[test]
+    fn requests_are_judged() {
+        let ttft = limit(Metric::Ttft, 100);
+        let mut r = Record::due(0, Phase::Measure, Duration::from_secs(1));
+        r.outcome = Outcome::Ok;
+        r.first_token = Some(Duration::from_millis(1100));
+        (r.last_token, r.output_tokens) = (r.first_token, Some(1));
+        assert_eq!(ttft.judge(&r), Judged::Met, "at the limit is within it");
+        r.first_token = Some(Duration::from_micros(1_100_001));
+        assert_eq!(ttft.judge(&r), Judged::Missed);
+        assert_eq!(limit(Metric::Tpot, 10).judge(&r), Judged::NotApplicable, "one token");
+        (r.outcome, r.failure) = (Outcome::Failed, Some(Failure::ServerError));
+        assert_eq!(limit(Metric::Tpot, 10).judge(&r), Judged::Missed, "a failure misses every limit");
+    }
+
+    #[test]
+    fn cut_requests_are_judged_both_ways() {
+        let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+        r.output_asked = 11;
+        r.end = Duration::from_millis(90);
+        assert_eq!(limit(Metric::Ttft, 100).judge(&r), Judged::Unknown, "might still have come in time");
+        assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Missed, "had already passed the limit");
+        r.first_token = Some(Duration::from_millis(40));
+        assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Met, "its first token is known");
+        assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Missed, "50 ms over at most ten tokens");
+        assert_eq!(limit(Metric::Tpot, 6).judge(&r), Judged::Unknown);
+        assert_eq!(limit(Metric::E2e, 80).judge(&r), Judged::Missed);
+    }
+
+    #[test]
+    fn problems_are_named() {
+        assert!(Slo::default().problem().unwrap().contains("no limit"));
+        let slo: Slo = toml::from_str("ttft = { p50 = \"300ms\", p99 = \"200ms\" }").unwrap();
+        assert!(slo.problem().unwrap().contains("ttft.p50"));
+    }
+}

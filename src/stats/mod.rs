@@ -1,0 +1,3 @@
+//! Statistics of a step: pure functions from records to counts, percentiles and what they show.
+
+pub mod step;

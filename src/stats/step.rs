@@ -1,0 +1,245 @@
+//! A measured step: what `steps.csv` and `limits.csv` hold of it, and all that the search and the reports may see.
+
+use crate::level::Level;
+use crate::slo::Metric;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[serde(into = "&'static str")]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            /// Every one of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The name used in files.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            /// The one of that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|v| v.name() == name)
+            }
+        }
+
+        impl From<$name> for &'static str {
+            fn from(v: $name) -> Self { v.name() }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.pad(self.name()) }
+        }
+    };
+}
+
+named!(
+    /// What a step was measured for.
+    StepKind {
+        /// A level that the plan lists.
+        List = "list",
+        /// A level of the ramp.
+        Ramp = "ramp",
+    }
+);
+
+named!(
+    /// What a step shows about the SLO.
+    Verdict {
+        /// Every limit is shown to be met.
+        Meets = "meets",
+        /// A limit is shown to be missed, or the step is not stable.
+        Fails = "fails",
+        /// Too few requests to tell.
+        Undecided = "undecided",
+        /// The client was the limit: the step says nothing about the server.
+        Invalid = "invalid",
+    }
+);
+
+named!(
+    /// Why a step ended before its time.
+    Abort {
+        /// Its misses were far beyond what the SLO allows.
+        Gross = "gross",
+        /// Every request failed.
+        AllFailed = "all-failed",
+        /// The server went away.
+        ServerGone = "server-gone",
+        /// The user interrupted the sweep.
+        Interrupted = "interrupted",
+    }
+);
+
+/// Percentiles of one latency over the measured requests of a step, in milliseconds.
+///
+/// Order statistics ⌈p·n⌉ of the exact values; `p99_low` and `p99_high` are 95 % bounds of the p99 by rank, assuming
+/// independent requests. `p99_high` is `None` where n is too small for one (below 368).
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Quantiles {
+    /// How many values.
+    pub n: u64,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// Lower 95 % bound of the p99.
+    pub p99_low: Option<f64>,
+    /// Upper 95 % bound of the p99.
+    pub p99_high: Option<f64>,
+}
+
+/// The counts of one limit in one step, and what they show: a row of `limits.csv`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LimitRow {
+    /// Tier of the SLO.
+    pub tier: String,
+    /// Class of requests; `all` where there is only one.
+    pub class: String,
+    /// `ttft.p99`, `error-rate`, `joint`, `stability`.
+    pub limit: String,
+    /// The limit in milliseconds, where it is a latency.
+    pub limit_ms: Option<f64>,
+    /// Requests (gaps, for ITL) that count.
+    pub n: u64,
+    /// Misses among them.
+    pub misses: u64,
+    /// Requests cut off before it could be told.
+    pub censored: u64,
+    /// Clusters of misses: runs in order of `due` that are close together.
+    pub clusters: u64,
+    /// Sum of the squared sizes of the clusters.
+    pub cluster_sq: u64,
+    /// Share that met the limit, censored ones left out.
+    pub attainment: Option<f64>,
+    /// Lower bound of the true attainment, at the verdict's confidence.
+    pub low: Option<f64>,
+    /// Upper bound of the true attainment.
+    pub high: Option<f64>,
+    /// What the counts show.
+    pub verdict: Verdict,
+}
+
+/// The server's own counters over the measured window, where it has them.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct ServerSide {
+    /// Most requests waiting.
+    pub waiting_max: Option<f64>,
+    /// Largest share of the KV cache in use.
+    pub kv_max: Option<f64>,
+    /// Preemptions.
+    pub preemptions: Option<f64>,
+    /// Share of prompt tokens taken from the prefix cache.
+    pub hit_rate: Option<f64>,
+}
+
+/// One measured step. Rates are per second of the measured window; `None` is "not known" and an empty cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Step {
+    /// The curve it belongs to.
+    pub series: String,
+    /// Number within the sweep, from 1.
+    pub step: u32,
+    /// What it was measured for.
+    pub kind: StepKind,
+    /// What was held.
+    pub level: Level,
+    /// When it started (RFC 3339).
+    pub started_at: String,
+    /// Seconds from the start of the sweep to its start and to its end, drain included.
+    pub started_s: f64,
+    /// See `started_s`.
+    pub ended_s: f64,
+    /// Seconds of load before the measured window.
+    pub settle_s: f64,
+    /// Seconds of the measured window.
+    pub measure_s: f64,
+    /// Seconds that the load was kept on afterwards.
+    pub tail_s: f64,
+    /// Seconds until the server was empty again.
+    pub drain_s: f64,
+    /// Why it ended early, if it did.
+    pub abort: Option<Abort>,
+    /// Requests due in the measured window.
+    pub due_n: u64,
+    /// Due per second. For a closed loop this is what the loop asked for.
+    pub offered_rate: f64,
+    /// Sent per second.
+    pub sent_rate: f64,
+    /// Completed within the window per second.
+    pub achieved_rate: f64,
+    /// Requests per second that met every limit together.
+    pub good_rate: f64,
+    /// Measured requests that completed.
+    pub completed: u64,
+    /// Measured requests that failed.
+    pub failed: u64,
+    /// Measured requests that were cut off.
+    pub cut: u64,
+    /// Requests sent a second time because their connection closed before a byte came back.
+    pub retried: u64,
+    /// Output tokens of requests completed within the window, per second.
+    pub output_tokens_per_s: f64,
+    /// Prompt tokens of requests completed within the window, per second.
+    pub prompt_tokens_per_s: f64,
+    /// Mean input tokens of a completed request.
+    pub input_tokens_mean: Option<f64>,
+    /// Mean output tokens of a completed request.
+    pub output_tokens_mean: Option<f64>,
+    /// Percentiles by metric.
+    pub latency: BTreeMap<Metric, Quantiles>,
+    /// Share of requests that met every limit together.
+    pub joint_attainment: Option<f64>,
+    /// Mean requests in flight over the window.
+    pub in_flight_mean: f64,
+    /// Most requests in flight.
+    pub in_flight_max: u64,
+    /// Growth of the requests in flight, per second.
+    pub in_flight_slope: Option<f64>,
+    /// Growth of TTFT, in seconds per second.
+    pub ttft_slope: Option<f64>,
+    /// Little's law: (mean in flight − rate × mean time in system) / mean in flight.
+    pub little_residual: Option<f64>,
+    /// Median of sent − due, in milliseconds.
+    pub lateness_p50_ms: Option<f64>,
+    /// 99th percentile of sent − due, in milliseconds.
+    pub lateness_p99_ms: Option<f64>,
+    /// 99th percentile of socket readable → stamp, in milliseconds.
+    pub receive_lag_p99_ms: Option<f64>,
+    /// Connections opened during the measured window.
+    pub conn_new: u64,
+    /// The server's own view.
+    pub server: ServerSide,
+    /// Cost per million output tokens, where the plan has a price.
+    pub cost_per_mtok: Option<f64>,
+    /// Whether the backlog stayed level; `None` where the step is too short to tell.
+    pub stable: Option<bool>,
+    /// What the step shows.
+    pub verdict: Verdict,
+    /// The limit that decided, or that is nearest.
+    pub binding: Option<String>,
+    /// Why, in words.
+    pub reason: String,
+    /// Counts per tier, class and limit.
+    pub limits: Vec<LimitRow>,
+}
+
+impl Step {
+    /// Percentiles of a metric; empty where nothing was measured.
+    pub fn quantiles(&self, metric: Metric) -> Quantiles {
+        self.latency.get(&metric).copied().unwrap_or_default()
+    }
+
+    /// Growth of the requests in flight beyond the window, or early end, counts as an overload.
+    pub fn overloaded(&self) -> bool {
+        self.stable == Some(false) || self.abort.is_some()
+    }
+}

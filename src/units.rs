@@ -1,0 +1,224 @@
+//! Quantities of the plan, checked where they enter: a value that exists is a valid one.
+//!
+//! Each type parses through `try_from`, so that the TOML reader points at the very characters that are wrong.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{fmt, ops::Deref, str::FromStr, time::Duration};
+
+macro_rules! checked {
+    ($(#[$doc:meta])* $name:ident, $say:literal, $ok:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[serde(try_from = "f64", into = "f64")]
+        pub struct $name(f64);
+
+        impl $name {
+            /// The plain number.
+            pub const fn get(self) -> f64 {
+                self.0
+            }
+        }
+
+        impl TryFrom<f64> for $name {
+            type Error = String;
+            fn try_from(x: f64) -> Result<Self, String> {
+                let ok: fn(f64) -> bool = $ok;
+                if ok(x) { Ok(Self(x)) } else { Err(format!($say, x)) }
+            }
+        }
+
+        impl From<$name> for f64 {
+            fn from(x: $name) -> f64 {
+                x.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+checked!(
+    /// Requests per second: positive and finite.
+    Rate,
+    "a rate must be positive and finite, got {}",
+    |x| x > 0.0 && x.is_finite()
+);
+checked!(
+    /// A share between 0 and 1, both ends included.
+    Fraction,
+    "a share must lie between 0 and 1, got {}",
+    |x| (0.0..=1.0).contains(&x)
+);
+checked!(
+    /// A positive, finite number: a mean, a factor, a coefficient of variation.
+    Positive,
+    "a positive number is needed, got {}",
+    |x| x > 0.0 && x.is_finite()
+);
+
+/// A length of time, written `"200ms"`, `"15m"` or `"1h 30m"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Span(#[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")] pub Duration);
+
+impl Span {
+    /// A span of whole seconds.
+    pub const fn secs(s: u64) -> Self {
+        Self(Duration::from_secs(s))
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        jiff::fmt::friendly::SpanParser::new()
+            .parse_unsigned_duration(s)
+            .map(Self)
+            .map_err(|e| format!("a duration is written \"200ms\", \"90s\" or \"15m\": {e}"))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&jiff::fmt::friendly::SpanPrinter::new().unsigned_duration_to_string(&self.0))
+    }
+}
+
+/// A percentile: `p50`, `p99`, `"p99.9"` (quoted in TOML) or `p99_9`; kept in thousandths of a percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Percentile(u32);
+
+impl Percentile {
+    /// The 99th percentile.
+    pub const P99: Self = Self(99_000);
+
+    /// The share of values at or below this percentile: 0.99 for p99.
+    pub fn share(self) -> f64 {
+        f64::from(self.0) / 100_000.0
+    }
+
+    /// The share of values that may lie above it: 0.01 for p99. Computed from the integer, so that it is exact to the last bit.
+    pub fn miss_share(self) -> f64 {
+        f64::from(100_000 - self.0) / 100_000.0
+    }
+}
+
+impl FromStr for Percentile {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let bad = || format!("a percentile is written p50 … p99 or \"p99.9\", got {s}");
+        let digits = s.strip_prefix('p').ok_or_else(bad)?.replace('_', ".");
+        if !digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+            return Err(bad());
+        }
+        let percent: f64 = digits.parse().map_err(|_| bad())?;
+        let thousandths = (percent * 1000.0).round();
+        if thousandths >= 1.0 && thousandths <= 99_999.0 { Ok(Self(thousandths as u32)) } else { Err(bad()) }
+    }
+}
+
+impl fmt::Display for Percentile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}", f64::from(self.0) / 1000.0)
+    }
+}
+
+impl Serialize for Percentile {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Percentile {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A list with at least one entry.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct NonEmpty<T>(Vec<T>);
+
+impl<T> TryFrom<Vec<T>> for NonEmpty<T> {
+    type Error = String;
+    fn try_from(v: Vec<T>) -> Result<Self, String> {
+        if v.is_empty() { Err("the list is empty: it needs at least one entry".into()) } else { Ok(Self(v)) }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for NonEmpty<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Vec::deserialize(d)?.try_into().map_err(de::Error::custom)
+    }
+}
+
+impl<T> Deref for NonEmpty<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+/// Milliseconds as a float: the unit of every latency in files and reports.
+pub fn ms(d: Duration) -> f64 {
+    d.as_secs_f64() * 1e3
+}
+
+/// A number for people: three significant figures, no trailing zeros, thousands in full (`0.333`, `12.5`, `1280`).
+pub fn short(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return format!("{x}");
+    }
+    let decimals = (2 - x.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{x:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_parse_and_print() {
+        for (text, share, shown) in
+            [("p99", 0.99, "p99"), ("p99.9", 0.999, "p99.9"), ("p99_9", 0.999, "p99.9"), ("p50", 0.5, "p50")]
+        {
+            let p: Percentile = text.parse().unwrap();
+            assert!((p.share() - share).abs() < 1e-12, "{text}");
+            assert!((p.share() + p.miss_share() - 1.0).abs() < 1e-12, "{text}");
+            assert_eq!(p.to_string(), shown);
+        }
+        for text in ["p199", "p100", "p0", "99", "p", "pp9", "p-5", "p1e1", ""] {
+            assert!(text.parse::<Percentile>().is_err(), "{text} is no percentile");
+        }
+    }
+
+    #[test]
+    fn rates_and_shares_are_checked() {
+        assert!(Rate::try_from(0.01).is_ok());
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(Rate::try_from(bad).is_err(), "{bad}");
+        }
+        assert!(Fraction::try_from(1.0).is_ok() && Fraction::try_from(1.01).is_err());
+        assert!(NonEmpty::<u32>::try_from(vec![]).is_err());
+    }
+
+    #[test]
+    fn spans_are_friendly() {
+        assert_eq!("15m".parse::<Span>().unwrap(), Span::secs(900));
+        assert_eq!("200ms".parse::<Span>().unwrap().to_string(), "200ms");
+        assert!("ten".parse::<Span>().is_err() && "-5s".parse::<Span>().is_err());
+    }
+
+    #[test]
+    fn short_numbers() {
+        for (x, text) in [(0.0, "0"), (0.3333, "0.333"), (12.5, "12.5"), (9.2576, "9.26"), (1280.4, "1280"), (8.0, "8")] {
+            assert_eq!(short(x), text);
+        }
+    }
+}
