@@ -1,0 +1,261 @@
+//! How long prompts and answers are, in tokens.
+
+use crate::units::Positive;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, LogNormal, Normal};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A distribution of lengths in tokens; every draw is at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lengths {
+    /// Always the same.
+    Fixed(TokenCount),
+    /// Every whole number from min to max, equally likely.
+    Uniform(Uniform),
+    /// Normal, rounded, cut to [min, max].
+    Normal(Moments),
+    /// Lognormal with the given mean and cv (of the lognormal itself, not of its logarithm), rounded, cut to [min, max].
+    Lognormal(Moments),
+}
+
+/// A number of tokens: at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct TokenCount(u32);
+
+impl TokenCount {
+    /// The plain number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl TryFrom<u32> for TokenCount {
+    type Error = String;
+    fn try_from(n: u32) -> Result<Self, String> {
+        if n > 0 { Ok(Self(n)) } else { Err("a length must be at least 1 token".into()) }
+    }
+}
+
+impl From<TokenCount> for u32 {
+    fn from(n: TokenCount) -> Self {
+        n.0
+    }
+}
+
+/// Ends of a uniform distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawUniform", into = "RawUniform")]
+pub struct Uniform {
+    min: TokenCount,
+    max: TokenCount,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct RawUniform {
+    min: TokenCount,
+    max: TokenCount,
+}
+
+impl TryFrom<RawUniform> for Uniform {
+    type Error = String;
+    fn try_from(r: RawUniform) -> Result<Self, String> {
+        if r.min <= r.max {
+            Ok(Self { min: r.min, max: r.max })
+        } else {
+            Err(format!("min {} is above max {}", r.min.0, r.max.0))
+        }
+    }
+}
+
+impl From<Uniform> for RawUniform {
+    fn from(u: Uniform) -> Self {
+        Self { min: u.min, max: u.max }
+    }
+}
+
+/// Mean and spread of a distribution, and where it is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawMoments", into = "RawMoments")]
+pub struct Moments {
+    mean: Positive,
+    cv: Positive,
+    min: Option<TokenCount>,
+    max: Option<TokenCount>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct RawMoments {
+    mean: Positive,
+    cv: Positive,
+    min: Option<TokenCount>,
+    max: Option<TokenCount>,
+}
+
+impl TryFrom<RawMoments> for Moments {
+    type Error = String;
+    fn try_from(r: RawMoments) -> Result<Self, String> {
+        let (low, high) = (r.min.map_or(1, TokenCount::get), r.max.map_or(u32::MAX, TokenCount::get));
+        if low > high {
+            return Err(format!("min {low} is above max {high}"));
+        }
+        if !(f64::from(low)..=f64::from(high)).contains(&r.mean.get()) {
+            return Err(format!("the mean {} lies outside of min {low} … max {high}", r.mean));
+        }
+        Ok(Self { mean: r.mean, cv: r.cv, min: r.min, max: r.max })
+    }
+}
+
+impl From<Moments> for RawMoments {
+    fn from(m: Moments) -> Self {
+        Self { mean: m.mean, cv: m.cv, min: m.min, max: m.max }
+    }
+}
+
+impl Moments {
+    fn cut(&self, x: f64) -> u32 {
+        let (low, high) = (self.min.map_or(1, TokenCount::get), self.max.map_or(u32::MAX, TokenCount::get));
+        (x.round().clamp(f64::from(low), f64::from(high))) as u32
+    }
+
+    fn range(&self, shape: Shape) -> u32 {
+        match self.max {
+            Some(max) => max.get(),
+            // The 99.99 % point: what the longest of ten thousand requests is about.
+            None => self.cut(match shape {
+                Shape::Normal => self.mean.get() * (1.0 + 3.72 * self.cv.get()),
+                Shape::Lognormal => {
+                    let (mu, sigma) = self.log_moments();
+                    (mu + 3.72 * sigma).exp()
+                }
+            }),
+        }
+    }
+
+    /// μ and σ of the logarithm for a lognormal of this mean m and cv c: σ² = ln(1 + c²), μ = ln m − σ²/2.
+    fn log_moments(&self) -> (f64, f64) {
+        let var = self.cv.get().powi(2).ln_1p();
+        (self.mean.get().ln() - var / 2.0, var.sqrt())
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Normal,
+    Lognormal,
+}
+
+impl Lengths {
+    /// One length.
+    pub fn draw(&self, rng: &mut ChaCha8Rng) -> u32 {
+        match self {
+            Self::Fixed(n) => n.get(),
+            Self::Uniform(u) => rng.random_range(u.min.get()..=u.max.get()),
+            Self::Normal(m) => {
+                let d = Normal::new(m.mean.get(), m.mean.get() * m.cv.get()).expect("mean and cv are finite");
+                m.cut(d.sample(rng))
+            }
+            Self::Lognormal(m) => {
+                let (mu, sigma) = m.log_moments();
+                m.cut(LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite").sample(rng))
+            }
+        }
+    }
+
+    /// The mean that the plan asks for, before cutting.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Fixed(n) => f64::from(n.get()),
+            Self::Uniform(u) => f64::from(u.min.get()) / 2.0 + f64::from(u.max.get()) / 2.0,
+            Self::Normal(m) | Self::Lognormal(m) => m.mean.get(),
+        }
+    }
+
+    /// The longest that can be drawn; without a `max`, the length that one request in ten thousand exceeds.
+    pub fn longest(&self) -> u32 {
+        match self {
+            Self::Fixed(n) => n.get(),
+            Self::Uniform(u) => u.max.get(),
+            Self::Normal(m) => m.range(Shape::Normal),
+            Self::Lognormal(m) => m.range(Shape::Lognormal),
+        }
+    }
+}
+
+impl fmt::Display for Lengths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(n) => write!(f, "{}", n.get()),
+            Self::Uniform(u) => write!(f, "{}–{}", u.min.get(), u.max.get()),
+            Self::Normal(m) => write!(f, "~{} (normal, cv {})", m.mean, m.cv),
+            Self::Lognormal(m) => write!(f, "~{} (lognormal, cv {})", m.mean, m.cv),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::seed::{Purpose, stream};
+
+    fn parse(text: &str) -> Lengths {
+        #[derive(Deserialize)]
+        struct T {
+            x: Lengths,
+        }
+        toml::from_str::<T>(&format!("x = {text}")).unwrap().x
+    }
+
+    #[test]
+    fn moments_are_as_asked() {
+        for (text, mean, cv) in [
+            ("{ fixed = 30 }", 30.0, 0.0),
+            ("{ uniform = { min = 100, max = 300 } }", 200.0, 0.2901),
+            ("{ normal = { mean = 500, cv = 0.2 } }", 500.0, 0.2),
+            ("{ lognormal = { mean = 600, cv = 0.4 } }", 600.0, 0.4),
+            ("{ lognormal = { mean = 600, cv = 1.5 } }", 600.0, 1.5),
+        ] {
+            let lengths = parse(text);
+            let mut rng = stream(1, "main", 1, Purpose::Input);
+            let n = 50_000;
+            let xs: Vec<f64> = (0..n).map(|_| f64::from(lengths.draw(&mut rng))).collect();
+            let m = xs.iter().sum::<f64>() / f64::from(n);
+            let v = xs.iter().map(|x| (x - m).powi(2)).sum::<f64>() / f64::from(n);
+            assert!((m / mean - 1.0).abs() < 0.03, "{text}: mean {m}");
+            assert!((v.sqrt() / m - cv).abs() < 0.05 * cv.max(0.01) + 0.01, "{text}: cv {}", v.sqrt() / m);
+            assert!((lengths.mean() - mean).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn draws_are_cut_and_never_zero() {
+        let lengths = parse("{ normal = { mean = 2, cv = 3, max = 5 } }");
+        let mut rng = stream(1, "main", 1, Purpose::Output);
+        assert!((0..1000).map(|_| lengths.draw(&mut rng)).all(|x| (1..=5).contains(&x)));
+        assert_eq!(lengths.longest(), 5);
+    }
+
+    #[test]
+    fn impossible_lengths_are_refused() {
+        for text in [
+            "x = { fixed = 0 }",
+            "x = { fixed = -3 }",
+            "x = { uniform = { min = 9, max = 3 } }",
+            "x = { normal = { mean = 600, cv = 0.1, max = 100 } }",
+            "x = { lognormal = { mean = 600, cv = 0 } }",
+            "x = { fixed = 3, uniform = { min = 1, max = 2 } }",
+        ] {
+            #[derive(Deserialize)]
+            struct T {
+                #[expect(dead_code, reason = "only whether it parses matters")]
+                x: Lengths,
+            }
+            assert!(toml::from_str::<T>(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The text of prompts: from a recipe and the calibrated relation between words and tokens.
+
+use super::chain::Recipe;
+use super::config::{Cache, Workload};
+use super::draw::StepKey;
+use super::seed::{Purpose, stream};
+use super::words::{NONCE_WORDS, push_nonce, push_words};
+use std::sync::Arc;
+
+/// How the server counts our words: tokens = overhead + per_word · words.
+///
+/// The overhead is the chat template's; both come from the server's own `usage`, so that no tokenizer is needed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WordRate {
+    /// Tokens of a prompt without words.
+    pub overhead: f64,
+    /// Tokens per word.
+    pub per_word: f64,
+}
+
+impl WordRate {
+    /// What is assumed where the server tells nothing: one token a word.
+    pub const UNKNOWN: Self = Self { overhead: 0.0, per_word: 1.0 };
+
+    /// Least squares through points of (words, tokens). `None` with fewer than two different numbers of words, or where the
+    /// slope is not positive.
+    pub fn fit(points: &[(f64, f64)]) -> Option<Self> {
+        let n = points.len() as f64;
+        let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+        let sxx: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();
+        let sxy: f64 = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
+        let per_word = sxy / sxx;
+        (per_word.is_finite() && per_word > 0.0).then_some(Self { overhead: my - per_word * mx, per_word })
+    }
+
+    /// Words for so many tokens; at least one.
+    pub fn words(&self, tokens: f64) -> usize {
+        ((tokens - self.overhead) / self.per_word).round().max(1.0) as usize
+    }
+}
+
+/// The text of one prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptText {
+    /// System message: the shared prefix, with a nonce before it where the cache is to stay cold.
+    pub system: Option<Arc<str>>,
+    /// Whether other requests have the very same system message.
+    pub shared: bool,
+    /// User message.
+    pub user: String,
+}
+
+impl PromptText {
+    /// Words of both messages together.
+    pub fn words(&self) -> usize {
+        self.user.split(' ').count() + self.system.as_deref().map_or(0, |s| s.split(' ').count())
+    }
+}
+
+/// Writes the prompts of one step.
+#[derive(Debug, Clone)]
+pub struct Prompter {
+    key: StepKey,
+    cache: Cache,
+    rate: WordRate,
+    prefixes: Vec<Arc<str>>,
+    prefix_words: usize,
+}
+
+impl Prompter {
+    /// Prompts for a step. The shared prefixes are the same in every step of a run.
+    pub fn new(workload: &Workload, key: StepKey, rate: WordRate) -> Self {
+        let prefix = workload.synthetic().shared_prefix;
+        let prefix_words = prefix.map_or(0, |p| ((f64::from(p.tokens.get()) / rate.per_word).round() as usize).max(1));
+        let prefixes = (0..prefix.map_or(0, |p| p.groups.get()))
+            .map(|group| {
+                let mut rng = stream(key.seed, &key.series, 0, Purpose::Prefix);
+                rng.set_stream(u64::from(group));
+                let mut text = String::new();
+                push_words(&mut text, prefix_words, &mut rng);
+                text.into()
+            })
+            .collect();
+        Self { key, cache: workload.cache, rate, prefixes, prefix_words }
+    }
+
+    /// The text for a recipe: the same recipe always gets the same text.
+    pub fn text(&self, recipe: &Recipe) -> PromptText {
+        let mut rng = stream(self.key.seed, &self.key.series, self.key.step, Purpose::Words);
+        rng.set_stream(recipe.id);
+        let words = self.rate.words(f64::from(recipe.input_tokens));
+        let cold = self.cache == Cache::Cold;
+        let prefix = self.prefixes.get(recipe.group as usize);
+        let mut nonce = String::new();
+        if cold {
+            push_nonce(&mut nonce, self.key.seed, self.key.step, recipe.id);
+        }
+        let nonce_words = if cold { NONCE_WORDS } else { 0 };
+        let own = words.saturating_sub(self.prefix_words + nonce_words);
+        match prefix {
+            Some(prefix) if cold => {
+                let mut user = String::new();
+                push_words(&mut user, own.max(1), &mut rng);
+                PromptText { system: Some(format!("{nonce} {prefix}").into()), shared: false, user }
+            }
+            Some(prefix) => {
+                let mut user = String::new();
+                push_words(&mut user, own.max(1), &mut rng);
+                PromptText { system: Some(prefix.clone()), shared: true, user }
+            }
+            None => {
+                let mut user = nonce;
+                push_words(&mut user, if cold { own } else { own.max(1) }, &mut rng);
+                PromptText { system: None, shared: true, user }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompter(extra: &str, step: u32) -> Prompter {
+        let workload: Workload = toml::from_str(&format!(
+            "{extra}\nprompts.synthetic = {{ input-tokens = {{ fixed = 200 }}, output-tokens = {{ fixed = 3 }}, \
+             shared-prefix = {{ tokens = 50, groups = 2 }} }}"
+        ))
+        .unwrap();
+        let key = StepKey { seed: 1, series: "main".into(), step };
+        Prompter::new(&workload, key, WordRate { overhead: 8.0, per_word: 1.25 })
+    }
+
+    fn recipe(id: u64, group: u32) -> Recipe {
+        Recipe { id, input_tokens: 200, output_tokens: 3, group }
+    }
+
+    #[test]
+    fn fit_recovers_a_line() {
+        let rate = WordRate::fit(&[(10.0, 20.5), (100.0, 133.0), (50.0, 70.5)]).unwrap();
+        assert!((rate.overhead - 8.0).abs() < 1e-9 && (rate.per_word - 1.25).abs() < 1e-9);
+        assert!(WordRate::fit(&[(10.0, 20.0), (10.0, 22.0)]).is_none(), "one length tells no slope");
+        assert!(WordRate::fit(&[(10.0, 20.0), (20.0, 10.0)]).is_none(), "longer prompts cannot have fewer tokens");
+    }
+
+    #[test]
+    fn prompts_have_the_words_asked_for() {
+        for extra in ["cache = \"cold\"", "cache = \"warm\""] {
+            let words = prompter(extra, 1).text(&recipe(3, 0)).words();
+            assert_eq!(words, 154, "{extra}: (200 − 8) / 1.25 rounded");
+        }
+    }
+
+    #[test]
+    fn cold_prompts_share_no_beginning() {
+        let p = prompter("cache = \"cold\"", 1);
+        let (a, b) = (p.text(&recipe(1, 0)), p.text(&recipe(2, 0)));
+        let first = |t: &PromptText| t.system.as_deref().map(|s| s.split(' ').take(3).collect::<Vec<_>>().join(" "));
+        assert_ne!(first(&a), first(&b));
+        assert_ne!(first(&a), first(&prompter("cache = \"cold\"", 2).text(&recipe(1, 0))), "another step");
+        assert_eq!(a, p.text(&recipe(1, 0)), "the same request is the same text");
+    }
+
+    #[test]
+    fn warm_prompts_share_the_prefix_of_their_group() {
+        let (p, q) = (prompter("cache = \"warm\"", 1), prompter("cache = \"warm\"", 2));
+        assert_eq!(p.text(&recipe(1, 0)).system, q.text(&recipe(9, 0)).system);
+        assert_ne!(p.text(&recipe(1, 0)).system, p.text(&recipe(1, 1)).system);
+        assert_ne!(p.text(&recipe(1, 0)).user, p.text(&recipe(2, 0)).user);
+    }
+}
