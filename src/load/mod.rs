@@ -1,1 +1,7 @@
-//! Filled in by its own commit.
+//! Load: the pacer, the bodies built ahead, and the loop that fires a step's chains and sends Records home.
+
+pub mod config;
+pub mod lag;
+pub mod pacer;
+pub mod source;
+pub mod worker;

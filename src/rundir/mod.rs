@@ -1,9 +1,35 @@
 //! Names and formats of the run folder.
 
+pub(crate) mod derive;
+mod read;
+mod requests;
+mod table;
+mod write;
+
+pub use read::read;
+pub use write::{Histogram, Writer};
+
 use crate::caveat::Caveat;
 use crate::search::answer::Answer;
 use crate::stats::step::Step;
 use serde::{Deserialize, Serialize};
+
+/// The plan as resolved.
+pub const PLAN: &str = "plan.toml";
+/// Answers, steps and meta.
+pub const RESULT: &str = "result.json";
+/// A row per step.
+pub const STEPS: &str = "steps.csv";
+/// A row per step, tier, class and limit.
+pub const LIMITS: &str = "limits.csv";
+/// A row per request.
+pub const REQUESTS: &str = "requests.csv";
+/// A row per step and kind of failure.
+pub const FAILURES: &str = "failures.csv";
+/// Pooled distributions per step and class.
+pub const HISTOGRAMS: &str = "histograms.csv";
+/// Samples of the server's own counters.
+pub const METRICS: &str = "server-metrics.csv";
 
 /// What was measured, with what, and when: `meta` of `result.json`. Carries no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +58,9 @@ pub struct Meta {
     pub notes: Option<String>,
     /// Whether time was simulated.
     pub virtual_time: bool,
+    /// What the sweep noticed that its other files do not tell.
+    #[serde(default)]
+    pub noted: Vec<Caveat>,
 }
 
 /// Everything that a report may show, read from a run folder.
@@ -74,4 +103,9 @@ pub struct FailureRow {
     pub count: u64,
     /// The beginning of one body, control characters escaped.
     pub sample: String,
+}
+
+/// Text from outside, made fit for a cell or a line: control characters escaped, so that no terminal obeys them.
+pub fn tidy(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
 }

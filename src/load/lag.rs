@@ -1,0 +1,64 @@
+//! The receive lag: how long bytes lie in a socket before the runtime that receives answers looks at them.
+//!
+//! A thread writes its clock into a socket of its own every ten milliseconds; the receiving runtime reads it like any other
+//! socket. What passes between is what every timestamp of an answer suffers as well.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+const EVERY: Duration = Duration::from_millis(10);
+
+/// Samples the lag on the calling runtime until `stop`; returns every sample.
+///
+/// Fails if the system gives no socket pair or thread.
+pub async fn sample(stop: CancellationToken) -> std::io::Result<Vec<Duration>> {
+    let (mut near, far) = UnixStream::pair()?;
+    far.set_nonblocking(true)?;
+    let mut far = tokio::net::UnixStream::from_std(far)?;
+    let origin = Instant::now();
+    std::thread::Builder::new().name("receive-lag".into()).spawn(move || {
+        loop {
+            let stamp = origin.elapsed().as_nanos() as u64;
+            // The reading end closes when the step is over.
+            if near.write_all(&stamp.to_le_bytes()).is_err() {
+                return;
+            }
+            std::thread::sleep(EVERY);
+        }
+    })?;
+    let mut lags = Vec::new();
+    let mut stamp = [0u8; 8];
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(lags),
+            read = far.read_exact(&mut stamp) => {
+                let now = origin.elapsed();
+                read?;
+                lags.push(now.saturating_sub(Duration::from_nanos(u64::from_le_bytes(stamp))));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_blocked_runtime_shows() {
+        let stop = CancellationToken::new();
+        let sampler = tokio::spawn(sample(stop.clone()));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        // What a runtime that is too busy does to its sockets.
+        std::thread::sleep(Duration::from_millis(60));
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        stop.cancel();
+        let lags = sampler.await.unwrap().unwrap();
+        assert!(lags.len() >= 5, "{lags:?}");
+        assert!(lags.iter().max().is_some_and(|l| *l >= Duration::from_millis(40)), "{lags:?}");
+    }
+}

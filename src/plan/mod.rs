@@ -1,0 +1,288 @@
+//! The plan: the TOML file as types, checked, with profiles and defaults filled in.
+
+mod set;
+mod tiers;
+
+pub use tiers::Tiers;
+
+use crate::capacity::Hardware;
+use crate::client::config::{Server, Target};
+use crate::load::config::StepTimes;
+use crate::search::config::{Mode, SearchPlan};
+use crate::sim::config::Simulated;
+use crate::slo::Metric;
+use crate::units::Span;
+use crate::workload::config::Workload;
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A sweep plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Plan {
+    /// Name of the sweep: in reports, and in the name of the run folder.
+    pub name: String,
+    /// Seed of every random number.
+    #[serde(default = "Plan::first_seed")]
+    pub seed: u32,
+    /// Free text, carried into the report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+    /// Who is asked, and how.
+    pub server: Server,
+    /// What must hold.
+    pub slo: Tiers,
+    /// What is sent.
+    pub workload: Workload,
+    /// How long a step takes.
+    #[serde(default)]
+    pub step: StepTimes,
+    /// Which levels are measured.
+    #[serde(default)]
+    pub search: SearchPlan,
+    /// What the server runs on.
+    #[serde(default)]
+    pub hardware: Hardware,
+}
+
+macro_rules! sweeps {
+    ($($name:literal),+ $(,)?) => {
+        /// The plans of `sweeps/`, built into the binary: name and TOML text.
+        pub const SWEEPS: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../sweeps/", $name, ".toml")))),+];
+    };
+}
+sweeps!("default", "demo", "demo-virtual", "llamacpp-local", "vllm-local");
+
+/// Where a plan's text comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file.
+    File(PathBuf),
+    /// A plan of `sweeps/`, by name.
+    Builtin(&'static str, &'static str),
+}
+
+impl Source {
+    /// A path to a file, or else the name of a built-in plan. Fails, naming the plans that exist, where it is neither.
+    pub fn find(what: &Path) -> Result<Self> {
+        if what.exists() {
+            return Ok(Self::File(what.to_owned()));
+        }
+        let by_name = SWEEPS.iter().find(|(name, _)| Path::new(name) == what);
+        by_name.map(|(name, text)| Self::Builtin(name, text)).ok_or_else(|| {
+            anyhow!(
+                "there is no plan {}: neither a file nor one of the built-in plans ({}); `goodput init {0}` writes one to start from",
+                what.display(),
+                SWEEPS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ")
+            )
+        })
+    }
+
+    /// The plan for a sweep without one.
+    pub fn fallback() -> Self {
+        let (name, text) = SWEEPS[0];
+        Self::Builtin(name, text)
+    }
+
+    fn title(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Builtin(name, _) => format!("the built-in plan {name}"),
+        }
+    }
+
+    fn text(&self) -> Result<String> {
+        match self {
+            Self::File(path) => {
+                std::fs::read_to_string(path).with_context(|| format!("failed to read the plan {}", path.display()))
+            }
+            Self::Builtin(_, text) => Ok((*text).to_owned()),
+        }
+    }
+}
+
+impl Plan {
+    fn first_seed() -> u32 {
+        1
+    }
+
+    /// Reads a plan, applies `sets` (`key=value`, in order), and resolves it: profiles and defaults filled in, everything
+    /// checked that can be checked without a server.
+    ///
+    /// Errors name the file and, for what is wrong in the file itself, line and column.
+    pub fn load(source: &Source, sets: &[String]) -> Result<Self> {
+        let text = source.text()?;
+        let title = source.title();
+        let plan = if sets.is_empty() {
+            Self::parse(&text).map_err(|e| anyhow!("in {title}: {e}"))?
+        } else {
+            let mut table: toml::Table = toml::from_str(&text).map_err(|e| anyhow!("in {title}: {e}"))?;
+            for set in sets {
+                set::apply(&mut table, set)?;
+            }
+            Self::parse(&table.to_string()).map_err(|merged| match Self::parse(&text) {
+                // The same mistake stands in the file itself: show it there.
+                Err(own) if own.message() == merged.message() => anyhow!("in {title}: {own}"),
+                _ => anyhow!("in {title} with {}: {merged}", sets.join(", ")),
+            })?
+        };
+        plan.resolve().map_err(|problem| anyhow!("in {title}: {problem}"))
+    }
+
+    /// Parses the text of a plan; the error shows line and column.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        // First the simulated server alone: its own types know where in the file a mistake stands.
+        #[derive(Deserialize)]
+        struct Outer {
+            server: Option<Inner>,
+        }
+        #[derive(Deserialize)]
+        struct Inner {
+            #[serde(rename = "simulated")]
+            _simulated: Option<Simulated>,
+        }
+        let plan = toml::from_str(text)?;
+        let outer: Outer = toml::from_str(text)?;
+        debug_assert!(outer.server.is_some());
+        Ok(plan)
+    }
+
+    /// Fills in profiles and defaults and checks what no single value can know.
+    fn resolve(mut self) -> Result<Self, String> {
+        self.slo = self.slo.resolve();
+        if let Some(problem) = self.slo.problem().or_else(|| self.step.problem()) {
+            return Err(problem);
+        }
+        if self.name.trim().is_empty() {
+            return Err("name is empty".into());
+        }
+        let least = self.least_timeout();
+        match self.step.timeout {
+            None => self.step.timeout = Some(Span((least * 2).max(Duration::from_secs(60)))),
+            Some(t) => {
+                if let Some((tier, limit)) = self.limit_above(t.0) {
+                    return Err(format!(
+                        "[step] timeout ({t}) is below the limit {limit} of {tier}: no request could be seen to miss it"
+                    ));
+                }
+            }
+        }
+        if let Mode::Adaptive(_) = self.search.mode {
+            return Err("[search] adaptive, the default, is not in this version: give one of rates = [1, 2, 4], \
+                        ramp = { start = 1, factor = 1.5, until = \"knee\" }, concurrency = [1, 2, 4]"
+                .into());
+        }
+        if self.search.confirm.is_some() {
+            return Err("[search] confirm needs the adaptive search, which is not in this version: leave it out".into());
+        }
+        Ok(self)
+    }
+
+    /// What a request may take within the SLO: the largest TTFT limit and the longest answer at the TPOT limit, or e2e.
+    fn least_timeout(&self) -> Duration {
+        let longest = self.workload.synthetic().output_tokens.longest();
+        self.slo
+            .as_slice()
+            .iter()
+            .map(|slo| {
+                let largest = |m| slo.largest(m).unwrap_or_default();
+                let per_token = largest(Metric::Tpot).max(largest(Metric::Itl));
+                let steps = largest(Metric::Ttft).max(largest(Metric::Ttfc)) + per_token.saturating_mul(longest);
+                steps.max(largest(Metric::E2e))
+            })
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn limit_above(&self, timeout: Duration) -> Option<(String, String)> {
+        self.slo.as_slice().iter().find_map(|slo| {
+            let limit = slo.limits().into_iter().find(|l| l.limit > timeout)?;
+            Some((format!("tier {}", slo.tier()), limit.to_string()))
+        })
+    }
+
+    /// The timeout of a request.
+    pub fn timeout(&self) -> Duration {
+        self.step.timeout.map_or(Duration::from_secs(60), |t| t.0)
+    }
+
+    /// The simulated server, where the plan asks for one. Fails where its table does not parse (checked on loading).
+    pub fn simulated(&self) -> Result<Option<Simulated>> {
+        match &self.server.target {
+            Target::Simulated(table) => Ok(Some(table.clone().try_into().context("in [server.simulated]")?)),
+            Target::Url(_) | Target::Urls(_) => Ok(None),
+        }
+    }
+
+    /// The plan as TOML, everything filled in; carries no secret, as the plan itself cannot.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self).context("failed to write the plan as TOML")
+    }
+
+    /// Refuses what contradicts `--virtual-time`: a real server has its own clock.
+    pub fn check_virtual(&self) -> Result<()> {
+        if matches!(self.server.target, Target::Simulated(_)) {
+            return Ok(());
+        }
+        bail!("--virtual-time needs [server] simulated: a server behind a URL keeps its own time")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../tests/fixtures/plans/design.toml");
+
+    fn changed(from: &str, to: &str) -> Result<Plan, String> {
+        assert!(EXAMPLE.contains(from), "{from}");
+        Plan::parse(&EXAMPLE.replacen(from, to, 1)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_example_of_the_design_parses_and_reads_back_the_same() {
+        let plan = Plan::parse(EXAMPLE).unwrap();
+        let again = Plan::parse(&plan.to_toml().unwrap()).unwrap();
+        assert_eq!(plan, again);
+        assert_eq!(plan.hardware.gpu.as_deref(), Some("A40"));
+    }
+
+    /// Row: what is edited, what the message must say, and the line it must point at.
+    #[test]
+    fn mistakes_point_at_their_place() {
+        for (from, to, say) in [
+            ("seed = 1", "sede = 1", "unknown field `sede`"),
+            ("ttft.p99 = \"200ms\"", "ttft.p199 = \"200ms\"", "a percentile is written"),
+            ("profile = \"chat\"", "profile = \"chatty\"", "the profiles are batch, chat"),
+            ("adaptive = {", "rates = []\n# {", "the list is empty"),
+            ("adaptive = {", "rates = [-1]\n# {", "a rate must be positive"),
+            ("adaptive = {", "rates = [1]\nconcurrency = [1]\n# {", "only one of"),
+            ("url = ", "urls = [\"http://127.0.0.1:1\"]\nurl = ", "only one of"),
+            ("settle = \"10s\"", "settle = \"ten\"", "settle = \"ten\""),
+            ("{ fixed = 30 }", "{ fixed = 0 }", "at least 1 token"),
+            ("error-rate = 0.01", "error-rate = 1.5", "between 0 and 1"),
+            ("cache = \"cold\"", "cache = \"cool\"", "unknown variant"),
+        ] {
+            let e = changed(from, to).unwrap_err();
+            assert!(e.contains(say), "{to}: {e}");
+            assert!(e.contains("line "), "{to} points at its line: {e}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_below_a_limit_is_refused() {
+        let plan = changed("drain = \"30s\"", "drain = \"30s\"\ntimeout = \"5s\"").unwrap();
+        assert!(plan.resolve().unwrap_err().contains("timeout"));
+    }
+
+    #[test]
+    fn the_timeout_follows_the_slo() {
+        let toml = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"10s\"\nslo.tpot.p99 = \"1s\"\n\
+                    search.rates = [1]\n\
+                    workload.prompts.synthetic = { input-tokens.fixed = 5, output-tokens.fixed = 100 }";
+        let plan = Plan::parse(toml).unwrap().resolve().unwrap();
+        assert_eq!(plan.timeout(), Duration::from_secs(220), "2 × (10 s + 100 × 1 s)");
+    }
+}

@@ -1,0 +1,68 @@
+//! `[slo]` once, or `[[slo]]` once per tier.
+
+use crate::slo::Slo;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+
+/// The tiers of the SLO, all judged on the same steps; at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tiers(Vec<Slo>);
+
+impl Tiers {
+    /// The tiers in the plan's order; the first is the one that the answer is about.
+    pub fn as_slice(&self) -> &[Slo] {
+        &self.0
+    }
+
+    /// With every profile's limits filled in.
+    pub(crate) fn resolve(self) -> Self {
+        Self(self.0.into_iter().map(Slo::resolve).collect())
+    }
+
+    /// What is wrong with the tiers, if anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if self.0.len() > 1 {
+            let mut names: Vec<_> = self.0.iter().map(|s| s.name.as_deref()).collect();
+            if names.contains(&None) {
+                return Some("every one of several [[slo]] tables needs a name".into());
+            }
+            names.sort_unstable();
+            if let Some(w) = names.windows(2).find(|w| w[0] == w[1]) {
+                return Some(format!("two [[slo]] tables are named {}", w[0].unwrap_or_default()));
+            }
+        }
+        self.0.iter().find_map(Slo::problem)
+    }
+}
+
+impl Serialize for Tiers {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [one] => one.serialize(s),
+            many => many.serialize(s),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tiers {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> de::Visitor<'de> for Either {
+            type Value = Tiers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("[slo], or [[slo]] once per tier")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Tiers, A::Error> {
+                Slo::deserialize(de::value::MapAccessDeserializer::new(map)).map(|s| Tiers(vec![s]))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<Tiers, A::Error> {
+                let tiers = Vec::deserialize(de::value::SeqAccessDeserializer::new(seq))?;
+                if tiers.is_empty() { Err(de::Error::custom("the list is empty: it needs at least one [[slo]]")) } else { Ok(Tiers(tiers)) }
+            }
+        }
+        d.deserialize_any(Either)
+    }
+}

@@ -1,0 +1,164 @@
+//! Reading a run folder: finished, interrupted or killed.
+
+use super::table::{Row, read_limit, read_step};
+use super::{FAILURES, FailureRow, LIMITS, Meta, PLAN, REQUESTS, RESULT, Run, STEPS, derive};
+use crate::caveat::Caveat;
+use crate::plan::Plan;
+use crate::search::Search;
+use crate::stats::step::{LimitRow, Step};
+use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+/// Reads everything that a report needs. Steps that never ended, and torn last rows, become caveats.
+///
+/// Fails where the folder is no run folder, or a row other than the last does not parse.
+pub fn read(dir: &Path) -> Result<Run> {
+    let plan_path = dir.join(PLAN);
+    if !plan_path.is_file() {
+        bail!("{} is not a run folder: it has no {PLAN}", dir.display());
+    }
+    let plan_toml = fs::read_to_string(&plan_path).with_context(|| format!("failed to read {}", plan_path.display()))?;
+    let plan = Plan::parse(&plan_toml).map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
+    let meta = read_meta(dir)?;
+    let mut caveats = meta.noted.clone();
+    let steps = read_steps(dir, &mut caveats)?;
+    caveats.extend(partial_steps(dir, &steps)?);
+    let failures = read_failures(dir, &mut caveats)?;
+    Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)
+}
+
+impl Run {
+    /// Joins what was read, or what a running sweep has so far, with what follows from it: answers and caveats.
+    pub fn assemble(
+        plan: &Plan,
+        plan_toml: String,
+        meta: Meta,
+        steps: Vec<Step>,
+        failures: Vec<FailureRow>,
+        mut caveats: Vec<Caveat>,
+    ) -> Result<Self> {
+        let search = Search::new(&plan.search, plan.slo.as_slice(), plan.hardware.gpu_count())
+            .map_err(|e| anyhow::anyhow!("in the plan of the run: {e}"))?;
+        let answers = search.answers("main", &steps);
+        caveats.extend(derive::caveats(plan, &steps, &failures));
+        Ok(Self {
+            name: plan.name.clone(),
+            meta,
+            tiers: plan.slo.as_slice().to_vec(),
+            plan_toml,
+            answers,
+            steps,
+            caveats,
+            currency: plan.hardware.currency.clone(),
+            failures,
+        })
+    }
+}
+
+fn read_meta(dir: &Path) -> Result<Meta> {
+    let path = dir.join(RESULT);
+    let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let mut value: serde_json::Value =
+        serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    serde_json::from_value(value["meta"].take()).with_context(|| format!("in {}: meta", path.display()))
+}
+
+/// Reads a CSV file row by row; a last row that is torn is dropped and noted.
+fn rows(
+    path: &Path,
+    caveats: &mut Vec<Caveat>,
+    mut each: impl FnMut(&csv::StringRecord, &csv::StringRecord) -> Result<()>,
+) -> Result<()> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e).with_context(|| format!("failed to read {}", path.display())),
+    };
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let torn = bytes.last() != Some(&b'\n');
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes.as_slice());
+    let heads = reader.headers().with_context(|| format!("failed to read {}", path.display()))?.clone();
+    let mut records = reader.into_records().peekable();
+    while let Some(record) = records.next() {
+        let last = records.peek().is_none();
+        let parsed = record.map_err(anyhow::Error::from).and_then(|r| {
+            if r.len() == heads.len() && !(last && torn) {
+                each(&heads, &r)
+            } else {
+                Err(anyhow::anyhow!("{} cells instead of {}", r.len(), heads.len()))
+            }
+        });
+        match parsed {
+            Ok(()) => {}
+            Err(_) if last && torn => {
+                let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                caveats.push(Caveat::TornRow { file });
+            }
+            Err(e) => return Err(e).with_context(|| format!("failed to read a row of {}", path.display())),
+        }
+    }
+    Ok(())
+}
+
+fn by_name<'a>(heads: &'a csv::StringRecord, record: &'a csv::StringRecord) -> Row<'a> {
+    Row(heads.iter().zip(record.iter()).collect())
+}
+
+fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
+    let mut limits: HashMap<(String, u32), Vec<LimitRow>> = HashMap::new();
+    rows(&dir.join(LIMITS), caveats, |heads, record| {
+        let (key, limit) = read_limit(&by_name(heads, record))?;
+        limits.entry(key).or_default().push(limit);
+        Ok(())
+    })?;
+    let mut steps = Vec::new();
+    rows(&dir.join(STEPS), caveats, |heads, record| {
+        let mut step = read_step(&by_name(heads, record))?;
+        step.limits = limits.remove(&(step.series.clone(), step.step)).unwrap_or_default();
+        steps.push(step);
+        Ok(())
+    })?;
+    Ok(steps)
+}
+
+/// Steps with requests on disk but no row of their own: killed while they ran.
+fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
+    let mut open: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut torn = Vec::new();
+    let finished: Vec<u32> = steps.iter().map(|s| s.step).collect();
+    let path = dir.join(REQUESTS);
+    if !path.is_file() {
+        return Ok(torn);
+    }
+    let file = fs::File::open(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(std::io::BufReader::new(file));
+    let heads = reader.byte_headers().map(csv::ByteRecord::len).unwrap_or(0);
+    let mut record = csv::ByteRecord::new();
+    // A killed writer leaves a row with too few cells, or ends in the middle of a character.
+    while reader.read_byte_record(&mut record).unwrap_or(false) {
+        let number = std::str::from_utf8(record.get(1).unwrap_or_default()).ok().and_then(|s| s.parse::<u32>().ok());
+        match number {
+            Some(step) if record.len() == heads => {
+                if step > 0 && !finished.contains(&step) {
+                    *open.entry(step).or_default() += 1;
+                }
+            }
+            _ => torn.push(Caveat::TornRow { file: REQUESTS.into() }),
+        }
+    }
+    torn.extend(open.into_iter().map(|(step, requests)| Caveat::PartialStep { step, requests }));
+    Ok(torn)
+}
+
+fn read_failures(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<FailureRow>> {
+    let mut failures = Vec::new();
+    rows(&dir.join(FAILURES), caveats, |heads, record| {
+        failures.push(record.deserialize(Some(heads))?);
+        Ok(())
+    })?;
+    Ok(failures)
+}

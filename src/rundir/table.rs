@@ -1,0 +1,255 @@
+//! Rows by column name: `steps.csv` and `limits.csv` to and from [`Step`].
+//!
+//! Floats are written in the shortest form that reads back the same, so that a search over rows read from disk decides as
+//! it did over the steps in memory.
+
+use crate::level::{Control, Level};
+use crate::slo::Metric;
+use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
+use anyhow::{Context, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// A row while it is made: column names and cells, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Cells {
+    pub(crate) names: Vec<String>,
+    pub(crate) cells: Vec<String>,
+}
+
+impl Cells {
+    fn put(&mut self, name: impl Into<String>, value: impl Display) {
+        self.names.push(name.into());
+        self.cells.push(value.to_string());
+    }
+
+    fn opt(&mut self, name: impl Into<String>, value: Option<impl Display>) {
+        self.names.push(name.into());
+        self.cells.push(value.map(|v| v.to_string()).unwrap_or_default());
+    }
+}
+
+/// A row that was read: cells by column name.
+pub(crate) struct Row<'a>(pub(crate) HashMap<&'a str, &'a str>);
+
+impl Row<'_> {
+    fn get<T: FromStr>(&self, name: &str) -> Result<T>
+    where
+        T::Err: std::error::Error + Send + Sync + 'static,
+    {
+        self.text(name)?.parse().with_context(|| format!("column {name}"))
+    }
+
+    fn opt<T: FromStr>(&self, name: &str) -> Result<Option<T>>
+    where
+        T::Err: std::error::Error + Send + Sync + 'static,
+    {
+        let cell = self.text(name)?;
+        if cell.is_empty() { Ok(None) } else { cell.parse().map(Some).with_context(|| format!("column {name}")) }
+    }
+
+    fn text(&self, name: &str) -> Result<&str> {
+        self.0.get(name).copied().with_context(|| format!("column {name} is missing"))
+    }
+
+    fn named<T>(&self, name: &str, from: impl Fn(&str) -> Option<T>) -> Result<T> {
+        let cell = self.text(name)?;
+        from(cell).with_context(|| format!("column {name} holds {cell:?}"))
+    }
+
+    fn opt_text(&self, name: &str) -> Result<Option<String>> {
+        Ok(Some(self.text(name)?.to_owned()).filter(|s| !s.is_empty()))
+    }
+}
+
+/// The cells of a step's row in `steps.csv`.
+pub(crate) fn step_cells(s: &Step) -> Cells {
+    let mut c = Cells::default();
+    c.put("series", &s.series);
+    c.put("step", s.step);
+    c.put("kind", s.kind);
+    c.put("control", s.level.control.name());
+    c.put("level", s.level.value);
+    c.put("started_at", &s.started_at);
+    for (name, value) in [
+        ("started_s", s.started_s),
+        ("ended_s", s.ended_s),
+        ("settle_s", s.settle_s),
+        ("measure_s", s.measure_s),
+        ("tail_s", s.tail_s),
+        ("drain_s", s.drain_s),
+    ] {
+        c.put(name, value);
+    }
+    c.opt("abort", s.abort);
+    c.put("due_n", s.due_n);
+    c.put("offered_rate", s.offered_rate);
+    c.put("sent_rate", s.sent_rate);
+    c.put("achieved_rate", s.achieved_rate);
+    c.put("good_rate", s.good_rate);
+    for (name, n) in [("completed", s.completed), ("failed", s.failed), ("cut", s.cut), ("retried", s.retried)] {
+        c.put(name, n);
+    }
+    c.put("output_tokens_per_s", s.output_tokens_per_s);
+    c.put("prompt_tokens_per_s", s.prompt_tokens_per_s);
+    c.opt("input_tokens_mean", s.input_tokens_mean);
+    c.opt("output_tokens_mean", s.output_tokens_mean);
+    for metric in Metric::ALL {
+        let (q, m) = (s.quantiles(metric), metric.name());
+        c.put(format!("{m}_n_ms"), q.n);
+        for (name, value) in
+            [("p50", q.p50), ("p90", q.p90), ("p95", q.p95), ("p99", q.p99), ("p99_low", q.p99_low), ("p99_high", q.p99_high)]
+        {
+            c.opt(format!("{m}_{name}_ms"), value);
+        }
+    }
+    rest_cells(&mut c, s);
+    c
+}
+
+fn rest_cells(c: &mut Cells, s: &Step) {
+    c.opt("joint_attainment", s.joint_attainment);
+    c.put("in_flight_mean", s.in_flight_mean);
+    c.put("in_flight_max", s.in_flight_max);
+    for (name, value) in [
+        ("in_flight_slope", s.in_flight_slope),
+        ("ttft_slope", s.ttft_slope),
+        ("little_residual", s.little_residual),
+        ("lateness_p50_ms", s.lateness_p50_ms),
+        ("lateness_p99_ms", s.lateness_p99_ms),
+        ("receive_lag_p99_ms", s.receive_lag_p99_ms),
+    ] {
+        c.opt(name, value);
+    }
+    c.put("conn_new", s.conn_new);
+    for (name, value) in [
+        ("server_waiting_max", s.server.waiting_max),
+        ("server_kv_max", s.server.kv_max),
+        ("server_preemptions", s.server.preemptions),
+        ("server_hit_rate", s.server.hit_rate),
+        ("cost_per_mtok", s.cost_per_mtok),
+    ] {
+        c.opt(name, value);
+    }
+    c.opt("stable", s.stable);
+    c.put("verdict", s.verdict);
+    c.opt("binding", s.binding.as_deref());
+    c.put("reason", &s.reason);
+}
+
+/// The step of a row of `steps.csv`; its limits are filled in from `limits.csv`.
+pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
+    let mut latency = BTreeMap::new();
+    for metric in Metric::ALL {
+        let cell = |name: &str| row.opt::<f64>(&format!("{}_{name}_ms", metric.name()));
+        let n = row.get(&format!("{}_n_ms", metric.name()))?;
+        let q = Quantiles {
+            n,
+            p50: cell("p50")?,
+            p90: cell("p90")?,
+            p95: cell("p95")?,
+            p99: cell("p99")?,
+            p99_low: cell("p99_low")?,
+            p99_high: cell("p99_high")?,
+        };
+        if n > 0 {
+            latency.insert(metric, q);
+        }
+    }
+    Ok(Step {
+        series: row.text("series")?.to_owned(),
+        step: row.get("step")?,
+        kind: row.named("kind", StepKind::from_name)?,
+        level: Level { control: row.named("control", Control::from_name)?, value: row.get("level")? },
+        started_at: row.text("started_at")?.to_owned(),
+        started_s: row.get("started_s")?,
+        ended_s: row.get("ended_s")?,
+        settle_s: row.get("settle_s")?,
+        measure_s: row.get("measure_s")?,
+        tail_s: row.get("tail_s")?,
+        drain_s: row.get("drain_s")?,
+        abort: row.opt_text("abort")?.map(|_| row.named("abort", Abort::from_name)).transpose()?,
+        due_n: row.get("due_n")?,
+        offered_rate: row.get("offered_rate")?,
+        sent_rate: row.get("sent_rate")?,
+        achieved_rate: row.get("achieved_rate")?,
+        good_rate: row.get("good_rate")?,
+        completed: row.get("completed")?,
+        failed: row.get("failed")?,
+        cut: row.get("cut")?,
+        retried: row.get("retried")?,
+        output_tokens_per_s: row.get("output_tokens_per_s")?,
+        prompt_tokens_per_s: row.get("prompt_tokens_per_s")?,
+        input_tokens_mean: row.opt("input_tokens_mean")?,
+        output_tokens_mean: row.opt("output_tokens_mean")?,
+        latency,
+        joint_attainment: row.opt("joint_attainment")?,
+        in_flight_mean: row.get("in_flight_mean")?,
+        in_flight_max: row.get("in_flight_max")?,
+        in_flight_slope: row.opt("in_flight_slope")?,
+        ttft_slope: row.opt("ttft_slope")?,
+        little_residual: row.opt("little_residual")?,
+        lateness_p50_ms: row.opt("lateness_p50_ms")?,
+        lateness_p99_ms: row.opt("lateness_p99_ms")?,
+        receive_lag_p99_ms: row.opt("receive_lag_p99_ms")?,
+        conn_new: row.get("conn_new")?,
+        server: ServerSide {
+            waiting_max: row.opt("server_waiting_max")?,
+            kv_max: row.opt("server_kv_max")?,
+            preemptions: row.opt("server_preemptions")?,
+            hit_rate: row.opt("server_hit_rate")?,
+        },
+        cost_per_mtok: row.opt("cost_per_mtok")?,
+        stable: row.opt("stable")?,
+        verdict: row.named("verdict", Verdict::from_name)?,
+        binding: row.opt_text("binding")?,
+        reason: row.text("reason")?.to_owned(),
+        limits: Vec::new(),
+    })
+}
+
+/// The cells of a row of `limits.csv`.
+pub(crate) fn limit_cells(step: &Step, l: &LimitRow) -> Cells {
+    let mut c = Cells::default();
+    c.put("series", &step.series);
+    c.put("step", step.step);
+    c.put("tier", &l.tier);
+    c.put("class", &l.class);
+    c.put("limit", &l.limit);
+    c.opt("limit_ms", l.limit_ms);
+    for (name, n) in [
+        ("n", l.n),
+        ("misses", l.misses),
+        ("censored", l.censored),
+        ("clusters", l.clusters),
+        ("cluster_sq", l.cluster_sq),
+    ] {
+        c.put(name, n);
+    }
+    c.opt("attainment", l.attainment);
+    c.opt("low", l.low);
+    c.opt("high", l.high);
+    c.put("verdict", l.verdict);
+    c
+}
+
+/// The step that a row of `limits.csv` belongs to (series, number), and the row.
+pub(crate) fn read_limit(row: &Row<'_>) -> Result<((String, u32), LimitRow)> {
+    let limit = LimitRow {
+        tier: row.text("tier")?.to_owned(),
+        class: row.text("class")?.to_owned(),
+        limit: row.text("limit")?.to_owned(),
+        limit_ms: row.opt("limit_ms")?,
+        n: row.get("n")?,
+        misses: row.get("misses")?,
+        censored: row.get("censored")?,
+        clusters: row.get("clusters")?,
+        cluster_sq: row.get("cluster_sq")?,
+        attainment: row.opt("attainment")?,
+        low: row.opt("low")?,
+        high: row.opt("high")?,
+        verdict: row.named("verdict", Verdict::from_name)?,
+    };
+    Ok(((row.text("series")?.to_owned(), row.get("step")?), limit))
+}

@@ -1,0 +1,204 @@
+//! Writing a run folder as the sweep goes: killed at any moment, what was measured is on disk.
+
+use super::requests::RequestRow;
+use super::table::{Cells, limit_cells, step_cells};
+use super::{FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PLAN, REQUESTS, RESULT, STEPS, tidy};
+use crate::record::{Failure, Finished, Outcome};
+use crate::stats::step::Step;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Everything that a sweep writes into its folder; `charts/` besides.
+const OURS: &[&str] = &[PLAN, RESULT, STEPS, LIMITS, REQUESTS, FAILURES, HISTOGRAMS, METRICS, "report.md", "report.html"];
+
+/// A pooled distribution of one step, for `histograms.csv`: metric, and (low, high, count) in microseconds.
+pub type Histogram<'a> = (&'a str, Vec<(u64, u64, u64)>);
+
+/// The folder of a sweep that is running.
+pub struct Writer {
+    dir: PathBuf,
+    requests: csv::Writer<BufWriter<File>>,
+    failures: BTreeMap<(Failure, Option<u16>), (u64, String)>,
+}
+
+impl Writer {
+    /// Makes the folder and every file in it, so that a path that cannot be written to fails before anything is sent.
+    ///
+    /// A folder that is not empty is refused unless `force`; then the files of an earlier run are removed, and no others.
+    pub fn create(dir: &Path, plan_toml: &str, force: bool) -> Result<Self> {
+        let occupied = match fs::read_dir(dir) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
+            Err(e) => return Err(e).with_context(|| format!("failed to look into the output folder {}", dir.display())),
+        };
+        if occupied && !force {
+            bail!(
+                "the output folder {} is not empty: choose another with --out, or replace what is there with --force",
+                dir.display()
+            );
+        }
+        fs::create_dir_all(dir).with_context(|| format!("failed to make the output folder {}", dir.display()))?;
+        if occupied {
+            clear(dir)?;
+        }
+        replace(&dir.join(PLAN), plan_toml.as_bytes())?;
+        for name in [STEPS, LIMITS, FAILURES, HISTOGRAMS, METRICS] {
+            create(&dir.join(name))?;
+        }
+        head(dir, HISTOGRAMS, &["series", "step", "class", "metric", "low_us", "high_us", "count"])?;
+        head(dir, METRICS, &["series", "step", "time_s", "name", "value"])?;
+        let requests = csv::Writer::from_writer(BufWriter::with_capacity(1 << 16, create(&dir.join(REQUESTS))?));
+        Ok(Self { dir: dir.to_owned(), requests, failures: BTreeMap::new() })
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Adds a row to `requests.csv`; on disk with the next [`Writer::flush`].
+    pub fn request(&mut self, series: &str, step: u32, class: &str, finished: &Finished) -> Result<()> {
+        let record = &finished.record;
+        self.requests
+            .serialize(RequestRow::new(series, step, class, record))
+            .with_context(|| format!("failed to write {}", self.dir.join(REQUESTS).display()))?;
+        if let (Outcome::Failed, Some(kind)) = (record.outcome, record.failure) {
+            let entry = self.failures.entry((kind, record.status)).or_default();
+            entry.0 += 1;
+            if let (true, Some(sample)) = (entry.1.is_empty(), &finished.sample) {
+                entry.1 = tidy(sample);
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings what was added to `requests.csv` to disk.
+    pub fn flush(&mut self) -> Result<()> {
+        self.requests.flush().with_context(|| format!("failed to write {}", self.dir.join(REQUESTS).display()))
+    }
+
+    /// The failures counted since the last step, by kind and status: how many, and one body.
+    pub fn failures(&self) -> Vec<FailureRow> {
+        self.failure_rows("", 0, "all")
+    }
+
+    fn failure_rows(&self, series: &str, step: u32, class: &str) -> Vec<FailureRow> {
+        self.failures
+            .iter()
+            .map(|((kind, status), (count, sample))| FailureRow {
+                series: series.into(),
+                step,
+                class: class.into(),
+                kind: kind.name().into(),
+                status: *status,
+                count: *count,
+                sample: sample.clone(),
+            })
+            .collect()
+    }
+
+    /// Ends a step: its failures, histograms and limits, and last its row of `steps.csv`, which makes it count.
+    pub fn step(&mut self, step: &Step, class: &str, histograms: &[Histogram<'_>]) -> Result<()> {
+        self.flush()?;
+        self.end_failures(&step.series, step.step, class)?;
+        let mut rows = Vec::new();
+        for (metric, buckets) in histograms {
+            for (low, high, count) in buckets {
+                let mut c = Cells::default();
+                for (name, cell) in [
+                    ("series", step.series.clone()),
+                    ("step", step.step.to_string()),
+                    ("class", class.to_owned()),
+                    ("metric", (*metric).to_owned()),
+                    ("low_us", low.to_string()),
+                    ("high_us", high.to_string()),
+                    ("count", count.to_string()),
+                ] {
+                    c.names.push(name.into());
+                    c.cells.push(cell);
+                }
+                rows.push(c);
+            }
+        }
+        append(&self.dir.join(HISTOGRAMS), &rows)?;
+        append(&self.dir.join(LIMITS), &step.limits.iter().map(|l| limit_cells(step, l)).collect::<Vec<_>>())?;
+        append(&self.dir.join(STEPS), &[step_cells(step)])
+    }
+
+    /// Writes the failures counted so far as those of `step`; 0 for what came before the first.
+    pub fn end_failures(&mut self, series: &str, step: u32, class: &str) -> Result<()> {
+        let path = self.dir.join(FAILURES);
+        let empty = fs::metadata(&path).is_ok_and(|m| m.len() == 0);
+        let mut w = csv::WriterBuilder::new().has_headers(empty).from_writer(open(&path)?);
+        for row in self.failure_rows(series, step, class) {
+            w.serialize(row).with_context(|| format!("failed to write {}", path.display()))?;
+        }
+        self.failures.clear();
+        w.flush().with_context(|| format!("failed to write {}", path.display()))
+    }
+
+    /// Replaces `result.json` as a whole: a reader sees the old one or the new one, never a part.
+    pub fn result(&self, result: &serde_json::Value) -> Result<()> {
+        let text = serde_json::to_vec_pretty(result).context("failed to write the result as JSON")?;
+        replace(&self.dir.join(RESULT), &text)
+    }
+}
+
+fn clear(dir: &Path) -> Result<()> {
+    for name in OURS {
+        match fs::remove_file(dir.join(name)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("failed to remove {}", dir.join(name).display()));
+            }
+            _ => {}
+        }
+    }
+    let charts = dir.join("charts");
+    if charts.is_dir() {
+        fs::remove_dir_all(&charts).with_context(|| format!("failed to remove {}", charts.display()))?;
+    }
+    Ok(())
+}
+
+fn create(path: &Path) -> Result<File> {
+    File::create(path).with_context(|| format!("failed to make {}", path.display()))
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::options().append(true).create(true).open(path).with_context(|| format!("failed to open {}", path.display()))
+}
+
+fn head(dir: &Path, name: &str, columns: &[&str]) -> Result<()> {
+    let path = dir.join(name);
+    writeln!(open(&path)?, "{}", columns.join(",")).with_context(|| format!("failed to write {}", path.display()))
+}
+
+/// Appends rows in one write, with the column names before the first.
+fn append(path: &Path, rows: &[Cells]) -> Result<()> {
+    let Some(first) = rows.first() else { return Ok(()) };
+    let mut text = csv::Writer::from_writer(Vec::new());
+    if fs::metadata(path).is_ok_and(|m| m.len() == 0) {
+        text.write_record(&first.names)?;
+    }
+    for row in rows {
+        text.write_record(&row.cells)?;
+    }
+    let bytes = text.into_inner().context("the rows are in memory")?;
+    let mut file = open(path)?;
+    file.write_all(&bytes).and_then(|()| file.sync_data()).with_context(|| format!("failed to write {}", path.display()))
+}
+
+/// Replaces a file by writing a new one beside it and renaming.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let beside = path.with_extension("tmp");
+    let write = || -> std::io::Result<()> {
+        let mut f = File::create(&beside)?;
+        f.write_all(bytes)?;
+        f.sync_data()?;
+        fs::rename(&beside, path)
+    };
+    write().with_context(|| format!("failed to write {}", path.display()))
+}
