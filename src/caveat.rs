@@ -91,6 +91,11 @@ pub enum Caveat {
         /// How many steps.
         steps: u32,
     },
+    /// The budget ended the sweep.
+    BudgetSpent {
+        /// The level that would have come next.
+        next: f64,
+    },
     /// The sweep was interrupted.
     Interrupted,
     /// The server stopped answering.
@@ -155,6 +160,10 @@ impl Caveat {
             Self::FewRequests { steps } => format!(
                 "{steps} of the steps have too few requests for an upper bound of their p99 (below 368 independent requests)."
             ),
+            Self::BudgetSpent { next } => format!(
+                "The budget ended the sweep: the step at {} could have ended after it.",
+                crate::units::short(*next)
+            ),
             Self::Interrupted => "The sweep was interrupted: the answer rests on the steps measured until then.".into(),
             Self::ServerGone { step } => format!("The server stopped answering in step {step}; the sweep ended there."),
             Self::PartialStep { step, requests } => {
@@ -187,6 +196,7 @@ impl Caveat {
             Self::Late { .. } => "Run the client on an idle machine, or on more cores.",
             Self::NotDrained { .. } => "Give step.drain more time, and make sure nobody else uses the server.",
             Self::FewRequests { .. } => "Use longer steps (step.measure or step.min-requests).",
+            Self::BudgetSpent { .. } => "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain).",
             Self::Interrupted => "Run the sweep again for the rest.",
             Self::ServerGone { .. } => "Look at the server's log; the last step shows the load that it died under.",
             Self::PartialStep { .. } => "Run the sweep again to measure that step.",

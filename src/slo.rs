@@ -213,6 +213,14 @@ impl Slo {
             .collect()
     }
 
+    /// All limits in one line: `p99 TTFT ≤ 200ms, p99 TPOT ≤ 50ms`, after the tier's name where it has one.
+    pub fn summary(&self) -> String {
+        let mut parts: Vec<String> = self.limits().iter().map(Limit::to_string).collect();
+        parts.extend(self.error_rate.map(|e| format!("errors ≤ {} %", crate::units::short(e.get() * 100.0))));
+        let name = self.name.as_ref().map(|n| format!("{n}: ")).unwrap_or_default();
+        format!("{name}{}", parts.join(", "))
+    }
+
     /// The limits that a request must meet *together* to be good: for each metric the one with the highest percentile.
     ///
     /// A p95 limit beside a p99.9 limit on the same metric allows 5 % above it, so it cannot be asked of every request.

@@ -31,12 +31,19 @@ pub struct Builder {
     prompter: Prompter,
     encoder: Encoder,
     heads: HashMap<u32, Bytes>,
+    left: usize,
 }
 
 impl Builder {
     /// Bodies for these chains, with this text, in this dialect.
     pub fn new(chains: Chains, prompter: Prompter, encoder: Encoder) -> Self {
-        Self { chains, prompter, encoder, heads: HashMap::new() }
+        Self { chains, prompter, encoder, heads: HashMap::new(), left: usize::MAX }
+    }
+
+    /// Only the first `n` of them.
+    pub fn first(mut self, n: usize) -> Self {
+        self.left = n;
+        self
     }
 }
 
@@ -44,6 +51,7 @@ impl Iterator for Builder {
     type Item = Ready;
 
     fn next(&mut self) -> Option<Ready> {
+        self.left = self.left.checked_sub(1)?;
         let chain = self.chains.next()?;
         let payloads = chain
             .turns

@@ -70,6 +70,8 @@ pub struct Job {
     pub stop: CancellationToken,
     /// Cuts off the requests in flight.
     pub cut: CancellationToken,
+    /// Told by the loop when it has sent its last request.
+    pub sent_all: CancellationToken,
 }
 
 /// Fires chains until the window has passed and every measured request has finished, or until `stop`; then waits for the
@@ -148,6 +150,7 @@ impl Loop {
                 None => break,
             }
         }
+        self.job.sent_all.cancel();
         while self.flying.join_next().await.is_some() {}
     }
 

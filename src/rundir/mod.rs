@@ -1,13 +1,14 @@
 //! Names and formats of the run folder.
 
 pub(crate) mod derive;
+pub mod json;
 mod read;
 mod requests;
 mod table;
 mod write;
 
 pub use read::read;
-pub use write::{Histogram, Writer};
+pub use write::{Histogram, Writer, check_free};
 
 use crate::caveat::Caveat;
 use crate::search::answer::Answer;

@@ -29,17 +29,7 @@ impl Writer {
     ///
     /// A folder that is not empty is refused unless `force`; then the files of an earlier run are removed, and no others.
     pub fn create(dir: &Path, plan_toml: &str, force: bool) -> Result<Self> {
-        let occupied = match fs::read_dir(dir) {
-            Ok(mut entries) => entries.next().is_some(),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
-            Err(e) => return Err(e).with_context(|| format!("failed to look into the output folder {}", dir.display())),
-        };
-        if occupied && !force {
-            bail!(
-                "the output folder {} is not empty: choose another with --out, or replace what is there with --force",
-                dir.display()
-            );
-        }
+        let occupied = check_free(dir, force)?;
         fs::create_dir_all(dir).with_context(|| format!("failed to make the output folder {}", dir.display()))?;
         if occupied {
             clear(dir)?;
@@ -145,6 +135,22 @@ impl Writer {
         let text = serde_json::to_vec_pretty(result).context("failed to write the result as JSON")?;
         replace(&self.dir.join(RESULT), &text)
     }
+}
+
+/// Whether something is in the folder already; an error unless `force`.
+pub fn check_free(dir: &Path, force: bool) -> Result<bool> {
+    let occupied = match fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
+        Err(e) => return Err(e).with_context(|| format!("failed to look into the output folder {}", dir.display())),
+    };
+    if occupied && !force {
+        bail!(
+            "the output folder {} is not empty: choose another with --out, or replace what is there with --force",
+            dir.display()
+        );
+    }
+    Ok(occupied)
 }
 
 fn clear(dir: &Path) -> Result<()> {

@@ -1,0 +1,176 @@
+//! The director: the only place that joins the parts. It asks the search for a level, has it measured, and writes what came
+//! of it, until the search is done.
+
+mod calibrate;
+mod host;
+mod prepare;
+mod progress;
+mod step;
+mod tally;
+
+use crate::caveat::Caveat;
+use crate::level::{Control, Level};
+use crate::plan::Plan;
+use crate::rundir::{self, Meta, Run, Writer, json};
+use crate::search::{Next, Search};
+use crate::stats::step::{Abort, Step};
+use anyhow::{Context, Result};
+use host::Host;
+use prepare::Prepared;
+use progress::Progress;
+use std::path::PathBuf;
+use std::time::Duration;
+use tally::SweepTally;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The name of the one series.
+const SERIES: &str = "main";
+
+/// How to run a sweep, besides its plan.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The run folder.
+    pub out: PathBuf,
+    /// Replace an earlier run in that folder.
+    pub force: bool,
+    /// Simulate time; the plan's server must be simulated.
+    pub virtual_time: bool,
+    /// No step is begun that could end later than this after the start.
+    pub budget: Option<Duration>,
+    /// Show a progress bar.
+    pub progress: bool,
+}
+
+/// A sweep that is running.
+struct Sweep<'a> {
+    plan: &'a Plan,
+    plan_toml: String,
+    host: Host,
+    ready: Prepared,
+    writer: Writer,
+    meta: Meta,
+    steps: Vec<Step>,
+    /// Start of the sweep: `started_s` of its steps counts from here.
+    began: Instant,
+    interrupt: CancellationToken,
+    sweep_tally: SweepTally,
+    progress: Progress,
+}
+
+/// Runs a sweep into its folder and returns what was measured; the caller writes the reports.
+///
+/// On the real clock call it on any runtime; with `virtual_time` on a current-thread runtime whose clock is paused.
+/// `interrupt` ends it early, with everything measured until then kept. Errors before the first request leave no folder
+/// behind; later ones leave what was measured on disk.
+pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -> Result<Run> {
+    if options.virtual_time {
+        plan.check_virtual()?;
+    }
+    rundir::check_free(&options.out, options.force)?;
+    let search = Search::new(&plan.search, plan.slo.as_slice(), plan.hardware.gpu_count()).map_err(anyhow::Error::msg)?;
+    let host = if options.virtual_time { Host::paused() } else { Host::real()? };
+    let ready = tokio::select! {
+        ready = prepare::prepare(plan, &host) => ready?,
+        () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
+    };
+    let plan_toml = plan.to_toml()?;
+    let mut sweep = Sweep {
+        plan,
+        writer: Writer::create(&options.out, &plan_toml, options.force)?,
+        meta: meta(plan, &ready, options.virtual_time),
+        plan_toml,
+        host,
+        ready,
+        steps: Vec::new(),
+        began: Instant::now(),
+        interrupt,
+        sweep_tally: SweepTally::default(),
+        progress: Progress::new(options.progress, step::shown_limit(plan.slo.as_slice())),
+    };
+    sweep.write_result()?;
+    sweep.warm_up().await?;
+    sweep.steps(&search, options.budget).await?;
+    sweep.progress.done();
+    rundir::read(&options.out).context("failed to read back the run folder")
+}
+
+impl Sweep<'_> {
+    async fn warm_up(&mut self) -> Result<()> {
+        let finished = prepare::warm_up(self.plan, &self.host, &self.ready).await?;
+        for f in &finished {
+            self.writer.request(SERIES, 0, "all", f)?;
+        }
+        self.writer.flush()?;
+        self.writer.end_failures(SERIES, 0, "all")
+    }
+
+    async fn steps(&mut self, search: &Search, budget: Option<Duration>) -> Result<()> {
+        while let Next::Measure { level, kind, .. } = search.next(SERIES, &self.steps) {
+            if let Some(budget) = budget
+                && self.began.elapsed() + self.longest_step(level) > budget
+            {
+                self.note(Caveat::BudgetSpent { next: level.value });
+                return self.write_result();
+            }
+            self.measure(level, kind).await?;
+            let abort = self.steps.last().and_then(|s| s.abort);
+            if self.interrupt.is_cancelled() || matches!(abort, Some(Abort::Interrupted | Abort::ServerGone)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The longest that a step at `level` can take, drain included.
+    fn longest_step(&self, level: Level) -> Duration {
+        longest_step(self.plan, level)
+    }
+
+    fn note(&mut self, caveat: Caveat) {
+        self.meta.noted.push(caveat);
+    }
+
+    /// Replaces `result.json` by what is known now.
+    fn write_result(&mut self) -> Result<()> {
+        let mut meta = self.meta.clone();
+        let cold = self.plan.workload.cache == crate::workload::config::Cache::Cold;
+        meta.noted.extend(self.sweep_tally.caveats(cold));
+        let caveats = meta.noted.clone();
+        let run = Run::assemble(self.plan, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
+        self.writer.result(&json::result(&run))
+    }
+}
+
+/// The longest that a step of this plan at `level` can take, tail and drain included.
+pub fn longest_step(plan: &Plan, level: Level) -> Duration {
+    let rate = (level.control == Control::Rate).then_some(level.value);
+    let window = if plan.step.min_requests > 0 { plan.step.max_duration.0.max(plan.step.window(rate)) } else { plan.step.window(rate) };
+    plan.step.settle.0 + window + longest_tail(plan) + plan.step.drain.0
+}
+
+/// How long the load is kept on for measured requests: what a request may take within the SLO (half of the timeout's
+/// default), or `drain` where that is longer.
+fn longest_tail(plan: &Plan) -> Duration {
+    plan.step.drain.0.max(plan.timeout() / 2)
+}
+
+fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let slo: Vec<String> = plan.slo.as_slice().iter().map(crate::slo::Slo::summary).collect();
+    Meta {
+        goodput_version: env!("CARGO_PKG_VERSION").into(),
+        host: format!("{} {}, {cores} cores", std::env::consts::OS, std::env::consts::ARCH),
+        seed: plan.seed,
+        started: jiff::Timestamp::now().to_string(),
+        server: ready.server.clone(),
+        model: ready.model.clone(),
+        workload: plan.workload.to_string(),
+        slo: slo.join("; "),
+        gpu: plan.hardware.gpu.clone(),
+        gpus: plan.hardware.gpu_count(),
+        notes: plan.notes.clone(),
+        virtual_time,
+        noted: ready.noted.clone(),
+    }
+}

@@ -1,0 +1,135 @@
+//! Before the first step: who answers, what it understands, how it counts, and that it is warm.
+
+use super::host::Host;
+use super::{SERIES, calibrate};
+use crate::caveat::Caveat;
+use crate::client::Client;
+use crate::client::config::{Server, Target};
+use crate::client::dialect::Encoder;
+use crate::client::key::ApiKey;
+use crate::client::preflight;
+use crate::level::Level;
+use crate::load::source::Builder;
+use crate::load::worker::{Gauge, Job, fire};
+use crate::plan::Plan;
+use crate::record::{Finished, Phase};
+use crate::sim::serve::Embedded;
+use crate::workload::draw::{Chains, StepKey};
+use crate::workload::prompts::{Prompter, WordRate};
+use anyhow::{Result, bail};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Warm-up requests in flight at once: enough to fill a batch, not to queue.
+const WARMUP_SLOTS: usize = 4;
+
+/// A window that does not end: warm-up stops after its last request.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A server that is ready to be measured.
+pub(crate) struct Prepared {
+    pub(crate) client: Client,
+    pub(crate) encoder: Encoder,
+    pub(crate) rate: WordRate,
+    pub(crate) model: String,
+    /// The URL, or what is simulated.
+    pub(crate) server: String,
+    pub(crate) noted: Vec<Caveat>,
+    /// Stops when the sweep ends.
+    _embedded: Option<Embedded>,
+}
+
+/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length.
+///
+/// Errors say what to check; nothing has been measured yet.
+pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
+    let (client, server, embedded) = connect(plan, host)?;
+    let (asked, wanted) = (client.clone(), plan.server.model.clone());
+    let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
+    check_length(plan, served.max_model_len)?;
+    let body = plan.server.json_body();
+    let (api, model) = (plan.server.api, served.id.clone());
+    let timeout = plan.timeout();
+    let asked = client.clone();
+    let negotiated =
+        host.run(async move { preflight::negotiate(&asked, api, &model, &body, timeout).await }).await??;
+    let encoder = negotiated.encoder;
+    let mut noted = negotiated.caveats;
+    let (rate, caveat) = calibrate::calibrate(host, &client, &encoder, &plan.workload, plan.seed, timeout).await?;
+    noted.extend(caveat);
+    if host.is_paused() {
+        noted.push(Caveat::VirtualTime);
+    }
+    Ok(Prepared { client, encoder, rate, model: served.id, server, noted, _embedded: embedded })
+}
+
+fn connect(plan: &Plan, host: &Host) -> Result<(Client, String, Option<Embedded>)> {
+    let Some(sim) = plan.simulated()? else {
+        let key = ApiKey::read(&plan.server)?;
+        return Ok((Client::http(&plan.server, key)?, plan.server.title(), None));
+    };
+    let title = sim.to_string();
+    if host.is_paused() {
+        return Ok((Client::in_process(crate::sim::router::router(&sim), &plan.server), title, None));
+    }
+    let embedded = Embedded::start(&sim)?;
+    let server = Server { target: Target::url(&embedded.url)?, ..plan.server.clone() };
+    Ok((Client::http(&server, None)?, title, Some(embedded)))
+}
+
+fn check_length(plan: &Plan, max_model_len: Option<u32>) -> Result<()> {
+    let s = plan.workload.synthetic();
+    let (input, output) = (s.input_tokens.longest(), s.output_tokens.longest());
+    match max_model_len {
+        Some(max) if u64::from(input) + u64::from(output) > u64::from(max) => bail!(
+            "the longest request of the plan, {input} input and {output} output tokens, does not fit into the model's \
+             {max} tokens: the server would refuse it; lower input-tokens or output-tokens, or give them a max"
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Sends the warm-up requests, at least one for every shared prefix; they count for nothing.
+pub(crate) async fn warm_up(plan: &Plan, host: &Host, ready: &Prepared) -> Result<Vec<Finished>> {
+    let wanted = match plan.server.warmup_requests {
+        0 => 0,
+        n => n.max(plan.workload.groups()),
+    };
+    if wanted == 0 {
+        return Ok(Vec::new());
+    }
+    let key = StepKey { seed: plan.seed, series: SERIES.into(), step: 0 };
+    let slots = WARMUP_SLOTS.min(wanted as usize);
+    let chains = Chains::new(&plan.workload, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
+    let prompter = Prompter::new(&plan.workload, key, ready.rate);
+    let builder = Builder::new(chains, prompter, ready.encoder.clone()).first(wanted as usize);
+    let (home, mut finished) = mpsc::channel(wanted as usize);
+    let (_window, window) = watch::channel(NEVER);
+    let job = Job {
+        client: ready.client.clone(),
+        source: host.source(builder, None)?,
+        pacer: host.pacer()?,
+        began: Instant::now(),
+        settle: Duration::ZERO,
+        window,
+        slots: Some(slots),
+        phase: Some(Phase::Warmup),
+        timeout: plan.timeout(),
+        max_in_flight: plan.step.max_in_flight,
+        itl_limit: None,
+        home,
+        gauge: Arc::new(Gauge::default()),
+        stop: CancellationToken::new(),
+        cut: CancellationToken::new(),
+        sent_all: CancellationToken::new(),
+    };
+    host.run(fire(job)).await?;
+    let mut all = Vec::new();
+    while let Some(f) = finished.recv().await {
+        all.push(f);
+    }
+    Ok(all)
+}

@@ -1,0 +1,62 @@
+//! What the terminal shows while a sweep runs, on standard error: the rate, what is in flight, p99 TTFT against its limit,
+//! the time left in the step.
+
+use crate::level::Level;
+use crate::stats::step::{Step, Verdict};
+use crate::units::{Span, ms, short};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
+
+/// The progress line, and a row above it for each finished step.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    ttft_limit: Option<Duration>,
+}
+
+impl Progress {
+    /// Draws on standard error where that is a terminal; elsewhere only the rows are written.
+    pub(crate) fn new(show: bool, ttft_limit: Option<Duration>) -> Self {
+        let target = if show { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar:.cyan/dim} {msg}") {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Self { bar, ttft_limit }
+    }
+
+    /// A line of text above the bar.
+    pub(crate) fn say(&self, text: &str) {
+        self.bar.suspend(|| tracing::info!("{text}"));
+    }
+
+    /// Where a step is.
+    pub(crate) fn tick(&self, level: Level, elapsed: Duration, end: Duration, in_flight: u64, ttft_p99: Option<f64>) {
+        self.bar.set_length(end.as_millis() as u64);
+        self.bar.set_position(elapsed.min(end).as_millis() as u64);
+        self.bar.set_prefix(level.to_string());
+        let ttft = match (ttft_p99, self.ttft_limit) {
+            (Some(p99), Some(limit)) => format!("p99 TTFT {} of {} ms", short(p99), short(ms(limit))),
+            (Some(p99), None) => format!("p99 TTFT {} ms", short(p99)),
+            (None, _) => "settling".into(),
+        };
+        let left = end.saturating_sub(elapsed).as_secs();
+        let left = if left > 0 { format!("{} left", Span::secs(left)) } else { "finishing".into() };
+        self.bar.set_message(format!("{in_flight} in flight · {ttft} · {left}"));
+    }
+
+    /// What a step showed.
+    pub(crate) fn step(&self, step: &Step) {
+        let mark = match step.verdict {
+            Verdict::Meets => "meets",
+            Verdict::Fails => "FAILS",
+            Verdict::Undecided => "undecided",
+            Verdict::Invalid => "INVALID",
+        };
+        self.say(&format!("{:>14}  {mark:<9}  {}", step.level.to_string(), step.reason));
+    }
+
+    /// Takes the line away.
+    pub(crate) fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,317 @@
+//! One step: the director starts the load, takes the records home, and decides when it is over.
+
+use super::tally::StepTally;
+use super::{SERIES, Sweep, longest_tail};
+use crate::caveat::Caveat;
+use crate::level::{Control, Level};
+use crate::load::lag;
+use crate::load::source::Builder;
+use crate::load::worker::{Gauge, Job, fire};
+use crate::record::{Finished, Phase};
+use crate::server::idle::in_server;
+use crate::slo::{Metric, Slo};
+use crate::stats::percentile::order_statistic;
+use crate::stats::step::{Abort, Step, StepKind};
+use crate::stats::summary::{StepInput, summarize};
+use crate::units::ms;
+use crate::workload::draw::{Chains, StepKey};
+use crate::workload::prompts::Prompter;
+use anyhow::{Context, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// How often the director looks up from the records: progress, deadlines, early ends.
+const TICK: Duration = Duration::from_millis(100);
+/// `requests.csv` is brought to disk this often.
+const FLUSH: Duration = Duration::from_secs(1);
+/// Looks at which a step may end early, as parts of its measured window; the verdict itself is made once, at the end.
+const LOOKS: [f64; 3] = [0.25, 0.5, 0.75];
+/// Requests of one step that may wait for the director. Beyond it they wait in their own tasks, never in the loop.
+const HOME: usize = 1 << 16;
+/// A window that is short of requests is extended this long before it would end.
+const EXTEND_BEFORE: Duration = Duration::from_millis(200);
+/// How long a server may take to say that it is empty.
+const IDLE_WAIT: Duration = Duration::from_secs(10);
+/// Confidence of the verdicts of listed steps.
+const CONFIDENCE: f64 = 0.95;
+
+/// What runs while a step does.
+struct Running {
+    home: mpsc::Receiver<Finished>,
+    window: watch::Sender<Duration>,
+    gauge: Arc<Gauge>,
+    stop: CancellationToken,
+    cut: CancellationToken,
+    sent_all: CancellationToken,
+    began: Instant,
+    settle: Duration,
+}
+
+impl Running {
+    fn window_end(&self) -> Duration {
+        self.settle + *self.window.borrow()
+    }
+
+    /// Ends the sending, and the step with it; the first reason stands.
+    fn end(&self, why: Abort, abort: &mut Option<(Abort, Duration)>) {
+        abort.get_or_insert((why, self.began.elapsed()));
+        self.stop.cancel();
+    }
+}
+
+impl Sweep<'_> {
+    /// Measures one level and writes what came of it.
+    pub(super) async fn measure(&mut self, level: Level, kind: StepKind) -> Result<()> {
+        let number = self.steps.len() as u32 + 1;
+        self.wait_idle(number).await?;
+        self.warm_connections(level).await?;
+        let started_at = jiff::Timestamp::now().to_string();
+        let started = self.began.elapsed();
+        let lag_stop = CancellationToken::new();
+        let lags = (!self.host.is_paused()).then(|| self.host.spawn(lag::sample(lag_stop.clone())));
+        let mut running = self.start(level, number)?;
+        let mut tally = StepTally::new(self.plan.slo.as_slice());
+        let abort = self.follow(&mut running, &mut tally, number, level, kind).await?;
+        lag_stop.cancel();
+        let lag_p99 = match lags {
+            Some(task) => lag_p99(task.await.context("the receive-lag sampler failed")??),
+            None => None,
+        };
+        let step = self.conclude(Ended { number, level, kind, started_at, started, abort, lag_p99 }, &running, &mut tally);
+        self.sweep_tally.add(&tally.records);
+        self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
+        self.progress.step(&step);
+        self.steps.push(step);
+        self.write_result()
+    }
+
+    /// Waits until the server says that it has no requests, where it has metrics; notes it where it does not get there.
+    async fn wait_idle(&mut self, number: u32) -> Result<()> {
+        let client = self.ready.client.clone();
+        let left = self
+            .host
+            .run(async move {
+                let deadline = Instant::now() + IDLE_WAIT;
+                loop {
+                    let busy = match client.get("/metrics").await {
+                        Ok((200, text)) => in_server(&String::from_utf8_lossy(&text)),
+                        Ok(_) | Err(_) => None,
+                    };
+                    match busy {
+                        Some(n) if n > 0.0 && Instant::now() < deadline => sleep(TICK).await,
+                        other => return other.filter(|n| *n > 0.0),
+                    }
+                }
+            })
+            .await?;
+        if let Some(left) = left {
+            self.note(Caveat::NotDrained { step: number, left });
+        }
+        Ok(())
+    }
+
+    /// Opens as many connections as the step is likely to need, judging by the step before it.
+    async fn warm_connections(&self, level: Level) -> Result<()> {
+        let likely = match (level.control, self.steps.last()) {
+            (Control::Concurrency, _) => level.value,
+            (_, Some(last)) => (last.in_flight_mean * level.value / last.level.value * 1.5).max(2.0),
+            (_, None) => 4.0,
+        };
+        let (client, n) = (self.ready.client.clone(), likely.ceil().clamp(1.0, 256.0) as usize);
+        self.host.run(async move { client.warm(n).await }).await
+    }
+
+    fn start(&self, level: Level, number: u32) -> Result<Running> {
+        let plan = self.plan;
+        let key = StepKey { seed: plan.seed, series: SERIES.into(), step: number };
+        let chains = Chains::new(&plan.workload, &key, level).map_err(anyhow::Error::msg)?;
+        let builder = Builder::new(chains, Prompter::new(&plan.workload, key, self.ready.rate), self.ready.encoder.clone());
+        let rate = (level.control == Control::Rate).then_some(level.value);
+        let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
+        let (send_home, home) = mpsc::channel(HOME);
+        let (window, window_seen) = watch::channel(plan.step.window(rate));
+        let running = Running {
+            home,
+            window,
+            gauge: Arc::default(),
+            stop: CancellationToken::new(),
+            cut: CancellationToken::new(),
+            sent_all: CancellationToken::new(),
+            began: Instant::now(),
+            settle: plan.step.settle.0,
+        };
+        self.host.spawn(fire(Job {
+            client: self.ready.client.clone(),
+            source: self.host.source(builder, rate.or(slots.map(|s| s as f64)))?,
+            pacer: self.host.pacer()?,
+            began: running.began,
+            settle: running.settle,
+            window: window_seen,
+            slots,
+            phase: None,
+            timeout: plan.timeout(),
+            max_in_flight: plan.step.max_in_flight,
+            itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
+            home: send_home,
+            gauge: running.gauge.clone(),
+            stop: running.stop.clone(),
+            cut: running.cut.clone(),
+            sent_all: running.sent_all.clone(),
+        }));
+        Ok(running)
+    }
+
+    /// Takes records home until the load has ended; returns why it ended early, if it did, and when.
+    async fn follow(
+        &mut self,
+        running: &mut Running,
+        tally: &mut StepTally,
+        number: u32,
+        level: Level,
+        kind: StepKind,
+    ) -> Result<Option<(Abort, Duration)>> {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let (mut abort, mut looks, mut flushed) = (None, LOOKS.to_vec(), Instant::now());
+        let (interrupt, sent_all) = (self.interrupt.clone(), running.sent_all.clone());
+        let mut drain_until = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = interrupt.cancelled(), if abort.is_none() => running.end(Abort::Interrupted, &mut abort),
+                () = sent_all.cancelled(), if drain_until.is_none() => {
+                    drain_until = Some(Instant::now() + self.plan.step.drain.0);
+                }
+                _ = ticks.tick() => {
+                    if flushed.elapsed() >= FLUSH {
+                        self.writer.flush()?;
+                        flushed = Instant::now();
+                    }
+                    self.tick(running, tally, kind, &mut looks, &mut abort).await?;
+                    if drain_until.is_some_and(|t| Instant::now() >= t) {
+                        running.cut.cancel();
+                    }
+                    let elapsed = running.began.elapsed();
+                    self.progress.tick(level, elapsed, running.window_end(), running.gauge.in_flight(), tally.ttft_p99());
+                }
+                finished = running.home.recv() => match finished {
+                    Some(finished) => {
+                        self.writer.request(SERIES, number, "all", &finished)?;
+                        tally.add(finished);
+                    }
+                    None => break,
+                },
+            }
+        }
+        Ok(abort)
+    }
+
+    /// Ends the step early where it has to be, and extends its window where it is short of requests.
+    async fn tick(
+        &self,
+        running: &Running,
+        tally: &StepTally,
+        kind: StepKind,
+        looks: &mut Vec<f64>,
+        abort: &mut Option<(Abort, Duration)>,
+    ) -> Result<()> {
+        let (elapsed, window) = (running.began.elapsed(), *running.window.borrow());
+        let end = running.settle + window;
+        if tally.seems_gone() && abort.is_none() {
+            let client = self.ready.client.clone();
+            if self.host.run(async move { client.get("/v1/models").await.is_err() }).await? {
+                running.end(Abort::ServerGone, abort);
+            }
+        }
+        if tally.all_failed() {
+            running.end(Abort::AllFailed, abort);
+        }
+        if looks.first().is_some_and(|part| elapsed >= running.settle + window.mul_f64(*part)) {
+            looks.remove(0);
+            // A ramp looks for the end of the range; a listed level is measured in full, however bad it is.
+            if kind == StepKind::Ramp && tally.gross().is_some() {
+                running.end(Abort::Gross, abort);
+            }
+        }
+        let wanted = u64::from(self.plan.step.min_requests);
+        let due_so_far = tally.measured() + running.gauge.measured_open();
+        let longest = self.plan.step.max_duration.0;
+        if elapsed + EXTEND_BEFORE >= end && elapsed < end && due_so_far < wanted && window < longest {
+            let factor = 1.05 * wanted as f64 / due_so_far.max(1) as f64;
+            running.window.send_replace(longest.min(Duration::from_secs_f64(window.as_secs_f64() * factor)));
+        }
+        // The load is kept on until the measured requests have finished, but not for ever.
+        if elapsed >= end + longest_tail(self.plan) {
+            running.stop.cancel();
+        }
+        Ok(())
+    }
+
+    fn conclude(&self, e: Ended, running: &Running, tally: &mut StepTally) -> Step {
+        let (mut settle, mut window) = (running.settle, *running.window.borrow());
+        match e.abort {
+            Some((_, at)) if at <= settle => {
+                // It ended before anything counted: what came until then is all that there is to report.
+                (settle, window) = (Duration::ZERO, at.max(Duration::from_millis(1)));
+                tally.records.iter_mut().for_each(|r| r.phase = Phase::Measure);
+            }
+            Some((_, at)) => window = window.min(at - settle),
+            None => {}
+        }
+        tally.records.sort_by_key(|r| (r.due, r.id));
+        let ended = self.began.elapsed();
+        let window_end = settle + window;
+        let last_due = tally.records.last().map_or(window_end, |r| r.due);
+        let tail = last_due.saturating_sub(window_end);
+        let total = ended.saturating_sub(e.started);
+        let hardware = &self.plan.hardware;
+        summarize(&StepInput {
+            series: SERIES,
+            step: e.number,
+            kind: e.kind,
+            level: e.level,
+            started_at: e.started_at,
+            started_s: e.started.as_secs_f64(),
+            ended_s: ended.as_secs_f64(),
+            settle,
+            measure: window,
+            tail,
+            drain: total.saturating_sub(window_end + tail),
+            abort: e.abort.map(|(why, _)| why),
+            records: &tally.records,
+            itl: &tally.itl,
+            tiers: self.plan.slo.as_slice(),
+            receive_lag_p99_ms: e.lag_p99,
+            // Early looks only end a step on gross misses, whose test holds at any time; the verdict has one look.
+            looks: 1,
+            confidence: CONFIDENCE,
+            client_limit: running.gauge.client_limit(),
+            price_per_hour: hardware.total_price_per_hour(),
+        })
+    }
+}
+
+/// What is known of a step when it has ended.
+struct Ended {
+    number: u32,
+    level: Level,
+    kind: StepKind,
+    started_at: String,
+    started: Duration,
+    abort: Option<(Abort, Duration)>,
+    lag_p99: Option<f64>,
+}
+
+fn lag_p99(lags: Vec<Duration>) -> Option<f64> {
+    let mut lags: Vec<f64> = lags.into_iter().map(ms).collect();
+    lags.sort_by(f64::total_cmp);
+    order_statistic(&lags, 990)
+}
+
+/// The limit on TTFT that the progress line shows.
+pub(super) fn shown_limit(tiers: &[Slo]) -> Option<Duration> {
+    tiers.first().and_then(|slo| slo.smallest(Metric::Ttft))
+}
