@@ -1,1 +1,168 @@
-//! Filled in by its own commit.
+//! The command line as types.
+
+use crate::units::Span;
+use clap::{Args, Parser, Subcommand};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// How many requests per second can an LLM server take while p99 TTFT and p99 TPOT still meet the SLO?
+///
+/// A plan (TOML) steps the load up, each step is judged against the SLO, and the answer comes with its evidence: tables,
+/// charts and a report in a run folder. The answer goes to standard output, progress to standard error.
+#[derive(Debug, Parser)]
+#[command(name = "goodput", version, propagate_version = true, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0    a goodput was found, or the SLO was met up to the plan's max-rate
+  1    error
+  2    ran, but no level meets the SLO
+  3    undecided, invalid, or not reached
+  130  interrupted; what was measured until then is in the run folder
+
+Example:
+  goodput sweep demo --out runs/demo";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a sweep and answer.
+    Sweep(SweepArgs),
+    /// Write a commented plan to start from.
+    Init(InitArgs),
+    /// Validate a plan; print what would run, how many requests, how long.
+    Check(CheckArgs),
+    /// Remake every report and chart from a run folder.
+    Report(ReportArgs),
+    /// Serve the simulated server on a port.
+    Simulate(SimulateArgs),
+    /// Print completions for a shell.
+    Completions(CompletionsArgs),
+    /// Print the manual page.
+    #[command(after_help = "Example:\n  goodput man | man -l -")]
+    Man,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  goodput sweep demo                                          a built-in plan, no server needed
+  goodput sweep --url http://127.0.0.1:8000 --slo chat        a real server, the built-in default plan
+  goodput sweep plan.toml --set step.measure=30s --json       change a key of the plan, answer as JSON")]
+pub struct SweepArgs {
+    /// The plan: a file, or the name of a built-in plan; without it the default plan.
+    pub plan: Option<PathBuf>,
+    /// Server to measure; ends in /v1 or not. Replaces the plan's server.
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// Model to ask for; by default the one that the server lists.
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// SLO profile, in place of the plan's limits.
+    #[arg(long, value_name = "PROFILE")]
+    pub slo: Option<String>,
+    /// Begin no step that could end later than this.
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Span>,
+    /// Run folder [default: runs/NAME-TIMESTAMP].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Change a key of the plan; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Simulate time: the plan's server must be simulated.
+    #[arg(long)]
+    pub virtual_time: bool,
+    /// Replace an earlier run in the run folder.
+    #[arg(long)]
+    pub force: bool,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `init`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  goodput init plan.toml && goodput check plan.toml")]
+pub struct InitArgs {
+    /// Where to write it.
+    #[arg(default_value = "plan.toml")]
+    pub plan: PathBuf,
+    /// Replace a file that is there.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  goodput check demo")]
+pub struct CheckArgs {
+    /// The plan: a file, or the name of a built-in plan.
+    pub plan: PathBuf,
+    /// Change a key of the plan; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print the plan as resolved, as JSON, with what would run.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  goodput report runs/demo")]
+pub struct ReportArgs {
+    /// The run folder.
+    pub run: PathBuf,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  goodput simulate --preset md1 --set service=20ms --port 8000")]
+pub struct SimulateArgs {
+    /// What to simulate: md1, mm1, mmc, fixed, null.
+    #[arg(long, default_value = "mmc", value_name = "PRESET")]
+    pub preset: String,
+    /// Change a parameter of the preset, as in [server.simulated] of a plan; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDR")]
+    pub host: IpAddr,
+    /// Port to listen on; 0 takes a free one.
+    #[arg(long, default_value_t = 8000)]
+    pub port: u16,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  goodput completions bash > ~/.local/share/bash-completion/completions/goodput")]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.clone().render_long_help().to_string();
+            assert!(help.contains("goodput "), "{} has no example", command.get_name());
+        }
+    }
+}

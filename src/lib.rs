@@ -1,10 +1,27 @@
 //! How many requests per second can an LLM server take while p99 TTFT and p99 TPOT still meet the SLO?
+//!
+//! Data flows one way:
+//!
+//! ```text
+//! plan.toml ─ Plan ─ Workload ─ Chains ─ load ─ Records ─ Step ─ Search::next ─┐
+//!                        ↑                                                     │
+//!                        └──────────────────── next level ─────────────────────┘
+//! run folder ─ Run ─ answers ─ terminal, report.md, charts, result.json
+//! ```
+//!
+//! The middle is pure: [`workload`] draws requests from a seed, [`slo`] judges a record, [`stats`] turns records into a
+//! step, [`search`] turns steps into the next level or an answer. Only [`client`], [`load`], [`sim`] and [`sweep`] are
+//! async; [`sweep`] is the director that joins the parts. Reports are made from the files of a run folder alone.
+//!
+//! Where things go: an arrival process into `workload/arrivals.rs`, a length distribution into `workload/lengths.rs`, a
+//! stop rule into `search/stop.rs`, an API dialect into `client/dialect.rs`, a chart into `report/charts/`, an SLO profile
+//! into `slo-profiles/`, a plan that runs as it is into `sweeps/`.
 
 pub mod capacity;
 pub mod caveat;
 pub mod cli;
 pub mod client;
-pub mod cmd;
+mod cmd;
 pub mod level;
 pub mod load;
 pub mod plan;
@@ -19,3 +36,29 @@ pub mod stats;
 pub mod sweep;
 pub mod units;
 pub mod workload;
+
+use cli::{Cli, Command};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Does what the command line asks; the exit code is that of the answer.
+pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let filter = EnvFilter::try_from_env("GOODPUT_LOG").unwrap_or_else(|_| EnvFilter::new("goodput=info"));
+    // Fails where a subscriber is set already, as in tests that call this twice: then that one serves.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_target(false)
+        .with_level(false)
+        .try_init();
+    match &cli.command {
+        Command::Sweep(args) => cmd::sweep::sweep(args),
+        Command::Init(args) => cmd::init::init(args).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => cmd::check::check(args).map(|()| ExitCode::SUCCESS),
+        Command::Report(args) => cmd::report::report(args).map(|()| ExitCode::SUCCESS),
+        Command::Simulate(args) => cmd::simulate::simulate(args).map(|()| ExitCode::SUCCESS),
+        Command::Completions(args) => cmd::docs::completions(args).map(|()| ExitCode::SUCCESS),
+        Command::Man => cmd::docs::man().map(|()| ExitCode::SUCCESS),
+    }
+}

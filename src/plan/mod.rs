@@ -3,6 +3,7 @@
 mod set;
 mod tiers;
 
+pub use set::apply as apply_set;
 pub use tiers::Tiers;
 
 use crate::capacity::Hardware;

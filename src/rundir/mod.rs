@@ -8,7 +8,7 @@ mod table;
 mod write;
 
 pub use read::read;
-pub use write::{Histogram, Writer, check_free};
+pub use write::{Histogram, Writer, check_free, write_result};
 
 use crate::caveat::Caveat;
 use crate::search::answer::Answer;

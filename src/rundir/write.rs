@@ -132,8 +132,7 @@ impl Writer {
 
     /// Replaces `result.json` as a whole: a reader sees the old one or the new one, never a part.
     pub fn result(&self, result: &serde_json::Value) -> Result<()> {
-        let text = serde_json::to_vec_pretty(result).context("failed to write the result as JSON")?;
-        replace(&self.dir.join(RESULT), &text)
+        write_result(&self.dir, result)
     }
 }
 
@@ -207,4 +206,10 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
         fs::rename(&beside, path)
     };
     write().with_context(|| format!("failed to write {}", path.display()))
+}
+
+/// Replaces `result.json` of a run folder as a whole.
+pub fn write_result(dir: &Path, result: &serde_json::Value) -> Result<()> {
+    let text = serde_json::to_vec_pretty(result).context("failed to write the result as JSON")?;
+    replace(&dir.join(RESULT), &text)
 }

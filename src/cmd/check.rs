@@ -1,0 +1,124 @@
+//! `check`: is the plan sound, and what would run?
+
+use crate::cli::CheckArgs;
+use crate::cmd::say;
+use crate::level::{Control, Level};
+use crate::plan::{Plan, Source};
+use crate::search::config::{Mode, Ramp};
+use crate::sweep::longest_step;
+use crate::units::{Span, short};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::time::Duration;
+
+/// A ramp without `max-rate` has no last level; so many of its levels are shown.
+const RAMP_SHOWN: usize = 12;
+
+/// What a plan would run.
+#[derive(Debug, Serialize)]
+struct Preview {
+    /// Each level with the requests that its measured window expects (`None` for a closed loop) and its longest time.
+    steps: Vec<PreviewStep>,
+    /// Requests expected in all steps, where they are known.
+    requests: Option<u64>,
+    /// The longest that all steps together can take, in seconds.
+    longest_s: f64,
+    /// Whether there may be more steps than shown.
+    open_ended: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct PreviewStep {
+    control: Control,
+    level: f64,
+    requests: Option<u64>,
+    longest_s: f64,
+}
+
+/// Validates the plan and prints what would run; sends nothing.
+pub(crate) fn check(args: &CheckArgs) -> Result<()> {
+    let plan = Plan::load(&Source::find(&args.plan)?, &args.set)?;
+    let preview = preview(&plan);
+    if args.json {
+        let value = serde_json::json!({ "plan": plan, "would_run": preview });
+        return say(&serde_json::to_string_pretty(&value).context("failed to write JSON")?);
+    }
+    say(&words(&plan, &preview))
+}
+
+fn levels(plan: &Plan) -> (Vec<Level>, bool) {
+    let max = plan.search.max_rate.map_or(f64::INFINITY, |r| r.get());
+    match &plan.search.mode {
+        Mode::Rates(rates) => (rates.iter().map(|r| Level::rate(r.get())).filter(|l| l.value <= max).collect(), false),
+        Mode::Concurrency(list) => (list.iter().map(|c| Level::concurrency(c.get())).collect(), false),
+        Mode::Ramp(ramp) => ramp_levels(ramp, max),
+        Mode::Adaptive(_) => (Vec::new(), true),
+    }
+}
+
+fn ramp_levels(ramp: &Ramp, max: f64) -> (Vec<Level>, bool) {
+    let (mut levels, mut rate) = (Vec::new(), ramp.start.get());
+    while rate < max {
+        if levels.len() == RAMP_SHOWN && max.is_infinite() {
+            return (levels, true);
+        }
+        levels.push(Level::rate(rate));
+        rate *= ramp.factor.get();
+    }
+    levels.push(Level::rate(max));
+    (levels, false)
+}
+
+fn preview(plan: &Plan) -> Preview {
+    let (levels, open_ended) = levels(plan);
+    let steps: Vec<PreviewStep> = levels
+        .iter()
+        .map(|level| {
+            let rate = (level.control == Control::Rate).then_some(level.value);
+            let window = plan.step.window(rate).as_secs_f64();
+            PreviewStep {
+                control: level.control,
+                level: level.value,
+                requests: rate.map(|r| (r * (plan.step.settle.0.as_secs_f64() + window)).round() as u64),
+                longest_s: longest_step(plan, *level).as_secs_f64(),
+            }
+        })
+        .collect();
+    Preview {
+        requests: steps.iter().map(|s| s.requests).sum::<Option<u64>>(),
+        longest_s: steps.iter().map(|s| s.longest_s).sum(),
+        open_ended,
+        steps,
+    }
+}
+
+fn words(plan: &Plan, p: &Preview) -> String {
+    let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
+    let slo: Vec<String> = plan.slo.as_slice().iter().map(crate::slo::Slo::summary).collect();
+    let mut out = format!(
+        "{} is sound.\n  server    {}\n  workload  {}\n  SLO       {}\n  timeout   {} a request\n",
+        plan.name,
+        plan.server.title(),
+        plan.workload,
+        slo.join("; "),
+        Span(plan.timeout())
+    );
+    let more = if p.open_ended { " and on, until the knee" } else { "" };
+    let list: Vec<String> = p.steps.iter().map(|s| short(s.level)).collect();
+    let control = p.steps.first().map_or("", |s| s.control.unit());
+    out += &format!("  steps     {}: {}{control}{more}\n", p.steps.len(), list.join(", "));
+    out += &format!(
+        "            each {} settle + {} measured\n",
+        plan.step.settle,
+        Span(plan.step.window(p.steps.first().filter(|s| s.control == Control::Rate).map(|s| s.level)))
+    );
+    match p.requests {
+        Some(n) => out += &format!("  requests  about {n} in these steps, {} for warm-up\n", plan.server.warmup_requests),
+        None => out += "  requests  as many as the server completes (closed loop)\n",
+    }
+    let least: f64 = p.steps.iter().map(|s| s.level).filter(|l| *l > 0.0).map(|l| {
+        plan.step.settle.0.as_secs_f64() + plan.step.window(Some(l)).as_secs_f64()
+    }).sum();
+    out += &format!("  time      about {} where requests are short, {} at the longest", span(least), span(p.longest_s));
+    out
+}

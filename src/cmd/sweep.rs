@@ -1,0 +1,114 @@
+//! `sweep`: run a plan and answer.
+
+use crate::caveat::Caveat;
+use crate::cli::SweepArgs;
+use crate::cmd::report;
+use crate::plan::{Plan, Source};
+use crate::rundir::Run;
+use crate::search::answer::Status;
+use crate::sweep::{self, Options};
+use anyhow::{Context, Result};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio_util::sync::CancellationToken;
+
+/// Exit code of an interrupted sweep, as shells have it for SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// Runs the sweep, writes its reports, prints the answer.
+pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
+    let source = match &args.plan {
+        Some(plan) => Source::find(plan)?,
+        None => Source::fallback(),
+    };
+    let plan = Plan::load(&source, &sets(args))?;
+    let options = Options {
+        out: args.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
+        force: args.force,
+        virtual_time: args.virtual_time,
+        budget: args.budget.map(|b| b.0),
+        progress: std::io::stderr().is_terminal(),
+    };
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(args.virtual_time).build().context("failed to start a runtime")?;
+    runtime.block_on(async {
+        let interrupt = CancellationToken::new();
+        tokio::spawn(watch_signals(interrupt.clone())?);
+        sweep::run(&plan, &options, interrupt).await
+    })?;
+    let run = report::remake(&options.out)?;
+    report::print(&run, &options.out, args.json)?;
+    Ok(ExitCode::from(exit_code(&run, &plan)))
+}
+
+/// The plan's changes that the flags stand for, in an order in which later ones win.
+fn sets(args: &SweepArgs) -> Vec<String> {
+    let quoted = |key: &str, value: &str| format!("{key}={}", toml::Value::String(value.to_owned()));
+    let mut sets = Vec::new();
+    sets.extend(args.url.as_deref().map(|u| quoted("server.url", u)));
+    sets.extend(args.model.as_deref().map(|m| quoted("server.model", m)));
+    sets.extend(args.slo.as_deref().map(|s| format!("slo={{profile={}}}", toml::Value::String(s.to_owned()))));
+    sets.extend(args.set.iter().cloned());
+    sets
+}
+
+/// `runs/NAME-TIMESTAMP`, the name made fit for a path.
+fn default_folder(name: &str) -> PathBuf {
+    let slug: String = name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let slug: Vec<&str> = slug.split('-').filter(|part| !part.is_empty()).collect();
+    let slug = if slug.is_empty() { "sweep".to_owned() } else { slug.join("-") };
+    let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+    PathBuf::from("runs").join(format!("{slug}-{now}"))
+}
+
+/// The first signal ends the sweep with a report of what was measured; the second one leaves at once.
+fn watch_signals(interrupt: CancellationToken) -> Result<impl Future<Output = ()> + Send + 'static> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut int = signal(SignalKind::interrupt()).context("failed to watch for Ctrl-C")?;
+    let mut term = signal(SignalKind::terminate()).context("failed to watch for SIGTERM")?;
+    Ok(async move {
+        loop {
+            tokio::select! {
+                _ = int.recv() => {}
+                _ = term.recv() => {}
+            }
+            if interrupt.is_cancelled() {
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+            tracing::warn!("interrupted: finishing what is in flight, then reporting; once more leaves at once");
+            interrupt.cancel();
+        }
+    })
+}
+
+/// The exit code that the answer stands for (design §2).
+fn exit_code(run: &Run, plan: &Plan) -> u8 {
+    if run.caveats.contains(&Caveat::Interrupted) {
+        return INTERRUPTED;
+    }
+    let Some(answer) = run.answers.first() else { return 3 };
+    match answer.goodput.status {
+        Status::Found => 0,
+        Status::None => 2,
+        Status::NotReached => {
+            let wanted = plan.search.max_rate.map(|r| r.get());
+            let met = answer.goodput.met.unwrap_or(0.0);
+            if wanted.is_some_and(|w| met >= w * (1.0 - 1e-9)) { 0 } else { 3 }
+        }
+        Status::Undecided | Status::Invalid => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_have_plain_names() {
+        let path = default_folder("A40, Qwen3-0.6B: 600 in / 30 out");
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("a40-qwen3-0-6b-600-in-30-out-2"), "{name}");
+        assert!(default_folder("///").file_name().unwrap().to_str().unwrap().starts_with("sweep-2"));
+    }
+}
