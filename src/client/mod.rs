@@ -1,1 +1,27 @@
-//! Filled in by its own commit.
+//! One request becomes one [`Finished`](crate::record::Finished): the target, the API's dialect, and the stream.
+//!
+//! [`Server`] is the plan's table; [`Client`] sends over HTTP/1.1 (TLS or not) or into a router in this process, so that
+//! the whole path runs under tokio's paused clock. [`sse`] cuts bytes into payloads, [`event`] reads one payload, and
+//! [`Tally`] turns events and their times into a record. [`preflight`] is what is asked before anything is measured.
+
+mod broken;
+pub mod config;
+pub mod dialect;
+mod dns;
+pub mod event;
+pub mod key;
+pub mod negotiate;
+pub mod payload;
+pub mod preflight;
+mod sample;
+mod send;
+pub mod sse;
+pub mod tally;
+mod transport;
+
+pub use config::{Api, BaseUrl, Server, Target};
+pub use dialect::{Encoder, Pinning};
+pub use key::{ApiKey, KeySource};
+pub use payload::Payload;
+pub use send::{Client, Shot};
+pub use tally::Tally;

@@ -1,0 +1,388 @@
+//! The plan's `[server]` table: which server, how it is spoken to, and what is never written into a plan.
+
+use super::key::KeySource;
+use crate::units::{NonEmpty, Span};
+use http::{HeaderName, HeaderValue};
+use reqwest::Url;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
+
+/// The API that requests are written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Api {
+    /// `/v1/chat/completions`: messages in, deltas out.
+    #[default]
+    Chat,
+    /// `/v1/completions`: a prompt in, text out.
+    Completions,
+}
+
+impl Api {
+    /// The path of the endpoint.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Chat => "/v1/chat/completions",
+            Self::Completions => "/v1/completions",
+        }
+    }
+}
+
+/// Where a server listens: scheme, host, port and perhaps a path; without a trailing `/` or `/v1`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BaseUrl(String);
+
+impl BaseUrl {
+    /// The URL of `path`, which begins with `/v1/…` or another slash.
+    pub fn join(&self, path: &str) -> Url {
+        Url::parse(&format!("{}{path}", self.0)).expect("a checked URL with a path is a URL")
+    }
+
+    /// Whether it names this machine.
+    pub fn is_loopback(&self) -> bool {
+        let url = self.join("/");
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+}
+
+impl FromStr for BaseUrl {
+    type Err = String;
+    // Messages never quote the URL: it may hold a password.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let url = Url::parse(text).map_err(|e| {
+            format!("this is no URL ({e}): write the server's address, such as \"http://127.0.0.1:8000\"")
+        })?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err("a URL begins with http:// or https://, such as \"http://127.0.0.1:8000\"".into());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("the URL carries user:password@, which would end up in files and reports: leave it out, put the \
+                        secret into an environment variable, and write api-key-env = \"ITS_NAME\" (it is sent as a \
+                        bearer token)"
+                .into());
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err("the URL has a ?query or #fragment: write only the server's address, such as \
+                        \"http://127.0.0.1:8000\""
+                .into());
+        }
+        let base = url.as_str().trim_end_matches('/');
+        for api in [Api::Chat, Api::Completions] {
+            if base.ends_with(api.path()) {
+                return Err(format!(
+                    "the URL ends in {}: write only what stands before it; api = \"chat\" or \"completions\" chooses the \
+                     endpoint",
+                    api.path()
+                ));
+            }
+        }
+        Ok(Self(base.strip_suffix("/v1").unwrap_or(base).trim_end_matches('/').to_owned()))
+    }
+}
+
+impl TryFrom<String> for BaseUrl {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<BaseUrl> for String {
+    fn from(url: BaseUrl) -> Self {
+        url.0
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Extra request headers. None of them is a secret, none of them belongs to the transport.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+pub struct Headers(BTreeMap<String, String>);
+
+impl Headers {
+    /// Names and values as they are sent.
+    pub fn iter(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.0.iter().filter_map(|(n, v)| Some((n.parse().ok()?, v.parse().ok()?)))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    matches!(name, "authorization" | "proxy-authorization" | "cookie" | "api-key")
+        || name.ends_with("-key")
+        || name.ends_with("-token")
+}
+
+impl TryFrom<BTreeMap<String, String>> for Headers {
+    type Error = String;
+    fn try_from(map: BTreeMap<String, String>) -> Result<Self, String> {
+        for (name, value) in &map {
+            let lower = name.to_ascii_lowercase();
+            if is_secret(&lower) {
+                return Err(format!(
+                    "headers.{name} would write a secret into the plan: put it into an environment variable and write \
+                     api-key-env = \"ITS_NAME\", or into a file and write api-key-file = \"ITS_PATH\"; it is sent as \
+                     `authorization: Bearer …`"
+                ));
+            }
+            let own = ["accept-encoding", "connection", "content-length", "content-type", "transfer-encoding"];
+            if own.contains(&lower.as_str()) {
+                return Err(format!("headers.{name} is set by goodput itself: leave it out"));
+            }
+            if name.parse::<HeaderName>().is_err() {
+                return Err(format!("headers: \"{name}\" is no name of an HTTP header"));
+            }
+            if value.parse::<HeaderValue>().is_err() {
+                return Err(format!("headers.{name} has characters that no HTTP header can carry"));
+            }
+        }
+        Ok(Self(map))
+    }
+}
+
+impl From<Headers> for BTreeMap<String, String> {
+    fn from(h: Headers) -> Self {
+        h.0
+    }
+}
+
+/// Extra fields of the request body. They override what goodput writes, save for what makes a request a request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Table", into = "toml::Table")]
+pub struct ExtraBody(toml::Table);
+
+impl ExtraBody {
+    /// The fields as JSON.
+    pub fn json(&self) -> serde_json::Map<String, serde_json::Value> {
+        // Checked when it was parsed, so nothing is dropped here.
+        self.0.iter().filter_map(|(k, v)| Some((k.clone(), json(v)?))).collect()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// `None` for what JSON does not have: dates, infinities, NaN.
+fn json(value: &toml::Value) -> Option<serde_json::Value> {
+    Some(match value {
+        toml::Value::String(s) => s.as_str().into(),
+        toml::Value::Integer(i) => (*i).into(),
+        toml::Value::Float(x) => serde_json::Number::from_f64(*x)?.into(),
+        toml::Value::Boolean(b) => (*b).into(),
+        toml::Value::Datetime(_) => return None,
+        toml::Value::Array(a) => a.iter().map(json).collect::<Option<Vec<_>>>()?.into(),
+        toml::Value::Table(t) => {
+            let fields: Option<serde_json::Map<_, _>> = t.iter().map(|(k, v)| Some((k.clone(), json(v)?))).collect();
+            fields?.into()
+        }
+    })
+}
+
+impl TryFrom<toml::Table> for ExtraBody {
+    type Error = String;
+    fn try_from(table: toml::Table) -> Result<Self, String> {
+        for (name, value) in &table {
+            match name.as_str() {
+                "stream" | "messages" | "prompt" => {
+                    return Err(format!("body.{name} is written by goodput itself: leave it out"));
+                }
+                "model" => return Err("body.model: write server.model = \"…\" instead".into()),
+                _ if json(value).is_none() => {
+                    return Err(format!("body.{name} has a date, an infinity or a NaN, which JSON cannot say"));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self(table))
+    }
+}
+
+impl From<ExtraBody> for toml::Table {
+    fn from(b: ExtraBody) -> Self {
+        b.0
+    }
+}
+
+/// What requests are sent to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// One server.
+    Url(BaseUrl),
+    /// Several; requests are dealt in turn.
+    Urls(NonEmpty<BaseUrl>),
+    /// The simulated server, in process; its settings are read by whoever joins the parts.
+    Simulated(toml::Table),
+}
+
+impl Target {
+    /// The URLs; none for the simulated server.
+    pub fn urls(&self) -> &[BaseUrl] {
+        match self {
+            Self::Url(url) => std::slice::from_ref(url),
+            Self::Urls(urls) => urls,
+            Self::Simulated(_) => &[],
+        }
+    }
+}
+
+/// The `[server]` table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawServer", into = "RawServer")]
+pub struct Server {
+    /// Which server.
+    pub target: Target,
+    /// Which of its APIs.
+    pub api: Api,
+    /// The model asked for; by default the one that `/v1/models` lists.
+    pub model: Option<String>,
+    /// Where the API key is read from.
+    pub key: Option<KeySource>,
+    /// Extra headers.
+    pub headers: Headers,
+    /// Extra fields of the body.
+    pub body: ExtraBody,
+    /// How long a connection may take: name, TCP and TLS together.
+    pub connect_timeout: Span,
+    /// Requests sent after the start of a server, before anything is counted.
+    pub warmup_requests: u32,
+}
+
+impl Server {
+    /// A table that says nothing but the target.
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            api: Api::default(),
+            model: None,
+            key: None,
+            headers: Headers::default(),
+            body: ExtraBody::default(),
+            connect_timeout: connect_timeout(),
+            warmup_requests: warmup_requests(),
+        }
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct RawServer {
+    url: Option<BaseUrl>,
+    urls: Option<NonEmpty<BaseUrl>>,
+    #[serde(default)]
+    api: Api,
+    model: Option<String>,
+    api_key_env: Option<String>,
+    api_key_file: Option<PathBuf>,
+    #[serde(default = "connect_timeout")]
+    connect_timeout: Span,
+    #[serde(default = "warmup_requests")]
+    warmup_requests: u32,
+    #[serde(default, skip_serializing_if = "Headers::is_empty")]
+    headers: Headers,
+    #[serde(default, skip_serializing_if = "ExtraBody::is_empty")]
+    body: ExtraBody,
+    simulated: Option<toml::Table>,
+}
+
+const fn connect_timeout() -> Span {
+    Span::secs(5)
+}
+
+const fn warmup_requests() -> u32 {
+    20
+}
+
+impl TryFrom<RawServer> for Server {
+    type Error = String;
+    fn try_from(r: RawServer) -> Result<Self, String> {
+        let target = match (r.url, r.urls, r.simulated) {
+            (Some(url), None, None) => Target::Url(url),
+            (None, Some(urls), None) => Target::Urls(urls),
+            (None, None, Some(table)) => Target::Simulated(table),
+            (None, None, None) => {
+                return Err("[server] needs one of url, urls, simulated: url = \"http://127.0.0.1:8000\"".into());
+            }
+            _ => return Err("[server] takes only one of url, urls, simulated".into()),
+        };
+        let key = match (r.api_key_env, r.api_key_file) {
+            (Some(_), Some(_)) => return Err("[server] takes only one of api-key-env, api-key-file".into()),
+            (Some(name), None) if !is_variable(&name) => {
+                // Not quoted: somebody may have pasted the key itself.
+                return Err("api-key-env is the name of an environment variable (letters, digits, underscores), not the \
+                            key itself"
+                    .into());
+            }
+            (Some(name), None) => Some(KeySource::Env(name)),
+            (None, path) => path.map(KeySource::File),
+        };
+        if r.connect_timeout.0.is_zero() {
+            return Err("connect-timeout is zero: no connection can be made within it".into());
+        }
+        if r.model.as_deref() == Some("") {
+            return Err("model is empty: leave it out for the model that the server lists".into());
+        }
+        Ok(Self {
+            target,
+            api: r.api,
+            model: r.model,
+            key,
+            headers: r.headers,
+            body: r.body,
+            connect_timeout: r.connect_timeout,
+            warmup_requests: r.warmup_requests,
+        })
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+impl From<Server> for RawServer {
+    fn from(s: Server) -> Self {
+        let (mut url, mut urls, mut simulated) = (None, None, None);
+        match s.target {
+            Target::Url(x) => url = Some(x),
+            Target::Urls(x) => urls = Some(x),
+            Target::Simulated(x) => simulated = Some(x),
+        }
+        let (api_key_env, api_key_file) = match s.key {
+            Some(KeySource::Env(name)) => (Some(name), None),
+            Some(KeySource::File(path)) => (None, Some(path)),
+            None => (None, None),
+        };
+        Self {
+            url,
+            urls,
+            api: s.api,
+            model: s.model,
+            api_key_env,
+            api_key_file,
+            connect_timeout: s.connect_timeout,
+            warmup_requests: s.warmup_requests,
+            headers: s.headers,
+            body: s.body,
+            simulated,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,0 +1,393 @@
+//! One payload of a stream, read for what matters: which channels carry text, the finish reason, the usage, an error.
+//!
+//! Tolerant by design (see the reference on stream quirks): `choices`, `delta` and `usage` may be null or absent, unknown
+//! fields are skipped, and text is looked at without being copied.
+
+use super::sse::Item;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use std::fmt;
+
+/// Whether a field with text is there, and whether it has any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Text {
+    /// Null or not there.
+    #[default]
+    Absent,
+    /// There, and empty.
+    Empty,
+    /// There, with text.
+    Some,
+}
+
+impl Text {
+    /// Whether it has text.
+    pub fn some(self) -> bool {
+        self == Self::Some
+    }
+
+    fn of(empty: bool) -> Self {
+        if empty { Self::Empty } else { Self::Some }
+    }
+}
+
+/// The server's count of tokens, as far as it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Input tokens.
+    pub prompt: Option<u32>,
+    /// Output tokens so far, or in all.
+    pub completion: Option<u32>,
+    /// Input tokens taken from the prefix cache.
+    pub cached: Option<u32>,
+    /// Reasoning tokens among the output.
+    pub reasoning: Option<u32>,
+}
+
+/// What one payload says; all choices together, of which there is only one unless the plan's body asks for more.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Event {
+    /// The answer: `delta.content`, or a refusal in its place.
+    pub content: Text,
+    /// The thinking before it: `delta.reasoning` or `delta.reasoning_content`.
+    pub reasoning: Text,
+    /// Names or arguments of tools: `delta.tool_calls`.
+    pub tool_calls: Text,
+    /// `text`, of the completions API.
+    pub text: Text,
+    /// Whether there is a choice at all.
+    pub has_choice: bool,
+    /// Why the answer ended.
+    pub finish_reason: Option<Box<str>>,
+    /// Token counts.
+    pub usage: Option<Usage>,
+    /// The message of an error under HTTP 200.
+    pub error: Option<Box<str>>,
+}
+
+/// What a payload is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parsed {
+    /// An event.
+    Event(Event),
+    /// `[DONE]`.
+    Done,
+    /// Nothing: an empty payload, or a comment that a proxy wrapped into `data:`.
+    Ignored,
+    /// Not JSON, or not an object of the expected shape.
+    Malformed,
+}
+
+/// Reads one payload.
+pub fn parse(item: Item<'_>) -> Parsed {
+    let data = item.data.trim_ascii();
+    if data == b"[DONE]" {
+        return Parsed::Done;
+    }
+    if item.error {
+        let error = serde_json::from_slice(data).ok().and_then(|v: Value| message(&v));
+        let error = error.unwrap_or_else(|| String::from_utf8_lossy(data).into());
+        return Parsed::Event(Event { error: Some(error), ..Event::default() });
+    }
+    if data.is_empty() || data[0] == b':' {
+        return Parsed::Ignored;
+    }
+    match serde_json::from_slice::<Raw>(data) {
+        Ok(raw) if data[0] == b'{' => Parsed::Event(raw.into_event()),
+        _ => Parsed::Malformed,
+    }
+}
+
+/// The message of an error body: `{"error": {"message": …}}`, `{"error": …}`, `{"message": …}`, `{"detail": …}`.
+/// `None` where it holds no error; falsy values are none.
+pub fn error_message(body: &[u8]) -> Option<Box<str>> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    message(value.get("error")?).or_else(|| Some(value.get("message")?.as_str()?.into()))
+}
+
+fn message(error: &Value) -> Option<Box<str>> {
+    match error {
+        Value::Null | Value::Bool(false) => None,
+        Value::Number(n) if n.as_f64() == Some(0.0) => None,
+        Value::String(s) => (!s.is_empty()).then(|| s.as_str().into()),
+        Value::Array(a) if a.is_empty() => None,
+        Value::Object(o) if o.is_empty() => None,
+        Value::Object(o) => {
+            let inner = o.get("error").and_then(message);
+            inner.or_else(|| Some(o.get("message")?.as_str()?.into())).or_else(|| Some(error.to_string().into()))
+        }
+        other => Some(other.to_string().into()),
+    }
+}
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Raw {
+    choices: Choices,
+    usage: Option<RawUsage>,
+    error: Option<Value>,
+    object: IsError,
+    message: Option<Value>,
+}
+
+impl Raw {
+    fn into_event(self) -> Event {
+        let own = self.error.as_ref().and_then(message);
+        // Old vLLM: {"object": "error", "message": …}.
+        let error = own.or_else(|| {
+            let said = self.message.as_ref().and_then(message).unwrap_or_else(|| "error".into());
+            self.object.0.then_some(said)
+        });
+        Event { usage: self.usage.map(RawUsage::usage), error, ..self.choices.0 }
+    }
+}
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct RawUsage {
+    prompt_tokens: Count,
+    completion_tokens: Count,
+    prompt_tokens_details: Option<Details>,
+    completion_tokens_details: Option<Details>,
+    prompt_cache_hit_tokens: Count,
+}
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Details {
+    cached_tokens: Count,
+    reasoning_tokens: Count,
+}
+
+impl RawUsage {
+    fn usage(self) -> Usage {
+        Usage {
+            prompt: self.prompt_tokens.0,
+            completion: self.completion_tokens.0,
+            cached: self.prompt_tokens_details.and_then(|d| d.cached_tokens.0).or(self.prompt_cache_hit_tokens.0),
+            reasoning: self.completion_tokens_details.and_then(|d| d.reasoning_tokens.0),
+        }
+    }
+}
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct RawChoice {
+    delta: Option<Delta>,
+    text: Text,
+    finish_reason: Finish,
+}
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Delta {
+    content: Text,
+    refusal: Text,
+    // Two fields, not an alias: some servers send both, and a field twice would be an error.
+    reasoning: Text,
+    reasoning_content: Text,
+    tool_calls: Calls,
+    function_call: Option<Function>,
+}
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Call {
+    function: Option<Function>,
+}
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Function {
+    name: Text,
+    arguments: Text,
+}
+
+impl Function {
+    fn text(&self) -> Text {
+        self.name.max(self.arguments)
+    }
+}
+
+/// All choices, folded into one event as they are read.
+#[derive(Default)]
+struct Choices(Event);
+
+impl Choices {
+    fn add(&mut self, choice: RawChoice) {
+        let e = &mut self.0;
+        e.has_choice = true;
+        e.text = e.text.max(choice.text);
+        if let Some(d) = choice.delta {
+            e.content = e.content.max(d.content).max(d.refusal);
+            e.reasoning = e.reasoning.max(d.reasoning).max(d.reasoning_content);
+            let call = d.function_call.map_or(Text::Absent, |f| f.text());
+            e.tool_calls = e.tool_calls.max(d.tool_calls.0).max(call);
+        }
+        e.finish_reason = choice.finish_reason.0.or(e.finish_reason.take());
+    }
+}
+
+/// A number that may be missing, null, a float, or no number at all.
+#[derive(Default)]
+struct Count(Option<u32>);
+
+#[derive(Default)]
+struct Calls(Text);
+
+#[derive(Default)]
+struct Finish(Option<Box<str>>);
+
+#[derive(Default)]
+struct IsError(bool);
+
+/// Deserialises by a visitor that takes whatever comes: each visitor names what it understands, the rest is skipped.
+macro_rules! lenient {
+    ($type:ty, $visitor:ident { $($understood:tt)* }) => {
+        struct $visitor;
+        impl<'de> Visitor<'de> for $visitor {
+            type Value = $type;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+            fn visit_unit<E>(self) -> Result<$type, E> {
+                Ok(<$type>::default())
+            }
+            fn visit_bool<E>(self, _: bool) -> Result<$type, E> {
+                Ok(<$type>::default())
+            }
+            $($understood)*
+        }
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                d.deserialize_any($visitor)
+            }
+        }
+    };
+}
+
+macro_rules! skip {
+    ($type:ty, numbers) => {
+        fn visit_i64<E>(self, _: i64) -> Result<$type, E> {
+            Ok(<$type>::default())
+        }
+        fn visit_u64<E>(self, _: u64) -> Result<$type, E> {
+            Ok(<$type>::default())
+        }
+        fn visit_f64<E>(self, _: f64) -> Result<$type, E> {
+            Ok(<$type>::default())
+        }
+    };
+    ($type:ty, text) => {
+        fn visit_str<E>(self, _: &str) -> Result<$type, E> {
+            Ok(<$type>::default())
+        }
+    };
+    ($type:ty, seq) => {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<$type, A::Error> {
+            while a.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(<$type>::default())
+        }
+    };
+    ($type:ty, map) => {
+        fn visit_map<A: MapAccess<'de>>(self, mut a: A) -> Result<$type, A::Error> {
+            while a.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(<$type>::default())
+        }
+    };
+}
+
+lenient!(Text, TextVisitor {
+    skip!(Text, numbers);
+    fn visit_str<E>(self, s: &str) -> Result<Text, E> {
+        Ok(Text::of(s.is_empty()))
+    }
+    // Content parts: an array of objects with text.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<Text, A::Error> {
+        let mut empty = true;
+        while a.next_element::<IgnoredAny>()?.is_some() {
+            empty = false;
+        }
+        Ok(Text::of(empty))
+    }
+    // Arguments of a tool as an object.
+    fn visit_map<A: MapAccess<'de>>(self, mut a: A) -> Result<Text, A::Error> {
+        let mut empty = true;
+        while a.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+            empty = false;
+        }
+        Ok(Text::of(empty))
+    }
+});
+
+lenient!(Calls, CallsVisitor {
+    skip!(Calls, numbers);
+    skip!(Calls, text);
+    skip!(Calls, map);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<Calls, A::Error> {
+        let mut text = Text::Empty;
+        while let Some(call) = a.next_element::<Call>()? {
+            text = text.max(call.function.map_or(Text::Absent, |f| f.text()));
+        }
+        Ok(Calls(text))
+    }
+});
+
+lenient!(Choices, ChoicesVisitor {
+    skip!(Choices, numbers);
+    skip!(Choices, text);
+    skip!(Choices, map);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<Choices, A::Error> {
+        let mut all = Choices::default();
+        while let Some(choice) = a.next_element::<Option<RawChoice>>()? {
+            all.add(choice.unwrap_or_default());
+        }
+        Ok(all)
+    }
+});
+
+lenient!(Finish, FinishVisitor {
+    skip!(Finish, numbers);
+    skip!(Finish, seq);
+    fn visit_str<E>(self, s: &str) -> Result<Finish, E> {
+        Ok(Finish((!s.is_empty()).then(|| s.into())))
+    }
+    // SGLang's own form: {"type": "length", …}.
+    fn visit_map<A: MapAccess<'de>>(self, mut a: A) -> Result<Finish, A::Error> {
+        let mut kind = None;
+        while let Some((key, value)) = a.next_entry::<String, Value>()? {
+            if key == "type" {
+                kind = value.as_str().map(Into::into);
+            }
+        }
+        Ok(Finish(kind))
+    }
+});
+
+lenient!(Count, CountVisitor {
+    skip!(Count, text);
+    skip!(Count, seq);
+    skip!(Count, map);
+    fn visit_u64<E>(self, x: u64) -> Result<Count, E> {
+        Ok(Count(Some(u32::try_from(x).unwrap_or(u32::MAX))))
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<Count, E> {
+        Ok(Count(None))
+    }
+    fn visit_f64<E>(self, x: f64) -> Result<Count, E> {
+        Ok(Count((x >= 0.0).then_some(x as u32)))
+    }
+});
+
+lenient!(IsError, IsErrorVisitor {
+    skip!(IsError, numbers);
+    skip!(IsError, seq);
+    skip!(IsError, map);
+    fn visit_str<E>(self, s: &str) -> Result<IsError, E> {
+        Ok(IsError(s == "error"))
+    }
+});
+
+#[cfg(test)]
+#[path = "event_tests.rs"]
+mod tests;

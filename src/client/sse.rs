@@ -1,0 +1,223 @@
+//! Server-sent events, cut out of whatever pieces the network delivers.
+//!
+//! Follows the event stream format of the HTML standard (§9.2.6), for what an inference server may send: `data:` with and
+//! without a space, several `data:` lines in one event, comments, `event:` lines; lines end in LF, CR LF or CR.
+
+/// The largest event that is read, in bytes.
+pub const EVENT_MAX: usize = 16 << 20;
+
+/// One event: its payload, and whether it was announced as `event: error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// The `data:` lines, joined by LF.
+    pub data: &'a [u8],
+    /// Whether an `event: error` line belongs to it.
+    pub error: bool,
+}
+
+/// An event is larger than [`EVENT_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event is larger than 16 MiB")]
+pub struct TooLarge;
+
+/// The parser: holds what is left of the last read.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// The beginning of a line whose end has not arrived.
+    line: Vec<u8>,
+    /// The payload so far; used only where an event spans reads or `data:` lines.
+    data: Vec<u8>,
+    /// Whether a `data:` line belongs to the open event.
+    open: bool,
+    error: bool,
+    /// The last read ended in CR: an LF that follows belongs to it.
+    after_cr: bool,
+    started: bool,
+}
+
+impl Parser {
+    /// A parser at the beginning of a stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes what one read brought and hands out the events that it completes. A payload that lies within one read is
+    /// handed out where it lies.
+    ///
+    /// # Errors
+    /// [`TooLarge`], after which the parser must not be used any more.
+    pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Item<'_>)) -> Result<(), TooLarge> {
+        let mut direct = None;
+        if self.after_cr && !bytes.is_empty() {
+            self.after_cr = false;
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+        }
+        while let Some(end) = bytes.iter().position(|&b| b == b'\n' || b == b'\r') {
+            let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
+            bytes = if bytes[end] == b'\r' {
+                self.after_cr = rest.is_empty();
+                rest.strip_prefix(b"\n").unwrap_or(rest)
+            } else {
+                rest
+            };
+            if self.line.is_empty() {
+                self.whole_line(line, &mut direct, &mut each);
+            } else {
+                let mut whole = std::mem::take(&mut self.line);
+                whole.extend_from_slice(line);
+                let mut piece = None;
+                self.whole_line(&whole, &mut piece, &mut each);
+                if let Some(piece) = piece {
+                    self.data.extend_from_slice(piece);
+                }
+                // The buffer goes back, so that a stream in small reads allocates once.
+                whole.clear();
+                self.line = whole;
+            }
+        }
+        if let Some(piece) = direct {
+            self.data.extend_from_slice(piece);
+        }
+        self.line.extend_from_slice(bytes);
+        if self.line.len() + self.data.len() > EVENT_MAX { Err(TooLarge) } else { Ok(()) }
+    }
+
+    /// The stream has ended: hands out the event that its last line left open.
+    ///
+    /// The standard drops such an event; servers that end in `data: [DONE]` without a blank line mean it.
+    pub fn finish(mut self, mut each: impl FnMut(Item<'_>)) {
+        let line = std::mem::take(&mut self.line);
+        let mut direct = None;
+        if !line.is_empty() {
+            self.whole_line(&line, &mut direct, &mut each);
+        }
+        self.whole_line(b"", &mut direct, &mut each);
+    }
+
+    /// One line without its end. `direct` is the payload so far, where it is a single piece that need not be copied.
+    fn whole_line<'a>(
+        &mut self,
+        line: &'a [u8],
+        direct: &mut Option<&'a [u8]>,
+        each: &mut impl FnMut(Item<'_>),
+    ) {
+        let line = if self.started { line } else { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) };
+        self.started = true;
+        if line.is_empty() {
+            if std::mem::take(&mut self.open) {
+                each(Item { data: direct.take().unwrap_or(&self.data), error: self.error });
+            }
+            self.data.clear();
+            self.error = false;
+            return;
+        }
+        let (name, value) = match line.iter().position(|&b| b == b':') {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &b""[..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match name {
+            b"data" if !self.open => {
+                self.open = true;
+                *direct = Some(value);
+            }
+            b"data" => {
+                if let Some(first) = direct.take() {
+                    self.data.extend_from_slice(first);
+                }
+                self.data.push(b'\n');
+                self.data.extend_from_slice(value);
+            }
+            b"event" => self.error = value == b"error",
+            // Comments have an empty name; `id` and `retry` say nothing here.
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn events(pieces: &[&[u8]]) -> Vec<(String, bool)> {
+        let mut out = Vec::new();
+        let mut each = |i: Item<'_>| out.push((String::from_utf8_lossy(i.data).into_owned(), i.error));
+        let mut parser = Parser::new();
+        for piece in pieces {
+            parser.feed(piece, &mut each).unwrap();
+        }
+        parser.finish(&mut each);
+        out
+    }
+
+    #[test]
+    fn lines_become_events() {
+        for (text, expected, why) in [
+            ("data: a\n\ndata: b\n\n", vec!["a", "b"], "LF"),
+            ("data: a\r\n\r\ndata: b\r\n\r\n", vec!["a", "b"], "CR LF"),
+            ("data: a\r\rdata: b\r\r", vec!["a", "b"], "CR"),
+            ("data:a\n\ndata:  b\n\n", vec!["a", " b"], "no space; only one space is taken off"),
+            ("data: a\ndata: b\ndata:c\n\n", vec!["a\nb\nc"], "several lines, joined by LF"),
+            (": ping\n\ndata: a\n\n: keep-alive\ndata: b\n: x\n\n:\n\n", vec!["a", "b"], "comments anywhere"),
+            ("id: 1\nretry: 5\nevent: message\ndata: a\n\nevent: ping\n\n", vec!["a"], "other fields; no data"),
+            ("data\n\ndata:\n\n", vec!["", ""], "empty payloads"),
+            ("\u{feff}data: a\n\n", vec!["a"], "byte order mark"),
+            ("data: a\n\ndata: [DONE]", vec!["a", "[DONE]"], "no blank line at the end"),
+            ("data: a\n\ndata: [DONE]\n", vec!["a", "[DONE]"], "one newline at the end"),
+            ("\n\n\n", vec![], "blank lines"),
+            ("", vec![], "nothing"),
+        ] {
+            let got: Vec<String> = events(&[text.as_bytes()]).into_iter().map(|(s, _)| s).collect();
+            assert_eq!(got, expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn only_its_own_event_is_an_error() {
+        let got = events(&[b"event: error\ndata: a\n\ndata: b\n\nevent:error\n\ndata: c\n\n"]);
+        assert_eq!(got, [("a".into(), true), ("b".into(), false), ("c".into(), false)]);
+    }
+
+    #[test]
+    fn an_event_without_end_is_refused() {
+        let mut parser = Parser::new();
+        let piece = vec![b'x'; 1 << 20];
+        let fed = (0..=16).map(|_| parser.feed(&piece, |_| ())).collect::<Vec<_>>();
+        assert!(fed[..16].iter().all(Result::is_ok) && fed[16] == Err(TooLarge));
+        let mut parser = Parser::new();
+        let fed = (0..=16).find_map(|_| {
+            parser.feed(b"data: ", |_| ()).and_then(|()| parser.feed(&piece, |_| ())).ok()?;
+            parser.feed(b"\n", |_| ()).err()
+        });
+        assert!(fed.is_none() || fed == Some(TooLarge), "many lines in one event are bounded too");
+    }
+
+    const PARTS: [&str; 12] = [
+        "data: {\"a\":\"é…😀\"}", "data:x", "data: [DONE]", ": ping", "event: error", "event: x", "\n", "\r\n", "\r",
+        "\n\n", "data", "\u{feff}",
+    ];
+
+    proptest! {
+        #[test]
+        fn splitting_anywhere_gives_the_same_events(
+            parts in prop::collection::vec(0..PARTS.len(), 0..24),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        ) {
+            let text: String = parts.iter().map(|&i| PARTS[i]).collect();
+            let bytes = text.as_bytes();
+            let whole = events(&[bytes]);
+            let each_byte: Vec<&[u8]> = bytes.chunks(1).collect();
+            prop_assert_eq!(&events(&each_byte), &whole);
+            let mut at: Vec<usize> = cuts.iter().map(|c| c.index(bytes.len() + 1)).collect();
+            at.sort_unstable();
+            let mut pieces = Vec::new();
+            let mut from = 0;
+            for to in at.into_iter().chain([bytes.len()]) {
+                pieces.push(&bytes[from..to]);
+                from = to;
+            }
+            prop_assert_eq!(&events(&pieces), &whole);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! How bytes get to the server and back: a socket, or a router in this process.
+
+use super::broken::Broken;
+use super::config::{BaseUrl, Server, Target};
+use super::dns::InTurn;
+use super::payload::Payload;
+use crate::record::{Conn, Failure};
+use anyhow::Context as _;
+use axum::Router;
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
+use http_body_util::BodyExt;
+use hyper_util::client::legacy::connect::{Connection, HttpInfo};
+use reqwest::Url;
+use std::{
+    collections::HashSet,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, Once},
+    task::{self, Poll},
+    time::Duration,
+};
+use tower::{Layer, Service, ServiceExt};
+
+/// Servers close idle connections after 5 s; closing first avoids sending into one that is being closed.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// Both ends of a connection.
+type Ends = (SocketAddr, SocketAddr);
+
+/// Connections that were opened and have not answered a request yet.
+#[derive(Clone, Default)]
+pub(crate) struct Unused(Arc<Mutex<HashSet<Ends>>>);
+
+impl Unused {
+    fn opened(&self, ends: Ends) {
+        self.0.lock().expect("no panic while held").insert(ends);
+    }
+
+    /// Whether this is the first answer on that connection.
+    fn first_use(&self, ends: &Ends) -> bool {
+        self.0.lock().expect("no panic while held").remove(ends)
+    }
+}
+
+/// Where requests go.
+pub(crate) enum Transport {
+    /// A socket.
+    Http(Box<reqwest::Client>, Unused),
+    /// A router in this process.
+    Local(Router),
+}
+
+/// A response head, and a body to read.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) conn: Conn,
+    body: Body,
+}
+
+enum Body {
+    Http(reqwest::Response),
+    Local(axum::body::Body),
+}
+
+impl Transport {
+    /// Opens nothing yet.
+    pub(crate) fn http(server: &Server) -> anyhow::Result<Self> {
+        static PROVIDER: Once = Once::new();
+        PROVIDER.call_once(|| {
+            // An error means that the program around us has chosen one already, which is as good.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        });
+        let unused = Unused::default();
+        let mut builder = reqwest::Client::builder()
+            .http1_only()
+            .connect_timeout(server.connect_timeout.0)
+            .pool_idle_timeout(IDLE)
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .user_agent(concat!("goodput/", env!("CARGO_PKG_VERSION")))
+            .dns_resolver(InTurn::default())
+            .connector_layer(Watch(unused.clone()));
+        if server.target.urls().iter().all(BaseUrl::is_loopback) {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().context("failed to set up the HTTP client")?;
+        Ok(Self::Http(Box::new(client), unused))
+    }
+
+    /// Sends one request and waits for the response head.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: &HeaderMap,
+        payload: Payload,
+    ) -> Result<Answer, Broken> {
+        match self {
+            Self::Http(client, unused) => {
+                let mut request = reqwest::Request::new(method, url.clone());
+                request.headers_mut().clone_from(headers);
+                if !payload.is_empty() {
+                    *request.body_mut() = Some(reqwest::Body::wrap(payload));
+                }
+                let response = client.execute(request).await.map_err(|e| Broken::sending(&e))?;
+                let info = response.extensions().get::<HttpInfo>();
+                let ends = info.map(|i| (i.local_addr(), i.remote_addr()));
+                let new = ends.is_some_and(|e| unused.first_use(&e));
+                Ok(Answer {
+                    status: response.status(),
+                    headers: response.headers().clone(),
+                    conn: if new { Conn::New } else { Conn::Reused },
+                    body: Body::Http(response),
+                })
+            }
+            Self::Local(router) => {
+                let mut request = http::Request::new(axum::body::Body::new(payload));
+                *request.method_mut() = method;
+                *request.uri_mut() = url.path().parse().expect("the path of a URL is a URI");
+                request.headers_mut().clone_from(headers);
+                let Ok(response) = router.clone().oneshot(request).await;
+                let (head, body) = response.into_parts();
+                let body = Body::Local(body);
+                Ok(Answer { status: head.status, headers: head.headers, conn: Conn::Reused, body })
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// The next bytes of the body; `None` at its end.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
+        match &mut self.body {
+            Body::Http(response) => response.chunk().await.map_err(|e| Broken::reading(&e)),
+            Body::Local(body) => loop {
+                match body.frame().await {
+                    None => return Ok(None),
+                    Some(Err(e)) => return Err(Broken::reading(&e)),
+                    Some(Ok(frame)) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Ok(Some(data));
+                        }
+                    }
+                }
+            },
+        }
+    }
+
+    /// The whole body, up to `max` bytes.
+    pub(crate) async fn body(mut self, max: usize) -> Result<Bytes, Broken> {
+        let mut whole = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            if whole.len() + chunk.len() > max {
+                return Err(Broken::new(Failure::Malformed, format!("the answer is larger than {max} bytes")));
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(whole.into())
+    }
+
+    /// Whether the content type begins with `kind`.
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        let value = self.headers.get(CONTENT_TYPE).map(|v| v.as_bytes()).unwrap_or_default();
+        value.get(..kind.len()).is_some_and(|v| v.eq_ignore_ascii_case(kind.as_bytes()))
+    }
+}
+
+/// The URLs of a target; a router in this process has one that is never resolved.
+pub(crate) fn bases(target: &Target) -> Vec<BaseUrl> {
+    match target {
+        Target::Simulated(_) => vec!["http://simulated".parse().expect("a fixed URL")],
+        _ => target.urls().to_vec(),
+    }
+}
+
+/// Notes each connection as it is opened.
+#[derive(Clone)]
+struct Watch(Unused);
+
+#[derive(Clone)]
+struct Watching<S> {
+    inner: S,
+    unused: Unused,
+}
+
+impl<S> Layer<S> for Watch {
+    type Service = Watching<S>;
+    fn layer(&self, inner: S) -> Watching<S> {
+        Watching { inner, unused: self.0.clone() }
+    }
+}
+
+impl<S, R> Service<R> for Watching<S>
+where
+    S: Service<R>,
+    S::Response: Connection,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let unused = self.unused.clone();
+        let connecting = self.inner.call(request);
+        Box::pin(async move {
+            let conn = connecting.await?;
+            let mut extras = http::Extensions::new();
+            conn.connected().get_extras(&mut extras);
+            if let Some(info) = extras.get::<HttpInfo>() {
+                unused.opened((info.local_addr(), info.remote_addr()));
+            }
+            Ok(conn)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_new_once() {
+        let unused = Unused::default();
+        let ends = |port| (SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([127, 0, 0, 1], 80)));
+        assert!(!unused.first_use(&ends(1)), "never opened");
+        unused.opened(ends(1));
+        assert!(unused.first_use(&ends(1)) && !unused.first_use(&ends(1)));
+        unused.opened(ends(1));
+        assert!(unused.first_use(&ends(1)), "the system may give a port out again");
+    }
+}
