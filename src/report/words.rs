@@ -46,6 +46,16 @@ pub fn level(control: Control, value: f64) -> String {
     }
 }
 
+/// What a level is called.
+pub const fn noun(control: Control) -> &'static str {
+    match control {
+        Control::Rate => "rate",
+        Control::Concurrency => "concurrency",
+        Control::Sessions => "rate of sessions",
+        Control::TraceScale => "speed of the trace",
+    }
+}
+
 /// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`.
 pub fn binding(name: &str) -> String {
     let metric = |n: &str| Metric::ALL.into_iter().find(|m| m.name() == n);
@@ -112,7 +122,7 @@ pub fn headline(run: &Run) -> String {
             let lowest = lowest(run, a).map(|x| format!(", not even {}", at(x))).unwrap_or_default();
             let why = g.binding.as_deref().filter(|b| *b != "stability");
             let why = why.map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
-            format!("No measured level meets the SLO{lowest}{why}")
+            format!("No measured {} meets the SLO{lowest}{why}", noun(a.control))
         }
         (Status::NotReached, Some(met)) => {
             format!("{who} {} {} within the SLO; more was not tried", verb(&run.meta, "serve"), at(met))
@@ -157,7 +167,9 @@ pub fn sentences(run: &Run, a: &Answer) -> [String; 2] {
         (Status::Undecided, Some(met)) => {
             format!("{who} {} at least {}{per_gpu} while {limits} hold.", verb(&run.meta, "serve"), at(met))
         }
-        (Status::None, _) => format!("At no measured level does {} meet {limits}.", lower(&who)),
+        (Status::None, _) => {
+            format!("At no measured {} does {} meet {limits}.", noun(a.control), lower(&who))
+        }
         (Status::Invalid, _) => {
             format!("This run cannot say what {} can take: the client was the limit.", lower(&who))
         }

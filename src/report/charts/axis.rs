@@ -31,7 +31,7 @@ impl Axis {
         let count = (self.max / self.step + 1e-6).floor() as u32;
         (0..=count)
             .map(|i| f64::from(i) * self.step)
-            .map(|v| (v, if v >= 10_000.0 { thousands(v) } else { format!("{v:.digits$}") }))
+            .map(|v| (v, if v >= 1_000.0 { thousands(v) } else { format!("{v:.digits$}") }))
             .collect()
     }
 

@@ -1,6 +1,6 @@
 //! The steps as curves: which are joined, in which hue, and with which marks.
 
-use super::canvas::{Align, Canvas, Point, Type};
+use super::canvas::{Canvas, Point};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::stats::step::{Step, Verdict};
@@ -111,7 +111,8 @@ impl Mark {
         }
     }
 
-    const fn words(self) -> &'static str {
+    /// What the legend says.
+    pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Meets => "step meets the SLO",
             Self::Undecided => "undecided",
@@ -155,20 +156,4 @@ impl Mark {
 fn cross(c: &mut Canvas, (x, y): Point, r: f64, width: f64, colour: RGBColor) {
     c.stroke((x - r, y - r), (x + r, y + r), width, colour);
     c.stroke((x - r, y + r), (x + r, y - r), width, colour);
-}
-
-/// The marks that occur, in one row from `at`; returns how many rows it took.
-pub(super) fn legend(c: &mut Canvas, run: &Run, at: Point, right: f64, colour: RGBColor) -> u32 {
-    let face = Type::book(11.5, rgb(0x222222));
-    let (mut x, mut y, mut rows) = (at.0, at.1, 1);
-    for mark in Mark::ALL.into_iter().filter(|m| run.steps.iter().any(|s| Mark::of(s) == *m)) {
-        let width = 16.0 + face.width(mark.words());
-        if x + width > right && x > at.0 {
-            (x, y, rows) = (at.0, y + 18.0, rows + 1);
-        }
-        mark.draw(c, (x + 5.0, y - 4.0), 4.4, colour);
-        c.text((x + 16.0, y), Align::Left, &face, mark.words());
-        x += width + 22.0;
-    }
-    rows
 }

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Plot, thousands};
 use super::canvas::{Align, Canvas, Rect, Type};
-use super::curves::{Hue, legend, rgb};
+use super::curves::{Hue, Mark, rgb};
 use crate::report::escape::{clip, plain};
 use crate::report::words;
 use crate::rundir::Run;
@@ -13,8 +13,12 @@ pub(super) const WIDTH: u32 = 720;
 const LEFT: f64 = 62.0;
 const TOP: f64 = 36.0;
 const EDGE: f64 = 14.0;
-/// Room above a plot for its heading, and for the values that do not fit into it.
-const HEADING: f64 = 34.0;
+/// Room above a plot for its heading.
+const HEADING: f64 = 42.0;
+/// Room for values that do not fit into a plot.
+const VALUES: f64 = 20.0;
+/// From the lower edge of the last plot to the legend.
+const LEGEND: f64 = 62.0;
 /// Colour of what is said about data.
 pub(super) const GREY: RGBColor = rgb(0x5f5f5f);
 const INK: RGBColor = rgb(0x1a1a1a);
@@ -25,6 +29,7 @@ pub(super) struct Frame {
     pub(super) canvas: Canvas,
     /// One area per plot, from the top.
     pub(super) areas: Vec<Rect>,
+    slots: Vec<Slot>,
 }
 
 /// A plot to be laid out: its height, and whether it needs a row above it for values that do not fit.
@@ -41,16 +46,16 @@ impl Frame {
     pub(super) fn new(run: &Run, headline: &str, slots: &[Slot], right: f64) -> Self {
         let width = f64::from(WIDTH);
         let (face, head) = fitted(headline, width - 2.0 * EDGE);
-        let small = Type::book(11.5, GREY);
-        let about = wrap(&small, &subtitle(run), width - 2.0 * EDGE, 2);
-        let mut y = TOP + 23.0 * (head.len() - 1) as f64 + 22.0 + 16.0 * (about.len() - 1) as f64;
+        let (small, about) = about(run, width - 2.0 * EDGE);
+        let mut y = TOP + 23.0 * head.len() as f64 + 16.0 * (about.len() - 1) as f64;
         let mut areas = Vec::new();
         for slot in slots {
-            y += HEADING + if slot.values_above { 16.0 } else { 0.0 };
+            y += HEADING + if slot.values_above { VALUES } else { 0.0 };
             areas.push(Rect { x: LEFT, y, w: width - LEFT - right, h: slot.height });
-            y += slot.height + 6.0;
+            y += slot.height;
         }
-        let mut canvas = Canvas::new(WIDTH, (y + 102.0).ceil() as u32);
+        let below = LEGEND + 18.0 * (legend_rows(run).len().max(1) - 1) as f64 + 44.0;
+        let mut canvas = Canvas::new(WIDTH, (y + below).ceil() as u32);
         let mut y = TOP;
         for line in &head {
             canvas.text((EDGE, y), Align::Left, &face, line);
@@ -59,13 +64,15 @@ impl Frame {
         for (i, line) in about.iter().enumerate() {
             canvas.text((EDGE, y - 1.0 + 16.0 * i as f64), Align::Left, &small, line);
         }
-        Self { canvas, areas }
+        Self { canvas, areas, slots: slots.to_vec() }
     }
 
     /// Heading, grid and axes of one plot; `x_title` stands under the last one.
     pub(super) fn axes(&mut self, plot: &Plot, heading: &str, note: &str, x_title: Option<&str>) {
-        let (c, a) = (&mut self.canvas, plot.area);
-        let raise = if note.is_empty() { 11.0 } else { 27.0 };
+        let a = plot.area;
+        let above = self.slots.iter().zip(&self.areas).any(|(s, area)| s.values_above && *area == a);
+        let raise = if above { 12.0 + VALUES } else { 12.0 };
+        let c = &mut self.canvas;
         let bold = Type::bold(12.0, rgb(0x333333));
         c.text((EDGE, a.y - raise), Align::Left, &bold, heading);
         c.text((EDGE + bold.width(heading) + 10.0, a.y - raise), Align::Left, &Type::book(11.0, GREY), note);
@@ -101,32 +108,72 @@ impl Frame {
     /// Legend of the marks and the foot.
     pub(super) fn finish(mut self, run: &Run, hue: Hue) -> Canvas {
         let Some(last) = self.areas.last().copied() else { return self.canvas };
-        let width = f64::from(WIDTH);
-        legend(&mut self.canvas, run, (LEFT, last.bottom() + 60.0), width - EDGE, hue.dark);
-        let face = Type::book(9.5, rgb(0x7a7a7a));
-        let foot = format!(
-            "SLO: {} · plan: {} · goodput {}",
-            clip(&run.meta.slo, 90),
-            clip(&run.name, 50),
-            run.meta.goodput_version
-        );
-        let foot = ellipsis(&face, &foot, width - 2.0 * EDGE);
-        self.canvas.text((EDGE, last.bottom() + 98.0), Align::Left, &face, &foot);
+        let (words, foot_face) = (Type::book(11.5, rgb(0x222222)), Type::book(9.5, rgb(0x757575)));
+        let mut y = last.bottom() + LEGEND;
+        for (i, row) in legend_rows(run).into_iter().enumerate() {
+            y += if i == 0 { 0.0 } else { 18.0 };
+            let mut x = LEFT;
+            for mark in row {
+                mark.draw(&mut self.canvas, (x + 5.0, y - 4.0), 4.4, hue.dark);
+                self.canvas.text((x + 16.0, y), Align::Left, &words, mark.words());
+                x += 16.0 + words.width(mark.words()) + 22.0;
+            }
+        }
+        let slo = run.tiers.iter().map(words::slo).collect::<Vec<_>>().join("; ");
+        let version = &run.meta.goodput_version;
+        let foot = format!("SLO: {} · plan: {} · goodput {version}", clip(&slo, 100), clip(&run.name, 50));
+        let foot = ellipsis(&foot_face, &foot, f64::from(WIDTH) - 2.0 * EDGE);
+        self.canvas.text((EDGE, y + 30.0), Align::Left, &foot_face, &foot);
         self.canvas
     }
 }
 
-/// What was measured, in one line.
-fn subtitle(run: &Run) -> String {
+/// The marks that occur, in rows that fit.
+fn legend_rows(run: &Run) -> Vec<Vec<Mark>> {
+    let face = Type::book(11.5, INK);
+    let mut rows: Vec<Vec<Mark>> = Vec::new();
+    let mut x = f64::INFINITY;
+    for mark in Mark::ALL.into_iter().filter(|m| run.steps.iter().any(|s| Mark::of(s) == *m)) {
+        let width = 16.0 + face.width(mark.words());
+        if x + width > f64::from(WIDTH) - EDGE {
+            rows.push(Vec::new());
+            x = LEFT;
+        }
+        x += width + 22.0;
+        if let Some(row) = rows.last_mut() {
+            row.push(mark);
+        }
+    }
+    rows
+}
+
+/// What was measured: on one line where it fits at a readable size, else on two, broken between its parts.
+fn about(run: &Run, width: f64) -> (Type, Vec<String>) {
+    let parts = subtitle(run);
+    let line = parts.join(" · ");
+    for size in [11.5, 11.0, 10.5] {
+        let face = Type::book(size, GREY);
+        if face.width(&line) <= width {
+            return (face, vec![line]);
+        }
+    }
+    let face = Type::book(11.0, GREY);
+    let fits = (1..parts.len()).rev().find(|n| face.width(&parts[..*n].join(" · ")) <= width);
+    let (first, rest) = parts.split_at(fits.unwrap_or(1));
+    (face, [first, rest].map(|p| ellipsis(&face, &p.join(" · "), width)).to_vec())
+}
+
+/// What was measured, in parts.
+fn subtitle(run: &Run) -> Vec<String> {
     let m = &run.meta;
     let server = if m.server.starts_with("simulated") { clip(&m.server, 40) } else { address(&m.server) };
-    let mut parts = vec![clip(&m.model, 44), server, clip(&m.workload, 80)];
+    let mut parts = vec![clip(&m.model, 44), server, clip(&m.workload, 90)];
     parts.retain(|p| !p.is_empty());
     let steps = run.steps.len();
     let count = thousands(words::requests(run) as f64);
     parts.push(format!("{steps} step{}, {count} requests", if steps == 1 { "" } else { "s" }));
     parts.push(words::date(&m.started));
-    parts.join(" · ")
+    parts
 }
 
 fn address(url: &str) -> String {
@@ -163,7 +210,7 @@ fn wrap(face: &Type, text: &str, width: f64, most: usize) -> Vec<String> {
         let rest = lines.split_off(most - 1).join(" ");
         lines.push(rest);
     }
-    lines.into_iter().map(|l| ellipsis(face, l.trim_matches([' ', '·']), width)).collect()
+    lines.into_iter().map(|l| ellipsis(face, &l, width)).collect()
 }
 
 fn ellipsis(face: &Type, text: &str, width: f64) -> String {

@@ -29,6 +29,14 @@ struct Panel {
     clipped: bool,
 }
 
+/// The right end of a curve.
+struct End {
+    at: Point,
+    line: RGBColor,
+    text: RGBColor,
+    name: String,
+}
+
 /// Draws the chart.
 pub(super) fn draw(run: &Run) -> Canvas {
     let curves = curves(run);
@@ -47,6 +55,7 @@ pub(super) fn draw(run: &Run) -> Canvas {
         panel.draw(&mut frame, &plot, &curves, &boundary, (i + 1 == panels.len()).then_some(title.as_str()));
         let mut taken = panel.obstacles(&plot, &curves);
         boundary.take(&mut taken, &plot);
+        panel.label_ends(&mut frame.canvas, &plot, &curves, &mut taken);
         panel.label_limits(&mut frame.canvas, &plot, &mut taken);
         if i == 0 {
             boundary.label(&mut frame.canvas, &plot, &mut taken);
@@ -137,7 +146,7 @@ impl Panel {
         let unit = if top >= 9_000.0 { 1_000.0 } else { 1.0 };
         let limits = limits.into_iter().map(|(t, v)| (t, v / unit)).collect();
         let clipped = calm.iter().chain(&wild).any(|v| *v > top);
-        Self { metric, unit, limits, y: Axis::upto(top / unit, 5.0), clipped }
+        Self { metric, unit, limits, y: Axis::upto(top / unit, 6.5), clipped }
     }
 
     fn has_values(&self, curves: &[Curve<'_>]) -> bool {
@@ -177,7 +186,7 @@ impl Panel {
             Metric::Itl => "Gap between events with tokens (ITL)",
             Metric::E2e => "Time to the whole answer (e2e)",
         };
-        let note = format!("axis cut at {}; ↑ p99 beyond it", words::latency(self.y.max * self.unit));
+        let note = format!("axis cut at {}; ↑ p99 beyond", words::latency(self.y.max * self.unit));
         frame.axes(plot, &format!("{what}, {unit}"), if self.clipped { &note } else { "" }, x_title);
         boundary.draw(&mut frame.canvas, plot);
         frame.spines(plot);
@@ -206,7 +215,6 @@ impl Panel {
         for curve in curves {
             self.marks(c, plot, curve);
         }
-        self.ends(c, plot, curves);
     }
 
     /// The p99 of each step by its verdict; one beyond the axis at the upper edge, with its value.
@@ -224,7 +232,7 @@ impl Panel {
         let ends = (plot.area.x + widest / 2.0, f64::from(super::frame::WIDTH) - 8.0 - widest / 2.0);
         spread(&mut xs, widest + 9.0, ends);
         for (x, (_, text)) in xs.iter().zip(&beyond) {
-            c.text((*x, plot.area.y - 7.0), Align::Middle, &face, text);
+            c.text((*x, plot.area.y - 10.0), Align::Middle, &face, text);
         }
     }
 
@@ -232,34 +240,40 @@ impl Panel {
         plot.at(p.0, p.1.min(self.y.max))
     }
 
-    /// Names at the right ends of the curves, moved apart where they would touch.
-    fn ends(&self, c: &mut Canvas, plot: &Plot, curves: &[Curve<'_>]) {
-        let labels = end_labels(curves);
-        let mut ends: Vec<(Point, RGBColor, RGBColor, &str)> = Vec::new();
-        for (curve, names) in curves.iter().zip(&labels) {
-            let shades = [
-                (curve.hue.light, curve.hue.light_text),
-                (curve.hue.middle, curve.hue.middle),
-                (curve.hue.dark, curve.hue.dark),
-            ];
-            for pick in (0..3).filter(|p| !names[*p].is_empty()) {
+    /// Names at the right ends of the curves, moved apart where they would touch: beside the last point where nothing
+    /// else is there, else at the edge of the plot with a leader.
+    fn label_ends(&self, c: &mut Canvas, plot: &Plot, curves: &[Curve<'_>], taken: &mut Taken) {
+        let ends = self.ends(plot, curves);
+        let mut ys: Vec<f64> = ends.iter().map(|e| e.at.1).collect();
+        spread(&mut ys, 15.0, (plot.area.y, plot.area.bottom() - 6.0));
+        let beside = ends.iter().map(|e| e.at.0).fold(0.0, f64::max) + 10.0;
+        let rect =
+            |x: f64, y: f64, e: &End| Rect { x, y: y - 7.0, w: end_face(WHITE).width(&e.name), h: 14.0 };
+        let rects: Vec<Rect> = ys.iter().zip(&ends).map(|(y, e)| rect(beside, *y, e)).collect();
+        let clear = rects.iter().all(|r| taken.free(r));
+        let x = if clear { beside } else { plot.area.right() + 8.0 };
+        for (y, e) in ys.iter().zip(&ends) {
+            if !clear {
+                c.dashes((e.at.0 + 8.0, e.at.1), (x - 3.0, *y), 0.9, (1.5, 2.5), e.line);
+            }
+            c.text((x, y + 4.3), Align::Left, &end_face(e.text), &e.name);
+            taken.rect(rect(x, *y, e));
+        }
+    }
+
+    fn ends(&self, plot: &Plot, curves: &[Curve<'_>]) -> Vec<End> {
+        let mut ends = Vec::new();
+        for (curve, names) in curves.iter().zip(end_labels(curves)) {
+            let h = curve.hue;
+            let shades = [(h.light, h.light_text), (h.middle, h.middle), (h.dark, h.dark)];
+            for (pick, name) in names.into_iter().enumerate().filter(|(_, n)| !n.is_empty()) {
                 let last = self.joined(curve, pick).last().copied();
                 let last = last.or_else(|| self.points(curve, pick).last().map(|p| p.0));
-                if let Some(p) = last {
-                    let (line, text) = shades[pick];
-                    ends.push((self.mark_at(plot, p), line, text, &names[pick]));
-                }
+                let (line, text) = shades[pick];
+                ends.extend(last.map(|p| End { at: self.mark_at(plot, p), line, text, name }));
             }
         }
-        let mut ys: Vec<f64> = ends.iter().map(|e| e.0.1).collect();
-        spread(&mut ys, 15.0, (plot.area.y, plot.area.bottom() - 6.0));
-        for (y, (p, line, colour, name)) in ys.iter().zip(&ends) {
-            let x = plot.area.right() + 8.0;
-            if x - p.0 > 26.0 {
-                c.dashes((p.0 + 8.0, p.1), (x - 3.0, *y), 0.9, (1.5, 2.5), *line);
-            }
-            c.text((x, y + 4.3), Align::Left, &end_face(*colour), name);
-        }
+        ends
     }
 
     fn obstacles(&self, plot: &Plot, curves: &[Curve<'_>]) -> Taken {

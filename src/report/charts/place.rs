@@ -30,6 +30,11 @@ impl Taken {
         rects + self.strokes.iter().filter(|(a, b, room)| crosses(*a, *b, r, *room)).count()
     }
 
+    /// Whether a rectangle covers nothing.
+    pub(super) fn free(&self, r: &Rect) -> bool {
+        self.hits(r) == 0
+    }
+
     /// The first candidate that covers nothing, else the one that covers least; it is taken from then on.
     pub(super) fn place(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<Rect> {
         let mut best: Option<(usize, Rect)> = None;

@@ -65,7 +65,7 @@ fn requests(
     x: Axis,
 ) {
     let top = run.steps.iter().map(|s| s.achieved_rate.max(s.good_rate)).fold(0.0, f64::max);
-    let plot = Plot { area: frame.areas[0], x, y: Axis::upto(top * 1.14, 5.0) };
+    let plot = Plot { area: frame.areas[0], x, y: Axis::upto(top * 1.14, 6.5) };
     frame.axes(&plot, "Achieved and good requests/s", "good: within every limit together", None);
     boundary.draw(&mut frame.canvas, &plot);
     frame.spines(&plot);
@@ -82,7 +82,11 @@ fn requests(
             [(values(curve, |s| s.good_rate), GOOD), (values(curve, |s| s.achieved_rate), curve.hue.dark)];
         for (i, (line, colour)) in lines.into_iter().enumerate() {
             let at: Vec<Point> = line.iter().map(|p| plot.at(p.0, p.1)).collect();
-            c.line(&at, if i == 0 { 2.0 } else { 2.3 }, colour);
+            if i == 0 {
+                // Wide and pale, so that it is seen where it runs under what was achieved.
+                c.line(&at, 6.5, rgb(0xa5dcbc));
+            }
+            c.line(&at, 2.2, colour);
             for (p, step) in at.iter().zip(&curve.steps) {
                 match i {
                     0 => square(c, *p, 3.4, colour),
@@ -97,6 +101,8 @@ fn requests(
             }
         }
     }
+    // What was achieved comes first where both end in the same place.
+    ends.reverse();
     label_ends(c, &plot, &ends);
     boundary.take(&mut taken, &plot);
     boundary.label(c, &plot, &mut taken);
@@ -112,7 +118,7 @@ fn label_diagonal(c: &mut Canvas, plot: &Plot, taken: &mut Taken, corner: f64) {
     let spots = (0..30).map(|i| {
         let v = corner * (0.93 - 0.028 * f64::from(i));
         let (x, y) = plot.at(v, v);
-        Rect { x: x - w - 12.0, y: y - 9.0, w, h: 13.0 }
+        Rect { x: x - w - 7.0, y: y - 17.0, w, h: 13.0 }
     });
     if let Some(r) = taken.place(spots.filter(|r| r.x > plot.area.x + 4.0)) {
         c.text((r.x, r.y + 10.5), Align::Left, &face, text);
