@@ -1,0 +1,139 @@
+//! Zero-based linear axes with round ticks.
+
+use super::canvas::{Point, Rect};
+
+/// A linear axis from zero.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Axis {
+    /// Value at the far end.
+    pub(super) max: f64,
+    /// Distance between ticks: 1, 2, 2.5 or 5 times a power of ten.
+    pub(super) step: f64,
+}
+
+impl Axis {
+    /// An axis up to `max` with about so many ticks.
+    pub(super) fn upto(max: f64, about: f64) -> Self {
+        let max = if max > 0.0 && max.is_finite() { max } else { 1.0 };
+        let rough = max / about;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough * 0.999);
+        Self { max, step: step.unwrap_or(10.0 * power) }
+    }
+
+    /// The ticks with their labels, zero first.
+    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        let digits = (0..9).find(|d| {
+            let scaled = self.step * 10f64.powi(*d);
+            (scaled - scaled.round()).abs() < 1e-6 * scaled
+        });
+        let digits = digits.unwrap_or(9) as usize;
+        let count = (self.max / self.step + 1e-6).floor() as u32;
+        (0..=count)
+            .map(|i| f64::from(i) * self.step)
+            .map(|v| (v, if v >= 1_000.0 { thousands(v) } else { format!("{v:.digits$}") }))
+            .collect()
+    }
+
+    /// Share of the axis at which a value lies.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        value / self.max
+    }
+}
+
+/// A whole number with its thousands set apart.
+pub(super) fn thousands(v: f64) -> String {
+    let digits = format!("{v:.0}");
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) && c.is_ascii_digit() && !out.ends_with('-') {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A plot with its two axes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plot {
+    /// Where the axes run.
+    pub(super) area: Rect,
+    /// Horizontal axis.
+    pub(super) x: Axis,
+    /// Vertical axis.
+    pub(super) y: Axis,
+}
+
+impl Plot {
+    /// Horizontal place of a value.
+    pub(super) fn at_x(&self, x: f64) -> f64 {
+        self.area.x + self.area.w * self.x.share(x)
+    }
+
+    /// Vertical place of a value.
+    pub(super) fn at_y(&self, y: f64) -> f64 {
+        self.area.bottom() - self.area.h * self.y.share(y)
+    }
+
+    /// The place of a point.
+    pub(super) fn at(&self, x: f64, y: f64) -> Point {
+        (self.at_x(x), self.at_y(y))
+    }
+
+    /// A line through values, cut where it leaves the top of the plot.
+    pub(super) fn line(&self, values: &[Point]) -> Vec<Vec<Point>> {
+        let mut pieces = Vec::new();
+        let mut piece: Vec<Point> = Vec::new();
+        for (i, v) in values.iter().enumerate() {
+            let inside = v.1 <= self.y.max;
+            if let Some(before) = i.checked_sub(1).map(|b| values[b])
+                && inside != (before.1 <= self.y.max)
+            {
+                let t = (self.y.max - before.1) / (v.1 - before.1);
+                piece.push(self.at(before.0 + t * (v.0 - before.0), self.y.max));
+            }
+            if inside {
+                piece.push(self.at(v.0, v.1));
+            } else if !piece.is_empty() {
+                pieces.push(std::mem::take(&mut piece));
+            }
+        }
+        if !piece.is_empty() {
+            pieces.push(piece);
+        }
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round() {
+        for (max, about, labels) in [
+            (39.5, 7.0, "0 10 20 30"),
+            (283.0, 6.0, "0 50 100 150 200 250"),
+            (0.23, 5.0, "0.00 0.05 0.10 0.15 0.20"), // servers slower than a request per second
+            (23_000.0, 4.0, "0 10,000 20,000"),
+            (f64::NAN, 4.0, "0.00 0.25 0.50 0.75 1.00"), // nothing measured
+        ] {
+            let labels_got: Vec<String> = Axis::upto(max, about).ticks().into_iter().map(|t| t.1).collect();
+            assert_eq!(labels_got.join(" "), labels, "{max}");
+        }
+        assert_eq!(thousands(1_234_567.0), "1,234,567");
+        assert_eq!(thousands(-123.0), "-123");
+    }
+
+    #[test]
+    fn lines_are_cut_at_the_top() {
+        let area = Rect { x: 0.0, y: 0.0, w: 100.0, h: 100.0 };
+        let plot = Plot { area, x: Axis::upto(10.0, 5.0), y: Axis::upto(10.0, 5.0) };
+        let pieces = plot.line(&[(0.0, 0.0), (4.0, 8.0), (6.0, 12.0), (8.0, 8.0)]);
+        assert_eq!(pieces.len(), 2);
+        let end = pieces[0].last().unwrap();
+        assert!((end.0 - 50.0).abs() < 1e-9 && end.1.abs() < 1e-9, "leaves the plot half way: {end:?}");
+        assert_eq!(pieces[1].len(), 2);
+    }
+}

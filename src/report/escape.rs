@@ -1,0 +1,116 @@
+//! Text from outside (names, server answers, samples) made harmless for the place where it is shown.
+
+/// One line of plain text: control characters (line breaks, ANSI escapes, text direction marks) become visible or vanish,
+/// runs of blanks become one.
+pub fn plain(text: &str) -> String {
+    let visible: String = text
+        .chars()
+        .map(|c| match c {
+            c if c.is_whitespace() => ' ',
+            '\u{1b}' => '␛',
+            c if c.is_control() || reorders(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect();
+    visible.split(' ').filter(|w| !w.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Characters that change the direction or the visibility of their neighbours.
+const fn reorders(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Like [`plain`], at most `max` characters long; what is left out is marked by an ellipsis.
+pub fn clip(text: &str, max: usize) -> String {
+    let text = plain(text);
+    if text.chars().count() <= max {
+        return text;
+    }
+    let kept: String = text.chars().take(max.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// For running text and table cells of Markdown: nothing in it can start a table cell, a link, emphasis, code or HTML.
+pub fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '$' | '!' => {
+                out.push('\\');
+                out.push(c);
+            }
+            // Bare addresses become links of their own on some sites; a zero-width break keeps them text.
+            ':' => out.push_str("&#58;"),
+            '@' => out.push_str("&#64;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A fenced block that `text` cannot close: the fence is longer than any run of backticks in it.
+///
+/// Line breaks stay; other control characters become visible.
+pub fn fence(info: &str, text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let ticks = "`".repeat(longest.max(2) + 1);
+    let clean: String = text
+        .chars()
+        .filter(|c| *c != '\r')
+        .map(|c| match c {
+            '\n' | '\t' => c,
+            '\u{1b}' => '␛',
+            c if c.is_control() || reorders(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect();
+    format!("{ticks}{info}\n{}\n{ticks}\n", clean.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn controls_do_not_reach_the_reader() {
+        for (from, to) in [
+            ("a\nb\r\n c\t", "a b c"),                    // line breaks end no table row
+            ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"), // colours of a server's answer are shown, not obeyed
+            ("abc\u{202e}txt.exe", "abc\u{fffd}txt.exe"), // text direction
+            ("nul\0", "nul\u{fffd}"),
+        ] {
+            assert_eq!(plain(from), to);
+        }
+        assert_eq!(clip("a very long model name", 10), "a very lo…");
+        assert_eq!(clip("short", 10), "short");
+    }
+
+    #[test]
+    fn markdown_stays_text() {
+        assert_eq!(markdown("a|b `c` <img src=x> [l](u)"), "a\\|b \\`c\\` &lt;img src=x&gt; \\[l\\](u)");
+        assert_eq!(markdown("http://x"), "http&#58;//x");
+    }
+
+    #[test]
+    fn a_fence_cannot_be_closed_from_inside() {
+        let text = fence("toml", "a = 1\n````\nb = \"\u{1b}\"\r\n");
+        assert_eq!(text, "`````toml\na = 1\n````\nb = \"␛\"\n`````\n");
+    }
+
+    proptest! {
+        #[test]
+        fn a_cell_is_one_line_without_a_bare_pipe(s in "\\PC*|[|\\\\`\n\r<>]*") {
+            let cell = markdown(&s);
+            prop_assert!(!cell.contains('\n') && !cell.contains('<'));
+            let mut escaped = false;
+            for c in cell.chars() {
+                prop_assert!(c != '|' || escaped, "{cell}");
+                escaped = c == '\\' && !escaped;
+            }
+        }
+    }
+}
