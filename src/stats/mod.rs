@@ -1,3 +1,18 @@
 //! Statistics of a step: pure functions from records to counts, percentiles and what they show.
+//!
+//! `summary` is the way in: a step's records become one [`step::Step`]. It rests on `percentile` (order statistics with
+//! bounds), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
+//! `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether the backlog grows).
 
+mod binomial;
+pub mod cluster;
+pub mod itl;
+mod limits;
+pub mod percentile;
+#[cfg(test)]
+mod queues;
+mod reason;
+pub mod steady;
 pub mod step;
+pub mod summary;
+pub mod verdict;

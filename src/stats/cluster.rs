@@ -1,0 +1,84 @@
+//! Clusters of misses: a queue or a stall hits many requests, so misses come together and say less than their number.
+
+/// What the clusters of one limit come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Clusters {
+    /// How many clusters.
+    pub count: u64,
+    /// Sum of the squared sizes; over the sum of the sizes it is the inflation that the clusters show.
+    pub sum_sq: u64,
+}
+
+/// The largest distance, in requests, between two misses of one cluster: min(clip(r·e2e, 20, 200), max(5, .2/p̂)) with
+/// p̂ = (k+1)/(n+1).
+///
+/// The first term is about what is in flight together; the second keeps chance neighbours apart where misses are frequent
+/// (reference: the held-out study of the search, §5). `rate` in requests/s, `e2e_s` the mean in seconds, `hit` the requests
+/// with a miss among `n`.
+pub fn gap(rate: f64, e2e_s: f64, hit: u64, n: u64) -> f64 {
+    let together = (rate * e2e_s).clamp(20.0, 200.0);
+    let share = (hit as f64 + 1.0) / (n as f64 + 1.0);
+    together.min((0.2 / share).max(5.0))
+}
+
+/// Clusters of the misses of requests given in order of `due`: misses per request, 0 or 1 for a limit on requests. Two
+/// requests with misses that are at most `gap` places apart belong to one cluster.
+pub fn clusters(misses: impl IntoIterator<Item = u64>, gap: f64) -> Clusters {
+    let mut all = Clusters::default();
+    let (mut size, mut last) = (0_u64, 0_usize);
+    for (at, missed) in misses.into_iter().enumerate().filter(|(_, m)| *m > 0) {
+        if size > 0 && (at - last) as f64 > gap {
+            all.sum_sq += size * size;
+            size = 0;
+        }
+        all.count += u64::from(size == 0);
+        (size, last) = (size + missed, at);
+    }
+    all.sum_sq += size * size;
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn misses_close_together_are_one_cluster() {
+        for (misses, gap, count, sum_sq) in [
+            (vec![], 5.0, 0, 0),
+            (vec![0, 0, 0], 5.0, 0, 0),
+            (vec![1], 5.0, 1, 1),
+            (vec![1, 0, 0, 1], 3.0, 1, 4), // three places apart: together
+            (vec![1, 0, 0, 1], 2.0, 2, 2), // apart
+            (vec![1, 1, 0, 0, 0, 0, 1], 2.0, 2, 5), // sizes 2 and 1
+            (vec![3, 0, 2], 2.0, 1, 25),   // gaps: five misses of two requests
+        ] {
+            assert_eq!(clusters(misses.clone(), gap), Clusters { count, sum_sq }, "{misses:?} at {gap}");
+        }
+    }
+
+    #[test]
+    fn the_gap_follows_what_is_in_flight() {
+        for (rate, e2e, hit, n, want) in [
+            (10.0, 0.5, 0, 10_000, 20.0),     // five in flight: the floor
+            (100.0, 1.0, 0, 100_000, 100.0),  // as many as are in flight
+            (1000.0, 9.0, 0, 100_000, 200.0), // the ceiling
+            (100.0, 1.0, 99, 9_999, 20.0),    // 1 % miss: .2/.01
+            (100.0, 1.0, 5_000, 9_999, 5.0),  // half of them miss: the least
+        ] {
+            let got = gap(rate, e2e, hit, n);
+            assert!((got - want).abs() < 0.01, "{rate}/s × {e2e} s, {hit} of {n}: {got}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn clusters_keep_every_miss(misses in proptest::collection::vec(0_u64..4, 0..200), gap in 1.0..50.0_f64) {
+            let total: u64 = misses.iter().sum();
+            let c = clusters(misses, gap);
+            prop_assert!(c.sum_sq >= total && c.sum_sq <= total * total);
+            prop_assert!(c.count <= total);
+        }
+    }
+}

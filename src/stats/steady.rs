@@ -1,0 +1,338 @@
+//! Whether a step was in a steady state: requests in flight, trends, Little's law, and the verdict on stability.
+//!
+//! A request counts as in flight from `due` to its end, in an open loop and in a closed one (where it is due when its slot
+//! is free): what the client has not sent yet is backlog too.
+
+use crate::record::{Outcome, Phase, Record};
+use std::time::Duration;
+
+/// Standard errors by which growth must exceed zero.
+const SIGNIFICANT: f64 = 2.0;
+/// Growth below this share of the requests due in the window is no overload worth the name: 1.03 × capacity.
+const GROWTH_OF_DUE: f64 = 0.03;
+/// Growth below this share of the mean is a fluctuation.
+const GROWTH_OF_MEAN: f64 = 0.25;
+/// Batches that the window is cut into, to learn how much the backlog moves by chance.
+const BATCHES: usize = 20;
+/// Fewer requests due in the window than this say nothing of a trend.
+const FEW: usize = 30;
+
+/// The part of a step that is looked at, in seconds from its start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// Its beginning.
+    pub from: f64,
+    /// Its end.
+    pub to: f64,
+}
+
+impl Window {
+    /// The measured window.
+    pub fn new(settle: Duration, measure: Duration) -> Self {
+        Self { from: settle.as_secs_f64(), to: (settle + measure).as_secs_f64() }
+    }
+
+    fn length(self) -> f64 {
+        (self.to - self.from).max(0.0)
+    }
+
+    fn holds(self, at: f64) -> bool {
+        (self.from..self.to).contains(&at)
+    }
+}
+
+/// A trend and its standard error, per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slope {
+    /// Growth per second.
+    pub per_s: f64,
+    /// Its standard error.
+    pub se: f64,
+}
+
+/// What a step's records say of its steadiness.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Steady {
+    /// Time average of the requests in flight.
+    pub in_flight_mean: f64,
+    /// Most requests in flight.
+    pub in_flight_max: u64,
+    /// Growth of the requests in flight, requests/s; `None` for an empty window.
+    pub in_flight_slope: Option<f64>,
+    /// Growth of TTFT over `due`, s/s; `None` under three values.
+    pub ttft_slope: Option<f64>,
+    /// Little's law: (N − λ·W) / N with the measured requests' λ and W; `None` where nothing was in flight.
+    pub little_residual: Option<f64>,
+    /// Whether the backlog stayed level; see [`stable`].
+    pub stable: Option<bool>,
+}
+
+/// Looks at the records of a step (all phases; warm-up is left out) over its measured window. `closed` is a closed loop.
+pub fn steady(records: &[Record], window: Window, closed: bool) -> Steady {
+    let stays = stays(records);
+    Steady {
+        in_flight_mean: mean(&stays, window),
+        in_flight_max: most(&stays, window),
+        in_flight_slope: slope(&stays, window).map(|s| s.per_s),
+        ttft_slope: ttft_slope(records),
+        little_residual: little_residual(records, &stays, window),
+        stable: if closed { Some(true) } else { stable(records, window) },
+    }
+}
+
+/// Whether the backlog of an open loop stays level. (A closed loop cannot be unstable: its backlog is bounded by design.)
+///
+/// The backlog is the queue: requests between `due` and their first token. `Some(false)` needs all of: the queue grows by
+/// more than two standard errors of a *random walk* with the increments seen in the step, so that the slow swings of a busy
+/// but stable queue are not taken for a trend; by at least 3 % of the requests due and 25 % of the mean queue; and TTFT
+/// grows as well, or measured requests were cut off before their first token.
+///
+/// Requests in flight alone would not do: a batching engine fills its batch for several end-to-end times, at any load, and
+/// that looks like a growing backlog. While all in flight still grow and the queue does not, nothing can be told: `None`.
+/// So it is where the load ran for less than two median end-to-end times (of the requests due in the first fifth), with
+/// fewer than 30 requests, or with so few that not even the growth under 1.5 × capacity would be significant.
+///
+/// Shares of 100 simulated steps called unstable, 10 s settled and 60 s (20 s) measured, by load over capacity. Those at 0.95
+/// and below are false alarms. "–" where most steps are `None`.
+///
+/// | | 0.5 | 0.9 | 0.95 | 1.0 | 1.1 | 1.2 | 1.5 |
+/// |---|---|---|---|---|---|---|---|
+/// | M/D/1, 20/s | 0 (0) | 0 (0) | 0 (0) | .08 (.04) | .81 (.38) | 1 (.92) | 1 (1) |
+/// | M/M/1, 20/s | 0 (0) | 0 (0) | 0 (.01) | .01 (.01) | .55 (.25) | .99 (.66) | 1 (.99) |
+/// | M/M/1, 3/s | 0 (–) | .01 (–) | .02 (–) | .02 (–) | .14 (–) | .34 (.15) | .97 (.46) |
+/// | M/D/16, 16/s | 0 (0) | 0 (0) | 0 (.01) | .05 (.05) | .74 (.33) | 1 (.79) | 1 (1) |
+/// | M/M/32, 16/s | 0 (0) | 0 (0) | 0 (0) | .03 (.02) | .49 (.25) | .94 (.57) | 1 (.99) |
+/// | batching engine, 120/s | 0 (0) | 0 (0) | 0 (0) | .13 (.10) | 1 (.89) | 1 (1) | 1 (1) |
+/// | batching engine, 21/s, e2e 2–12 s | 0 (0) | 0 (0) | 0 (0) | 0 (–) | – (–) | .86 (–) | 1 (.94) |
+/// | batching engine, 5/s, e2e 8–50 s | 0 (0) | – (–) | – (–) | – (–) | – (–) | – (–) | – (–) |
+pub fn stable(records: &[Record], window: Window) -> Option<bool> {
+    let (waits, stays) = (waits(records), stays(records));
+    let queue = Window { from: window.from.max(typical(&waits, window)?), to: window.to };
+    let due = count(&waits, queue);
+    let trend = slope(&waits, queue)?;
+    let chance = SIGNIFICANT * trend.se * queue.length();
+    if due >= FEW
+        && grows(&waits, queue)
+        && (starved(records) || ttft_slope(records).is_some_and(|s| s > 0.0))
+    {
+        return Some(false);
+    }
+    let fill = typical(&stays, window)?;
+    let late = Window { from: window.from.max(fill), to: window.to };
+    if due < FEW || late.length() < fill || chance > due as f64 / 3.0 || grows(&stays, late) {
+        return None;
+    }
+    Some(true)
+}
+
+/// Whether more and more requests are inside: significantly, and by enough to matter.
+fn grows(stays: &[Stay], w: Window) -> bool {
+    let Some(trend) = slope(stays, w) else { return false };
+    let growth = trend.per_s * w.length();
+    growth > SIGNIFICANT * trend.se * w.length()
+        && growth > GROWTH_OF_DUE * count(stays, w) as f64
+        && growth > GROWTH_OF_MEAN * mean(stays, w)
+}
+
+/// Requests due within the window.
+fn count(stays: &[Stay], w: Window) -> usize {
+    stays.iter().filter(|s| w.holds(s.due)).count()
+}
+
+/// The median length of the stays that began in the first fifth of the load: how long it took to fill.
+fn typical(stays: &[Stay], w: Window) -> Option<f64> {
+    let mut took: Vec<f64> = stays.iter().filter(|s| s.due < w.to / 5.0).map(|s| s.end - s.due).collect();
+    took.sort_unstable_by(f64::total_cmp);
+    super::percentile::order_statistic(&took, 500)
+}
+
+/// One request's stay: due and end, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Stay {
+    due: f64,
+    end: f64,
+}
+
+/// In the system: from `due` to the end.
+fn stays(records: &[Record]) -> Vec<Stay> {
+    until(records, |r| r.end)
+}
+
+/// In the queue: from `due` to the first token, or the end of one that never had any.
+fn waits(records: &[Record]) -> Vec<Stay> {
+    until(records, |r| r.first_token.unwrap_or(r.end))
+}
+
+fn until(records: &[Record], end: impl Fn(&Record) -> Duration) -> Vec<Stay> {
+    let loaded = records.iter().filter(|r| r.phase != Phase::Warmup);
+    loaded.map(|r| Stay { due: r.due.as_secs_f64(), end: end(r).max(r.due).as_secs_f64() }).collect()
+}
+
+/// The parts of the stays that lie within the window.
+fn inside(stays: &[Stay], w: Window) -> impl Iterator<Item = (f64, f64)> {
+    stays.iter().map(move |s| (s.due.max(w.from), s.end.min(w.to))).filter(|(a, b)| a < b)
+}
+
+fn mean(stays: &[Stay], w: Window) -> f64 {
+    if w.length() > 0.0 { inside(stays, w).map(|(a, b)| b - a).sum::<f64>() / w.length() } else { 0.0 }
+}
+
+fn most(stays: &[Stay], w: Window) -> u64 {
+    // Ends sort before beginnings at the same time: a slot that is freed and filled at once holds one request.
+    let mut moves: Vec<(f64, i64)> = inside(stays, w).flat_map(|(a, b)| [(a, 1), (b, -1)]).collect();
+    moves.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let (mut now, mut most) = (0_i64, 0_i64);
+    for (_, step) in moves {
+        now += step;
+        most = most.max(now);
+    }
+    most.unsigned_abs()
+}
+
+/// Least-squares slope of the step function N(t) over the window, exact: ∫(t − t̄)·N dt / (T³/12).
+///
+/// Its standard error is that of a driftless random walk, σ·√(6/5T) with σ² the variance per second of the increments of N
+/// between batches. A queue at its capacity is such a walk; a stable one swings less, so the error is on the safe side
+/// whatever the autocorrelation.
+fn slope(stays: &[Stay], w: Window) -> Option<Slope> {
+    let t = w.length();
+    if t <= 0.0 {
+        return None;
+    }
+    let middle = 0.5 * (w.from + w.to);
+    let moment: f64 =
+        inside(stays, w).map(|(a, b)| 0.5 * ((b - middle).powi(2) - (a - middle).powi(2))).sum();
+    let mut increments = [0.0_f64; BATCHES];
+    let batch = |at: f64| (((at - w.from) / t * BATCHES as f64) as usize).min(BATCHES - 1);
+    for s in stays {
+        if w.holds(s.due) {
+            increments[batch(s.due)] += 1.0;
+        }
+        if w.holds(s.end) {
+            increments[batch(s.end)] -= 1.0;
+        }
+    }
+    let n = BATCHES as f64;
+    let drift = increments.iter().sum::<f64>() / n;
+    let variance = increments.iter().map(|d| (d - drift).powi(2)).sum::<f64>() / (n - 1.0) * n / t;
+    Some(Slope { per_s: moment / (t.powi(3) / 12.0), se: (1.2 * variance / t).sqrt() })
+}
+
+/// Whether measured requests were cut off before their first token.
+fn starved(records: &[Record]) -> bool {
+    records.iter().any(|r| r.phase == Phase::Measure && r.outcome == Outcome::Cut && r.first_token.is_none())
+}
+
+/// Least-squares slope of TTFT over `due` of the measured requests that got a first token.
+fn ttft_slope(records: &[Record]) -> Option<f64> {
+    let measured = records.iter().filter(|r| r.phase == Phase::Measure && r.outcome != Outcome::Failed);
+    let points: Vec<(f64, f64)> =
+        measured.filter_map(|r| Some((r.due.as_secs_f64(), r.ttft()?.as_secs_f64()))).collect();
+    let n = points.len() as f64;
+    let (x, y) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+    let sxx: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
+    let sxy: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    (points.len() >= 3 && sxx > 0.0).then(|| sxy / sxx)
+}
+
+fn little_residual(records: &[Record], stays: &[Stay], w: Window) -> Option<f64> {
+    let n = mean(stays, w);
+    let measured = records.iter().filter(|r| r.phase == Phase::Measure);
+    // λ·W = Σ of the times in system / T.
+    let stayed: f64 = measured.map(|r| r.end.saturating_sub(r.due).as_secs_f64()).sum();
+    (n > 0.0).then(|| (n - stayed / w.length()) / n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::queues::{Engine, Queue, Service};
+
+    /// Shares of 40 steps that are called unstable and that cannot be told.
+    fn shares(measure: f64, records: impl Fn(u64) -> Vec<Record>) -> (f64, f64) {
+        let window = Window { from: 10.0, to: 10.0 + measure };
+        let called: Vec<_> = (0..40).map(|seed| stable(&records(seed), window)).collect();
+        let share = |what| called.iter().filter(|c| **c == what).count() as f64 / 40.0;
+        (share(Some(false)), share(None))
+    }
+
+    #[test]
+    fn queues_are_told_apart() {
+        for (servers, mean_s, service) in [
+            (1, 0.05, Service::Fixed),
+            (1, 0.05, Service::Exponential),
+            (16, 1.0, Service::Fixed),
+            (32, 2.0, Service::Exponential),
+        ] {
+            let q = Queue { servers, mean_s, service };
+            let at = |load: f64, measure: f64| {
+                shares(measure, |seed| q.records(load * q.capacity(), 10.0, measure, seed))
+            };
+            for load in [0.5, 0.9, 0.95] {
+                let (unstable, unknown) = at(load, 60.0);
+                assert!(
+                    unstable <= 0.05 && unknown <= 0.05,
+                    "{q:?} at {load}: {unstable}, {unknown} unknown"
+                );
+            }
+            for (load, measure, least) in
+                [(1.2, 30.0, 0.6), (1.2, 60.0, 0.85), (1.5, 20.0, 0.9), (3.0, 30.0, 0.95)]
+            {
+                let (unstable, _) = at(load, measure);
+                assert!(unstable >= least, "{q:?} at {load} for {measure} s: {unstable}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_that_fills_is_no_overload() {
+        for (base_s, per_s, slots) in [(0.04, 0.0008, 256), (0.01, 0.0002, 256)] {
+            let e = Engine { base_s, per_s, slots, tokens: 200.0 };
+            for load in [0.75, 0.9] {
+                let (unstable, _) = shares(60.0, |seed| e.records(load * e.capacity(), 10.0, 60.0, seed));
+                assert!(unstable <= 0.05, "{e:?} at {load}: {unstable}");
+            }
+            let (unstable, _) = shares(60.0, |seed| e.records(3.0 * e.capacity(), 10.0, 60.0, seed));
+            assert!(unstable >= 0.95, "{e:?}: {unstable}");
+        }
+    }
+
+    #[test]
+    fn too_little_is_not_judged() {
+        let slow = Queue { servers: 64, mean_s: 16.0, service: Service::Fixed };
+        let (_, unknown) = shares(10.0, |seed| slow.records(2.0, 10.0, 10.0, seed));
+        assert!(unknown >= 0.95, "20 s of load, 16 s each: {unknown}");
+        assert_eq!(stable(&[], Window { from: 0.0, to: 10.0 }), None);
+        let few = Queue { servers: 1, mean_s: 0.1, service: Service::Fixed };
+        assert_eq!(
+            stable(&few.records(0.2, 10.0, 60.0, 1), Window { from: 10.0, to: 70.0 }),
+            None,
+            "a dozen requests"
+        );
+        let closed = steady(&slow.records(20.0, 10.0, 30.0, 1), Window { from: 10.0, to: 40.0 }, true);
+        assert_eq!(closed.stable, Some(true), "a closed loop is bounded");
+    }
+
+    #[test]
+    fn averages_are_exact() {
+        let s = |ms| Duration::from_millis(ms);
+        let records: Vec<Record> = [(0, 2000), (1000, 4000), (3000, 3500), (9000, 9500)]
+            .into_iter()
+            .enumerate()
+            .map(|(i, (due, end))| Record { end: s(end), ..Record::due(i as u64, Phase::Measure, s(due)) })
+            .collect();
+        let got = steady(&records, Window { from: 1.0, to: 5.0 }, false);
+        // 1 s + 3 s + 0.5 s within four seconds.
+        assert!((got.in_flight_mean - 4.5 / 4.0).abs() < 1e-12);
+        assert_eq!(got.in_flight_max, 2);
+        assert!(got.in_flight_slope.unwrap() < 0.0, "it empties");
+        let window = Window { from: 10.0, to: 70.0 };
+        let q = Queue { servers: 1, mean_s: 0.05, service: Service::Fixed };
+        let got = steady(&q.records(10.0, 10.0, 60.0, 7), window, false);
+        assert!(got.little_residual.unwrap().abs() < 0.05 && got.ttft_slope.unwrap().abs() < 0.01, "{got:?}");
+        let over = steady(&q.records(24.0, 10.0, 60.0, 7), window, false);
+        // 24 in, 20 out; the k-th request waits k·(1/20 − 1/24).
+        assert!((over.in_flight_slope.unwrap() - 4.0).abs() < 1.0, "{over:?}");
+        assert!((over.ttft_slope.unwrap() - 0.2).abs() < 0.05, "{over:?}");
+    }
+}
