@@ -167,7 +167,9 @@ impl Caveat {
     /// What to do about it.
     pub const fn advice(&self) -> &'static str {
         match self {
-            Self::InflationAssumed { .. } => "Longer steps (step.measure) decide more; the factor is on the cautious side.",
+            Self::InflationAssumed { .. } => {
+                "Longer steps (step.measure) decide more; the factor is on the cautious side."
+            }
             Self::BracketOnly => "Put more levels between the two ends of the bracket to narrow it.",
             Self::VirtualTime | Self::Simulated => "Set server.url to measure a real server.",
             Self::PinningRefused { .. } | Self::LengthsNotPinned { .. } => {
@@ -179,16 +181,22 @@ impl Caveat {
             Self::InputLengthOff { .. } | Self::InputNotCalibrated { .. } => {
                 "Quote the measured input length, not the one asked for; see input_tokens_mean in steps.csv."
             }
-            Self::NoFinishReason { .. } => "Look at the server or the proxy in front of it: answers may have been cut short.",
+            Self::NoFinishReason { .. } => {
+                "Look at the server or the proxy in front of it: answers may have been cut short."
+            }
             Self::ColdCacheHits { .. } => {
                 "An earlier run with the same seed left its prompts in the cache: restart the server or change the seed (--set seed=2)."
             }
             Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
             Self::Late { .. } => "Run the client on an idle machine, or on more cores.",
-            Self::NotDrained { .. } => "Give step.drain more time, and make sure nobody else uses the server.",
+            Self::NotDrained { .. } => {
+                "Give step.drain more time, and make sure nobody else uses the server."
+            }
             Self::FewRequests { .. } => "Use longer steps (step.measure or step.min-requests).",
             Self::Interrupted => "Run the sweep again for the rest.",
-            Self::ServerGone { .. } => "Look at the server's log; the last step shows the load that it died under.",
+            Self::ServerGone { .. } => {
+                "Look at the server's log; the last step shows the load that it died under."
+            }
             Self::PartialStep { .. } => "Run the sweep again to measure that step.",
             Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
         }

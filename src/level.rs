@@ -40,7 +40,9 @@ impl Control {
 
     /// The control of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Rate, Self::Concurrency, Self::Sessions, Self::TraceScale].into_iter().find(|c| c.name() == name)
+        [Self::Rate, Self::Concurrency, Self::Sessions, Self::TraceScale]
+            .into_iter()
+            .find(|c| c.name() == name)
     }
 }
 

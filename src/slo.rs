@@ -244,7 +244,13 @@ impl Slo {
     /// The target of the joint goodput: as given, else the share of the highest percentile that is limited.
     pub fn joint_target(&self) -> f64 {
         self.joint_attainment.map_or_else(
-            || self.limits().iter().map(|l| l.percentile.share()).fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b)))).unwrap_or(0.99),
+            || {
+                self.limits()
+                    .iter()
+                    .map(|l| l.percentile.share())
+                    .fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))))
+                    .unwrap_or(0.99)
+            },
             Fraction::get,
         )
     }
@@ -350,7 +356,10 @@ impl TryFrom<String> for ProfileName {
         if PROFILES.iter().any(|(n, _)| *n == name) {
             Ok(Self(name))
         } else {
-            Err(format!("there is no SLO profile \"{name}\"; the profiles are {}", profile_names().join(", ")))
+            Err(format!(
+                "there is no SLO profile \"{name}\"; the profiles are {}",
+                profile_names().join(", ")
+            ))
         }
     }
 }
@@ -380,7 +389,10 @@ mod tests {
     fn every_profile_loads_and_names_its_source() {
         for (name, text) in PROFILES {
             let p: Profile = toml::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
-            assert!(!p.limits.limits().is_empty() && p.source.len() > 20 && p.limits.problem().is_none(), "{name}");
+            assert!(
+                !p.limits.limits().is_empty() && p.source.len() > 20 && p.limits.problem().is_none(),
+                "{name}"
+            );
             assert!(p.limits.profile.is_none(), "{name}: profiles do not chain");
         }
     }

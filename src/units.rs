@@ -63,7 +63,9 @@ checked!(
 /// A length of time, written `"200ms"`, `"15m"` or `"1h 30m"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Span(#[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")] pub Duration);
+pub struct Span(
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")] pub Duration,
+);
 
 impl Span {
     /// A span of whole seconds.
@@ -217,7 +219,9 @@ mod tests {
 
     #[test]
     fn short_numbers() {
-        for (x, text) in [(0.0, "0"), (0.3333, "0.333"), (12.5, "12.5"), (9.2576, "9.26"), (1280.4, "1280"), (8.0, "8")] {
+        for (x, text) in
+            [(0.0, "0"), (0.3333, "0.333"), (12.5, "12.5"), (9.2576, "9.26"), (1280.4, "1280"), (8.0, "8")]
+        {
             assert_eq!(short(x), text);
         }
     }
