@@ -1,1 +1,11 @@
-//! Filled in by its own commit.
+//! The simulated server: pure models of an engine, and an OpenAI-compatible server over them.
+//!
+//! Used in three ways, by the same models: over a loopback socket ([`serve`]), in process on tokio's paused clock
+//! ([`router`]), and bare, without HTTP ([`engine::Model`]).
+
+//mod actor;
+pub mod config;
+pub mod engine;
+//pub mod router;
+//pub mod serve;
+//mod wire;

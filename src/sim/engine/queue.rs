@@ -1,0 +1,258 @@
+//! A queue: requests in order of arrival before `servers` equal servers. The models whose truth is known in closed form.
+
+use super::{Emission, Request};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, VecDeque},
+    time::Duration,
+};
+
+/// How long a request holds its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dist {
+    /// Always the same.
+    Fixed(Duration),
+    /// Exponential with this mean.
+    Exponential(Duration),
+}
+
+/// What makes one queue differ from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Servers; `u32::MAX` for a pure delay, where nothing ever waits.
+    pub servers: u32,
+    /// Holding time of a server.
+    pub service: Dist,
+    /// With it, the first token comes this long after the start of service and the others are spread evenly up to the end of
+    /// the holding time (all at once where that ends before the first token). Without, the first token comes at the end of
+    /// the holding time.
+    pub prefill: Option<Duration>,
+    /// Without `prefill`: from token to token after the first, when the server serves others again.
+    pub decode: Duration,
+    /// Seed of the holding times. The n-th arrival has the n-th draw, whatever else happens.
+    pub seed: u64,
+}
+
+/// The queue and all that is in it.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    settings: Settings,
+    rng: ChaCha8Rng,
+    /// When the state last changed.
+    clock: Duration,
+    arrivals: u64,
+    jobs: HashMap<u64, Job>,
+    /// Who waits, in order. Cancelled ones stay until they reach the front: taking them out would be quadratic in a drain.
+    line: VecDeque<Ticket>,
+    waiting: usize,
+    busy: u32,
+    events: BinaryHeap<Reverse<Event>>,
+    out: VecDeque<Emission>,
+}
+
+/// Request and arrival number: a ticket outlives a cancelled job, and ids may come again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ticket {
+    number: u64,
+    id: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    at: Duration,
+    ticket: Ticket,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Token,
+    Release,
+}
+
+#[derive(Debug, Clone)]
+struct Job {
+    number: u64,
+    tokens: u32,
+    hold: Duration,
+    sent: u32,
+    holds: bool,
+    /// Times of the first and the last token; `None` while waiting.
+    stream: Option<(Duration, Duration)>,
+}
+
+impl Job {
+    /// When the next token comes. From both ends and the index, so that rounding never adds up.
+    fn next_token(&self) -> Option<Duration> {
+        let (first, last) = self.stream?;
+        let gaps = u128::from(self.tokens.max(2) - 1);
+        let offset = (last - first).as_nanos() * u128::from(self.sent) / gaps;
+        Some(first.saturating_add(Duration::from_nanos(u64::try_from(offset).unwrap_or(u64::MAX))))
+    }
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            rng: ChaCha8Rng::seed_from_u64(settings.seed),
+            clock: Duration::ZERO,
+            arrivals: 0,
+            jobs: HashMap::new(),
+            line: VecDeque::new(),
+            waiting: 0,
+            busy: 0,
+            events: BinaryHeap::new(),
+            out: VecDeque::new(),
+        }
+    }
+
+    /// See [`super::Model::arrive`].
+    pub fn arrive(&mut self, at: Duration, request: Request) {
+        let at = self.run(at);
+        let ticket = Ticket { number: self.arrivals, id: request.id };
+        self.arrivals += 1;
+        let hold = self.draw();
+        let tokens = request.output_tokens.max(1);
+        let job = Job { number: ticket.number, tokens, hold, sent: 0, holds: false, stream: None };
+        let previous = self.jobs.insert(request.id, job);
+        debug_assert!(previous.is_none(), "request {} is open already", request.id);
+        self.line.push_back(ticket);
+        self.waiting += 1;
+        self.fill(at);
+    }
+
+    /// See [`super::Model::cancel`].
+    pub fn cancel(&mut self, at: Duration, id: u64) {
+        let at = self.run(at);
+        // One that has sent its last token is no longer the client's to cancel, though it may still hold its server.
+        if self.jobs.get(&id).is_none_or(|job| job.sent == job.tokens) {
+            return;
+        }
+        let Some(job) = self.jobs.remove(&id) else { return };
+        if job.stream.is_none() {
+            self.waiting -= 1;
+        }
+        if job.holds {
+            self.busy -= 1;
+            self.fill(at);
+        }
+        self.drop_stale();
+    }
+
+    /// See [`super::Model::next_event`].
+    pub fn next_event(&self) -> Option<Duration> {
+        // What waits to be fetched has happened before anything that is still to come.
+        self.out.front().map(|e| e.at).or_else(|| self.events.peek().map(|Reverse(e)| e.at))
+    }
+
+    /// See [`super::Model::advance`].
+    pub fn advance(&mut self, to: Duration) -> Vec<Emission> {
+        while self.events.peek().is_some_and(|Reverse(e)| e.at <= to) {
+            self.step();
+        }
+        let due = self.out.partition_point(|e| e.at <= to);
+        self.out.drain(..due).collect()
+    }
+
+    /// See [`super::Model::running`].
+    pub fn running(&self) -> usize {
+        self.jobs.len() - self.waiting
+    }
+
+    /// See [`super::Model::waiting`].
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Lets everything happen that is due before something from outside does; the time at which that counts.
+    fn run(&mut self, at: Duration) -> Duration {
+        while self.events.peek().is_some_and(|Reverse(e)| e.at <= at) {
+            self.step();
+        }
+        self.clock = self.clock.max(at);
+        self.clock
+    }
+
+    fn step(&mut self) {
+        let Some(Reverse(event)) = self.events.pop() else { return };
+        if let Some(job) = self.jobs.get_mut(&event.ticket.id).filter(|j| j.number == event.ticket.number) {
+            self.clock = self.clock.max(event.at);
+            match event.what {
+                What::Token => {
+                    job.sent += 1;
+                    let finished = job.sent == job.tokens;
+                    let emission = Emission { id: event.ticket.id, at: event.at, tokens: 1, finished };
+                    self.out.push_back(emission);
+                    match job.next_token().filter(|_| !finished) {
+                        Some(at) => self.events.push(Reverse(Event { at, ..event })),
+                        None if !job.holds => drop(self.jobs.remove(&event.ticket.id)),
+                        None => {}
+                    }
+                }
+                What::Release => {
+                    job.holds = false;
+                    if job.sent == job.tokens {
+                        self.jobs.remove(&event.ticket.id);
+                    }
+                    self.busy -= 1;
+                    self.fill(event.at);
+                }
+            }
+        }
+        self.drop_stale();
+    }
+
+    /// Gives free servers to those who wait.
+    fn fill(&mut self, at: Duration) {
+        while self.busy < self.settings.servers {
+            let Some(ticket) = self.line.pop_front() else { return };
+            let Some(job) = self.jobs.get_mut(&ticket.id).filter(|j| j.number == ticket.number) else {
+                continue;
+            };
+            let released = at.saturating_add(job.hold);
+            let (first, last) = match self.settings.prefill {
+                Some(prefill) => (at.saturating_add(prefill), at.saturating_add(prefill.max(job.hold))),
+                None => {
+                    let rest = self.settings.decode.saturating_mul(job.tokens - 1);
+                    (released, released.saturating_add(rest))
+                }
+            };
+            job.holds = true;
+            job.stream = Some((first, last));
+            self.busy += 1;
+            self.waiting -= 1;
+            self.events.push(Reverse(Event { at: first, ticket, what: What::Token }));
+            self.events.push(Reverse(Event { at: released, ticket, what: What::Release }));
+        }
+    }
+
+    /// Events of cancelled requests must not stand where [`Queue::next_event`] looks.
+    fn drop_stale(&mut self) {
+        while let Some(Reverse(event)) = self.events.peek() {
+            if self.jobs.get(&event.ticket.id).is_some_and(|j| j.number == event.ticket.number) {
+                return;
+            }
+            self.events.pop();
+        }
+    }
+
+    /// A holding time. By inversion, so that each arrival takes exactly one number from the generator.
+    fn draw(&mut self) -> Duration {
+        match self.settings.service {
+            Dist::Fixed(hold) => hold,
+            Dist::Exponential(mean) => {
+                let u: f64 = self.rng.random();
+                let seconds = -mean.as_secs_f64() * (-u).ln_1p();
+                Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;
