@@ -98,7 +98,7 @@ fn words(plan: &Plan, p: &Preview) -> String {
     let mut out = format!(
         "{} is sound.\n  server    {}\n  workload  {}\n  SLO       {}\n  timeout   {} a request\n",
         plan.name,
-        plan.server.title(),
+        plan.server_title(),
         plan.workload,
         slo.join("; "),
         Span(plan.timeout())

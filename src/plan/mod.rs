@@ -217,6 +217,16 @@ impl Plan {
         }
     }
 
+    /// Who is asked, in words: the URLs, or what is simulated.
+    pub fn server_title(&self) -> String {
+        match self.simulated() {
+            Ok(Some(sim)) => sim.to_string(),
+            Ok(None) | Err(_) => {
+                self.server.target.urls().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
     /// The plan as TOML, everything filled in; carries no secret, as the plan itself cannot.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).context("failed to write the plan as TOML")

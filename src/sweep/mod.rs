@@ -163,7 +163,7 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         host: format!("{} {}, {cores} cores", std::env::consts::OS, std::env::consts::ARCH),
         seed: plan.seed,
         started: jiff::Timestamp::now().to_string(),
-        server: ready.server.clone(),
+        server: plan.server_title(),
         model: ready.model.clone(),
         workload: plan.workload.to_string(),
         slo: slo.join("; "),

@@ -7,6 +7,7 @@ use crate::client::Client;
 use crate::client::config::{Server, Target};
 use crate::client::dialect::Encoder;
 use crate::client::key::ApiKey;
+use crate::client::negotiate::negotiate;
 use crate::client::preflight;
 use crate::level::Level;
 use crate::load::source::Builder;
@@ -29,14 +30,16 @@ const WARMUP_SLOTS: usize = 4;
 /// A window that does not end: warm-up stops after its last request.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// What is asked to find out which fields the server takes.
+const NEGOTIATION: &str = "able about above accept across act add after";
+const NEGOTIATION_TOKENS: u32 = 2;
+
 /// A server that is ready to be measured.
 pub(crate) struct Prepared {
     pub(crate) client: Client,
     pub(crate) encoder: Encoder,
     pub(crate) rate: WordRate,
     pub(crate) model: String,
-    /// The URL, or what is simulated.
-    pub(crate) server: String,
     pub(crate) noted: Vec<Caveat>,
     /// Stops when the sweep ends.
     _embedded: Option<Embedded>,
@@ -46,38 +49,46 @@ pub(crate) struct Prepared {
 ///
 /// Errors say what to check; nothing has been measured yet.
 pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
-    let (client, server, embedded) = connect(plan, host)?;
+    let (client, embedded) = connect(plan, host)?;
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
     let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
     check_length(plan, served.max_model_len)?;
-    let body = plan.server.json_body();
+    let body = plan.server.body.json();
     let (api, model) = (plan.server.api, served.id.clone());
+    let encoder_for = move |pinning, usage| Encoder::new(api, &model, &body, pinning, usage);
     let timeout = plan.timeout();
-    let asked = client.clone();
-    let negotiated =
-        host.run(async move { preflight::negotiate(&asked, api, &model, &body, timeout).await }).await??;
-    let encoder = negotiated.encoder;
+    let (asked, build) = (client.clone(), encoder_for.clone());
+    let negotiated = host
+        .run(async move {
+            negotiate(&asked, timeout, |pinning, usage| {
+                let encoder = build(pinning, usage);
+                encoder.request(&encoder.prefix(None), NEGOTIATION, NEGOTIATION_TOKENS)
+            })
+            .await
+        })
+        .await??;
+    let encoder = encoder_for(negotiated.pinning, negotiated.usage);
     let mut noted = negotiated.caveats;
     let (rate, caveat) = calibrate::calibrate(host, &client, &encoder, &plan.workload, plan.seed, timeout).await?;
     noted.extend(caveat);
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
-    Ok(Prepared { client, encoder, rate, model: served.id, server, noted, _embedded: embedded })
+    Ok(Prepared { client, encoder, rate, model: served.id, noted, _embedded: embedded })
 }
 
-fn connect(plan: &Plan, host: &Host) -> Result<(Client, String, Option<Embedded>)> {
+fn connect(plan: &Plan, host: &Host) -> Result<(Client, Option<Embedded>)> {
     let Some(sim) = plan.simulated()? else {
-        let key = ApiKey::read(&plan.server)?;
-        return Ok((Client::http(&plan.server, key)?, plan.server.title(), None));
+        let key = plan.server.key.as_ref().map(ApiKey::read).transpose()?;
+        return Ok((Client::http(&plan.server, key)?, None));
     };
-    let title = sim.to_string();
     if host.is_paused() {
-        return Ok((Client::in_process(crate::sim::router::router(&sim), &plan.server), title, None));
+        return Ok((Client::in_process(crate::sim::router::router(&sim), &plan.server), None));
     }
     let embedded = Embedded::start(&sim)?;
-    let server = Server { target: Target::url(&embedded.url)?, ..plan.server.clone() };
-    Ok((Client::http(&server, None)?, title, Some(embedded)))
+    let url = embedded.url.parse().map_err(anyhow::Error::msg)?;
+    let server = Server { target: Target::Url(url), ..plan.server.clone() };
+    Ok((Client::http(&server, None)?, Some(embedded)))
 }
 
 fn check_length(plan: &Plan, max_model_len: Option<u32>) -> Result<()> {

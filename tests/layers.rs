@@ -1,0 +1,78 @@
+//! Imports go one way: a module may use only what stands before it here, or beside it where it is its own part.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Modules by layer, lowest first. Modules of one layer do not know one another.
+const LAYERS: &[&[&str]] = &[
+    &["units"],
+    &["level", "caveat"],
+    &["record"],
+    &["slo"],
+    &["workload", "client", "server", "sim"],
+    &["load", "stats"],
+    &["search", "capacity"],
+    &["plan"],
+    &["rundir"],
+    &["sweep"],
+    &["report"],
+    &["cli"],
+    &["cmd"],
+];
+
+fn layer(module: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|layer| layer.contains(&module))
+        .unwrap_or_else(|| panic!("module {module} stands in no layer: add it to the list"))
+}
+
+fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+/// The modules that a source line names as `crate::module`.
+fn named(line: &str) -> Vec<&str> {
+    line.match_indices("crate::")
+        .map(|(at, prefix)| {
+            let rest = &line[at + prefix.len()..];
+            let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(rest.len());
+            &rest[..end]
+        })
+        .filter(|module| !module.is_empty())
+        .collect()
+}
+
+#[test]
+fn imports_go_one_way() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&src, &mut files);
+    assert!(files.len() > 30, "the sources are here");
+    let mut wrong = Vec::new();
+    for file in files {
+        let relative = file.strip_prefix(&src).unwrap();
+        let module = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+        if matches!(module, "lib" | "main") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        // Tests may look anywhere.
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        for line in code.lines().filter(|l| !l.trim_start().starts_with("//")) {
+            for target in named(line).into_iter().filter(|t| *t != module) {
+                if layer(target) >= layer(module) {
+                    wrong.push(format!("{}: {}", relative.display(), line.trim()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
