@@ -1,0 +1,215 @@
+//! Bad input and bad servers: what is wrong, where, what to do; and nothing measured is lost.
+
+mod common;
+
+use common::{Manner, goodput, plan, result, serve};
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+use std::fs;
+use std::path::Path;
+use tempfile::tempdir;
+
+/// An address at which nobody listens.
+fn nobody() -> std::net::SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn run_dir(dir: &Path) -> std::path::PathBuf {
+    dir.join("run")
+}
+
+/// Row: what is changed in a sound plan, what the message must hold besides file, line and column.
+#[test]
+fn mistakes_in_the_plan_are_shown_in_their_place() {
+    let dir = tempdir().unwrap();
+    let server = format!("url = \"http://{}\"", nobody());
+    for (from, to, say) in [
+        ("settle =", "setle =", vec!["unknown field `setle`", "`settle`", "`measure`"]),
+        ("rates = [5]", "rates = [-5]", vec!["a rate must be positive and finite, got -5"]),
+        ("ttft.p90", "ttft.p199", vec!["a percentile is written p50"]),
+        ("ttft.p90 = \"100ms\"", "profile = \"chta\"", vec!["no SLO profile \"chta\"", "code-completion", "rag"]),
+        ("rates = [5]", "rates = []", vec!["the list is empty"]),
+        ("rates = [5]", "rates = [5]\nconcurrency = [1]", vec!["only one of adaptive, rates, ramp, concurrency"]),
+        ("warmup-requests", "urls = [\"http://127.0.0.1:1\"]\nwarmup-requests", vec!["only one of url, urls, simulated"]),
+    ] {
+        let path = plan(dir.path(), &server, "rates = [5]");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from));
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let mut assert = goodput().arg("sweep").arg(&path).arg("--out").arg(run_dir(dir.path())).assert().code(1);
+        for part in say.into_iter().chain(["plan.toml", "line ", "column "]) {
+            assert = assert.stderr(contains(part));
+        }
+        assert!(!run_dir(dir.path()).exists(), "nothing was begun: {to}");
+    }
+}
+
+#[test]
+fn a_plan_that_does_not_exist_names_those_that_do() {
+    goodput().args(["sweep", "no-such-plan"]).assert().code(1).stderr(contains("demo").and(contains("goodput init")));
+}
+
+#[test]
+fn nobody_listens() {
+    let dir = tempdir().unwrap();
+    let address = nobody();
+    let path = plan(dir.path(), &format!("url = \"http://{address}\""), "rates = [5]");
+    goodput()
+        .arg("sweep")
+        .arg(path)
+        .arg("--out")
+        .arg(run_dir(dir.path()))
+        .assert()
+        .code(1)
+        .stderr(contains(address.to_string()).and(contains("refused")).and(contains("listen")));
+    assert!(!run_dir(dir.path()).exists());
+}
+
+#[test]
+fn the_name_does_not_resolve() {
+    let dir = tempdir().unwrap();
+    let path = plan(dir.path(), "url = \"http://no-such-host.invalid:8000\"", "rates = [5]");
+    goodput().arg("sweep").arg(path).assert().code(1).stderr(contains("no-such-host.invalid").and(contains("name")));
+}
+
+#[test]
+fn tls_fails() {
+    let dir = tempdir().unwrap();
+    let address = serve(Manner::Plain);
+    let path = plan(dir.path(), &format!("url = \"https://{address}\""), "rates = [5]");
+    goodput().arg("sweep").arg(path).assert().code(1).stderr(contains("TLS").and(contains("http://")));
+}
+
+#[test]
+fn the_model_is_not_served() {
+    let dir = tempdir().unwrap();
+    let server = format!("url = \"http://{}\"\nmodel = \"big\"", serve(Manner::Plain));
+    let path = plan(dir.path(), &server, "rates = [5]");
+    goodput().arg("sweep").arg(path).assert().code(1).stderr(contains("big").and(contains("tiny")));
+}
+
+#[test]
+fn refused_keys_are_explained_and_never_shown() {
+    let dir = tempdir().unwrap();
+    let secret = "sk-very-secret-0123456789";
+    let address = serve(Manner::Locked);
+    let path = plan(dir.path(), &format!("url = \"http://{address}\"\napi-key-env = \"MY_KEY\""), "rates = [5]");
+    goodput()
+        .arg("sweep")
+        .arg(&path)
+        .env("MY_KEY", secret)
+        .assert()
+        .code(1)
+        .stderr(contains("401").and(contains("MY_KEY")).and(contains(secret).not()));
+    goodput().arg("sweep").arg(&path).assert().code(1).stderr(contains("MY_KEY").and(contains("not set")));
+    let path = plan(dir.path(), &format!("url = \"http://{}\"", serve(Manner::Forbidden)), "rates = [5]");
+    goodput().arg("sweep").arg(path).assert().code(1).stderr(contains("403").and(contains("api-key-env")));
+}
+
+#[test]
+fn secrets_in_the_plan_are_refused() {
+    let dir = tempdir().unwrap();
+    for (server, advice) in [
+        ("url = \"http://127.0.0.1:1\"\nheaders = { Authorization = \"Bearer abcdef\" }", "api-key-env"),
+        ("url = \"http://127.0.0.1:1\"\nheaders = { x-api-key = \"abcdef\" }", "api-key-env"),
+        ("url = \"http://me:abcdef@127.0.0.1:1\"", "api-key-env"),
+    ] {
+        let path = plan(dir.path(), server, "rates = [5]");
+        goodput().arg("check").arg(path).assert().code(1).stderr(contains(advice).and(contains("line ")));
+    }
+}
+
+#[test]
+fn a_step_of_failures_fails_and_ends_the_sweep() {
+    let dir = tempdir().unwrap();
+    // Two lengths, three rounds of four prompts at most, one negotiation and two warm-up requests come before the step.
+    let server = format!("url = \"http://{}\"", serve(Manner::FailsAfter(11)));
+    let path = plan(dir.path(), &server, "rates = [20, 40]");
+    let out = run_dir(dir.path());
+    goodput().arg("sweep").arg(path).arg("--out").arg(&out).assert().code(2).stdout(contains("server-error"));
+    let result = result(&out);
+    let steps = result["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 1, "the second level is not tried");
+    assert_eq!(steps[0]["verdict"], "fails");
+    let failures = fs::read_to_string(out.join("failures.csv")).unwrap();
+    assert!(failures.contains("server-error,500") && failures.contains("CUDA out of memory"), "{failures}");
+}
+
+#[test]
+fn a_server_that_dies_leaves_the_steps_before() {
+    let dir = tempdir().unwrap();
+    let mut server = std::process::Command::new(assert_cmd::cargo::cargo_bin!("goodput"))
+        .args(["simulate", "--preset", "fixed", "--set", "ttft=5ms", "--port", "0"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut told = std::io::BufReader::new(server.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut told, &mut line).unwrap();
+    let url = line.split_whitespace().find(|w| w.starts_with("http://")).unwrap().to_owned();
+    let path = plan(dir.path(), &format!("url = \"{url}\""), "rates = [20, 21, 22]");
+    let out = run_dir(dir.path());
+    let steps = out.join("steps.csv");
+    let killer = std::thread::spawn(move || {
+        // One step is done when there are two lines: the names and its row.
+        while fs::read_to_string(&steps).map_or(0, |t| t.lines().count()) < 2 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        server.kill().unwrap();
+        server.wait().unwrap();
+    });
+    goodput()
+        .arg("sweep")
+        .arg(path)
+        .arg("--out")
+        .arg(&out)
+        .assert()
+        .code(3)
+        .stdout(contains("stopped answering"));
+    killer.join().unwrap();
+    let result = result(&out);
+    assert_eq!(result["goodput"]["status"], "undecided");
+    let steps = result["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 2, "the step before, and the one in which it died");
+    assert_eq!(steps[1]["abort"], "server-gone");
+    assert!(out.join("report.md").is_file());
+}
+
+#[test]
+fn a_full_output_folder_is_not_overwritten() {
+    let dir = tempdir().unwrap();
+    let out = run_dir(dir.path());
+    fs::create_dir(&out).unwrap();
+    fs::write(out.join("notes.txt"), "mine").unwrap();
+    let path = plan(dir.path(), &format!("url = \"http://{}\"", serve(Manner::Plain)), "rates = [20]");
+    let sweep = |force: bool| {
+        let mut c = goodput();
+        c.arg("sweep").arg(&path).arg("--out").arg(&out).args(force.then_some("--force"));
+        c.assert()
+    };
+    sweep(false).code(1).stderr(contains("not empty").and(contains("--force")));
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 1, "nothing was written");
+    sweep(true).code(3);
+    assert_eq!(fs::read_to_string(out.join("notes.txt")).unwrap(), "mine", "what is not ours stays");
+    sweep(true).code(3);
+}
+
+/// Row: what the server refuses or does, what the report must say of it.
+#[test]
+fn servers_that_do_not_know_our_fields_are_asked_again_without() {
+    for (manner, say) in [
+        (Manner::Refuses("ignore_eos"), "refused ignore_eos"),
+        (Manner::Refuses("min_tokens"), "refused ignore_eos and min_tokens"),
+        (Manner::ThreeTokens, "output lengths were not pinned"),
+        (Manner::Refuses("stream_options"), "refused stream_options"),
+    ] {
+        let dir = tempdir().unwrap();
+        let path = plan(dir.path(), &format!("url = \"http://{}\"", serve(manner)), "rates = [20]");
+        let out = run_dir(dir.path());
+        goodput().arg("sweep").arg(path).arg("--out").arg(&out).assert().code(3);
+        let report = fs::read_to_string(out.join("report.md")).unwrap();
+        assert!(report.contains(say), "{manner:?}: {report}");
+        assert!(result(&out)["steps"][0]["completed"].as_u64().unwrap() > 5, "{manner:?}");
+    }
+}

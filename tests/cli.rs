@@ -1,0 +1,132 @@
+//! The command line: every command, its output and its exit code.
+
+mod common;
+
+use common::{goodput, result};
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+use std::fs;
+use std::path::Path;
+use tempfile::tempdir;
+
+/// Every plan of `sweeps/` is sound, as a file and by its name; every profile is known to `--slo`.
+#[test]
+fn ready_plans_and_profiles_check() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (folder, built_in) in [("sweeps", goodput::plan::SWEEPS), ("slo-profiles", goodput::slo::PROFILES)] {
+        let mut names: Vec<_> = fs::read_dir(root.join(folder))
+            .unwrap()
+            .map(|e| e.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        let mut known: Vec<_> = built_in.iter().map(|(n, _)| (*n).to_owned()).collect();
+        known.sort();
+        assert_eq!(names, known, "every file of {folder} is built in");
+    }
+    for (name, _) in goodput::plan::SWEEPS {
+        goodput().args(["check", name]).assert().success().stdout(contains("is sound"));
+        goodput().arg("check").arg(root.join("sweeps").join(format!("{name}.toml"))).assert().success();
+    }
+    for (name, _) in goodput::slo::PROFILES {
+        goodput().args(["check", "demo", "--set", &format!("slo={{profile=\"{name}\"}}")]).assert().success();
+    }
+}
+
+#[test]
+fn check_prints_what_would_run() {
+    let args = ["check", "demo-virtual", "--set", "search.rates=[1, 2]", "--set", "step.measure=100s"];
+    goodput().args(args).assert().success().stdout(
+        contains("2: 1, 2 req/s").and(contains("about 390 in these steps")).and(contains("p99 TTFT ≤ 200ms")),
+    );
+    let out = goodput().args(args).arg("--json").assert().success();
+    let json: serde_json::Value = serde_json::from_slice(&out.get_output().stdout).unwrap();
+    assert_eq!(json["would_run"]["requests"], 390, "(30 s + 100 s) × 3 req/s");
+    assert_eq!(json["plan"]["seed"], 1);
+}
+
+#[test]
+fn init_writes_a_plan_that_checks() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("plan.toml");
+    goodput().arg("init").arg(&path).assert().success().stdout(contains("goodput check"));
+    goodput().arg("check").arg(&path).assert().success();
+    goodput().arg("init").arg(&path).assert().code(1).stderr(contains("--force"));
+    goodput().arg("init").arg(&path).arg("--force").assert().success();
+}
+
+/// Row: the levels, the exit code and the status.
+#[test]
+fn exit_codes_follow_the_answer() {
+    for (levels, code, status) in [
+        ("search.rates=[5, 14]", 0, "found"),
+        ("search.rates=[15, 16]", 2, "none"),
+        ("search={rates=[3, 5], max-rate=5}", 0, "not-reached"),
+        ("search.rates=[3, 5]", 3, "not-reached"),
+        ("search={ramp={start=3, factor=1.7}}", 0, "found"),
+    ] {
+        let dir = tempdir().unwrap();
+        let out = dir.path().join("run");
+        let assert = goodput()
+            .args(["sweep", "demo-virtual", "--virtual-time", "--set", levels, "--json", "--out"])
+            .arg(&out)
+            .assert()
+            .code(code);
+        let json: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+        assert_eq!(json["goodput"]["status"], status, "{levels}");
+        assert_eq!(json["schema"], "goodput/1");
+        assert_eq!(json, result(&out), "what --json prints is result.json");
+    }
+}
+
+#[test]
+fn closed_loops_run_through_the_same_load() {
+    let dir = tempdir().unwrap();
+    let out = dir.path().join("run");
+    goodput()
+        .args(["sweep", "demo-virtual", "--virtual-time", "--set", "search.concurrency=[1, 4]", "--out"])
+        .arg(&out)
+        .assert();
+    let steps = result(&out)["steps"].clone();
+    for (step, slots) in steps.as_array().unwrap().iter().zip([1.0, 4.0]) {
+        let in_flight = step["in_flight_mean"].as_f64().unwrap();
+        assert!((in_flight - slots).abs() < 0.05 * slots, "{in_flight} of {slots}");
+        // One server of 50 ms: 20 req/s whatever waits, a grain of the clock less.
+        let achieved = step["achieved_rate"].as_f64().unwrap();
+        assert!((19.0..20.1).contains(&achieved), "{achieved}");
+    }
+}
+
+#[test]
+fn virtual_time_needs_a_simulated_server() {
+    let dir = tempdir().unwrap();
+    let args = ["sweep", "--url", "http://127.0.0.1:1", "--virtual-time", "--out"];
+    goodput().args(args).arg(dir.path().join("run")).assert().code(1).stderr(contains("--virtual-time needs"));
+}
+
+#[test]
+fn set_changes_the_plan_and_says_where_it_went_wrong() {
+    goodput().args(["check", "demo", "--set", "step.mesure=3s"]).assert().code(1).stderr(
+        contains("unknown field `mesure`").and(contains("--set").or(contains("with step.mesure=3s"))),
+    );
+    goodput().args(["check", "demo", "--set", "seed"]).assert().code(1).stderr(contains("write key=value"));
+}
+
+#[test]
+fn a_budget_ends_the_sweep() {
+    let dir = tempdir().unwrap();
+    let out = dir.path().join("run");
+    goodput()
+        .args(["sweep", "demo-virtual", "--virtual-time", "--budget", "45m", "--out"])
+        .arg(&out)
+        .assert()
+        .stdout(contains("budget"));
+    let n = result(&out)["steps"].as_array().unwrap().len();
+    assert!((1..=2).contains(&n), "{n} steps of twenty minutes in 45 minutes");
+}
+
+#[test]
+fn shells_and_readers_are_served() {
+    goodput().args(["completions", "bash"]).assert().success().stdout(contains("_goodput"));
+    goodput().arg("man").assert().success().stdout(contains(".TH goodput").and(contains("virtual\\-time")));
+    goodput().arg("--help").assert().success().stdout(contains("130").and(contains("goodput sweep demo")));
+}
