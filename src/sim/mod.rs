@@ -3,9 +3,9 @@
 //! Used in three ways, by the same models: over a loopback socket ([`serve`]), in process on tokio's paused clock
 //! ([`router`]), and bare, without HTTP ([`engine::Model`]).
 
-//mod actor;
+mod actor;
 pub mod config;
 pub mod engine;
-//pub mod router;
-//pub mod serve;
-//mod wire;
+pub mod router;
+pub mod serve;
+mod wire;

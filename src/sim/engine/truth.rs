@@ -12,8 +12,8 @@ use std::time::Duration;
 /// (k−1)·D ≤ t < k·D and u = k·D − t, P(W ≤ t) = e^(−λu) · Σ_(j<k) Q(k−1−j) · (λu)^j / j!, Q(m) being the chance that at most m wait.
 pub fn md1_wait_cdf(rate: f64, service: Duration, t: Duration) -> f64 {
     let d = service.as_secs_f64();
-    if rate * d >= 1.0 {
-        return 0.0;
+    if service.is_zero() || rate * d >= 1.0 {
+        return if service.is_zero() { 1.0 } else { 0.0 };
     }
     let periods = (t.as_secs_f64() / d).floor();
     let k = periods as usize + 1;

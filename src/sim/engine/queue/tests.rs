@@ -3,6 +3,7 @@ use crate::sim::engine::truth;
 use proptest::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);
+const START: Duration = Duration::ZERO;
 
 fn queue(servers: u32, service: Dist, prefill: Option<Duration>) -> Queue {
     Queue::new(Settings { servers, service, prefill, decode: Duration::ZERO, seed: 1 })
@@ -35,21 +36,21 @@ fn waits_in_order_before_one_server() {
 fn tokens_follow_at_exact_times() {
     // Without prefill the first token ends the service; the others are a pure delay, and the server is free for the next.
     let mut q = Queue::new(Settings { decode: 7 * MS, ..queue(1, Dist::Fixed(50 * MS), None).settings });
-    q.arrive(0 * MS, ask(1, 3));
-    q.arrive(0 * MS, ask(2, 1));
+    q.arrive(START, ask(1, 3));
+    q.arrive(START, ask(2, 1));
     let expected = [(1, 50, false), (1, 57, false), (1, 64, true), (2, 100, true)];
     assert_eq!(q.advance(FOREVER), expected.map(|(id, at, end)| token(id, at * MS, end)));
 
     // With prefill the others are spread over the rest of the holding time; thirds of a millisecond do not add up.
     let mut q = queue(1, Dist::Fixed(11 * MS), Some(10 * MS));
-    q.arrive(0 * MS, ask(1, 4));
+    q.arrive(START, ask(1, 4));
     let times: Vec<u128> = q.advance(FOREVER).iter().map(|e| e.at.as_nanos()).collect();
     assert_eq!(times, [10_000_000, 10_333_333, 10_666_666, 11_000_000]);
 
     // A holding time that ends before the prefill: all tokens at once, and the server is free at its end.
     let mut q = queue(1, Dist::Fixed(4 * MS), Some(10 * MS));
-    q.arrive(0 * MS, ask(1, 2));
-    q.arrive(0 * MS, ask(2, 1));
+    q.arrive(START, ask(1, 2));
+    q.arrive(START, ask(2, 1));
     let expected = [(1, 10, false), (1, 10, true), (2, 14, true)];
     assert_eq!(q.advance(FOREVER), expected.map(|(id, at, end)| token(id, at * MS, end)));
 }
@@ -58,7 +59,7 @@ fn tokens_follow_at_exact_times() {
 fn counts_who_runs_and_who_waits() {
     let mut q = queue(2, Dist::Fixed(50 * MS), Some(10 * MS));
     for id in 0..3 {
-        q.arrive(0 * MS, ask(id, 1));
+        q.arrive(START, ask(id, 1));
     }
     assert_eq!((q.running(), q.waiting()), (2, 1));
     q.advance(20 * MS);
@@ -71,7 +72,7 @@ fn counts_who_runs_and_who_waits() {
 fn cancelling_frees_the_server_and_leaves_the_line() {
     let mut q = queue(1, Dist::Fixed(50 * MS), None);
     for id in 0..4 {
-        q.arrive(0 * MS, ask(id, 1));
+        q.arrive(START, ask(id, 1));
     }
     q.cancel(10 * MS, 1); // waits
     q.cancel(20 * MS, 0); // is served: the next one starts now
@@ -84,8 +85,8 @@ fn cancelling_frees_the_server_and_leaves_the_line() {
 
     // After its last token a request still holds its server to the end.
     let mut q = queue(1, Dist::Fixed(50 * MS), Some(10 * MS));
-    q.arrive(0 * MS, ask(0, 1));
-    q.arrive(0 * MS, ask(1, 1));
+    q.arrive(START, ask(0, 1));
+    q.arrive(START, ask(1, 1));
     q.cancel(20 * MS, 0);
     assert_eq!(q.advance(FOREVER)[1], token(1, 60 * MS, true));
 }

@@ -1,0 +1,203 @@
+//! The task that owns the engine model and drives it on tokio's clock; everything else talks to it by message.
+//!
+//! Model times are offsets from one base instant, and the task sleeps until exact instants, so that a late wake-up delays what is due
+//! and nothing after it. Tokio's timers wake at whole milliseconds: on a paused clock a token arrives at the first whole millisecond
+//! (counted from the start of the runtime) that is not before its exact time, so times that are whole milliseconds are kept exactly and
+//! others are up to 1 ms late, never early, never adding up. The models themselves, driven bare, are exact.
+
+use crate::sim::engine::{Emission, Model, Request};
+use std::{
+    collections::HashMap,
+    task::{Context, Poll},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Duration, Instant, sleep_until},
+};
+
+/// Commands taken together before the model is advanced.
+const BATCH: usize = 256;
+
+/// The way to the task. It ends when the last handle and the last open [`Answer`] are gone.
+#[derive(Debug, Clone)]
+pub(super) struct Handle(mpsc::UnboundedSender<Command>);
+
+/// What the server tells in `/metrics`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Counters {
+    pub(super) running: usize,
+    pub(super) waiting: usize,
+    pub(super) kv_cache_usage: f64,
+    pub(super) preemptions: u64,
+    /// Prompt tokens of requests that have sent their first token.
+    pub(super) prompt_tokens: u64,
+    pub(super) generation_tokens: u64,
+    /// Requests answered in full.
+    pub(super) finished: u64,
+    /// Requests whose client went away.
+    pub(super) aborted: u64,
+}
+
+/// One event of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    pub(super) tokens: u32,
+    pub(super) finished: bool,
+}
+
+#[derive(Debug)]
+enum Command {
+    /// A request that arrived at that instant.
+    Submit(Instant, Request, mpsc::UnboundedSender<Progress>),
+    /// Its client went away at that instant.
+    Cancel(Instant, u64),
+    Count(oneshot::Sender<Counters>),
+}
+
+impl Handle {
+    /// Starts the task; its time zero is now.
+    pub(super) fn start(model: Model) -> Self {
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let base = Instant::now();
+        let actor = Actor { model, base, open: HashMap::new(), counters: Counters::default() };
+        tokio::spawn(actor.run(inbox));
+        Self(commands)
+    }
+
+    /// Hands a request to the engine. Dropping the answer before its end cancels the request.
+    pub(super) fn submit(&self, at: Instant, request: Request) -> Answer {
+        // Not bounded: an answer has at most as many events as its request asked for tokens, and the senders must never wait.
+        let (events, progress) = mpsc::unbounded_channel();
+        // Where the task is gone with its runtime, the sender is dropped here and the answer ends early.
+        let _ = self.0.send(Command::Submit(at, request, events));
+        Answer { id: request.id, progress, commands: self.0.clone(), over: false }
+    }
+
+    /// The counters as of now; `None` where the task is gone.
+    pub(super) async fn counters(&self) -> Option<Counters> {
+        let (reply, counters) = oneshot::channel();
+        self.0.send(Command::Count(reply)).ok()?;
+        counters.await.ok()
+    }
+}
+
+/// The events of one request as they come.
+#[derive(Debug)]
+pub(super) struct Answer {
+    id: u64,
+    progress: mpsc::UnboundedReceiver<Progress>,
+    commands: mpsc::UnboundedSender<Command>,
+    over: bool,
+}
+
+impl Answer {
+    /// The next event; `None` after the last one, and where the engine went away (see [`Answer::over`]).
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Progress>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        let event = std::task::ready!(self.progress.poll_recv(cx));
+        self.over = event.is_some_and(|e| e.finished);
+        Poll::Ready(event)
+    }
+
+    /// Whether the last event has been taken.
+    pub(super) fn over(&self) -> bool {
+        self.over
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if !self.over {
+            let _ = self.commands.send(Command::Cancel(Instant::now(), self.id));
+        }
+    }
+}
+
+struct Actor {
+    model: Model,
+    base: Instant,
+    open: HashMap<u64, Open>,
+    counters: Counters,
+}
+
+struct Open {
+    events: mpsc::UnboundedSender<Progress>,
+    input_tokens: u32,
+    started: bool,
+}
+
+impl Actor {
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let next = self.model.next_event();
+            // A time that no instant can hold is as good as never.
+            let wake = next.and_then(|t| self.base.checked_add(t));
+            tokio::select! {
+                biased;
+                n = inbox.recv_many(&mut batch, BATCH) => if n == 0 { return },
+                () = sleep_until(wake.unwrap_or(self.base)), if wake.is_some() => {}
+            }
+            for command in batch.drain(..) {
+                self.obey(command);
+            }
+            self.advance();
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Submit(at, request, events) => {
+                self.open
+                    .insert(request.id, Open { events, input_tokens: request.input_tokens, started: false });
+                self.model.arrive(self.offset(at), request);
+            }
+            Command::Cancel(at, id) => {
+                self.model.cancel(self.offset(at), id);
+                // One that has just finished is no longer open: it was answered, and nobody read the end.
+                if self.open.remove(&id).is_some() {
+                    self.counters.aborted += 1;
+                }
+            }
+            Command::Count(reply) => {
+                self.advance();
+                let model = &self.model;
+                let counters = Counters {
+                    running: model.running(),
+                    waiting: model.waiting(),
+                    kv_cache_usage: model.kv_cache_usage(),
+                    preemptions: model.preemptions(),
+                    ..self.counters
+                };
+                let _ = reply.send(counters);
+            }
+        }
+    }
+
+    fn advance(&mut self) {
+        for emission in self.model.advance(self.offset(Instant::now())) {
+            self.deliver(emission);
+        }
+    }
+
+    fn deliver(&mut self, Emission { id, tokens, finished, at: _ }: Emission) {
+        let Some(open) = self.open.get_mut(&id) else { return };
+        if !open.started {
+            open.started = true;
+            self.counters.prompt_tokens += u64::from(open.input_tokens);
+        }
+        self.counters.generation_tokens += u64::from(tokens);
+        // The other end is gone where the client is; its cancellation is on the way.
+        let _ = open.events.send(Progress { tokens, finished });
+        if finished {
+            self.counters.finished += 1;
+            self.open.remove(&id);
+        }
+    }
+
+    fn offset(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.base)
+    }
+}

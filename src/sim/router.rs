@@ -1,0 +1,346 @@
+//! The routes of the simulated server: OpenAI's, with the paths, shapes and error texts of vLLM.
+
+use crate::sim::{
+    actor::{Answer, Counters, Handle},
+    config::Simulated,
+    engine::Request,
+    wire::{self, Api, Ask, Words, Writer},
+};
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{DefaultBodyLimit, State},
+    http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use http_body::{Frame, SizeHint};
+use std::{
+    fmt::Write,
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::{SystemTime, UNIX_EPOCH},
+};
+use tokio::time::Instant;
+
+/// Tokens that the chat template adds to the words of the messages.
+const TEMPLATE_TOKENS: u32 = 8;
+/// Output tokens of a request that asks for no number.
+const DEFAULT_MAX_TOKENS: u32 = 16;
+/// Largest request body; a prompt as long as the default `max-model-len` takes about 1 MiB.
+const MAX_BODY: usize = 32 << 20;
+/// Events that are ready together go out together, up to about this many bytes.
+const MAX_FRAME: usize = 64 << 10;
+
+/// The simulated server as a router: to be served on a socket, or called in process (`tower::ServiceExt::oneshot`).
+///
+/// One task owns the engine model; it starts here, at the engine's time zero, and ends with the last clone of the router. On a paused
+/// clock, let the runtime start paused (`start_paused`): a clock that is paused later stands between two of tokio's milliseconds, and
+/// every timer is late by the difference.
+///
+/// # Panics
+/// Outside a tokio runtime with a timer, like `tokio::spawn`.
+pub fn router(sim: &Simulated) -> Router {
+    let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let server = Server {
+        engine: Handle::start(sim.build()),
+        started: Instant::now(),
+        created,
+        model: sim.model.clone(),
+        model_json: json_string(&sim.model),
+        max_model_len: sim.max_model_len.get(),
+        requests: AtomicU64::new(0),
+    };
+    Router::new()
+        .route("/v1/chat/completions", post(chat))
+        .route("/v1/completions", post(completions))
+        .route("/v1/models", get(models))
+        .route("/health", get(async || StatusCode::OK))
+        .route("/version", get(version))
+        .route("/metrics", get(metrics))
+        .fallback(async || (StatusCode::NOT_FOUND, JSON, r#"{"detail":"Not Found"}"#))
+        .method_not_allowed_fallback(async || {
+            (StatusCode::METHOD_NOT_ALLOWED, JSON, r#"{"detail":"Method Not Allowed"}"#)
+        })
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .with_state(Arc::new(server))
+}
+
+type Headers = [(http::HeaderName, HeaderValue); 1];
+const JSON: Headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+const EVENTS: Headers = [(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"))];
+const TEXT: Headers = [(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"))];
+
+struct Server {
+    engine: Handle,
+    started: Instant,
+    /// Unix time of the start, in seconds.
+    created: u64,
+    model: String,
+    /// The model's name as a JSON string.
+    model_json: String,
+    max_model_len: u32,
+    /// Requests accepted so far: the next one's id.
+    requests: AtomicU64,
+}
+
+async fn chat(State(server): State<Arc<Server>>, body: Bytes) -> Response {
+    answer(&server, Api::Chat, &body).await.unwrap_or_else(Refusal::into_response)
+}
+
+async fn completions(State(server): State<Arc<Server>>, body: Bytes) -> Response {
+    answer(&server, Api::Completions, &body).await.unwrap_or_else(Refusal::into_response)
+}
+
+async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refusal> {
+    // The request is here: reading it is our time, not the client's.
+    let at = Instant::now();
+    let ask: Ask = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
+    let (input_tokens, output_tokens) = server.check(api, &ask)?;
+    let id = server.requests.fetch_add(1, Ordering::Relaxed);
+    let mut events = server.engine.submit(at, Request { id, input_tokens, output_tokens });
+    let stream = ask.stream.unwrap_or(false);
+    let head = server.head(api, id, stream);
+    if stream {
+        let writer = Writer::new(api, &head, input_tokens, ask.stream_options.unwrap_or_default());
+        return Ok((EVENTS, Body::new(Stream { events, writer })).into_response());
+    }
+    let mut tokens = 0;
+    while let Some(event) = poll_fn(|cx| events.poll_next(cx)).await {
+        tokens += event.tokens;
+    }
+    if !events.over() {
+        return Err(Refusal::gone());
+    }
+    Ok((JSON, wire::whole(api, &head, input_tokens, tokens)).into_response())
+}
+
+impl Server {
+    /// Input and output tokens of a request, or why vLLM would refuse it, in its order.
+    fn check(&self, api: Api, ask: &Ask) -> Result<(u32, u32), Refusal> {
+        let (field, prompt) = match api {
+            Api::Chat => (
+                "messages",
+                ask.messages.as_ref().map(|messages| {
+                    let words = messages.iter().filter_map(|m| m.content);
+                    let tokens = words.fold(TEMPLATE_TOKENS, |sum, w| sum.saturating_add(w.tokens));
+                    Words { tokens, texts: 1 }
+                }),
+            ),
+            Api::Completions => ("prompt", ask.prompt),
+        };
+        let Some(prompt) = prompt else { return Err(Refusal::missing(field)) };
+        if let Some(model) = ask.model.as_ref().filter(|m| **m != self.model) {
+            let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.model);
+            return Err(Refusal {
+                status: StatusCode::NOT_FOUND,
+                kind: "NotFoundError",
+                param: Some("model".into()),
+                message,
+            });
+        }
+        if prompt.texts > 1 || ask.n.is_some_and(|n| n != 1) {
+            return Err(Refusal::bad(None, "the simulated server answers one prompt with one choice".into()));
+        }
+        let (input, limit) = (prompt.tokens, self.max_model_len);
+        if input > limit {
+            return Err(Refusal::bad(
+                Some("input_tokens"),
+                format!(
+                    "This model's maximum context length is {limit} tokens. However, your prompt contains {input} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value={input})"
+                ),
+            ));
+        }
+        let output = ask.max_completion_tokens.or(ask.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS);
+        if output > limit {
+            return Err(Refusal::bad(
+                Some("max_tokens"),
+                format!(
+                    "max_tokens={output} cannot be greater than max_model_len={limit}. Please request fewer output tokens. (parameter=max_tokens, value={output})"
+                ),
+            ));
+        }
+        if let Some(least) = ask.min_tokens.filter(|least| *least > output) {
+            return Err(Refusal::bad(
+                None,
+                format!("min_tokens must be less than or equal to max_tokens={output}, got {least}."),
+            ));
+        }
+        if output > limit - input {
+            return Err(Refusal::bad(
+                Some("input_tokens"),
+                format!(
+                    "This model's maximum context length is {limit} tokens. However, you requested {output} output tokens and your prompt contains {input} input tokens. Please reduce the length of the input prompt or the number of requested output tokens. (parameter=input_tokens, value={input})"
+                ),
+            ));
+        }
+        Ok((input, output))
+    }
+
+    /// The beginning of an answer or of its events.
+    fn head(&self, api: Api, id: u64, stream: bool) -> String {
+        let (prefix, object) = match (api, stream) {
+            (Api::Chat, true) => ("chatcmpl", "chat.completion.chunk"),
+            (Api::Chat, false) => ("chatcmpl", "chat.completion"),
+            (Api::Completions, _) => ("cmpl", "text_completion"),
+        };
+        let created = self.created + self.started.elapsed().as_secs();
+        format!(
+            r#""id":"{prefix}-{id:016x}","object":"{object}","created":{created},"model":{}"#,
+            self.model_json
+        )
+    }
+}
+
+/// The body of a stream: events as they come. Dropping it cancels the request.
+struct Stream {
+    events: Answer,
+    writer: Writer,
+}
+
+impl http_body::Body for Stream {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.events.over() {
+            return Poll::Ready(None);
+        }
+        let Self { events, writer } = &mut *self;
+        let Some(event) = ready!(events.poll_next(cx)) else {
+            return Poll::Ready(Some(Err(io::Error::other("the engine stopped"))));
+        };
+        let mut out = String::with_capacity(512);
+        writer.event(&mut out, event.tokens, event.finished);
+        while out.len() < MAX_FRAME
+            && let Poll::Ready(Some(event)) = events.poll_next(cx)
+        {
+            writer.event(&mut out, event.tokens, event.finished);
+        }
+        Poll::Ready(Some(Ok(Frame::data(out.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.events.over()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+/// An error in vLLM's shape.
+struct Refusal {
+    status: StatusCode,
+    kind: &'static str,
+    param: Option<String>,
+    message: String,
+}
+
+impl Refusal {
+    fn bad(param: Option<&str>, message: String) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            kind: "BadRequestError",
+            param: param.map(str::to_owned),
+            message,
+        }
+    }
+
+    fn missing(field: &str) -> Self {
+        let param = format!("body.{field}");
+        let message = format!(
+            "1 validation error:\n  {{'type': 'missing', 'loc': '{param}', 'msg': 'Field required'}}"
+        );
+        Self { kind: "Bad Request", ..Self::bad(Some(&param), message) }
+    }
+
+    fn unreadable(error: &serde_json::Error) -> Self {
+        let (kind, said) = match error.classify() {
+            serde_json::error::Category::Data => ("type_error", "Input has the wrong type"),
+            _ => ("json_invalid", "JSON decode error"),
+        };
+        let param = format!("body.{}", error.column());
+        let message = format!(
+            "1 validation error:\n  {{'type': '{kind}', 'loc': '{param}', 'msg': '{said}', 'ctx': {{'error': '{error}'}}}}"
+        );
+        Self { kind: "Bad Request", ..Self::bad(Some(&param), message) }
+    }
+
+    fn gone() -> Self {
+        let message = "the engine stopped".into();
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, kind: "InternalServerError", param: None, message }
+    }
+
+    fn into_response(self) -> Response {
+        let param = self.param.map_or("null".into(), |p| json_string(&p));
+        let (message, kind, code) = (json_string(&self.message), self.kind, self.status.as_u16());
+        let body =
+            format!(r#"{{"error":{{"message":{message},"type":"{kind}","param":{param},"code":{code}}}}}"#);
+        (self.status, JSON, body).into_response()
+    }
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+async fn models(State(server): State<Arc<Server>>) -> impl IntoResponse {
+    let Server { created, model_json: model, max_model_len, .. } = &*server;
+    let body = format!(
+        r#"{{"object":"list","data":[{{"id":{model},"object":"model","created":{created},"owned_by":"goodput","root":{model},"parent":null,"max_model_len":{max_model_len},"permission":[]}}]}}"#
+    );
+    (JSON, body)
+}
+
+async fn version() -> impl IntoResponse {
+    (JSON, concat!(r#"{"version":""#, env!("CARGO_PKG_VERSION"), r#""}"#))
+}
+
+async fn metrics(State(server): State<Arc<Server>>) -> Response {
+    match server.engine.counters().await {
+        Some(counters) => (TEXT, prometheus(&counters, &server.model)).into_response(),
+        None => Refusal::gone().into_response(),
+    }
+}
+
+/// The counters in Prometheus' text format, under vLLM's names.
+fn prometheus(c: &Counters, model: &str) -> String {
+    let model = model.replace('\\', r"\\").replace('"', "\\\"").replace('\n', "\\n");
+    let mut out = String::with_capacity(2048);
+    let mut family = |name: &str, kind: &str, help: &str, values: &[(&str, f64)]| {
+        let _ = write!(out, "# HELP vllm:{name} {help}\n# TYPE vllm:{name} {kind}\n");
+        for (label, value) in values {
+            // `{:?}` keeps the point in whole numbers, as in vLLM's own output.
+            let _ = writeln!(out, "vllm:{name}{{engine=\"0\",{label}model_name=\"{model}\"}} {value:?}");
+        }
+    };
+    let mut gauge = |name, help, value| family(name, "gauge", help, &[("", value)]);
+    gauge("num_requests_running", "Number of requests in model execution batches.", c.running as f64);
+    gauge("num_requests_waiting", "Number of requests waiting to be processed.", c.waiting as f64);
+    gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", c.kv_cache_usage);
+    let mut counter = |name, help, value: u64| family(name, "counter", help, &[("", value as f64)]);
+    counter("num_preemptions_total", "Cumulative number of preemption from the engine.", c.preemptions);
+    counter("prompt_tokens_total", "Number of prefill tokens processed.", c.prompt_tokens);
+    counter("generation_tokens_total", "Number of generation tokens processed.", c.generation_tokens);
+    let reasons = [
+        ("finished_reason=\"stop\",", 0.0),
+        ("finished_reason=\"length\",", c.finished as f64),
+        ("finished_reason=\"abort\",", c.aborted as f64),
+        ("finished_reason=\"error\",", 0.0),
+    ];
+    family("request_success_total", "counter", "Count of successfully processed requests.", &reasons);
+    out
+}
+
+#[cfg(test)]
+mod tests;

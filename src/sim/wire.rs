@@ -1,0 +1,266 @@
+//! What goes over the wire, in the words of vLLM: requests read with typed structs that count words without keeping them, and
+//! events written by pasting numbers and words between preformatted pieces.
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use std::fmt::{self, Write};
+
+/// Which of the two routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Api {
+    Chat,
+    Completions,
+}
+
+/// The fields of a request that the simulated server heeds; it takes any other as given, like vLLM.
+#[derive(Debug, Deserialize)]
+pub(super) struct Ask {
+    pub(super) model: Option<String>,
+    pub(super) messages: Option<Vec<Message>>,
+    pub(super) prompt: Option<Words>,
+    pub(super) stream: Option<bool>,
+    pub(super) stream_options: Option<StreamOptions>,
+    pub(super) max_tokens: Option<u32>,
+    pub(super) max_completion_tokens: Option<u32>,
+    pub(super) min_tokens: Option<u32>,
+    pub(super) n: Option<u32>,
+}
+
+/// A message of a chat.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message {
+    pub(super) content: Option<Words>,
+}
+
+/// What to send besides tokens.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) struct StreamOptions {
+    #[serde(default)]
+    pub(super) include_usage: bool,
+    #[serde(default)]
+    pub(super) continuous_usage_stats: bool,
+}
+
+/// A prompt, or the content of a message: a text, a list of texts, parts or token ids, or a list of such lists.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Words {
+    /// Words separated by white space, and token ids.
+    pub(super) tokens: u32,
+    /// Texts and lists of ids within a list.
+    pub(super) texts: u32,
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Count;
+        impl<'de> Visitor<'de> for Count {
+            type Value = Words;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, token ids, or a list of them")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Words, E> {
+                Ok(Words {
+                    tokens: u32::try_from(text.split_ascii_whitespace().count()).unwrap_or(u32::MAX),
+                    texts: 1,
+                })
+            }
+
+            fn visit_u64<E: de::Error>(self, _: u64) -> Result<Words, E> {
+                Ok(Words { tokens: 1, texts: 0 })
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Words, E> {
+                Ok(Words::default())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Words, A::Error> {
+                let mut sum = Words::default();
+                while let Some(part) = list.next_element::<Words>()? {
+                    sum.tokens = sum.tokens.saturating_add(part.tokens);
+                    sum.texts = sum.texts.saturating_add(part.texts);
+                }
+                sum.texts = sum.texts.max(1);
+                Ok(sum)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<Words, A::Error> {
+                let mut words = Words::default();
+                while let Some(key) = part.next_key::<String>()? {
+                    if key == "text" {
+                        words = part.next_value()?;
+                    } else {
+                        part.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(words)
+            }
+        }
+        d.deserialize_any(Count)
+    }
+}
+
+/// Writes the events of one answer.
+#[derive(Debug)]
+pub(super) struct Writer {
+    api: Api,
+    /// What each event begins with, up to its choices.
+    head: String,
+    options: StreamOptions,
+    input_tokens: u32,
+    output_tokens: u32,
+}
+
+const WORDS: [&str; 16] = [
+    " the", " rate", " of", " a", " server", " is", " not", " what", " it", " can", " take", " but", " what",
+    " its", " users", " feel",
+];
+
+const FINGERPRINT: &str = concat!("goodput-", env!("CARGO_PKG_VERSION"));
+
+/// Appends the words of tokens `from` and after: a word each.
+fn words(out: &mut String, from: u32, n: u32) {
+    for i in 0..n {
+        out.push_str(WORDS[from.wrapping_add(i) as usize % WORDS.len()]);
+    }
+}
+
+impl Writer {
+    /// `head` is `"id":…,"object":…,"created":…,"model":…` of this answer.
+    pub(super) fn new(api: Api, head: &str, input_tokens: u32, options: StreamOptions) -> Self {
+        // Continuous usage counts only where usage is asked for at all.
+        let continuous_usage_stats = options.include_usage && options.continuous_usage_stats;
+        let options = StreamOptions { continuous_usage_stats, ..options };
+        Self { api, head: format!("data: {{{head},\"choices\":["), options, input_tokens, output_tokens: 0 }
+    }
+
+    /// Appends an event of `tokens` tokens; before the first, what opens a chat; after the last, what closes the stream.
+    pub(super) fn event(&mut self, out: &mut String, tokens: u32, finished: bool) {
+        let chat = self.api == Api::Chat;
+        if chat && self.output_tokens == 0 {
+            out.push_str(&self.head);
+            out.push_str(
+                r#"{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
+            );
+            self.usage(out, self.options.continuous_usage_stats);
+            out.push_str(",\"prompt_token_ids\":null,\"prompt_text\":null}\n\n");
+        }
+        out.push_str(&self.head);
+        out.push_str(if chat { r#"{"index":0,"delta":{"content":""# } else { r#"{"index":0,"text":""# });
+        words(out, self.output_tokens, tokens);
+        self.output_tokens += tokens;
+        out.push_str(match (chat, finished) {
+            (true, false) => r#""},"logprobs":null,"finish_reason":null,"token_ids":null}]"#,
+            (true, true) => {
+                r#""},"logprobs":null,"finish_reason":"length","stop_reason":null,"token_ids":null}]"#
+            }
+            (false, false) => {
+                r#"","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#
+            }
+            (false, true) => {
+                r#"","logprobs":null,"finish_reason":"length","stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#
+            }
+        });
+        self.usage(out, self.options.continuous_usage_stats);
+        out.push_str("}\n\n");
+        if finished {
+            if self.options.include_usage {
+                out.push_str(&self.head);
+                out.push(']');
+                self.usage(out, true);
+                let _ = write!(out, ",\"system_fingerprint\":\"{FINGERPRINT}\"}}\n\n");
+            }
+            out.push_str("data: [DONE]\n\n");
+        }
+    }
+
+    fn usage(&self, out: &mut String, wanted: bool) {
+        if wanted {
+            let (input, output) = (self.input_tokens, self.output_tokens);
+            let total = u64::from(input) + u64::from(output);
+            let _ = write!(
+                out,
+                r#","usage":{{"prompt_tokens":{input},"total_tokens":{total},"completion_tokens":{output}}}"#
+            );
+        }
+    }
+}
+
+/// The whole answer of a request that does not stream; `head` as for [`Writer::new`].
+pub(super) fn whole(api: Api, head: &str, input_tokens: u32, output_tokens: u32) -> String {
+    let mut out = format!("{{{head},\"choices\":[{{\"index\":0,");
+    out.push_str(match api {
+        Api::Chat => r#""message":{"role":"assistant","content":""#,
+        Api::Completions => r#""text":""#,
+    });
+    words(&mut out, 0, output_tokens);
+    out.push_str(match api {
+        Api::Chat => r#"","refusal":null,"reasoning":null}"#,
+        Api::Completions => "\"",
+    });
+    let total = u64::from(input_tokens) + u64::from(output_tokens);
+    let _ = write!(
+        out,
+        concat!(
+            r#","logprobs":null,"finish_reason":"length","stop_reason":null}}],"system_fingerprint":"{}","#,
+            r#""usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{},"prompt_tokens_details":null}}}}"#
+        ),
+        FINGERPRINT, input_tokens, total, output_tokens
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_counted() {
+        for (json, tokens, texts) in [
+            (r#""one two\n three""#, 3, 1),
+            (r#""""#, 0, 1),
+            ("[1, 22, 333]", 3, 1),
+            (r#"["one two", "three"]"#, 3, 2),
+            ("[[1, 2], [3]]", 3, 2),
+            (
+                r#"[{"type": "text", "text": "one two"}, {"type": "image_url", "image_url": {"url": "x y"}}]"#,
+                2,
+                1,
+            ),
+            ("[]", 0, 1),
+        ] {
+            let words: Words = serde_json::from_str(json).unwrap();
+            assert_eq!((words.tokens, words.texts), (tokens, texts), "{json}");
+        }
+        for json in ["true", "[-1]", r#"{"text": 1.5}"#] {
+            assert!(serde_json::from_str::<Words>(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn usage_is_sent_as_asked() {
+        let stream = |include_usage, continuous_usage_stats| {
+            let options = StreamOptions { include_usage, continuous_usage_stats };
+            let mut writer = Writer::new(Api::Completions, "\"id\":\"cmpl-1\"", 7, options);
+            let mut out = String::new();
+            writer.event(&mut out, 2, false);
+            writer.event(&mut out, 1, true);
+            out
+        };
+        assert_eq!(stream(false, true).matches("usage").count(), 0, "continuous alone is nothing");
+        assert_eq!(stream(true, false).matches("\"usage\"").count(), 1);
+        let all = stream(true, true).replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        insta::assert_snapshot!(all, @r#"
+        data: {"id":"cmpl-1","choices":[{"index":0,"text":" the rate","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}],"usage":{"prompt_tokens":7,"total_tokens":9,"completion_tokens":2}}
+
+        data: {"id":"cmpl-1","choices":[{"index":0,"text":" of","logprobs":null,"finish_reason":"length","stop_reason":null,"prompt_token_ids":null,"token_ids":null}],"usage":{"prompt_tokens":7,"total_tokens":10,"completion_tokens":3}}
+
+        data: {"id":"cmpl-1","choices":[],"usage":{"prompt_tokens":7,"total_tokens":10,"completion_tokens":3},"system_fingerprint":"goodput-VERSION"}
+
+        data: [DONE]
+        "#);
+    }
+}
