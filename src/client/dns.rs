@@ -19,7 +19,7 @@ const FRESH: Duration = Duration::from_secs(5);
 /// A name did not resolve. Its own type, so that the cause is found in a chain of errors.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Unresolved(io::Error);
+pub(crate) struct Unresolved(pub(crate) io::Error);
 
 #[derive(Default)]
 struct Inner {

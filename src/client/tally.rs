@@ -115,6 +115,11 @@ impl Tally {
         self.sealed_at.is_some()
     }
 
+    /// Since when it is sealed.
+    pub fn sealed_at(&self) -> Option<Duration> {
+        self.sealed_at
+    }
+
     /// Whether the answer is complete, whatever becomes of the connection.
     pub fn whole(&self) -> bool {
         self.done || self.finish.is_some()
