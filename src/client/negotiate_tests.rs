@@ -5,7 +5,8 @@ use axum::{Router, http::StatusCode, response::IntoResponse, routing::post};
 use serde_json::{Map, Value};
 use std::sync::{Arc, Mutex};
 
-const OK: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+const OK: &str =
+    "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
 type Asked = Arc<Mutex<Vec<Vec<&'static str>>>>;
 
@@ -15,8 +16,10 @@ fn server(refuse: fn(&[&str]) -> Option<(u16, &'static str)>) -> (Client, Asked)
     let note = asked.clone();
     let answer = move |body: String| async move {
         let body: Map<String, Value> = serde_json::from_str(&body).unwrap();
-        let fields: Vec<_> =
-            ["ignore_eos", "min_tokens", "stream_options"].into_iter().filter(|f| body.contains_key(*f)).collect();
+        let fields: Vec<_> = ["ignore_eos", "min_tokens", "stream_options"]
+            .into_iter()
+            .filter(|f| body.contains_key(*f))
+            .collect();
         let refused = refuse(&fields);
         note.lock().unwrap().push(fields);
         match refused {
@@ -44,14 +47,18 @@ async fn a_server_that_takes_everything_is_asked_once() {
     let (client, asked) = server(|_| None);
     let got = ask(&client).await.unwrap();
     assert_eq!((got.pinning, got.usage, got.caveats.len()), (Pinning::FULL, true, 0));
-    assert_eq!((got.probe.record.outcome, got.probe.record.token_source), (Outcome::Ok, Some(TokenSource::Events)));
+    assert_eq!(
+        (got.probe.record.outcome, got.probe.record.token_source),
+        (Outcome::Ok, Some(TokenSource::Events))
+    );
     assert_eq!(*asked.lock().unwrap(), [ALL.to_vec()]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_message_names_goes_first() {
     let (client, asked) = server(|f| {
-        f.contains(&"stream_options").then_some((422, r#"{"error":{"message":"stream_options: extra inputs"}}"#))
+        f.contains(&"stream_options")
+            .then_some((422, r#"{"error":{"message":"stream_options: extra inputs"}}"#))
     });
     let got = ask(&client).await.unwrap();
     assert_eq!((got.pinning, got.usage), (Pinning::FULL, false));
@@ -74,7 +81,8 @@ async fn an_unexplained_refusal_drops_one_thing_after_the_other() {
     let got = ask(&client).await.unwrap();
     assert_eq!((got.pinning, got.usage), (Pinning::NONE, false));
     let message = || "bad request".to_owned();
-    let expected = [Caveat::PinningRefused { message: message() }, Caveat::UsageRefused { message: message() }];
+    let expected =
+        [Caveat::PinningRefused { message: message() }, Caveat::UsageRefused { message: message() }];
     assert_eq!(got.caveats, expected);
     assert_eq!(*asked.lock().unwrap(), [ALL.to_vec(), vec!["stream_options"], vec![]]);
 }
@@ -82,7 +90,8 @@ async fn an_unexplained_refusal_drops_one_thing_after_the_other() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_in_the_stream_counts_too() {
     let (client, asked) = server(|f| {
-        let said = "data: {\"error\":{\"message\":\"ignore_eos and min_tokens unsupported\"}}\n\ndata: [DONE]\n\n";
+        let said =
+            "data: {\"error\":{\"message\":\"ignore_eos and min_tokens unsupported\"}}\n\ndata: [DONE]\n\n";
         f.contains(&"ignore_eos").then_some((200, said))
     });
     let got = ask(&client).await.unwrap();

@@ -12,7 +12,8 @@ async fn said(client: &Client, wanted: Option<&str>) -> String {
     format!("{:#}", check_models(client, wanted).await.unwrap_err())
 }
 
-const VLLM: &str = r#"{"object":"list","data":[{"id":"qwen","object":"model","max_model_len":2048,"root":"x"}]}"#;
+const VLLM: &str =
+    r#"{"object":"list","data":[{"id":"qwen","object":"model","max_model_len":2048,"root":"x"}]}"#;
 const TWO: &str = r#"{"data":[{"id":"a"},{"id":"b","aliases":["beta"],"meta":{"n_ctx":512}}]}"#;
 
 #[tokio::test]
@@ -28,7 +29,11 @@ async fn the_model_is_found() {
     }
     for status in [404, 405] {
         let got = check_models(&client(status, "{}"), Some("m")).await.unwrap();
-        assert_eq!(got, ServedModel { id: "m".into(), max_model_len: None }, "no list: the plan's word counts");
+        assert_eq!(
+            got,
+            ServedModel { id: "m".into(), max_model_len: None },
+            "no list: the plan's word counts"
+        );
     }
 }
 

@@ -170,8 +170,7 @@ impl Tally {
         let carries = match self.api {
             Api::Chat => text,
             Api::Completions => {
-                event.has_choice
-                    && (event.text.some() || (event.finish_reason.is_none() && count != Some(0)))
+                event.has_choice && (event.text.some() || (event.finish_reason.is_none() && count != Some(0)))
             }
         };
         self.credited += u32::from(carries);
@@ -216,7 +215,9 @@ impl Tally {
                 End::Timeout => Some(Failure::Timeout),
                 End::Cut => None,
             },
-            None if self.finish.as_deref().is_some_and(|f| matches!(f, "abort" | "error")) => Some(Failure::Aborted),
+            None if self.finish.as_deref().is_some_and(|f| matches!(f, "abort" | "error")) => {
+                Some(Failure::Aborted)
+            }
             None if self.events == 0 => Some(Failure::Empty),
             None => None,
         };

@@ -184,7 +184,10 @@ impl Answer {
         let mut whole = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if whole.len() + chunk.len() > max {
-                return Err(Broken::new(Failure::Malformed, format!("the answer is larger than {max} bytes")));
+                return Err(Broken::new(
+                    Failure::Malformed,
+                    format!("the answer is larger than {max} bytes"),
+                ));
             }
             whole.extend_from_slice(&chunk);
         }

@@ -46,12 +46,18 @@ mod tests {
 
     #[test]
     fn every_engine_is_understood() {
-        let sglang = "sglang:num_running_reqs{model_name=\"m\"} 3.0\nsglang:num_queue_reqs{model_name=\"m\"} 2.0\n";
+        let sglang =
+            "sglang:num_running_reqs{model_name=\"m\"} 3.0\nsglang:num_queue_reqs{model_name=\"m\"} 2.0\n";
         let tgi = "tgi_batch_current_size 4\ntgi_queue_size 5\n";
         for (text, running, waiting, why) in [
             (include_str!("../../tests/fixtures/metrics/vllm-busy.txt"), 8.0, 34.0, "vLLM under load"),
             (include_str!("../../tests/fixtures/metrics/vllm-idle.txt"), 0.0, 0.0, "vLLM at rest"),
-            (include_str!("../../tests/fixtures/metrics/vllm-two-engines.txt"), 11.0, 34.0, "vLLM, data parallel"),
+            (
+                include_str!("../../tests/fixtures/metrics/vllm-two-engines.txt"),
+                11.0,
+                34.0,
+                "vLLM, data parallel",
+            ),
             (include_str!("../../tests/fixtures/metrics/llamacpp.txt"), 0.0, 0.0, "llama.cpp"),
             (sglang, 3.0, 2.0, "SGLang"),
             (tgi, 4.0, 5.0, "TGI"),
@@ -65,7 +71,12 @@ mod tests {
 
     #[test]
     fn a_page_without_gauges_tells_nothing() {
-        for text in ["", "<html>", "# HELP vllm:num_requests_running x\n", "process_open_fds 9\nvllm:num_requests_running NaN\n"] {
+        for text in [
+            "",
+            "<html>",
+            "# HELP vllm:num_requests_running x\n",
+            "process_open_fds 9\nvllm:num_requests_running NaN\n",
+        ] {
             assert_eq!(in_server(text), None, "{text}");
         }
     }

@@ -67,7 +67,11 @@ mod tests {
         let s = |name, labels, value| Some(Sample { name, labels, value });
         for (line, expected, why) in [
             ("a 1", s("a", "", 1.0), "plain"),
-            ("a:b_total{x=\"y\"} 2.5e3 1700000000", s("a:b_total", "x=\"y\"", 2500.0), "labels and timestamp"),
+            (
+                "a:b_total{x=\"y\"} 2.5e3 1700000000",
+                s("a:b_total", "x=\"y\"", 2500.0),
+                "labels and timestamp",
+            ),
             (r#"a{x="}\" {",y="z w"} 3"#, s("a", r#"x="}\" {",y="z w""#, 3.0), "braces within quotes"),
             ("a{} +Inf", s("a", "", f64::INFINITY), "infinite"),
             ("# TYPE a gauge", None, "comment"),
