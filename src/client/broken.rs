@@ -108,8 +108,16 @@ mod tests {
             (io::Error::from_raw_os_error(23), Some(Failure::ClientLimit), "descriptors of the machine"),
             (io::ErrorKind::AddrNotAvailable.into(), Some(Failure::ClientLimit), "ports"),
             (io::ErrorKind::ConnectionRefused.into(), None, "left to the caller"),
-            (io::Error::new(io::ErrorKind::InvalidData, tls()), Some(Failure::Tls), "TLS inside an io::Error"),
-            (io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof"), Some(Failure::Tls), "closed in TLS"),
+            (
+                io::Error::new(io::ErrorKind::InvalidData, tls()),
+                Some(Failure::Tls),
+                "TLS inside an io::Error",
+            ),
+            (
+                io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof"),
+                Some(Failure::Tls),
+                "closed in TLS",
+            ),
             (io::Error::other(Unresolved(io::Error::other("no such name"))), Some(Failure::Dns), "name"),
         ] {
             assert_eq!(Cause::of(&Outer(cause)).kind, kind, "{why}");

@@ -137,7 +137,8 @@ impl TryFrom<BTreeMap<String, String>> for Headers {
                      `authorization: Bearer …`"
                 ));
             }
-            let own = ["accept-encoding", "connection", "content-length", "content-type", "transfer-encoding"];
+            let own =
+                ["accept-encoding", "connection", "content-length", "content-type", "transfer-encoding"];
             if own.contains(&lower.as_str()) {
                 return Err(format!("headers.{name} is set by goodput itself: leave it out"));
             }
@@ -186,7 +187,8 @@ fn json(value: &toml::Value) -> Option<serde_json::Value> {
         toml::Value::Datetime(_) => return None,
         toml::Value::Array(a) => a.iter().map(json).collect::<Option<Vec<_>>>()?.into(),
         toml::Value::Table(t) => {
-            let fields: Option<serde_json::Map<_, _>> = t.iter().map(|(k, v)| Some((k.clone(), json(v)?))).collect();
+            let fields: Option<serde_json::Map<_, _>> =
+                t.iter().map(|(k, v)| Some((k.clone(), json(v)?))).collect();
             fields?.into()
         }
     })
@@ -202,7 +204,9 @@ impl TryFrom<toml::Table> for ExtraBody {
                 }
                 "model" => return Err("body.model: write server.model = \"…\" instead".into()),
                 _ if json(value).is_none() => {
-                    return Err(format!("body.{name} has a date, an infinity or a NaN, which JSON cannot say"));
+                    return Err(format!(
+                        "body.{name} has a date, an infinity or a NaN, which JSON cannot say"
+                    ));
                 }
                 _ => {}
             }
@@ -314,7 +318,9 @@ impl TryFrom<RawServer> for Server {
             (None, Some(urls), None) => Target::Urls(urls),
             (None, None, Some(table)) => Target::Simulated(table),
             (None, None, None) => {
-                return Err("[server] needs one of url, urls, simulated: url = \"http://127.0.0.1:8000\"".into());
+                return Err(
+                    "[server] needs one of url, urls, simulated: url = \"http://127.0.0.1:8000\"".into()
+                );
             }
             _ => return Err("[server] takes only one of url, urls, simulated".into()),
         };

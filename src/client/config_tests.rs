@@ -22,7 +22,11 @@ fn the_whole_table_parses_and_comes_back() {
     assert_eq!((s.api, s.model.as_deref(), s.warmup_requests), (Api::Completions, Some("qwen"), 3));
     assert_eq!(s.key, Some(KeySource::Env("OPENAI_API_KEY".into())));
     assert_eq!(s.body.json()["stream_options"]["include_usage"], true);
-    for text in [FULL, "urls = [\"http://a\", \"https://b:1/x\"]\napi-key-file = \"k\"", "simulated = { preset = \"demo\" }"] {
+    for text in [
+        FULL,
+        "urls = [\"http://a\", \"https://b:1/x\"]\napi-key-file = \"k\"",
+        "simulated = { preset = \"demo\" }",
+    ] {
         let s = parse(text).unwrap();
         let again = toml::to_string(&s).unwrap();
         assert_eq!(parse(&again).unwrap(), s, "{again}");
@@ -51,7 +55,12 @@ fn urls_are_normalised() {
         assert_eq!(url.to_string(), base, "{text}");
         assert_eq!(url.join("/v1/models").as_str(), format!("{base}/v1/models"));
     }
-    for (text, loopback) in [("http://localhost:1", true), ("http://127.3.0.1", true), ("http://[::1]:2", true), ("http://h", false)] {
+    for (text, loopback) in [
+        ("http://localhost:1", true),
+        ("http://127.3.0.1", true),
+        ("http://[::1]:2", true),
+        ("http://h", false),
+    ] {
         assert_eq!(text.parse::<BaseUrl>().unwrap().is_loopback(), loopback, "{text}");
     }
 }
@@ -74,7 +83,11 @@ fn faults_say_what_to_write() {
         ("url = \"http://h\"\napi = \"responses\"", "unknown variant `responses`", "unknown API"),
         ("url = \"http://h\"\nconnect-timeout = \"0s\"", "zero", "no time to connect"),
         ("url = \"http://h\"\nmodel = \"\"", "model is empty", "empty model"),
-        ("url = \"http://h\"\napi-key-env = \"A\"\napi-key-file = \"b\"", "only one of api-key-env", "two keys"),
+        (
+            "url = \"http://h\"\napi-key-env = \"A\"\napi-key-file = \"b\"",
+            "only one of api-key-env",
+            "two keys",
+        ),
         ("url = \"http://h\"\napi-key-env = \"sk-abc\"", "name of an environment variable", "the key itself"),
         ("url = \"http://h\"\nheaders = { Authorization = \"Bearer x\" }", "api-key-env", "secret header"),
         ("url = \"http://h\"\nheaders = { cookie = \"x\" }", "api-key-file", "secret header"),

@@ -139,12 +139,17 @@ mod tests {
 
     #[test]
     fn completions_join_prefix_and_text() {
-        let e = Encoder::new(Api::Completions, "m", &Map::new(), Pinning { min_tokens: false, ..Pinning::FULL }, false);
+        let e = Encoder::new(
+            Api::Completions,
+            "m",
+            &Map::new(),
+            Pinning { min_tokens: false, ..Pinning::FULL },
+            false,
+        );
         let prefix = e.prefix(Some("shared \t"));
         let (a, b) = (e.request(&prefix, "one", 3), e.request(&prefix, "two", 4));
         assert_eq!(a.head.as_ptr(), b.head.as_ptr(), "the prefix is shared, not copied");
-        let expected =
-            json!({ "model": "m", "stream": true, "ignore_eos": true, "prompt": "shared \tone", "max_tokens": 3 });
+        let expected = json!({ "model": "m", "stream": true, "ignore_eos": true, "prompt": "shared \tone", "max_tokens": 3 });
         assert_eq!(whole(&a), expected);
         assert_eq!(whole(&b)["prompt"], "shared \ttwo");
     }

@@ -19,12 +19,15 @@ const FRESH: Duration = Duration::from_secs(5);
 /// A name did not resolve. Its own type, so that the cause is found in a chain of errors.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Unresolved(io::Error);
+pub(crate) struct Unresolved(pub(crate) io::Error);
+
+/// An answer, and when it was asked for.
+type Known = (Instant, Arc<[SocketAddr]>);
 
 #[derive(Default)]
 struct Inner {
     turn: AtomicUsize,
-    known: Mutex<HashMap<String, (Instant, Arc<[SocketAddr]>)>>,
+    known: Mutex<HashMap<String, Known>>,
 }
 
 /// A resolver that begins with another address each time.
@@ -43,7 +46,10 @@ impl Inner {
             return Err(io::Error::other("the name has no address"));
         }
         let list: Arc<[SocketAddr]> = in_order(list).into();
-        self.known.lock().expect("no panic while held").insert(name.to_owned(), (Instant::now(), list.clone()));
+        self.known
+            .lock()
+            .expect("no panic while held")
+            .insert(name.to_owned(), (Instant::now(), list.clone()));
         Ok(list)
     }
 }
@@ -90,7 +96,11 @@ mod tests {
     #[test]
     fn addresses_are_used_in_turn() {
         let list = in_order(addrs(&["10.0.0.3", "::1", "10.0.0.1", "10.0.0.2", "10.0.0.1"]));
-        assert_eq!(list, addrs(&["10.0.0.1", "10.0.0.2", "10.0.0.3", "::1"]), "sorted, once each, v4 preferred");
+        assert_eq!(
+            list,
+            addrs(&["10.0.0.1", "10.0.0.2", "10.0.0.3", "::1"]),
+            "sorted, once each, v4 preferred"
+        );
         for (turn, expected) in [
             (0, ["10.0.0.1", "10.0.0.2", "10.0.0.3", "::1"]),
             (1, ["10.0.0.2", "10.0.0.3", "10.0.0.1", "::1"]),
@@ -99,7 +109,11 @@ mod tests {
             assert_eq!(rotated(&list, turn), addrs(&expected), "turn {turn}");
         }
         let v6 = in_order(addrs(&["::2", "10.0.0.1", "::1"]));
-        assert_eq!(rotated(&v6, 1), addrs(&["::2", "::1", "10.0.0.1"]), "v6 preferred where the system says so");
+        assert_eq!(
+            rotated(&v6, 1),
+            addrs(&["::2", "::1", "10.0.0.1"]),
+            "v6 preferred where the system says so"
+        );
         assert_eq!(rotated(&[], 3), []);
     }
 

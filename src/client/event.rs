@@ -114,7 +114,9 @@ fn message(error: &Value) -> Option<Box<str>> {
         Value::Object(o) if o.is_empty() => None,
         Value::Object(o) => {
             let inner = o.get("error").and_then(message);
-            inner.or_else(|| Some(o.get("message")?.as_str()?.into())).or_else(|| Some(error.to_string().into()))
+            inner
+                .or_else(|| Some(o.get("message")?.as_str()?.into()))
+                .or_else(|| Some(error.to_string().into()))
         }
         other => Some(other.to_string().into()),
     }
@@ -164,7 +166,10 @@ impl RawUsage {
         Usage {
             prompt: self.prompt_tokens.0,
             completion: self.completion_tokens.0,
-            cached: self.prompt_tokens_details.and_then(|d| d.cached_tokens.0).or(self.prompt_cache_hit_tokens.0),
+            cached: self
+                .prompt_tokens_details
+                .and_then(|d| d.cached_tokens.0)
+                .or(self.prompt_cache_hit_tokens.0),
             reasoning: self.completion_tokens_details.and_then(|d| d.reasoning_tokens.0),
         }
     }

@@ -81,9 +81,12 @@ fn usage_is_read_in_all_its_forms() {
 
 #[test]
 fn finish_reasons() {
-    for (value, expected) in
-        [("\"length\"", Some("length")), ("null", None), ("\"\"", None), (r#"{"type":"abort","message":"x"}"#, Some("abort"))]
-    {
+    for (value, expected) in [
+        ("\"length\"", Some("length")),
+        ("null", None),
+        ("\"\"", None),
+        (r#"{"type":"abort","message":"x"}"#, Some("abort")),
+    ] {
         let got = event(&format!(r#"{{"choices":[{{"text":"","finish_reason":{value}}}]}}"#));
         assert_eq!((got.finish_reason.as_deref(), got.text), (expected, Text::Empty), "{value}");
     }
@@ -102,7 +105,9 @@ fn errors_under_200() {
     ] {
         assert_eq!(event(data).error.as_deref(), Some(says), "{data}");
     }
-    for (data, says) in [("{\"error\":{\"message\":\"m\"}}", "m"), ("{\"message\":\"m\"}", "m"), ("boom", "boom")] {
+    for (data, says) in
+        [("{\"error\":{\"message\":\"m\"}}", "m"), ("{\"message\":\"m\"}", "m"), ("boom", "boom")]
+    {
         let Parsed::Event(e) = parse(Item { data: data.as_bytes(), error: true }) else { panic!("{data}") };
         assert_eq!(e.error.as_deref(), Some(says), "after `event: error`: {data}");
     }

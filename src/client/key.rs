@@ -55,7 +55,9 @@ impl ApiKey {
         }
         // The error of the header type is dropped on purpose: a message about the value could quote it.
         let Ok(mut header) = HeaderValue::from_str(&format!("Bearer {value}")) else {
-            bail!("{source} holds characters that no HTTP header can carry: expected one line with the API key");
+            bail!(
+                "{source} holds characters that no HTTP header can carry: expected one line with the API key"
+            );
         };
         header.set_sensitive(true);
         Ok(Self { value: value.into(), header, source: source.clone() })

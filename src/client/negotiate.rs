@@ -101,10 +101,13 @@ fn failed(client: &Client, probe: &Finished, failure: Failure) -> String {
     let body = probe.sample.as_deref().unwrap_or_default();
     let base = client.urls().next().map(ToString::to_string).unwrap_or_default();
     match probe.record.status {
-        Some(status @ (401 | 403)) => client.urls().next().map_or_else(String::new, |base| {
-            unauthorized(client, base, status, body.as_bytes())
-        }),
-        Some(status) => format!("the first request to {base} failed ({}, HTTP {status}): {body}", failure.name()),
+        Some(status @ (401 | 403)) => client
+            .urls()
+            .next()
+            .map_or_else(String::new, |base| unauthorized(client, base, status, body.as_bytes())),
+        Some(status) => {
+            format!("the first request to {base} failed ({}, HTTP {status}): {body}", failure.name())
+        }
         None => format!("the first request to {base} failed ({}): {body}", failure.name()),
     }
 }

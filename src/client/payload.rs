@@ -60,7 +60,10 @@ mod tests {
     #[tokio::test]
     async fn both_pieces_are_sent_in_order_and_announced() {
         for (head, tail) in [("ab", "cd"), ("", "cd"), ("ab", ""), ("", "")] {
-            let p = Payload { head: Bytes::from_static(head.as_bytes()), tail: Bytes::from_static(tail.as_bytes()) };
+            let p = Payload {
+                head: Bytes::from_static(head.as_bytes()),
+                tail: Bytes::from_static(tail.as_bytes()),
+            };
             assert_eq!(p.size_hint().exact(), Some(p.len() as u64));
             let whole = p.collect().await.unwrap().to_bytes();
             assert_eq!(whole, format!("{head}{tail}"));

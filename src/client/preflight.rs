@@ -62,7 +62,8 @@ pub async fn check_models(client: &Client, wanted: Option<&str>) -> anyhow::Resu
     for (target, base) in client.urls().enumerate() {
         let name = wanted.or(found.as_ref().map(|m| m.id.as_str()));
         let here = check_one(client, target, base, name).await?;
-        let shortest = found.as_ref().and_then(|m| m.max_model_len).into_iter().chain(here.max_model_len).min();
+        let shortest =
+            found.as_ref().and_then(|m| m.max_model_len).into_iter().chain(here.max_model_len).min();
         found = Some(ServedModel { max_model_len: shortest, ..here });
     }
     found.ok_or_else(|| anyhow!("[server] names no URL"))
@@ -107,7 +108,10 @@ fn choose(list: &[Listed], base: &BaseUrl, wanted: Option<&str>) -> anyhow::Resu
             .ok_or_else(|| anyhow!("{base} does not serve the model \"{name}\"; it serves: {}", names())),
         (None, [only]) => Ok(only.served(&only.id)),
         (None, _) => {
-            bail!("{base} serves several models: choose one with model = \"…\" in [server] or --model: {}", names())
+            bail!(
+                "{base} serves several models: choose one with model = \"…\" in [server] or --model: {}",
+                names()
+            )
         }
     }
 }
@@ -120,7 +124,9 @@ fn unreachable(base: &BaseUrl, e: &Broken) -> anyhow::Error {
              port are those that this machine can reach"
         ),
         Failure::Dns => {
-            anyhow!("the host of {base} does not resolve: {cause}. Check the spelling of url, and the network")
+            anyhow!(
+                "the host of {base} does not resolve: {cause}. Check the spelling of url, and the network"
+            )
         }
         Failure::Tls => anyhow!(
             "the TLS handshake with {base} failed: {cause}. Check that this port speaks https (else write http://), and \
@@ -129,7 +135,9 @@ fn unreachable(base: &BaseUrl, e: &Broken) -> anyhow::Error {
         Failure::ClientLimit => anyhow!(
             "no connection to {base}: {cause}. This machine is out of file descriptors or ports: raise `ulimit -n`"
         ),
-        _ => anyhow!("{base}{MODELS} gave no whole answer: {cause}. Check that url is that of an HTTP server"),
+        _ => {
+            anyhow!("{base}{MODELS} gave no whole answer: {cause}. Check that url is that of an HTTP server")
+        }
     }
 }
 

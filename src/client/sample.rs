@@ -17,7 +17,10 @@ pub(crate) fn sample(body: &[u8], key: Option<&ApiKey>) -> Box<str> {
     let text = String::from_utf8_lossy(body);
     let text = key.map_or_else(|| text.clone().into_owned(), |k| k.redact(&text));
     let mut out = String::with_capacity(text.len());
-    for c in text[..text.floor_char_boundary(SAMPLE)].chars() {
+    for (at, c) in text.char_indices() {
+        if at + c.len_utf8() > SAMPLE {
+            break;
+        }
         if c.is_control() {
             write!(out, "{}", c.escape_default()).expect("writing to a string cannot fail");
         } else {

@@ -8,7 +8,7 @@ use super::payload::Payload;
 use super::sample::{keep, sample};
 use super::sse::Parser;
 use super::tally::{End, Tally};
-use super::transport::{Answer, Transport, bases};
+use super::transport::{Answer, Format, Transport, bases};
 use crate::record::{Failure, Finished, Record};
 use anyhow::anyhow;
 use axum::Router;
@@ -225,10 +225,9 @@ impl Exchange {
         self.record.conn = Some(answer.conn);
         let mut reading = self.reading(at, &answer);
         loop {
-            let next = if self.tally.sealed() {
-                timeout_at(Instant::now() + GRACE, answer.chunk()).await.unwrap_or(Ok(None))
-            } else {
-                answer.chunk().await
+            let next = match self.tally.sealed_at() {
+                Some(at) => timeout_at(self.began + at + GRACE, answer.chunk()).await.unwrap_or(Ok(None)),
+                None => answer.chunk().await,
             };
             let at = self.now();
             match next {
@@ -241,7 +240,7 @@ impl Exchange {
                 return End::Broken;
             }
         }
-        self.end_of_body(reading, answer.is("text/event-stream"));
+        self.end_of_body(reading, answer.format);
         End::Eof
     }
 
@@ -250,10 +249,11 @@ impl Exchange {
         if let Some(failure) = failure_of(answer.status) {
             self.tally.fail(at, failure, b"");
             Reading::Skip
-        } else if answer.is("application/json") {
-            Reading::Json(Vec::new())
         } else {
-            Reading::Events(Parser::new())
+            match answer.format {
+                Format::Json => Reading::Json(Vec::new()),
+                Format::Events | Format::Other => Reading::Events(Parser::new()),
+            }
         }
     }
 
@@ -275,7 +275,7 @@ impl Exchange {
         }
     }
 
-    fn end_of_body(&mut self, reading: Reading, announced: bool) {
+    fn end_of_body(&mut self, reading: Reading, format: Format) {
         let at = self.now();
         match reading {
             Reading::Events(parser) => {
@@ -285,7 +285,7 @@ impl Exchange {
                     Parsed::Malformed => {}
                     parsed => tally.feed(at, parsed, item.data),
                 });
-                if !self.tally.started() && !announced {
+                if !self.tally.started() && format != Format::Events {
                     self.tally.fail(at, Failure::Malformed, b"");
                 }
             }
@@ -310,8 +310,7 @@ impl Exchange {
         let at = self.now();
         let tallied = self.tally.finish(end, at, &mut self.record);
         // The very payload that was wrong, else the beginning of the body, else what the transport said.
-        let status_failed = self.record.status.is_some_and(|s| !(200..300).contains(&s));
-        let seen = tallied.seen.filter(|s| !s.is_empty() && !status_failed);
+        let seen = tallied.seen.filter(|s| !s.is_empty());
         let shown = seen.as_deref().unwrap_or(&self.head);
         let sample = self.record.failure.map(|_| sample(shown, key));
         Finished { record: self.record, gaps_us: tallied.gaps_us, sample }

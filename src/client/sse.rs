@@ -160,7 +160,11 @@ mod tests {
             ("data:a\n\ndata:  b\n\n", vec!["a", " b"], "no space; only one space is taken off"),
             ("data: a\ndata: b\ndata:c\n\n", vec!["a\nb\nc"], "several lines, joined by LF"),
             (": ping\n\ndata: a\n\n: keep-alive\ndata: b\n: x\n\n:\n\n", vec!["a", "b"], "comments anywhere"),
-            ("id: 1\nretry: 5\nevent: message\ndata: a\n\nevent: ping\n\n", vec!["a"], "other fields; no data"),
+            (
+                "id: 1\nretry: 5\nevent: message\ndata: a\n\nevent: ping\n\n",
+                vec!["a"],
+                "other fields; no data",
+            ),
             ("data\n\ndata:\n\n", vec!["", ""], "empty payloads"),
             ("\u{feff}data: a\n\n", vec!["a"], "byte order mark"),
             ("data: a\n\ndata: [DONE]", vec!["a", "[DONE]"], "no blank line at the end"),
@@ -194,8 +198,18 @@ mod tests {
     }
 
     const PARTS: [&str; 12] = [
-        "data: {\"a\":\"é…😀\"}", "data:x", "data: [DONE]", ": ping", "event: error", "event: x", "\n", "\r\n", "\r",
-        "\n\n", "data", "\u{feff}",
+        "data: {\"a\":\"é…😀\"}",
+        "data:x",
+        "data: [DONE]",
+        ": ping",
+        "event: error",
+        "event: x",
+        "\n",
+        "\r\n",
+        "\r",
+        "\n\n",
+        "data",
+        "\u{feff}",
     ];
 
     proptest! {

@@ -115,6 +115,11 @@ impl Tally {
         self.sealed_at.is_some()
     }
 
+    /// Since when it is sealed.
+    pub fn sealed_at(&self) -> Option<Duration> {
+        self.sealed_at
+    }
+
     /// Whether the answer is complete, whatever becomes of the connection.
     pub fn whole(&self) -> bool {
         self.done || self.finish.is_some()
@@ -165,8 +170,7 @@ impl Tally {
         let carries = match self.api {
             Api::Chat => text,
             Api::Completions => {
-                event.has_choice
-                    && (event.text.some() || (event.finish_reason.is_none() && count != Some(0)))
+                event.has_choice && (event.text.some() || (event.finish_reason.is_none() && count != Some(0)))
             }
         };
         self.credited += u32::from(carries);
@@ -211,7 +215,9 @@ impl Tally {
                 End::Timeout => Some(Failure::Timeout),
                 End::Cut => None,
             },
-            None if self.finish.as_deref().is_some_and(|f| matches!(f, "abort" | "error")) => Some(Failure::Aborted),
+            None if self.finish.as_deref().is_some_and(|f| matches!(f, "abort" | "error")) => {
+                Some(Failure::Aborted)
+            }
             None if self.events == 0 => Some(Failure::Empty),
             None => None,
         };

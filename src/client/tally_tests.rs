@@ -81,7 +81,7 @@ fn quirk_3_continuous_usage_counts_what_rose() {
         Api::Chat,
         &[
             with(r#"{"content":""}"#, 0),
-            with(r#"{"content":""}"#, 2),  // two tokens, no text yet: half a character
+            with(r#"{"content":""}"#, 2), // two tokens, no text yet: half a character
             with(r#"{"content":"é"}"#, 3), // first text
             with(r#"{"content":"x"}"#, 3), // text that a parser held back: no new token
             with(r#"{"content":"y"}"#, 7),
@@ -99,7 +99,10 @@ fn quirk_3_continuous_usage_counts_what_rose() {
 fn quirk_3_a_running_count_that_stays_zero_is_none() {
     // A proxy that fills in zeros until the end.
     let with = |t: &str| {
-        format!(r#"{{"choices":[{{"delta":{{"content":"{t}"}},"finish_reason":null}}],"usage":{}}}"#, count(0))
+        format!(
+            r#"{{"choices":[{{"delta":{{"content":"{t}"}},"finish_reason":null}}],"usage":{}}}"#,
+            count(0)
+        )
     };
     let r = run(Api::Chat, &[with("a"), with("b"), STOP.into(), USAGE.into(), DONE.into()]);
     ok(&r, 3, TokenSource::Usage, 2);
@@ -107,8 +110,13 @@ fn quirk_3_a_running_count_that_stays_zero_is_none() {
 
 #[test]
 fn quirk_3_usage_in_some_events_only() {
-    let counted = |n| format!(r#"{{"choices":[{{"delta":{{"content":"x"}},"finish_reason":null}}],"usage":{}}}"#, count(n));
-    let r = run(Api::Chat, &[content("a"), content("b"), counted(4), content("c"), counted(6), STOP.into(), DONE.into()]);
+    let counted = |n| {
+        format!(r#"{{"choices":[{{"delta":{{"content":"x"}},"finish_reason":null}}],"usage":{}}}"#, count(n))
+    };
+    let r = run(
+        Api::Chat,
+        &[content("a"), content("b"), counted(4), content("c"), counted(6), STOP.into(), DONE.into()],
+    );
     ok(&r, 6, TokenSource::Continuous, 5);
 }
 
@@ -132,7 +140,8 @@ fn quirk_6_wrapped_comments_are_no_events() {
     let r = run(Api::Chat, &[": PROCESSING", "", ROLE, &content("a"), STOP, DONE]);
     ok(&r, 1, TokenSource::Events, 1);
     assert_eq!(r.first_event, Some(ms(30)));
-    let (r, t) = run_until(Api::Chat, End::Eof, &[ROLE, &content("a"), "processing…", &content("b"), STOP, DONE]);
+    let (r, t) =
+        run_until(Api::Chat, End::Eof, &[ROLE, &content("a"), "processing…", &content("b"), STOP, DONE]);
     assert_eq!((r.outcome, r.failure, r.events), (Outcome::Failed, Some(Failure::Malformed), 1));
     assert_eq!(t.seen.as_deref(), Some("processing…".as_bytes()));
 }
@@ -144,7 +153,10 @@ fn quirk_8_errors_under_200() {
         assert_eq!((r.outcome, r.failure, r.end), (Outcome::Failed, Some(Failure::StreamError), ms(30)));
         assert_eq!(t.seen.as_deref(), Some(error.as_bytes()));
     }
-    let r = run(Api::Chat, &[content("a").replace("{\"choices\"", "{\"error\":null,\"choices\""), STOP.into(), DONE.into()]);
+    let r = run(
+        Api::Chat,
+        &[content("a").replace("{\"choices\"", "{\"error\":null,\"choices\""), STOP.into(), DONE.into()],
+    );
     ok(&r, 1, TokenSource::Events, 1);
 }
 
@@ -248,7 +260,10 @@ fn quirk_15_progress_before_the_first_token() {
 
 #[test]
 fn a_zero_at_the_end_undoes_nothing() {
-    let r = run(Api::Chat, &[&content("a"), USAGE, STOP, r#"{"usage":{"prompt_tokens":0,"completion_tokens":0}}"#, DONE]);
+    let r = run(
+        Api::Chat,
+        &[&content("a"), USAGE, STOP, r#"{"usage":{"prompt_tokens":0,"completion_tokens":0}}"#, DONE],
+    );
     ok(&r, 3, TokenSource::Usage, 1);
     assert_eq!(r.input_tokens, Some(5));
 }

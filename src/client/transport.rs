@@ -54,9 +54,35 @@ pub(crate) enum Transport {
 /// A response head, and a body to read.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
     pub(crate) conn: Conn,
+    /// What the content type announces.
+    pub(crate) format: Format,
     body: Body,
+}
+
+/// What a body may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Server-sent events.
+    Events,
+    /// One JSON document.
+    Json,
+    /// Something else, or nothing said.
+    Other,
+}
+
+impl Format {
+    fn of(headers: &HeaderMap) -> Self {
+        let value = headers.get(CONTENT_TYPE).map(|v| v.as_bytes()).unwrap_or_default();
+        let is = |kind: &[u8]| value.get(..kind.len()).is_some_and(|v| v.eq_ignore_ascii_case(kind));
+        if is(b"text/event-stream") {
+            Self::Events
+        } else if is(b"application/json") {
+            Self::Json
+        } else {
+            Self::Other
+        }
+    }
 }
 
 enum Body {
@@ -111,8 +137,8 @@ impl Transport {
                 let new = ends.is_some_and(|e| unused.first_use(&e));
                 Ok(Answer {
                     status: response.status(),
-                    headers: response.headers().clone(),
                     conn: if new { Conn::New } else { Conn::Reused },
+                    format: Format::of(response.headers()),
                     body: Body::Http(response),
                 })
             }
@@ -123,8 +149,12 @@ impl Transport {
                 request.headers_mut().clone_from(headers);
                 let Ok(response) = router.clone().oneshot(request).await;
                 let (head, body) = response.into_parts();
-                let body = Body::Local(body);
-                Ok(Answer { status: head.status, headers: head.headers, conn: Conn::Reused, body })
+                Ok(Answer {
+                    status: head.status,
+                    conn: Conn::Reused,
+                    format: Format::of(&head.headers),
+                    body: Body::Local(body),
+                })
             }
         }
     }
@@ -154,17 +184,14 @@ impl Answer {
         let mut whole = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if whole.len() + chunk.len() > max {
-                return Err(Broken::new(Failure::Malformed, format!("the answer is larger than {max} bytes")));
+                return Err(Broken::new(
+                    Failure::Malformed,
+                    format!("the answer is larger than {max} bytes"),
+                ));
             }
             whole.extend_from_slice(&chunk);
         }
         Ok(whole.into())
-    }
-
-    /// Whether the content type begins with `kind`.
-    pub(crate) fn is(&self, kind: &str) -> bool {
-        let value = self.headers.get(CONTENT_TYPE).map(|v| v.as_bytes()).unwrap_or_default();
-        value.get(..kind.len()).is_some_and(|v| v.eq_ignore_ascii_case(kind.as_bytes()))
     }
 }
 

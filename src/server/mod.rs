@@ -1,1 +1,6 @@
-//! Filled in by its own commit.
+//! What the server tells about itself, read from the text of its `/metrics`. Whoever has a client fetches the text.
+
+pub mod idle;
+pub mod prometheus;
+
+pub use idle::{InServer, in_server};

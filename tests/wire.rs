@@ -1,0 +1,17 @@
+//! The client against what real servers send: recorded streams, replayed in memory and over a socket, and faults.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails by panicking, as the test does")]
+
+#[path = "wire/expected.rs"]
+mod expected;
+#[path = "wire/faults.rs"]
+mod faults;
+#[path = "wire/pure.rs"]
+mod pure;
+#[path = "wire/recording.rs"]
+mod recording;
+#[path = "wire/replay.rs"]
+mod replay;
+#[path = "wire/serve.rs"]
+mod serve;
+#[path = "wire/virtual_time.rs"]
+mod virtual_time;
