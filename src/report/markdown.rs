@@ -189,9 +189,16 @@ mod tests {
         fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
     }
 
+    /// The report of the two-step case up to, and from, the table of steps.
+    fn small(from_steps: bool) -> String {
+        let text = render(&case("two-steps"));
+        let (head, tail) = text.split_at(text.find("## Steps").unwrap());
+        if from_steps { tail.to_owned() } else { head.to_owned() }
+    }
+
     #[test]
-    fn a_small_report_in_full() {
-        insta::assert_snapshot!(render(&case("two-steps")), @r#"
+    fn a_small_report_begins_with_the_answer() {
+        insta::assert_snapshot!(small(false), @r#"
         # One A40 serves 20 requests/s within the SLO; TTFT is the limit
 
         A40, Qwen3-0.6B, 600 in / 30 out
@@ -203,13 +210,13 @@ mod tests {
         - SLO: p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms
         - workload: 600 in / 30 out tokens, Poisson arrivals, cold cache
         - model: qwen3-0.6b
-        - server: http&#58;//127.0.0.1&#58;8000
+        - server: http&#58;//127.0.0.1:8000
         - hardware: 1 × A40
-        - measured: 2 steps, 7,800 requests, 2026-11-20T10&#58;15&#58;00Z
+        - measured: 2 steps, 7,800 requests, 2026-11-20T10:15:00Z
 
         ## Answer
 
-        **One A40 serves 20 requests/s while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** The boundary lies between 20 requests/s, shown to meet the SLO, and 45 requests/s, shown to fail, where p99 TTFT is what fails&#58; two measured levels, not a confidence interval.
+        **One A40 serves 20 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** The boundary lies between 20 requests/s, shown to meet the SLO, and 45 requests/s, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
 
         Why the search stopped: every level of the plan was measured.
 
@@ -228,13 +235,18 @@ mod tests {
         ## Caveats
 
         - The answer is the bracket between two measured levels; it carries no interval and no safe rate. *Put more levels between the two ends of the bracket to narrow it.*
+        "#);
+    }
 
+    #[test]
+    fn a_small_report_ends_with_the_evidence() {
+        insta::assert_snapshot!(small(true), @r#"
         ## Steps
 
         | # | level | offered req/s | achieved req/s | good req/s | TTFT p50 ms | TTFT p90 ms | TTFT p99 ms | TPOT p50 ms | TPOT p99 ms | joint attainment | in flight | verdict | why |
         | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |
-        | 1 | 20 req/s | 20 | 20 | 20 | 24.8 | 38.2 | 54.6 | 6.51 | 8.36 | 99.96 % | 9.76 | ● meets | every limit is shown to be met |
-        | 2 | 45 req/s | 45 | 39.4 | 0.787 | 41315 | 104244 | 181157 | 47 | 123 | 0 % | 562 | ✕ fails | the backlog grows |
+        | 1 | 20 req/s | 20 | 20 | 20 | 24.8 | 38.2 | 54.6 | 6.5 | 8.36 | 99.96 % | 9.76 | ● meets | every limit is shown to be met |
+        | 2 | 45 req/s | 45 | 39.4 | 0.787 | 41,315 | 104,244 | 181,157 | 47 | 123 | 0 % | 562 | ✕ fails | the backlog grows |
 
         ## Limits
 
@@ -252,11 +264,11 @@ mod tests {
         | level | metric | n | p50 | p90 | p95 | p99 | p99 from | p99 to |
         | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
         | 20 req/s | TTFT | 2,400 | 24.8 | 38.2 | 44.2 | 54.6 | 52.5 | 57.6 |
-        | 20 req/s | TPOT | 2,400 | 6.51 | 7.34 | 7.71 | 8.36 | 8.23 | 8.54 |
+        | 20 req/s | TPOT | 2,400 | 6.5 | 7.34 | 7.71 | 8.36 | 8.23 | 8.54 |
         | 20 req/s | e2e | 2,400 | 211 | 342 | 400 | 502 | 482 | 531 |
-        | 45 req/s | TTFT | 5,400 | 41315 | 104244 | 132212 | 181157 | 171368 | 195141 |
+        | 45 req/s | TTFT | 5,400 | 41,315 | 104,244 | 132,212 | 181,157 | 171,368 | 195,141 |
         | 45 req/s | TPOT | 5,400 | 47 | 81.1 | 96.3 | 123 | 118 | 130 |
-        | 45 req/s | e2e | 5,400 | 352267 | 727960 | 894934 | 1187140 | 1128699 | 1270627 |
+        | 45 req/s | e2e | 5,400 | 352,267 | 727,960 | 894,934 | 1,187,140 | 1,128,699 | 1,270,627 |
 
         ## Throughput
 
@@ -281,7 +293,7 @@ mod tests {
         ```
 
         - goodput 0.1.0
-        - client: linux x86\_64, 2 cores
+        - client: linux x86_64, 2 cores
         - seed: 1
         - clock: real
 
@@ -307,15 +319,15 @@ mod tests {
             .concat();
         insta::assert_snapshot!(answers, @r#"
         interval:
-        **One A40 serves 33.4 requests/s while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** With 90 % probability the boundary lies between 31.6 and 35.3 requests/s, where p99 TTFT is what fails; 31.6 requests/s is safe.
+        **One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** With 90 % probability the boundary lies between 31.6 and 35.3 requests/s, where p99 TTFT is what fails; 31.6 requests/s is safe.
         none:
         **At no measured rate does one A40 meet p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** 5 requests/s is shown to fail, where p99 TTFT is what fails; no level is shown to meet the SLO.
         not-reached:
-        **One A40 serves 24 requests/s while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold, and that is the highest level that was tried.** 24 requests/s is shown to meet the SLO; no level is shown to fail.
+        **One A40 serves 24 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold, and that is the highest level that was tried.** 24 requests/s is shown to meet the SLO; no level is shown to fail.
         undecided:
         **The steps do not show at which level one A40 meets p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** No level is shown to meet the SLO, and none to fail.
         concurrency:
-        **One A40 serves 32 requests in flight while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** The boundary lies between 32 requests in flight, shown to meet the SLO, and 128 requests in flight, shown to fail, where p99 TTFT is what fails&#58; two measured levels, not a confidence interval.
+        **One A40 serves 32 requests in flight (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** The boundary lies between 32 requests in flight, shown to meet the SLO, and 128 requests in flight, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
         no-step:
         There is none: no step was finished.
         "#);

@@ -26,7 +26,7 @@ fn table(head: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
 }
 
 fn number(x: Option<f64>) -> String {
-    x.filter(|x| x.is_finite()).map_or(UNKNOWN.into(), short)
+    x.filter(|x| x.is_finite()).map_or(UNKNOWN.into(), |x| if x < 9_999.5 { short(x) } else { thousands(x) })
 }
 
 /// A share in percent; 99.97 must not read as 100.
@@ -269,7 +269,7 @@ mod tests {
         insta::assert_snapshot!(failures(&run), @r#"
         | step | kind | status | count | sample |
         | ---: | --- | ---: | ---: | --- |
-        | 1 | server-error | 500 | 240 | {"error"&#58; "boom \| \`x\` &lt;b&gt;␛\[31m"} second line |
+        | 1 | server-error | 500 | 240 | {"error": "boom \| \`x\` &lt;b&gt;␛\[31m"} second line |
         "#);
     }
 }

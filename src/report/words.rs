@@ -158,20 +158,24 @@ pub fn sentences(run: &Run, a: &Answer) -> [String; 2] {
     let who = subject(&run.meta);
     let limits = tier_of(run, a).map_or_else(|| run.meta.slo.clone(), slo);
     let per_gpu = match (g.per_gpu, run.meta.gpus) {
-        (Some(r), Some(n)) if n > 1 => format!(", which is {} per GPU,", at(r)),
+        (Some(r), Some(n)) if n > 1 => format!(", {} per GPU", at(r)),
         _ => String::new(),
+    };
+    let of = match clip(&run.meta.workload, 120) {
+        w if w.is_empty() => per_gpu,
+        w => format!("{per_gpu} ({w})"),
     };
     let first = match (g.status, g.rate.or(g.met)) {
         (Status::Found, Some(rate)) => {
-            format!("{who} {} {}{per_gpu} while {limits} hold.", verb(&run.meta, "serve"), at(rate))
+            format!("{who} {} {}{of} while {limits} hold.", verb(&run.meta, "serve"), at(rate))
         }
         (Status::NotReached, Some(met)) => format!(
-            "{who} {} {}{per_gpu} while {limits} hold, and that is the highest level that was tried.",
+            "{who} {} {}{of} while {limits} hold, and that is the highest level that was tried.",
             verb(&run.meta, "serve"),
             at(met)
         ),
         (Status::Undecided, Some(met)) => {
-            format!("{who} {} at least {}{per_gpu} while {limits} hold.", verb(&run.meta, "serve"), at(met))
+            format!("{who} {} at least {}{of} while {limits} hold.", verb(&run.meta, "serve"), at(met))
         }
         (Status::None, _) => {
             format!("At no measured {} does {} meet {limits}.", noun(a.control), lower(&who))
