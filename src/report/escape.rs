@@ -32,20 +32,27 @@ pub fn clip(text: &str, max: usize) -> String {
 
 /// For running text and table cells of Markdown: nothing in it can start a table cell, a link, emphasis, code or HTML.
 pub fn markdown(text: &str) -> String {
+    let chars: Vec<char> = plain(text).chars().collect();
     let mut out = String::with_capacity(text.len());
-    for c in plain(text).chars() {
+    for (i, c) in chars.iter().enumerate() {
+        let word = |j: Option<usize>| j.and_then(|j| chars.get(j)).is_some_and(|c| c.is_alphanumeric());
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '$' | '!' => {
-                out.push('\\');
-                out.push(c);
+            // Some sites turn bare addresses and @names into links.
+            ':' if chars[i..].starts_with(&[':', '/', '/']) => out.push_str("&#58;"),
+            '.' if i >= 3 && chars[i - 3..i].iter().all(|c| c.eq_ignore_ascii_case(&'w')) => {
+                out.push_str("&#46;")
             }
-            // Bare addresses become links of their own on some sites; a zero-width break keeps them text.
-            ':' => out.push_str("&#58;"),
             '@' => out.push_str("&#64;"),
-            c => out.push(c),
+            // Within a word it emphasises nothing.
+            '_' if word(i.checked_sub(1)) && word(Some(i + 1)) => out.push('_'),
+            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '$' => {
+                out.push('\\');
+                out.push(*c);
+            }
+            c => out.push(*c),
         }
     }
     out
@@ -92,7 +99,8 @@ mod tests {
     #[test]
     fn markdown_stays_text() {
         assert_eq!(markdown("a|b `c` <img src=x> [l](u)"), "a\\|b \\`c\\` &lt;img src=x&gt; \\[l\\](u)");
-        assert_eq!(markdown("http://x"), "http&#58;//x");
+        assert_eq!(markdown("http://x www.y: @z"), "http&#58;//x www&#46;y: &#64;z");
+        assert_eq!(markdown("x86_64 _a_ __b__"), "x86_64 \\_a\\_ \\_\\_b\\_\\_");
     }
 
     #[test]

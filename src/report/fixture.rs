@@ -1,13 +1,17 @@
 //! Plausible runs for tests: a server whose latencies rise as a queue's do, judged as the real code would.
 
+mod cases;
+
 use crate::caveat::Caveat;
 use crate::level::{Control, Level};
-use crate::rundir::{FailureRow, Meta, Run};
+use crate::rundir::{Meta, Run};
 use crate::search::answer::{Answer, Goodput, Knee, Status};
 use crate::slo::{Metric, Slo};
 use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
 use crate::units::ms;
 use std::collections::BTreeMap;
+
+pub(super) use cases::cases;
 
 /// A server and how it is measured.
 pub(super) struct Server {
@@ -48,7 +52,8 @@ fn meta() -> Meta {
 }
 
 fn quantiles(n: u64, median: f64, tail: f64) -> Quantiles {
-    let some = |k: f64| (n > 0).then(|| median * (1.0 + (tail - 1.0) * k));
+    // Rounded, since powers differ in their last digit from one platform to the next.
+    let some = |k: f64| (n > 0).then_some((median * (1.0 + (tail - 1.0) * k) * 1e3).round() / 1e3);
     Quantiles {
         n,
         p50: some(0.0),
@@ -61,6 +66,17 @@ fn quantiles(n: u64, median: f64, tail: f64) -> Quantiles {
 }
 
 impl Server {
+    /// Percentiles that rise as a queue's do, and without end above the capacity.
+    fn latency(&self, offered: f64, n: u64) -> BTreeMap<Metric, Quantiles> {
+        let load = (offered / self.capacity).min(0.985);
+        let rise = 1.0 + 0.32 * load / (1.0 - load);
+        let overload = if offered < self.capacity { 1.0 } else { 90.0 * (offered / self.capacity) };
+        let ttft = quantiles(n, self.base.0 * rise * overload, 1.9 + 2.6 * load.powi(3));
+        let tpot = quantiles(n, self.base.1 * rise.powf(0.7), 1.2 + 1.5 * load.powi(4));
+        let e2e = quantiles(n, 30.0 * self.base.1 * rise * overload, 1.4 + 2.0 * load);
+        BTreeMap::from([(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2e, e2e)])
+    }
+
     /// The step of a level, judged against the limits.
     pub(super) fn step(&self, slo: &Slo, number: u32, level: Level) -> Step {
         let (offered, in_flight) = match level.control {
@@ -70,17 +86,10 @@ impl Server {
             }
             _ => (level.value, level.value * 0.25 / (1.0 - (level.value / self.capacity).min(0.98))),
         };
-        let load = (offered / self.capacity).min(0.985);
         let stable = offered < self.capacity;
         let achieved = if stable { offered * 0.998 } else { self.capacity * 0.96 };
         let n = (offered * self.measure_s) as u64;
-        let rise = 1.0 + 0.32 * load / (1.0 - load);
-        let overload = if stable { 1.0 } else { 90.0 * (offered / self.capacity) };
-        let mut latency = BTreeMap::new();
-        let ttft = quantiles(n, self.base.0 * rise * overload, 1.9 + 2.6 * load.powi(3));
-        latency.insert(Metric::Ttft, ttft);
-        latency.insert(Metric::Tpot, quantiles(n, self.base.1 * rise.powf(0.7), 1.2 + 1.5 * load.powi(4)));
-        latency.insert(Metric::E2e, quantiles(n, 30.0 * self.base.1 * rise * overload, 1.4 + 2.0 * load));
+        let latency = self.latency(offered, n);
         let mut limits: Vec<LimitRow> = slo.limits().iter().map(|l| judge(l, &latency, n)).collect();
         limits.push(row("stability", None, n, 0, if stable { Verdict::Meets } else { Verdict::Fails }));
         let worst = limits.iter().find(|l| l.verdict == Verdict::Fails);
@@ -199,7 +208,7 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
     }
 }
 
-fn bracket(steps: &[Step]) -> Goodput {
+pub(super) fn bracket(steps: &[Step]) -> Goodput {
     let of = |v: Verdict| steps.iter().filter(move |s| s.verdict == v).map(|s| s.level.value);
     let failed = of(Verdict::Fails).min_by(f64::total_cmp);
     let met = of(Verdict::Meets).filter(|m| failed.is_none_or(|f| *m < f)).max_by(f64::total_cmp);
@@ -239,119 +248,4 @@ pub(super) fn found() -> Run {
     );
     run.answers[0].knee = Some(Knee { rate: 37.0, throughput: 36.9 });
     run
-}
-
-/// Every case that the reports must cope with, by name.
-pub(super) fn cases() -> Vec<(&'static str, Run)> {
-    let usual = || slo("ttft.p99 = \"200ms\"\ntpot.p99 = \"20ms\"");
-    let server = Server::default();
-    let mut interval = run(
-        &Server { capacity: 41.0, ..Server::default() },
-        usual(),
-        &rates(&[5.0, 10.0, 15.0, 20.0, 25.0, 28.0, 30.0, 32.0, 34.0, 36.0, 38.0]),
-    );
-    interval.answers[0].goodput.interval90 = Some([31.6, 35.3]);
-    interval.answers[0].goodput.rate = Some(33.4);
-    interval.answers[0].goodput.safe_rate = Some(31.6);
-    interval.answers[0].knee = Some(Knee { rate: 37.0, throughput: 37.0 });
-    let mut failing = run(&server, usual(), &rates(&[2.0, 4.0]));
-    for s in &mut failing.steps {
-        (s.latency, s.completed, s.failed, s.achieved_rate, s.good_rate) =
-            (BTreeMap::new(), 0, s.due_n, 0.0, 0.0);
-        (s.verdict, s.abort, s.binding) = (Verdict::Fails, Some(Abort::AllFailed), Some("error-rate".into()));
-        (s.output_tokens_per_s, s.joint_attainment) = (0.0, Some(0.0));
-    }
-    failing.answers[0].goodput = bracket(&failing.steps);
-    failing.failures = vec![FailureRow {
-        series: "main".into(),
-        step: 1,
-        class: "all".into(),
-        kind: "server-error".into(),
-        status: Some(500),
-        count: 240,
-        sample: "{\"error\": \"boom | `x` <b>\u{1b}[31m\"}\nsecond line".into(),
-    }];
-    let levels: Vec<Level> = [1, 2, 4, 8, 16, 32, 64, 128, 256].map(Level::concurrency).to_vec();
-    let mut long = found();
-    long.meta.model = "meta-llama/Llama-3.1-405B-Instruct-FP8-very-long-suffix-from-a-registry-path".into();
-    long.name =
-        "a plan with an unreasonably long name that somebody pasted from a ticket, with all its context"
-            .into();
-    long.meta.server =
-        "https://inference.internal.some-very-long-company-name.example.com:8443/gateway/v1".into();
-    long.meta.workload = "lognormal input of 1,800 tokens (cv 1.2, max 32,768), output 350 tokens, gamma arrivals (cv 2.5), warm prefix of 4,000 tokens".into();
-    (long.meta.gpu, long.meta.gpus) = (Some("NVIDIA H200 SXM 141GB HBM3e (liquid cooled)".into()), Some(16));
-    let mut invalid = run(&server, usual(), &rates(&[5.0, 10.0, 20.0, 30.0]));
-    invalid.steps[3].verdict = Verdict::Invalid;
-    invalid.answers[0].goodput.status = Status::Undecided;
-    let mut series = found();
-    let slower = Server { capacity: 30.0, ..Server::default() };
-    for (mut s, n) in slower.series(&usual()).into_iter().zip(12..) {
-        (s.series, s.step) = ("chunked prefill off".into(), n);
-        series.steps.push(s);
-    }
-    vec![
-        ("found", found()),
-        ("interval", interval),
-        (
-            "none",
-            run(
-                &Server { base: (240.0, 30.0), ..Server::default() },
-                usual(),
-                &rates(&[5.0, 10.0, 20.0, 30.0]),
-            ),
-        ),
-        ("not-reached", run(&server, usual(), &rates(&[2.0, 4.0, 8.0, 16.0, 24.0]))),
-        (
-            "undecided",
-            run(&Server { measure_s: 10.0, ..Server::default() }, usual(), &rates(&[5.0, 10.0, 20.0, 25.0])),
-        ),
-        ("two-steps", run(&server, usual(), &rates(&[20.0, 45.0]))),
-        ("one-step", run(&server, usual(), &rates(&[20.0]))),
-        ("one-failing", run(&server, usual(), &rates(&[60.0]))),
-        ("all-failed", failing),
-        ("no-step", run(&server, usual(), &[])),
-        ("concurrency", run(&Server { measure_s: 200.0, ..Server::default() }, usual(), &levels)),
-        (
-            "slow",
-            run(
-                &Server { capacity: 0.23, base: (900.0, 41.0), measure_s: 6000.0 },
-                slo("ttft.p99 = \"10s\"\ntpot.p99 = \"150ms\""),
-                &rates(&[0.02, 0.05, 0.1, 0.15, 0.18, 0.2, 0.25]),
-            ),
-        ),
-        (
-            "e2e",
-            run(
-                &server,
-                slo("ttft = { p50 = \"60ms\", p99 = \"200ms\" }\ntpot.p99 = \"20ms\"\ne2e.p95 = \"3s\""),
-                &rates(&[5.0, 10.0, 20.0, 30.0, 36.0, 55.0]),
-            ),
-        ),
-        ("ramp", run(&server, usual(), &rates(&[1.0, 3.0, 9.0, 27.0, 81.0]))),
-        (
-            "far-limit",
-            run(
-                &server,
-                slo("ttft.p99 = \"5s\"\ntpot.p99 = \"20ms\""),
-                &rates(&[5.0, 10.0, 20.0, 30.0, 36.0]),
-            ),
-        ),
-        ("long-names", long),
-        ("invalid", invalid),
-        ("series", series),
-        ("one-token", {
-            let mut r = found();
-            for s in &mut r.steps {
-                s.latency.remove(&Metric::Tpot);
-            }
-            r
-        }),
-    ]
-}
-
-impl Server {
-    fn series(&self, slo: &Slo) -> Vec<Step> {
-        (1..).zip(rates(&[5.0, 10.0, 20.0, 24.0, 27.0])).map(|(i, l)| self.step(slo, i, l)).collect()
-    }
 }

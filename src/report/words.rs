@@ -8,9 +8,13 @@ use crate::slo::{Limit, Metric, Slo};
 use crate::stats::step::Step;
 use crate::units::{ms, short};
 
-/// A latency for people, from milliseconds: `18.2 ms`, `1.28 s`.
+/// A latency for people, from milliseconds: `18.2 ms`, `1.28 s`, `12.5 min`.
 pub fn latency(ms: f64) -> String {
-    if ms.abs() < 999.5 { format!("{} ms", short(ms)) } else { format!("{} s", short(ms / 1e3)) }
+    match ms.abs() {
+        a if a < 999.5 => format!("{} ms", short(ms)),
+        a if a < 600_000.0 => format!("{} s", short(ms / 1e3)),
+        _ => format!("{} min", short(ms / 60_000.0)),
+    }
 }
 
 /// A limit for people: `p99 TTFT ≤ 200 ms`.
@@ -119,10 +123,12 @@ pub fn headline(run: &Run) -> String {
             format!("{who} {} {} within the SLO{clause}", verb(&run.meta, "serve"), at(rate))
         }
         (Status::None, _) => {
-            let lowest = lowest(run, a).map(|x| format!(", not even {}", at(x))).unwrap_or_default();
             let why = g.binding.as_deref().filter(|b| *b != "stability");
             let why = why.map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
-            format!("No measured {} meets the SLO{lowest}{why}", noun(a.control))
+            match lowest(run, a) {
+                Some(x) => format!("Not even {} meets the SLO{why}", at(x)),
+                None => format!("No measured {} meets the SLO{why}", noun(a.control)),
+            }
         }
         (Status::NotReached, Some(met)) => {
             format!("{who} {} {} within the SLO; more was not tried", verb(&run.meta, "serve"), at(met))
@@ -152,20 +158,24 @@ pub fn sentences(run: &Run, a: &Answer) -> [String; 2] {
     let who = subject(&run.meta);
     let limits = tier_of(run, a).map_or_else(|| run.meta.slo.clone(), slo);
     let per_gpu = match (g.per_gpu, run.meta.gpus) {
-        (Some(r), Some(n)) if n > 1 => format!(", which is {} per GPU,", at(r)),
+        (Some(r), Some(n)) if n > 1 => format!(", {} per GPU", at(r)),
         _ => String::new(),
+    };
+    let of = match clip(&run.meta.workload, 120) {
+        w if w.is_empty() => per_gpu,
+        w => format!("{per_gpu} ({w})"),
     };
     let first = match (g.status, g.rate.or(g.met)) {
         (Status::Found, Some(rate)) => {
-            format!("{who} {} {}{per_gpu} while {limits} hold.", verb(&run.meta, "serve"), at(rate))
+            format!("{who} {} {}{of} while {limits} hold.", verb(&run.meta, "serve"), at(rate))
         }
         (Status::NotReached, Some(met)) => format!(
-            "{who} {} {}{per_gpu} while {limits} hold, and that is the highest level that was tried.",
+            "{who} {} {}{of} while {limits} hold, and that is the highest level that was tried.",
             verb(&run.meta, "serve"),
             at(met)
         ),
         (Status::Undecided, Some(met)) => {
-            format!("{who} {} at least {}{per_gpu} while {limits} hold.", verb(&run.meta, "serve"), at(met))
+            format!("{who} {} at least {}{of} while {limits} hold.", verb(&run.meta, "serve"), at(met))
         }
         (Status::None, _) => {
             format!("At no measured {} does {} meet {limits}.", noun(a.control), lower(&who))

@@ -42,7 +42,7 @@ impl Axis {
 }
 
 /// A whole number with its thousands set apart.
-pub(super) fn thousands(v: f64) -> String {
+pub(in crate::report) fn thousands(v: f64) -> String {
     let digits = format!("{v:.0}");
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {

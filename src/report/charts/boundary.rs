@@ -80,13 +80,13 @@ impl Boundary {
     pub(super) fn label(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
         if let Some(knee) = self.knee {
             let face = Type::book(11.0, GREY);
-            place_beside(c, plot, taken, knee, &face, &["knee".to_owned()], false);
+            place_beside(c, plot, taken, [knee; 2], &face, &["knee".to_owned()], false);
         }
         let edges = self.band.map_or((self.line, self.line), |(l, h)| (Some(l), Some(h)));
         if let (Some(left), Some(right), false) = (edges.0, edges.1, self.words.is_empty()) {
             let face = Type::book(12.0, GREEN_TEXT);
-            let at = if plot.x.share(left) < 0.3 { right } else { left };
-            place_beside(c, plot, taken, at, &face, &self.words, true);
+            let edges = if plot.x.share(left) < 0.3 { [right, left] } else { [left, right] };
+            place_beside(c, plot, taken, edges, &face, &self.words, true);
         }
     }
 }
@@ -96,12 +96,12 @@ fn place_beside(
     c: &mut Canvas,
     plot: &Plot,
     taken: &mut Taken,
-    at: f64,
+    at: [f64; 2],
     face: &Type,
     lines: &[String],
     top: bool,
 ) {
-    let (a, x) = (plot.area, plot.at_x(at));
+    let a = plot.area;
     let w = lines.iter().map(|l| face.width(l)).fold(0.0, f64::max);
     let (step, h) = (face.size * 1.35, face.size * 1.35 * lines.len() as f64);
     let rows = (0..40).map(|i| (a.h - h - 8.0) * f64::from(i) / 39.0);
@@ -110,13 +110,14 @@ fn place_beside(
     } else {
         rows.map(|d| a.bottom() - 4.0 - h - d).collect()
     };
-    let sides = [x - w - 8.0, x + 7.0];
-    let order = if top { sides } else { [sides[1], sides[0]] };
-    let inside = |x: &f64| *x >= a.x + 4.0 && *x + w <= a.right() + 2.0;
-    let candidates =
-        order.into_iter().filter(inside).flat_map(|x| ys.iter().map(move |y| Rect { x, y: *y, w, h }));
-    if let Some(r) = taken.place(candidates) {
-        let right = r.x < x;
+    let sides = at.map(|v| [(plot.at_x(v) - w - 8.0, true), (plot.at_x(v) + 7.0, false)]);
+    let order = if top { sides.concat() } else { sides.iter().flatten().rev().copied().collect() };
+    let inside = |(x, _): &(f64, bool)| *x >= a.x + 4.0 && *x + w <= a.right() + 2.0;
+    let spots: Vec<(f64, bool)> = order.into_iter().filter(inside).collect();
+    let rects = spots.iter().flat_map(|(x, _)| ys.iter().map(move |y| Rect { x: *x, y: *y, w, h }));
+    if let Some((r, covers)) = taken.place(rects) {
+        c.veil(&r, covers);
+        let right = spots.iter().any(|(x, left_side)| *left_side && (x - r.x).abs() < 1e-9);
         for (i, line) in lines.iter().enumerate() {
             let y = r.y + step * (i as f64 + 1.0) - step * 0.28;
             let (px, align) = if right { (r.right(), Align::Right) } else { (r.x, Align::Left) };

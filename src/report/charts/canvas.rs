@@ -146,6 +146,13 @@ impl Canvas {
         self.with(|b| b.draw_rect(a, (x, y), &colour, true));
     }
 
+    /// Fades what is below a text that covers something.
+    pub(super) fn veil(&mut self, r: &Rect, covers: bool) {
+        if covers {
+            self.fill(r, WHITE.mix(0.75));
+        }
+    }
+
     /// A straight stroke with flat ends.
     pub(super) fn stroke(&mut self, a: Point, b: Point, width: f64, colour: RGBColor) {
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);

@@ -3,7 +3,7 @@
 use super::canvas::{Canvas, Point};
 use crate::level::Control;
 use crate::rundir::Run;
-use crate::stats::step::{Step, Verdict};
+use crate::stats::step::{Abort, Step, Verdict};
 use plotters::style::{RGBColor, WHITE};
 
 /// Three shades of one hue, dark to light, and the shade in which the light one is still legible as text.
@@ -105,7 +105,9 @@ impl Mark {
         match step.verdict {
             Verdict::Meets => Self::Meets,
             Verdict::Undecided => Self::Undecided,
-            Verdict::Fails if step.overloaded() => Self::Overloaded,
+            Verdict::Fails if step.stable == Some(false) || step.abort == Some(Abort::Gross) => {
+                Self::Overloaded
+            }
             Verdict::Fails => Self::Fails,
             Verdict::Invalid => Self::Invalid,
         }
@@ -117,7 +119,7 @@ impl Mark {
             Self::Meets => "step meets the SLO",
             Self::Undecided => "undecided",
             Self::Fails => "fails",
-            Self::Overloaded => "fails: overloaded, latency still growing",
+            Self::Overloaded => "fails: overloaded, no steady latency",
             Self::Invalid => "invalid: client was the limit",
         }
     }

@@ -160,7 +160,21 @@ fn about(run: &Run, width: f64) -> (Type, Vec<String>) {
     let face = Type::book(11.0, GREY);
     let fits = (1..parts.len()).rev().find(|n| face.width(&parts[..*n].join(" · ")) <= width);
     let (first, rest) = parts.split_at(fits.unwrap_or(1));
-    (face, [first, rest].map(|p| ellipsis(&face, &p.join(" · "), width)).to_vec())
+    (face, [first, rest].map(|p| shortened(&face, p.to_vec(), width)).to_vec())
+}
+
+/// Joins parts, the longest of them clipped until all fit.
+fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> String {
+    loop {
+        let line = parts.join(" · ");
+        let longest = parts.iter_mut().max_by_key(|p| p.chars().count());
+        match longest {
+            Some(p) if face.width(&line) > width && p.chars().count() > 8 => {
+                *p = clip(p, p.chars().count() - 2)
+            }
+            _ => return line,
+        }
+    }
 }
 
 /// What was measured, in parts.
@@ -191,7 +205,11 @@ fn fitted(text: &str, width: f64) -> (Type, Vec<String>) {
         }
     }
     let face = face.sized(17.0);
-    (face, wrap(&face, &text, width, 2))
+    // Lines of like length: a last word alone on its line is ugly.
+    let even = (face.width(&text) * 0.55).min(width);
+    let lines = wrap(&face, &text, even, usize::MAX);
+    let lines = if lines.len() <= 2 { lines } else { wrap(&face, &text, width, 2) };
+    (face, lines.into_iter().map(|l| ellipsis(&face, &l, width)).collect())
 }
 
 /// Breaks a text at blanks into at most `most` lines; what does not fit is cut with an ellipsis.

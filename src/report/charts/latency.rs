@@ -61,13 +61,13 @@ pub(super) fn draw(run: &Run) -> Canvas {
             boundary.label(&mut frame.canvas, &plot, &mut taken);
         }
         if !panel.has_values(&curves) {
+            let nothing = if run.steps.is_empty() {
+                "no step was finished"
+            } else {
+                "no request of any step was answered"
+            };
             let middle = (plot.area.x + plot.area.w / 2.0, plot.area.y + plot.area.h * 0.55);
-            frame.canvas.text(
-                middle,
-                Align::Middle,
-                &Type::book(13.0, GREY),
-                "no request of any step was answered",
-            );
+            frame.canvas.text(middle, Align::Middle, &Type::book(13.0, GREY), nothing);
         }
     }
     frame.finish(run, curves.first().map_or(super::curves::hue_of(0), |c| c.hue))
@@ -146,7 +146,11 @@ impl Panel {
         let unit = if top >= 9_000.0 { 1_000.0 } else { 1.0 };
         let limits = limits.into_iter().map(|(t, v)| (t, v / unit)).collect();
         let clipped = calm.iter().chain(&wild).any(|v| *v > top);
-        Self { metric, unit, limits, y: Axis::upto(top / unit, 6.5), clipped }
+        let mut y = Axis::upto(top / unit, 6.5);
+        if clipped {
+            y.max = (y.max / y.step - 1e-6).ceil() * y.step;
+        }
+        Self { metric, unit, limits, y, clipped }
     }
 
     fn has_values(&self, curves: &[Curve<'_>]) -> bool {
@@ -247,17 +251,20 @@ impl Panel {
         let mut ys: Vec<f64> = ends.iter().map(|e| e.at.1).collect();
         spread(&mut ys, 15.0, (plot.area.y, plot.area.bottom() - 6.0));
         let beside = ends.iter().map(|e| e.at.0).fold(0.0, f64::max) + 10.0;
-        let rect =
-            |x: f64, y: f64, e: &End| Rect { x, y: y - 7.0, w: end_face(WHITE).width(&e.name), h: 14.0 };
-        let rects: Vec<Rect> = ys.iter().zip(&ends).map(|(y, e)| rect(beside, *y, e)).collect();
-        let clear = rects.iter().all(|r| taken.free(r));
-        let x = if clear { beside } else { plot.area.right() + 8.0 };
-        for (y, e) in ys.iter().zip(&ends) {
-            if !clear {
-                c.dashes((e.at.0 + 8.0, e.at.1), (x - 3.0, *y), 0.9, (1.5, 2.5), e.line);
+        let rects = |x: f64| -> Vec<Rect> {
+            let rect =
+                |(y, e): (&f64, &End)| Rect { x, y: y - 7.0, w: end_face(WHITE).width(&e.name), h: 14.0 };
+            ys.iter().zip(&ends).map(rect).collect()
+        };
+        let near = taken.nudge(&rects(beside));
+        let leaders = near.is_none();
+        let edge = || rects(plot.area.right() + 8.0);
+        for (r, e) in near.unwrap_or_else(|| taken.nudge(&edge()).unwrap_or_else(edge)).iter().zip(&ends) {
+            if leaders {
+                c.dashes((e.at.0 + 8.0, e.at.1), (r.x - 3.0, r.y + 7.0), 0.9, (1.5, 2.5), e.line);
             }
-            c.text((x, y + 4.3), Align::Left, &end_face(e.text), &e.name);
-            taken.rect(rect(x, *y, e));
+            c.text((r.x, r.y + 11.3), Align::Left, &end_face(e.text), &e.name);
+            taken.rect(*r);
         }
     }
 
@@ -310,7 +317,8 @@ impl Panel {
             let spots =
                 rows.iter().flat_map(|row| xs.clone().map(move |x| Rect { x, y: y + row, w, h: 13.5 }));
             let spots = spots.filter(|r| r.y > a.y - 18.0 && r.bottom() < a.bottom());
-            if let Some(r) = taken.place(spots) {
+            if let Some((r, covers)) = taken.place(spots) {
+                c.veil(&r, covers);
                 c.text((r.x, r.y + 11.2), Align::Left, &face, &text);
             }
         }

@@ -16,6 +16,8 @@ use crate::rundir::Run;
 use anyhow::{Context, Result};
 use canvas::Canvas;
 
+pub(super) use axis::thousands;
+
 /// A chart that a report has.
 pub struct Chart {
     /// File name without its ending.

@@ -30,13 +30,22 @@ impl Taken {
         rects + self.strokes.iter().filter(|(a, b, room)| crosses(*a, *b, r, *room)).count()
     }
 
-    /// Whether a rectangle covers nothing.
-    pub(super) fn free(&self, r: &Rect) -> bool {
-        self.hits(r) == 0
+    /// The rectangles, each moved up or down a little where it would cover something; `None` where that does not do.
+    pub(super) fn nudge(&self, rects: &[Rect]) -> Option<Vec<Rect>> {
+        let mut out: Vec<Rect> = Vec::new();
+        for r in rects {
+            let moved = [0.0, -4.0, 4.0, -8.0, 8.0, -11.0, 11.0].map(|d| Rect { y: r.y + d, ..*r });
+            let free = |m: &Rect| self.hits(m) == 0 && out.iter().all(|o| !overlap(o, m));
+            let found = moved.into_iter().find(free)?;
+            out.push(found);
+        }
+        Some(out)
     }
 
     /// The first candidate that covers nothing, else the one that covers least; it is taken from then on.
-    pub(super) fn place(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<Rect> {
+    ///
+    /// The second value tells whether it covers something.
+    pub(super) fn place(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<(Rect, bool)> {
         let mut best: Option<(usize, Rect)> = None;
         for r in candidates {
             let hits = self.hits(&r);
@@ -47,9 +56,9 @@ impl Taken {
                 break;
             }
         }
-        let (_, r) = best?;
+        let (hits, r) = best?;
         self.rect(r);
-        Some(r)
+        Some((r, hits > 0))
     }
 }
 
@@ -117,9 +126,9 @@ mod tests {
         let mut taken = Taken::default();
         taken.rect(at(0.0));
         taken.line(&[(20.0, -5.0), (20.0, 30.0)], 1.0);
-        assert_eq!(taken.place([at(5.0), at(15.0), at(30.0)]), Some(at(30.0)));
-        assert_eq!(taken.place([at(28.0), at(40.0)]), Some(at(40.0)), "a placed label is taken too");
-        assert_eq!(taken.place([at(5.0)]), Some(at(5.0)), "the least bad, where none is free");
+        assert_eq!(taken.place([at(5.0), at(15.0), at(30.0)]), Some((at(30.0), false)));
+        assert_eq!(taken.place([at(28.0), at(40.0)]), Some((at(40.0), false)), "a placed label is taken too");
+        assert_eq!(taken.place([at(5.0)]), Some((at(5.0), true)), "the least bad, where none is free");
         assert_eq!(taken.place([]), None);
     }
 

@@ -65,6 +65,8 @@ fn requests(
     x: Axis,
 ) {
     let top = run.steps.iter().map(|s| s.achieved_rate.max(s.good_rate)).fold(0.0, f64::max);
+    // Where nothing was achieved, the axis still shows what was offered.
+    let top = if top > 0.0 { top } else { x.max };
     let plot = Plot { area: frame.areas[0], x, y: Axis::upto(top * 1.14, 6.5) };
     frame.axes(&plot, "Achieved and good requests/s", "good: within every limit together", None);
     boundary.draw(&mut frame.canvas, &plot);
@@ -95,7 +97,7 @@ fn requests(
                 taken.mark(*p, 6.5);
             }
             taken.line(&at, 3.0);
-            if let Some(end) = at.last() {
+            if let Some(end) = at.last().filter(|_| i > 0 || curve.series == curves[0].series) {
                 let name = if i == 0 { "good".into() } else { series_name(curves, curve) };
                 ends.push((*end, if i == 0 { GREEN_TEXT } else { colour }, name));
             }
@@ -120,7 +122,7 @@ fn label_diagonal(c: &mut Canvas, plot: &Plot, taken: &mut Taken, corner: f64) {
         let (x, y) = plot.at(v, v);
         Rect { x: x - w - 7.0, y: y - 17.0, w, h: 13.0 }
     });
-    if let Some(r) = taken.place(spots.filter(|r| r.x > plot.area.x + 4.0)) {
+    if let Some((r, _)) = taken.place(spots.filter(|r| r.x > plot.area.x + 4.0)) {
         c.text((r.x, r.y + 10.5), Align::Left, &face, text);
     }
 }

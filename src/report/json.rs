@@ -1,0 +1,183 @@
+//! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
+
+use crate::rundir::Run;
+use crate::search::answer::{Goodput, Status};
+use crate::slo::Metric;
+use crate::stats::step::Step;
+use serde_json::{Value, json};
+
+/// The name and version of the form.
+pub const SCHEMA: &str = "goodput/1";
+
+/// The result of a run. Every number is finite or null.
+pub fn result(run: &Run) -> Value {
+    let first = run.answers.first();
+    let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
+    let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
+    json!({
+        "schema": SCHEMA,
+        "name": run.name,
+        "meta": run.meta,
+        "goodput": goodput,
+        "joint_goodput": joint,
+        "knee": first.and_then(|a| a.knee),
+        "answers": run.answers,
+        "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
+        "caveats": run.caveats.iter().map(|c| json!({
+            "caveat": c,
+            "text": c.text(),
+            "advice": c.advice(),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// What is known where no step was finished.
+fn nothing() -> Goodput {
+    Goodput {
+        status: Status::Undecided,
+        rate: None,
+        interval90: None,
+        safe_rate: None,
+        met: None,
+        failed: None,
+        binding: None,
+        per_gpu: None,
+        reason: "no step was finished".into(),
+    }
+}
+
+/// The columns of `steps.csv`: those of one latency as an object of its own, and so the server's.
+fn step(s: &Step) -> Value {
+    let mut value = json!(s);
+    if let Value::Object(map) = &mut value {
+        map.remove("latency");
+        map.insert("control".into(), json!(s.level.control.name()));
+        map.insert("level".into(), json!(s.level.value));
+        for m in Metric::ALL {
+            map.insert(format!("{}_ms", m.name()), json!(s.quantiles(m)));
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    /// The result of the one-step case.
+    fn one_step() -> Value {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "one-step").unwrap();
+        run.steps[0].little_residual = Some(f64::NAN);
+        result(&run)
+    }
+
+    fn lines(v: &Value) -> String {
+        v.as_object().unwrap().iter().map(|(k, v)| format!("{k}: {v}\n")).collect()
+    }
+
+    #[test]
+    fn the_answers_in_full() {
+        let mut v = one_step();
+        v["steps"] = json!(v["steps"].as_array().map(Vec::len));
+        insta::assert_snapshot!(lines(&v), @r#"
+        answers: [{"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"},"joint_goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"},"knee":null,"series":"main","tier":"main"}]
+        caveats: [{"advice":"Put more levels between the two ends of the bracket to narrow it.","caveat":"bracket-only","text":"The answer is the bracket between two measured levels; it carries no interval and no safe rate."}]
+        goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"}
+        joint_goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"}
+        knee: null
+        meta: {"goodput_version":"0.1.0","gpu":"A40","gpus":1,"host":"linux x86_64, 2 cores","model":"qwen3-0.6b","notes":"hypothesis: prefill bound","seed":1,"server":"http://127.0.0.1:8000","slo":"p99 TTFT ≤ 200ms, p99 TPOT ≤ 20ms","started":"2026-11-20T10:15:00Z","virtual_time":false,"workload":"600 in / 30 out tokens, Poisson arrivals, cold cache"}
+        name: "A40, Qwen3-0.6B, 600 in / 30 out"
+        schema: "goodput/1"
+        steps: 1
+        "#);
+    }
+
+    #[test]
+    fn one_step_in_full() {
+        let mut step = one_step()["steps"][0].take();
+        let limits = step["limits"].take();
+        assert_eq!(limits.as_array().map(Vec::len), Some(3));
+        insta::assert_snapshot!(limits[0], @r#"
+        {"attainment":1.0,"censored":0,"class":"all","cluster_sq":0,"clusters":0,"high":1.0,"limit":"ttft.p99","limit_ms":200.0,"low":0.996,"misses":0,"n":2400,"tier":"main","verdict":"meets"}
+        "#);
+        insta::assert_snapshot!(lines(&step), @r#"
+        abort: null
+        achieved_rate: 19.96
+        binding: "ttft.p99"
+        completed: 2400
+        conn_new: 3
+        control: "rate"
+        cost_per_mtok: null
+        cut: 0
+        drain_s: 0.4
+        due_n: 2400
+        e2e_ms: {"n":2400,"p50":211.371,"p90":342.215,"p95":400.368,"p99":502.136,"p99_high":531.212,"p99_low":481.783}
+        ended_s: 140.0
+        failed: 0
+        good_rate: 19.951683333333335
+        in_flight_max: 25
+        in_flight_mean: 9.761904761904761
+        in_flight_slope: 0.0
+        input_tokens_mean: 601.3
+        itl_ms: {"n":0,"p50":null,"p90":null,"p95":null,"p99":null,"p99_high":null,"p99_low":null}
+        joint_attainment: 0.9995833333333334
+        kind: "list"
+        lateness_p50_ms: 0.04
+        lateness_p99_ms: 0.31
+        level: 20.0
+        limits: null
+        little_residual: null
+        measure_s: 120.0
+        offered_rate: 20.0
+        output_tokens_mean: 30.0
+        output_tokens_per_s: 598.8000000000001
+        prompt_tokens_per_s: 11976.0
+        reason: "every limit is shown to be met"
+        receive_lag_p99_ms: null
+        retried: 0
+        sent_rate: 20.0
+        series: "main"
+        server: {"hit_rate":null,"kv_max":null,"preemptions":null,"waiting_max":null}
+        settle_s: 10.0
+        stable: true
+        started_at: "2026-11-20T10:15:00Z"
+        started_s: 0.0
+        step: 1
+        tail_s: 1.0
+        tpot_ms: {"n":2400,"p50":6.505,"p90":7.339,"p95":7.71,"p99":8.359,"p99_high":8.544,"p99_low":8.229}
+        ttfc_ms: {"n":0,"p50":null,"p90":null,"p95":null,"p99":null,"p99_high":null,"p99_low":null}
+        ttft_ms: {"n":2400,"p50":24.79,"p90":38.197,"p95":44.156,"p99":54.584,"p99_high":57.563,"p99_low":52.498}
+        ttft_slope: null
+        verdict: "meets"
+        "#);
+    }
+
+    #[test]
+    fn a_run_without_steps_has_an_answer() {
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "no-step").unwrap();
+        let v = result(&run);
+        assert_eq!(
+            (v["goodput"]["status"].as_str(), v["steps"].as_array().map(Vec::len)),
+            (Some("undecided"), Some(0))
+        );
+    }
+
+    #[test]
+    fn answers_read_back() {
+        for (case, run) in fixture::cases() {
+            let text = serde_json::to_string(&result(&run)).unwrap();
+            let v: Value = serde_json::from_str(&text).unwrap();
+            let answers: Vec<crate::search::answer::Answer> =
+                serde_json::from_value(v["answers"].clone()).unwrap();
+            assert_eq!(answers, run.answers, "{case}");
+            let caveats: Vec<crate::caveat::Caveat> = v["caveats"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|c| serde_json::from_value(c["caveat"].clone()).unwrap())
+                .collect();
+            assert_eq!(caveats, run.caveats, "{case}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! `report.md`: a decision record. What was asked, what was found and how sure that is, and how to measure it again.
+
+use super::charts::{CHARTS, thousands};
+use super::escape::{fence, markdown, plain};
+use super::{tables, words};
+use crate::rundir::Run;
+use crate::search::answer::Answer;
+use crate::units::short;
+
+/// The report of a run as Markdown.
+pub fn render(run: &Run) -> String {
+    let mut out = format!("# {}\n\n", markdown(&words::headline(run)));
+    out.push_str(&format!("{}\n\n", markdown(&run.name)));
+    for (title, body) in [
+        ("Question", question(run)),
+        ("Answer", answer(run)),
+        ("Charts", charts(run)),
+        ("Caveats", caveats(run)),
+        ("Steps", tables::steps(run)),
+        ("Limits", limits(run)),
+        ("Percentiles", percentiles(run)),
+        ("Throughput", tables::throughput(run)),
+        ("Failures", tables::failures(run)),
+        ("The client", client(run)),
+        ("The server's own counters", tables::server(run)),
+        ("How to reproduce", reproduce(run)),
+        ("Notes", run.meta.notes.as_deref().map(|n| fence("text", n)).unwrap_or_default()),
+    ] {
+        if !body.is_empty() {
+            out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
+        }
+    }
+    format!("{}\n", out.trim_end())
+}
+
+fn question(run: &Run) -> String {
+    let m = &run.meta;
+    let control = run.answers.first().map_or(crate::level::Control::Rate, |a| a.control);
+    let what = match control {
+        crate::level::Control::Rate => "How many requests per second can",
+        crate::level::Control::Concurrency => "How many requests in flight can",
+        crate::level::Control::Sessions => "How many conversations per second can",
+        crate::level::Control::TraceScale => "How much faster than recorded can the trace be replayed while",
+    };
+    let verb = if control == crate::level::Control::TraceScale { "keeps" } else { "take while it keeps" };
+    let who = words::subject(m).replacen("One ", "one ", 1).replacen("The ", "the ", 1);
+    let slo = run.tiers.iter().map(words::slo).collect::<Vec<_>>().join("; ");
+    let slo = if slo.is_empty() { m.slo.clone() } else { slo };
+    let mut out = format!("{what} {} {verb} its SLO?\n\n", markdown(&who));
+    for (key, value) in [("SLO", &slo), ("workload", &m.workload), ("model", &m.model), ("server", &m.server)]
+    {
+        out.push_str(&format!("- {key}: {}\n", markdown(value)));
+    }
+    let hardware = m.gpu.as_ref().map(|g| format!("{} × {}", m.gpus.unwrap_or(1), markdown(g)));
+    out.push_str(&hardware.map(|h| format!("- hardware: {h}\n")).unwrap_or_default());
+    let requests = thousands(words::requests(run) as f64);
+    out.push_str(&format!(
+        "- measured: {} steps, {requests} requests, {}\n",
+        run.steps.len(),
+        markdown(&m.started)
+    ));
+    out
+}
+
+fn answer(run: &Run) -> String {
+    let Some(first) = run.answers.first() else {
+        return "There is none: no step was finished.".into();
+    };
+    let mut out = format!(
+        "**{}** {}\n\n",
+        markdown(&words::sentences(run, first)[0]),
+        markdown(&words::sentences(run, first)[1])
+    );
+    out.push_str(&format!(
+        "Why the search stopped: {}.\n\n",
+        markdown(first.goodput.reason.trim_end_matches('.'))
+    ));
+    out.push_str("Three numbers are called goodput; these are all of them:\n\n");
+    let several = run.answers.len() > 1;
+    for a in &run.answers {
+        out.push_str(&three(run, a, several));
+    }
+    out
+}
+
+fn three(run: &Run, a: &Answer, several: bool) -> String {
+    let whose = if several {
+        format!(" ({}, {}, {})", markdown(&a.series), markdown(&a.tier), markdown(&a.class))
+    } else {
+        String::new()
+    };
+    let target = words::tier_of(run, a).map_or(0.99, crate::slo::Slo::joint_target);
+    let best = words::steps_of(run, a).into_iter().max_by(|x, y| x.good_rate.total_cmp(&y.good_rate));
+    let good = best.map_or("none".into(), |s| {
+        format!("at most {} req/s, at {}", short(s.good_rate), words::level(a.control, s.level.value))
+    });
+    let knee = a.knee.as_ref().map(|k| {
+        format!("- knee{whose}: {} at {} req/s achieved (more load stops buying throughput there; not the SLO answer)\n", words::level(a.control, k.rate), short(k.throughput))
+    });
+    format!(
+        "- **goodput**{whose}, each limit at its own percentile: {}\n- **joint goodput**{whose}, at least {} % of the requests within all limits together: {}\n- **good requests/s**{whose}, at each step: {good}\n{}",
+        words::goodput_cell(a.control, &a.goodput),
+        short(target * 100.0),
+        words::goodput_cell(a.control, &a.joint_goodput),
+        knee.unwrap_or_default()
+    )
+}
+
+fn charts(run: &Run) -> String {
+    let alt = markdown(&words::headline(run));
+    CHARTS.iter().map(|c| format!("![{}: {alt}](charts/{}.png)\n\n", c.caption, c.name)).collect()
+}
+
+fn caveats(run: &Run) -> String {
+    run.caveats.iter().map(|c| format!("- {} *{}*\n", markdown(&c.text()), markdown(c.advice()))).collect()
+}
+
+fn limits(run: &Run) -> String {
+    let table = tables::limits(run);
+    if table.is_empty() {
+        return table;
+    }
+    format!(
+        "Requests that missed each limit, of those that count; a request that failed is a miss.\n\n{table}"
+    )
+}
+
+fn percentiles(run: &Run) -> String {
+    let table = tables::percentiles(run);
+    if table.is_empty() {
+        return table;
+    }
+    let open = run.steps.iter().any(|s| s.latency.values().any(|q| q.n > 0 && q.p99_high.is_none()));
+    let note = if open {
+        " Where there are too few requests for an upper bound (below 368) it is printed as “–”."
+    } else {
+        ""
+    };
+    format!(
+        "Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests.{note}\n\n{table}"
+    )
+}
+
+fn client(run: &Run) -> String {
+    let table = tables::client(run);
+    if table.is_empty() {
+        return table;
+    }
+    format!("Lateness is sent − due: the client's own fault. It is part of every latency above.\n\n{table}")
+}
+
+fn reproduce(run: &Run) -> String {
+    let m = &run.meta;
+    let clock = if m.virtual_time { "simulated" } else { "real" };
+    let command =
+        if m.virtual_time { "goodput sweep plan.toml --virtual-time" } else { "goodput sweep plan.toml" };
+    format!(
+        "{}\n- goodput {}\n- client: {}\n- seed: {}\n- clock: {clock}\n\nThe plan as resolved, `plan.toml` of the run folder:\n\n{}",
+        fence("sh", command),
+        markdown(&m.goodput_version),
+        markdown(&m.host),
+        m.seed,
+        fence("toml", &clean(&run.plan_toml)),
+    )
+}
+
+/// Line by line, since a fenced block keeps its lines.
+fn clean(text: &str) -> String {
+    let line = |l: &str| {
+        let indent: String = l.chars().take_while(|c| *c == ' ').collect();
+        format!(
+            "{indent}{}",
+            if l.trim().is_empty() { String::new() } else { plain_keeping_blanks(l.trim_start_matches(' ')) }
+        )
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn plain_keeping_blanks(line: &str) -> String {
+    if line.contains(|c: char| c.is_control()) { plain(line) } else { line.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn case(name: &str) -> Run {
+        fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
+    }
+
+    /// The report of the two-step case up to, and from, the table of steps.
+    fn small(from_steps: bool) -> String {
+        let text = render(&case("two-steps"));
+        let (head, tail) = text.split_at(text.find("## Steps").unwrap());
+        if from_steps { tail.to_owned() } else { head.to_owned() }
+    }
+
+    #[test]
+    fn a_small_report_begins_with_the_answer() {
+        insta::assert_snapshot!(small(false), @r#"
+        # One A40 serves 20 requests/s within the SLO; TTFT is the limit
+
+        A40, Qwen3-0.6B, 600 in / 30 out
+
+        ## Question
+
+        How many requests per second can one A40 take while it keeps its SLO?
+
+        - SLO: p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms
+        - workload: 600 in / 30 out tokens, Poisson arrivals, cold cache
+        - model: qwen3-0.6b
+        - server: http&#58;//127.0.0.1:8000
+        - hardware: 1 × A40
+        - measured: 2 steps, 7,800 requests, 2026-11-20T10:15:00Z
+
+        ## Answer
+
+        **One A40 serves 20 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** The boundary lies between 20 requests/s, shown to meet the SLO, and 45 requests/s, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
+
+        Why the search stopped: every level of the plan was measured.
+
+        Three numbers are called goodput; these are all of them:
+
+        - **goodput**, each limit at its own percentile: 20 req/s (met 20, failed 45)
+        - **joint goodput**, at least 99 % of the requests within all limits together: 20 req/s (met 20, failed 45)
+        - **good requests/s**, at each step: at most 20 req/s, at 20 requests/s
+
+        ## Charts
+
+        ![Latency against achieved throughput: One A40 serves 20 requests/s within the SLO; TTFT is the limit](charts/latency.png)
+
+        ![Offered load against achieved and good requests/s, and output tokens/s: One A40 serves 20 requests/s within the SLO; TTFT is the limit](charts/throughput.png)
+
+        ## Caveats
+
+        - The answer is the bracket between two measured levels; it carries no interval and no safe rate. *Put more levels between the two ends of the bracket to narrow it.*
+        "#);
+    }
+
+    #[test]
+    fn a_small_report_ends_with_the_evidence() {
+        insta::assert_snapshot!(small(true), @r#"
+        ## Steps
+
+        | # | level | offered req/s | achieved req/s | good req/s | TTFT p50 ms | TTFT p90 ms | TTFT p99 ms | TPOT p50 ms | TPOT p99 ms | joint attainment | in flight | verdict | why |
+        | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |
+        | 1 | 20 req/s | 20 | 20 | 20 | 24.8 | 38.2 | 54.6 | 6.5 | 8.36 | 99.96 % | 9.76 | ● meets | every limit is shown to be met |
+        | 2 | 45 req/s | 45 | 39.4 | 0.787 | 41,315 | 104,244 | 181,157 | 47 | 123 | 0 % | 562 | ✕ fails | the backlog grows |
+
+        ## Limits
+
+        Requests that missed each limit, of those that count; a request that failed is a miss.
+
+        | level | p99 TTFT ≤ 200 ms | p99 TPOT ≤ 20 ms | stability |
+        | --- | ---: | ---: | ---: |
+        | 20 req/s | ● 0 of 2,400 | ● 1 of 2,400 | ● meets |
+        | 45 req/s | ✕ 5,400 of 5,400 | ✕ 5,400 of 5,400 | ✕ fails |
+
+        ## Percentiles
+
+        Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests.
+
+        | level | metric | n | p50 | p90 | p95 | p99 | p99 from | p99 to |
+        | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+        | 20 req/s | TTFT | 2,400 | 24.8 | 38.2 | 44.2 | 54.6 | 52.5 | 57.6 |
+        | 20 req/s | TPOT | 2,400 | 6.5 | 7.34 | 7.71 | 8.36 | 8.23 | 8.54 |
+        | 20 req/s | e2e | 2,400 | 211 | 342 | 400 | 502 | 482 | 531 |
+        | 45 req/s | TTFT | 5,400 | 41,315 | 104,244 | 132,212 | 181,157 | 171,368 | 195,141 |
+        | 45 req/s | TPOT | 5,400 | 47 | 81.1 | 96.3 | 123 | 118 | 130 |
+        | 45 req/s | e2e | 5,400 | 352,267 | 727,960 | 894,934 | 1,187,140 | 1,128,699 | 1,270,627 |
+
+        ## Throughput
+
+        | level | requests/s | output tokens/s | prompt tokens/s | input tokens, mean | output tokens, mean |
+        | --- | ---: | ---: | ---: | ---: | ---: |
+        | 20 req/s | 20 | 599 | 11,976 | 601 | 30 |
+        | 45 req/s | 39.4 | 1,181 | 23,616 | 601 | 30 |
+
+        ## The client
+
+        Lateness is sent − due: the client's own fault. It is part of every latency above.
+
+        | level | lateness p50 ms | lateness p99 ms | receive lag p99 ms | new connections | sent again |
+        | --- | ---: | ---: | ---: | ---: | ---: |
+        | 20 req/s | 0.04 | 0.31 | – | 3 | 0 |
+        | 45 req/s | 0.04 | 0.31 | – | 3 | 0 |
+
+        ## How to reproduce
+
+        ```sh
+        goodput sweep plan.toml
+        ```
+
+        - goodput 0.1.0
+        - client: linux x86_64, 2 cores
+        - seed: 1
+        - clock: real
+
+        The plan as resolved, `plan.toml` of the run folder:
+
+        ```toml
+        name = "A40, Qwen3-0.6B, 600 in / 30 out"
+        seed = 1
+        ```
+
+        ## Notes
+
+        ```text
+        hypothesis: prefill bound
+        ```
+        "#);
+    }
+
+    #[test]
+    fn answers_claim_no_more_than_was_shown() {
+        let answers: String = ["interval", "none", "not-reached", "undecided", "concurrency", "no-step"]
+            .map(|name| format!("{name}:\n{}\n", answer(&case(name)).lines().next().unwrap()))
+            .concat();
+        insta::assert_snapshot!(answers, @r#"
+        interval:
+        **One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** With 90 % probability the boundary lies between 31.6 and 35.3 requests/s, where p99 TTFT is what fails; 31.6 requests/s is safe.
+        none:
+        **At no measured rate does one A40 meet p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** 5 requests/s is shown to fail, where p99 TTFT is what fails; no level is shown to meet the SLO.
+        not-reached:
+        **One A40 serves 24 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold, and that is the highest level that was tried.** 24 requests/s is shown to meet the SLO; no level is shown to fail.
+        undecided:
+        **The steps do not show at which level one A40 meets p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** No level is shown to meet the SLO, and none to fail.
+        concurrency:
+        **One A40 serves 32 requests in flight (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** The boundary lies between 32 requests in flight, shown to meet the SLO, and 128 requests in flight, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
+        no-step:
+        There is none: no step was finished.
+        "#);
+    }
+
+    #[test]
+    fn text_from_outside_starts_nothing() {
+        let mut run = case("found");
+        run.name = "evil | name\n# heading <script>".into();
+        run.meta.notes = Some("```\n# not a heading\n\u{1b}[31m".into());
+        run.steps[0].reason = "a|b\nc".into();
+        run.plan_toml = "x = \"```\"\n".into();
+        let text = render(&run);
+        assert!(
+            !text.contains("<script")
+                && !text.contains('\u{1b}')
+                && text.contains("evil \\| name \\# heading")
+        );
+        assert_eq!(
+            text.lines().filter(|l| l.starts_with("# ")).count(),
+            2,
+            "the title, and the note in its fence"
+        );
+        assert!(
+            text.contains("````text\n```")
+                && text.contains("````toml\nx = \"```\"")
+                && text.contains("a\\|b c")
+        );
+    }
+}

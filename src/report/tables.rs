@@ -1,0 +1,275 @@
+//! The tables of `report.md`. Cells from outside are escaped here.
+
+use super::charts::thousands;
+use super::escape::{clip, markdown};
+use super::words;
+use crate::rundir::Run;
+use crate::slo::Metric;
+use crate::stats::step::{LimitRow, Quantiles, Step, Verdict};
+use crate::units::short;
+
+/// What a table says where nothing is known.
+const UNKNOWN: &str = "–";
+
+/// A Markdown table; all columns but the named ones hold numbers and are set to the right.
+fn table(head: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let rule =
+        head.iter().map(|h| if left.contains(h) { "---" } else { "---:" }).collect::<Vec<_>>().join(" | ");
+    let mut out = format!("| {} |\n| {rule} |\n", head.join(" | "));
+    for row in rows {
+        out.push_str(&format!("| {} |\n", row.join(" | ")));
+    }
+    out
+}
+
+fn number(x: Option<f64>) -> String {
+    x.filter(|x| x.is_finite()).map_or(UNKNOWN.into(), |x| if x < 9_999.5 { short(x) } else { thousands(x) })
+}
+
+/// A share in percent; 99.97 must not read as 100.
+fn percent(share: Option<f64>) -> String {
+    share.map_or(UNKNOWN.into(), |s| {
+        let digits = if s > 0.99 && s < 1.0 { 2 } else { 1 };
+        let text = format!("{:.digits$}", s * 100.0);
+        let text = text.strip_suffix(".0").unwrap_or(&text).to_owned();
+        let rounded_up = s < 1.0 && (text == "100" || text == "100.00");
+        format!("{} %", if rounded_up { "> 99.99".into() } else { text })
+    })
+}
+
+/// The level of a step, with its series where there are several.
+fn name(run: &Run, s: &Step) -> String {
+    let several = run.steps.iter().any(|other| other.series != s.series);
+    let series = if several { format!("{}: ", markdown(&clip(&s.series, 40))) } else { String::new() };
+    format!("{series}{}{}", short(s.level.value), s.level.control.unit())
+}
+
+/// The sign and word of a verdict: never told by colour alone.
+pub fn verdict(v: Verdict) -> &'static str {
+    match v {
+        Verdict::Meets => "● meets",
+        Verdict::Fails => "✕ fails",
+        Verdict::Undecided => "○ undecided",
+        Verdict::Invalid => "△ invalid",
+    }
+}
+
+/// The steps: rates, the latencies that mostly decide, verdict and reason.
+pub fn steps(run: &Run) -> String {
+    let head = [
+        "#",
+        "level",
+        "offered req/s",
+        "achieved req/s",
+        "good req/s",
+        "TTFT p50 ms",
+        "TTFT p90 ms",
+        "TTFT p99 ms",
+        "TPOT p50 ms",
+        "TPOT p99 ms",
+        "joint attainment",
+        "in flight",
+        "verdict",
+        "why",
+    ];
+    let row = |s: &Step| {
+        let (ttft, tpot) = (s.quantiles(Metric::Ttft), s.quantiles(Metric::Tpot));
+        vec![
+            s.step.to_string(),
+            name(run, s),
+            short(s.offered_rate),
+            short(s.achieved_rate),
+            short(s.good_rate),
+            number(ttft.p50),
+            number(ttft.p90),
+            number(ttft.p99),
+            number(tpot.p50),
+            number(tpot.p99),
+            percent(s.joint_attainment),
+            short(s.in_flight_mean),
+            verdict(s.verdict).into(),
+            markdown(&s.reason),
+        ]
+    };
+    table(&head, &["level", "verdict", "why"], run.steps.iter().map(row).collect())
+}
+
+/// Percentiles of every metric of every step, with n and the bounds of the p99 by rank.
+pub fn percentiles(run: &Run) -> String {
+    let head = ["level", "metric", "n", "p50", "p90", "p95", "p99", "p99 from", "p99 to"];
+    let row = |s: &Step, m: Metric, q: Quantiles| {
+        let mut cells = vec![name(run, s), m.title().into(), thousands(q.n as f64)];
+        cells.extend([q.p50, q.p90, q.p95, q.p99, q.p99_low, q.p99_high].map(number));
+        cells
+    };
+    let rows = run.steps.iter().flat_map(|s| {
+        Metric::ALL.into_iter().map(move |m| (s, m, s.quantiles(m))).filter(|(_, _, q)| q.n > 0)
+    });
+    table(&head, &["level", "metric"], rows.map(|(s, m, q)| row(s, m, q)).collect())
+}
+
+/// Misses of each limit at each step.
+pub fn limits(run: &Run) -> String {
+    let key = |l: &LimitRow| (l.tier.clone(), l.class.clone(), l.limit.clone());
+    let mut keys = Vec::new();
+    for l in run.steps.iter().flat_map(|s| &s.limits) {
+        if !keys.contains(&key(l)) {
+            keys.push(key(l));
+        }
+    }
+    let several = keys.iter().any(|k| (&k.0, &k.1) != (&keys[0].0, &keys[0].1));
+    let titles: Vec<String> = keys.iter().map(|k| limit_title(run, k, several)).collect();
+    let mut head = vec!["level"];
+    head.extend(titles.iter().map(String::as_str));
+    let row = |s: &Step| {
+        let cell = |k: &(String, String, String)| {
+            s.limits.iter().find(|l| key(l) == *k).map_or(UNKNOWN.into(), limit_cell)
+        };
+        std::iter::once(name(run, s)).chain(keys.iter().map(cell)).collect()
+    };
+    if keys.is_empty() {
+        return String::new();
+    }
+    table(&head, &["level"], run.steps.iter().map(row).collect())
+}
+
+fn limit_title(run: &Run, (tier, class, limit): &(String, String, String), several: bool) -> String {
+    let known =
+        run.tiers.iter().filter(|t| t.tier() == tier).flat_map(|t| t.limits()).find(|l| l.name() == *limit);
+    let words = known.map_or_else(|| words::binding(limit), |l| words::limit(&l));
+    let whose = if several { format!(" ({tier}, {class})") } else { String::new() };
+    markdown(&format!("{words}{whose}"))
+}
+
+fn limit_cell(l: &LimitRow) -> String {
+    let sign = verdict(l.verdict).split(' ').next().unwrap_or_default();
+    if l.limit == "stability" {
+        return verdict(l.verdict).into();
+    }
+    let unknown = if l.censored > 0 { format!(" (+{} unknown)", l.censored) } else { String::new() };
+    format!("{sign} {} of {}{unknown}", thousands(l.misses as f64), thousands(l.n as f64))
+}
+
+/// Throughput as three numbers, never only their sum, with the mean lengths; cost where there is a price.
+pub fn throughput(run: &Run) -> String {
+    let priced = run.steps.iter().any(|s| s.cost_per_mtok.is_some());
+    let cost = format!("{} per million output tokens", markdown(run.currency.as_deref().unwrap_or("cost")));
+    let mut head = vec![
+        "level",
+        "requests/s",
+        "output tokens/s",
+        "prompt tokens/s",
+        "input tokens, mean",
+        "output tokens, mean",
+    ];
+    if priced {
+        head.push(&cost);
+    }
+    let row = |s: &Step| {
+        let mut cells = vec![
+            name(run, s),
+            short(s.achieved_rate),
+            thousands(s.output_tokens_per_s),
+            thousands(s.prompt_tokens_per_s),
+            number(s.input_tokens_mean),
+            number(s.output_tokens_mean),
+        ];
+        if priced {
+            cells.push(number(s.cost_per_mtok));
+        }
+        cells
+    };
+    table(&head, &["level"], run.steps.iter().map(row).collect())
+}
+
+/// The client's own lateness, and what else tells whether it was the limit.
+pub fn client(run: &Run) -> String {
+    let head = [
+        "level",
+        "lateness p50 ms",
+        "lateness p99 ms",
+        "receive lag p99 ms",
+        "new connections",
+        "sent again",
+    ];
+    let row = |s: &Step| {
+        let mut cells = vec![name(run, s)];
+        cells.extend([s.lateness_p50_ms, s.lateness_p99_ms, s.receive_lag_p99_ms].map(number));
+        cells.extend([s.conn_new.to_string(), s.retried.to_string()]);
+        cells
+    };
+    table(&head, &["level"], run.steps.iter().map(row).collect())
+}
+
+/// The server's own counters, where it has any.
+pub fn server(run: &Run) -> String {
+    let head = ["level", "most waiting", "KV cache, most used", "preemptions", "prefix cache hits"];
+    let known = |s: &&Step| s.server != crate::stats::step::ServerSide::default();
+    let row = |s: &Step| {
+        let v = s.server;
+        vec![
+            name(run, s),
+            number(v.waiting_max),
+            percent(v.kv_max),
+            number(v.preemptions),
+            percent(v.hit_rate),
+        ]
+    };
+    table(&head, &["level"], run.steps.iter().filter(known).map(row).collect())
+}
+
+/// Failures by kind with one escaped sample each.
+pub fn failures(run: &Run) -> String {
+    let head = ["step", "kind", "status", "count", "sample"];
+    let rows = run.failures.iter().map(|f| {
+        vec![
+            if f.step == 0 { "before the first".into() } else { f.step.to_string() },
+            markdown(&f.kind),
+            f.status.map_or(UNKNOWN.into(), |s| s.to_string()),
+            thousands(f.count as f64),
+            markdown(&clip(&f.sample, 160)),
+        ]
+    });
+    table(&head, &["kind", "sample"], rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn shares_do_not_round_up_to_all() {
+        for (share, text) in
+            [(1.0, "100 %"), (0.99999, "> 99.99 %"), (0.9912, "99.12 %"), (0.5, "50 %"), (0.0, "0 %")]
+        {
+            assert_eq!(percent(Some(share)), text);
+        }
+    }
+
+    #[test]
+    fn every_row_has_the_cells_of_its_head() {
+        for (case, run) in fixture::cases() {
+            for t in
+                [steps(&run), percentiles(&run), limits(&run), throughput(&run), client(&run), failures(&run)]
+            {
+                let cells = |l: &str| l.replace("\\|", "").matches('|').count();
+                let counts: Vec<usize> = t.lines().map(cells).collect();
+                assert!(counts.windows(2).all(|w| w[0] == w[1]), "{case}: {t}");
+            }
+        }
+    }
+
+    #[test]
+    fn samples_are_harmless() {
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "all-failed").unwrap();
+        insta::assert_snapshot!(failures(&run), @r#"
+        | step | kind | status | count | sample |
+        | ---: | --- | ---: | ---: | --- |
+        | 1 | server-error | 500 | 240 | {"error": "boom \| \`x\` &lt;b&gt;␛\[31m"} second line |
+        "#);
+    }
+}
