@@ -1,1 +1,178 @@
+//! A step's records become one [`Step`]: the row of `steps.csv`, the rows of `limits.csv`, and the verdict.
 
+use super::fault::{lateness_ms, sent_in_window};
+use super::itl::ItlTally;
+use super::limits::{Counted, rows};
+use super::percentile::quantiles;
+use super::reason::reason;
+pub use super::reason::{tier_verdict, worst};
+use super::steady::{Window, steady};
+use super::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
+use crate::level::{Control, Level};
+use crate::record::{Conn, Outcome, Phase, Record};
+use crate::slo::{Metric, Slo};
+use crate::units::ms;
+use std::{collections::BTreeMap, time::Duration};
+
+/// What is known of a step when it has ended.
+#[derive(Debug, Clone)]
+pub struct StepInput<'a> {
+    /// The curve it belongs to.
+    pub series: &'a str,
+    /// Number within the sweep, from 1.
+    pub step: u32,
+    /// What it was measured for.
+    pub kind: StepKind,
+    /// What was held.
+    pub level: Level,
+    /// When it started (RFC 3339).
+    pub started_at: &'a str,
+    /// Seconds from the start of the sweep to its start.
+    pub started_s: f64,
+    /// Seconds from the start of the sweep to its end, drain included.
+    pub ended_s: f64,
+    /// Load before the measured window.
+    pub settle: Duration,
+    /// The measured window, as it was: shorter than planned where the step was aborted.
+    pub measure: Duration,
+    /// How long the load was kept on afterwards.
+    pub tail: Duration,
+    /// How long it took until the server was empty.
+    pub drain: Duration,
+    /// Why it ended early, if it did.
+    pub abort: Option<Abort>,
+    /// Every record of the step, in any order, with times from its start.
+    pub records: &'a [Record],
+    /// The gaps of its measured requests.
+    pub itl: &'a ItlTally,
+    /// The tiers of the SLO, resolved; the step's own verdict is that of the first.
+    pub tiers: &'a [Slo],
+    /// 99th percentile of socket readable → stamp.
+    pub receive_lag_p99_ms: Option<f64>,
+    /// How often a verdict may be taken of the step while it runs, the end included; they share the error.
+    pub looks: u32,
+    /// Confidence of every verdict, on each side.
+    pub confidence: f64,
+    /// Whether `max-in-flight` was reached, or descriptors or ports ran out.
+    pub client_limit: bool,
+    /// Price of the server per hour.
+    pub price_per_hour: Option<f64>,
+}
+
+impl StepInput<'_> {
+    fn measured(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter(|r| r.phase == Phase::Measure)
+    }
+
+    /// Answers, of any phase, whose last token came within the measured window.
+    fn completed_in_window(&self) -> impl Iterator<Item = &Record> {
+        let window = self.settle..self.settle + self.measure;
+        let loaded = self.records.iter().filter(|r| r.phase != Phase::Warmup && r.ok());
+        loaded.filter(move |r| window.contains(&r.last_token.unwrap_or(r.end)))
+    }
+
+    fn per_s(&self, n: f64) -> f64 {
+        let s = self.measure.as_secs_f64();
+        if s > 0.0 { n / s } else { 0.0 }
+    }
+}
+
+/// Sums a step up. The server's own counters are left empty: the director fills them in.
+pub fn summarize(input: &StepInput<'_>) -> Step {
+    let closed = input.level.control == Control::Concurrency;
+    let steady = steady(input.records, Window::new(input.settle, input.measure), closed);
+    let counted = rows(input, &steady);
+    let tier = input.tiers.first().map_or("main", Slo::tier).to_owned();
+    let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
+    let (verdict, binding) = tier_verdict(&limits, &tier);
+    let reason = reason(&counted, &tier, verdict, binding.as_deref(), steady.in_flight_slope);
+    let measured: Vec<&Record> = input.measured().collect();
+    let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
+    let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
+    let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
+    let good = joint.map_or(0, |r| r.n.saturating_sub(r.misses + r.censored));
+    Step {
+        series: input.series.to_owned(),
+        step: input.step,
+        kind: input.kind,
+        level: input.level,
+        started_at: input.started_at.to_owned(),
+        started_s: input.started_s,
+        ended_s: input.ended_s,
+        settle_s: input.settle.as_secs_f64(),
+        measure_s: input.measure.as_secs_f64(),
+        tail_s: input.tail.as_secs_f64(),
+        drain_s: input.drain.as_secs_f64(),
+        abort: input.abort,
+        due_n: measured.len() as u64,
+        offered_rate: input.per_s(measured.len() as f64),
+        sent_rate: input.per_s(sent_in_window(input) as f64),
+        achieved_rate: input.per_s(input.completed_in_window().count() as f64),
+        good_rate: input.per_s(good as f64),
+        completed: count(Outcome::Ok),
+        failed: count(Outcome::Failed),
+        cut: count(Outcome::Cut),
+        retried: measured.iter().filter(|r| r.attempts > 1).count() as u64,
+        output_tokens_per_s,
+        prompt_tokens_per_s,
+        input_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens)),
+        output_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.output_tokens)),
+        latency: latencies(&measured, input.itl),
+        joint_attainment: joint.and_then(|r| r.attainment),
+        in_flight_mean: steady.in_flight_mean,
+        in_flight_max: steady.in_flight_max,
+        in_flight_slope: steady.in_flight_slope,
+        ttft_slope: steady.ttft_slope,
+        little_residual: steady.little_residual,
+        lateness_p50_ms: lateness_ms(&measured, 500),
+        lateness_p99_ms: lateness_ms(&measured, 990),
+        receive_lag_p99_ms: input.receive_lag_p99_ms,
+        conn_new: measured.iter().filter(|r| r.conn == Some(Conn::New)).count() as u64,
+        server: ServerSide::default(),
+        cost_per_mtok: cost(input.price_per_hour, output_tokens_per_s),
+        stable: told(steady.stable, &counted, &tier),
+        verdict,
+        binding,
+        reason,
+        limits,
+    }
+}
+
+/// Stability as the step shows it: not known where the backlog was the client's.
+fn told(stable: Option<bool>, rows: &[Counted], tier: &str) -> Option<bool> {
+    let row = rows.iter().find(|c| c.row.tier == tier && c.row.limit == "stability")?;
+    stable.filter(|stable| *stable || row.row.verdict != Verdict::Invalid)
+}
+
+/// Output and prompt tokens per second of the answers completed within the window. Where the server does not tell the
+/// prompt's tokens, those that were asked for.
+fn token_rates(input: &StepInput<'_>) -> (f64, f64) {
+    let (mut output, mut prompt) = (0_u64, 0_u64);
+    for r in input.completed_in_window() {
+        output += u64::from(r.output_tokens.unwrap_or(0));
+        prompt += u64::from(r.input_tokens.unwrap_or(r.input_asked));
+    }
+    (input.per_s(output as f64), input.per_s(prompt as f64))
+}
+
+/// Cost per million output tokens at this many a second.
+fn cost(price_per_hour: Option<f64>, tokens_per_s: f64) -> Option<f64> {
+    price_per_hour.filter(|_| tokens_per_s > 0.0).map(|price| price / 3600.0 / tokens_per_s * 1e6)
+}
+
+fn latencies(measured: &[&Record], itl: &ItlTally) -> BTreeMap<Metric, Quantiles> {
+    let of = |metric: Metric| match metric {
+        Metric::Itl => itl.quantiles(),
+        _ => {
+            let answered = measured.iter().filter(|r| r.ok());
+            let mut values: Vec<f64> = answered.filter_map(|r| metric.of(r)).map(ms).collect();
+            quantiles(&mut values, 1.0)
+        }
+    };
+    Metric::ALL.into_iter().map(|m| (m, of(m))).collect()
+}
+
+fn mean(values: impl Iterator<Item = u32>) -> Option<f64> {
+    let (n, sum) = values.fold((0_u64, 0_u64), |(n, sum), v| (n + 1, sum + u64::from(v)));
+    (n > 0).then(|| sum as f64 / n as f64)
+}
