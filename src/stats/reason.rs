@@ -130,3 +130,87 @@ fn round(x: f64) -> f64 {
 const fn plural(misses: u64) -> &'static str {
     if misses == 1 { "miss" } else { "misses" }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(limit: &str, misses: u64, verdict: Verdict) -> LimitRow {
+        LimitRow {
+            tier: "main".into(),
+            class: "all".into(),
+            limit: limit.into(),
+            limit_ms: None,
+            n: 1000,
+            misses,
+            censored: 0,
+            clusters: 0,
+            cluster_sq: 0,
+            attainment: None,
+            low: Some(1.0 - (misses as f64 + 3.0) / 1000.0),
+            high: Some(1.0),
+            verdict,
+        }
+    }
+
+    #[test]
+    fn the_binding_limit_is_the_one_that_decides() {
+        use Verdict::{Fails, Invalid, Meets, Undecided};
+        for (rows, verdict, binding) in [
+            (vec![], Undecided, None),
+            (vec![row("ttft.p99", 2, Meets), row("joint", 900, Fails)], Meets, Some("ttft.p99")), // joint has no say
+            // 8 × and 6 × what is allowed.
+            (vec![row("ttft.p99", 80, Fails), row("tpot.p95", 300, Fails)], Fails, Some("ttft.p99")),
+            (vec![row("ttft.p99", 80, Fails), row("tpot.p95", 600, Fails)], Fails, Some("tpot.p95")),
+            (vec![row("ttft.p99", 80, Fails), row("stability", 0, Fails)], Fails, Some("stability")),
+            // Failures miss every limit: where they make up the misses, they bind.
+            (vec![row("ttft.p99", 80, Fails), row("error-rate", 70, Fails)], Fails, Some("error-rate")),
+            (vec![row("ttft.p99", 80, Fails), row("error-rate", 20, Fails)], Fails, Some("ttft.p99")),
+            (vec![row("ttft.p99", 80, Fails), row("tpot.p99", 0, Invalid)], Fails, Some("ttft.p99")),
+            (vec![row("ttft.p99", 0, Meets), row("tpot.p99", 0, Invalid)], Invalid, None),
+            (vec![row("ttft.p99", 9, Undecided), row("tpot.p99", 0, Meets)], Undecided, Some("ttft.p99")),
+            (vec![row("ttft.p99", 0, Meets), row("stability", 0, Undecided)], Undecided, Some("stability")),
+            (vec![row("ttft.p99", 5, Meets), row("tpot.p95", 40, Meets)], Meets, Some("tpot.p95")), // 43/50 against 8/10
+            (vec![row("error-rate", 0, Meets), row("stability", 0, Meets)], Meets, Some("error-rate")),
+        ] {
+            assert_eq!(tier_verdict(&rows, "main"), (verdict, binding.map(String::from)), "{rows:?}");
+        }
+        assert_eq!(tier_verdict(&[row("ttft.p99", 0, Meets)], "other").0, Undecided, "rows of another tier");
+    }
+
+    #[test]
+    fn reasons_have_numbers() {
+        for (misses, n, low, high, verdict, want) in [
+            (
+                41,
+                1200,
+                0.9,
+                0.97,
+                Verdict::Fails,
+                "p99 TTFT ≤ 200ms: 41 misses of 1200 requests (3.4 %, allowed 1 %)",
+            ),
+            (
+                12,
+                2000,
+                0.981,
+                0.998,
+                Verdict::Undecided,
+                "p99 TTFT ≤ 200ms: 12 misses of 2000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell",
+            ),
+            (
+                1,
+                9000,
+                0.9913,
+                1.0,
+                Verdict::Meets,
+                "p99 TTFT ≤ 200ms: 1 miss of 9000 requests: at most 0.87 %, allowed 1 %",
+            ),
+        ] {
+            let row = LimitRow { n, low: Some(low), high: Some(high), ..row("ttft.p99", misses, verdict) };
+            let c = Counted { row, p0: 0.01, title: "p99 TTFT ≤ 200ms".into(), fault: None };
+            assert_eq!(reason(&[c], "main", verdict, Some("ttft.p99"), None), want);
+        }
+        assert_eq!(reason(&[], "main", Verdict::Undecided, None, None), "nothing was measured");
+        assert_eq!(reason(&[], "main", Verdict::Invalid, None, None), "the client was the limit");
+    }
+}
