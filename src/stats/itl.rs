@@ -1,1 +1,238 @@
+//! Gaps between successive events with tokens: pooled into a histogram, and counted per request against each ITL limit.
 
+use super::percentile::quantiles_by;
+use super::step::Quantiles;
+use super::verdict::Counts;
+use crate::record::{Finished, Outcome, Phase};
+use crate::slo::{Judged, Limit, Metric, Slo};
+use hdrhistogram::Histogram;
+use std::{collections::HashMap, time::Duration};
+
+/// The gaps of a step's measured requests. Memory grows with the number of requests only where the SLO limits ITL.
+#[derive(Debug, Clone)]
+pub struct ItlTally {
+    /// Gaps of answered requests in µs, to three significant figures.
+    pooled: Histogram<u64>,
+    /// Requests that gave gaps to the histogram.
+    answered: u64,
+    /// Every ITL limit of every tier, each once.
+    limits: Vec<Limit>,
+    requests: Vec<Entry>,
+    /// Misses by request and limit: `limits.len()` numbers for each entry.
+    misses: Vec<u32>,
+}
+
+/// One measured request.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    id: u64,
+    outcome: Outcome,
+    /// Gaps that count: those that came, and those of a failed or cut request that did not.
+    gaps: u32,
+    /// Gaps that a cut request did not live to show.
+    censored: u32,
+}
+
+/// What one ITL limit counts over a step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ItlCounts {
+    /// Gaps, misses and censored among them.
+    pub counts: Counts,
+    /// Requests that have gaps.
+    pub requests: u64,
+    /// Misses of each of them, in order of `due`.
+    pub by_request: Vec<u64>,
+}
+
+impl ItlTally {
+    /// An empty tally for the ITL limits of these tiers.
+    pub fn new(tiers: &[Slo]) -> Self {
+        let mut limits: Vec<Limit> =
+            tiers.iter().flat_map(Slo::limits).filter(|l| l.metric == Metric::Itl).collect();
+        limits.sort_unstable();
+        limits.dedup();
+        let pooled = Histogram::new_with_bounds(1, u64::from(u32::MAX), 3).expect("the bounds are in order");
+        Self { pooled, answered: 0, limits, requests: vec![], misses: vec![] }
+    }
+
+    /// Adds a measured request; one of another phase is passed over.
+    ///
+    /// A failed request counts a miss for every gap it was asked for, one at least; a cut one counts the gaps it had and is
+    /// censored for the rest. The histogram takes answered requests only, as the other percentiles do.
+    pub fn add(&mut self, finished: &Finished) {
+        let r = &finished.record;
+        if r.phase != Phase::Measure {
+            return;
+        }
+        if r.ok() && !finished.gaps_us.is_empty() {
+            self.answered += 1;
+            for gap in &finished.gaps_us {
+                self.pooled.saturating_record(u64::from(*gap));
+            }
+        }
+        if self.limits.is_empty() {
+            return;
+        }
+        let came = finished.gaps_us.len() as u32;
+        let asked = r.output_asked.saturating_sub(1);
+        let (gaps, censored) = match r.outcome {
+            Outcome::Ok => (came, 0),
+            Outcome::Failed => (asked.max(1), 0),
+            Outcome::Cut => (came.max(asked), asked.saturating_sub(came)),
+        };
+        self.requests.push(Entry { id: r.id, outcome: r.outcome, gaps, censored });
+        for limit in &self.limits {
+            let over = |us: &&u32| Duration::from_micros(u64::from(**us)) > limit.limit;
+            let missed = finished.gaps_us.iter().filter(over).count() as u32;
+            self.misses.push(if r.outcome == Outcome::Failed { gaps } else { missed });
+        }
+    }
+
+    /// Percentiles of the pooled gaps, in ms. Their bounds assume independent *requests*: all gaps of one are worth one.
+    pub fn quantiles(&self) -> Quantiles {
+        let n = self.pooled.len();
+        let per_request = n as f64 / self.answered.max(1) as f64;
+        quantiles_by(n, per_request, |rank| {
+            let mut left = rank;
+            let bucket = self.pooled.iter_recorded().find(|b| {
+                left = left.saturating_sub(b.count_since_last_iteration());
+                left == 0
+            });
+            bucket.map_or(0.0, |b| b.value_iterated_to() as f64 / 1e3)
+        })
+    }
+
+    /// The histogram: lowest and highest value of each bucket that holds anything, in µs, and how many gaps it holds.
+    pub fn buckets(&self) -> Vec<(u64, u64, u64)> {
+        let recorded = self.pooled.iter_recorded();
+        let bounds = |v| (self.pooled.lowest_equivalent(v), self.pooled.highest_equivalent(v));
+        recorded
+            .map(|b| (bounds(b.value_iterated_to()), b.count_at_value()))
+            .map(|((low, high), count)| (low, high, count))
+            .collect()
+    }
+
+    /// What a limit counts, over the requests that `counts` accepts by their number; nothing for a limit of no tier.
+    pub fn counts(&self, limit: &Limit, counts: impl Fn(u64) -> bool) -> ItlCounts {
+        let mut rows: Vec<(Entry, u32)> =
+            self.rows(limit).filter(|(e, _)| e.gaps > 0 && counts(e.id)).collect();
+        rows.sort_unstable_by_key(|(e, _)| e.id);
+        let sum = |of: fn(&(Entry, u32)) -> u32| rows.iter().map(|r| u64::from(of(r))).sum::<u64>();
+        ItlCounts {
+            counts: Counts { n: sum(|r| r.0.gaps), misses: sum(|r| r.1), censored: sum(|r| r.0.censored) },
+            requests: rows.len() as u64,
+            by_request: rows.iter().map(|r| u64::from(r.1)).collect(),
+        }
+    }
+
+    /// Misses of a limit that was `slack` larger, taken from the histogram for answered requests.
+    pub fn misses_with_slack(&self, limit: &Limit, slack: Duration) -> u64 {
+        let failed: u64 = self
+            .rows(limit)
+            .filter(|(e, _)| e.outcome != Outcome::Ok)
+            .map(|(_, missed)| u64::from(missed))
+            .sum();
+        let above = u64::try_from((limit.limit + slack).as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+        let highest = self.pooled.high();
+        failed + if above <= highest { self.pooled.count_between(above, highest) } else { 0 }
+    }
+
+    /// What a limit says of each request by its number: met where its own gaps miss no more than the limit allows.
+    pub fn judged(&self, limit: &Limit) -> HashMap<u64, Judged> {
+        let allowed = limit.percentile.miss_share();
+        let one = |(e, missed): (Entry, u32)| {
+            let too_many = f64::from(missed) > allowed * f64::from(e.gaps) + 1e-9;
+            let judged = match e.outcome {
+                Outcome::Failed => Judged::Missed,
+                _ if e.gaps == 0 => Judged::NotApplicable,
+                _ if too_many => Judged::Missed,
+                _ if e.censored > 0 => Judged::Unknown,
+                _ => Judged::Met,
+            };
+            (e.id, judged)
+        };
+        self.rows(limit).map(one).collect()
+    }
+
+    fn rows(&self, limit: &Limit) -> impl Iterator<Item = (Entry, u32)> + '_ {
+        let width = self.limits.len();
+        let at = self.limits.iter().position(|l| l == limit);
+        at.into_iter().flat_map(move |at| {
+            self.requests.iter().enumerate().map(move |(i, entry)| (*entry, self.misses[i * width + at]))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Failure, Record};
+
+    fn tiers(text: &str) -> Vec<Slo> {
+        vec![toml::from_str(text).unwrap()]
+    }
+
+    fn finished(id: u64, outcome: Outcome, asked: u32, gaps_us: &[u32]) -> Finished {
+        let mut record = Record::due(id, Phase::Measure, Duration::from_millis(id));
+        (record.outcome, record.output_asked) = (outcome, asked);
+        record.failure = (outcome == Outcome::Failed).then_some(Failure::Reset);
+        Finished { record, gaps_us: gaps_us.to_vec(), sample: None }
+    }
+
+    #[test]
+    fn gaps_are_counted_by_request_in_order_of_due() {
+        let slo = tiers("itl.p95 = \"10ms\"");
+        let mut tally = ItlTally::new(&slo);
+        tally.add(&finished(3, Outcome::Ok, 4, &[10_000, 10_001, 30_000])); // at the limit is within it
+        tally.add(&finished(1, Outcome::Failed, 5, &[1_000])); // four gaps asked for, all missed
+        tally.add(&finished(2, Outcome::Cut, 5, &[20_000])); // one miss, three unknown
+        tally.add(&finished(0, Outcome::Ok, 1, &[])); // one token: no gap
+        tally.add(&finished(4, Outcome::Failed, 0, &[])); // length unknown: one miss
+        let mut warm = finished(9, Outcome::Ok, 4, &[90_000]);
+        warm.record.phase = Phase::Settle;
+        tally.add(&warm);
+        let limit = slo[0].limits()[0];
+        let got = tally.counts(&limit, |_| true);
+        assert_eq!(got.counts, Counts { n: 4 + 4 + 3 + 1, misses: 4 + 1 + 2 + 1, censored: 3 });
+        assert_eq!((got.by_request, got.requests), (vec![4, 1, 2, 1], 4));
+        assert_eq!(tally.counts(&limit, |id| id < 2).counts.n, 4, "only some of them");
+        let judged = tally.judged(&limit);
+        assert_eq!(judged[&0], Judged::NotApplicable);
+        assert!([1, 2, 3, 4].iter().all(|id| judged[id] == Judged::Missed));
+        let other = tiers("itl.p95 = \"11ms\"")[0].limits()[0];
+        assert_eq!(tally.counts(&other, |_| true), ItlCounts::default(), "a limit of no tier");
+    }
+
+    #[test]
+    fn slack_takes_gaps_off_the_misses() {
+        let slo = tiers("itl.p95 = \"10ms\"");
+        let limit = slo[0].limits()[0];
+        let mut tally = ItlTally::new(&slo);
+        tally.add(&finished(0, Outcome::Ok, 4, &[9_000, 11_000, 30_000]));
+        tally.add(&finished(1, Outcome::Failed, 3, &[]));
+        assert_eq!(tally.counts(&limit, |_| true).counts.misses, 4);
+        assert_eq!(tally.misses_with_slack(&limit, Duration::ZERO), 4);
+        assert_eq!(tally.misses_with_slack(&limit, Duration::from_millis(2)), 3, "11 ms is within 12");
+        assert_eq!(tally.misses_with_slack(&limit, Duration::from_secs(9000)), 2, "beyond the histogram");
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_gaps() {
+        let mut tally = ItlTally::new(&[]);
+        for id in 0..100 {
+            let gaps: Vec<u32> = (1..=100).map(|i| i * 1000).collect();
+            tally.add(&finished(id, Outcome::Ok, 101, &gaps));
+        }
+        let q = tally.quantiles();
+        for (got, want) in [(q.p50, 50.0), (q.p90, 90.0), (q.p99, 99.0)] {
+            assert!((got.unwrap() / want - 1.0).abs() < 2e-3, "{got:?} for {want}");
+        }
+        assert_eq!((q.n, q.p99_high), (10_000, None), "a hundred requests have no upper bound");
+        let buckets = tally.buckets();
+        assert_eq!(buckets.iter().map(|b| b.2).sum::<u64>(), 10_000);
+        assert!(
+            buckets.iter().all(|(low, high, _)| low <= high) && buckets.windows(2).all(|w| w[0].1 < w[1].0)
+        );
+        assert_eq!(ItlTally::new(&[]).quantiles(), Quantiles::default());
+    }
+}

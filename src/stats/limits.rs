@@ -1,1 +1,325 @@
+//! A row of counts per tier and limit, judged, and guarded against the client's own faults (design §6, rule 9).
 
+use super::cluster::{clusters, gap};
+use super::fault::{Client, OWN_DELAY, client_limit_at, tightest_by_lag, tightest_from_due, without_delay};
+use super::steady::{Steady, Window, stable};
+use super::step::{Abort, LimitRow, Verdict};
+use super::summary::StepInput;
+use super::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, error_per_look, gross, judge};
+use crate::record::{Outcome, Phase, Record};
+use crate::slo::{Judged, Limit, Metric, Slo};
+use crate::units::short;
+use std::{cell::OnceCell, collections::HashMap, time::Duration};
+
+/// A row, and what is needed to put it into words.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Counted {
+    pub(super) row: LimitRow,
+    /// The share of misses that is allowed.
+    pub(super) p0: f64,
+    /// The limit for people: `p99 TTFT ≤ 200ms`.
+    pub(super) title: String,
+    /// Why the row is invalid, if it is.
+    pub(super) fault: Option<String>,
+}
+
+/// Which records a count is taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum View {
+    /// The measured ones.
+    Measured,
+    /// Those due before the client reached a limit of its own.
+    BeforeLimit,
+    /// The measured ones as a client without any delay would have seen them.
+    Ideal,
+}
+
+/// What was counted in one view: the counts, and misses per request in order of `due`.
+#[derive(Debug, Default)]
+struct Tally {
+    counts: Counts,
+    by_request: Vec<u64>,
+    /// How many requests are worth one.
+    inflation: f64,
+}
+
+struct Judge<'a> {
+    input: &'a StepInput<'a>,
+    measured: Vec<&'a Record>,
+    before: Vec<&'a Record>,
+    /// Copies, made only where a verdict may rest on the client's delay.
+    ideal: OnceCell<Vec<Record>>,
+    client: Client,
+    error: f64,
+    mean_e2e_s: f64,
+}
+
+/// A row per latency limit, `error-rate` where it is set, `joint` and `stability`, for each tier in turn.
+pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
+    let judge = Judge::new(input);
+    let mut rows = vec![];
+    for slo in input.tiers {
+        rows.extend(slo.limits().iter().map(|limit| judge.latency(slo, limit)));
+        rows.extend(slo.error_rate.map(|p0| judge.errors(slo, p0.get())));
+        rows.push(judge.joint(slo));
+        rows.push(judge.stability(slo, steady));
+    }
+    rows
+}
+
+impl<'a> Judge<'a> {
+    fn new(input: &'a StepInput<'a>) -> Self {
+        let mut measured: Vec<&Record> = input.records.iter().filter(|r| r.phase == Phase::Measure).collect();
+        measured.sort_by_key(|r| (r.due, r.id));
+        let limit_at = client_limit_at(input);
+        let before = measured.iter().copied().filter(|r| limit_at.is_none_or(|at| r.due < at)).collect();
+        let client = Client::of(input, &measured);
+        let e2e: Vec<f64> =
+            measured.iter().filter(|r| r.ok()).filter_map(|r| Some(r.e2e()?.as_secs_f64())).collect();
+        let mean_e2e_s = e2e.iter().sum::<f64>() / e2e.len().max(1) as f64;
+        let error = error_per_look(input.confidence, input.looks);
+        Self { input, measured, before, ideal: OnceCell::new(), client, error, mean_e2e_s }
+    }
+
+    fn records(&self, view: View) -> Vec<&Record> {
+        match view {
+            View::Measured => self.measured.clone(),
+            View::BeforeLimit => self.before.clone(),
+            View::Ideal => {
+                let lag = Duration::from_secs_f64(self.client.lag_ms / 1e3);
+                let ideal = || self.measured.iter().map(|r| without_delay(r, lag)).collect();
+                self.ideal.get_or_init(ideal).iter().collect()
+            }
+        }
+    }
+
+    fn latency(&self, slo: &Slo, limit: &Limit) -> Counted {
+        let count = |view| match limit.metric {
+            Metric::Itl => self.gaps(limit, view),
+            _ => self.requests(view, |r| limit.judge(r)),
+        };
+        let from_due = matches!(limit.metric, Metric::Ttft | Metric::Ttfc | Metric::E2e);
+        let (own, what) = if from_due {
+            (self.client.lateness_ms, "lateness")
+        } else {
+            (self.client.lag_ms, "receive lag")
+        };
+        let tightest = if from_due { tightest_from_due(slo) } else { Some(limit.limit_ms()) };
+        let doubt = tightest.filter(|l| own > OWN_DELAY * l).map(|l| {
+            format!(
+                "the client's p99 {what} of {} ms is above 5 % of {} ms and decides the verdict",
+                short(own),
+                short(l)
+            )
+        });
+        let row = (limit.name(), Some(limit.limit_ms()), limit.to_string());
+        self.counted(slo, row, limit.percentile.miss_share(), doubt, count)
+    }
+
+    fn errors(&self, slo: &Slo, p0: f64) -> Counted {
+        let count = |view| {
+            self.requests(view, |r| match r.outcome {
+                Outcome::Ok => Judged::Met,
+                Outcome::Failed => Judged::Missed,
+                Outcome::Cut => Judged::Unknown,
+            })
+        };
+        let title = format!("error rate ≤ {} %", short(p0 * 100.0));
+        self.counted(slo, ("error-rate".into(), None, title), p0, None, count)
+    }
+
+    fn joint(&self, slo: &Slo) -> Counted {
+        let limits = slo.joint_limits();
+        let gaps: Vec<HashMap<u64, Judged>> =
+            limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l)).collect();
+        let count = |view| {
+            self.requests(view, |r| {
+                let by_gaps = gaps.iter().map(|g| g.get(&r.id).copied().unwrap_or(Judged::Unknown));
+                together(r, limits.iter().map(|l| l.judge(r)).chain(by_gaps))
+            })
+        };
+        let doubt =
+            [(tightest_from_due(slo), self.client.lateness_ms), (tightest_by_lag(slo), self.client.lag_ms)]
+                .into_iter()
+                .any(|(limit, own)| limit.is_some_and(|l| own > OWN_DELAY * l))
+                .then(|| "the client's own delay decides the verdict".to_owned());
+        let p0 = (1.0 - slo.joint_target()).max(0.0);
+        let title = format!("all limits together for {} %", short(slo.joint_target() * 100.0));
+        self.counted(slo, ("joint".into(), None, title), p0, doubt, count)
+    }
+
+    fn stability(&self, slo: &Slo, steady: &Steady) -> Counted {
+        let late = self.client.lateness_ms > OWN_DELAY * tightest_from_due(slo).unwrap_or(f64::INFINITY);
+        let fault = self.client.limited.clone().or_else(|| self.client.behind.clone());
+        let plain = match steady.stable {
+            Some(true) => Verdict::Meets,
+            Some(false) => Verdict::Fails,
+            None => Verdict::Undecided,
+        };
+        let (verdict, fault) = match (plain, fault) {
+            (Verdict::Fails, fault) if late || fault.is_some() => {
+                if self.unstable_by_itself() {
+                    (Verdict::Fails, None)
+                } else {
+                    (Verdict::Invalid, fault.or_else(|| Some("requests pile up in the client".into())))
+                }
+            }
+            (_, fault @ Some(_)) => (Verdict::Invalid, fault),
+            (plain, None) => (plain, None),
+        };
+        let row = LimitRow {
+            tier: slo.tier().into(),
+            class: "all".into(),
+            limit: "stability".into(),
+            limit_ms: None,
+            n: self.measured.len() as u64,
+            misses: 0,
+            censored: 0,
+            clusters: 0,
+            cluster_sq: 0,
+            attainment: None,
+            low: None,
+            high: None,
+            verdict: self.broken_off(verdict),
+        };
+        Counted { row, p0: 0.0, title: "stability".into(), fault }
+    }
+
+    /// Whether the backlog grew before the client's limit, or grows when counted from `sent`.
+    fn unstable_by_itself(&self) -> bool {
+        let mut window = Window::new(self.input.settle, self.input.measure);
+        let limit_at = client_limit_at(self.input);
+        if let Some(at) = limit_at {
+            window.to = window.to.min(at.as_secs_f64());
+        }
+        let records: Vec<Record> = self
+            .input
+            .records
+            .iter()
+            .filter(|r| limit_at.is_none_or(|at| r.due < at))
+            .map(|r| without_delay(r, Duration::ZERO))
+            .collect();
+        stable(&records, window) == Some(false)
+    }
+
+    fn counted(
+        &self,
+        slo: &Slo,
+        (limit, limit_ms, title): (String, Option<f64>, String),
+        p0: f64,
+        doubt: Option<String>,
+        count: impl Fn(View) -> Tally,
+    ) -> Counted {
+        let tally = count(View::Measured);
+        let shown = self.shown(&tally, p0);
+        let of = |view| self.shown(&count(view), p0).verdict;
+        let client = &self.client;
+        let (verdict, fault) = match (&client.limited, &client.behind, doubt) {
+            (Some(_), _, _) if of(View::BeforeLimit) == Verdict::Fails => (Verdict::Fails, None),
+            (None, Some(_), _) if shown.verdict == Verdict::Fails && of(View::Ideal) == Verdict::Fails => {
+                (Verdict::Fails, None)
+            }
+            (Some(fault), _, _) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault.clone())),
+            // With its lateness included, a step that meets, meets.
+            (None, None, Some(fault))
+                if shown.verdict != Verdict::Meets && of(View::Ideal) != shown.verdict =>
+            {
+                (Verdict::Invalid, Some(fault))
+            }
+            _ => (shown.verdict, None),
+        };
+        let hit = tally.by_request.iter().filter(|m| **m > 0).count() as u64;
+        let n = tally.by_request.len() as u64;
+        let rate = self.measured.len() as f64 / self.input.measure.as_secs_f64().max(1e-9);
+        let clusters = clusters(tally.by_request.iter().copied(), gap(rate, self.mean_e2e_s, hit, n));
+        let row = LimitRow {
+            tier: slo.tier().into(),
+            class: "all".into(),
+            limit,
+            limit_ms,
+            n: tally.counts.n,
+            misses: tally.counts.misses,
+            censored: tally.counts.censored,
+            clusters: clusters.count,
+            cluster_sq: clusters.sum_sq,
+            attainment: tally.counts.attainment(),
+            low: shown.low,
+            high: shown.high,
+            verdict: self.after_abort(verdict),
+        };
+        Counted { row, p0, title, fault }
+    }
+
+    /// What a tally shows by its bounds, or by gross misses. A limit that applies to none of the answers is met.
+    fn shown(&self, tally: &Tally, p0: f64) -> Shown {
+        let inflation = tally.inflation.max(1.0);
+        let mut shown = judge(tally.counts, p0, self.error, INFLATION * inflation);
+        let counts = tally.counts;
+        if shown.verdict == Verdict::Undecided
+            && gross(counts.misses, counts.n, p0, GROSS_INFLATION * inflation) > GROSS
+        {
+            shown.verdict = Verdict::Fails;
+        }
+        if counts.n == 0 && self.measured.iter().any(|r| r.ok()) {
+            shown.verdict = Verdict::Meets;
+        }
+        shown
+    }
+
+    /// A step where every request failed fails its limits, however few they are.
+    fn after_abort(&self, verdict: Verdict) -> Verdict {
+        match (self.input.abort, verdict) {
+            (Some(Abort::AllFailed), Verdict::Undecided | Verdict::Meets) => Verdict::Fails,
+            (_, verdict) => self.broken_off(verdict),
+        }
+    }
+
+    /// A step that was broken off from outside never meets.
+    fn broken_off(&self, verdict: Verdict) -> Verdict {
+        match (self.input.abort, verdict) {
+            (Some(Abort::Interrupted | Abort::ServerGone), Verdict::Meets) => Verdict::Undecided,
+            (_, verdict) => verdict,
+        }
+    }
+
+    fn requests(&self, view: View, judge: impl Fn(&Record) -> Judged) -> Tally {
+        let mut tally = Tally { inflation: 1.0, ..Tally::default() };
+        for r in self.records(view) {
+            let judged = judge(r);
+            if judged != Judged::NotApplicable {
+                tally.counts.n += 1;
+                tally.counts.misses += u64::from(judged == Judged::Missed);
+                tally.counts.censored += u64::from(judged == Judged::Unknown);
+                tally.by_request.push(u64::from(judged == Judged::Missed));
+            }
+        }
+        tally
+    }
+
+    /// Gaps against an ITL limit. All gaps of a request are worth one: an iteration that stalls hits many at once.
+    fn gaps(&self, limit: &Limit, view: View) -> Tally {
+        let last = self.before.last().map(|r| r.id);
+        let keep = |id| view != View::BeforeLimit || last.is_some_and(|last| id <= last);
+        let mut counted = self.input.itl.counts(limit, keep);
+        if view == View::Ideal {
+            let slack = Duration::from_secs_f64(self.client.lag_ms / 1e3);
+            counted.counts.misses = self.input.itl.misses_with_slack(limit, slack);
+        }
+        let inflation = counted.counts.n as f64 / counted.requests.max(1) as f64;
+        Tally { counts: counted.counts, by_request: counted.by_request, inflation }
+    }
+}
+
+/// What one request is when all of its limits are taken together.
+pub(super) fn together(r: &Record, by_limit: impl Iterator<Item = Judged>) -> Judged {
+    let own = match r.outcome {
+        Outcome::Ok => Judged::Met,
+        Outcome::Failed => Judged::Missed,
+        Outcome::Cut => Judged::Unknown,
+    };
+    by_limit.fold(own, |all, one| match (all, one) {
+        (Judged::Missed, _) | (_, Judged::Missed) => Judged::Missed,
+        (Judged::Unknown, _) | (_, Judged::Unknown) => Judged::Unknown,
+        _ => Judged::Met,
+    })
+}

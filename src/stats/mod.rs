@@ -6,6 +6,7 @@
 
 mod binomial;
 pub mod cluster;
+mod fault;
 pub mod itl;
 mod limits;
 pub mod percentile;

@@ -1,1 +1,216 @@
+//! The verdict of a tier from its rows, the limit that binds, and both in words.
 
+use super::limits::Counted;
+use super::step::{LimitRow, Verdict};
+use crate::units::{Percentile, short};
+
+/// The verdict of a tier from its rows, and the limit that binds.
+///
+/// *fails* if any row fails, else *invalid* if any is, else *undecided* if any is, else *meets*; the `joint` row has no say.
+/// Binding is `stability` where the step is not stable; else the failing limit with the largest share of misses relative to
+/// what it allows, or `error-rate` where failures make up at least half of its misses; of a step that meets or is undecided,
+/// the limit nearest to its bound; of an invalid one, none.
+pub fn tier_verdict(rows: &[LimitRow], tier: &str) -> (Verdict, Option<String>) {
+    let own: Vec<&LimitRow> = rows.iter().filter(|r| r.tier == tier && r.limit != "joint").collect();
+    let verdict = worst(own.iter().map(|r| r.verdict));
+    let binding = match verdict {
+        Verdict::Invalid => None,
+        Verdict::Fails | Verdict::Undecided => strongest(&own, verdict),
+        Verdict::Meets => nearest(&own),
+    };
+    (verdict, binding.map(|r| r.limit.clone()))
+}
+
+/// The verdict of all of these together; undecided where there are none.
+pub fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+    let rank = |v: &Verdict| match v {
+        Verdict::Meets => 0,
+        Verdict::Undecided => 1,
+        Verdict::Invalid => 2,
+        Verdict::Fails => 3,
+    };
+    verdicts.max_by_key(rank).unwrap_or(Verdict::Undecided)
+}
+
+/// The share of misses that a latency limit allows, by its name: 0.01 for `ttft.p99`.
+fn allowed(row: &LimitRow) -> Option<f64> {
+    let (_, percentile) = row.limit.split_once('.')?;
+    Some(percentile.parse::<Percentile>().ok()?.miss_share())
+}
+
+fn strongest<'a>(rows: &[&'a LimitRow], verdict: Verdict) -> Option<&'a LimitRow> {
+    let shown = || rows.iter().copied().filter(|r| r.verdict == verdict);
+    let named = |name: &str| shown().find(|r| r.limit == name);
+    let excess = |r: &LimitRow| allowed(r).map(|p0| r.misses as f64 / r.n.max(1) as f64 / p0);
+    let latency =
+        shown().filter_map(|r| Some((r, excess(r)?))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(r, _)| r);
+    let errors = named("error-rate");
+    if let (Verdict::Fails, Some(unstable)) = (verdict, named("stability")) {
+        return Some(unstable);
+    }
+    match (latency, errors) {
+        (Some(latency), Some(errors)) => {
+            let half = errors.misses > 0 && 2 * errors.misses >= latency.misses;
+            Some(if half { errors } else { latency })
+        }
+        (latency, errors) => latency.or(errors).or_else(|| named("stability")),
+    }
+}
+
+fn nearest<'a>(rows: &[&'a LimitRow]) -> Option<&'a LimitRow> {
+    let used = |r: &LimitRow| Some((1.0 - r.low?) / allowed(r)?);
+    let latency = rows.iter().filter_map(|r| Some((*r, used(r)?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    latency.map(|(r, _)| r).or_else(|| rows.iter().copied().find(|r| r.limit == "error-rate"))
+}
+
+/// Why a step has its verdict, in a sentence with numbers. `growth` is that of the requests in flight per second.
+pub(super) fn reason(
+    rows: &[Counted],
+    tier: &str,
+    verdict: Verdict,
+    binding: Option<&str>,
+    growth: Option<f64>,
+) -> String {
+    let own = || rows.iter().filter(|c| c.row.tier == tier);
+    if verdict == Verdict::Invalid {
+        let fault = own().find(|c| c.row.verdict == Verdict::Invalid && c.row.limit != "joint");
+        return fault.and_then(|c| c.fault.clone()).unwrap_or_else(|| "the client was the limit".into());
+    }
+    let Some(c) = binding.and_then(|b| own().find(|c| c.row.limit == b)) else {
+        return match verdict {
+            Verdict::Meets => "no limit was missed".into(),
+            _ => "nothing was measured".into(),
+        };
+    };
+    if c.row.limit == "stability" {
+        return match verdict {
+            Verdict::Fails => format!(
+                "not stable: the queue grew through the step, requests in flight by {} a second",
+                short(growth.unwrap_or(0.0))
+            ),
+            _ => "too short, or too few requests, to tell whether the backlog grows".into(),
+        };
+    }
+    counted(c, verdict)
+}
+
+fn counted(c: &Counted, verdict: Verdict) -> String {
+    let row = &c.row;
+    let what = if row.limit.starts_with("itl.") { "gaps" } else { "requests" };
+    if row.n == 0 {
+        return format!("{}: no {what} to judge", c.title);
+    }
+    let share = |x: f64| short(round(x * 100.0));
+    let misses = format!("{}: {} {} of {} {what}", c.title, row.misses, plural(row.misses), row.n);
+    let cut = if row.censored > 0 { format!(", {} more not known", row.censored) } else { String::new() };
+    let (most, least) = (1.0 - row.low.unwrap_or(0.0), 1.0 - row.high.unwrap_or(1.0));
+    let allowed = share(c.p0);
+    match verdict {
+        Verdict::Fails => {
+            format!("{misses} ({} %, allowed {allowed} %)", share(row.misses as f64 / row.n as f64))
+        }
+        Verdict::Meets => format!("{misses}{cut}: at most {} %, allowed {allowed} %", share(most)),
+        _ => format!(
+            "{misses}{cut} leave {}–{} %, allowed {allowed} %: too few requests to tell",
+            share(least.max(0.0)),
+            share(most)
+        ),
+    }
+}
+
+/// Two significant figures: a bound is worth no more.
+fn round(x: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    let unit = 10_f64.powf(x.log10().floor() - 1.0);
+    (x / unit).round() * unit
+}
+
+const fn plural(misses: u64) -> &'static str {
+    if misses == 1 { "miss" } else { "misses" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(limit: &str, misses: u64, verdict: Verdict) -> LimitRow {
+        LimitRow {
+            tier: "main".into(),
+            class: "all".into(),
+            limit: limit.into(),
+            limit_ms: None,
+            n: 1000,
+            misses,
+            censored: 0,
+            clusters: 0,
+            cluster_sq: 0,
+            attainment: None,
+            low: Some(1.0 - (misses as f64 + 3.0) / 1000.0),
+            high: Some(1.0),
+            verdict,
+        }
+    }
+
+    #[test]
+    fn the_binding_limit_is_the_one_that_decides() {
+        use Verdict::{Fails, Invalid, Meets, Undecided};
+        for (rows, verdict, binding) in [
+            (vec![], Undecided, None),
+            (vec![row("ttft.p99", 2, Meets), row("joint", 900, Fails)], Meets, Some("ttft.p99")), // joint has no say
+            // 8 × and 6 × what is allowed.
+            (vec![row("ttft.p99", 80, Fails), row("tpot.p95", 300, Fails)], Fails, Some("ttft.p99")),
+            (vec![row("ttft.p99", 80, Fails), row("tpot.p95", 600, Fails)], Fails, Some("tpot.p95")),
+            (vec![row("ttft.p99", 80, Fails), row("stability", 0, Fails)], Fails, Some("stability")),
+            // Failures miss every limit: where they make up the misses, they bind.
+            (vec![row("ttft.p99", 80, Fails), row("error-rate", 70, Fails)], Fails, Some("error-rate")),
+            (vec![row("ttft.p99", 80, Fails), row("error-rate", 20, Fails)], Fails, Some("ttft.p99")),
+            (vec![row("ttft.p99", 80, Fails), row("tpot.p99", 0, Invalid)], Fails, Some("ttft.p99")),
+            (vec![row("ttft.p99", 0, Meets), row("tpot.p99", 0, Invalid)], Invalid, None),
+            (vec![row("ttft.p99", 9, Undecided), row("tpot.p99", 0, Meets)], Undecided, Some("ttft.p99")),
+            (vec![row("ttft.p99", 0, Meets), row("stability", 0, Undecided)], Undecided, Some("stability")),
+            (vec![row("ttft.p99", 5, Meets), row("tpot.p95", 40, Meets)], Meets, Some("tpot.p95")), // 43/50 against 8/10
+            (vec![row("error-rate", 0, Meets), row("stability", 0, Meets)], Meets, Some("error-rate")),
+        ] {
+            assert_eq!(tier_verdict(&rows, "main"), (verdict, binding.map(String::from)), "{rows:?}");
+        }
+        assert_eq!(tier_verdict(&[row("ttft.p99", 0, Meets)], "other").0, Undecided, "rows of another tier");
+    }
+
+    #[test]
+    fn reasons_have_numbers() {
+        for (misses, n, low, high, verdict, want) in [
+            (
+                41,
+                1200,
+                0.9,
+                0.97,
+                Verdict::Fails,
+                "p99 TTFT ≤ 200ms: 41 misses of 1200 requests (3.4 %, allowed 1 %)",
+            ),
+            (
+                12,
+                2000,
+                0.981,
+                0.998,
+                Verdict::Undecided,
+                "p99 TTFT ≤ 200ms: 12 misses of 2000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell",
+            ),
+            (
+                1,
+                9000,
+                0.9913,
+                1.0,
+                Verdict::Meets,
+                "p99 TTFT ≤ 200ms: 1 miss of 9000 requests: at most 0.87 %, allowed 1 %",
+            ),
+        ] {
+            let row = LimitRow { n, low: Some(low), high: Some(high), ..row("ttft.p99", misses, verdict) };
+            let c = Counted { row, p0: 0.01, title: "p99 TTFT ≤ 200ms".into(), fault: None };
+            assert_eq!(reason(&[c], "main", verdict, Some("ttft.p99"), None), want);
+        }
+        assert_eq!(reason(&[], "main", Verdict::Undecided, None, None), "nothing was measured");
+        assert_eq!(reason(&[], "main", Verdict::Invalid, None, None), "the client was the limit");
+    }
+}
