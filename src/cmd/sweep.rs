@@ -37,8 +37,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
         tokio::spawn(watch_signals(interrupt.clone())?);
         sweep::run(&plan, &options, interrupt).await
     })?;
-    let run = report::remake(&options.out)?;
-    report::print(&run, &options.out, args.json)?;
+    let (run, files) = report::remake(&options.out)?;
+    report::print(&run, &files, args.json)?;
     Ok(ExitCode::from(exit_code(&run, &plan)))
 }
 

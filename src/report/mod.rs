@@ -2,7 +2,6 @@
 
 pub mod charts;
 pub mod escape;
-pub mod json;
 pub mod markdown;
 pub mod tables;
 pub mod terminal;

@@ -273,7 +273,7 @@ impl Sweep<'_> {
             step: e.number,
             kind: e.kind,
             level: e.level,
-            started_at: e.started_at,
+            started_at: &e.started_at,
             started_s: e.started.as_secs_f64(),
             ended_s: ended.as_secs_f64(),
             settle,
