@@ -1,12 +1,14 @@
 //! A bitmap in the reader's own units: coordinates are logical pixels (1/96 inch), drawn at 3× and marked so in the PNG.
 //!
 //! plotters draws into memory at twice the final resolution, and each 2 × 2 block becomes one pixel: its polygons and
-//! circles have hard edges otherwise, and its coordinates are whole pixels.
+//! circles have hard edges otherwise, and its coordinates are whole pixels. Text is set with `ab_glyph` itself: plotters
+//! 0.3 drops the side bearings of glyphs, which tears words apart.
 
+use ab_glyph::{Font, FontRef, PxScale, ScaleFont, point};
 use anyhow::{Context, Result, anyhow};
-use plotters::prelude::*;
-use plotters::style::register_font;
-use std::sync::OnceLock;
+use plotters::backend::{BitMapBackend, DrawingBackend};
+use plotters::style::{Color, RGBAColor, RGBColor, WHITE};
+use std::sync::LazyLock;
 
 /// Pixels of the PNG for each logical pixel.
 pub(super) const SCALE: u32 = 3;
@@ -14,9 +16,17 @@ pub(super) const SCALE: u32 = 3;
 const OVERSAMPLE: u32 = 2;
 /// Resolution written into the PNG, in pixels per metre: 3 × 96 dpi, so that it pastes at its logical size.
 pub(super) const PIXELS_PER_METRE: u32 = 11_339;
-const FAMILY: &str = "goodput";
-/// Height of DejaVu Sans from its lowest to its highest line, in em: what plotters takes for the size of a font.
-const LINE_EM: f64 = 1.164;
+
+/// DejaVu Sans, Book and Bold.
+static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
+    [
+        include_bytes!("../../../assets/fonts/DejaVuSans.ttf").as_slice(),
+        include_bytes!("../../../assets/fonts/DejaVuSans-Bold.ttf").as_slice(),
+    ]
+    .map(|bytes| {
+        FontRef::try_from_slice(bytes).expect("the embedded fonts are valid: a test draws with them")
+    })
+});
 
 /// A point in logical pixels, y downwards.
 pub(super) type Point = (f64, f64);
@@ -84,32 +94,36 @@ impl Type {
         Self { size, ..self }
     }
 
-    fn font(&self, scale: f64) -> FontDesc<'static> {
-        fonts();
-        let style = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
-        FontDesc::new(FontFamily::Name(FAMILY), self.size * LINE_EM * scale, style)
+    fn font(&self) -> &'static FontRef<'static> {
+        &FONTS[usize::from(self.bold)]
+    }
+
+    /// The scale at which the em has its size; `ab_glyph` counts from the lowest to the highest line of the font.
+    fn scale(&self, pixels: f64) -> PxScale {
+        let font = self.font();
+        let lines_per_em = font.height_unscaled() / font.units_per_em().unwrap_or(2048.0);
+        PxScale::from((self.size * pixels) as f32 * lines_per_em)
+    }
+
+    /// Each character with its place on the line, and the place after the last.
+    fn set(&self, text: &str, pixels: f64) -> (Vec<(char, f32)>, f32) {
+        let font = self.font().as_scaled(self.scale(pixels));
+        let (mut x, mut before) = (0.0f32, None);
+        let mut places = Vec::new();
+        for c in text.chars() {
+            let id = font.glyph_id(c);
+            x += before.map_or(0.0, |b| font.kern(b, id));
+            places.push((c, x));
+            x += font.h_advance(id);
+            before = Some(id);
+        }
+        (places, x)
     }
 
     /// Width of a text in logical pixels.
     pub(super) fn width(&self, text: &str) -> f64 {
-        // Measured large, since plotters rounds widths to whole pixels.
-        self.font(16.0).box_size(text).map_or(0.0, |(w, _)| f64::from(w) / 16.0)
+        f64::from(self.set(text, 1.0).1)
     }
-}
-
-/// plotters with `ab_glyph` draws no text until a font is registered.
-fn fonts() {
-    static ONCE: OnceLock<()> = OnceLock::new();
-    ONCE.get_or_init(|| {
-        for (style, bytes) in [
-            (FontStyle::Normal, include_bytes!("../../../assets/fonts/DejaVuSans.ttf").as_slice()),
-            (FontStyle::Bold, include_bytes!("../../../assets/fonts/DejaVuSans-Bold.ttf").as_slice()),
-        ] {
-            if register_font(FAMILY, style, bytes).is_err() {
-                unreachable!("the embedded fonts are valid: a test draws with them");
-            }
-        }
-    });
 }
 
 /// The bitmap.
@@ -207,11 +221,35 @@ impl Canvas {
             Align::Middle => at.0 - face.width(text) / 2.0,
             Align::Right => at.0 - face.width(text),
         };
-        let scale = f64::from(SCALE * OVERSAMPLE);
-        // plotters puts the baseline half a line below the point it is given.
-        let (px, py) = fine((x, at.1 - face.size * LINE_EM / 2.0));
-        let style = TextStyle::from(face.font(scale)).color(&face.colour);
-        self.with(|b| b.draw_text(text, &style, (px, py)));
+        let pixels = f64::from(SCALE * OVERSAMPLE);
+        let scale = face.scale(pixels);
+        for (c, shift) in face.set(text, pixels).0 {
+            let place = point((x * pixels) as f32 + shift, (at.1 * pixels) as f32);
+            let glyph = face.font().glyph_id(c).with_scale_and_position(scale, place);
+            if let Some(outline) = face.font().outline_glyph(glyph) {
+                let corner = outline.px_bounds().min;
+                outline.draw(|dx, dy, cover| {
+                    self.blend(
+                        (corner.x as i64 + i64::from(dx), corner.y as i64 + i64::from(dy)),
+                        cover,
+                        face.colour,
+                    );
+                });
+            }
+        }
+    }
+
+    /// Mixes a colour into one fine pixel; nothing happens outside the canvas.
+    fn blend(&mut self, (x, y): (i64, i64), cover: f32, colour: RGBColor) {
+        let (w, h) =
+            (i64::from(self.size.0 * SCALE * OVERSAMPLE), i64::from(self.size.1 * SCALE * OVERSAMPLE));
+        if (0..w).contains(&x) && (0..h).contains(&y) {
+            let at = ((y * w + x) * 3) as usize;
+            for (below, ink) in self.fine[at..at + 3].iter_mut().zip([colour.0, colour.1, colour.2]) {
+                let mixed = f32::from(*below) + (f32::from(ink) - f32::from(*below)) * cover.clamp(0.0, 1.0);
+                *below = mixed.round() as u8;
+            }
+        }
     }
 
     /// The final pixels: mean of each block.
@@ -264,6 +302,7 @@ fn fine((x, y): Point) -> (i32, i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plotters::style::BLACK;
 
     #[test]
     fn text_has_width_and_leaves_ink() {

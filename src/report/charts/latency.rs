@@ -1,6 +1,7 @@
 //! Latency against achieved throughput: a plot per metric, p50, p90 and p99 in three shades, limits and goodput drawn in.
 
 use super::axis::{Axis, Plot};
+use super::beyond::{ceiling, together};
 use super::boundary::Boundary;
 use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Curve, Mark, curves, rgb, steady};
@@ -224,18 +225,19 @@ impl Panel {
     /// The p99 of each step by its verdict; one beyond the axis at the upper edge, with its value.
     fn marks(&self, c: &mut Canvas, plot: &Plot, curve: &Curve<'_>) {
         let face = Type::book(11.0, curve.hue.dark);
-        let mut beyond: Vec<(f64, String)> = Vec::new();
+        let mut beyond: Vec<Point> = Vec::new();
         for (p, _, mark) in self.points(curve, 2) {
             mark.draw(c, self.mark_at(plot, p), 4.6, curve.hue.dark);
             if p.1 > self.y.max {
-                beyond.push((plot.at_x(p.0), format!("↑ {}", words::latency(p.1 * self.unit))));
+                beyond.push((plot.at_x(p.0), p.1 * self.unit));
             }
         }
-        let widest = beyond.iter().map(|(_, t)| face.width(t)).fold(0.0, f64::max);
-        let mut xs: Vec<f64> = beyond.iter().map(|b| b.0).collect();
+        let labels = together(&beyond);
+        let widest = labels.iter().map(|(_, t)| face.width(t)).fold(0.0, f64::max);
+        let mut xs: Vec<f64> = labels.iter().map(|b| b.0).collect();
         let ends = (plot.area.x + widest / 2.0, f64::from(super::frame::WIDTH) - 8.0 - widest / 2.0);
         spread(&mut xs, widest + 9.0, ends);
-        for (x, (_, text)) in xs.iter().zip(&beyond) {
+        for (x, (_, text)) in xs.iter().zip(&labels) {
             c.text((*x, plot.area.y - 10.0), Align::Middle, &face, text);
         }
     }
@@ -325,52 +327,9 @@ impl Panel {
     }
 }
 
-/// Where the axis of latencies ends, in milliseconds.
-///
-/// Steady steps are shown up to four times what matters (the limit, or the lowest p99 where that is above it), a step
-/// measured while its backlog grew up to two and a half times: beyond, it would squash the part that decides. A limit far
-/// above everything measured is named, not drawn.
-fn ceiling(calm: &[f64], wild: &[f64], limits: &[f64]) -> f64 {
-    let least = |v: &[f64]| v.iter().copied().min_by(f64::total_cmp);
-    let most = |v: &[f64]| v.iter().copied().max_by(f64::total_cmp);
-    let lowest = least(calm).or_else(|| least(wild));
-    let highest = most(calm).into_iter().chain(most(wild)).fold(0.0, f64::max);
-    let Some(limit) = most(limits) else {
-        let calm_top = most(calm).unwrap_or(highest);
-        return 1.08 * if highest > 2.5 * calm_top { 1.15 * calm_top } else { highest };
-    };
-    let Some(lowest) = lowest else { return 1.4 * limit };
-    if limit > 5.0 * highest {
-        return 1.3 * highest;
-    }
-    let matters = limit.max(lowest);
-    let below = |v: &[f64], cap: f64| v.iter().copied().filter(|x| *x <= cap).fold(0.0, f64::max);
-    let shown = below(calm, 4.0 * matters).max(below(wild, 2.5 * matters));
-    let cut = calm.iter().any(|v| *v > 4.0 * matters) || wild.iter().any(|v| *v > 2.5 * matters);
-    let top = (1.08 * shown).max(1.2 * limit);
-    if cut { top.max(1.5 * matters) } else { top }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_axis_shows_what_decides() {
-        for (calm, wild, limits, low, high) in [
-            (vec![20.0, 150.0, 260.0], vec![], vec![200.0], 260.0, 300.0), // all in view
-            (vec![20.0, 150.0], vec![30_000.0], vec![200.0], 200.0, 400.0), // an overload does not squash it
-            (vec![20.0, 150.0], vec![450.0], vec![200.0], 450.0, 500.0),   // a near one is shown
-            (vec![2_000.0, 3_000.0], vec![], vec![200.0], 3_000.0, 3_600.0), // everything fails
-            (vec![10.0, 12.0], vec![], vec![2_000.0], 12.0, 20.0),         // a limit out of reach
-            (vec![], vec![9_000.0], vec![200.0], 9_000.0, 10_000.0),       // only overloaded steps
-            (vec![], vec![], vec![200.0], 200.0, 300.0),                   // nothing answered
-            (vec![50.0, 70.0], vec![5_000.0], vec![], 70.0, 100.0),        // no limit on this metric
-        ] {
-            let top = ceiling(&calm, &wild, &limits);
-            assert!((low..=high).contains(&top), "{calm:?} {wild:?} {limits:?}: {top}");
-        }
-    }
 
     #[test]
     fn levels_lie_where_their_steps_are() {

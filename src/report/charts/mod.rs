@@ -1,6 +1,7 @@
 //! Charts as PNG: a file each, and the list [`CHARTS`]. A newcomer writes `draw` in a file of its own and adds a line.
 
 mod axis;
+mod beyond;
 mod boundary;
 mod canvas;
 mod curves;
