@@ -22,7 +22,7 @@ fn sweep(dir: &Path, step: &str, rates: &str, flags: &[&str]) -> serde_json::Val
     );
     fs::write(&plan, text).unwrap();
     let out = dir.join("run");
-    goodput().arg("sweep").arg(&plan).arg("--out").arg(&out).args(flags).assert();
+    goodput().arg("sweep").arg(&plan).arg("--out").arg(&out).args(flags).assert().code(predicates::ord::ne(1));
     result(&out)
 }
 

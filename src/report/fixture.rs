@@ -11,7 +11,7 @@ use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind,
 use crate::units::ms;
 use std::collections::BTreeMap;
 
-pub(super) use cases::cases;
+pub(crate) use cases::cases;
 
 /// A server and how it is measured.
 pub(super) struct Server {
@@ -48,6 +48,7 @@ fn meta() -> Meta {
         gpus: Some(1),
         notes: Some("hypothesis: prefill bound".into()),
         virtual_time: false,
+        noted: Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ pub mod terminal;
 pub mod words;
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 
 use crate::rundir::Run;
 use anyhow::{Context, Result};

@@ -4,7 +4,6 @@ use super::FailureRow;
 use crate::caveat::Caveat;
 use crate::client::config::Target;
 use crate::plan::Plan;
-use crate::record::Failure;
 use crate::slo::Metric;
 use crate::stats::step::{Abort, Step};
 use crate::stats::verdict::INFLATION;
@@ -82,9 +81,4 @@ fn late(plan: &Plan, steps: &[Step]) -> Vec<Caveat> {
             Some(Caveat::Late { step: s.step, p99_ms, limit_ms })
         })
         .collect()
-}
-
-/// Whether a kind of failure means that nobody answers at the address any more.
-pub(crate) fn gone(kind: Failure) -> bool {
-    matches!(kind, Failure::Connect | Failure::Dns | Failure::Reset)
 }

@@ -1,5 +1,6 @@
 //! What the tests of the command line share: a simulated server with manners of its own, and plans that are over quickly.
-#![allow(dead_code, reason = "every test binary uses its own part")]
+#![expect(clippy::allow_attributes, reason = "whether anything is unused differs from one test binary to the next")]
+#![allow(dead_code, unreachable_pub, reason = "every test binary uses its own part")]
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
