@@ -1,0 +1,248 @@
+//! The plan's `[search]` table.
+
+use crate::units::{Fraction, NonEmpty, Rate, Span};
+use serde::{Deserialize, Serialize};
+use std::{fmt, num::NonZeroU32};
+
+/// What the adaptive search steps through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Over {
+    /// Requests per second, open loop.
+    #[default]
+    Rate,
+    /// Requests in flight, closed loop.
+    Concurrency,
+}
+
+/// The search that chooses its own levels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Adaptive {
+    /// What it steps through.
+    pub over: Over,
+    /// Wall time it may spend, settle, tail, drain and baseline included.
+    pub budget: Span,
+    /// Confidence of the safe rate.
+    pub confidence: Fraction,
+    /// Stop once the interval is narrower than this share of the rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<Fraction>,
+}
+
+impl Default for Adaptive {
+    fn default() -> Self {
+        let confidence = Fraction::try_from(0.95).expect("a share");
+        Self { over: Over::Rate, budget: Span::secs(900), confidence, width: None }
+    }
+}
+
+/// When a ramp ends, besides at `max-rate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Until {
+    /// At the knee: more load buys no more throughput, or the server is overloaded.
+    #[default]
+    Knee,
+    /// At the first step shown to miss the SLO (each tier of it, where there are several).
+    SloMissed,
+}
+
+/// The factor between two rates of a ramp: finite, and at least 1.01, so that the ramp gets anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Factor(f64);
+
+impl Factor {
+    /// The plain number.
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Default for Factor {
+    fn default() -> Self {
+        Self(1.5)
+    }
+}
+
+impl TryFrom<f64> for Factor {
+    type Error = String;
+    fn try_from(x: f64) -> Result<Self, String> {
+        if x >= 1.01 && x.is_finite() {
+            Ok(Self(x))
+        } else {
+            Err(format!("the factor of a ramp must be 1.01 or more, got {x}"))
+        }
+    }
+}
+
+impl From<Factor> for f64 {
+    fn from(f: Factor) -> Self {
+        f.0
+    }
+}
+
+impl fmt::Display for Factor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Rates that grow by a factor.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Ramp {
+    /// The first rate.
+    pub start: Rate,
+    /// Each rate over the one before.
+    #[serde(default)]
+    pub factor: Factor,
+    /// When to end.
+    #[serde(default)]
+    pub until: Until,
+}
+
+/// How levels are chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Mode {
+    /// By the search itself.
+    Adaptive(Adaptive),
+    /// The rates of a list, in its order.
+    Rates(NonEmpty<Rate>),
+    /// Rates that grow by a factor until a stop rule fires.
+    Ramp(Ramp),
+    /// The numbers in flight of a list, in its order; closed loop.
+    Concurrency(NonEmpty<NonZeroU32>),
+}
+
+/// The plan's `[search]`: at most one mode (adaptive where there is none), and what holds for every mode.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawSearch", into = "RawSearch")]
+pub struct SearchPlan {
+    /// How levels are chosen.
+    pub mode: Mode,
+    /// No rate above this is ever offered.
+    pub max_rate: Option<Rate>,
+    /// Length of a last step at the answer.
+    pub confirm: Option<Span>,
+}
+
+impl Default for SearchPlan {
+    fn default() -> Self {
+        Self { mode: Mode::Adaptive(Adaptive::default()), max_rate: None, confirm: None }
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+struct RawSearch {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rates: Option<NonEmpty<Rate>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    concurrency: Option<NonEmpty<NonZeroU32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_rate: Option<Rate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirm: Option<Span>,
+    // Tables last, so that they can be written as tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adaptive: Option<Adaptive>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ramp: Option<Ramp>,
+}
+
+impl TryFrom<RawSearch> for SearchPlan {
+    type Error = String;
+    fn try_from(raw: RawSearch) -> Result<Self, String> {
+        let modes = [
+            raw.adaptive.map(Mode::Adaptive),
+            raw.rates.map(Mode::Rates),
+            raw.ramp.map(Mode::Ramp),
+            raw.concurrency.map(Mode::Concurrency),
+        ];
+        let mut modes: Vec<Mode> = modes.into_iter().flatten().collect();
+        if modes.len() > 1 {
+            return Err("[search] takes only one of adaptive, rates, ramp, concurrency".into());
+        }
+        let mode = modes.pop().unwrap_or_else(|| Mode::Adaptive(Adaptive::default()));
+        let plan = Self { mode, max_rate: raw.max_rate, confirm: raw.confirm };
+        plan.above_max().map_or(Ok(plan), Err)
+    }
+}
+
+impl SearchPlan {
+    /// What is wrong if the plan lists a rate above its own `max-rate`.
+    fn above_max(&self) -> Option<String> {
+        let max = self.max_rate?;
+        let (key, above) = match &self.mode {
+            Mode::Rates(rates) => ("rates", rates.iter().find(|r| **r > max)?),
+            Mode::Ramp(ramp) if ramp.start > max => ("ramp.start", &ramp.start),
+            _ => return None,
+        };
+        Some(format!("[search] {key} has {above}, above max-rate = {max}: raise max-rate or drop that rate"))
+    }
+}
+
+impl From<SearchPlan> for RawSearch {
+    fn from(plan: SearchPlan) -> Self {
+        let mut raw = Self { max_rate: plan.max_rate, confirm: plan.confirm, ..Self::default() };
+        match plan.mode {
+            Mode::Adaptive(a) => raw.adaptive = Some(a),
+            Mode::Rates(r) => raw.rates = Some(r),
+            Mode::Ramp(r) => raw.ramp = Some(r),
+            Mode::Concurrency(c) => raw.concurrency = Some(c),
+        }
+        raw
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_parse_and_write_the_same() {
+        for text in [
+            "",
+            "rates = [1, 2.5, 4]\nmax-rate = 500",
+            "rates = [4, 1]", // any order
+            "concurrency = [1, 8]",
+            "ramp = { start = 1 }",
+            "ramp = { start = 1, factor = 2, until = \"slo-missed\" }\nmax-rate = 40.5",
+            "adaptive = { budget = \"15m\", confidence = 0.95, width = 0.1 }\nconfirm = \"10m\"",
+            "adaptive = { over = \"concurrency\" }",
+        ] {
+            let plan: SearchPlan = toml::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let written = toml::to_string(&plan).unwrap();
+            assert_eq!(toml::from_str::<SearchPlan>(&written).unwrap(), plan, "{text}: {written}");
+        }
+        assert_eq!(toml::from_str::<SearchPlan>("").unwrap(), SearchPlan::default());
+        let Mode::Ramp(ramp) = toml::from_str::<SearchPlan>("ramp = { start = 1 }").unwrap().mode else {
+            panic!("a ramp")
+        };
+        assert!((ramp.factor.get() - 1.5).abs() < 1e-12 && ramp.until == Until::Knee);
+    }
+
+    #[test]
+    fn faults_are_named() {
+        for (text, says) in [
+            ("rates = [1]\nconcurrency = [1]", "only one of adaptive, rates, ramp, concurrency"),
+            ("rates = []", "empty"),
+            ("rates = [0]", "positive"),
+            ("rates = [1, -2]", "positive"),
+            ("concurrency = [0]", "nonzero"),
+            ("concurrency = [1.5]", "u32"),
+            ("ramp = { factor = 2 }", "start"),
+            ("ramp = { start = 1, factor = 1 }", "1.01 or more"),
+            ("ramp = { start = 1, until = \"death\" }", "slo-missed"),
+            ("ramp = { start = 9 }\nmax-rate = 5", "ramp.start has 9, above max-rate = 5"),
+            ("rates = [1, 9]\nmax-rate = 5", "rates has 9, above max-rate = 5"),
+            ("rate = [1]", "unknown field"),
+            ("adaptive = { budgets = \"1m\" }", "unknown field"),
+        ] {
+            let e = toml::from_str::<SearchPlan>(text).unwrap_err().to_string();
+            assert!(e.contains(says), "{text}: {e}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Searches over steps that are made up: a server of known capacity, and every reason to stop.
+
+use super::*;
+use crate::search::answer::Status;
+use crate::stats::step::{Quantiles, ServerSide};
+use std::collections::BTreeMap;
+
+fn search(text: &str) -> Search {
+    let slo: Slo = toml::from_str("ttft.p99 = \"100ms\"").unwrap();
+    Search::new(&toml::from_str(text).unwrap(), &[slo], Some(2)).unwrap()
+}
+
+fn row(limit: &str, verdict: Verdict) -> LimitRow {
+    LimitRow {
+        tier: "main".into(),
+        class: "all".into(),
+        limit: limit.into(),
+        limit_ms: None,
+        n: 1200,
+        misses: 41,
+        censored: 0,
+        clusters: 0,
+        cluster_sq: 0,
+        attainment: None,
+        low: Some(0.9),
+        high: Some(0.99),
+        verdict,
+    }
+}
+
+fn step(level: Level, verdict: Verdict) -> Step {
+    let ttft = Quantiles { p99: Some(10.0 + level.value), ..Quantiles::default() };
+    Step {
+        series: "main".into(),
+        step: 1,
+        kind: StepKind::List,
+        level,
+        started_at: String::new(),
+        started_s: 0.0,
+        ended_s: 0.0,
+        settle_s: 10.0,
+        measure_s: 60.0,
+        tail_s: 0.0,
+        drain_s: 0.0,
+        abort: None,
+        due_n: 1200,
+        offered_rate: level.value,
+        sent_rate: level.value,
+        achieved_rate: level.value,
+        good_rate: 0.0,
+        completed: 0,
+        failed: 0,
+        cut: 0,
+        retried: 0,
+        output_tokens_per_s: 0.0,
+        prompt_tokens_per_s: 0.0,
+        input_tokens_mean: None,
+        output_tokens_mean: None,
+        latency: BTreeMap::from([(crate::slo::Metric::Ttft, ttft)]),
+        joint_attainment: None,
+        in_flight_mean: 0.0,
+        in_flight_max: 0,
+        in_flight_slope: None,
+        ttft_slope: None,
+        little_residual: None,
+        lateness_p50_ms: None,
+        lateness_p99_ms: None,
+        receive_lag_p99_ms: None,
+        conn_new: 0,
+        server: ServerSide::default(),
+        cost_per_mtok: None,
+        stable: Some(true),
+        verdict,
+        binding: None,
+        reason: String::new(),
+        limits: vec![row("ttft.p99", verdict), row("joint", verdict), row("stability", Verdict::Meets)],
+    }
+}
+
+/// Runs a search against `server`, which says what a level shows; the levels that were measured, and the steps.
+fn run(search: &Search, server: impl Fn(Level) -> Step) -> (Vec<f64>, Vec<Step>) {
+    let mut steps = vec![];
+    for _ in 0..100 {
+        match search.next("main", &steps) {
+            Next::Measure { level, .. } => steps.push(server(level)),
+            Next::Done => return (steps.iter().map(|s: &Step| s.level.value).collect(), steps),
+        }
+    }
+    panic!("the search does not end");
+}
+
+/// A server that meets up to `good` and achieves at most `capacity`.
+fn server(good: f64, capacity: f64) -> impl Fn(Level) -> Step {
+    move |level| {
+        let mut s = step(level, if level.value <= good { Verdict::Meets } else { Verdict::Fails });
+        s.achieved_rate = level.value.min(capacity);
+        s
+    }
+}
+
+#[test]
+fn lists_are_run_as_they_are_written() {
+    let (levels, steps) = run(&search("rates = [8, 1, 2]"), server(2.0, 100.0));
+    assert_eq!(levels, [8.0, 1.0, 2.0]);
+    let a = &search("rates = [8, 1, 2]").answers("main", &steps)[0];
+    assert_eq!((a.goodput.status, a.goodput.met, a.goodput.failed), (Status::Found, Some(2.0), Some(8.0)));
+    assert_eq!(
+        (a.goodput.rate, a.goodput.per_gpu, a.goodput.binding.as_deref()),
+        (Some(2.0), Some(1.0), Some("ttft.p99"))
+    );
+    assert_eq!(
+        a.goodput.reason,
+        "2 req/s meets, 8 req/s fails (ttft.p99: 41 of 1200 missed); ended because all 3 levels of the list are measured"
+    );
+    assert_eq!((a.goodput.interval90, a.goodput.safe_rate), (None, None), "a bracket carries no interval");
+    let (levels, steps) = run(&search("concurrency = [1, 8, 64]"), |level| Step {
+        achieved_rate: 12.3,
+        ..server(8.0, 100.0)(level)
+    });
+    let a = &search("concurrency = [1, 8, 64]").answers("main", &steps)[0];
+    assert_eq!((levels.len(), a.control, a.goodput.rate), (3, Control::Concurrency, Some(8.0)));
+    assert!(a.goodput.reason.starts_with("8 in flight (12.3 req/s) meets"), "{}", a.goodput.reason);
+}
+
+#[test]
+fn a_dead_server_ends_a_list() {
+    for (abort, levels) in [
+        (Abort::AllFailed, 1),
+        (Abort::ServerGone, 1),
+        (Abort::Gross, 3), // the list was asked for: it goes on
+    ] {
+        let (measured, _) =
+            run(&search("rates = [1, 2, 4]"), |l| Step { abort: Some(abort), ..step(l, Verdict::Fails) });
+        assert_eq!(measured.len(), levels, "{abort}");
+    }
+    let search = search("rates = [1, 2]");
+    let steps = [Step { abort: Some(Abort::Interrupted), ..step(Level::rate(1.0), Verdict::Undecided) }];
+    let again = Next::Measure { level: Level::rate(1.0), kind: StepKind::List, stop_when_failed: false };
+    assert_eq!(search.next("main", &steps), again, "an interrupted step is measured again");
+    let a = &search.answers("main", &steps)[0].goodput;
+    assert!(
+        a.status == Status::Undecided && a.reason.ends_with("levels were left to measure"),
+        "{}",
+        a.reason
+    );
+    assert_eq!(search.next("other", &steps), again, "each series on its own");
+}
+
+const KNEE: &str = "ramp = { start = 1, factor = 2 }";
+const MISSED: &str = "ramp = { start = 1, factor = 2, until = \"slo-missed\" }";
+
+/// The last rate of a ramp and why it stopped.
+fn ramp(plan: &str, server: impl Fn(Level) -> Step) -> (f64, String) {
+    let (levels, steps) = run(&search(plan), server);
+    assert!(levels.windows(2).all(|w| w[1] > w[0]), "{plan}: {levels:?}");
+    let stop = search(plan).stopped("main", &steps).expect("it has ended");
+    (levels.last().copied().expect("a step"), stop.to_string())
+}
+
+fn says((last, said): (f64, String), want: f64, why: &str) {
+    assert!((last - want).abs() < 1e-9 && said.contains(why), "at {last}, not {want}: {said}");
+}
+
+#[test]
+fn ramps_never_go_beyond_an_overload() {
+    let unstable = |l: Level| Step { stable: Some(l.value < 8.0), ..step(l, Verdict::Meets) };
+    let gross =
+        |l: Level| Step { abort: (l.value >= 4.0).then_some(Abort::Gross), ..step(l, Verdict::Meets) };
+    let invalid = |l: Level| step(l, if l.value < 4.0 { Verdict::Meets } else { Verdict::Invalid });
+    for plan in [KNEE, MISSED] {
+        says(ramp(plan, unstable), 8.0, "the backlog grew at 8 req/s");
+        says(ramp(plan, gross), 4.0, "far beyond what is allowed at 4 req/s");
+        says(ramp(plan, invalid), 4.0, "the client was the limit at 4 req/s");
+    }
+}
+
+#[test]
+fn ramps_end_by_their_rules() {
+    // 10 of 16 buys 2 of 8, 32 buys nothing: two in a row.
+    says(ramp(KNEE, server(4.0, 10.0)), 32.0, "throughput levelled off: 10 req/s achieved of 32 offered");
+    says(ramp(MISSED, server(4.0, 1e9)), 8.0, "the SLO is missed at 8 req/s");
+    for (max, plan) in [(5.0, KNEE), (8.0, MISSED), (1.0, KNEE)] {
+        let why = format!("max-rate, {max} req/s");
+        says(ramp(&format!("{plan}\nmax-rate = {max}"), server(9.0, 1e9)), max, &why);
+    }
+    let first = search(KNEE).next("main", &[]);
+    assert_eq!(
+        first,
+        Next::Measure { level: Level::rate(1.0), kind: StepKind::Ramp, stop_when_failed: true }
+    );
+}
+
+#[test]
+fn each_tier_has_its_answer() {
+    let tiers: Vec<Slo> = ["gold", "bulk"]
+        .iter()
+        .map(|n| toml::from_str(&format!("name = \"{n}\"\nttft.p99 = \"1s\"")).unwrap())
+        .collect();
+    let plan = toml::from_str("ramp = { start = 1, factor = 2, until = \"slo-missed\" }").unwrap();
+    let search = Search::new(&plan, &tiers, None).unwrap();
+    let rows = |tier: &str, level: Level, good: f64, joint: f64| -> Vec<LimitRow> {
+        let at = |good| if level.value <= good { Verdict::Meets } else { Verdict::Fails };
+        let named = |limit, verdict| LimitRow { tier: tier.into(), ..row(limit, verdict) };
+        vec![named("ttft.p99", at(good)), named("joint", at(joint)), named("stability", Verdict::Meets)]
+    };
+    let (levels, steps) = run(&search, |l| Step {
+        limits: [rows("gold", l, 2.0, 1.0), rows("bulk", l, 8.0, 8.0)].concat(),
+        ..step(l, Verdict::Meets)
+    });
+    assert_eq!(levels, [1.0, 2.0, 4.0, 8.0, 16.0], "until the last tier is missed");
+    let answers = search.answers("main", &steps);
+    let bracket = |g: &Goodput| (g.met.unwrap(), g.failed.unwrap());
+    assert_eq!((answers[0].tier.as_str(), answers[1].tier.as_str()), ("gold", "bulk"));
+    assert_eq!(answers.iter().map(|a| bracket(&a.goodput)).collect::<Vec<_>>(), [(2.0, 4.0), (8.0, 16.0)]);
+    assert_eq!(bracket(&answers[0].joint_goodput), (1.0, 2.0), "the joint goodput is its own");
+}
+
+#[test]
+fn instability_fails_the_joint_goodput_too() {
+    let mut s = step(Level::rate(4.0), Verdict::Meets);
+    s.limits[2].verdict = Verdict::Fails;
+    let a = &search("rates = [4]").answers("main", &[s])[0];
+    assert_eq!(
+        (a.joint_goodput.status, a.joint_goodput.binding.as_deref()),
+        (Status::None, Some("stability"))
+    );
+    assert!(a.goodput.reason.contains("stability: the backlog grew"), "{}", a.goodput.reason);
+}
+
+#[test]
+fn what_is_not_supported_says_what_to_write() {
+    for (text, says) in
+        [("", "search.rates = [1, 2, 4, 8]"), ("rates = [1]\nconfirm = \"10m\"", "search.confirm")]
+    {
+        let e = Search::new(&toml::from_str(text).unwrap(), &[], None).unwrap_err();
+        assert!(e.contains(says), "{e}");
+    }
+}

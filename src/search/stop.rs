@@ -1,0 +1,114 @@
+//! When a series is done: the stop rules, each with its words.
+
+use crate::stats::step::{Abort, Step, Verdict};
+use crate::units::short;
+use std::fmt;
+
+/// Why no further step is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stop {
+    /// Every level of the list is measured.
+    ListDone {
+        /// How many levels.
+        levels: usize,
+    },
+    /// Every request of a step failed.
+    AllFailed {
+        /// The step's level.
+        level: String,
+    },
+    /// The server went away.
+    ServerGone {
+        /// The step's level.
+        level: String,
+    },
+    /// The client was the limit: a higher rate would show no more.
+    ClientLimit {
+        /// The step's level.
+        level: String,
+    },
+    /// The ramp reached the plan's highest rate.
+    MaxRate {
+        /// That rate.
+        rate: f64,
+    },
+    /// Every tier is shown to miss its SLO.
+    SloMissed {
+        /// The step's level.
+        level: String,
+    },
+    /// The backlog grew.
+    Unstable {
+        /// The step's level.
+        level: String,
+    },
+    /// Misses were far beyond what is allowed.
+    Gross {
+        /// The step's level.
+        level: String,
+    },
+    /// Two successive steps bought less than half of the added load in throughput.
+    Plateau {
+        /// Achieved requests/s of the last step.
+        achieved: f64,
+        /// Offered requests/s of the last step.
+        offered: f64,
+    },
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ListDone { levels: 1 } => f.write_str("the one level of the list is measured"),
+            Self::ListDone { levels } => write!(f, "all {levels} levels of the list are measured"),
+            Self::AllFailed { level } => write!(f, "every request failed at {level}"),
+            Self::ServerGone { level } => write!(f, "the server went away at {level}"),
+            Self::ClientLimit { level } => write!(f, "the client was the limit at {level}"),
+            Self::MaxRate { rate } => write!(f, "the ramp reached max-rate, {} req/s", short(*rate)),
+            Self::SloMissed { level } => write!(f, "the SLO is missed at {level}"),
+            Self::Unstable { level } => write!(f, "the backlog grew at {level}"),
+            Self::Gross { level } => write!(f, "misses were far beyond what is allowed at {level}"),
+            Self::Plateau { achieved, offered } => write!(
+                f,
+                "throughput levelled off: {} req/s achieved of {} offered, after two steps that bought less than half of \
+                 the added load",
+                short(*achieved),
+                short(*offered)
+            ),
+        }
+    }
+}
+
+/// What ends any series at once: nothing answers any more.
+pub fn dead(steps: &[&Step]) -> Option<Stop> {
+    let last = steps.last()?;
+    let level = last.level.to_string();
+    match last.abort {
+        Some(Abort::AllFailed) => Some(Stop::AllFailed { level }),
+        Some(Abort::ServerGone) => Some(Stop::ServerGone { level }),
+        Some(Abort::Gross | Abort::Interrupted) | None => None,
+    }
+}
+
+/// What shows the server, or the client, beyond its capacity: no higher rate may follow.
+pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
+    let last = steps.last()?;
+    let level = last.level.to_string();
+    if last.stable == Some(false) {
+        return Some(Stop::Unstable { level });
+    }
+    if last.abort == Some(Abort::Gross) {
+        return Some(Stop::Gross { level });
+    }
+    (last.verdict == Verdict::Invalid).then_some(Stop::ClientLimit { level })
+}
+
+/// The knee while ramping: two successive steps whose added achieved rate is under half of the added offered rate.
+pub fn plateau(steps: &[&Step]) -> Option<Stop> {
+    let [.., a, b, c] = steps else { return None };
+    let flat = |low: &Step, high: &Step| {
+        let added = high.offered_rate - low.offered_rate;
+        added > 0.0 && high.achieved_rate - low.achieved_rate < 0.5 * added
+    };
+    (flat(a, b) && flat(b, c)).then_some(Stop::Plateau { achieved: c.achieved_rate, offered: c.offered_rate })
+}

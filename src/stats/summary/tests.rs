@@ -1,0 +1,270 @@
+//! Whole steps of simulated queues, and what a faulty client makes of them.
+
+use super::*;
+use crate::record::{Failure, Finished};
+use crate::stats::queues::{Queue, Service};
+
+const FAST: Queue = Queue { servers: 1, mean_s: 0.002, service: Service::Fixed };
+
+fn tiers(text: &str) -> Vec<Slo> {
+    vec![toml::from_str(text).unwrap()]
+}
+
+fn input<'a>(rate: f64, records: &'a [Record], itl: &'a ItlTally, tiers: &'a [Slo]) -> StepInput<'a> {
+    StepInput {
+        series: "main",
+        step: 1,
+        kind: StepKind::List,
+        level: Level::rate(rate),
+        started_at: "2026-11-01T00:00:00Z",
+        started_s: 0.0,
+        ended_s: 90.0,
+        settle: Duration::from_secs(10),
+        measure: Duration::from_secs(60),
+        tail: Duration::from_secs(5),
+        drain: Duration::from_secs(1),
+        abort: None,
+        records,
+        itl,
+        tiers,
+        receive_lag_p99_ms: Some(0.1),
+        looks: 1,
+        confidence: 0.95,
+        client_limit: false,
+        price_per_hour: Some(3.6),
+    }
+}
+
+/// A step of FAST at 100 req/s with each record changed by `change`, and its input by `set`.
+fn step(slo: &str, change: impl Fn(&mut Record), set: impl Fn(&mut StepInput<'_>)) -> Step {
+    let mut records = FAST.records(100.0, 10.0, 60.0, 3);
+    records.iter_mut().for_each(change);
+    let (tiers, itl) = (tiers(slo), ItlTally::new(&tiers(slo)));
+    let mut input = input(100.0, &records, &itl, &tiers);
+    set(&mut input);
+    summarize(&input)
+}
+
+const TTFT: &str = "ttft.p99 = \"100ms\"";
+
+fn fail(r: &mut Record, failure: Failure) {
+    (r.outcome, r.failure, r.first_token, r.last_token) = (Outcome::Failed, Some(failure), None, None);
+}
+
+fn every(n: u64, change: impl Fn(&mut Record)) -> impl Fn(&mut Record) {
+    move |r| {
+        if r.id % n == 0 {
+            change(r)
+        }
+    }
+}
+
+#[test]
+fn a_quiet_step_meets_and_its_figures_agree() {
+    let s = step(TTFT, |_| (), |_| ());
+    assert_eq!(
+        (s.verdict, s.binding.as_deref(), s.stable),
+        (Verdict::Meets, Some("ttft.p99"), Some(true)),
+        "{}",
+        s.reason
+    );
+    assert_eq!(
+        s.reason,
+        format!("p99 TTFT ≤ 100ms: 0 misses of {} requests: at most 0.79 %, allowed 1 %", s.due_n)
+    );
+    for (what, got, want, within) in [
+        ("offered", s.offered_rate, 100.0, 5.0),
+        ("sent", s.sent_rate, s.offered_rate, 0.1),
+        ("achieved", s.achieved_rate, s.offered_rate, 0.1),
+        ("good", s.good_rate, s.offered_rate, 1e-9),
+        ("output tokens", s.output_tokens_per_s, 2.0 * s.achieved_rate, 1e-9),
+        ("in flight", s.in_flight_mean, 0.225, 0.03), // ρ + ρ²/2(1−ρ) at ρ = 0.2
+        ("cost", s.cost_per_mtok.unwrap(), 1e-3 / s.output_tokens_per_s * 1e6, 1e-9),
+        ("TPOT", s.quantiles(Metric::Tpot).p50.unwrap(), 2.0, 1e-3),
+    ] {
+        assert!((got - want).abs() <= within, "{what}: {got}, not {want}");
+    }
+    assert_eq!((s.completed, s.failed, s.cut, s.joint_attainment), (s.due_n, 0, 0, Some(1.0)));
+    assert_eq!(s.quantiles(Metric::Ttft).n, s.due_n);
+    assert_eq!(
+        s.limits.iter().map(|r| r.limit.as_str()).collect::<Vec<_>>(),
+        ["ttft.p99", "joint", "stability"]
+    );
+}
+
+#[test]
+fn verdicts_follow_the_records() {
+    let slow = |r: &mut Record| r.first_token = Some(r.due + Duration::from_millis(150));
+    let keep = |_: &mut StepInput<'_>| ();
+    for (what, step, want, binding) in [
+        ("20 % too slow", step(TTFT, every(5, slow), keep), Verdict::Fails, Some("ttft.p99")),
+        ("1 % too slow", step(TTFT, every(100, slow), keep), Verdict::Undecided, Some("ttft.p99")),
+        (
+            "20 % refused",
+            step(
+                "ttft.p99 = \"100ms\"\nerror-rate = 0.01",
+                every(5, |r| fail(r, Failure::RateLimited)),
+                keep,
+            ),
+            Verdict::Fails,
+            Some("error-rate"),
+        ),
+        (
+            "one refused of none allowed",
+            step("error-rate = 0.0", every(3000, |r| fail(r, Failure::ServerError)), keep),
+            Verdict::Fails,
+            Some("error-rate"),
+        ),
+        (
+            "too short to tell",
+            step(TTFT, |_| (), |i| i.records = &i.records[..2000]),
+            Verdict::Undecided,
+            Some("ttft.p99"),
+        ),
+        (
+            "interrupted",
+            step(TTFT, |_| (), |i| i.abort = Some(Abort::Interrupted)),
+            Verdict::Undecided,
+            Some("ttft.p99"),
+        ),
+        (
+            "server gone",
+            step(TTFT, every(5, slow), |i| i.abort = Some(Abort::ServerGone)),
+            Verdict::Fails,
+            Some("ttft.p99"),
+        ),
+        (
+            "all failed at once",
+            step(
+                TTFT,
+                |r| fail(r, Failure::Connect),
+                |i| (i.abort, i.records) = (Some(Abort::AllFailed), &i.records[1100..1110]),
+            ),
+            Verdict::Fails,
+            Some("ttft.p99"),
+        ),
+        (
+            "TPOT of one-token answers",
+            step("tpot.p99 = \"1ms\"", |r| r.output_tokens = Some(1), keep),
+            Verdict::Meets,
+            None,
+        ),
+    ] {
+        assert_eq!((step.verdict, step.binding.as_deref()), (want, binding), "{what}: {}", step.reason);
+    }
+}
+
+#[test]
+fn an_overload_is_unstable_whatever_the_limits() {
+    let q = Queue { servers: 1, mean_s: 0.05, service: Service::Fixed };
+    let records = q.records(24.0, 10.0, 60.0, 1);
+    let (tiers, itl) = (tiers("e2e.p99 = \"1h\""), ItlTally::new(&[]));
+    let s = summarize(&input(24.0, &records, &itl, &tiers));
+    assert_eq!((s.verdict, s.binding.as_deref(), s.stable), (Verdict::Fails, Some("stability"), Some(false)));
+    assert!(s.reason.starts_with("not stable") && s.overloaded(), "{}", s.reason);
+    let mut closed = input(24.0, &records, &itl, &tiers);
+    closed.level = Level::concurrency(8);
+    assert_eq!(summarize(&closed).stable, Some(true), "a closed loop is bounded");
+}
+
+#[test]
+fn a_late_client_is_no_slow_server() {
+    let late = |ms| {
+        move |r: &mut Record| {
+            let by = Duration::from_millis(ms);
+            (r.sent, r.end) = (r.sent.map(|t| t + by), r.end + by);
+            (r.first_token, r.last_token) = (r.first_token.map(|t| t + by), r.last_token.map(|t| t + by));
+        }
+    };
+    let keep = |_: &mut StepInput<'_>| ();
+    let s = step(TTFT, late(150), keep);
+    assert_eq!(
+        (s.verdict, s.binding.clone()),
+        (Verdict::Invalid, None),
+        "the limit is passed before anything is sent"
+    );
+    assert!(s.reason.contains("p99 lateness of 150 ms is above 5 % of 100 ms"), "{}", s.reason);
+    assert_eq!(step(TTFT, late(50), keep).verdict, Verdict::Meets, "its lateness included, it still meets");
+    let slow = |r: &mut Record| {
+        late(50)(r);
+        r.first_token = r.sent.map(|t| t + Duration::from_millis(150));
+    };
+    assert_eq!(step(TTFT, slow, keep).verdict, Verdict::Fails, "it fails counted from sent as well");
+    // 50 ms a token, 2 of them lag: the limit of 49 ms is missed by the client.
+    let stretched = |r: &mut Record| r.last_token = r.first_token.map(|t| t + Duration::from_millis(50));
+    for (lag, want) in [(0.1, Verdict::Fails), (3.0, Verdict::Invalid)] {
+        let s = step("tpot.p99 = \"49ms\"", stretched, |i| i.receive_lag_p99_ms = Some(lag));
+        assert_eq!(s.verdict, want, "lag of {lag} ms: {}", s.reason);
+    }
+}
+
+#[test]
+fn a_client_at_its_limit_says_nothing_of_the_server() {
+    let held = |from: u64| {
+        move |r: &mut Record| {
+            if r.due >= Duration::from_secs(from) {
+                (r.sent, r.end) = (None, r.due);
+                fail(r, Failure::ClientLimit);
+            }
+        }
+    };
+    let limited = |i: &mut StepInput<'_>| i.client_limit = true;
+    let s = step(TTFT, held(40), limited);
+    assert_eq!(s.verdict, Verdict::Invalid);
+    assert!(s.reason.contains("max-in-flight") && s.sent_rate < 60.0, "{}", s.reason);
+    let slow_then_held = |r: &mut Record| {
+        r.first_token = Some(r.due + Duration::from_millis(150));
+        held(40)(r);
+    };
+    assert_eq!(step(TTFT, slow_then_held, limited).verdict, Verdict::Fails, "shown by those due before");
+    let unsent =
+        every(10, |r| (r.sent, r.first_token, r.last_token, r.outcome) = (None, None, None, Outcome::Cut));
+    let s = step(TTFT, unsent, |_| ());
+    assert_eq!(s.verdict, Verdict::Invalid);
+    assert!(s.reason.starts_with("the client sent"), "{}", s.reason);
+    let refused = step(
+        TTFT,
+        |r| {
+            fail(r, Failure::Connect);
+            r.sent = None
+        },
+        |_| (),
+    );
+    assert_eq!(refused.verdict, Verdict::Fails, "a refused connection is the server's");
+}
+
+#[test]
+fn gaps_and_tiers_have_rows_of_their_own() {
+    let mut records = FAST.records(100.0, 10.0, 60.0, 3);
+    let mut two = tiers("name = \"gold\"\nitl.p95 = \"5ms\"");
+    two.extend(tiers("name = \"best-effort\"\nitl.p95 = \"50ms\"\nttft.p50 = \"1s\""));
+    let mut itl = ItlTally::new(&two);
+    for r in &mut records {
+        r.output_asked = 11;
+        let stalled = r.id % 4 == 0; // a quarter of the requests, each with three of ten gaps: 7.5 %
+        let gaps_us = (0..10).map(|i| if stalled && i < 3 { 20_000 } else { 1_000 }).collect();
+        itl.add(&Finished { record: r.clone(), gaps_us, sample: None });
+    }
+    let s = summarize(&input(100.0, &records, &itl, &two));
+    let row = |tier: &str, limit: &str| {
+        s.limits.iter().find(|r| r.tier == tier && r.limit == limit).unwrap().clone()
+    };
+    let gold = row("gold", "itl.p95");
+    assert_eq!((gold.n, s.quantiles(Metric::Itl).n), (10 * s.due_n, 10 * s.due_n));
+    assert!((gold.attainment.unwrap() - 0.925).abs() < 1e-3 && gold.verdict == Verdict::Fails, "{gold:?}");
+    assert!(gold.cluster_sq >= 9 * gold.clusters, "three misses at a time: {gold:?}");
+    assert_eq!(tier_verdict(&s.limits, "best-effort").0, Verdict::Meets);
+    assert_eq!(
+        (s.verdict, s.binding.as_deref()),
+        (Verdict::Fails, Some("itl.p95")),
+        "the first tier is the step's"
+    );
+    assert!((s.joint_attainment.unwrap() - 0.75).abs() < 0.01, "a request is good if its own gaps are");
+}
+
+#[test]
+fn nothing_measured_is_undecided() {
+    let s = step(TTFT, |_| (), |i| i.records = &[]);
+    assert_eq!((s.verdict, s.due_n, s.stable, s.cost_per_mtok), (Verdict::Undecided, 0, None, None));
+    assert_eq!(s.reason, "p99 TTFT ≤ 100ms: no requests to judge");
+}
