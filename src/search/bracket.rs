@@ -29,7 +29,7 @@ pub(super) fn bracket(points: &[Point], ended: &str, gpus: Option<u32>) -> Goodp
     points.sort_by(|a, b| a.value.total_cmp(&b.value));
     let failed = points.iter().copied().find(|p| p.verdict == Verdict::Fails);
     let below = |p: &&&Point| failed.is_none_or(|f| p.value < f.value);
-    let met = points.iter().copied().filter(|p| below(&p) && p.verdict == Verdict::Meets).next_back();
+    let met = points.iter().copied().rfind(|p| below(&p) && p.verdict == Verdict::Meets);
     // What was measured below the fail, or anywhere where nothing fails.
     let under: Vec<&Point> = points.iter().copied().filter(|p| below(&p)).collect();
     let beyond: Vec<&Point> =

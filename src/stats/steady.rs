@@ -92,18 +92,18 @@ pub fn steady(records: &[Record], window: Window, closed: bool) -> Steady {
 /// So it is where the load ran for less than two median end-to-end times (of the requests due in the first fifth), with
 /// fewer than 30 requests, or with so few that not even the growth under 1.5 × capacity would be significant.
 ///
-/// Shares of 100 simulated steps called unstable, 10 s settled and 60 s (20 s) measured, by load over capacity. Those at 0.95
+/// Shares of 200 simulated steps called unstable, 10 s settled and 60 s (30 s) measured, by load over capacity. Those at 0.95
 /// and below are false alarms. "–" where most steps are `None`.
 ///
 /// | | 0.5 | 0.9 | 0.95 | 1.0 | 1.1 | 1.2 | 1.5 |
 /// |---|---|---|---|---|---|---|---|
-/// | M/D/1, 20/s | 0 (0) | 0 (0) | 0 (0) | .08 (.04) | .81 (.38) | 1 (.92) | 1 (1) |
-/// | M/M/1, 20/s | 0 (0) | 0 (0) | 0 (.01) | .01 (.01) | .55 (.25) | .99 (.66) | 1 (.99) |
-/// | M/M/1, 3/s | 0 (–) | .01 (–) | .02 (–) | .02 (–) | .14 (–) | .34 (.15) | .97 (.46) |
-/// | M/D/16, 16/s | 0 (0) | 0 (0) | 0 (.01) | .05 (.05) | .74 (.33) | 1 (.79) | 1 (1) |
-/// | M/M/32, 16/s | 0 (0) | 0 (0) | 0 (0) | .03 (.02) | .49 (.25) | .94 (.57) | 1 (.99) |
-/// | batching engine, 120/s | 0 (0) | 0 (0) | 0 (0) | .13 (.10) | 1 (.89) | 1 (1) | 1 (1) |
-/// | batching engine, 21/s, e2e 2–12 s | 0 (0) | 0 (0) | 0 (0) | 0 (–) | – (–) | .86 (–) | 1 (.94) |
+/// | M/D/1, 20/s | 0 (0) | 0 (0) | 0 (.01) | .05 (.03) | .85 (.53) | 1 (.98) | 1 (1) |
+/// | M/M/1, 20/s | 0 (0) | .01 (0) | .01 (.01) | .06 (.05) | .61 (.32) | .98 (.85) | 1 (1) |
+/// | M/M/1, 3/s | 0 (0) | .01 (.01) | .03 (.02) | .04 (.03) | .16 (.12) | .38 (.20) | .97 (.74) |
+/// | M/D/16, 16/s | 0 (0) | 0 (0) | .01 (0) | .04 (.02) | .74 (.37) | 1 (.89) | 1 (1) |
+/// | M/M/32, 16/s | 0 (0) | 0 (.01) | .01 (.01) | .06 (.04) | .53 (.30) | .95 (.77) | 1 (1) |
+/// | batching engine, 120/s | 0 (0) | 0 (0) | 0 (0) | .17 (.10) | 1 (.99) | 1 (1) | 1 (1) |
+/// | batching engine, 21/s, e2e 2–12 s | 0 (0) | 0 (0) | 0 (0) | 0 (–) | – (–) | .89 (–) | 1 (1) |
 /// | batching engine, 5/s, e2e 8–50 s | 0 (0) | – (–) | – (–) | – (–) | – (–) | – (–) | – (–) |
 pub fn stable(records: &[Record], window: Window) -> Option<bool> {
     let (waits, stays) = (waits(records), stays(records));

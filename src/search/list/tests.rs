@@ -146,78 +146,44 @@ fn a_dead_server_ends_a_list() {
     assert_eq!(search.next("other", &steps), again, "each series on its own");
 }
 
+const KNEE: &str = "ramp = { start = 1, factor = 2 }";
+const MISSED: &str = "ramp = { start = 1, factor = 2, until = \"slo-missed\" }";
+
+/// The last rate of a ramp and why it stopped.
+fn ramp(plan: &str, server: impl Fn(Level) -> Step) -> (f64, String) {
+    let (levels, steps) = run(&search(plan), server);
+    assert!(levels.windows(2).all(|w| w[1] > w[0]), "{plan}: {levels:?}");
+    let stop = search(plan).stopped("main", &steps).expect("it has ended");
+    (levels.last().copied().expect("a step"), stop.to_string())
+}
+
+fn says((last, said): (f64, String), want: f64, why: &str) {
+    assert!((last - want).abs() < 1e-9 && said.contains(why), "at {last}, not {want}: {said}");
+}
+
+#[test]
+fn ramps_never_go_beyond_an_overload() {
+    let unstable = |l: Level| Step { stable: Some(l.value < 8.0), ..step(l, Verdict::Meets) };
+    let gross =
+        |l: Level| Step { abort: (l.value >= 4.0).then_some(Abort::Gross), ..step(l, Verdict::Meets) };
+    let invalid = |l: Level| step(l, if l.value < 4.0 { Verdict::Meets } else { Verdict::Invalid });
+    for plan in [KNEE, MISSED] {
+        says(ramp(plan, unstable), 8.0, "the backlog grew at 8 req/s");
+        says(ramp(plan, gross), 4.0, "far beyond what is allowed at 4 req/s");
+        says(ramp(plan, invalid), 4.0, "the client was the limit at 4 req/s");
+    }
+}
+
 #[test]
 fn ramps_end_by_their_rules() {
-    let knee = "ramp = { start = 1, factor = 2 }";
-    let missed = "ramp = { start = 1, factor = 2, until = \"slo-missed\" }";
-    let unstable_at =
-        |from: f64| move |l: Level| Step { stable: Some(l.value < from), ..step(l, Verdict::Meets) };
-    let gross_at = |from: f64| {
-        move |l: Level| Step { abort: (l.value >= from).then_some(Abort::Gross), ..step(l, Verdict::Meets) }
-    };
-    let invalid_at =
-        |from: f64| move |l: Level| step(l, if l.value < from { Verdict::Meets } else { Verdict::Invalid });
-    let max = |text: &str, rate: f64| format!("{text}\nmax-rate = {rate}");
-    for (what, plan, (levels, steps), last, why) in [
-        // 10 of 16 buys 2 of 8, 32 buys nothing: two in a row.
-        ("plateau", knee.to_owned(), run(&search(knee), server(4.0, 10.0)), 32.0, "throughput levelled off"),
-        (
-            "unstable",
-            knee.to_owned(),
-            run(&search(knee), unstable_at(8.0)),
-            8.0,
-            "the backlog grew at 8 req/s",
-        ),
-        (
-            "gross",
-            knee.to_owned(),
-            run(&search(knee), gross_at(4.0)),
-            4.0,
-            "far beyond what is allowed at 4 req/s",
-        ),
-        (
-            "client",
-            knee.to_owned(),
-            run(&search(knee), invalid_at(4.0)),
-            4.0,
-            "the client was the limit at 4 req/s",
-        ),
-        (
-            "missed",
-            missed.to_owned(),
-            run(&search(missed), server(4.0, 1e9)),
-            8.0,
-            "the SLO is missed at 8 req/s",
-        ),
-        (
-            "overload before a miss",
-            missed.to_owned(),
-            run(&search(missed), unstable_at(4.0)),
-            4.0,
-            "the backlog grew",
-        ),
-        ("max", max(knee, 5.0), run(&search(&max(knee, 5.0)), server(9.0, 1e9)), 5.0, "max-rate, 5 req/s"),
-        (
-            "max on a step",
-            max(missed, 8.0),
-            run(&search(&max(missed, 8.0)), server(9.0, 1e9)),
-            8.0,
-            "max-rate, 8 req/s",
-        ),
-        (
-            "max at once",
-            max(knee, 1.0),
-            run(&search(&max(knee, 1.0)), server(9.0, 1e9)),
-            1.0,
-            "max-rate, 1 req/s",
-        ),
-    ] {
-        assert_eq!(levels.last().copied(), Some(last), "{what}: {levels:?}");
-        assert!(levels.windows(2).all(|w| w[1] > w[0]), "{what}: {levels:?}");
-        let said = search(&plan).stopped("main", &steps).unwrap().to_string();
-        assert!(said.contains(why), "{what}: {said}");
+    // 10 of 16 buys 2 of 8, 32 buys nothing: two in a row.
+    says(ramp(KNEE, server(4.0, 10.0)), 32.0, "throughput levelled off: 10 req/s achieved of 32 offered");
+    says(ramp(MISSED, server(4.0, 1e9)), 8.0, "the SLO is missed at 8 req/s");
+    for (max, plan) in [(5.0, KNEE), (8.0, MISSED), (1.0, KNEE)] {
+        let why = format!("max-rate, {max} req/s");
+        says(ramp(&format!("{plan}\nmax-rate = {max}"), server(9.0, 1e9)), max, &why);
     }
-    let first = search(knee).next("main", &[]);
+    let first = search(KNEE).next("main", &[]);
     assert_eq!(
         first,
         Next::Measure { level: Level::rate(1.0), kind: StepKind::Ramp, stop_when_failed: true }
