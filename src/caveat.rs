@@ -19,8 +19,12 @@ pub enum Caveat {
     Simulated,
     /// The server refused `ignore_eos` or `min_tokens`.
     PinningRefused {
+        /// What it refused.
+        field: String,
         /// What it said.
         message: String,
+        /// Whether the other field still holds the lengths.
+        held: bool,
     },
     /// Answers came back shorter or longer than asked for.
     LengthsNotPinned {
@@ -129,8 +133,9 @@ impl Caveat {
             }
             Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
             Self::Simulated => "The server was simulated.".into(),
-            Self::PinningRefused { message } => {
-                format!("The server refused ignore_eos and min_tokens ({message}): output lengths were not pinned.")
+            Self::PinningRefused { field, message, held } => {
+                let so = if *held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
+                format!("The server refused {field} ({message}): {so}.")
             }
             Self::LengthsNotPinned { asked, got } => {
                 format!("Answers had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
@@ -202,7 +207,9 @@ impl Caveat {
                 "Give step.drain more time, and make sure nobody else uses the server."
             }
             Self::FewRequests { .. } => "Use longer steps (step.measure or step.min-requests).",
-            Self::BudgetSpent { .. } => "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain).",
+            Self::BudgetSpent { .. } => {
+                "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
+            }
             Self::Interrupted => "Run the sweep again for the rest.",
             Self::ServerGone { .. } => {
                 "Look at the server's log; the last step shows the load that it died under."

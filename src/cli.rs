@@ -142,7 +142,9 @@ pub struct SimulateArgs {
 
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  goodput completions bash > ~/.local/share/bash-completion/completions/goodput")]
+#[command(
+    after_help = "Example:\n  goodput completions bash > ~/.local/share/bash-completion/completions/goodput"
+)]
 pub struct CompletionsArgs {
     /// The shell.
     pub shell: clap_complete::Shell,

@@ -119,7 +119,7 @@ impl FromStr for Percentile {
         }
         let percent: f64 = digits.parse().map_err(|_| bad())?;
         let thousandths = (percent * 1000.0).round();
-        if thousandths >= 1.0 && thousandths <= 99_999.0 { Ok(Self(thousandths as u32)) } else { Err(bad()) }
+        if (1.0..=99_999.0).contains(&thousandths) { Ok(Self(thousandths as u32)) } else { Err(bad()) }
     }
 }
 

@@ -88,12 +88,12 @@ fn closed_loops_run_through_the_same_load() {
         .assert()
         .code(predicates::ord::ne(1));
     let steps = result(&out)["steps"].clone();
-    for (step, slots) in steps.as_array().unwrap().iter().zip([1.0, 4.0]) {
+    // One server of 50 ms, then 30 ms of decoding outside of it: alone a request takes both, four keep the server busy.
+    for (step, (slots, rate)) in steps.as_array().unwrap().iter().zip([(1.0, 12.5), (4.0, 20.0)]) {
         let in_flight = step["in_flight_mean"].as_f64().unwrap();
         assert!((in_flight - slots).abs() < 0.05 * slots, "{in_flight} of {slots}");
-        // One server of 50 ms: 20 req/s whatever waits, a grain of the clock less.
         let achieved = step["achieved_rate"].as_f64().unwrap();
-        assert!((19.0..20.1).contains(&achieved), "{achieved}");
+        assert!((achieved - rate).abs() < 0.02 * rate, "{achieved} of {rate}");
     }
 }
 
@@ -101,7 +101,12 @@ fn closed_loops_run_through_the_same_load() {
 fn virtual_time_needs_a_simulated_server() {
     let dir = tempdir().unwrap();
     let args = ["sweep", "--url", "http://127.0.0.1:1", "--virtual-time", "--out"];
-    goodput().args(args).arg(dir.path().join("run")).assert().code(1).stderr(contains("--virtual-time needs"));
+    goodput()
+        .args(args)
+        .arg(dir.path().join("run"))
+        .assert()
+        .code(1)
+        .stderr(contains("--virtual-time needs"));
 }
 
 #[test]

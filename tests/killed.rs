@@ -1,4 +1,5 @@
 //! A sweep that is killed or interrupted: what was measured is there, and `report` makes a report of it.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
 
@@ -12,7 +13,8 @@ use tempfile::tempdir;
 
 /// Starts a sweep of one-second steps and waits until its second step has requests on disk.
 fn begin(dir: &Path) -> Child {
-    let path = plan(dir, &format!("url = \"http://{}\"", serve(Manner::Plain)), "rates = [50, 51, 52, 53, 54, 55]");
+    let path =
+        plan(dir, &format!("url = \"http://{}\"", serve(Manner::Plain)), "rates = [50, 51, 52, 53, 54, 55]");
     let child = Command::new(assert_cmd::cargo::cargo_bin!("goodput"))
         .arg("sweep")
         .arg(path)

@@ -45,20 +45,29 @@ pub async fn negotiate(
         };
         let body = probe.sample.as_deref().unwrap_or_default();
         let refused = matches!(probe.record.status, Some(400 | 422)) || failure == Failure::StreamError;
-        match if refused { refused_field(body, pinning, usage) } else { None } {
-            Some(Field::IgnoreEos) => pinning.ignore_eos = false,
-            Some(Field::MinTokens) => pinning.min_tokens = false,
-            Some(Field::Pinning) => pinning = Pinning::NONE,
+        let field = match if refused { refused_field(body, pinning, usage) } else { None } {
+            Some(Field::IgnoreEos) => {
+                pinning.ignore_eos = false;
+                "ignore_eos"
+            }
+            Some(Field::MinTokens) => {
+                pinning.min_tokens = false;
+                "min_tokens"
+            }
+            Some(Field::Pinning) => {
+                pinning = Pinning::NONE;
+                "ignore_eos and min_tokens"
+            }
             Some(Field::Usage) => {
                 usage = false;
                 caveats.push(Caveat::UsageRefused { message: words(body) });
                 continue;
             }
             None => bail!(failed(client, &probe, failure)),
-        }
-        if !pinning.holds() {
-            caveats.push(Caveat::PinningRefused { message: words(body) });
-        }
+        };
+        let refusal =
+            Caveat::PinningRefused { field: field.into(), message: words(body), held: pinning.holds() };
+        caveats.push(refusal);
     }
 }
 

@@ -71,7 +71,8 @@ async fn one_of_the_two_fields_still_pins() {
     let (client, asked) = server(|f| f.contains(&"min_tokens").then_some((400, "unknown field min_tokens")));
     let got = ask(&client).await.unwrap();
     assert_eq!((got.pinning, got.usage), (Pinning { ignore_eos: true, min_tokens: false }, true));
-    assert!(got.caveats.is_empty(), "lengths are pinned by ignore_eos: {:?}", got.caveats);
+    let message = "unknown field min_tokens".to_owned();
+    assert_eq!(got.caveats, [Caveat::PinningRefused { field: "min_tokens".into(), message, held: true }]);
     assert_eq!(asked.lock().unwrap().len(), 2);
 }
 
@@ -81,8 +82,10 @@ async fn an_unexplained_refusal_drops_one_thing_after_the_other() {
     let got = ask(&client).await.unwrap();
     assert_eq!((got.pinning, got.usage), (Pinning::NONE, false));
     let message = || "bad request".to_owned();
-    let expected =
-        [Caveat::PinningRefused { message: message() }, Caveat::UsageRefused { message: message() }];
+    let expected = [
+        Caveat::PinningRefused { field: "ignore_eos and min_tokens".into(), message: message(), held: false },
+        Caveat::UsageRefused { message: message() },
+    ];
     assert_eq!(got.caveats, expected);
     assert_eq!(*asked.lock().unwrap(), [ALL.to_vec(), vec!["stream_options"], vec![]]);
 }
@@ -97,7 +100,10 @@ async fn a_refusal_in_the_stream_counts_too() {
     let got = ask(&client).await.unwrap();
     assert_eq!((got.pinning, got.usage), (Pinning::NONE, true));
     let message = "ignore_eos and min_tokens unsupported".to_owned();
-    assert_eq!(got.caveats, [Caveat::PinningRefused { message }]);
+    assert_eq!(
+        got.caveats,
+        [Caveat::PinningRefused { field: "ignore_eos and min_tokens".into(), message, held: false }]
+    );
     assert_eq!(asked.lock().unwrap().len(), 2);
 }
 

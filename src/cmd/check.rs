@@ -49,7 +49,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
 fn levels(plan: &Plan) -> (Vec<Level>, bool) {
     let max = plan.search.max_rate.map_or(f64::INFINITY, |r| r.get());
     match &plan.search.mode {
-        Mode::Rates(rates) => (rates.iter().map(|r| Level::rate(r.get())).filter(|l| l.value <= max).collect(), false),
+        Mode::Rates(rates) => {
+            (rates.iter().map(|r| Level::rate(r.get())).filter(|l| l.value <= max).collect(), false)
+        }
         Mode::Concurrency(list) => (list.iter().map(|c| Level::concurrency(c.get())).collect(), false),
         Mode::Ramp(ramp) => ramp_levels(ramp, max),
         Mode::Adaptive(_) => (Vec::new(), true),
@@ -113,12 +115,25 @@ fn words(plan: &Plan, p: &Preview) -> String {
         Span(plan.step.window(p.steps.first().filter(|s| s.control == Control::Rate).map(|s| s.level)))
     );
     match p.requests {
-        Some(n) => out += &format!("  requests  about {n} in these steps, {} for warm-up\n", plan.server.warmup_requests),
+        Some(n) => {
+            out += &format!(
+                "  requests  about {n} in these steps, {} for warm-up\n",
+                plan.server.warmup_requests
+            )
+        }
         None => out += "  requests  as many as the server completes (closed loop)\n",
     }
-    let least: f64 = p.steps.iter().map(|s| s.level).filter(|l| *l > 0.0).map(|l| {
-        plan.step.settle.0.as_secs_f64() + plan.step.window(Some(l)).as_secs_f64()
-    }).sum();
-    out += &format!("  time      about {} where requests are short, {} at the longest", span(least), span(p.longest_s));
+    let least: f64 = p
+        .steps
+        .iter()
+        .map(|s| s.level)
+        .filter(|l| *l > 0.0)
+        .map(|l| plan.step.settle.0.as_secs_f64() + plan.step.window(Some(l)).as_secs_f64())
+        .sum();
+    out += &format!(
+        "  time      about {} where requests are short, {} at the longest",
+        span(least),
+        span(p.longest_s)
+    );
     out
 }

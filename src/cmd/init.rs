@@ -12,7 +12,8 @@ pub(crate) fn init(args: &InitArgs) -> Result<()> {
     if args.plan.exists() && !args.force {
         bail!("{} is there already: choose another name, or replace it with --force", args.plan.display());
     }
-    std::fs::write(&args.plan, TEMPLATE).with_context(|| format!("failed to write {}", args.plan.display()))?;
+    std::fs::write(&args.plan, TEMPLATE)
+        .with_context(|| format!("failed to write {}", args.plan.display()))?;
     say(&format!(
         "wrote {0}: set server.url and the SLO, then\n  goodput check {0}\n  goodput sweep {0}",
         args.plan.display()

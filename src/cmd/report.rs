@@ -18,14 +18,16 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
 pub(crate) fn remake(dir: &Path) -> Result<(Run, Vec<PathBuf>)> {
     let run = rundir::read(dir)?;
     rundir::write_result(dir, &json::result(&run))?;
-    let files = write_all(&run, dir).with_context(|| format!("failed to write the reports into {}", dir.display()))?;
+    let files = write_all(&run, dir)
+        .with_context(|| format!("failed to write the reports into {}", dir.display()))?;
     Ok((run, files))
 }
 
 /// Prints the answer to standard output, in words or as JSON.
 pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
     if json {
-        return say(&serde_json::to_string_pretty(&json::result(run)).context("failed to write the result as JSON")?);
+        return say(&serde_json::to_string_pretty(&json::result(run))
+            .context("failed to write the result as JSON")?);
     }
     let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let text = format!("{}\n\n{}", terminal::table(run, None), terminal::answer(run, files));

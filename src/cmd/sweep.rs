@@ -31,7 +31,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
         progress: std::io::stderr().is_terminal(),
     };
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(args.virtual_time).build().context("failed to start a runtime")?;
+    let runtime =
+        runtime.enable_all().start_paused(args.virtual_time).build().context("failed to start a runtime")?;
     runtime.block_on(async {
         let interrupt = CancellationToken::new();
         tokio::spawn(watch_signals(interrupt.clone())?);
@@ -48,14 +49,17 @@ fn sets(args: &SweepArgs) -> Vec<String> {
     let mut sets = Vec::new();
     sets.extend(args.url.as_deref().map(|u| quoted("server.url", u)));
     sets.extend(args.model.as_deref().map(|m| quoted("server.model", m)));
-    sets.extend(args.slo.as_deref().map(|s| format!("slo={{profile={}}}", toml::Value::String(s.to_owned()))));
+    sets.extend(
+        args.slo.as_deref().map(|s| format!("slo={{profile={}}}", toml::Value::String(s.to_owned()))),
+    );
     sets.extend(args.set.iter().cloned());
     sets
 }
 
 /// `runs/NAME-TIMESTAMP`, the name made fit for a path.
 fn default_folder(name: &str) -> PathBuf {
-    let slug: String = name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let slug: String =
+        name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let slug: Vec<&str> = slug.split('-').filter(|part| !part.is_empty()).collect();
     let slug = if slug.is_empty() { "sweep".to_owned() } else { slug.join("-") };
     let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
@@ -76,7 +80,9 @@ fn watch_signals(interrupt: CancellationToken) -> Result<impl Future<Output = ()
             if interrupt.is_cancelled() {
                 std::process::exit(i32::from(INTERRUPTED));
             }
-            tracing::warn!("interrupted: finishing what is in flight, then reporting; once more leaves at once");
+            tracing::warn!(
+                "interrupted: finishing what is in flight, then reporting; once more leaves at once"
+            );
             interrupt.cancel();
         }
     })

@@ -27,7 +27,9 @@ impl Pacer {
         std::thread::Builder::new().name("pacer".into()).spawn(move || {
             for alarm in alarms {
                 // A sleep may end early on a signal, never its deadline.
-                while let Some(left) = alarm.at.checked_duration_since(Instant::now()).filter(|d| *d > Duration::ZERO) {
+                while let Some(left) =
+                    alarm.at.checked_duration_since(Instant::now()).filter(|d| *d > Duration::ZERO)
+                {
                     std::thread::sleep(left);
                 }
                 // Nobody listens any more when the step was stopped.

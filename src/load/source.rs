@@ -61,7 +61,10 @@ impl Iterator for Builder {
                 let text = self.prompter.text(recipe);
                 let head = if text.shared {
                     // One copy in memory for all requests that begin alike.
-                    self.heads.entry(recipe.group).or_insert_with(|| self.encoder.prefix(text.system.as_deref())).clone()
+                    self.heads
+                        .entry(recipe.group)
+                        .or_insert_with(|| self.encoder.prefix(text.system.as_deref()))
+                        .clone()
                 } else {
                     self.encoder.prefix(text.system.as_deref())
                 };

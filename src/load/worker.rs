@@ -218,7 +218,13 @@ impl Loop {
 }
 
 /// Sends the turns of one chain, one after the other; returns when its slot is free again.
-async fn chain(shared: Arc<Shared>, ready: Ready, first_due: Duration, first_phase: Phase, fits: bool) -> Instant {
+async fn chain(
+    shared: Arc<Shared>,
+    ready: Ready,
+    first_due: Duration,
+    first_phase: Phase,
+    fits: bool,
+) -> Instant {
     let (mut due, mut phase) = (first_due, first_phase);
     for (i, (turn, payload)) in ready.chain.turns.iter().zip(ready.payloads).enumerate() {
         if i > 0 {

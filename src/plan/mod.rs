@@ -96,9 +96,8 @@ impl Source {
 
     fn text(&self) -> Result<String> {
         match self {
-            Self::File(path) => {
-                std::fs::read_to_string(path).with_context(|| format!("failed to read the plan {}", path.display()))
-            }
+            Self::File(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("failed to read the plan {}", path.display())),
             Self::Builtin(_, text) => Ok((*text).to_owned()),
         }
     }
@@ -171,12 +170,17 @@ impl Plan {
             }
         }
         if let Mode::Adaptive(_) = self.search.mode {
-            return Err("[search] adaptive, the default, is not in this version: give one of rates = [1, 2, 4], \
+            return Err(
+                "[search] adaptive, the default, is not in this version: give one of rates = [1, 2, 4], \
                         ramp = { start = 1, factor = 1.5, until = \"knee\" }, concurrency = [1, 2, 4]"
-                .into());
+                    .into(),
+            );
         }
         if self.search.confirm.is_some() {
-            return Err("[search] confirm needs the adaptive search, which is not in this version: leave it out".into());
+            return Err(
+                "[search] confirm needs the adaptive search, which is not in this version: leave it out"
+                    .into(),
+            );
         }
         Ok(self)
     }
@@ -190,7 +194,8 @@ impl Plan {
             .map(|slo| {
                 let largest = |m| slo.largest(m).unwrap_or_default();
                 let per_token = largest(Metric::Tpot).max(largest(Metric::Itl));
-                let steps = largest(Metric::Ttft).max(largest(Metric::Ttfc)) + per_token.saturating_mul(longest);
+                let steps =
+                    largest(Metric::Ttft).max(largest(Metric::Ttfc)) + per_token.saturating_mul(longest);
                 steps.max(largest(Metric::E2e))
             })
             .max()

@@ -1,6 +1,6 @@
 //! `--set key=value`: changes to a plan before it is read.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
 /// Tables of which only one key may stand: setting one removes the others. Named by the end of their path.
@@ -14,37 +14,59 @@ const ONE_OF: &[(&str, &[&str])] = &[
 ];
 
 /// Applies one `key=value`, the key written as in TOML (`step.measure`, `slo.e2e."p99.9"`), the value as in TOML or as plain
-/// text. Fails where the text is no `key=value` or the plan has something else than a table on the way.
+/// text. The value takes the place of what was there, whole; of tables on the way the other keys stay.
+///
+/// Fails where the text is no `key=value`, or the plan has something else than a table on the way.
 pub fn apply(plan: &mut Table, text: &str) -> Result<()> {
     let (key, value) = text
         .split_once('=')
         .with_context(|| format!("--set {text}: write key=value, such as --set step.measure=30s"))?;
-    let parsed = toml::from_str::<Table>(&format!("{key} = {value}"))
-        .or_else(|_| toml::from_str::<Table>(&format!("{key} = {}", Value::String(value.trim().into()))))
-        .map_err(|e| anyhow::anyhow!("--set {text}: {}", e.message()))?;
-    merge(plan, parsed, "").with_context(|| format!("--set {text}"))
+    let path = path(key).with_context(|| format!("--set {text}"))?;
+    let value = toml::from_str::<Table>(&format!("value = {value}"))
+        .ok()
+        .and_then(|mut t| t.remove("value"))
+        .unwrap_or_else(|| Value::String(value.trim().into()));
+    insert(plan, &path, value).with_context(|| format!("--set {text}"))
 }
 
-fn merge(into: &mut Table, from: Table, path: &str) -> Result<()> {
-    for (key, value) in from {
-        let here = path.rsplit('.').next().unwrap_or_default();
-        for (table, alternatives) in ONE_OF {
-            if *table == here && alternatives.contains(&key.as_str()) {
-                into.retain(|k, _| k == key || !alternatives.contains(&k));
-            }
-        }
-        let below = format!("{path}.{key}");
-        match (into.get_mut(&key), value) {
-            (Some(Value::Table(old)), Value::Table(new)) => merge(old, new, &below)?,
-            (Some(Value::Array(_)), Value::Table(_)) => {
-                bail!("{} is a list in this plan; one of its entries cannot be set from here", below.trim_start_matches('.'))
-            }
-            (_, value) => {
-                into.insert(key, value);
-            }
+/// The parts of a dotted key, unquoted.
+fn path(key: &str) -> Result<Vec<String>> {
+    let parsed = toml::from_str::<Table>(&format!("{key} = 0"));
+    let mut table = parsed.map_err(|e| anyhow!("{:?} is no key: {}", key.trim(), e.message()))?;
+    let mut path = Vec::new();
+    while let Some((part, value)) = std::mem::take(&mut table).into_iter().next() {
+        path.push(part);
+        if let Value::Table(below) = value {
+            table = below;
         }
     }
+    Ok(path)
+}
+
+fn insert(plan: &mut Table, path: &[String], value: Value) -> Result<()> {
+    let (last, way) = path.split_last().context("the key is empty")?;
+    let (mut table, mut here) = (plan, "");
+    for part in way {
+        remove_siblings(table, here, part);
+        table = match table.entry(part.clone()).or_insert_with(|| Value::Table(Table::new())) {
+            Value::Table(below) => below,
+            Value::Array(_) => {
+                bail!("{part} is a list in this plan; one of its entries cannot be set from here")
+            }
+            _ => bail!("{part} is no table in this plan: set it as a whole"),
+        };
+        here = part;
+    }
+    remove_siblings(table, here, last);
+    table.insert(last.clone(), value);
     Ok(())
+}
+
+/// Removes what may not stand beside `key` in the table named `here`.
+fn remove_siblings(table: &mut Table, here: &str, key: &str) {
+    for (_, alternatives) in ONE_OF.iter().filter(|(name, keys)| *name == here && keys.contains(&key)) {
+        table.retain(|k, _| k == key || !alternatives.contains(&k));
+    }
 }
 
 #[cfg(test)]
@@ -78,8 +100,15 @@ mod tests {
     }
 
     #[test]
+    fn a_table_replaces_what_was_there() {
+        let out = set("slo.ttft.p99 = \"50ms\"", "slo={profile=\"batch\"}").unwrap();
+        assert!(out.contains("batch") && !out.contains("ttft"), "{out}");
+    }
+
+    #[test]
     fn mistakes_are_named() {
-        for (text, part) in [("seed", "write key=value"), ("slo.name=x", "is a list"), ("a b=1", "--set a b=1")] {
+        for (text, part) in [("seed", "write key=value"), ("slo.name=x", "is a list"), ("a b=1", "is no key")]
+        {
             let e = format!("{:#}", set("[[slo]]\nname = \"a\"", text).unwrap_err());
             assert!(e.contains(part), "{text}: {e}");
         }

@@ -60,7 +60,11 @@ impl<'de> Deserialize<'de> for Tiers {
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<Tiers, A::Error> {
                 let tiers = Vec::deserialize(de::value::SeqAccessDeserializer::new(seq))?;
-                if tiers.is_empty() { Err(de::Error::custom("the list is empty: it needs at least one [[slo]]")) } else { Ok(Tiers(tiers)) }
+                if tiers.is_empty() {
+                    Err(de::Error::custom("the list is empty: it needs at least one [[slo]]"))
+                } else {
+                    Ok(Tiers(tiers))
+                }
             }
         }
         d.deserialize_any(Either)

@@ -30,7 +30,9 @@ pub(crate) fn caveats(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> V
     found.extend(lengths(plan, steps));
     found.extend(failed(steps, failures));
     found.extend(late(plan, steps));
-    let short = steps.iter().filter(|s| s.quantiles(Metric::Ttft).n > 0 && s.quantiles(Metric::Ttft).p99_high.is_none());
+    let short = steps
+        .iter()
+        .filter(|s| s.quantiles(Metric::Ttft).n > 0 && s.quantiles(Metric::Ttft).p99_high.is_none());
     let short = short.count() as u32;
     if short > 0 {
         found.push(Caveat::FewRequests { steps: short });
@@ -50,10 +52,14 @@ fn mean(steps: &[Step], of: impl Fn(&Step) -> Option<f64>) -> Option<f64> {
 fn lengths(plan: &Plan, steps: &[Step]) -> Vec<Caveat> {
     let synthetic = plan.workload.synthetic();
     let mut found = Vec::new();
-    if let Some(got) = mean(steps, |s| s.output_tokens_mean).filter(|got| off(synthetic.output_tokens.mean(), *got)) {
+    if let Some(got) =
+        mean(steps, |s| s.output_tokens_mean).filter(|got| off(synthetic.output_tokens.mean(), *got))
+    {
         found.push(Caveat::LengthsNotPinned { asked: synthetic.output_tokens.mean(), got });
     }
-    if let Some(got) = mean(steps, |s| s.input_tokens_mean).filter(|got| off(synthetic.input_tokens.mean(), *got)) {
+    if let Some(got) =
+        mean(steps, |s| s.input_tokens_mean).filter(|got| off(synthetic.input_tokens.mean(), *got))
+    {
         found.push(Caveat::InputLengthOff { asked: synthetic.input_tokens.mean(), got });
     }
     found

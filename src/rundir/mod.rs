@@ -108,5 +108,7 @@ pub struct FailureRow {
 
 /// Text from outside, made fit for a cell or a line: control characters escaped, so that no terminal obeys them.
 pub fn tidy(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .collect()
 }

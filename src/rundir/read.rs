@@ -16,10 +16,11 @@ use std::path::Path;
 /// Fails where the folder is no run folder, or a row other than the last does not parse.
 pub fn read(dir: &Path) -> Result<Run> {
     let plan_path = dir.join(PLAN);
-    if !plan_path.is_file() {
-        bail!("{} is not a run folder: it has no {PLAN}", dir.display());
+    if let Some(missing) = [PLAN, RESULT].into_iter().find(|name| !dir.join(name).is_file()) {
+        bail!("{} is not a run folder: it has no {missing}", dir.display());
     }
-    let plan_toml = fs::read_to_string(&plan_path).with_context(|| format!("failed to read {}", plan_path.display()))?;
+    let plan_toml =
+        fs::read_to_string(&plan_path).with_context(|| format!("failed to read {}", plan_path.display()))?;
     let plan = Plan::parse(&plan_toml).map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
     let meta = read_meta(dir)?;
     let mut caveats = meta.noted.clone();
@@ -140,7 +141,8 @@ fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
     let mut record = csv::ByteRecord::new();
     // A killed writer leaves a row with too few cells, or ends in the middle of a character.
     while reader.read_byte_record(&mut record).unwrap_or(false) {
-        let number = std::str::from_utf8(record.get(1).unwrap_or_default()).ok().and_then(|s| s.parse::<u32>().ok());
+        let number =
+            std::str::from_utf8(record.get(1).unwrap_or_default()).ok().and_then(|s| s.parse::<u32>().ok());
         match number {
             Some(step) if record.len() == heads => {
                 if step > 0 && !finished.contains(&step) {

@@ -46,7 +46,11 @@ impl Row<'_> {
         T::Err: std::error::Error + Send + Sync + 'static,
     {
         let cell = self.text(name)?;
-        if cell.is_empty() { Ok(None) } else { cell.parse().map(Some).with_context(|| format!("column {name}")) }
+        if cell.is_empty() {
+            Ok(None)
+        } else {
+            cell.parse().map(Some).with_context(|| format!("column {name}"))
+        }
     }
 
     fn text(&self, name: &str) -> Result<&str> {
@@ -88,7 +92,9 @@ pub(crate) fn step_cells(s: &Step) -> Cells {
     c.put("sent_rate", s.sent_rate);
     c.put("achieved_rate", s.achieved_rate);
     c.put("good_rate", s.good_rate);
-    for (name, n) in [("completed", s.completed), ("failed", s.failed), ("cut", s.cut), ("retried", s.retried)] {
+    for (name, n) in
+        [("completed", s.completed), ("failed", s.failed), ("cut", s.cut), ("retried", s.retried)]
+    {
         c.put(name, n);
     }
     c.put("output_tokens_per_s", s.output_tokens_per_s);
@@ -98,9 +104,14 @@ pub(crate) fn step_cells(s: &Step) -> Cells {
     for metric in Metric::ALL {
         let (q, m) = (s.quantiles(metric), metric.name());
         c.put(format!("{m}_n_ms"), q.n);
-        for (name, value) in
-            [("p50", q.p50), ("p90", q.p90), ("p95", q.p95), ("p99", q.p99), ("p99_low", q.p99_low), ("p99_high", q.p99_high)]
-        {
+        for (name, value) in [
+            ("p50", q.p50),
+            ("p90", q.p90),
+            ("p95", q.p95),
+            ("p99", q.p99),
+            ("p99_low", q.p99_low),
+            ("p99_high", q.p99_high),
+        ] {
             c.opt(format!("{m}_{name}_ms"), value);
         }
     }

@@ -12,7 +12,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Everything that a sweep writes into its folder; `charts/` besides.
-const OURS: &[&str] = &[PLAN, RESULT, STEPS, LIMITS, REQUESTS, FAILURES, HISTOGRAMS, METRICS, "report.md", "report.html"];
+const OURS: &[&str] =
+    &[PLAN, RESULT, STEPS, LIMITS, REQUESTS, FAILURES, HISTOGRAMS, METRICS, "report.md", "report.html"];
 
 /// A pooled distribution of one step, for `histograms.csv`: metric, and (low, high, count) in microseconds.
 pub type Histogram<'a> = (&'a str, Vec<(u64, u64, u64)>);
@@ -30,7 +31,8 @@ impl Writer {
     /// A folder that is not empty is refused unless `force`; then the files of an earlier run are removed, and no others.
     pub fn create(dir: &Path, plan_toml: &str, force: bool) -> Result<Self> {
         let occupied = check_free(dir, force)?;
-        fs::create_dir_all(dir).with_context(|| format!("failed to make the output folder {}", dir.display()))?;
+        fs::create_dir_all(dir)
+            .with_context(|| format!("failed to make the output folder {}", dir.display()))?;
         if occupied {
             clear(dir)?;
         }
@@ -40,7 +42,8 @@ impl Writer {
         }
         head(dir, HISTOGRAMS, &["series", "step", "class", "metric", "low_us", "high_us", "count"])?;
         head(dir, METRICS, &["series", "step", "time_s", "name", "value"])?;
-        let requests = csv::Writer::from_writer(BufWriter::with_capacity(1 << 16, create(&dir.join(REQUESTS))?));
+        let requests =
+            csv::Writer::from_writer(BufWriter::with_capacity(1 << 16, create(&dir.join(REQUESTS))?));
         Ok(Self { dir: dir.to_owned(), requests, failures: BTreeMap::new() })
     }
 
@@ -67,7 +70,9 @@ impl Writer {
 
     /// Brings what was added to `requests.csv` to disk.
     pub fn flush(&mut self) -> Result<()> {
-        self.requests.flush().with_context(|| format!("failed to write {}", self.dir.join(REQUESTS).display()))
+        self.requests
+            .flush()
+            .with_context(|| format!("failed to write {}", self.dir.join(REQUESTS).display()))
     }
 
     /// The failures counted since the last step, by kind and status: how many, and one body.
@@ -114,7 +119,10 @@ impl Writer {
             }
         }
         append(&self.dir.join(HISTOGRAMS), &rows)?;
-        append(&self.dir.join(LIMITS), &step.limits.iter().map(|l| limit_cells(step, l)).collect::<Vec<_>>())?;
+        append(
+            &self.dir.join(LIMITS),
+            &step.limits.iter().map(|l| limit_cells(step, l)).collect::<Vec<_>>(),
+        )?;
         append(&self.dir.join(STEPS), &[step_cells(step)])
     }
 
@@ -141,7 +149,10 @@ pub fn check_free(dir: &Path, force: bool) -> Result<bool> {
     let occupied = match fs::read_dir(dir) {
         Ok(mut entries) => entries.next().is_some(),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
-        Err(e) => return Err(e).with_context(|| format!("failed to look into the output folder {}", dir.display())),
+        Err(e) => {
+            return Err(e)
+                .with_context(|| format!("failed to look into the output folder {}", dir.display()));
+        }
     };
     if occupied && !force {
         bail!(
@@ -173,12 +184,17 @@ fn create(path: &Path) -> Result<File> {
 }
 
 fn open(path: &Path) -> Result<File> {
-    File::options().append(true).create(true).open(path).with_context(|| format!("failed to open {}", path.display()))
+    File::options()
+        .append(true)
+        .create(true)
+        .open(path)
+        .with_context(|| format!("failed to open {}", path.display()))
 }
 
 fn head(dir: &Path, name: &str, columns: &[&str]) -> Result<()> {
     let path = dir.join(name);
-    writeln!(open(&path)?, "{}", columns.join(",")).with_context(|| format!("failed to write {}", path.display()))
+    writeln!(open(&path)?, "{}", columns.join(","))
+        .with_context(|| format!("failed to write {}", path.display()))
 }
 
 /// Appends rows in one write, with the column names before the first.
@@ -193,7 +209,9 @@ fn append(path: &Path, rows: &[Cells]) -> Result<()> {
     }
     let bytes = text.into_inner().context("the rows are in memory")?;
     let mut file = open(path)?;
-    file.write_all(&bytes).and_then(|()| file.sync_data()).with_context(|| format!("failed to write {}", path.display()))
+    file.write_all(&bytes)
+        .and_then(|()| file.sync_data())
+        .with_context(|| format!("failed to write {}", path.display()))
 }
 
 /// Replaces a file by writing a new one beside it and renaming.

@@ -56,7 +56,10 @@ impl Host {
     }
 
     /// Runs `future` there and waits for it. A panic of the future is an error here.
-    pub(crate) async fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T> {
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
         self.spawn(future).await.context("the runtime that sends requests has failed")
     }
 
@@ -71,7 +74,9 @@ impl Host {
     /// A source of bodies for this clock.
     pub(crate) fn source(&self, builder: Builder, rate: Option<f64>) -> Result<Source> {
         match self.clock {
-            Clock::Real => Source::ahead(builder, rate).context("failed to start the thread that builds bodies"),
+            Clock::Real => {
+                Source::ahead(builder, rate).context("failed to start the thread that builds bodies")
+            }
             Clock::Paused => Ok(Source::Inline(Box::new(builder))),
         }
     }

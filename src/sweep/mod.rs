@@ -68,7 +68,8 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         plan.check_virtual()?;
     }
     rundir::check_free(&options.out, options.force)?;
-    let search = Search::new(&plan.search, plan.slo.as_slice(), plan.hardware.gpu_count()).map_err(anyhow::Error::msg)?;
+    let search = Search::new(&plan.search, plan.slo.as_slice(), plan.hardware.gpu_count())
+        .map_err(anyhow::Error::msg)?;
     let host = if options.virtual_time { Host::paused() } else { Host::real()? };
     let ready = tokio::select! {
         ready = prepare::prepare(plan, &host) => ready?,
@@ -115,7 +116,8 @@ impl Sweep<'_> {
             }
             self.measure(level, kind).await?;
             let abort = self.steps.last().and_then(|s| s.abort);
-            if self.interrupt.is_cancelled() || matches!(abort, Some(Abort::Interrupted | Abort::ServerGone)) {
+            if self.interrupt.is_cancelled() || matches!(abort, Some(Abort::Interrupted | Abort::ServerGone))
+            {
                 break;
             }
         }
@@ -137,7 +139,8 @@ impl Sweep<'_> {
         let cold = self.plan.workload.cache == crate::workload::config::Cache::Cold;
         meta.noted.extend(self.sweep_tally.caveats(cold));
         let caveats = meta.noted.clone();
-        let run = Run::assemble(self.plan, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
+        let run =
+            Run::assemble(self.plan, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
         self.writer.result(&json::result(&run))
     }
 }
@@ -145,7 +148,11 @@ impl Sweep<'_> {
 /// The longest that a step of this plan at `level` can take, tail and drain included.
 pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     let rate = (level.control == Control::Rate).then_some(level.value);
-    let window = if plan.step.min_requests > 0 { plan.step.max_duration.0.max(plan.step.window(rate)) } else { plan.step.window(rate) };
+    let window = if plan.step.min_requests > 0 {
+        plan.step.max_duration.0.max(plan.step.window(rate))
+    } else {
+        plan.step.window(rate)
+    };
     plan.step.settle.0 + window + longest_tail(plan) + plan.step.drain.0
 }
 

@@ -69,7 +69,8 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
         .await??;
     let encoder = encoder_for(negotiated.pinning, negotiated.usage);
     let mut noted = negotiated.caveats;
-    let (rate, caveat) = calibrate::calibrate(host, &client, &encoder, &plan.workload, plan.seed, timeout).await?;
+    let (rate, caveat) =
+        calibrate::calibrate(host, &client, &encoder, &plan.workload, plan.seed, timeout).await?;
     noted.extend(caveat);
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
@@ -114,7 +115,8 @@ pub(crate) async fn warm_up(plan: &Plan, host: &Host, ready: &Prepared) -> Resul
     }
     let key = StepKey { seed: plan.seed, series: SERIES.into(), step: 0 };
     let slots = WARMUP_SLOTS.min(wanted as usize);
-    let chains = Chains::new(&plan.workload, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
+    let chains =
+        Chains::new(&plan.workload, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
     let prompter = Prompter::new(&plan.workload, key, ready.rate);
     let builder = Builder::new(chains, prompter, ready.encoder.clone()).first(wanted as usize);
     let (home, mut finished) = mpsc::channel(wanted as usize);

@@ -30,7 +30,14 @@ impl Progress {
     }
 
     /// Where a step is.
-    pub(crate) fn tick(&self, level: Level, elapsed: Duration, end: Duration, in_flight: u64, ttft_p99: Option<f64>) {
+    pub(crate) fn tick(
+        &self,
+        level: Level,
+        elapsed: Duration,
+        end: Duration,
+        in_flight: u64,
+        ttft_p99: Option<f64>,
+    ) {
         self.bar.set_length(end.as_millis() as u64);
         self.bar.set_position(elapsed.min(end).as_millis() as u64);
         self.bar.set_prefix(level.to_string());

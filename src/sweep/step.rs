@@ -80,7 +80,11 @@ impl Sweep<'_> {
             Some(task) => lag_p99(task.await.context("the receive-lag sampler failed")??),
             None => None,
         };
-        let step = self.conclude(Ended { number, level, kind, started_at, started, abort, lag_p99 }, &running, &mut tally);
+        let step = self.conclude(
+            Ended { number, level, kind, started_at, started, abort, lag_p99 },
+            &running,
+            &mut tally,
+        );
         self.sweep_tally.add(&tally.records);
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
         self.progress.step(&step);
@@ -128,7 +132,11 @@ impl Sweep<'_> {
         let plan = self.plan;
         let key = StepKey { seed: plan.seed, series: SERIES.into(), step: number };
         let chains = Chains::new(&plan.workload, &key, level).map_err(anyhow::Error::msg)?;
-        let builder = Builder::new(chains, Prompter::new(&plan.workload, key, self.ready.rate), self.ready.encoder.clone());
+        let builder = Builder::new(
+            chains,
+            Prompter::new(&plan.workload, key, self.ready.rate),
+            self.ready.encoder.clone(),
+        );
         let rate = (level.control == Control::Rate).then_some(level.value);
         let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
         let (send_home, home) = mpsc::channel(HOME);
@@ -205,6 +213,9 @@ impl Sweep<'_> {
                     None => break,
                 },
             }
+        }
+        if abort.is_none() && tally.nothing_came() {
+            abort = Some((Abort::AllFailed, running.began.elapsed()));
         }
         Ok(abort)
     }

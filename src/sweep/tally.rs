@@ -79,7 +79,12 @@ impl StepTally {
 
     /// Whether there were many requests and not one answer.
     pub(crate) fn all_failed(&self) -> bool {
-        self.good == 0 && self.home() >= ALL_FAILED && self.records.iter().all(|r| r.outcome == Outcome::Failed)
+        self.home() >= ALL_FAILED && self.nothing_came()
+    }
+
+    /// Whether there were requests and not one answer.
+    pub(crate) fn nothing_came(&self) -> bool {
+        self.good == 0 && self.home() > 0 && self.records.iter().all(|r| r.outcome == Outcome::Failed)
     }
 
     /// The limit whose misses are gross (design §7), if there is one, with the count.

@@ -90,7 +90,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn gaps(arrivals: Arrivals, rate: f64, seed: u32, n: usize) -> Vec<f64> {
-        let times = Times::new(arrivals, Rate::try_from(rate).unwrap(), stream(seed, "main", 1, Purpose::Arrivals));
+        let times =
+            Times::new(arrivals, Rate::try_from(rate).unwrap(), stream(seed, "main", 1, Purpose::Arrivals));
         let mut last = 0.0;
         times
             .take(n)
@@ -116,8 +117,15 @@ mod tests {
             let mean = g.iter().sum::<f64>() / n as f64;
             let var = g.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
             // Standard error of the mean is cv·mean/√n; five of them.
-            assert!((mean * 20.0 - 1.0).abs() <= 5.0 * cv / (n as f64).sqrt() + 1e-6, "{arrivals}: mean {mean}");
-            assert!((var.sqrt() / mean - cv).abs() < 0.05 * cv.max(0.01), "{arrivals}: cv {}", var.sqrt() / mean);
+            assert!(
+                (mean * 20.0 - 1.0).abs() <= 5.0 * cv / (n as f64).sqrt() + 1e-6,
+                "{arrivals}: mean {mean}"
+            );
+            assert!(
+                (var.sqrt() / mean - cv).abs() < 0.05 * cv.max(0.01),
+                "{arrivals}: cv {}",
+                var.sqrt() / mean
+            );
         }
     }
 

@@ -94,7 +94,11 @@ impl TryFrom<RawSynthetic> for Synthetic {
                 r.input_tokens.mean()
             ));
         }
-        Ok(Self { input_tokens: r.input_tokens, output_tokens: r.output_tokens, shared_prefix: r.shared_prefix })
+        Ok(Self {
+            input_tokens: r.input_tokens,
+            output_tokens: r.output_tokens,
+            shared_prefix: r.shared_prefix,
+        })
     }
 }
 

@@ -36,7 +36,9 @@ impl Chains {
     pub fn new(workload: &Workload, key: &StepKey, level: Level) -> Result<Self, String> {
         let rng = |purpose| stream(key.seed, &key.series, key.step, purpose);
         let times = match level.control {
-            Control::Rate => Some(Times::new(workload.arrivals, Rate::try_from(level.value)?, rng(Purpose::Arrivals))),
+            Control::Rate => {
+                Some(Times::new(workload.arrivals, Rate::try_from(level.value)?, rng(Purpose::Arrivals)))
+            }
             Control::Concurrency => None,
             Control::Sessions | Control::TraceScale => {
                 return Err(format!("synthetic prompts cannot be stepped by {}", level.control.name()));
@@ -69,7 +71,10 @@ impl Iterator for Chains {
             group: self.group.random_range(0..self.workload.groups()),
         };
         self.next_id += 1;
-        Some(Chain { start, turns: vec![Turn { after: Duration::ZERO, class: 0, keep_text: false, request }] })
+        Some(Chain {
+            start,
+            turns: vec![Turn { after: Duration::ZERO, class: 0, keep_text: false, request }],
+        })
     }
 }
 

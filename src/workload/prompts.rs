@@ -26,7 +26,8 @@ impl WordRate {
     /// slope is not positive.
     pub fn fit(points: &[(f64, f64)]) -> Option<Self> {
         let n = points.len() as f64;
-        let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+        let (mx, my) =
+            (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
         let sxx: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();
         let sxy: f64 = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
         let per_word = sxy / sxx;
@@ -71,7 +72,8 @@ impl Prompter {
     /// Prompts for a step. The shared prefixes are the same in every step of a run.
     pub fn new(workload: &Workload, key: StepKey, rate: WordRate) -> Self {
         let prefix = workload.synthetic().shared_prefix;
-        let prefix_words = prefix.map_or(0, |p| ((f64::from(p.tokens.get()) / rate.per_word).round() as usize).max(1));
+        let prefix_words =
+            prefix.map_or(0, |p| ((f64::from(p.tokens.get()) / rate.per_word).round() as usize).max(1));
         let prefixes = (0..prefix.map_or(0, |p| p.groups.get()))
             .map(|group| {
                 let mut rng = stream(key.seed, &key.series, 0, Purpose::Prefix);
@@ -140,7 +142,10 @@ mod tests {
         let rate = WordRate::fit(&[(10.0, 20.5), (100.0, 133.0), (50.0, 70.5)]).unwrap();
         assert!((rate.overhead - 8.0).abs() < 1e-9 && (rate.per_word - 1.25).abs() < 1e-9);
         assert!(WordRate::fit(&[(10.0, 20.0), (10.0, 22.0)]).is_none(), "one length tells no slope");
-        assert!(WordRate::fit(&[(10.0, 20.0), (20.0, 10.0)]).is_none(), "longer prompts cannot have fewer tokens");
+        assert!(
+            WordRate::fit(&[(10.0, 20.0), (20.0, 10.0)]).is_none(),
+            "longer prompts cannot have fewer tokens"
+        );
     }
 
     #[test]
@@ -155,7 +160,8 @@ mod tests {
     fn cold_prompts_share_no_beginning() {
         let p = prompter("cache = \"cold\"", 1);
         let (a, b) = (p.text(&recipe(1, 0)), p.text(&recipe(2, 0)));
-        let first = |t: &PromptText| t.system.as_deref().map(|s| s.split(' ').take(3).collect::<Vec<_>>().join(" "));
+        let first =
+            |t: &PromptText| t.system.as_deref().map(|s| s.split(' ').take(3).collect::<Vec<_>>().join(" "));
         assert_ne!(first(&a), first(&b));
         assert_ne!(first(&a), first(&prompter("cache = \"cold\"", 2).text(&recipe(1, 0))), "another step");
         assert_eq!(a, p.text(&recipe(1, 0)), "the same request is the same text");

@@ -19,7 +19,8 @@ full game garden gas gather general gentle girl give glad glass go gold good gra
 grow guess guide hair half hand happy hard hat head hear";
 
 fn word(i: u8) -> &'static str {
-    static LIST: std::sync::LazyLock<Vec<&'static str>> = std::sync::LazyLock::new(|| WORDS.split_whitespace().collect());
+    static LIST: std::sync::LazyLock<Vec<&'static str>> =
+        std::sync::LazyLock::new(|| WORDS.split_whitespace().collect());
     LIST[usize::from(i)]
 }
 
@@ -83,7 +84,8 @@ mod tests {
                 assert!(seen.insert(nonce(step, id)), "step {step} id {id}");
             }
         }
-        let first: HashSet<_> = (0..100).map(|id| nonce(1, id).split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+        let first: HashSet<_> =
+            (0..100).map(|id| nonce(1, id).split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
         assert!(first.len() > 95, "neighbours differ within the first two words: {}", first.len());
     }
 }

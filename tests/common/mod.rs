@@ -1,6 +1,5 @@
 //! What the tests of the command line share: a simulated server with manners of its own, and plans that are over quickly.
-#![expect(clippy::allow_attributes, reason = "whether anything is unused differs from one test binary to the next")]
-#![allow(dead_code, unreachable_pub, reason = "every test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "every test binary uses its own part")]
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -26,8 +25,8 @@ pub enum Manner {
     Forbidden,
     /// Fails every request for tokens after the first so many.
     FailsAfter(usize),
-    /// Refuses a body that holds this word.
-    Refuses(&'static str),
+    /// Refuses a body that holds any of these words, and names those that it holds.
+    Refuses(&'static [&'static str]),
     /// Answers with three tokens, whatever was asked.
     ThreeTokens,
 }
@@ -70,15 +69,22 @@ async fn answer(manner: Manner, asked: &AtomicUsize, request: Request, next: Nex
     };
     match manner {
         Manner::Locked => {
-            let got = parts.headers.get("authorization").map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
-            (StatusCode::UNAUTHORIZED, format!("bad credentials: {}", got.unwrap_or_default())).into_response()
+            let got = parts
+                .headers
+                .get("authorization")
+                .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+            (StatusCode::UNAUTHORIZED, format!("bad credentials: {}", got.unwrap_or_default()))
+                .into_response()
         }
         Manner::Forbidden => (StatusCode::FORBIDDEN, "no").into_response(),
         Manner::FailsAfter(n) if post && nth >= n => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "{\"error\":{\"message\":\"CUDA out of memory\"}}").into_response()
+            (StatusCode::INTERNAL_SERVER_ERROR, "{\"error\":{\"message\":\"CUDA out of memory\"}}")
+                .into_response()
         }
-        Manner::Refuses(word) if post && text.contains(word) => {
-            let message = format!("{{\"error\":{{\"message\":\"extra field {word} is not permitted\",\"code\":400}}}}");
+        Manner::Refuses(words) if post && words.iter().any(|w| text.contains(w)) => {
+            let held: Vec<&str> = words.iter().copied().filter(|w| text.contains(w)).collect();
+            let message =
+                format!("{{\"error\":{{\"message\":\"not permitted: {}\",\"code\":400}}}}", held.join(", "));
             (StatusCode::BAD_REQUEST, message).into_response()
         }
         Manner::ThreeTokens if post => {
