@@ -163,7 +163,8 @@ impl Caveat {
             ),
             Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
             Self::FewRequests { steps } => format!(
-                "{steps} of the steps have too few requests for an upper bound of their p99 (below 368 independent requests)."
+                "{steps} {} too few requests for an upper bound of the p99 (below 368 independent requests).",
+                if *steps == 1 { "step has" } else { "steps have" }
             ),
             Self::BudgetSpent { next } => format!(
                 "The budget ended the sweep: the step at {} could have ended after it.",

@@ -42,10 +42,10 @@ macro_rules! checked {
 }
 
 checked!(
-    /// Requests per second: positive and finite.
+    /// Requests per second: positive and finite, and between one in twelve days and a million a second.
     Rate,
-    "a rate must be positive and finite, got {}",
-    |x| x > 0.0 && x.is_finite()
+    "a rate must be positive and finite, from 0.000001 to 1000000 a second, got {}",
+    |x| (1e-6..=1e6).contains(&x)
 );
 checked!(
     /// A share between 0 and 1, both ends included.
@@ -54,10 +54,10 @@ checked!(
     |x| (0.0..=1.0).contains(&x)
 );
 checked!(
-    /// A positive, finite number: a mean, a factor, a coefficient of variation.
+    /// A positive number, a millionth to a thousand million: a mean, a price, a coefficient of variation.
     Positive,
-    "a positive number is needed, got {}",
-    |x| x > 0.0 && x.is_finite()
+    "a positive number is needed, from 0.000001 to 1000000000, got {}",
+    |x| (1e-6..=1e9).contains(&x)
 );
 
 /// A length of time, written `"200ms"`, `"15m"` or `"1h 30m"`.

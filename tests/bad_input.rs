@@ -134,15 +134,22 @@ fn secrets_in_the_plan_are_refused() {
         ("url = \"http://me:abcdef@127.0.0.1:1\"", "api-key-env"),
     ] {
         let path = plan(dir.path(), server, "rates = [5]");
-        goodput().arg("check").arg(path).assert().code(1).stderr(contains(advice).and(contains("line ")));
+        goodput().arg("check").arg(path).assert().code(1).stderr(
+            contains(advice).and(contains("line ")).and(contains("column ")).and(contains("abcdef").not()),
+        );
     }
+    goodput()
+        .args(["check", "demo", "--set", "server.url=http://me:abcdef@127.0.0.1:1"])
+        .assert()
+        .code(1)
+        .stderr(contains("server.url").and(contains("abcdef").not()));
 }
 
 #[test]
 fn a_step_of_failures_fails_and_ends_the_sweep() {
     let dir = tempdir().unwrap();
-    // Two lengths, three rounds of four prompts at most, one negotiation and two warm-up requests come before the step.
-    let server = format!("url = \"http://{}\"", serve(Manner::FailsAfter(11)));
+    // One request to negotiate, three to calibrate and two to warm up come before the step.
+    let server = format!("url = \"http://{}\"", serve(Manner::FailsAfter(6)));
     let path = plan(dir.path(), &server, "rates = [20, 40]");
     let out = run_dir(dir.path());
     goodput().arg("sweep").arg(path).arg("--out").arg(&out).assert().code(2).stdout(contains("server-error"));

@@ -17,7 +17,7 @@ const RAMP_SHOWN: usize = 12;
 /// What a plan would run.
 #[derive(Debug, Serialize)]
 struct Preview {
-    /// Each level with the requests that its measured window expects (`None` for a closed loop) and its longest time.
+    /// Each level with the requests expected in settle and window (`None` for a closed loop) and its longest time.
     steps: Vec<PreviewStep>,
     /// Requests expected in all steps, where they are known.
     requests: Option<u64>,

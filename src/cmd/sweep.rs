@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 /// Exit code of an interrupted sweep, as shells have it for SIGINT.
 const INTERRUPTED: u8 = 130;
 
+/// Exit code where the sweep could not decide, or did not get there.
+const UNDECIDED: u8 = 3;
+
 /// Runs the sweep, writes its reports, prints the answer.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
     let source = match &args.plan {
@@ -33,11 +36,18 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime =
         runtime.enable_all().start_paused(args.virtual_time).build().context("failed to start a runtime")?;
-    runtime.block_on(async {
-        let interrupt = CancellationToken::new();
+    let interrupt = CancellationToken::new();
+    let ran = runtime.block_on(async {
         tokio::spawn(watch_signals(interrupt.clone())?);
-        sweep::run(&plan, &options, interrupt).await
-    })?;
+        sweep::run(&plan, &options, interrupt.clone()).await
+    });
+    match ran {
+        Err(e) if interrupt.is_cancelled() => {
+            tracing::warn!("{e:#}");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        other => other?,
+    };
     let (run, files) = report::remake(&options.out)?;
     report::print(&run, &files, args.json)?;
     Ok(ExitCode::from(exit_code(&run, &plan)))
@@ -93,16 +103,19 @@ fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if run.caveats.contains(&Caveat::Interrupted) {
         return INTERRUPTED;
     }
-    let Some(answer) = run.answers.first() else { return 3 };
+    if run.caveats.iter().any(|c| matches!(c, Caveat::ServerGone { .. })) {
+        return UNDECIDED;
+    }
+    let Some(answer) = run.answers.first() else { return UNDECIDED };
     match answer.goodput.status {
         Status::Found => 0,
         Status::None => 2,
         Status::NotReached => {
             let wanted = plan.search.max_rate.map(|r| r.get());
             let met = answer.goodput.met.unwrap_or(0.0);
-            if wanted.is_some_and(|w| met >= w * (1.0 - 1e-9)) { 0 } else { 3 }
+            if wanted.is_some_and(|w| met >= w * (1.0 - 1e-9)) { 0 } else { UNDECIDED }
         }
-        Status::Undecided | Status::Invalid => 3,
+        Status::Undecided | Status::Invalid => UNDECIDED,
     }
 }
 

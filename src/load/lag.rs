@@ -12,10 +12,19 @@ use tokio_util::sync::CancellationToken;
 
 const EVERY: Duration = Duration::from_millis(10);
 
+/// One sample: when it was taken, counted from the start of sampling, and the lag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// When.
+    pub at: Duration,
+    /// How long the bytes had lain there.
+    pub lag: Duration,
+}
+
 /// Samples the lag on the calling runtime until `stop`; returns every sample.
 ///
 /// Fails if the system gives no socket pair or thread.
-pub async fn sample(stop: CancellationToken) -> std::io::Result<Vec<Duration>> {
+pub async fn sample(stop: CancellationToken) -> std::io::Result<Vec<Sample>> {
     let (mut near, far) = UnixStream::pair()?;
     far.set_nonblocking(true)?;
     let mut far = tokio::net::UnixStream::from_std(far)?;
@@ -38,7 +47,8 @@ pub async fn sample(stop: CancellationToken) -> std::io::Result<Vec<Duration>> {
             read = far.read_exact(&mut stamp) => {
                 let now = origin.elapsed();
                 read?;
-                lags.push(now.saturating_sub(Duration::from_nanos(u64::from_le_bytes(stamp))));
+                let written = Duration::from_nanos(u64::from_le_bytes(stamp));
+                lags.push(Sample { at: now, lag: now.saturating_sub(written) });
             }
         }
     }
@@ -59,6 +69,6 @@ mod tests {
         stop.cancel();
         let lags = sampler.await.unwrap().unwrap();
         assert!(lags.len() >= 5, "{lags:?}");
-        assert!(lags.iter().max().is_some_and(|l| *l >= Duration::from_millis(40)), "{lags:?}");
+        assert!(lags.iter().any(|l| l.lag >= Duration::from_millis(40)), "{lags:?}");
     }
 }

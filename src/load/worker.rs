@@ -253,6 +253,7 @@ async fn chain(
             shared.client.send(shot).await
         } else {
             (record.outcome, record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
+            record.end = shared.began.elapsed().max(due);
             Finished { record, gaps_us: Vec::new(), sample: None }
         };
         due = finished.record.end;

@@ -68,7 +68,7 @@ pub enum Source {
 impl Source {
     /// A path to a file, or else the name of a built-in plan. Fails, naming the plans that exist, where it is neither.
     pub fn find(what: &Path) -> Result<Self> {
-        if what.exists() {
+        if what.is_file() {
             return Ok(Self::File(what.to_owned()));
         }
         let by_name = SWEEPS.iter().find(|(name, _)| Path::new(name) == what);
@@ -103,6 +103,21 @@ impl Source {
     }
 }
 
+/// An error of the parser with its place. It quotes the line, except where that line may hold a secret: those messages
+/// say what to write instead, and name `api-key-env`.
+fn shown(text: &str, error: &toml::de::Error) -> String {
+    let may_hold_secret = error.message().contains("api-key-env");
+    match error.span().filter(|_| may_hold_secret) {
+        None => error.to_string(),
+        Some(span) => {
+            let before = &text[..span.start.min(text.len())];
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            format!("line {line}, column {column}: {}", error.message())
+        }
+    }
+}
+
 impl Plan {
     fn first_seed() -> u32 {
         1
@@ -116,16 +131,21 @@ impl Plan {
         let text = source.text()?;
         let title = source.title();
         let plan = if sets.is_empty() {
-            Self::parse(&text).map_err(|e| anyhow!("in {title}: {e}"))?
+            Self::parse(&text).map_err(|e| anyhow!("in {title}: {}", shown(&text, &e)))?
         } else {
             let mut table: toml::Table = toml::from_str(&text).map_err(|e| anyhow!("in {title}: {e}"))?;
             for set in sets {
                 set::apply(&mut table, set)?;
             }
-            Self::parse(&table.to_string()).map_err(|merged| match Self::parse(&text) {
+            let merged = table.to_string();
+            Self::parse(&merged).map_err(|e| match Self::parse(&text) {
                 // The same mistake stands in the file itself: show it there.
-                Err(own) if own.message() == merged.message() => anyhow!("in {title}: {own}"),
-                _ => anyhow!("in {title} with {}: {merged}", sets.join(", ")),
+                Err(own) if own.message() == e.message() => anyhow!("in {title}: {}", shown(&text, &own)),
+                _ => {
+                    let keys: Vec<&str> =
+                        sets.iter().filter_map(|s| Some(s.split_once('=')?.0.trim())).collect();
+                    anyhow!("in {title} with {} changed: {}", keys.join(", "), shown(&merged, &e))
+                }
             })?
         };
         plan.resolve().map_err(|problem| anyhow!("in {title}: {problem}"))
@@ -175,6 +195,14 @@ impl Plan {
                         ramp = { start = 1, factor = 1.5, until = \"knee\" }, concurrency = [1, 2, 4]"
                     .into(),
             );
+        }
+        if let Mode::Concurrency(levels) = &self.search.mode
+            && let Some(high) = levels.iter().find(|c| c.get() > self.step.max_in_flight)
+        {
+            return Err(format!(
+                "[search] concurrency {high} is above [step] max-in-flight ({}): raise the one or lower the other",
+                self.step.max_in_flight
+            ));
         }
         if self.search.confirm.is_some() {
             return Err(

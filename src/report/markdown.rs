@@ -216,7 +216,7 @@ mod tests {
 
         ## Answer
 
-        **One A40 serves 20 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** The boundary lies between 20 requests/s, shown to meet the SLO, and 45 requests/s, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
+        **One A40 serves 20 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** The boundary lies between 20 requests/s, shown to meet the SLO, and 45 requests/s, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
 
         Why the search stopped: every level of the plan was measured.
 
@@ -319,15 +319,15 @@ mod tests {
             .concat();
         insta::assert_snapshot!(answers, @r#"
         interval:
-        **One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** With 90 % probability the boundary lies between 31.6 and 35.3 requests/s, where p99 TTFT is what fails; 31.6 requests/s is safe.
+        **One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** With 90 % probability the boundary lies between 31.6 and 35.3 requests/s, where p99 TTFT is what fails; 31.6 requests/s is safe.
         none:
         **At no measured rate does one A40 meet p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** 5 requests/s is shown to fail, where p99 TTFT is what fails; no level is shown to meet the SLO.
         not-reached:
-        **One A40 serves 24 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold, and that is the highest level that was tried.** 24 requests/s is shown to meet the SLO; no level is shown to fail.
+        **One A40 serves 24 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and that is the highest level that was tried.** 24 requests/s is shown to meet the SLO; no level is shown to fail.
         undecided:
         **The steps do not show at which level one A40 meets p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** No level is shown to meet the SLO, and none to fail.
         concurrency:
-        **One A40 serves 32 requests in flight (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.** The boundary lies between 32 requests in flight, shown to meet the SLO, and 128 requests in flight, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
+        **One A40 serves 32 requests in flight (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** The boundary lies between 32 requests in flight, shown to meet the SLO, and 128 requests in flight, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
         no-step:
         There is none: no step was finished.
         "#);

@@ -210,7 +210,7 @@ mod tests {
     fn the_answer_in_words() {
         let files = [PathBuf::from("runs/a/report.md")];
         insta::assert_snapshot!(answer(&case("interval"), &files), @r#"
-        One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms hold.
+        One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.
         With 90 % probability the boundary lies between 31.6 and 35.3 requests/s, where p99 TTFT is what fails; 31.6 requests/s is safe.
         Why the search stopped: every level of the plan was measured.
 

@@ -167,15 +167,15 @@ pub fn sentences(run: &Run, a: &Answer) -> [String; 2] {
     };
     let first = match (g.status, g.rate.or(g.met)) {
         (Status::Found, Some(rate)) => {
-            format!("{who} {} {}{of} while {limits} hold.", verb(&run.meta, "serve"), at(rate))
+            format!("{who} {} {}{of} while keeping {limits}.", verb(&run.meta, "serve"), at(rate))
         }
         (Status::NotReached, Some(met)) => format!(
-            "{who} {} {}{of} while {limits} hold, and that is the highest level that was tried.",
+            "{who} {} {}{of} while keeping {limits}, and that is the highest level that was tried.",
             verb(&run.meta, "serve"),
             at(met)
         ),
         (Status::Undecided, Some(met)) => {
-            format!("{who} {} at least {}{of} while {limits} hold.", verb(&run.meta, "serve"), at(met))
+            format!("{who} {} at least {}{of} while keeping {limits}.", verb(&run.meta, "serve"), at(met))
         }
         (Status::None, _) => {
             format!("At no measured {} does {} meet {limits}.", noun(a.control), lower(&who))

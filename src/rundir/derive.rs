@@ -9,11 +9,6 @@ use crate::stats::step::{Abort, Step};
 use crate::stats::verdict::INFLATION;
 use crate::units::ms;
 
-/// How far realised lengths may be off what was asked: the larger of 2 % and 2 tokens (design §6 rule 5).
-fn off(asked: f64, got: f64) -> bool {
-    (got - asked).abs() > (0.02 * asked).max(2.0)
-}
-
 /// Everything that the reader must know and that the files show.
 pub(crate) fn caveats(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> Vec<Caveat> {
     let mut found = vec![Caveat::BracketOnly, Caveat::InflationAssumed { inflation: INFLATION }];
@@ -27,7 +22,6 @@ pub(crate) fn caveats(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> V
             Some(Abort::Gross | Abort::AllFailed) | None => {}
         }
     }
-    found.extend(lengths(plan, steps));
     found.extend(failed(steps, failures));
     found.extend(late(plan, steps));
     let short = steps
@@ -36,31 +30,6 @@ pub(crate) fn caveats(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> V
     let short = short.count() as u32;
     if short > 0 {
         found.push(Caveat::FewRequests { steps: short });
-    }
-    found
-}
-
-/// Mean over steps, weighted by completed requests.
-fn mean(steps: &[Step], of: impl Fn(&Step) -> Option<f64>) -> Option<f64> {
-    let (sum, n) = steps
-        .iter()
-        .filter_map(|s| of(s).map(|x| (x * s.completed as f64, s.completed as f64)))
-        .fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-    (n > 0.0).then(|| sum / n)
-}
-
-fn lengths(plan: &Plan, steps: &[Step]) -> Vec<Caveat> {
-    let synthetic = plan.workload.synthetic();
-    let mut found = Vec::new();
-    if let Some(got) =
-        mean(steps, |s| s.output_tokens_mean).filter(|got| off(synthetic.output_tokens.mean(), *got))
-    {
-        found.push(Caveat::LengthsNotPinned { asked: synthetic.output_tokens.mean(), got });
-    }
-    if let Some(got) =
-        mean(steps, |s| s.input_tokens_mean).filter(|got| off(synthetic.input_tokens.mean(), *got))
-    {
-        found.push(Caveat::InputLengthOff { asked: synthetic.input_tokens.mean(), got });
     }
     found
 }

@@ -26,7 +26,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes the folder and every file in it, so that a path that cannot be written to fails before anything is sent.
+    /// Makes the folder and every file in it, so that a path that cannot be written to fails before there is any load.
     ///
     /// A folder that is not empty is refused unless `force`; then the files of an earlier run are removed, and no others.
     pub fn create(dir: &Path, plan_toml: &str, force: bool) -> Result<Self> {
@@ -45,11 +45,6 @@ impl Writer {
         let requests =
             csv::Writer::from_writer(BufWriter::with_capacity(1 << 16, create(&dir.join(REQUESTS))?));
         Ok(Self { dir: dir.to_owned(), requests, failures: BTreeMap::new() })
-    }
-
-    /// The folder.
-    pub fn dir(&self) -> &Path {
-        &self.dir
     }
 
     /// Adds a row to `requests.csv`; on disk with the next [`Writer::flush`].
@@ -73,11 +68,6 @@ impl Writer {
         self.requests
             .flush()
             .with_context(|| format!("failed to write {}", self.dir.join(REQUESTS).display()))
-    }
-
-    /// The failures counted since the last step, by kind and status: how many, and one body.
-    pub fn failures(&self) -> Vec<FailureRow> {
-        self.failure_rows("", 0, "all")
     }
 
     fn failure_rows(&self, series: &str, step: u32, class: &str) -> Vec<FailureRow> {
@@ -163,18 +153,25 @@ pub fn check_free(dir: &Path, force: bool) -> Result<bool> {
     Ok(occupied)
 }
 
+/// Removes the files of an earlier run. Refuses where the folder holds files of those names but no run.
 fn clear(dir: &Path) -> Result<()> {
-    for name in OURS {
-        match fs::remove_file(dir.join(name)) {
+    let charts = dir.join("charts");
+    let is_run = fs::read_to_string(dir.join(RESULT)).is_ok_and(|text| text.contains("\"goodput/1\""));
+    if !is_run && (charts.exists() || OURS.iter().any(|name| dir.join(name).exists())) {
+        bail!(
+            "{} holds files that a run would replace, but is no run folder: --force replaces earlier runs only",
+            dir.display()
+        );
+    }
+    let pictures = fs::read_dir(&charts).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+    let pictures = pictures.filter(|p| p.extension().is_some_and(|e| e == "png" || e == "svg"));
+    for path in OURS.iter().map(|name| dir.join(name)).chain(pictures) {
+        match fs::remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(e).with_context(|| format!("failed to remove {}", dir.join(name).display()));
+                return Err(e).with_context(|| format!("failed to remove {}", path.display()));
             }
             _ => {}
         }
-    }
-    let charts = dir.join("charts");
-    if charts.is_dir() {
-        fs::remove_dir_all(&charts).with_context(|| format!("failed to remove {}", charts.display()))?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Searches that step through a list or a ramp. Nothing is remembered: what comes next follows from the steps alone.
 
-use super::answer::{Answer, Goodput};
+use super::answer::{Answer, Goodput, Status};
 use super::bracket::{Point, bracket};
 use super::config::{Mode, Ramp, SearchPlan, Until};
 use super::knee::of_steps;
@@ -128,7 +128,12 @@ impl Search {
             let evidence = evidence(step, tier, verdict, binding.as_deref());
             Point { value: step.level.value, level: level_words(step), verdict, binding, evidence }
         };
-        bracket(&steps.iter().map(point).collect::<Vec<_>>(), ended, self.gpus)
+        let mut goodput = bracket(&steps.iter().map(point).collect::<Vec<_>>(), ended, self.gpus);
+        if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
+            // A server that dies under the load has no goodput yet; what was met and failed before stays as evidence.
+            (goodput.status, goodput.rate, goodput.per_gpu) = (Status::Undecided, None, None);
+        }
+        goodput
     }
 
     fn stop(&self, own: &[&Step]) -> Option<Stop> {

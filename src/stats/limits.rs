@@ -274,10 +274,11 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A step that was broken off from outside never meets.
+    /// A step that was broken off from outside never meets; one in which the server went away shows nothing of a server
+    /// that is there, whatever its last requests looked like.
     fn broken_off(&self, verdict: Verdict) -> Verdict {
         match (self.input.abort, verdict) {
-            (Some(Abort::Interrupted | Abort::ServerGone), Verdict::Meets) => Verdict::Undecided,
+            (Some(Abort::Interrupted), Verdict::Meets) | (Some(Abort::ServerGone), _) => Verdict::Undecided,
             (_, verdict) => verdict,
         }
     }

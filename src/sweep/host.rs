@@ -32,7 +32,11 @@ impl Host {
         let (handle, ended) = (runtime.handle().clone(), end.clone());
         let thread = std::thread::Builder::new()
             .name("load".into())
-            .spawn(move || runtime.block_on(ended.cancelled()))
+            .spawn(move || {
+                runtime.block_on(ended.cancelled());
+                // A name that is still being looked up must not hold the program back.
+                runtime.shutdown_background();
+            })
             .context("failed to start the thread that sends requests")?;
         Ok(Self { handle, clock: Clock::Real, end, thread: Some(thread) })
     }

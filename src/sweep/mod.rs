@@ -92,13 +92,14 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     sweep.write_result()?;
     sweep.warm_up().await?;
     sweep.steps(&search, options.budget).await?;
+    sweep.note_interruption()?;
     sweep.progress.done();
     rundir::read(&options.out).context("failed to read back the run folder")
 }
 
 impl Sweep<'_> {
     async fn warm_up(&mut self) -> Result<()> {
-        let finished = prepare::warm_up(self.plan, &self.host, &self.ready).await?;
+        let finished = prepare::warm_up(self.plan, &self.host, &self.ready, &self.interrupt).await?;
         for f in &finished {
             self.writer.request(SERIES, 0, "all", f)?;
         }
@@ -107,19 +108,31 @@ impl Sweep<'_> {
     }
 
     async fn steps(&mut self, search: &Search, budget: Option<Duration>) -> Result<()> {
-        while let Next::Measure { level, kind, .. } = search.next(SERIES, &self.steps) {
+        while let Next::Measure { level, kind, stop_when_failed } = search.next(SERIES, &self.steps) {
+            if self.interrupt.is_cancelled() {
+                break;
+            }
             if let Some(budget) = budget
                 && self.began.elapsed() + self.longest_step(level) > budget
             {
                 self.note(Caveat::BudgetSpent { next: level.value });
                 return self.write_result();
             }
-            self.measure(level, kind).await?;
+            self.measure(level, kind, stop_when_failed).await?;
             let abort = self.steps.last().and_then(|s| s.abort);
-            if self.interrupt.is_cancelled() || matches!(abort, Some(Abort::Interrupted | Abort::ServerGone))
-            {
+            if matches!(abort, Some(Abort::Interrupted | Abort::ServerGone)) {
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// An interruption before, between or at the end of steps leaves none that says so.
+    fn note_interruption(&mut self) -> Result<()> {
+        let told = self.steps.iter().any(|s| s.abort == Some(Abort::Interrupted));
+        if self.interrupt.is_cancelled() && !told {
+            self.note(Caveat::Interrupted);
+            self.write_result()?;
         }
         Ok(())
     }

@@ -105,7 +105,12 @@ fn check_length(plan: &Plan, max_model_len: Option<u32>) -> Result<()> {
 }
 
 /// Sends the warm-up requests, at least one for every shared prefix; they count for nothing.
-pub(crate) async fn warm_up(plan: &Plan, host: &Host, ready: &Prepared) -> Result<Vec<Finished>> {
+pub(crate) async fn warm_up(
+    plan: &Plan,
+    host: &Host,
+    ready: &Prepared,
+    interrupt: &CancellationToken,
+) -> Result<Vec<Finished>> {
     let wanted = match plan.server.warmup_requests {
         0 => 0,
         n => n.max(plan.workload.groups()),
@@ -114,7 +119,7 @@ pub(crate) async fn warm_up(plan: &Plan, host: &Host, ready: &Prepared) -> Resul
         return Ok(Vec::new());
     }
     let key = StepKey { seed: plan.seed, series: SERIES.into(), step: 0 };
-    let slots = WARMUP_SLOTS.min(wanted as usize);
+    let slots = WARMUP_SLOTS.min(wanted as usize).min(plan.step.max_in_flight as usize);
     let chains =
         Chains::new(&plan.workload, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
     let prompter = Prompter::new(&plan.workload, key, ready.rate);
@@ -135,8 +140,8 @@ pub(crate) async fn warm_up(plan: &Plan, host: &Host, ready: &Prepared) -> Resul
         itl_limit: None,
         home,
         gauge: Arc::new(Gauge::default()),
-        stop: CancellationToken::new(),
-        cut: CancellationToken::new(),
+        stop: interrupt.clone(),
+        cut: interrupt.clone(),
         sent_all: CancellationToken::new(),
     };
     host.run(fire(job)).await?;

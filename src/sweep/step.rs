@@ -3,11 +3,12 @@
 use super::tally::StepTally;
 use super::{SERIES, Sweep, longest_tail};
 use crate::caveat::Caveat;
+use crate::client::Client;
 use crate::level::{Control, Level};
 use crate::load::lag;
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job, fire};
-use crate::record::{Finished, Phase};
+use crate::record::{Failure, Finished, Phase};
 use crate::server::idle::in_server;
 use crate::slo::{Metric, Slo};
 use crate::stats::percentile::order_statistic;
@@ -16,10 +17,11 @@ use crate::stats::summary::{StepInput, summarize};
 use crate::units::ms;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::Prompter;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +30,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// `requests.csv` is brought to disk this often.
 const FLUSH: Duration = Duration::from_secs(1);
 /// Looks at which a step may end early, as parts of its measured window; the verdict itself is made once, at the end.
-const LOOKS: [f64; 3] = [0.25, 0.5, 0.75];
+const LOOKS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 /// Requests of one step that may wait for the director. Beyond it they wait in their own tasks, never in the loop.
 const HOME: usize = 1 << 16;
 /// A window that is short of requests is extended this long before it would end.
@@ -48,6 +50,10 @@ struct Running {
     sent_all: CancellationToken,
     began: Instant,
     settle: Duration,
+    /// The loop that fires; taken when it is awaited.
+    load: Option<JoinHandle<()>>,
+    /// Asks whether anybody answers, while that is in doubt.
+    probe: Option<JoinHandle<bool>>,
 }
 
 impl Running {
@@ -64,7 +70,12 @@ impl Running {
 
 impl Sweep<'_> {
     /// Measures one level and writes what came of it.
-    pub(super) async fn measure(&mut self, level: Level, kind: StepKind) -> Result<()> {
+    pub(super) async fn measure(
+        &mut self,
+        level: Level,
+        kind: StepKind,
+        stop_when_failed: bool,
+    ) -> Result<()> {
         let number = self.steps.len() as u32 + 1;
         self.wait_idle(number).await?;
         self.warm_connections(level).await?;
@@ -74,14 +85,14 @@ impl Sweep<'_> {
         let lags = (!self.host.is_paused()).then(|| self.host.spawn(lag::sample(lag_stop.clone())));
         let mut running = self.start(level, number)?;
         let mut tally = StepTally::new(self.plan.slo.as_slice());
-        let abort = self.follow(&mut running, &mut tally, number, level, kind).await?;
+        let abort = self.follow(&mut running, &mut tally, number, level, stop_when_failed).await?;
         lag_stop.cancel();
-        let lag_p99 = match lags {
-            Some(task) => lag_p99(task.await.context("the receive-lag sampler failed")??),
-            None => None,
+        let lags = match lags {
+            Some(task) => task.await.context("the receive-lag sampler failed")??,
+            None => Vec::new(),
         };
         let step = self.conclude(
-            Ended { number, level, kind, started_at, started, abort, lag_p99 },
+            Ended { number, level, kind, started_at, started, abort, lags },
             &running,
             &mut tally,
         );
@@ -100,11 +111,7 @@ impl Sweep<'_> {
             .run(async move {
                 let deadline = Instant::now() + IDLE_WAIT;
                 loop {
-                    let busy = match client.get("/metrics").await {
-                        Ok((200, text)) => in_server(&String::from_utf8_lossy(&text)),
-                        Ok(_) | Err(_) => None,
-                    };
-                    match busy {
+                    match busy(&client).await {
                         Some(n) if n > 0.0 && Instant::now() < deadline => sleep(TICK).await,
                         other => return other.filter(|n| *n > 0.0),
                     }
@@ -150,8 +157,10 @@ impl Sweep<'_> {
             sent_all: CancellationToken::new(),
             began: Instant::now(),
             settle: plan.step.settle.0,
+            load: None,
+            probe: None,
         };
-        self.host.spawn(fire(Job {
+        let load = self.host.spawn(fire(Job {
             client: self.ready.client.clone(),
             source: self.host.source(builder, rate.or(slots.map(|s| s as f64)))?,
             pacer: self.host.pacer()?,
@@ -169,7 +178,7 @@ impl Sweep<'_> {
             cut: running.cut.clone(),
             sent_all: running.sent_all.clone(),
         }));
-        Ok(running)
+        Ok(Running { load: Some(load), ..running })
     }
 
     /// Takes records home until the load has ended; returns why it ended early, if it did, and when.
@@ -179,7 +188,7 @@ impl Sweep<'_> {
         tally: &mut StepTally,
         number: u32,
         level: Level,
-        kind: StepKind,
+        stop_when_failed: bool,
     ) -> Result<Option<(Abort, Duration)>> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -189,7 +198,10 @@ impl Sweep<'_> {
         loop {
             tokio::select! {
                 biased;
-                () = interrupt.cancelled(), if abort.is_none() => running.end(Abort::Interrupted, &mut abort),
+                // Once the last request is sent there is nothing left to break off.
+                () = interrupt.cancelled(), if abort.is_none() && drain_until.is_none() => {
+                    running.end(Abort::Interrupted, &mut abort);
+                }
                 () = sent_all.cancelled(), if drain_until.is_none() => {
                     drain_until = Some(Instant::now() + self.plan.step.drain.0);
                 }
@@ -198,7 +210,7 @@ impl Sweep<'_> {
                         self.writer.flush()?;
                         flushed = Instant::now();
                     }
-                    self.tick(running, tally, kind, &mut looks, &mut abort).await?;
+                    self.tick(running, tally, stop_when_failed, &mut looks, &mut abort).await?;
                     if drain_until.is_some_and(|t| Instant::now() >= t) {
                         running.cut.cancel();
                     }
@@ -214,6 +226,15 @@ impl Sweep<'_> {
                 },
             }
         }
+        running
+            .load
+            .take()
+            .context("the load is awaited once")?
+            .await
+            .context("the load of the step has failed")?;
+        if abort.is_none() && running.began.elapsed() < running.window_end() {
+            bail!("the load of the step ended before its window did");
+        }
         if abort.is_none() && tally.nothing_came() {
             abort = Some((Abort::AllFailed, running.began.elapsed()));
         }
@@ -223,27 +244,30 @@ impl Sweep<'_> {
     /// Ends the step early where it has to be, and extends its window where it is short of requests.
     async fn tick(
         &self,
-        running: &Running,
+        running: &mut Running,
         tally: &StepTally,
-        kind: StepKind,
+        stop_when_failed: bool,
         looks: &mut Vec<f64>,
         abort: &mut Option<(Abort, Duration)>,
     ) -> Result<()> {
+        if running.probe.is_none() && tally.seems_gone() && abort.is_none() {
+            let client = self.ready.client.clone();
+            running.probe = Some(self.host.spawn(async move { nobody_answers(&client).await }));
+        }
+        if let Some(probe) = running.probe.take_if(|p| p.is_finished())
+            && probe.await.context("the probe of the server has failed")?
+        {
+            running.end(Abort::ServerGone, abort);
+        }
         let (elapsed, window) = (running.began.elapsed(), *running.window.borrow());
         let end = running.settle + window;
-        if tally.seems_gone() && abort.is_none() {
-            let client = self.ready.client.clone();
-            if self.host.run(async move { client.get("/v1/models").await.is_err() }).await? {
-                running.end(Abort::ServerGone, abort);
-            }
-        }
         if tally.all_failed() {
             running.end(Abort::AllFailed, abort);
         }
         if looks.first().is_some_and(|part| elapsed >= running.settle + window.mul_f64(*part)) {
             looks.remove(0);
             // A ramp looks for the end of the range; a listed level is measured in full, however bad it is.
-            if kind == StepKind::Ramp && tally.gross().is_some() {
+            if stop_when_failed && tally.gross() {
                 running.end(Abort::Gross, abort);
             }
         }
@@ -295,11 +319,13 @@ impl Sweep<'_> {
             records: &tally.records,
             itl: &tally.itl,
             tiers: self.plan.slo.as_slice(),
-            receive_lag_p99_ms: e.lag_p99,
+            receive_lag_p99_ms: lag_p99(&e.lags, settle, window_end),
             // Early looks only end a step on gross misses, whose test holds at any time; the verdict has one look.
             looks: 1,
             confidence: CONFIDENCE,
-            client_limit: running.gauge.client_limit(),
+            // Reached by ourselves, or told by the system: no descriptor or no port was left.
+            client_limit: running.gauge.client_limit()
+                || tally.records.iter().any(|r| r.failure == Some(Failure::ClientLimit)),
             price_per_hour: hardware.total_price_per_hour(),
         })
     }
@@ -313,11 +339,35 @@ struct Ended {
     started_at: String,
     started: Duration,
     abort: Option<(Abort, Duration)>,
-    lag_p99: Option<f64>,
+    lags: Vec<lag::Sample>,
 }
 
-fn lag_p99(lags: Vec<Duration>) -> Option<f64> {
-    let mut lags: Vec<f64> = lags.into_iter().map(ms).collect();
+/// Requests in the servers, by their own metrics; `None` where none of them tells.
+async fn busy(client: &Client) -> Option<f64> {
+    let mut sum = None;
+    for target in 0..client.urls().len().max(1) {
+        if let Ok((200, text)) = client.get_from(target, "/metrics").await
+            && let Some(n) = in_server(&String::from_utf8_lossy(&text))
+        {
+            sum = Some(sum.unwrap_or(0.0) + n);
+        }
+    }
+    sum
+}
+
+/// Whether not one of the servers answers any more.
+async fn nobody_answers(client: &Client) -> bool {
+    for target in 0..client.urls().len().max(1) {
+        if client.get_from(target, "/v1/models").await.is_ok() {
+            return false;
+        }
+    }
+    true
+}
+
+/// p99 of the lag within the measured window, in milliseconds.
+fn lag_p99(lags: &[lag::Sample], from: Duration, to: Duration) -> Option<f64> {
+    let mut lags: Vec<f64> = lags.iter().filter(|s| (from..to).contains(&s.at)).map(|s| ms(s.lag)).collect();
     lags.sort_by(f64::total_cmp);
     order_statistic(&lags, 990)
 }

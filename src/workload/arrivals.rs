@@ -42,6 +42,9 @@ enum Gap {
     Gamma(Gamma<f64>),
 }
 
+/// No arrival is later than this, about a century: a time that no clock holds would be of no use.
+const LAST_S: f64 = 3e9;
+
 /// An endless sequence of arrival times from 0, never rescaled to hit a total.
 ///
 /// The first arrival comes one gap after 0. Times are summed in seconds as f64: after a day at 1,000 req/s the rounding is
@@ -79,7 +82,7 @@ impl Iterator for Times {
             Gap::Gamma(g) => g.sample(&mut self.rng),
         };
         self.now_s += unit * self.mean_s;
-        Some(Duration::from_secs_f64(self.now_s))
+        (self.now_s < LAST_S).then(|| Duration::from_secs_f64(self.now_s))
     }
 }
 

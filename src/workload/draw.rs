@@ -28,6 +28,8 @@ pub struct Chains {
     input: ChaCha8Rng,
     output: ChaCha8Rng,
     group: ChaCha8Rng,
+    /// Whether the shared prefixes are taken in turn, so that warming up reaches every one of them.
+    in_turn: bool,
     next_id: u64,
 }
 
@@ -50,6 +52,7 @@ impl Chains {
             input: rng(Purpose::Input),
             output: rng(Purpose::Output),
             group: rng(Purpose::Group),
+            in_turn: key.step == 0,
             next_id: 0,
         })
     }
@@ -68,7 +71,11 @@ impl Iterator for Chains {
             id: self.next_id,
             input_tokens: s.input_tokens.draw(&mut self.input),
             output_tokens: s.output_tokens.draw(&mut self.output),
-            group: self.group.random_range(0..self.workload.groups()),
+            group: if self.in_turn {
+                (self.next_id % u64::from(self.workload.groups())) as u32
+            } else {
+                self.group.random_range(0..self.workload.groups())
+            },
         };
         self.next_id += 1;
         Some(Chain {
@@ -100,6 +107,13 @@ mod tests {
         assert_eq!(draw(1, 1, Level::rate(5.0)), draw(1, 1, Level::rate(5.0)));
         assert_ne!(draw(1, 1, Level::rate(5.0)), draw(2, 1, Level::rate(5.0)));
         assert_ne!(draw(1, 1, Level::rate(5.0)), draw(1, 2, Level::rate(5.0)));
+    }
+
+    #[test]
+    fn warming_up_reaches_every_prefix() {
+        let groups: Vec<u32> =
+            draw(1, 0, Level::concurrency(1))[..3].iter().map(|c| c.turns[0].request.group).collect();
+        assert_eq!(groups, [0, 1, 2]);
     }
 
     #[test]

@@ -7,4 +7,4 @@ pub mod draw;
 pub mod lengths;
 pub mod prompts;
 pub mod seed;
-mod words;
+pub mod words;

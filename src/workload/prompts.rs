@@ -22,16 +22,9 @@ impl WordRate {
     /// What is assumed where the server tells nothing: one token a word.
     pub const UNKNOWN: Self = Self { overhead: 0.0, per_word: 1.0 };
 
-    /// Least squares through points of (words, tokens). `None` with fewer than two different numbers of words, or where the
-    /// slope is not positive.
-    pub fn fit(points: &[(f64, f64)]) -> Option<Self> {
-        let n = points.len() as f64;
-        let (mx, my) =
-            (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
-        let sxx: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();
-        let sxy: f64 = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
-        let per_word = sxy / sxx;
-        (per_word.is_finite() && per_word > 0.0).then_some(Self { overhead: my - per_word * mx, per_word })
+    /// Tokens of so many words.
+    pub fn tokens(&self, words: usize) -> f64 {
+        self.overhead + self.per_word * words as f64
     }
 
     /// Words for so many tokens; at least one.
@@ -138,14 +131,12 @@ mod tests {
     }
 
     #[test]
-    fn fit_recovers_a_line() {
-        let rate = WordRate::fit(&[(10.0, 20.5), (100.0, 133.0), (50.0, 70.5)]).unwrap();
-        assert!((rate.overhead - 8.0).abs() < 1e-9 && (rate.per_word - 1.25).abs() < 1e-9);
-        assert!(WordRate::fit(&[(10.0, 20.0), (10.0, 22.0)]).is_none(), "one length tells no slope");
-        assert!(
-            WordRate::fit(&[(10.0, 20.0), (20.0, 10.0)]).is_none(),
-            "longer prompts cannot have fewer tokens"
-        );
+    fn words_and_tokens_are_inverse() {
+        let rate = WordRate { overhead: 8.0, per_word: 1.25 };
+        for words in [1, 10, 154, 3000] {
+            assert_eq!(rate.words(rate.tokens(words)), words);
+        }
+        assert_eq!(rate.words(2.0), 1, "never none");
     }
 
     #[test]

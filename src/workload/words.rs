@@ -39,6 +39,14 @@ fn push(text: &mut String, i: u8) {
     text.push_str(word(i));
 }
 
+/// How many different words there are.
+pub const CENSUS: usize = 256;
+
+/// Each word of a part of the list once.
+pub fn census(part: std::ops::Range<usize>) -> String {
+    part.map(|i| word(i as u8)).collect::<Vec<_>>().join(" ")
+}
+
 /// Words of a nonce.
 pub(crate) const NONCE_WORDS: usize = 6;
 
