@@ -83,6 +83,13 @@ fn md1_in_virtual_time_agrees_with_the_closed_form() {
                 low <= p + tolerance && high >= p - tolerance,
                 "{name} at {rate} req/s: {measured} ms, where the truth has {low:.4} to {high:.4} ± {tolerance:.4}"
             );
+            // On the scale of misses, where a p99 that is far too large shows: at most a few times too many or too few.
+            let (most, least) = (1.0 - low, 1.0 - high);
+            let factor = (tolerance / (1.0 - p)).exp();
+            assert!(
+                least <= (1.0 - p) * factor && most >= (1.0 - p) / factor,
+                "{name} at {rate} req/s: {measured} ms is missed by {least:.5} to {most:.5} in truth"
+            );
         }
         let ttfts = ttfts(dir.path(), step["step"].as_u64().unwrap());
         let mean = ttfts.iter().sum::<f64>() / ttfts.len() as f64;

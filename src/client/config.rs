@@ -119,10 +119,23 @@ impl Headers {
     }
 }
 
+/// Whether anything of this name, a header or a field of the body, carries a secret.
 fn is_secret(name: &str) -> bool {
-    matches!(name, "authorization" | "proxy-authorization" | "cookie" | "api-key")
-        || name.ends_with("-key")
-        || name.ends_with("-token")
+    let plain = plain(name);
+    ["authorization", "apikey", "secret", "password", "credential"].iter().any(|part| plain.contains(part))
+}
+
+/// Whether a header of this name usually carries a secret. Fields of the body may well end alike (`prompt_cache_key`).
+fn is_secret_header(name: &str) -> bool {
+    let plain = plain(name);
+    is_secret(name)
+        || plain.contains("cookie")
+        || ["key", "token", "auth"].iter().any(|end| plain.ends_with(end))
+}
+
+/// The letters and digits of a name, in lower case.
+fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
 impl TryFrom<BTreeMap<String, String>> for Headers {
@@ -130,7 +143,7 @@ impl TryFrom<BTreeMap<String, String>> for Headers {
     fn try_from(map: BTreeMap<String, String>) -> Result<Self, String> {
         for (name, value) in &map {
             let lower = name.to_ascii_lowercase();
-            if is_secret(&lower) {
+            if is_secret_header(name) {
                 return Err(format!(
                     "headers.{name} would write a secret into the plan: put it into an environment variable and write \
                      api-key-env = \"ITS_NAME\", or into a file and write api-key-file = \"ITS_PATH\"; it is sent as \
@@ -203,6 +216,21 @@ impl TryFrom<toml::Table> for ExtraBody {
                     return Err(format!("body.{name} is written by goodput itself: leave it out"));
                 }
                 "model" => return Err("body.model: write server.model = \"…\" instead".into()),
+                // Several answers, or the prompt again, in one stream: first tokens and counts would mean nothing.
+                "n" | "best_of" if value.as_integer() != Some(1) => {
+                    return Err(format!("body.{name}: goodput measures one answer a request; leave it out"));
+                }
+                "echo" if value.as_bool() != Some(false) => {
+                    return Err(
+                        "body.echo would make the prompt look like the first token: leave it out".into()
+                    );
+                }
+                _ if is_secret(name) => {
+                    return Err(format!(
+                        "body.{name} would write a secret into the plan: put it into an environment variable and write \
+                         api-key-env = \"ITS_NAME\" (it is sent as a bearer token)"
+                    ));
+                }
                 _ if json(value).is_none() => {
                     return Err(format!(
                         "body.{name} has a date, an infinity or a NaN, which JSON cannot say"

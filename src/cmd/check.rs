@@ -5,6 +5,7 @@ use crate::cmd::say;
 use crate::level::{Control, Level};
 use crate::plan::{Plan, Source};
 use crate::search::config::{Mode, Ramp};
+use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
 use crate::units::{Span, short};
 use anyhow::{Context, Result};
@@ -32,6 +33,7 @@ struct PreviewStep {
     control: Control,
     level: f64,
     requests: Option<u64>,
+    window_s: f64,
     longest_s: f64,
 }
 
@@ -71,17 +73,46 @@ fn ramp_levels(ramp: &Ramp, max: f64) -> (Vec<Level>, bool) {
     (levels, false)
 }
 
+fn rate(level: Level) -> Option<f64> {
+    (level.control == Control::Rate).then_some(level.value)
+}
+
+/// Requests that a step needs, at the least, to show that the strictest percentile of the SLO is met: without a single miss
+/// the binomial bound at 95 % is ln 0.05 / ln p, times the assumed inflation.
+fn least_to_meet(plan: &Plan) -> Option<f64> {
+    let limits = plan.slo.as_slice().first()?.limits();
+    let share = limits.iter().map(|l| l.percentile.share()).max_by(f64::total_cmp)?;
+    Some(INFLATION * 0.05_f64.ln() / share.ln())
+}
+
+/// What `check` says of levels whose window is too short for a verdict of *meets*.
+fn too_short(plan: &Plan, levels: &[Level]) -> Option<String> {
+    let least = least_to_meet(plan)?;
+    let expected = |l: &Level| rate(*l).map(|r| r * plan.step.window(Some(r)).as_secs_f64());
+    let short_of: Vec<String> =
+        levels.iter().filter(|l| expected(l).is_some_and(|n| n < least)).map(|l| short(l.value)).collect();
+    (!short_of.is_empty()).then(|| {
+        format!(
+            "  note      meeting this SLO takes at least {least:.0} requests in a step: {} req/s can be shown to fail, not \
+             to meet; step.min-requests = {:.0} extends steps, up to step.max-duration",
+            short_of.join(", "),
+            (least / 100.0).ceil() * 100.0
+        )
+    })
+}
+
 fn preview(plan: &Plan) -> Preview {
     let (levels, open_ended) = levels(plan);
     let steps: Vec<PreviewStep> = levels
         .iter()
         .map(|level| {
-            let rate = (level.control == Control::Rate).then_some(level.value);
+            let rate = rate(*level);
             let window = plan.step.window(rate).as_secs_f64();
             PreviewStep {
                 control: level.control,
                 level: level.value,
                 requests: rate.map(|r| (r * (plan.step.settle.0.as_secs_f64() + window)).round() as u64),
+                window_s: window,
                 longest_s: longest_step(plan, *level).as_secs_f64(),
             }
         })
@@ -109,11 +140,7 @@ fn words(plan: &Plan, p: &Preview) -> String {
     let list: Vec<String> = p.steps.iter().map(|s| short(s.level)).collect();
     let control = p.steps.first().map_or("", |s| s.control.unit());
     out += &format!("  steps     {}: {}{control}{more}\n", p.steps.len(), list.join(", "));
-    out += &format!(
-        "            each {} settle + {} measured\n",
-        plan.step.settle,
-        Span(plan.step.window(p.steps.first().filter(|s| s.control == Control::Rate).map(|s| s.level)))
-    );
+    out += &format!("            each {} settle + {} measured\n", plan.step.settle, windows(plan, p));
     match p.requests {
         Some(n) => {
             out += &format!(
@@ -123,17 +150,27 @@ fn words(plan: &Plan, p: &Preview) -> String {
         }
         None => out += "  requests  as many as the server completes (closed loop)\n",
     }
-    let least: f64 = p
-        .steps
-        .iter()
-        .map(|s| s.level)
-        .filter(|l| *l > 0.0)
-        .map(|l| plan.step.settle.0.as_secs_f64() + plan.step.window(Some(l)).as_secs_f64())
-        .sum();
+    let settle = plan.step.settle.0.as_secs_f64();
+    let least: f64 = p.steps.iter().map(|s| settle + s.window_s).sum();
     out += &format!(
         "  time      about {} where requests are short, {} at the longest",
         span(least),
         span(p.longest_s)
     );
+    let levels: Vec<Level> = p.steps.iter().map(|s| Level { control: s.control, value: s.level }).collect();
+    if let Some(note) = too_short(plan, &levels) {
+        out += &format!("\n{note}");
+    }
     out
+}
+
+/// The measured window of the steps: one where they are alike, else the shortest and the longest.
+fn windows(plan: &Plan, p: &Preview) -> String {
+    let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
+    let least = p.steps.iter().map(|s| s.window_s).min_by(f64::total_cmp);
+    let most = p.steps.iter().map(|s| s.window_s).max_by(f64::total_cmp);
+    match (least, most) {
+        (Some(a), Some(b)) if b - a > 0.5 => format!("{} to {}", span(a), span(b)),
+        _ => Span(plan.step.measure.0.max(Duration::from_secs_f64(least.unwrap_or(0.0)))).to_string(),
+    }
 }

@@ -1,12 +1,14 @@
 //! The receive lag: how long bytes lie in a socket before the runtime that receives answers looks at them.
 //!
-//! A thread writes its clock into a socket of its own every ten milliseconds; the receiving runtime reads it like any other
-//! socket. What passes between is what every timestamp of an answer suffers as well.
+//! A thread writes its clock into a socket of its own every ten milliseconds. The receiving runtime reads it as it reads
+//! answers: one task takes the bytes from the socket and hands them to another, which stamps them. What passes between is
+//! what every timestamp of an answer suffers as well.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,14 +41,28 @@ pub async fn sample(stop: CancellationToken) -> std::io::Result<Vec<Sample>> {
             std::thread::sleep(EVERY);
         }
     })?;
+    let (hand, mut stamps) = mpsc::channel(16);
+    let reader = tokio::spawn(async move {
+        let mut stamp = [0u8; 8];
+        loop {
+            far.read_exact(&mut stamp).await?;
+            if hand.send(stamp).await.is_err() {
+                return Ok::<(), std::io::Error>(());
+            }
+        }
+    });
     let mut lags = Vec::new();
-    let mut stamp = [0u8; 8];
     loop {
         tokio::select! {
-            () = stop.cancelled() => return Ok(lags),
-            read = far.read_exact(&mut stamp) => {
+            () = stop.cancelled() => {
+                reader.abort();
+                return Ok(lags);
+            }
+            stamp = stamps.recv() => {
                 let now = origin.elapsed();
-                read?;
+                let Some(stamp) = stamp else {
+                    return reader.await.unwrap_or_else(|e| Err(std::io::Error::other(e))).map(|()| lags);
+                };
                 let written = Duration::from_nanos(u64::from_le_bytes(stamp));
                 lags.push(Sample { at: now, lag: now.saturating_sub(written) });
             }

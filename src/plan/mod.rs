@@ -268,6 +268,12 @@ impl Plan {
     /// Refuses what contradicts `--virtual-time`: a real server has its own clock.
     pub fn check_virtual(&self) -> Result<()> {
         if matches!(self.server.target, Target::Simulated(_)) {
+            // On the real clock the client's own limits end such a ramp; simulated time has none.
+            if matches!(self.search.mode, Mode::Ramp(_)) && self.search.max_rate.is_none() {
+                bail!(
+                    "--virtual-time needs [search] max-rate for a ramp: a simulated server may have no knee"
+                );
+            }
             return Ok(());
         }
         bail!("--virtual-time needs [server] simulated: a server behind a URL keeps its own time")

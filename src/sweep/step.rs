@@ -235,8 +235,26 @@ impl Sweep<'_> {
         if abort.is_none() && running.began.elapsed() < running.window_end() {
             bail!("the load of the step ended before its window did");
         }
+        self.last_reason(tally, abort, running.began).await
+    }
+
+    /// Why a step ended, now that all of its requests are home. What a dying server does looks like gross misses first.
+    async fn last_reason(
+        &self,
+        tally: &StepTally,
+        abort: Option<(Abort, Duration)>,
+        began: Instant,
+    ) -> Result<Option<(Abort, Duration)>> {
+        let at = abort.map_or(began.elapsed(), |(_, at)| at);
+        let settled = matches!(abort, Some((Abort::Interrupted | Abort::ServerGone, _)));
+        if !settled && tally.ended_unreachable() {
+            let client = self.ready.client.clone();
+            if self.host.run(async move { nobody_answers(&client).await }).await? {
+                return Ok(Some((Abort::ServerGone, at)));
+            }
+        }
         if abort.is_none() && tally.nothing_came() {
-            abort = Some((Abort::AllFailed, running.began.elapsed()));
+            return Ok(Some((Abort::AllFailed, at)));
         }
         Ok(abort)
     }

@@ -81,6 +81,12 @@ impl StepTally {
         n >= GONE || (n >= GONE_FEW && last.saturating_sub(since) >= GONE_AFTER)
     }
 
+    /// Whether the last request that ended did so because nobody was there any more.
+    pub(crate) fn ended_unreachable(&self) -> bool {
+        let last = self.records.iter().filter(|r| r.outcome != Outcome::Cut).max_by_key(|r| r.end);
+        last.is_some_and(|r| matches!(r.failure, Some(Failure::Connect | Failure::Dns | Failure::Reset)))
+    }
+
     /// Whether there were many requests and not one answer.
     pub(crate) fn all_failed(&self) -> bool {
         self.home() >= ALL_FAILED && self.nothing_came()
