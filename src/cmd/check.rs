@@ -136,10 +136,16 @@ fn words(plan: &Plan, p: &Preview) -> String {
         slo.join("; "),
         Span(plan.timeout())
     );
-    let more = if p.open_ended { " and on, until the knee" } else { "" };
+    let ramp = matches!(plan.search.mode, Mode::Ramp(_));
+    let more = match (p.open_ended, ramp) {
+        (true, _) => " and on, until the search stops the ramp",
+        (false, true) => ", or until the search stops the ramp",
+        (false, false) => "",
+    };
     let list: Vec<String> = p.steps.iter().map(|s| short(s.level)).collect();
     let control = p.steps.first().map_or("", |s| s.control.unit());
-    out += &format!("  steps     {}: {}{control}{more}\n", p.steps.len(), list.join(", "));
+    let up_to = if ramp && !p.open_ended { "up to " } else { "" };
+    out += &format!("  steps     {up_to}{}: {}{control}{more}\n", p.steps.len(), list.join(", "));
     out += &format!("            each {} settle + {} measured\n", plan.step.settle, windows(plan, p));
     match p.requests {
         Some(n) => {

@@ -17,6 +17,9 @@ const GONE_AFTER: Duration = Duration::from_secs(5);
 /// So many requests, all failed, end a step.
 const ALL_FAILED: u64 = 50;
 
+/// The longest TTFT that the progress line tells apart, in microseconds.
+const HOUR_US: u64 = 3_600_000_000;
+
 /// The requests of one step that are home.
 pub(crate) struct StepTally {
     pub(crate) records: Vec<Record>,
@@ -39,7 +42,7 @@ impl StepTally {
             itl: ItlTally::new(tiers),
             limits: tiers.iter().map(Slo::limits).collect(),
             measured: 0,
-            ttft: Histogram::new(3).expect("three significant digits are allowed"),
+            ttft: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
             good: 0,
             unreachable: (0, Duration::ZERO),
         }
@@ -235,6 +238,15 @@ mod tests {
             t.add(finished(12 + i * 3000, Some(Failure::Connect)));
         }
         assert!(t.seems_gone(), "three over six seconds");
+    }
+
+    #[test]
+    fn the_progress_line_sees_the_p99() {
+        let mut t = tally();
+        for i in 0..100 {
+            t.add(finished(i, None));
+        }
+        assert!(t.ttft_p99().is_some_and(|p99| (p99 - 10.0).abs() < 0.1), "{:?}", t.ttft_p99());
     }
 
     #[test]
