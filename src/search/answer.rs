@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum Status {
     /// A level shown to meet the SLO lies below one shown to fail.
     Found,
-    /// The lowest level is shown to fail.
+    /// The lowest level is shown to fail, and not by overload: lower ones are no way out. Or every request failed there.
     None,
-    /// No level is shown to fail.
+    /// The highest measured level meets.
     NotReached,
     /// The steps do not show enough.
     Undecided,

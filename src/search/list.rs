@@ -126,7 +126,8 @@ impl Search {
         let point = |step: &&Step| {
             let (verdict, binding) = verdict(step);
             let evidence = evidence(step, tier, verdict, binding.as_deref());
-            Point { value: step.level.value, level: level_words(step), verdict, binding, evidence }
+            let (value, level, inherent) = (step.level.value, level_words(step), inherent(step));
+            Point { value, level, verdict, binding, evidence, inherent }
         };
         let mut goodput = bracket(&steps.iter().map(point).collect::<Vec<_>>(), ended, self.gpus);
         if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
@@ -181,6 +182,26 @@ fn finished<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     steps.iter().copied().filter(|s| s.abort != Some(Abort::Interrupted)).collect()
 }
 
+/// A server with fewer requests in flight than this is as good as empty.
+const EMPTY: f64 = 2.0;
+
+/// Whether a fail of this step is the server's own and not that of too much load, so that lower levels would fail as well.
+///
+/// Open loop: the step ran to its end with a level backlog, or the server was as good as empty (mean in flight below 2)
+/// and its backlog is not shown to grow. Closed loop: one request in flight. A step in which every request failed says so
+/// of any level.
+fn inherent(step: &Step) -> bool {
+    let unloaded = match step.level.control {
+        Control::Concurrency => step.level.value <= 1.0,
+        _ => match step.stable {
+            Some(false) => false,
+            Some(true) if step.abort.is_none() => true,
+            _ => step.in_flight_mean < EMPTY,
+        },
+    };
+    unloaded || step.all_failed()
+}
+
 /// The verdict on all limits of a tier together, with stability.
 fn joint_verdict(rows: &[LimitRow], tier: &str) -> (Verdict, Option<String>) {
     let of = |limit: &str| rows.iter().find(|r| r.tier == tier && r.limit == limit);
@@ -202,6 +223,7 @@ fn evidence(step: &Step, tier: &str, verdict: Verdict, binding: Option<&str>) ->
     let row = step.limits.iter().find(|r| r.tier == tier && Some(r.limit.as_str()) == binding);
     match (verdict, row) {
         (Verdict::Invalid, _) => "the client was the limit".into(),
+        _ if step.all_failed() => "every request failed".into(),
         (Verdict::Fails, Some(row)) if row.limit == "stability" => "stability: the backlog grew".into(),
         (_, Some(row)) if row.limit == "stability" => "stability: not known".into(),
         (_, Some(row)) => format!("{}: {} of {} missed", row.limit, row.misses, row.n),

@@ -238,6 +238,11 @@ impl Step {
         self.latency.get(&metric).copied().unwrap_or_default()
     }
 
+    /// Whether every measured request failed.
+    pub fn all_failed(&self) -> bool {
+        self.abort == Some(Abort::AllFailed) || (self.failed > 0 && self.failed == self.due_n)
+    }
+
     /// Growth of the requests in flight beyond the window, or early end, counts as an overload.
     pub fn overloaded(&self) -> bool {
         self.stable == Some(false) || self.abort.is_some()

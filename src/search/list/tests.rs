@@ -219,12 +219,42 @@ fn each_tier_has_its_answer() {
 fn instability_fails_the_joint_goodput_too() {
     let mut s = step(Level::rate(4.0), Verdict::Meets);
     s.limits[2].verdict = Verdict::Fails;
+    s.stable = Some(false);
     let a = &search("rates = [4]").answers("main", &[s])[0];
     assert_eq!(
         (a.joint_goodput.status, a.joint_goodput.binding.as_deref()),
-        (Status::None, Some("stability"))
+        (Status::Undecided, Some("stability"))
     );
     assert!(a.goodput.reason.contains("stability: the backlog grew"), "{}", a.goodput.reason);
+}
+
+#[test]
+fn none_needs_a_server_that_is_not_overloaded() {
+    let one = Level::rate(100.0);
+    let failing = |level| step(level, Verdict::Fails);
+    let all_failed = |level| Step { abort: Some(Abort::AllFailed), ..failing(level) };
+    for (what, step, want) in [
+        ("stable to its end", Step { in_flight_mean: 9.0, ..failing(one) }, Status::None),
+        ("unstable", Step { stable: Some(false), ..failing(one) }, Status::Undecided),
+        ("not known", Step { stable: None, in_flight_mean: 9.0, ..failing(one) }, Status::Undecided),
+        ("not known, but empty", Step { stable: None, in_flight_mean: 0.4, ..failing(one) }, Status::None),
+        (
+            "ended early",
+            Step { abort: Some(Abort::Gross), in_flight_mean: 9.0, ..failing(one) },
+            Status::Undecided,
+        ),
+        ("closed loop at one", failing(Level::concurrency(1)), Status::None),
+        ("closed loop at four", failing(Level::concurrency(4)), Status::Undecided),
+        ("nothing is answered", all_failed(one), Status::None),
+        ("nothing is answered, closed loop", all_failed(Level::concurrency(4)), Status::None),
+    ] {
+        let a = &search("rates = [100]").answers("main", &[step])[0].goodput;
+        assert_eq!((a.status, a.rate), (want, None), "{what}: {}", a.reason);
+        let lower = a.reason.contains("the lowest level tried: try lower levels");
+        assert_eq!(lower, want == Status::Undecided, "{what}: {}", a.reason);
+    }
+    let a = &search("rates = [100]").answers("main", &[all_failed(one)])[0].goodput;
+    assert!(a.reason.contains("100 req/s, already fails (every request failed)"), "{}", a.reason);
 }
 
 #[test]
