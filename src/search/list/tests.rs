@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::search::answer::Status;
-use crate::stats::step::{Quantiles, ServerSide};
+use crate::stats::step::{LimitRow, Quantiles, ServerSide};
 use std::collections::BTreeMap;
 
 fn search(text: &str) -> Search {
@@ -171,6 +171,49 @@ fn ramps_never_go_beyond_an_overload() {
         says(ramp(plan, unstable), 8.0, "the backlog grew at 8 req/s");
         says(ramp(plan, gross), 4.0, "far beyond what is allowed at 4 req/s");
         says(ramp(plan, invalid), 4.0, "the client was the limit at 4 req/s");
+    }
+}
+
+#[test]
+fn gross_misses_at_the_end_of_a_step_end_a_ramp_too() {
+    let missing = |l: Level, misses| {
+        let mut s = step(l, Verdict::Fails);
+        s.limits[0].misses = misses;
+        s
+    };
+    says(ramp(KNEE, |l| missing(l, if l.value < 4.0 { 41 } else { 600 })), 4.0, "far beyond what is allowed");
+    // Only where every tier says so.
+    let two = |l: Level| {
+        let mut s = missing(l, 600);
+        let bulk = |limit| LimitRow { tier: "bulk".into(), misses: 0, ..row(limit, Verdict::Meets) };
+        s.limits.extend([bulk("ttft.p99"), bulk("stability")]);
+        s
+    };
+    says(ramp("ramp = { start = 1, factor = 2 }\nmax-rate = 8", two), 8.0, "max-rate");
+}
+
+#[test]
+fn long_answers_are_no_plateau() {
+    let e2e = |p50_s: f64| {
+        move |l: Level| {
+            let mut s = server(4.0, 10.0)(l);
+            let e2e = Quantiles { p50: Some(p50_s * 1e3), ..Quantiles::default() };
+            s.latency.insert(crate::slo::Metric::E2e, e2e);
+            s
+        }
+    };
+    let plan = "ramp = { start = 1, factor = 2 }\nmax-rate = 128";
+    says(ramp(plan, e2e(11.0)), 128.0, "max-rate"); // longer than the settling of 10 s
+    says(ramp(plan, e2e(9.0)), 32.0, "levelled off");
+}
+
+#[test]
+fn failures_bind_in_the_answer_too() {
+    let failing = Step { failed: 40, ..step(Level::rate(4.0), Verdict::Fails) };
+    let a = &search("rates = [4]").answers("main", &[failing])[0];
+    for g in [&a.goodput, &a.joint_goodput] {
+        assert_eq!(g.binding.as_deref(), Some("errors"));
+        assert!(g.reason.contains("40 of 1200 requests failed"), "{}", g.reason);
     }
 }
 
