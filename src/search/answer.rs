@@ -47,11 +47,11 @@ pub struct Goodput {
     pub met: Option<f64>,
     /// Lowest level shown to fail.
     pub failed: Option<f64>,
-    /// The limit that binds at `failed`.
+    /// The limit that binds at `failed`; `errors` where failed requests make up at least half of its misses.
     pub binding: Option<String>,
     /// `rate` per GPU, where the plan declares them.
     pub per_gpu: Option<f64>,
-    /// Why the search stopped and what the answer rests on.
+    /// What the answer rests on, and why the search stopped.
     pub reason: String,
 }
 

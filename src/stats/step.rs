@@ -224,7 +224,7 @@ pub struct Step {
     pub stable: Option<bool>,
     /// What the step shows.
     pub verdict: Verdict,
-    /// The limit that decided, or that is nearest.
+    /// The limit that decided, or that is nearest; `errors` where failed requests make up at least half of its misses.
     pub binding: Option<String>,
     /// Why, in words.
     pub reason: String,

@@ -291,7 +291,7 @@ fn failures_are_named_where_they_are_the_cause() {
     assert_eq!((s.verdict, s.binding.as_deref()), (Verdict::Fails, Some("errors")));
     assert_eq!(s.reason, format!("{} of {} requests failed (server-error 500)", s.failed, s.due_n));
     assert_eq!(step_verdict(&s, "main"), (s.verdict, s.binding.clone()), "the search sees the same");
-    let two = |r: &mut Record| if r.id % 2 == 0 { boom(r) } else { fail(r, Failure::Timeout) };
+    let two = |r: &mut Record| if r.id.is_multiple_of(2) { boom(r) } else { fail(r, Failure::Timeout) };
     let s = step(TTFT, two, |_| ());
     assert!(s.reason.contains("(timeout × ") || s.reason.contains("(server-error 500 × "), "{}", s.reason);
     let no_answer = step("ttfc.p99 = \"1s\"", |r| r.first_content = None, |_| ());
