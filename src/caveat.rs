@@ -65,6 +65,8 @@ pub enum Caveat {
         /// Share of prompt tokens that came from the cache.
         share: f64,
     },
+    /// The levels are numbers in flight.
+    ClosedLoop,
     /// Requests failed.
     Failures {
         /// How many failed in the measured windows.
@@ -73,6 +75,9 @@ pub enum Caveat {
         of: u64,
         /// The most frequent kind.
         kind: String,
+        /// Whether it is more than half of them.
+        #[serde(default)]
+        most: bool,
     },
     /// The client fired late in a step.
     Late {
@@ -155,9 +160,13 @@ impl Caveat {
                 "{:.1} % of the prompt tokens came from the server's prefix cache although the workload is cold.",
                 share * 100.0
             ),
-            Self::Failures { requests, of, kind } => {
-                format!("{requests} of {of} measured requests failed, most of them as {kind}; failures count as misses.")
+            Self::ClosedLoop => {
+                "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.".into()
             }
+            Self::Failures { requests, of, kind, most } => format!(
+                "{requests} of {of} measured requests failed, {} {kind}; failures count as misses.",
+                if *most { "most of them as" } else { "most often as" }
+            ),
             Self::Late { step, p99_ms, limit_ms } => format!(
                 "In step {step} the client itself sent late: p99 {p99_ms:.1} ms, above 5 % of the tightest limit of {limit_ms:.0} ms."
             ),
@@ -201,6 +210,9 @@ impl Caveat {
             }
             Self::ColdCacheHits { .. } => {
                 "An earlier run with the same seed left its prompts in the cache: restart the server or change the seed (--set seed=2)."
+            }
+            Self::ClosedLoop => {
+                "Before promising a rate to independent users, measure it: search.rates or search.ramp."
             }
             Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
             Self::Late { .. } => "Run the client on an idle machine, or on more cores.",

@@ -215,8 +215,13 @@ pub(super) fn bracket(steps: &[Step]) -> Goodput {
     let met = of(Verdict::Meets).filter(|m| failed.is_none_or(|f| *m < f)).max_by(f64::total_cmp);
     let status = match (met, failed) {
         (Some(_), Some(_)) => Status::Found,
+        (None, Some(_)) if steps[0].overloaded() && !steps[0].all_failed() => Status::Undecided,
         (None, Some(_)) => Status::None,
-        (Some(_), None) => Status::NotReached,
+        (Some(_), None) => match steps.last().map(|s| s.verdict) {
+            Some(Verdict::Invalid) => Status::Invalid,
+            Some(Verdict::Undecided) => Status::Undecided,
+            _ => Status::NotReached,
+        },
         (None, None) => Status::Undecided,
     };
     let binding = steps.iter().find(|s| Some(s.level.value) == failed).and_then(|s| s.binding.clone());

@@ -5,6 +5,7 @@ use super::escape::{fence, markdown, plain};
 use super::{tables, words};
 use crate::rundir::Run;
 use crate::search::answer::Answer;
+use crate::stats::step::Step;
 use crate::units::short;
 
 /// The report of a run as Markdown.
@@ -47,8 +48,8 @@ fn question(run: &Run) -> String {
     let slo = run.tiers.iter().map(words::slo).collect::<Vec<_>>().join("; ");
     let slo = if slo.is_empty() { m.slo.clone() } else { slo };
     let mut out = format!("{what} {} {verb} its SLO?\n\n", markdown(&who));
-    for (key, value) in [("SLO", &slo), ("workload", &m.workload), ("model", &m.model), ("server", &m.server)]
-    {
+    let workload = words::workload(run);
+    for (key, value) in [("SLO", &slo), ("workload", &workload), ("model", &m.model), ("server", &m.server)] {
         out.push_str(&format!("- {key}: {}\n", markdown(value)));
     }
     let hardware = m.gpu.as_ref().map(|g| format!("{} × {}", m.gpus.unwrap_or(1), markdown(g)));
@@ -71,10 +72,7 @@ fn answer(run: &Run) -> String {
         markdown(&words::sentences(run, first)[0]),
         markdown(&words::sentences(run, first)[1])
     );
-    out.push_str(&format!(
-        "Why the search stopped: {}.\n\n",
-        markdown(first.goodput.reason.trim_end_matches('.'))
-    ));
+    out.push_str(&format!("Evidence: {}.\n\n", markdown(first.goodput.reason.trim_end_matches('.'))));
     out.push_str("Three numbers are called goodput; these are all of them:\n\n");
     let several = run.answers.len() > 1;
     for a in &run.answers {
@@ -90,9 +88,9 @@ fn three(run: &Run, a: &Answer, several: bool) -> String {
         String::new()
     };
     let target = words::tier_of(run, a).map_or(0.99, crate::slo::Slo::joint_target);
-    let best = words::steps_of(run, a).into_iter().max_by(|x, y| x.good_rate.total_cmp(&y.good_rate));
-    let good = best.map_or("none".into(), |s| {
-        format!("at most {} req/s, at {}", short(s.good_rate), words::level(a.control, s.level.value))
+    let rates = words::steps_of(run, a).into_iter().map(|s| (good_rate(s, &a.tier), s.level.value));
+    let good = rates.max_by(|x, y| x.0.total_cmp(&y.0)).map_or("none".into(), |(good, level)| {
+        format!("at most {} req/s, at {}", short(good), words::level(a.control, level))
     });
     let knee = a.knee.as_ref().map(|k| {
         format!("- knee{whose}: {} at {} req/s achieved (more load stops buying throughput there; not the SLO answer)\n", words::level(a.control, k.rate), short(k.throughput))
@@ -104,6 +102,14 @@ fn three(run: &Run, a: &Answer, several: bool) -> String {
         words::goodput_cell(a.control, &a.joint_goodput),
         knee.unwrap_or_default()
     )
+}
+
+/// Requests per second within all limits of a tier together; a step's own figure is that of the first tier.
+fn good_rate(s: &Step, tier: &str) -> f64 {
+    match s.limits.iter().find(|r| r.tier == tier && r.limit == "joint") {
+        Some(r) if s.measure_s > 0.0 => r.n.saturating_sub(r.misses + r.censored) as f64 / s.measure_s,
+        _ => s.good_rate,
+    }
 }
 
 fn charts(run: &Run) -> String {
@@ -136,8 +142,22 @@ fn percentiles(run: &Run) -> String {
     } else {
         ""
     };
+    let sum = |of: fn(&Step) -> u64| run.steps.iter().map(of).sum::<u64>();
+    let missing = [(sum(|s| s.failed), "failed"), (sum(|s| s.cut), "cut off")]
+        .into_iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{} {what}", thousands(n as f64)))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let missing = if missing.is_empty() {
+        missing
+    } else {
+        format!(
+            "\nOf answered requests, TTFT and TTFC also of those cut off after it was known; {missing}.\n"
+        )
+    };
     format!(
-        "Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests.{note}\n\n{table}"
+        "Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests.{note}\n\n{table}{missing}"
     )
 }
 
@@ -199,7 +219,7 @@ mod tests {
     #[test]
     fn a_small_report_begins_with_the_answer() {
         insta::assert_snapshot!(small(false), @r#"
-        # One A40 serves 20 requests/s within the SLO; TTFT is the limit
+        # One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)
 
         A40, Qwen3-0.6B, 600 in / 30 out
 
@@ -216,9 +236,9 @@ mod tests {
 
         ## Answer
 
-        **One A40 serves 20 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** The boundary lies between 20 requests/s, shown to meet the SLO, and 45 requests/s, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
+        **One A40 serves at least 20 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 45.** The boundary lies between 20 requests/s, shown to meet the SLO, and 45 requests/s, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
 
-        Why the search stopped: every level of the plan was measured.
+        Evidence: every level of the plan was measured.
 
         Three numbers are called goodput; these are all of them:
 
@@ -228,9 +248,9 @@ mod tests {
 
         ## Charts
 
-        ![Latency against achieved throughput: One A40 serves 20 requests/s within the SLO; TTFT is the limit](charts/latency.png)
+        ![Latency against achieved throughput: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/latency.png)
 
-        ![Offered load against achieved and good requests/s, and output tokens/s: One A40 serves 20 requests/s within the SLO; TTFT is the limit](charts/throughput.png)
+        ![Offered load against achieved and good requests/s, and output tokens/s: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/throughput.png)
 
         ## Caveats
 
@@ -327,10 +347,40 @@ mod tests {
         undecided:
         **The steps do not show at which level one A40 meets p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** No level is shown to meet the SLO, and none to fail.
         concurrency:
-        **One A40 serves 32 requests in flight (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.** The boundary lies between 32 requests in flight, shown to meet the SLO, and 128 requests in flight, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
+        **One A40 serves at least 32 requests in flight at 29.8 requests/s (600 in / 30 out tokens, closed loop, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 128.** The boundary lies between 32 requests in flight, shown to meet the SLO, and 128 requests in flight, shown to fail, where p99 TTFT is what fails: two measured levels, not a confidence interval.
         no-step:
         There is none: no step was finished.
         "#);
+    }
+
+    #[test]
+    fn good_requests_are_those_of_the_tier() {
+        let mut run = case("two-steps");
+        let joint = |tier: &str, misses| crate::stats::step::LimitRow {
+            tier: tier.into(),
+            limit: "joint".into(),
+            n: 2400,
+            misses,
+            ..run.steps[0].limits[0].clone()
+        };
+        let rows = [joint("main", 0), joint("bulk", 1200)];
+        run.steps[0].limits.extend(rows);
+        for (tier, want) in [("main", 20.0), ("bulk", 10.0)] {
+            let good = good_rate(&run.steps[0], tier);
+            assert!((good - want).abs() < 1e-9, "{tier}: {good}");
+        }
+        run.steps.truncate(1);
+        let bulk = Answer { tier: "bulk".into(), ..run.answers[0].clone() };
+        assert!(three(&run, &bulk, true).contains("at most 10 req/s, at 20 requests/s"));
+    }
+
+    #[test]
+    fn percentiles_say_what_they_leave_out() {
+        let mut run = case("two-steps");
+        assert!(!percentiles(&run).contains("Of answered requests"));
+        (run.steps[0].failed, run.steps[1].cut) = (3, 1200);
+        assert!(percentiles(&run).contains("Of answered requests"), "{}", percentiles(&run));
+        assert!(percentiles(&run).ends_with("3 failed, 1,200 cut off.\n"), "{}", percentiles(&run));
     }
 
     #[test]

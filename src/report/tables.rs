@@ -149,6 +149,10 @@ fn limit_cell(l: &LimitRow) -> String {
     if l.limit == "stability" {
         return verdict(l.verdict).into();
     }
+    if l.n == 0 {
+        let why = if l.verdict == Verdict::Meets { "does not apply" } else { "no answer to judge" };
+        return format!("{sign} {why}");
+    }
     let unknown = if l.censored > 0 { format!(" (+{} unknown)", l.censored) } else { String::new() };
     format!("{sign} {} of {}{unknown}", thousands(l.misses as f64), thousands(l.n as f64))
 }
@@ -247,6 +251,19 @@ mod tests {
             [(1.0, "100 %"), (0.99999, "> 99.99 %"), (0.9912, "99.12 %"), (0.5, "50 %"), (0.0, "0 %")]
         {
             assert_eq!(percent(Some(share)), text);
+        }
+    }
+
+    #[test]
+    fn limits_that_judged_nothing_say_so() {
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
+        let row = |n, verdict| LimitRow { n, misses: 0, verdict, ..run.steps[0].limits[0].clone() };
+        for (n, v, want) in [
+            (9, Verdict::Meets, "● 0 of 9"),
+            (0, Verdict::Meets, "● does not apply"),
+            (0, Verdict::Undecided, "○ no answer to judge"),
+        ] {
+            assert_eq!(limit_cell(&row(n, v)), want);
         }
     }
 

@@ -100,10 +100,7 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
         Some(a) => {
             let [first, second] = words::sentences(run, a);
             out.push_str(&format!("{}\n{}\n", plain(&first), plain(&second)));
-            out.push_str(&format!(
-                "Why the search stopped: {}.\n\n",
-                plain(a.goodput.reason.trim_end_matches('.'))
-            ));
+            out.push_str(&format!("Evidence: {}.\n\n", plain(a.goodput.reason.trim_end_matches('.'))));
             out.push_str(&format!("goodput        {}\n", words::goodput_cell(a.control, &a.goodput)));
             out.push_str(&format!("joint goodput  {}\n", words::goodput_cell(a.control, &a.joint_goodput)));
             if let Some(k) = &a.knee {
@@ -212,7 +209,7 @@ mod tests {
         insta::assert_snapshot!(answer(&case("interval"), &files), @r#"
         One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms.
         With 90 % probability the boundary lies between 31.6 and 35.3 requests/s, where p99 TTFT is what fails; 31.6 requests/s is safe.
-        Why the search stopped: every level of the plan was measured.
+        Evidence: every level of the plan was measured.
 
         goodput        33.4 req/s (90 % interval 31.6 – 35.3)
         joint goodput  32 req/s (met 32, failed 36)

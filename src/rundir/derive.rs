@@ -3,15 +3,29 @@
 use super::FailureRow;
 use crate::caveat::Caveat;
 use crate::client::config::Target;
+use crate::level::Control;
 use crate::plan::Plan;
+use crate::search::answer::{Answer, Goodput};
 use crate::slo::Metric;
 use crate::stats::step::{Abort, Step};
 use crate::stats::verdict::INFLATION;
 use crate::units::ms;
+use std::collections::BTreeMap;
 
 /// Everything that the reader must know and that the files show.
-pub(crate) fn caveats(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> Vec<Caveat> {
-    let mut found = vec![Caveat::BracketOnly, Caveat::InflationAssumed { inflation: INFLATION }];
+pub(crate) fn caveats(
+    plan: &Plan,
+    steps: &[Step],
+    failures: &[FailureRow],
+    answers: &[Answer],
+) -> Vec<Caveat> {
+    let mut found = vec![Caveat::InflationAssumed { inflation: INFLATION }];
+    if answers.iter().any(|a| bracket(&a.goodput) || bracket(&a.joint_goodput)) {
+        found.insert(0, Caveat::BracketOnly);
+    }
+    if steps.iter().any(|s| s.level.control == Control::Concurrency) {
+        found.push(Caveat::ClosedLoop);
+    }
     if matches!(plan.server.target, Target::Simulated(_)) {
         found.push(Caveat::Simulated);
     }
@@ -34,10 +48,21 @@ pub(crate) fn caveats(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> V
     found
 }
 
+/// Whether an answer lies between two measured levels and has no interval.
+fn bracket(g: &Goodput) -> bool {
+    g.met.is_some() && g.failed.is_some() && g.interval90.is_none()
+}
+
 fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
     let (requests, of) = steps.iter().fold((0, 0), |(f, n), s| (f + s.failed, n + s.due_n));
-    let kind = failures.iter().filter(|f| f.step > 0).max_by_key(|f| f.count)?.kind.clone();
-    (requests > 0).then_some(Caveat::Failures { requests, of, kind })
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in failures.iter().filter(|f| f.step > 0) {
+        *kinds.entry(&row.kind).or_default() += row.count;
+    }
+    let all: u64 = kinds.values().sum();
+    let (kind, count) = kinds.into_iter().rev().max_by_key(|(_, count)| *count)?;
+    let most = 2 * count > all;
+    (requests > 0).then(|| Caveat::Failures { requests, of, kind: kind.to_owned(), most })
 }
 
 fn late(plan: &Plan, steps: &[Step]) -> Vec<Caveat> {
@@ -56,4 +81,73 @@ fn late(plan: &Plan, steps: &[Step]) -> Vec<Caveat> {
             Some(Caveat::Late { step: s.step, p99_ms, limit_ms })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+    use crate::rundir::Run;
+
+    fn of(case: &str, change: impl Fn(&mut Run)) -> Vec<Caveat> {
+        let plan = Plan::parse(include_str!("../../tests/fixtures/plans/design.toml")).unwrap();
+        let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == case).unwrap();
+        change(&mut run);
+        caveats(&plan, &run.steps, &run.failures, &run.answers)
+    }
+
+    #[test]
+    fn a_bracket_is_noted_where_there_is_one() {
+        for (case, want) in [
+            ("found", true),
+            ("not-reached", false),
+            ("none", false),
+            ("undecided", false),
+            ("no-step", false),
+        ] {
+            assert_eq!(of(case, |_| ()).contains(&Caveat::BracketOnly), want, "{case}");
+        }
+        let narrow = |run: &mut Run| {
+            run.answers[0].goodput.interval90 = Some([30.0, 34.0]);
+            run.answers[0].joint_goodput = run.answers[0].goodput.clone();
+        };
+        assert!(!of("found", narrow).contains(&Caveat::BracketOnly), "it has an interval");
+    }
+
+    #[test]
+    fn closed_loops_are_noted() {
+        assert!(of("concurrency", |_| ()).contains(&Caveat::ClosedLoop));
+        assert!(!of("found", |_| ()).contains(&Caveat::ClosedLoop));
+    }
+
+    /// Rows: step, kind and count; then the kind that is named, and whether most are of it.
+    #[test]
+    fn failures_are_summed_by_kind() {
+        type Rows = &'static [(u32, &'static str, u64)];
+        let rows: [(Rows, &str, bool); 4] = [
+            (&[(1, "timeout", 5), (1, "reset", 4), (2, "reset", 4)], "reset", true), // 8 of 13
+            (&[(1, "timeout", 4), (1, "reset", 3), (1, "empty", 3)], "timeout", false),
+            (&[(1, "timeout", 4), (2, "reset", 4)], "reset", false), // a half is not most
+            (&[(0, "dns", 99), (1, "reset", 1)], "reset", true),     // before the first step
+        ];
+        for (rows, want, mostly) in rows {
+            let set = |run: &mut Run| {
+                let row = run.failures[0].clone();
+                let named = |(step, kind, count): &(u32, &str, u64)| FailureRow {
+                    step: *step,
+                    kind: (*kind).to_owned(),
+                    count: *count,
+                    ..row.clone()
+                };
+                run.failures = rows.iter().map(named).collect();
+            };
+            let found = of("all-failed", set);
+            let Some(Caveat::Failures { kind, most, .. }) =
+                found.iter().find(|c| matches!(c, Caveat::Failures { .. }))
+            else {
+                panic!("{found:?}")
+            };
+            assert_eq!((kind.as_str(), *most), (want, mostly), "{rows:?}");
+        }
+    }
 }

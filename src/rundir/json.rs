@@ -18,6 +18,7 @@ pub fn result(run: &Run) -> Value {
         "schema": SCHEMA,
         "name": run.name,
         "meta": run.meta,
+        "control": first.map(|a| a.control),
         "goodput": goodput,
         "joint_goodput": joint,
         "knee": first.and_then(|a| a.knee),
@@ -83,6 +84,7 @@ mod tests {
         insta::assert_snapshot!(lines(&v), @r#"
         answers: [{"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"},"joint_goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"},"knee":null,"series":"main","tier":"main"}]
         caveats: [{"advice":"Put more levels between the two ends of the bracket to narrow it.","caveat":"bracket-only","text":"The answer is the bracket between two measured levels; it carries no interval and no safe rate."}]
+        control: "rate"
         goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"}
         joint_goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"}
         knee: null

@@ -43,7 +43,7 @@ impl Run {
         let search = Search::new(&plan.search, plan.slo.as_slice(), plan.hardware.gpu_count())
             .map_err(|e| anyhow::anyhow!("in the plan of the run: {e}"))?;
         let answers = search.answers("main", &steps);
-        caveats.extend(derive::caveats(plan, &steps, &failures));
+        caveats.extend(derive::caveats(plan, &steps, &failures, &answers));
         Ok(Self {
             name: plan.name.clone(),
             meta,

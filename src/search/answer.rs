@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum Status {
     /// A level shown to meet the SLO lies below one shown to fail.
     Found,
-    /// The lowest level is shown to fail.
+    /// The lowest level is shown to fail, and not by overload: lower ones are no way out. Or every request failed there.
     None,
-    /// No level is shown to fail.
+    /// The highest measured level meets.
     NotReached,
     /// The steps do not show enough.
     Undecided,
@@ -47,11 +47,11 @@ pub struct Goodput {
     pub met: Option<f64>,
     /// Lowest level shown to fail.
     pub failed: Option<f64>,
-    /// The limit that binds at `failed`.
+    /// The limit that binds at `failed`; `errors` where failed requests make up at least half of its misses.
     pub binding: Option<String>,
     /// `rate` per GPU, where the plan declares them.
     pub per_gpu: Option<f64>,
-    /// Why the search stopped and what the answer rests on.
+    /// What the answer rests on, and why the search stopped.
     pub reason: String,
 }
 

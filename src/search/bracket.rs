@@ -14,6 +14,8 @@ pub(super) struct Point {
     pub(super) binding: Option<String>,
     /// The counts behind it: `ttft.p99: 41 of 1200 missed`.
     pub(super) evidence: String,
+    /// Whether a fail here tells of lower levels too: the step was not overloaded by its load, or nothing was answered.
+    pub(super) inherent: bool,
 }
 
 /// The bracket that the verdicts leave.
@@ -22,8 +24,8 @@ pub(super) struct Point {
 ///
 /// | | no level fails | a level fails |
 /// |---|---|---|
-/// | some meet (below it) | *not reached*; *invalid* if the client gave out above `met` | *found* |
-/// | none meets (below it) | *invalid* if every step is, else *undecided* | *none* if it is the lowest; else *invalid* if all below it are, else *undecided* |
+/// | some meet (below it) | *not reached* if the highest measured level does; else *invalid* if the client gave out above `met`, else *undecided* | *found* |
+/// | none meets (below it) | *invalid* if every step is, else *undecided* | if it is the lowest, *none* where the fail is `inherent`, else *undecided*; else *invalid* if all below it are, else *undecided* |
 pub(super) fn bracket(points: &[Point], ended: &str, gpus: Option<u32>) -> Goodput {
     let mut points: Vec<&Point> = points.iter().collect();
     points.sort_by(|a, b| a.value.total_cmp(&b.value));
@@ -38,8 +40,9 @@ pub(super) fn bracket(points: &[Point], ended: &str, gpus: Option<u32>) -> Goodp
     let status = match (met, failed) {
         (Some(_), Some(_)) => Status::Found,
         (Some(_), None) if beyond.iter().any(|p| p.verdict == Verdict::Invalid) => Status::Invalid,
+        (Some(_), None) if !beyond.is_empty() => Status::Undecided,
         (Some(_), None) => Status::NotReached,
-        (None, Some(_)) if under.is_empty() => Status::None,
+        (None, Some(f)) if under.is_empty() && f.inherent => Status::None,
         (None, _) if all_invalid(&under) => Status::Invalid,
         (None, _) => Status::Undecided,
     };
@@ -73,9 +76,11 @@ fn words(
         (Some(m), None) => {
             parts.push(format!("met up to {} ({}), and no level is shown to fail", m.level, m.evidence))
         }
-        (None, Some(f)) if beyond.is_empty() => {
+        (None, Some(f)) if beyond.is_empty() && f.inherent => {
             parts.push(format!("the lowest level, {}, already fails ({})", f.level, f.evidence));
         }
+        (None, Some(f)) if beyond.is_empty() => parts
+            .push(format!("fails at {}, the lowest level tried: try lower levels ({})", f.level, f.evidence)),
         (None, Some(f)) => {
             parts.push(format!("{} fails ({}), and no level below it is shown to meet", f.level, f.evidence))
         }
@@ -103,7 +108,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `m`eets, `f`ails, `u`ndecided, `i`nvalid at levels 1, 2, 3 …
+    /// `m`eets, `f`ails, fails by `o`verload, `u`ndecided, `i`nvalid at levels 1, 2, 3 …
     fn answer(verdicts: &str) -> Goodput {
         let points: Vec<Point> = verdicts.chars().enumerate().map(|(i, c)| point(i, c)).collect();
         bracket(&points, "all levels of the list are measured", Some(2))
@@ -112,18 +117,19 @@ mod tests {
     fn point(i: usize, c: char) -> Point {
         let verdict = match c {
             'm' => Verdict::Meets,
-            'f' => Verdict::Fails,
+            'f' | 'o' => Verdict::Fails,
             'u' => Verdict::Undecided,
             _ => Verdict::Invalid,
         };
         let value = (i + 1) as f64;
-        let binding = (c == 'f').then(|| "ttft.p99".to_owned());
+        let binding = "fo".contains(c).then(|| "ttft.p99".to_owned());
         Point {
             value,
             level: format!("{value} req/s"),
             verdict,
             binding,
             evidence: "ttft.p99: 5 of 9 missed".into(),
+            inherent: c != 'o',
         }
     }
 
@@ -134,6 +140,9 @@ mod tests {
             ("", Undecided, 0, 0),
             ("m", NotReached, 1, 0),
             ("f", Nothing, 0, 1),
+            ("o", Undecided, 0, 1), // overloaded: what lies below was not tried
+            ("of", Undecided, 0, 1),
+            ("mo", Found, 1, 2),
             ("u", Undecided, 0, 0),
             ("i", Invalid, 0, 0),
             ("mf", Found, 1, 2),
@@ -147,7 +156,8 @@ mod tests {
             ("if", Invalid, 0, 2),
             ("iuf", Undecided, 0, 3),
             ("uif", Undecided, 0, 3),
-            ("mu", NotReached, 1, 0),
+            ("mu", Undecided, 1, 0), // the highest level may fail
+            ("mmu", Undecided, 2, 0),
             ("mi", Invalid, 1, 0), // the client gave out before the server
             ("mui", Invalid, 1, 0),
             ("im", NotReached, 2, 0), // what lies below does not matter
@@ -179,6 +189,7 @@ mod tests {
             ("mf", "1 req/s meets, 2 req/s fails (ttft.p99: 5 of 9 missed)"),
             ("mm", "met up to 2 req/s"),
             ("f", "the lowest level, 1 req/s, already fails"),
+            ("o", "fails at 1 req/s, the lowest level tried: try lower levels"),
             ("muf", "undecided: 2 req/s (ttft.p99: 5 of 9 missed)"),
             ("uf", "no level below it is shown to meet"),
             ("mfm", "3 req/s met above a level that fails, and is not trusted"),
@@ -205,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_of_steps_does_not_matter(verdicts in "[mfui]{0,8}", turn in 0_usize..8) {
+        fn the_order_of_steps_does_not_matter(verdicts in "[mfoui]{0,8}", turn in 0_usize..8) {
             let points: Vec<Point> = verdicts.chars().enumerate().map(|(i, c)| point(i, c)).collect();
             let mut turned = points.clone();
             turned.rotate_left(turn.min(points.len()));

@@ -7,8 +7,8 @@ use super::knee::of_steps;
 use super::stop::{Stop, dead, overloaded, plateau};
 use crate::level::{Control, Level};
 use crate::slo::Slo;
-use crate::stats::step::{Abort, LimitRow, Step, StepKind, Verdict};
-use crate::stats::summary::{tier_verdict, worst};
+use crate::stats::step::{Abort, Step, StepKind, Verdict};
+use crate::stats::summary::{ERRORS, blamed, step_verdict, tier_verdict, worst};
 use crate::units::{NonEmpty, Rate, short};
 
 /// What to do next in a series.
@@ -109,8 +109,8 @@ impl Search {
             tier: tier.clone(),
             class: "all".into(),
             control,
-            goodput: self.read(&own, &ended, |s| tier_verdict(&s.limits, tier), tier),
-            joint_goodput: self.read(&own, &ended, |s| joint_verdict(&s.limits, tier), tier),
+            goodput: self.read(&own, &ended, |s| step_verdict(s, tier), tier),
+            joint_goodput: self.read(&own, &ended, |s| joint_verdict(s, tier), tier),
             knee,
         };
         self.tiers.iter().map(answer).collect()
@@ -126,7 +126,8 @@ impl Search {
         let point = |step: &&Step| {
             let (verdict, binding) = verdict(step);
             let evidence = evidence(step, tier, verdict, binding.as_deref());
-            Point { value: step.level.value, level: level_words(step), verdict, binding, evidence }
+            let (value, level, inherent) = (step.level.value, level_words(step), inherent(step));
+            Point { value, level, verdict, binding, evidence, inherent }
         };
         let mut goodput = bracket(&steps.iter().map(point).collect::<Vec<_>>(), ended, self.gpus);
         if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
@@ -181,14 +182,35 @@ fn finished<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     steps.iter().copied().filter(|s| s.abort != Some(Abort::Interrupted)).collect()
 }
 
+/// A server with fewer requests in flight than this is as good as empty.
+const EMPTY: f64 = 2.0;
+
+/// Whether a fail of this step is the server's own and not that of too much load, so that lower levels would fail as well.
+///
+/// Open loop: the step ran to its end with a level backlog, or the server was as good as empty (mean in flight below 2)
+/// and its backlog is not shown to grow. Closed loop: one request in flight. A step in which every request failed says so
+/// of any level.
+fn inherent(step: &Step) -> bool {
+    let unloaded = match step.level.control {
+        Control::Concurrency => step.level.value <= 1.0,
+        _ => match step.stable {
+            Some(false) => false,
+            Some(true) if step.abort.is_none() => true,
+            _ => step.in_flight_mean < EMPTY,
+        },
+    };
+    unloaded || step.all_failed()
+}
+
 /// The verdict on all limits of a tier together, with stability.
-fn joint_verdict(rows: &[LimitRow], tier: &str) -> (Verdict, Option<String>) {
-    let of = |limit: &str| rows.iter().find(|r| r.tier == tier && r.limit == limit);
+fn joint_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
+    let of = |limit: &str| step.limits.iter().find(|r| r.tier == tier && r.limit == limit);
     let Some(joint) = of("joint") else { return (Verdict::Undecided, None) };
     let stability = of("stability").map_or(Verdict::Undecided, |r| r.verdict);
     let binding = if stability == Verdict::Fails { "stability" } else { "joint" };
     let verdict = worst([joint.verdict, stability].into_iter());
-    (verdict, (verdict != Verdict::Invalid).then(|| binding.to_owned()))
+    let binding = (verdict != Verdict::Invalid).then(|| binding.to_owned());
+    (verdict, blamed(binding, verdict, &step.limits, tier, step.failed))
 }
 
 fn level_words(step: &Step) -> String {
@@ -202,6 +224,8 @@ fn evidence(step: &Step, tier: &str, verdict: Verdict, binding: Option<&str>) ->
     let row = step.limits.iter().find(|r| r.tier == tier && Some(r.limit.as_str()) == binding);
     match (verdict, row) {
         (Verdict::Invalid, _) => "the client was the limit".into(),
+        _ if step.all_failed() => "every request failed".into(),
+        _ if binding == Some(ERRORS) => format!("{} of {} requests failed", step.failed, step.due_n),
         (Verdict::Fails, Some(row)) if row.limit == "stability" => "stability: the backlog grew".into(),
         (_, Some(row)) if row.limit == "stability" => "stability: not known".into(),
         (_, Some(row)) => format!("{}: {} of {} missed", row.limit, row.misses, row.n),

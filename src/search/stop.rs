@@ -1,7 +1,9 @@
 //! When a series is done: the stop rules, each with its words.
 
-use crate::stats::step::{Abort, Step, Verdict};
-use crate::units::short;
+use crate::slo::Metric;
+use crate::stats::step::{Abort, LimitRow, Step, Verdict};
+use crate::stats::verdict::{GROSS, GROSS_INFLATION, gross};
+use crate::units::{Percentile, short};
 use std::fmt;
 
 /// Why no further step is measured.
@@ -97,15 +99,35 @@ pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
     if last.stable == Some(false) {
         return Some(Stop::Unstable { level });
     }
-    if last.abort == Some(Abort::Gross) {
+    if last.abort == Some(Abort::Gross) || gross_in_every_tier(last) {
         return Some(Stop::Gross { level });
     }
     (last.verdict == Verdict::Invalid).then_some(Stop::ClientLimit { level })
 }
 
+/// Whether a latency limit of every tier was missed by far, as the rows of the whole step show it.
+fn gross_in_every_tier(step: &Step) -> bool {
+    let by_far = |r: &&LimitRow| {
+        let share = r.limit.split_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok());
+        // All gaps of a request are worth one.
+        let inflation = GROSS_INFLATION * (r.n as f64 / step.due_n.max(1) as f64).max(1.0);
+        r.verdict == Verdict::Fails
+            && share.is_some_and(|p| gross(r.misses, r.n, p.miss_share(), inflation) > GROSS)
+    };
+    let missed: Vec<&str> = step.limits.iter().filter(by_far).map(|r| r.tier.as_str()).collect();
+    !missed.is_empty() && step.limits.iter().all(|r| missed.contains(&r.tier.as_str()))
+}
+
 /// The knee while ramping: two successive steps whose added achieved rate is under half of the added offered rate.
+///
+/// Achieved counts completions within the window. Where half of the answers take longer than the settling before it, those
+/// of the load that came before are too few in it, whatever the server does, and the rule does not apply.
 pub fn plateau(steps: &[&Step]) -> Option<Stop> {
     let [.., a, b, c] = steps else { return None };
+    let settled = |s: &Step| s.quantiles(Metric::E2e).p50.is_none_or(|ms| ms <= s.settle_s * 1e3);
+    if ![a, b, c].into_iter().all(|s| settled(s)) {
+        return None;
+    }
     let flat = |low: &Step, high: &Step| {
         let added = high.offered_rate - low.offered_rate;
         added > 0.0 && high.achieved_rate - low.achieved_rate < 0.5 * added

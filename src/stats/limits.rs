@@ -21,6 +21,8 @@ pub(super) struct Counted {
     pub(super) title: String,
     /// Why the row is invalid, if it is.
     pub(super) fault: Option<String>,
+    /// Whether any answer came at all.
+    pub(super) answered: bool,
 }
 
 /// Which records a count is taken over.
@@ -113,7 +115,11 @@ impl<'a> Judge<'a> {
             )
         });
         let row = (limit.name(), Some(limit.limit_ms()), limit.to_string());
-        self.counted(slo, row, limit.percentile.miss_share(), doubt, count)
+        let mut counted = self.counted(slo, row, limit.percentile.miss_share(), doubt, count);
+        if counted.row.n == 0 && counted.row.verdict == Verdict::Undecided && self.void(limit.metric) {
+            counted.row.verdict = self.after_abort(Verdict::Meets);
+        }
+        counted
     }
 
     fn errors(&self, slo: &Slo, p0: f64) -> Counted {
@@ -182,7 +188,7 @@ impl<'a> Judge<'a> {
             high: None,
             verdict: self.broken_off(verdict),
         };
-        Counted { row, p0: 0.0, title: "stability".into(), fault }
+        Counted { row, p0: 0.0, title: "stability".into(), fault, answered: self.answered() }
     }
 
     /// Whether the backlog grew before the client's limit, or grows when counted from `sent`.
@@ -247,10 +253,22 @@ impl<'a> Judge<'a> {
             high: shown.high,
             verdict: self.after_abort(verdict),
         };
-        Counted { row, p0, title, fault }
+        Counted { row, p0, title, fault, answered: self.answered() }
     }
 
-    /// What a tally shows by its bounds, or by gross misses. A limit that applies to none of the answers is met.
+    fn answered(&self) -> bool {
+        self.measured.iter().any(|r| r.ok())
+    }
+
+    /// Whether a limit of this metric asks for nothing, by plan: it is about gaps between tokens, and every request asked
+    /// for one token at most. Such a limit is met. One that could apply, and by which no answer can be judged (no content
+    /// token came, or all of them in one event), stays undecided.
+    fn void(&self, metric: Metric) -> bool {
+        let between = matches!(metric, Metric::Tpot | Metric::Itl);
+        between && self.answered() && self.measured.iter().all(|r| r.output_asked <= 1)
+    }
+
+    /// What a tally shows by its bounds, or by gross misses.
     fn shown(&self, tally: &Tally, p0: f64) -> Shown {
         let inflation = tally.inflation.max(1.0);
         let mut shown = judge(tally.counts, p0, self.error, INFLATION * inflation);
@@ -259,9 +277,6 @@ impl<'a> Judge<'a> {
             && gross(counts.misses, counts.n, p0, GROSS_INFLATION * inflation) > GROSS
         {
             shown.verdict = Verdict::Fails;
-        }
-        if counts.n == 0 && self.measured.iter().any(|r| r.ok()) {
-            shown.verdict = Verdict::Meets;
         }
         shown
     }

@@ -1,8 +1,13 @@
 //! The verdict of a tier from its rows, the limit that binds, and both in words.
 
 use super::limits::Counted;
-use super::step::{LimitRow, Verdict};
+use super::step::{LimitRow, Step, Verdict};
+use crate::record::{Failure, Record};
 use crate::units::{Percentile, short};
+use std::collections::BTreeMap;
+
+/// What binds where a limit is missed because requests failed, whether or not the SLO has an error rate.
+pub const ERRORS: &str = "errors";
 
 /// The verdict of a tier from its rows, and the limit that binds.
 ///
@@ -19,6 +24,52 @@ pub fn tier_verdict(rows: &[LimitRow], tier: &str) -> (Verdict, Option<String>) 
         Verdict::Meets => nearest(&own),
     };
     (verdict, binding.map(|r| r.limit.clone()))
+}
+
+/// [`ERRORS`] instead of the binding limit of a step that fails, where failed requests make up at least half of its
+/// misses; else the limit as it is. `error-rate` and `stability` stay, and so do limits of gaps, which failures have none of.
+pub fn blamed(
+    binding: Option<String>,
+    verdict: Verdict,
+    rows: &[LimitRow],
+    tier: &str,
+    failed: u64,
+) -> Option<String> {
+    let binding = binding?;
+    let row = rows.iter().find(|r| r.tier == tier && r.limit == binding);
+    let by_request =
+        |r: &LimitRow| r.limit == "joint" || (allowed(r).is_some() && !r.limit.starts_with("itl."));
+    let errors = verdict == Verdict::Fails
+        && failed > 0
+        && row.is_some_and(|r| by_request(r) && 2 * failed >= r.misses);
+    Some(if errors { ERRORS.to_owned() } else { binding })
+}
+
+/// The verdict of a step on a tier, and what binds: as [`tier_verdict`], with failures blamed for what they miss.
+pub fn step_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
+    let (verdict, binding) = tier_verdict(&step.limits, tier);
+    (verdict, blamed(binding, verdict, &step.limits, tier, step.failed))
+}
+
+/// The failures among measured requests, most frequent kind first: `48 of 50 requests failed (server-error 500)`.
+pub(super) fn failures(measured: &[&Record]) -> String {
+    let mut kinds: BTreeMap<(Failure, Option<u16>), u64> = BTreeMap::new();
+    for r in measured {
+        if let Some(kind) = r.failure {
+            *kinds.entry((kind, r.status)).or_default() += 1;
+        }
+    }
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let failed: u64 = kinds.iter().map(|(_, count)| count).sum();
+    let several = kinds.len() > 1;
+    let say = |((kind, status), count): &((Failure, Option<u16>), u64)| {
+        let status = status.map(|s| format!(" {s}")).unwrap_or_default();
+        let times = if several { format!(" × {count}") } else { String::new() };
+        format!("{}{status}{times}", kind.name())
+    };
+    let kinds: Vec<String> = kinds.iter().take(3).map(say).collect();
+    format!("{failed} of {} requests failed ({})", measured.len(), kinds.join(", "))
 }
 
 /// The verdict of all of these together; undecided where there are none.
@@ -98,7 +149,10 @@ fn counted(c: &Counted, verdict: Verdict) -> String {
     let row = &c.row;
     let what = if row.limit.starts_with("itl.") { "gaps" } else { "requests" };
     if row.n == 0 {
-        return format!("{}: no {what} to judge", c.title);
+        return match (c.answered, verdict) {
+            (true, Verdict::Undecided) => format!("{}: no answer could be judged", c.title),
+            _ => format!("{}: no {what} to judge", c.title),
+        };
     }
     let share = |x: f64| short(round(x * 100.0));
     let misses = format!("{}: {} {} of {} {what}", c.title, row.misses, plural(row.misses), row.n);
@@ -179,6 +233,25 @@ mod tests {
     }
 
     #[test]
+    fn failures_are_blamed_for_what_they_miss() {
+        use Verdict::{Fails, Undecided};
+        for (limit, misses, verdict, failed, want) in [
+            ("ttft.p99", 80, Fails, 40, ERRORS),
+            ("ttft.p99", 80, Fails, 39, "ttft.p99"), // most were slow
+            ("ttft.p99", 0, Fails, 0, "ttft.p99"),
+            ("joint", 80, Fails, 80, ERRORS),
+            ("ttft.p99", 80, Undecided, 80, "ttft.p99"), // nothing is shown yet
+            ("error-rate", 80, Fails, 80, "error-rate"), // the plan's own limit
+            ("stability", 0, Fails, 80, "stability"),
+            ("itl.p99", 80, Fails, 80, "itl.p99"), // gaps, not requests
+        ] {
+            let got = blamed(Some(limit.into()), verdict, &[row(limit, misses, verdict)], "main", failed);
+            assert_eq!(got.as_deref(), Some(want), "{limit}: {failed} of {misses}");
+        }
+        assert_eq!(blamed(None, Fails, &[], "main", 9), None);
+    }
+
+    #[test]
     fn reasons_have_numbers() {
         for (misses, n, low, high, verdict, want) in [
             (
@@ -207,7 +280,8 @@ mod tests {
             ),
         ] {
             let row = LimitRow { n, low: Some(low), high: Some(high), ..row("ttft.p99", misses, verdict) };
-            let c = Counted { row, p0: 0.01, title: "p99 TTFT ≤ 200ms".into(), fault: None };
+            let c =
+                Counted { row, p0: 0.01, title: "p99 TTFT ≤ 200ms".into(), fault: None, answered: true };
             assert_eq!(reason(&[c], "main", verdict, Some("ttft.p99"), None), want);
         }
         assert_eq!(reason(&[], "main", Verdict::Undecided, None, None), "nothing was measured");

@@ -224,7 +224,7 @@ pub struct Step {
     pub stable: Option<bool>,
     /// What the step shows.
     pub verdict: Verdict,
-    /// The limit that decided, or that is nearest.
+    /// The limit that decided, or that is nearest; `errors` where failed requests make up at least half of its misses.
     pub binding: Option<String>,
     /// Why, in words.
     pub reason: String,
@@ -236,6 +236,11 @@ impl Step {
     /// Percentiles of a metric; empty where nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         self.latency.get(&metric).copied().unwrap_or_default()
+    }
+
+    /// Whether every measured request failed.
+    pub fn all_failed(&self) -> bool {
+        self.abort == Some(Abort::AllFailed) || (self.failed > 0 && self.failed == self.due_n)
     }
 
     /// Growth of the requests in flight beyond the window, or early end, counts as an overload.

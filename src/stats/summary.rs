@@ -4,8 +4,8 @@ use super::fault::{lateness_ms, sent_in_window};
 use super::itl::ItlTally;
 use super::limits::{Counted, rows};
 use super::percentile::quantiles;
-use super::reason::reason;
-pub use super::reason::{tier_verdict, worst};
+pub use super::reason::{ERRORS, blamed, step_verdict, tier_verdict, worst};
+use super::reason::{failures, reason};
 use super::steady::{Window, steady};
 use super::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
 use crate::level::{Control, Level};
@@ -84,15 +84,17 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let counted = rows(input, &steady);
     let tier = input.tiers.first().map_or("main", Slo::tier).to_owned();
     let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
+    let measured: Vec<&Record> = input.measured().collect();
+    let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, &tier);
+    let binding = blamed(binding, verdict, &limits, &tier, count(Outcome::Failed));
     let reason = match (input.abort, verdict) {
+        _ if binding.as_deref() == Some(ERRORS) => failures(&measured),
         (Some(abort @ (Abort::Interrupted | Abort::ServerGone)), Verdict::Undecided) => {
             format!("broken off ({abort}) before it could be shown that the SLO is met")
         }
         _ => reason(&counted, &tier, verdict, binding.as_deref(), steady.in_flight_slope),
     };
-    let measured: Vec<&Record> = input.measured().collect();
-    let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
     let good = joint.map_or(0, |r| r.n.saturating_sub(r.misses + r.censored));
@@ -165,11 +167,17 @@ fn cost(price_per_hour: Option<f64>, tokens_per_s: f64) -> Option<f64> {
     price_per_hour.filter(|_| tokens_per_s > 0.0).map(|price| price / 3600.0 / tokens_per_s * 1e6)
 }
 
+/// Percentiles over whole answers; of TTFT and TTFC also over requests that were cut off after it was known, since to leave
+/// them out would leave out the slowest.
 fn latencies(measured: &[&Record], itl: &ItlTally) -> BTreeMap<Metric, Quantiles> {
     let of = |metric: Metric| match metric {
         Metric::Itl => itl.quantiles(),
         _ => {
-            let answered = measured.iter().filter(|r| r.ok());
+            let known = |r: &Record| match metric {
+                Metric::Ttft | Metric::Ttfc => r.outcome != Outcome::Failed,
+                _ => r.ok(),
+            };
+            let answered = measured.iter().filter(|r| known(r));
             let mut values: Vec<f64> = answered.filter_map(|r| metric.of(r)).map(ms).collect();
             quantiles(&mut values, 1.0)
         }

@@ -36,6 +36,7 @@ impl Boundary {
         let line = match g.status {
             Status::Found => g.rate.or(g.met),
             Status::NotReached => g.met.or(g.rate),
+            Status::Undecided if g.failed.is_none() => g.met,
             Status::None | Status::Undecided | Status::Invalid => None,
         };
         Self {
@@ -142,9 +143,28 @@ fn words(a: &Answer) -> Vec<String> {
         (Status::NotReached, Some(rate), ..) => {
             vec![format!("met up to {}{unit}", n(rate)), "more was not tried".into()]
         }
+        (Status::Undecided, _, Some(m), None) => {
+            vec![format!("met up to {}{unit}", n(m)), "above is undecided".into()]
+        }
         (Status::Undecided, _, Some(m), Some(f)) => {
             vec![format!("met at {}, failed at {}{unit}", n(m), n(f)), "undecided between".into()]
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn what_is_met_is_marked_where_the_rest_is_undecided() {
+        let mut run = fixture::found();
+        let g = &mut run.answers[0].goodput;
+        (g.status, g.rate, g.failed) = (Status::Undecided, None, None);
+        let b = Boundary::new(&run, |x| x, |k| k.rate);
+        assert_eq!(b.words, ["met up to 32 req/s", "above is undecided"]);
+        assert_eq!((b.line.map(f64::round), b.band), (Some(32.0), None));
     }
 }

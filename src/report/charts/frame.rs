@@ -181,7 +181,10 @@ fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> String {
 fn subtitle(run: &Run) -> Vec<String> {
     let m = &run.meta;
     let server = if m.server.starts_with("simulated") { clip(&m.server, 40) } else { address(&m.server) };
-    let mut parts = vec![clip(&m.model, 44), server, clip(&m.workload, 90)];
+    let mut parts = vec![clip(&m.model, 44), server, clip(&words::workload(run), 90)];
+    if !m.model.is_empty() && m.server.starts_with(&m.model) {
+        parts.remove(0); // `simulated · simulated mmc (…)` says it twice
+    }
     parts.retain(|p| !p.is_empty());
     let steps = run.steps.len();
     let count = thousands(words::requests(run) as f64);
@@ -243,4 +246,20 @@ fn ellipsis(face: &Type, text: &str, width: f64) -> String {
 /// A horizontal axis that has room for all values.
 pub(super) fn x_axis(values: impl Iterator<Item = f64>) -> Axis {
     Axis::upto(values.filter(|v| v.is_finite()).fold(0.0, f64::max) * 1.06, 8.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn the_subtitle_says_nothing_twice() {
+        let mut run = fixture::found();
+        assert_eq!(subtitle(&run)[..2], ["qwen3-0.6b", "127.0.0.1:8000"]);
+        (run.meta.model, run.meta.server) = ("simulated".into(), "simulated mmc (4 servers)".into());
+        assert_eq!(subtitle(&run)[0], "simulated mmc (4 servers)");
+        run.meta.model = "qwen3-0.6b".into();
+        assert_eq!(subtitle(&run)[0], "qwen3-0.6b", "a name that the plan gave");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::search::answer::Status;
-use crate::stats::step::{Quantiles, ServerSide};
+use crate::stats::step::{LimitRow, Quantiles, ServerSide};
 use std::collections::BTreeMap;
 
 fn search(text: &str) -> Search {
@@ -175,6 +175,49 @@ fn ramps_never_go_beyond_an_overload() {
 }
 
 #[test]
+fn gross_misses_at_the_end_of_a_step_end_a_ramp_too() {
+    let missing = |l: Level, misses| {
+        let mut s = step(l, Verdict::Fails);
+        s.limits[0].misses = misses;
+        s
+    };
+    says(ramp(KNEE, |l| missing(l, if l.value < 4.0 { 41 } else { 600 })), 4.0, "far beyond what is allowed");
+    // Only where every tier says so.
+    let two = |l: Level| {
+        let mut s = missing(l, 600);
+        let bulk = |limit| LimitRow { tier: "bulk".into(), misses: 0, ..row(limit, Verdict::Meets) };
+        s.limits.extend([bulk("ttft.p99"), bulk("stability")]);
+        s
+    };
+    says(ramp("ramp = { start = 1, factor = 2 }\nmax-rate = 8", two), 8.0, "max-rate");
+}
+
+#[test]
+fn long_answers_are_no_plateau() {
+    let e2e = |p50_s: f64| {
+        move |l: Level| {
+            let mut s = server(4.0, 10.0)(l);
+            let e2e = Quantiles { p50: Some(p50_s * 1e3), ..Quantiles::default() };
+            s.latency.insert(crate::slo::Metric::E2e, e2e);
+            s
+        }
+    };
+    let plan = "ramp = { start = 1, factor = 2 }\nmax-rate = 128";
+    says(ramp(plan, e2e(11.0)), 128.0, "max-rate"); // longer than the settling of 10 s
+    says(ramp(plan, e2e(9.0)), 32.0, "levelled off");
+}
+
+#[test]
+fn failures_bind_in_the_answer_too() {
+    let failing = Step { failed: 40, ..step(Level::rate(4.0), Verdict::Fails) };
+    let a = &search("rates = [4]").answers("main", &[failing])[0];
+    for g in [&a.goodput, &a.joint_goodput] {
+        assert_eq!(g.binding.as_deref(), Some("errors"));
+        assert!(g.reason.contains("40 of 1200 requests failed"), "{}", g.reason);
+    }
+}
+
+#[test]
 fn ramps_end_by_their_rules() {
     // 10 of 16 buys 2 of 8, 32 buys nothing: two in a row.
     says(ramp(KNEE, server(4.0, 10.0)), 32.0, "throughput levelled off: 10 req/s achieved of 32 offered");
@@ -219,12 +262,42 @@ fn each_tier_has_its_answer() {
 fn instability_fails_the_joint_goodput_too() {
     let mut s = step(Level::rate(4.0), Verdict::Meets);
     s.limits[2].verdict = Verdict::Fails;
+    s.stable = Some(false);
     let a = &search("rates = [4]").answers("main", &[s])[0];
     assert_eq!(
         (a.joint_goodput.status, a.joint_goodput.binding.as_deref()),
-        (Status::None, Some("stability"))
+        (Status::Undecided, Some("stability"))
     );
     assert!(a.goodput.reason.contains("stability: the backlog grew"), "{}", a.goodput.reason);
+}
+
+#[test]
+fn none_needs_a_server_that_is_not_overloaded() {
+    let one = Level::rate(100.0);
+    let failing = |level| step(level, Verdict::Fails);
+    let all_failed = |level| Step { abort: Some(Abort::AllFailed), ..failing(level) };
+    for (what, step, want) in [
+        ("stable to its end", Step { in_flight_mean: 9.0, ..failing(one) }, Status::None),
+        ("unstable", Step { stable: Some(false), ..failing(one) }, Status::Undecided),
+        ("not known", Step { stable: None, in_flight_mean: 9.0, ..failing(one) }, Status::Undecided),
+        ("not known, but empty", Step { stable: None, in_flight_mean: 0.4, ..failing(one) }, Status::None),
+        (
+            "ended early",
+            Step { abort: Some(Abort::Gross), in_flight_mean: 9.0, ..failing(one) },
+            Status::Undecided,
+        ),
+        ("closed loop at one", failing(Level::concurrency(1)), Status::None),
+        ("closed loop at four", failing(Level::concurrency(4)), Status::Undecided),
+        ("nothing is answered", all_failed(one), Status::None),
+        ("nothing is answered, closed loop", all_failed(Level::concurrency(4)), Status::None),
+    ] {
+        let a = &search("rates = [100]").answers("main", &[step])[0].goodput;
+        assert_eq!((a.status, a.rate), (want, None), "{what}: {}", a.reason);
+        let lower = a.reason.contains("the lowest level tried: try lower levels");
+        assert_eq!(lower, want == Status::Undecided, "{what}: {}", a.reason);
+    }
+    let a = &search("rates = [100]").answers("main", &[all_failed(one)])[0].goodput;
+    assert!(a.reason.contains("100 req/s, already fails (every request failed)"), "{}", a.reason);
 }
 
 #[test]

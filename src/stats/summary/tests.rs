@@ -141,13 +141,25 @@ fn verdicts_follow_the_records() {
                 |i| (i.abort, i.records) = (Some(Abort::AllFailed), &i.records[1100..1110]),
             ),
             Verdict::Fails,
-            Some("ttft.p99"),
+            Some("errors"),
         ),
         (
             "TPOT of one-token answers",
-            step("tpot.p99 = \"1ms\"", |r| r.output_tokens = Some(1), keep),
+            step("tpot.p99 = \"1ms\"", |r| (r.output_asked, r.output_tokens) = (1, Some(1)), keep),
             Verdict::Meets,
             None,
+        ),
+        (
+            "TPOT of answers cut down to one token",
+            step("tpot.p99 = \"1ms\"", |r| (r.output_asked, r.output_tokens) = (30, Some(1)), keep),
+            Verdict::Undecided,
+            Some("tpot.p99"),
+        ),
+        (
+            "TTFC of answers without content",
+            step("ttfc.p99 = \"1s\"", |r| r.first_content = None, keep),
+            Verdict::Undecided,
+            Some("ttfc.p99"),
         ),
     ] {
         assert_eq!((step.verdict, step.binding.as_deref()), (want, binding), "{what}: {}", step.reason);
@@ -267,4 +279,35 @@ fn nothing_measured_is_undecided() {
     let s = step(TTFT, |_| (), |i| i.records = &[]);
     assert_eq!((s.verdict, s.due_n, s.stable, s.cost_per_mtok), (Verdict::Undecided, 0, None, None));
     assert_eq!(s.reason, "p99 TTFT ≤ 100ms: no requests to judge");
+}
+
+#[test]
+fn failures_are_named_where_they_are_the_cause() {
+    let boom = |r: &mut Record| {
+        fail(r, Failure::ServerError);
+        r.status = Some(500);
+    };
+    let s = step(TTFT, every(5, boom), |_| ());
+    assert_eq!((s.verdict, s.binding.as_deref()), (Verdict::Fails, Some("errors")));
+    assert_eq!(s.reason, format!("{} of {} requests failed (server-error 500)", s.failed, s.due_n));
+    assert_eq!(step_verdict(&s, "main"), (s.verdict, s.binding.clone()), "the search sees the same");
+    let two = |r: &mut Record| if r.id.is_multiple_of(2) { boom(r) } else { fail(r, Failure::Timeout) };
+    let s = step(TTFT, two, |_| ());
+    assert!(s.reason.contains("(timeout × ") || s.reason.contains("(server-error 500 × "), "{}", s.reason);
+    let no_answer = step("ttfc.p99 = \"1s\"", |r| r.first_content = None, |_| ());
+    assert_eq!(no_answer.reason, "p99 TTFC ≤ 1s: no answer could be judged");
+}
+
+#[test]
+fn percentiles_know_of_requests_that_were_cut_off() {
+    let cut = |r: &mut Record| (r.outcome, r.first_content) = (Outcome::Cut, r.first_token);
+    let s = step(TTFT, every(5, cut), |_| ());
+    assert!(s.cut > 0);
+    assert_eq!(s.quantiles(Metric::Ttft).n, s.due_n, "their first token came");
+    assert_eq!(s.quantiles(Metric::E2e).n, s.completed, "their last did not");
+    let s = step(TTFT, every(5, |r| (r.outcome, r.first_token) = (Outcome::Cut, None)), |_| ());
+    assert_eq!(s.quantiles(Metric::Ttft).n, s.completed, "nothing is known");
+    let failed = |r: &mut Record| (r.outcome, r.failure) = (Outcome::Failed, Some(Failure::Truncated));
+    let s = step(TTFT, every(5, failed), |_| ());
+    assert_eq!(s.quantiles(Metric::Ttft).n, s.completed, "a failure is never a latency");
 }
