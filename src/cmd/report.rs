@@ -8,6 +8,9 @@ use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+/// Longer lines than this are hard to read, however wide the terminal.
+const WIDEST: usize = 100;
+
 /// Remakes the reports and prints the answer.
 pub(crate) fn report(args: &ReportArgs) -> Result<()> {
     let (run, files) = remake(&args.run)?;
@@ -29,7 +32,33 @@ pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
         return say(&serde_json::to_string_pretty(&json::result(run))
             .context("failed to write the result as JSON")?);
     }
-    let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let text = format!("{}\n\n{}", terminal::table(run, None), terminal::answer(run, files));
-    say(terminal::paint(&text, color).trim_end())
+    let (table, answer) = (terminal::table(run, None), terminal::answer(run, files));
+    if !std::io::stdout().is_terminal() {
+        return say(format!("{table}\n\n{answer}").trim_end());
+    }
+    let width = textwrap::termwidth().clamp(40, WIDEST);
+    let text = format!("{}\n\n{}", terminal::table(run, u16::try_from(width).ok()), wrapped(&answer, width));
+    say(terminal::paint(&text, std::env::var_os("NO_COLOR").is_none()).trim_end())
+}
+
+/// Lines broken between words; what goes on stands as far in as the text it belongs to.
+fn wrapped(text: &str, width: usize) -> String {
+    let lines = text.lines().map(|line| {
+        let indent = line.len() - line.trim_start().len();
+        let indent =
+            if line.starts_with("! ") || line.trim_start().starts_with('→') { indent + 2 } else { indent };
+        textwrap::fill(line, textwrap::Options::new(width).subsequent_indent(&" ".repeat(indent)))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_keep_their_place() {
+        let text = "one two three\n! four five six\n  → seven eight nine";
+        assert_eq!(wrapped(text, 12), "one two\nthree\n! four five\n  six\n  → seven\n    eight\n    nine");
+    }
 }

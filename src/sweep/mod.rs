@@ -12,6 +12,7 @@ use crate::caveat::Caveat;
 use crate::level::{Control, Level};
 use crate::plan::Plan;
 use crate::rundir::{self, Meta, Run, Writer, json};
+use crate::search::config::Mode;
 use crate::search::{Next, Search};
 use crate::stats::step::{Abort, Step};
 use anyhow::{Context, Result};
@@ -185,7 +186,10 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         started: jiff::Timestamp::now().to_string(),
         server: plan.server_title(),
         model: ready.model.clone(),
-        workload: plan.workload.to_string(),
+        workload: match plan.search.mode {
+            Mode::Concurrency(_) => plan.workload.closed(),
+            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => plan.workload.to_string(),
+        },
         slo: slo.join("; "),
         gpu: plan.hardware.gpu.clone(),
         gpus: plan.hardware.gpu_count(),

@@ -121,14 +121,23 @@ impl Workload {
     }
 }
 
+impl Workload {
+    /// What a closed loop sends: `600 in / 30 out tokens, closed loop, cold cache`. It has no arrivals of its own.
+    pub fn closed(&self) -> String {
+        self.described("closed loop")
+    }
+
+    fn described(&self, rhythm: &str) -> String {
+        let s = self.synthetic();
+        let shared = s.shared_prefix.map(|p| format!(", {} shared", p.tokens.get())).unwrap_or_default();
+        let cache = if self.cache == Cache::Cold { "cold" } else { "warm" };
+        format!("{} in / {} out tokens{shared}, {rhythm}, {cache} cache", s.input_tokens, s.output_tokens)
+    }
+}
+
 impl fmt::Display for Workload {
     /// `600 in / 30 out tokens, Poisson arrivals, cold cache`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let s = self.synthetic();
-        write!(f, "{} in / {} out tokens", s.input_tokens, s.output_tokens)?;
-        if let Some(p) = s.shared_prefix {
-            write!(f, ", {} shared", p.tokens.get())?;
-        }
-        write!(f, ", {}, {} cache", self.arrivals, if self.cache == Cache::Cold { "cold" } else { "warm" })
+        f.write_str(&self.described(&self.arrivals.to_string()))
     }
 }
