@@ -167,7 +167,10 @@ pub fn headline(run: &Run) -> String {
         (Status::Invalid, _) => "No answer: the client was the limit, not the server".into(),
         (Status::Undecided | Status::NotReached | Status::Found, _) => match fails_at_the_lowest(run, a) {
             Some(f) => format!("Undecided: {} fails, and nothing lower was tried", at(f)),
-            None => "Undecided: the steps have too few requests to tell".into(),
+            None => match g.failed {
+                Some(f) => format!("Undecided: fails at {}, too few requests to tell below", at(f)),
+                None => "Undecided: the steps have too few requests to tell".into(),
+            },
         },
     }
 }

@@ -10,7 +10,7 @@ use super::place::{Taken, spread};
 use crate::report::escape::clip;
 use crate::report::words;
 use crate::rundir::Run;
-use crate::slo::Metric;
+use crate::slo::{Metric, Slo};
 use crate::stats::step::Quantiles;
 use plotters::style::{RGBColor, WHITE};
 
@@ -28,6 +28,8 @@ struct Panel {
     limits: Vec<(String, f64)>,
     y: Axis,
     clipped: bool,
+    /// Which of the percentiles carries the marks by verdict: the one that the SLO limits, p99 where it limits none.
+    marked: usize,
 }
 
 /// The right end of a curve.
@@ -145,13 +147,24 @@ impl Panel {
         let (calm, wild) = (all(true), all(false));
         let top = ceiling(&calm, &wild, &limits.iter().map(|l| l.1).collect::<Vec<_>>());
         let unit = if top >= 9_000.0 { 1_000.0 } else { 1.0 };
+        let strictest = run
+            .tiers
+            .iter()
+            .flat_map(Slo::limits)
+            .filter(|l| l.metric == metric)
+            .map(|l| l.percentile.share());
+        let marked = match strictest.max_by(f64::total_cmp) {
+            Some(share) if share <= 0.5 => 0,
+            Some(share) if share <= 0.9 => 1,
+            Some(_) | None => 2,
+        };
         let limits = limits.into_iter().map(|(t, v)| (t, v / unit)).collect();
         let clipped = calm.iter().chain(&wild).any(|v| *v > top);
         let mut y = Axis::upto(top / unit, 6.5);
         if clipped {
             y.max = (y.max / y.step - 1e-6).ceil() * y.step;
         }
-        Self { metric, unit, limits, y, clipped }
+        Self { metric, unit, limits, y, clipped, marked }
     }
 
     fn has_values(&self, curves: &[Curve<'_>]) -> bool {
@@ -191,7 +204,11 @@ impl Panel {
             Metric::Itl => "Gap between events with tokens (ITL)",
             Metric::E2e => "Time to the whole answer (e2e)",
         };
-        let note = format!("axis cut at {}; ↑ p99 beyond", words::latency(self.y.max * self.unit));
+        let note = format!(
+            "axis cut at {}; ↑ {} beyond",
+            words::latency(self.y.max * self.unit),
+            NAMES[self.marked]
+        );
         frame.axes(plot, &format!("{what}, {unit}"), if self.clipped { &note } else { "" }, x_title);
         boundary.draw(&mut frame.canvas, plot);
         frame.spines(plot);
@@ -207,7 +224,7 @@ impl Panel {
                 for piece in plot.line(&self.joined(curve, pick)) {
                     c.line(&piece, width, colour);
                 }
-                if pick < 2 {
+                if pick != self.marked {
                     for (p, calm, _) in self.points(curve, pick).filter(|(p, ..)| p.1 <= self.y.max) {
                         c.disc(plot.at(p.0, p.1), 2.9, colour);
                         if !calm {
@@ -222,11 +239,11 @@ impl Panel {
         }
     }
 
-    /// The p99 of each step by its verdict; one beyond the axis at the upper edge, with its value.
+    /// Each step by its verdict, on the curve of the limited percentile; one beyond the axis at the upper edge, with its value.
     fn marks(&self, c: &mut Canvas, plot: &Plot, curve: &Curve<'_>) {
         let face = Type::book(11.0, curve.hue.dark);
         let mut beyond: Vec<Point> = Vec::new();
-        for (p, _, mark) in self.points(curve, 2) {
+        for (p, _, mark) in self.points(curve, self.marked) {
             mark.draw(c, self.mark_at(plot, p), 4.6, curve.hue.dark);
             if p.1 > self.y.max {
                 beyond.push((plot.at_x(p.0), p.1 * self.unit));
@@ -292,7 +309,9 @@ impl Panel {
                 for piece in plot.line(&self.joined(curve, pick)) {
                     taken.line(&piece, 3.0);
                 }
-                for (p, ..) in self.points(curve, pick).filter(|(p, ..)| pick == 2 || p.1 <= self.y.max) {
+                for (p, ..) in
+                    self.points(curve, pick).filter(|(p, ..)| pick == self.marked || p.1 <= self.y.max)
+                {
                     taken.mark(self.mark_at(plot, p), 6.5);
                 }
             }
