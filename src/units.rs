@@ -173,11 +173,6 @@ pub fn ms(d: Duration) -> f64 {
     d.as_nanos() as f64 / 1e6
 }
 
-/// The duration of so many milliseconds, to the nanosecond; negative or absurd values become zero.
-pub fn from_ms(ms: f64) -> Duration {
-    Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
-}
-
 /// A number for people: three significant figures, no trailing zeros, thousands in full (`0.333`, `12.5`, `1280`).
 pub fn short(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {

@@ -1,11 +1,11 @@
 //! The plan's `[server]` table: which server, how it is spoken to, and what is never written into a plan.
 
+use super::extras::{ExtraBody, Headers};
 use super::key::KeySource;
 use crate::units::{NonEmpty, Span};
-use http::{HeaderName, HeaderValue};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
+use std::{fmt, path::PathBuf, str::FromStr};
 
 /// The API that requests are written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -99,153 +99,6 @@ impl From<BaseUrl> for String {
 impl fmt::Display for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-/// Extra request headers. None of them is a secret, none of them belongs to the transport.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
-pub struct Headers(BTreeMap<String, String>);
-
-impl Headers {
-    /// Names and values as they are sent.
-    pub fn iter(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
-        self.0.iter().filter_map(|(n, v)| Some((n.parse().ok()?, v.parse().ok()?)))
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// Whether anything of this name, a header or a field of the body, carries a secret.
-fn is_secret(name: &str) -> bool {
-    let plain = plain(name);
-    ["authorization", "apikey", "secret", "password", "credential"].iter().any(|part| plain.contains(part))
-}
-
-/// Whether a header of this name usually carries a secret. Fields of the body may well end alike (`prompt_cache_key`).
-fn is_secret_header(name: &str) -> bool {
-    let plain = plain(name);
-    is_secret(name)
-        || plain.contains("cookie")
-        || ["key", "token", "auth"].iter().any(|end| plain.ends_with(end))
-}
-
-/// The letters and digits of a name, in lower case.
-fn plain(name: &str) -> String {
-    name.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect()
-}
-
-impl TryFrom<BTreeMap<String, String>> for Headers {
-    type Error = String;
-    fn try_from(map: BTreeMap<String, String>) -> Result<Self, String> {
-        for (name, value) in &map {
-            let lower = name.to_ascii_lowercase();
-            if is_secret_header(name) {
-                return Err(format!(
-                    "headers.{name} would write a secret into the plan: put it into an environment variable and write \
-                     api-key-env = \"ITS_NAME\", or into a file and write api-key-file = \"ITS_PATH\"; it is sent as \
-                     `authorization: Bearer …`"
-                ));
-            }
-            let own =
-                ["accept-encoding", "connection", "content-length", "content-type", "transfer-encoding"];
-            if own.contains(&lower.as_str()) {
-                return Err(format!("headers.{name} is set by goodput itself: leave it out"));
-            }
-            if name.parse::<HeaderName>().is_err() {
-                return Err(format!("headers: \"{name}\" is no name of an HTTP header"));
-            }
-            if value.parse::<HeaderValue>().is_err() {
-                return Err(format!("headers.{name} has characters that no HTTP header can carry"));
-            }
-        }
-        Ok(Self(map))
-    }
-}
-
-impl From<Headers> for BTreeMap<String, String> {
-    fn from(h: Headers) -> Self {
-        h.0
-    }
-}
-
-/// Extra fields of the request body. They override what goodput writes, save for what makes a request a request.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "toml::Table", into = "toml::Table")]
-pub struct ExtraBody(toml::Table);
-
-impl ExtraBody {
-    /// The fields as JSON.
-    pub fn json(&self) -> serde_json::Map<String, serde_json::Value> {
-        // Checked when it was parsed, so nothing is dropped here.
-        self.0.iter().filter_map(|(k, v)| Some((k.clone(), json(v)?))).collect()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// `None` for what JSON does not have: dates, infinities, NaN.
-fn json(value: &toml::Value) -> Option<serde_json::Value> {
-    Some(match value {
-        toml::Value::String(s) => s.as_str().into(),
-        toml::Value::Integer(i) => (*i).into(),
-        toml::Value::Float(x) => serde_json::Number::from_f64(*x)?.into(),
-        toml::Value::Boolean(b) => (*b).into(),
-        toml::Value::Datetime(_) => return None,
-        toml::Value::Array(a) => a.iter().map(json).collect::<Option<Vec<_>>>()?.into(),
-        toml::Value::Table(t) => {
-            let fields: Option<serde_json::Map<_, _>> =
-                t.iter().map(|(k, v)| Some((k.clone(), json(v)?))).collect();
-            fields?.into()
-        }
-    })
-}
-
-impl TryFrom<toml::Table> for ExtraBody {
-    type Error = String;
-    fn try_from(table: toml::Table) -> Result<Self, String> {
-        for (name, value) in &table {
-            match name.as_str() {
-                "stream" | "messages" | "prompt" => {
-                    return Err(format!("body.{name} is written by goodput itself: leave it out"));
-                }
-                "model" => return Err("body.model: write server.model = \"…\" instead".into()),
-                // Several answers, or the prompt again, in one stream: first tokens and counts would mean nothing.
-                "n" | "best_of" if value.as_integer() != Some(1) => {
-                    return Err(format!("body.{name}: goodput measures one answer a request; leave it out"));
-                }
-                "echo" if value.as_bool() != Some(false) => {
-                    return Err(
-                        "body.echo would make the prompt look like the first token: leave it out".into()
-                    );
-                }
-                _ if is_secret(name) => {
-                    return Err(format!(
-                        "body.{name} would write a secret into the plan: put it into an environment variable and write \
-                         api-key-env = \"ITS_NAME\" (it is sent as a bearer token)"
-                    ));
-                }
-                _ if json(value).is_none() => {
-                    return Err(format!(
-                        "body.{name} has a date, an infinity or a NaN, which JSON cannot say"
-                    ));
-                }
-                _ => {}
-            }
-        }
-        Ok(Self(table))
-    }
-}
-
-impl From<ExtraBody> for toml::Table {
-    fn from(b: ExtraBody) -> Self {
-        b.0
     }
 }
 

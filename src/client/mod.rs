@@ -9,6 +9,7 @@ pub mod config;
 pub mod dialect;
 mod dns;
 pub mod event;
+pub mod extras;
 pub mod key;
 pub mod negotiate;
 pub mod payload;
