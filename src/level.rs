@@ -61,6 +61,11 @@ impl Level {
         Self { control: Control::Rate, value }
     }
 
+    /// Requests per second, where that is what is held.
+    pub fn per_s(self) -> Option<f64> {
+        (self.control == Control::Rate).then_some(self.value)
+    }
+
     /// A closed-loop level in requests in flight.
     pub fn concurrency(value: u32) -> Self {
         Self { control: Control::Concurrency, value: f64::from(value) }

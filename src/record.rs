@@ -270,7 +270,7 @@ pub struct Finished {
     pub record: Record,
     /// Gaps between successive events with tokens, in order, in microseconds (saturating at about 71 minutes).
     pub gaps_us: Vec<u32>,
-    /// The beginning of the body of a failed request.
+    /// The beginning of the body of a failed request: the key redacted, control characters escaped.
     pub sample: Option<Box<str>>,
 }
 

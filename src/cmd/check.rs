@@ -73,10 +73,6 @@ fn ramp_levels(ramp: &Ramp, max: f64) -> (Vec<Level>, bool) {
     (levels, false)
 }
 
-fn rate(level: Level) -> Option<f64> {
-    (level.control == Control::Rate).then_some(level.value)
-}
-
 /// Requests that a step needs, at the least, to show that the strictest percentile of the SLO is met: without a single miss
 /// the binomial bound at 95 % is ln 0.05 / ln p, times the assumed inflation.
 fn least_to_meet(plan: &Plan) -> Option<f64> {
@@ -88,7 +84,7 @@ fn least_to_meet(plan: &Plan) -> Option<f64> {
 /// What `check` says of levels whose window is too short for a verdict of *meets*.
 fn too_short(plan: &Plan, levels: &[Level]) -> Option<String> {
     let least = least_to_meet(plan)?;
-    let expected = |l: &Level| rate(*l).map(|r| r * plan.step.window(Some(r)).as_secs_f64());
+    let expected = |l: &Level| l.per_s().map(|r| r * plan.step.window(Some(r)).as_secs_f64());
     let short_of: Vec<String> =
         levels.iter().filter(|l| expected(l).is_some_and(|n| n < least)).map(|l| short(l.value)).collect();
     (!short_of.is_empty()).then(|| {
@@ -106,7 +102,7 @@ fn preview(plan: &Plan) -> Preview {
     let steps: Vec<PreviewStep> = levels
         .iter()
         .map(|level| {
-            let rate = rate(*level);
+            let rate = level.per_s();
             let window = plan.step.window(rate).as_secs_f64();
             PreviewStep {
                 control: level.control,
@@ -127,13 +123,12 @@ fn preview(plan: &Plan) -> Preview {
 
 fn words(plan: &Plan, p: &Preview) -> String {
     let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
-    let slo: Vec<String> = plan.slo.as_slice().iter().map(crate::slo::Slo::summary).collect();
     let mut out = format!(
         "{} is sound.\n  server    {}\n  workload  {}\n  SLO       {}\n  timeout   {} a request\n",
         plan.name,
         plan.server_title(),
         plan.workload,
-        slo.join("; "),
+        plan.slo.summary(),
         Span(plan.timeout())
     );
     let ramp = matches!(plan.search.mode, Mode::Ramp(_));

@@ -4,6 +4,7 @@ use super::pacer::Pacer;
 use super::source::{Ready, Source};
 use crate::client::{Client, Shot};
 use crate::record::{Failure, Finished, Outcome, Phase, Record};
+use crate::workload::chain::Start;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -30,6 +31,16 @@ impl Gauge {
     /// Measured requests that have not finished.
     pub fn measured_open(&self) -> u64 {
         self.measured_open.load(Relaxed)
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.in_flight.fetch_add(1, Relaxed);
+        self.measured_open.fetch_add(u64::from(phase == Phase::Measure), Relaxed);
+    }
+
+    fn leave(&self, phase: Phase) {
+        self.in_flight.fetch_sub(1, Relaxed);
+        self.measured_open.fetch_sub(u64::from(phase == Phase::Measure), Relaxed);
     }
 
     /// Whether `max-in-flight` was reached.
@@ -142,8 +153,8 @@ impl Loop {
     async fn run(mut self) {
         while let Some(ready) = self.job.source.next().await {
             let due = match ready.chain.start {
-                crate::workload::chain::Start::At(at) => self.wait_due(at).await,
-                crate::workload::chain::Start::WhenFree => self.wait_free().await,
+                Start::At(at) => self.wait_due(at).await,
+                Start::WhenFree => self.wait_free().await,
             };
             match due {
                 Some(due) => self.launch(ready, due),
@@ -208,11 +219,8 @@ impl Loop {
         if !fits {
             gauge.client_limit.store(true, Relaxed);
         }
-        gauge.in_flight.fetch_add(1, Relaxed);
         let phase = self.shared.phase_of(due);
-        if phase == Phase::Measure {
-            gauge.measured_open.fetch_add(1, Relaxed);
-        }
+        gauge.enter(phase);
         self.flying.spawn(chain(self.shared.clone(), ready, due, phase, fits));
     }
 }
@@ -231,10 +239,7 @@ async fn chain(
             due += turn.after;
             tokio::time::sleep_until(shared.began + due).await;
             phase = shared.phase_of(due);
-            shared.gauge.in_flight.fetch_add(1, Relaxed);
-            if phase == Phase::Measure {
-                shared.gauge.measured_open.fetch_add(1, Relaxed);
-            }
+            shared.gauge.enter(phase);
         }
         let mut record = Record::due(turn.request.id, phase, due);
         record.class = turn.class;
@@ -260,10 +265,7 @@ async fn chain(
         let ended = finished.record.outcome != Outcome::Ok;
         // The director only goes away when the whole sweep does.
         let _ = shared.home.send(finished).await;
-        shared.gauge.in_flight.fetch_sub(1, Relaxed);
-        if phase == Phase::Measure {
-            shared.gauge.measured_open.fetch_sub(1, Relaxed);
-        }
+        shared.gauge.leave(phase);
         if ended {
             break;
         }

@@ -14,6 +14,11 @@ impl Tiers {
         &self.0
     }
 
+    /// Every tier's limits in one line.
+    pub fn summary(&self) -> String {
+        self.0.iter().map(Slo::summary).collect::<Vec<_>>().join("; ")
+    }
+
     /// With every profile's limits filled in.
     pub(crate) fn resolve(self) -> Self {
         Self(self.0.into_iter().map(Slo::resolve).collect())

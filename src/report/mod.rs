@@ -10,7 +10,7 @@ pub mod words;
 #[cfg(test)]
 pub(crate) mod fixture;
 
-use crate::rundir::Run;
+use crate::rundir::{Run, replace};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,10 +34,7 @@ pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn write(path: PathBuf, bytes: &[u8]) -> Result<PathBuf> {
-    let beside = path.with_extension("part");
-    fs::write(&beside, bytes)
-        .and_then(|()| fs::rename(&beside, &path))
-        .with_context(|| format!("failed to write {}", path.display()))?;
+    replace(&path, bytes)?;
     Ok(path)
 }
 

@@ -8,6 +8,7 @@ mod table;
 mod write;
 
 pub use read::read;
+pub(crate) use write::replace;
 pub use write::{Histogram, Writer, check_free, write_result};
 
 use crate::caveat::Caveat;
@@ -104,11 +105,4 @@ pub struct FailureRow {
     pub count: u64,
     /// The beginning of one body, control characters escaped.
     pub sample: String,
-}
-
-/// Text from outside, made fit for a cell or a line: control characters escaped, so that no terminal obeys them.
-pub fn tidy(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
-        .collect()
 }

@@ -2,7 +2,7 @@
 
 use super::requests::RequestRow;
 use super::table::{Cells, limit_cells, step_cells};
-use super::{FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PLAN, REQUESTS, RESULT, STEPS, tidy};
+use super::{FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PLAN, REQUESTS, RESULT, STEPS};
 use crate::record::{Failure, Finished, Outcome};
 use crate::stats::step::Step;
 use anyhow::{Context, Result, bail};
@@ -57,7 +57,7 @@ impl Writer {
             let entry = self.failures.entry((kind, record.status)).or_default();
             entry.0 += 1;
             if let (true, Some(sample)) = (entry.1.is_empty(), &finished.sample) {
-                entry.1 = tidy(sample);
+                entry.1 = sample.to_string();
             }
         }
         Ok(())

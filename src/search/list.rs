@@ -87,11 +87,6 @@ impl Search {
         Next::Measure { level, kind, stop_when_failed: kind == StepKind::Ramp }
     }
 
-    /// Why a series is done; `None` while there is something left to measure.
-    pub fn stopped(&self, series: &str, steps: &[Step]) -> Option<Stop> {
-        self.stop(&of_series(series, steps))
-    }
-
     /// The answers of a series, one per tier, from whatever steps there are.
     pub fn answers(&self, series: &str, steps: &[Step]) -> Vec<Answer> {
         let own = of_series(series, steps);
@@ -137,6 +132,7 @@ impl Search {
         goodput
     }
 
+    /// Why a series is done; `None` while there is something left to measure.
     fn stop(&self, own: &[&Step]) -> Option<Stop> {
         if let Some(stop) = dead(own) {
             return Some(stop);

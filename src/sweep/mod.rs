@@ -9,7 +9,7 @@ mod step;
 mod tally;
 
 use crate::caveat::Caveat;
-use crate::level::{Control, Level};
+use crate::level::Level;
 use crate::plan::Plan;
 use crate::rundir::{self, Meta, Run, Writer, json};
 use crate::search::config::Mode;
@@ -114,7 +114,7 @@ impl Sweep<'_> {
                 break;
             }
             if let Some(budget) = budget
-                && self.began.elapsed() + self.longest_step(level) > budget
+                && self.began.elapsed() + longest_step(self.plan, level) > budget
             {
                 self.note(Caveat::BudgetSpent { next: level.value });
                 return self.write_result();
@@ -138,11 +138,6 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// The longest that a step at `level` can take, drain included.
-    fn longest_step(&self, level: Level) -> Duration {
-        longest_step(self.plan, level)
-    }
-
     fn note(&mut self, caveat: Caveat) {
         self.meta.noted.push(caveat);
     }
@@ -161,11 +156,10 @@ impl Sweep<'_> {
 
 /// The longest that a step of this plan at `level` can take, tail and drain included.
 pub fn longest_step(plan: &Plan, level: Level) -> Duration {
-    let rate = (level.control == Control::Rate).then_some(level.value);
     let window = if plan.step.min_requests > 0 {
-        plan.step.max_duration.0.max(plan.step.window(rate))
+        plan.step.max_duration.0.max(plan.step.window(level.per_s()))
     } else {
-        plan.step.window(rate)
+        plan.step.window(level.per_s())
     };
     plan.step.settle.0 + window + longest_tail(plan) + plan.step.drain.0
 }
@@ -178,7 +172,6 @@ fn longest_tail(plan: &Plan) -> Duration {
 
 fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let slo: Vec<String> = plan.slo.as_slice().iter().map(crate::slo::Slo::summary).collect();
     Meta {
         goodput_version: env!("CARGO_PKG_VERSION").into(),
         host: format!("{} {}, {cores} cores", std::env::consts::OS, std::env::consts::ARCH),
@@ -190,7 +183,7 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
             Mode::Concurrency(_) => plan.workload.closed(),
             Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => plan.workload.to_string(),
         },
-        slo: slo.join("; "),
+        slo: plan.slo.summary(),
         gpu: plan.hardware.gpu.clone(),
         gpus: plan.hardware.gpu_count(),
         notes: plan.notes.clone(),

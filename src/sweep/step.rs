@@ -144,7 +144,7 @@ impl Sweep<'_> {
             Prompter::new(&plan.workload, key, self.ready.rate),
             self.ready.encoder.clone(),
         );
-        let rate = (level.control == Control::Rate).then_some(level.value);
+        let rate = level.per_s();
         let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
         let (send_home, home) = mpsc::channel(HOME);
         let (window, window_seen) = watch::channel(plan.step.window(rate));
