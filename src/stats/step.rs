@@ -44,6 +44,10 @@ named!(
         List = "list",
         /// A level of the ramp.
         Ramp = "ramp",
+        /// One request at a time, before the adaptive search offers any load: what the server does unloaded.
+        Baseline = "baseline",
+        /// A level between one that does not fail and one that does, chosen by the adaptive search.
+        Refine = "refine",
     }
 );
 
