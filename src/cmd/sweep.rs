@@ -6,6 +6,7 @@ use crate::cmd::report;
 use crate::plan::{Plan, Source};
 use crate::rundir::Run;
 use crate::search::answer::Status;
+use crate::search::config::Mode;
 use crate::sweep::{self, Options};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
@@ -25,7 +26,11 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
         Some(plan) => Source::find(plan)?,
         None => Source::fallback(),
     };
-    let plan = Plan::load(&source, &sets(args))?;
+    let mut plan = Plan::load(&source, &sets(args))?;
+    // The adaptive search plans with its budget; other modes only end by it.
+    if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode) {
+        adaptive.budget = budget;
+    }
     let options = Options {
         out: args.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
         force: args.force,

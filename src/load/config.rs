@@ -56,6 +56,17 @@ impl StepTimes {
         })
     }
 
+    /// Longest time from `due` to the last byte of a request; a minute where the plan has not been resolved.
+    pub fn longest_request(&self) -> Duration {
+        self.timeout.map_or(Duration::from_secs(60), |t| t.0)
+    }
+
+    /// How long the load of a step that the plan lists is kept on for measured requests: what a request may take within the
+    /// SLO (half of the timeout's default), or `drain` where that is longer.
+    pub fn tail(&self) -> Duration {
+        self.drain.0.max(self.longest_request() / 2)
+    }
+
     /// The measured window at `rate`: `measure`, or longer until `min_requests` are expected, up to `max_duration`.
     pub fn window(&self, rate: Option<f64>) -> Duration {
         match rate {

@@ -9,6 +9,7 @@ pub use tiers::Tiers;
 use crate::capacity::Hardware;
 use crate::client::config::{Server, Target};
 use crate::load::config::StepTimes;
+use crate::search::Search;
 use crate::search::config::{Mode, SearchPlan};
 use crate::sim::config::Simulated;
 use crate::slo::Metric;
@@ -151,6 +152,15 @@ impl Plan {
         plan.resolve().map_err(|problem| anyhow!("in {title}: {problem}"))
     }
 
+    /// Reads and resolves a plan from its text.
+    ///
+    /// # Errors
+    /// As [`Plan::load`], without a file's name.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let plan = Self::parse(text).map_err(|e| anyhow!("{}", shown(text, &e)))?;
+        plan.resolve().map_err(|problem| anyhow!("{problem}"))
+    }
+
     /// Parses the text of a plan; the error shows line and column.
     pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
         // First the simulated server alone: its own types know where in the file a mistake stands.
@@ -189,13 +199,6 @@ impl Plan {
                 }
             }
         }
-        if let Mode::Adaptive(_) = self.search.mode {
-            return Err(
-                "[search] adaptive, the default, is not in this version: give one of rates = [1, 2, 4], \
-                        ramp = { start = 1, factor = 1.5, until = \"knee\" }, concurrency = [1, 2, 4]"
-                    .into(),
-            );
-        }
         if let Mode::Concurrency(levels) = &self.search.mode
             && let Some(high) = levels.iter().find(|c| c.get() > self.step.max_in_flight)
         {
@@ -204,12 +207,8 @@ impl Plan {
                 self.step.max_in_flight
             ));
         }
-        if self.search.confirm.is_some() {
-            return Err(
-                "[search] confirm needs the adaptive search, which is not in this version: leave it out"
-                    .into(),
-            );
-        }
+        // The search says itself what it cannot do.
+        Search::new(&self.search, &self.step, self.slo.as_slice(), self.hardware.gpu_count())?;
         Ok(self)
     }
 
@@ -239,7 +238,7 @@ impl Plan {
 
     /// The timeout of a request.
     pub fn timeout(&self) -> Duration {
-        self.step.timeout.map_or(Duration::from_secs(60), |t| t.0)
+        self.step.longest_request()
     }
 
     /// The simulated server, where the plan asks for one. Fails where its table does not parse (checked on loading).
@@ -269,9 +268,10 @@ impl Plan {
     pub fn check_virtual(&self) -> Result<()> {
         if matches!(self.server.target, Target::Simulated(_)) {
             // On the real clock the client's own limits end such a ramp; simulated time has none.
-            if matches!(self.search.mode, Mode::Ramp(_)) && self.search.max_rate.is_none() {
+            if matches!(self.search.mode, Mode::Ramp(_) | Mode::Adaptive(_)) && self.search.max_rate.is_none()
+            {
                 bail!(
-                    "--virtual-time needs [search] max-rate for a ramp: a simulated server may have no knee"
+                    "--virtual-time needs [search] max-rate unless the levels are listed: a simulated server may have no knee"
                 );
             }
             return Ok(());

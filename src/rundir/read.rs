@@ -40,7 +40,7 @@ impl Run {
         failures: Vec<FailureRow>,
         mut caveats: Vec<Caveat>,
     ) -> Result<Self> {
-        let search = Search::new(&plan.search, plan.slo.as_slice(), plan.hardware.gpu_count())
+        let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
             .map_err(|e| anyhow::anyhow!("in the plan of the run: {e}"))?;
         let answers = search.answers("main", &steps);
         caveats.extend(derive::caveats(plan, &steps, &failures, &answers));

@@ -2,7 +2,7 @@
 
 use super::answer::Knee;
 use crate::slo::Metric;
-use crate::stats::step::{Step, Verdict};
+use crate::stats::step::{Step, StepKind, Verdict};
 
 /// Sensitivity: how many mean distances the difference curve must fall below its maximum. 1 is the paper's online value.
 const SENSITIVITY: f64 = 1.0;
@@ -49,7 +49,7 @@ pub fn kneedle(points: &[Point]) -> Option<Knee> {
 /// out; of several steps at one level the last counts.
 pub fn of_steps(steps: &[&Step]) -> Option<Knee> {
     let mut by_level: Vec<&Step> = vec![];
-    for step in steps.iter().filter(|s| s.verdict != Verdict::Invalid) {
+    for step in steps.iter().filter(|s| s.verdict != Verdict::Invalid && s.kind != StepKind::Baseline) {
         by_level.retain(|s| (s.level.value - step.level.value).abs() > 1e-9 * step.level.value);
         by_level.push(step);
     }

@@ -3,8 +3,8 @@
 use crate::slo::Metric;
 use crate::stats::step::{Abort, LimitRow, Step, Verdict};
 use crate::stats::verdict::{GROSS, GROSS_INFLATION, gross};
-use crate::units::{Percentile, short};
-use std::fmt;
+use crate::units::{Percentile, Span, short};
+use std::{fmt, time::Duration};
 
 /// Why no further step is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +49,42 @@ pub enum Stop {
         /// The step's level.
         level: String,
     },
+    /// The unloaded server misses a limit.
+    Unloaded {
+        /// The limit.
+        limit: String,
+        /// Requests that missed it, one at a time.
+        misses: u64,
+        /// Of how many.
+        n: u64,
+    },
+    /// Every rate of the ramp failed, however low.
+    NothingHolds {
+        /// The lowest.
+        level: String,
+    },
+    /// The bracket is as narrow as was asked for.
+    Width {
+        /// Highest rate shown to meet.
+        low: f64,
+        /// Lowest rate shown to fail.
+        high: f64,
+    },
+    /// The budget is spent.
+    Budget {
+        /// In seconds.
+        budget_s: f64,
+    },
+    /// What is left of the budget can decide no further level.
+    Resolution {
+        /// Seconds left.
+        left_s: f64,
+        /// Seconds of the budget.
+        budget_s: f64,
+        /// Seconds that it takes, at the least, to show that a level somewhat below the likely boundary meets; `None` where
+        /// one is shown to.
+        needed_s: Option<f64>,
+    },
     /// Two successive steps bought less than half of the added load in throughput.
     Plateau {
         /// Achieved requests/s of the last step.
@@ -70,6 +106,20 @@ impl fmt::Display for Stop {
             Self::SloMissed { level } => write!(f, "the SLO is missed at {level}"),
             Self::Unstable { level } => write!(f, "the backlog grew at {level}"),
             Self::Gross { level } => write!(f, "misses were far beyond what is allowed at {level}"),
+            Self::Unloaded { limit, misses, n } => {
+                write!(f, "one request at a time already misses {limit}: {misses} of {n} requests")
+            }
+            Self::NothingHolds { level } => write!(f, "every rate failed, down to {level}"),
+            Self::Width { low, high } => {
+                write!(f, "the bracket is narrow enough: {:.1} %", (high / low - 1.0) * 100.0)
+            }
+            Self::Budget { budget_s } => write!(f, "the budget of {} is spent", seconds(*budget_s)),
+            Self::Resolution { left_s, budget_s, needed_s } => {
+                let (left, budget) = (seconds(*left_s), seconds(*budget_s));
+                write!(f, "the {left} left of the budget of {budget} can decide no further level")?;
+                needed_s
+                    .map_or(Ok(()), |s| write!(f, "; to show that one meets takes {} or more", seconds(s)))
+            }
             Self::Plateau { achieved, offered } => write!(
                 f,
                 "throughput levelled off: {} req/s achieved of {} offered, after two steps that bought less than half of \
@@ -79,6 +129,10 @@ impl fmt::Display for Stop {
             ),
         }
     }
+}
+
+fn seconds(s: f64) -> String {
+    Span(Duration::from_secs(s.max(0.0).round() as u64)).to_string()
 }
 
 /// What ends any series at once: nothing answers any more.

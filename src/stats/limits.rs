@@ -1,11 +1,13 @@
 //! A row of counts per tier and limit, judged, and guarded against the client's own faults (design §6, rule 9).
 
-use super::cluster::{clusters, gap};
+use super::cluster::{clusters, gap, pooled_inflation};
 use super::fault::{Client, OWN_DELAY, client_limit_at, tightest_by_lag, tightest_from_due, without_delay};
 use super::steady::{Steady, Window, stable};
-use super::step::{Abort, LimitRow, Verdict};
+use super::step::{Abort, LimitRow, StepKind, Verdict};
 use super::summary::StepInput;
-use super::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, error_per_look, gross, judge};
+use super::verdict::{
+    Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, UNLOADED_INFLATION, error_per_look, gross, judge,
+};
 use crate::record::{Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Metric, Slo};
 use crate::units::short;
@@ -17,6 +19,8 @@ pub(super) struct Counted {
     pub(super) row: LimitRow,
     /// The share of misses that is allowed.
     pub(super) p0: f64,
+    /// How many requests were worth one in the verdict.
+    pub(super) inflation: f64,
     /// The limit for people: `p99 TTFT ≤ 200ms`.
     pub(super) title: String,
     /// Why the row is invalid, if it is.
@@ -56,13 +60,18 @@ struct Judge<'a> {
     mean_e2e_s: f64,
 }
 
+/// The rows of what is counted: one per latency limit, and `error-rate` where it is set, for each tier in turn.
+pub(super) fn counts(input: &StepInput<'_>) -> Vec<Counted> {
+    let judge = Judge::new(input);
+    input.tiers.iter().flat_map(|slo| judge.counts(slo)).collect()
+}
+
 /// A row per latency limit, `error-rate` where it is set, `joint` and `stability`, for each tier in turn.
 pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
     let judge = Judge::new(input);
     let mut rows = vec![];
     for slo in input.tiers {
-        rows.extend(slo.limits().iter().map(|limit| judge.latency(slo, limit)));
-        rows.extend(slo.error_rate.map(|p0| judge.errors(slo, p0.get())));
+        rows.extend(judge.counts(slo));
         rows.push(judge.joint(slo));
         rows.push(judge.stability(slo, steady));
     }
@@ -93,6 +102,11 @@ impl<'a> Judge<'a> {
                 self.ideal.get_or_init(ideal).iter().collect()
             }
         }
+    }
+
+    fn counts(&self, slo: &Slo) -> Vec<Counted> {
+        let latencies = slo.limits().into_iter().map(|limit| self.latency(slo, &limit));
+        latencies.chain(slo.error_rate.map(|p0| self.errors(slo, p0.get()))).collect()
     }
 
     fn latency(&self, slo: &Slo, limit: &Limit) -> Counted {
@@ -188,7 +202,7 @@ impl<'a> Judge<'a> {
             high: None,
             verdict: self.broken_off(verdict),
         };
-        Counted { row, p0: 0.0, title: "stability".into(), fault, answered: self.answered() }
+        Counted { row, p0: 0.0, inflation: 1.0, title: "stability".into(), fault, answered: self.answered() }
     }
 
     /// Whether the backlog grew before the client's limit, or grows when counted from `sent`.
@@ -217,8 +231,10 @@ impl<'a> Judge<'a> {
         count: impl Fn(View) -> Tally,
     ) -> Counted {
         let tally = count(View::Measured);
-        let shown = self.shown(&tally, p0);
-        let of = |view| self.shown(&count(view), p0).verdict;
+        let mut row = self.row(slo, limit, limit_ms, &tally);
+        let inflation = tally.inflation.max(1.0) * self.inflation(&row, p0);
+        let shown = self.shown(&tally, p0, inflation);
+        let of = |view| self.shown(&count(view), p0, inflation).verdict;
         let client = &self.client;
         let (verdict, fault) = match (&client.limited, &client.behind, doubt) {
             (Some(_), _, _) if of(View::BeforeLimit) == Verdict::Fails => (Verdict::Fails, None),
@@ -234,11 +250,17 @@ impl<'a> Judge<'a> {
             }
             _ => (shown.verdict, None),
         };
+        (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict));
+        Counted { row, p0, inflation, title, fault, answered: self.answered() }
+    }
+
+    /// The counts of a tally as a row that is not judged yet.
+    fn row(&self, slo: &Slo, limit: String, limit_ms: Option<f64>, tally: &Tally) -> LimitRow {
         let hit = tally.by_request.iter().filter(|m| **m > 0).count() as u64;
         let n = tally.by_request.len() as u64;
         let rate = self.measured.len() as f64 / self.input.measure.as_secs_f64().max(1e-9);
         let clusters = clusters(tally.by_request.iter().copied(), gap(rate, self.mean_e2e_s, hit, n));
-        let row = LimitRow {
+        LimitRow {
             tier: slo.tier().into(),
             class: "all".into(),
             limit,
@@ -249,11 +271,20 @@ impl<'a> Judge<'a> {
             clusters: clusters.count,
             cluster_sq: clusters.sum_sq,
             attainment: tally.counts.attainment(),
-            low: shown.low,
-            high: shown.high,
-            verdict: self.after_abort(verdict),
-        };
-        Counted { row, p0, title, fault, answered: self.answered() }
+            low: None,
+            high: None,
+            verdict: Verdict::Undecided,
+        }
+    }
+
+    /// How many requests are worth one for this limit. Gaps between tokens have no clusters of their own kind: all of a
+    /// request's are one already.
+    fn inflation(&self, row: &LimitRow, p0: f64) -> f64 {
+        match self.input.kind {
+            StepKind::Baseline => UNLOADED_INFLATION,
+            _ if row.limit.starts_with("itl.") => INFLATION,
+            _ => pooled_inflation(self.input.earlier, Some(row), (&row.tier, &row.limit), p0),
+        }
     }
 
     fn answered(&self) -> bool {
@@ -269,12 +300,18 @@ impl<'a> Judge<'a> {
     }
 
     /// What a tally shows by its bounds, or by gross misses.
-    fn shown(&self, tally: &Tally, p0: f64) -> Shown {
-        let inflation = tally.inflation.max(1.0);
-        let mut shown = judge(tally.counts, p0, self.error, INFLATION * inflation);
-        let counts = tally.counts;
+    fn shown(&self, tally: &Tally, p0: f64, inflation: f64) -> Shown {
+        // Gaps: an open request has as many to come as the others had.
+        let open = (self.input.open as f64 * tally.inflation.max(1.0)).ceil() as u64;
+        let counts =
+            Counts { n: tally.counts.n + open, censored: tally.counts.censored + open, ..tally.counts };
+        let mut shown = judge(counts, p0, self.error, inflation);
+        let gross_inflation = match self.input.kind {
+            StepKind::Baseline => UNLOADED_INFLATION,
+            _ => GROSS_INFLATION,
+        };
         if shown.verdict == Verdict::Undecided
-            && gross(counts.misses, counts.n, p0, GROSS_INFLATION * inflation) > GROSS
+            && gross(counts.misses, counts.n, p0, gross_inflation * tally.inflation.max(1.0)) > GROSS
         {
             shown.verdict = Verdict::Fails;
         }

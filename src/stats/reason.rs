@@ -280,8 +280,14 @@ mod tests {
             ),
         ] {
             let row = LimitRow { n, low: Some(low), high: Some(high), ..row("ttft.p99", misses, verdict) };
-            let c =
-                Counted { row, p0: 0.01, title: "p99 TTFT ≤ 200ms".into(), fault: None, answered: true };
+            let c = Counted {
+                row,
+                p0: 0.01,
+                inflation: 16.0,
+                title: "p99 TTFT ≤ 200ms".into(),
+                fault: None,
+                answered: true,
+            };
             assert_eq!(reason(&[c], "main", verdict, Some("ttft.p99"), None), want);
         }
         assert_eq!(reason(&[], "main", Verdict::Undecided, None, None), "nothing was measured");

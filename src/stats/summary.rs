@@ -45,6 +45,10 @@ pub struct StepInput<'a> {
     pub records: &'a [Record],
     /// The gaps of its measured requests.
     pub itl: &'a ItlTally,
+    /// Measured requests that are still open and have no record, where one looks at a step before its end; else 0.
+    pub open: u64,
+    /// The steps of the series before this one: their misses tell how misses cluster.
+    pub earlier: &'a [Step],
     /// The tiers of the SLO, resolved; the step's own verdict is that of the first.
     pub tiers: &'a [Slo],
     /// 99th percentile of socket readable → stamp.

@@ -1,12 +1,17 @@
 //! What counts show: misses of a limit against the share that it allows, and the early sign of gross misses.
 
-use super::binomial::{lower, upper};
+use super::binomial::{at_least, at_most, lower, upper};
 use super::step::Verdict;
 
-/// How many requests are taken to be worth one independent request. **Assumed, not measured**: near the boundary misses come
-/// in clusters, and the truths of simulated servers lie between 2 and 51; 16 was the prior mean of the study. Without it the
-/// independent bound passes a server that misses its limit in 36–55 % of runs instead of 5 %.
+/// How many requests are taken to be worth one independent request before the sweep has shown how its misses cluster
+/// ([`super::cluster::pooled_inflation`]). **Assumed, not measured**: near the boundary misses come in clusters, and the truths
+/// of simulated servers lie between 2 and 51; 16 was the prior mean of the study. Without it the independent bound passes a
+/// server that misses its limit in 36–55 % of runs instead of 5 %.
 pub const INFLATION: f64 = 16.0;
+
+/// The same for an unloaded server, which has one request at a time and no queue: only a stall of its own can hit two in a row.
+/// Assumed.
+pub const UNLOADED_INFLATION: f64 = 2.0;
 
 /// The inflation of [`gross`]: half of [`INFLATION`], since it only has to see overload. With 8 it flagged 0–3 % of steps at
 /// the boundary in simulation, and 95 % of those at 1.1 × capacity within 10–20 s (slow engines within 60–120 s).
@@ -74,6 +79,20 @@ pub fn judge(counts: Counts, p0: f64, error: f64, inflation: f64) -> Shown {
         (true, _, _) => Verdict::Undecided,
     };
     Shown { verdict, low: Some(1.0 - most), high: Some(1.0 - least) }
+}
+
+/// The verdict that `misses` of `n` would have by [`judge`]; for counts that are expected, so neither need be whole.
+pub fn foreseen(misses: f64, n: f64, p0: f64, error: f64, inflation: f64) -> Verdict {
+    let (k, n) = (misses / inflation, n / inflation);
+    match p0 > 0.0 {
+        _ if n <= 0.0 => Verdict::Undecided,
+        false if misses < 0.5 => Verdict::Meets,
+        false => Verdict::Fails,
+        // A bound lies on one side of p0 just where the tail at p0 is that small: no bound need be solved for.
+        true if at_most(k, n, p0) <= error => Verdict::Meets,
+        true if at_least(k, n, p0) < error => Verdict::Fails,
+        true => Verdict::Undecided,
+    }
 }
 
 /// Evidence that `k` of `n` misses are far more than the share `p0` allows: an e-value, above [`GROSS`] at most once in

@@ -2,7 +2,9 @@
 //! of it, until the search is done.
 
 mod calibrate;
+mod ended;
 mod host;
+mod looks;
 mod prepare;
 mod progress;
 mod step;
@@ -69,7 +71,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         plan.check_virtual()?;
     }
     rundir::check_free(&options.out, options.force)?;
-    let search = Search::new(&plan.search, plan.slo.as_slice(), plan.hardware.gpu_count())
+    let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
         .map_err(anyhow::Error::msg)?;
     let host = if options.virtual_time { Host::paused() } else { Host::real()? };
     let ready = tokio::select! {
@@ -109,17 +111,19 @@ impl Sweep<'_> {
     }
 
     async fn steps(&mut self, search: &Search, budget: Option<Duration>) -> Result<()> {
-        while let Next::Measure { level, kind, stop_when_failed } = search.next(SERIES, &self.steps) {
+        // The adaptive search reckons with its budget itself.
+        let budget = budget.filter(|_| !matches!(self.plan.search.mode, Mode::Adaptive(_)));
+        while let Next::Measure(ask) = search.next(SERIES, &self.steps) {
             if self.interrupt.is_cancelled() {
                 break;
             }
             if let Some(budget) = budget
-                && self.began.elapsed() + longest_step(self.plan, level) > budget
+                && self.began.elapsed() + longest_step(self.plan, ask.level) > budget
             {
-                self.note(Caveat::BudgetSpent { next: level.value });
+                self.note(Caveat::BudgetSpent { next: ask.level.value });
                 return self.write_result();
             }
-            self.measure(level, kind, stop_when_failed).await?;
+            self.measure(ask).await?;
             let abort = self.steps.last().and_then(|s| s.abort);
             if matches!(abort, Some(Abort::Interrupted | Abort::ServerGone)) {
                 break;
@@ -161,13 +165,7 @@ pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     } else {
         plan.step.window(level.per_s())
     };
-    plan.step.settle.0 + window + longest_tail(plan) + plan.step.drain.0
-}
-
-/// How long the load is kept on for measured requests: what a request may take within the SLO (half of the timeout's
-/// default), or `drain` where that is longer.
-fn longest_tail(plan: &Plan) -> Duration {
-    plan.step.drain.0.max(plan.timeout() / 2)
+    plan.step.settle.0 + window + plan.step.tail() + plan.step.drain.0
 }
 
 fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {

@@ -1,19 +1,21 @@
 //! One step: the director starts the load, takes the records home, and decides when it is over.
 
+use super::ended::StepSoFar;
+use super::looks::{Found, Looks};
 use super::tally::StepTally;
-use super::{SERIES, Sweep, longest_tail};
+use super::{SERIES, Sweep};
 use crate::caveat::Caveat;
 use crate::client::Client;
 use crate::level::{Control, Level};
 use crate::load::lag;
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job, fire};
-use crate::record::{Failure, Finished, Phase};
+use crate::record::Finished;
+use crate::search::{Ask, Ends};
 use crate::server::idle::in_server;
 use crate::slo::{Metric, Slo};
 use crate::stats::percentile::order_statistic;
-use crate::stats::step::{Abort, Step, StepKind};
-use crate::stats::summary::{StepInput, summarize};
+use crate::stats::step::Abort;
 use crate::units::ms;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::Prompter;
@@ -29,19 +31,23 @@ use tokio_util::sync::CancellationToken;
 const TICK: Duration = Duration::from_millis(100);
 /// `requests.csv` is brought to disk this often.
 const FLUSH: Duration = Duration::from_secs(1);
-/// Looks at which a step may end early, as parts of its measured window; the verdict itself is made once, at the end.
-const LOOKS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
+/// Requests of a step that failed by far are not waited for longer than this.
+const DRAIN_AFTER_GROSS: Duration = Duration::from_secs(5);
 /// Requests of one step that may wait for the director. Beyond it they wait in their own tasks, never in the loop.
 const HOME: usize = 1 << 16;
 /// A window that is short of requests is extended this long before it would end.
 const EXTEND_BEFORE: Duration = Duration::from_millis(200);
 /// How long a server may take to say that it is empty.
 const IDLE_WAIT: Duration = Duration::from_secs(10);
-/// Confidence of the verdicts of listed steps.
-const CONFIDENCE: f64 = 0.95;
 
 /// What runs while a step does.
 struct Running {
+    ask: Ask,
+    started_at: String,
+    /// Counted from the start of the sweep.
+    started: Duration,
+    /// Why it ended early, if it did, and when.
+    abort: Option<(Abort, Duration)>,
     home: mpsc::Receiver<Finished>,
     window: watch::Sender<Duration>,
     gauge: Arc<Gauge>,
@@ -62,40 +68,34 @@ impl Running {
     }
 
     /// Ends the sending, and the step with it; the first reason stands.
-    fn end(&self, why: Abort, abort: &mut Option<(Abort, Duration)>) {
-        abort.get_or_insert((why, self.began.elapsed()));
+    fn end(&mut self, why: Abort) {
+        self.abort.get_or_insert((why, self.began.elapsed()));
         self.stop.cancel();
     }
 }
 
 impl Sweep<'_> {
     /// Measures one level and writes what came of it.
-    pub(super) async fn measure(
-        &mut self,
-        level: Level,
-        kind: StepKind,
-        stop_when_failed: bool,
-    ) -> Result<()> {
+    pub(super) async fn measure(&mut self, ask: Ask) -> Result<()> {
         let number = self.steps.len() as u32 + 1;
         self.wait_idle(number).await?;
-        self.warm_connections(level).await?;
+        self.warm_connections(ask.level).await?;
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.began.elapsed();
         let lag_stop = CancellationToken::new();
         let lags = (!self.host.is_paused()).then(|| self.host.spawn(lag::sample(lag_stop.clone())));
-        let mut running = self.start(level, number)?;
+        let mut running = self.start(ask, number)?;
+        (running.started_at, running.started) = (started_at, started);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
-        let abort = self.follow(&mut running, &mut tally, number, level, stop_when_failed).await?;
+        running.abort = self.follow(&mut running, &mut tally, number).await?;
         lag_stop.cancel();
         let lags = match lags {
             Some(task) => task.await.context("the receive-lag sampler failed")??,
             None => Vec::new(),
         };
-        let step = self.conclude(
-            Ended { number, level, kind, started_at, started, abort, lags },
-            &running,
-            &mut tally,
-        );
+        let mut so_far = self.so_far(&running);
+        so_far.receive_lag_p99_ms = lag_p99(&lags, running.settle, running.window_end());
+        let step = so_far.conclude(&mut tally);
         self.sweep_tally.add(&tally.records);
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
         self.progress.step(&step);
@@ -135,8 +135,25 @@ impl Sweep<'_> {
         self.host.run(async move { client.warm(n).await }).await
     }
 
-    fn start(&self, level: Level, number: u32) -> Result<Running> {
-        let plan = self.plan;
+    /// The step as it stands.
+    fn so_far(&self, running: &Running) -> StepSoFar<'_> {
+        StepSoFar {
+            plan: self.plan,
+            ask: running.ask,
+            earlier: &self.steps,
+            started_at: running.started_at.clone(),
+            started: running.started,
+            ended: self.began.elapsed(),
+            settle: running.settle,
+            window: *running.window.borrow(),
+            abort: running.abort,
+            receive_lag_p99_ms: None,
+            client_limit: running.gauge.client_limit(),
+        }
+    }
+
+    fn start(&self, ask: Ask, number: u32) -> Result<Running> {
+        let (plan, level) = (self.plan, ask.level);
         let key = StepKey { seed: plan.seed, series: SERIES.into(), step: number };
         let chains = Chains::new(&plan.workload, &key, level).map_err(anyhow::Error::msg)?;
         let builder = Builder::new(
@@ -147,8 +164,12 @@ impl Sweep<'_> {
         let rate = level.per_s();
         let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
         let (send_home, home) = mpsc::channel(HOME);
-        let (window, window_seen) = watch::channel(plan.step.window(rate));
+        let (window, window_seen) = watch::channel(ask.measure);
         let running = Running {
+            ask,
+            started_at: String::new(),
+            started: Duration::ZERO,
+            abort: None,
             home,
             window,
             gauge: Arc::default(),
@@ -156,7 +177,7 @@ impl Sweep<'_> {
             cut: CancellationToken::new(),
             sent_all: CancellationToken::new(),
             began: Instant::now(),
-            settle: plan.step.settle.0,
+            settle: ask.settle,
             load: None,
             probe: None,
         };
@@ -187,35 +208,35 @@ impl Sweep<'_> {
         running: &mut Running,
         tally: &mut StepTally,
         number: u32,
-        level: Level,
-        stop_when_failed: bool,
     ) -> Result<Option<(Abort, Duration)>> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let (mut abort, mut looks, mut flushed) = (None, LOOKS.to_vec(), Instant::now());
+        let (mut looks, mut flushed) = (Looks::new(running.ask.ends), Instant::now());
         let (interrupt, sent_all) = (self.interrupt.clone(), running.sent_all.clone());
         let mut drain_until = None;
         loop {
             tokio::select! {
                 biased;
                 // Once the last request is sent there is nothing left to break off.
-                () = interrupt.cancelled(), if abort.is_none() && drain_until.is_none() => {
-                    running.end(Abort::Interrupted, &mut abort);
+                () = interrupt.cancelled(), if running.abort.is_none() && drain_until.is_none() => {
+                    running.end(Abort::Interrupted);
                 }
                 () = sent_all.cancelled(), if drain_until.is_none() => {
-                    drain_until = Some(Instant::now() + self.plan.step.drain.0);
+                    let gross = matches!(running.abort, Some((Abort::Gross, _)));
+                    let drain = running.ask.drain;
+                    drain_until = Some(Instant::now() + if gross { drain.min(DRAIN_AFTER_GROSS) } else { drain });
                 }
                 _ = ticks.tick() => {
                     if flushed.elapsed() >= FLUSH {
                         self.writer.flush()?;
                         flushed = Instant::now();
                     }
-                    self.tick(running, tally, stop_when_failed, &mut looks, &mut abort).await?;
+                    self.tick(running, tally, &mut looks).await?;
                     if drain_until.is_some_and(|t| Instant::now() >= t) {
                         running.cut.cancel();
                     }
                     let elapsed = running.began.elapsed();
-                    self.progress.tick(level, elapsed, running.window_end(), running.gauge.in_flight(), tally.ttft_p99());
+                    self.progress.tick(running.ask.level, elapsed, running.window_end(), running.gauge.in_flight(), tally.ttft_p99());
                 }
                 finished = running.home.recv() => match finished {
                     Some(finished) => {
@@ -232,10 +253,10 @@ impl Sweep<'_> {
             .context("the load is awaited once")?
             .await
             .context("the load of the step has failed")?;
-        if abort.is_none() && running.began.elapsed() < running.window_end() {
+        if running.abort.is_none() && running.began.elapsed() < running.window_end() {
             bail!("the load of the step ended before its window did");
         }
-        self.last_reason(tally, abort, running.began).await
+        self.last_reason(tally, running.abort, running.began).await
     }
 
     /// Why a step ended, now that all of its requests are home. What a dying server does looks like gross misses first.
@@ -260,35 +281,53 @@ impl Sweep<'_> {
     }
 
     /// Ends the step early where it has to be, and extends its window where it is short of requests.
-    async fn tick(
-        &self,
-        running: &mut Running,
-        tally: &StepTally,
-        stop_when_failed: bool,
-        looks: &mut Vec<f64>,
-        abort: &mut Option<(Abort, Duration)>,
-    ) -> Result<()> {
-        if running.probe.is_none() && tally.seems_gone() && abort.is_none() {
+    async fn tick(&self, running: &mut Running, tally: &StepTally, looks: &mut Looks) -> Result<()> {
+        if running.probe.is_none() && tally.seems_gone() && running.abort.is_none() {
             let client = self.ready.client.clone();
             running.probe = Some(self.host.spawn(async move { nobody_answers(&client).await }));
         }
         if let Some(probe) = running.probe.take_if(|p| p.is_finished())
             && probe.await.context("the probe of the server has failed")?
         {
-            running.end(Abort::ServerGone, abort);
+            running.end(Abort::ServerGone);
         }
-        let (elapsed, window) = (running.began.elapsed(), *running.window.borrow());
-        let end = running.settle + window;
         if tally.all_failed() {
-            running.end(Abort::AllFailed, abort);
+            running.end(Abort::AllFailed);
         }
-        if looks.first().is_some_and(|part| elapsed >= running.settle + window.mul_f64(*part)) {
-            looks.remove(0);
-            // A ramp looks for the end of the range; a listed level is measured in full, however bad it is.
-            if stop_when_failed && tally.gross() {
-                running.end(Abort::Gross, abort);
+        let elapsed = running.began.elapsed();
+        self.look(running, tally, looks, elapsed);
+        self.extend(running, tally, elapsed);
+        // The load is kept on until the measured requests have finished, but not for ever.
+        if elapsed >= running.window_end() + running.ask.tail {
+            running.stop.cancel();
+        }
+        Ok(())
+    }
+
+    /// Looks at the step where a look is due.
+    fn look(&self, running: &mut Running, tally: &StepTally, looks: &mut Looks, elapsed: Duration) {
+        let window = *running.window.borrow();
+        let share = elapsed.saturating_sub(running.settle).as_secs_f64() / window.as_secs_f64();
+        if looks.due().is_none_or(|due| share < due) || running.abort.is_some() {
+            return;
+        }
+        let open = running.gauge.measured_open();
+        match looks.take(share.min(1.0), &self.so_far(running), tally, open) {
+            Found::Gross => running.end(Abort::Gross),
+            Found::Enough => {
+                running.window.send_replace(elapsed.saturating_sub(running.settle));
+                *looks = Looks::new(Ends::AtItsTime);
             }
+            Found::GoOn => {}
         }
+    }
+
+    /// A window of the plan's own length is extended where it is short of `min-requests`.
+    fn extend(&self, running: &Running, tally: &StepTally, elapsed: Duration) {
+        if !running.ask.extend {
+            return;
+        }
+        let (window, end) = (*running.window.borrow(), running.window_end());
         let wanted = u64::from(self.plan.step.min_requests);
         let due_so_far = tally.measured() + running.gauge.measured_open();
         let longest = self.plan.step.max_duration.0;
@@ -296,68 +335,7 @@ impl Sweep<'_> {
             let factor = 1.05 * wanted as f64 / due_so_far.max(1) as f64;
             running.window.send_replace(longest.min(Duration::from_secs_f64(window.as_secs_f64() * factor)));
         }
-        // The load is kept on until the measured requests have finished, but not for ever.
-        if elapsed >= end + longest_tail(self.plan) {
-            running.stop.cancel();
-        }
-        Ok(())
     }
-
-    fn conclude(&self, e: Ended, running: &Running, tally: &mut StepTally) -> Step {
-        let (mut settle, mut window) = (running.settle, *running.window.borrow());
-        match e.abort {
-            Some((_, at)) if at <= settle => {
-                // It ended before anything counted: what came until then is all that there is to report.
-                (settle, window) = (Duration::ZERO, at.max(Duration::from_millis(1)));
-                tally.records.iter_mut().for_each(|r| r.phase = Phase::Measure);
-            }
-            Some((_, at)) => window = window.min(at - settle),
-            None => {}
-        }
-        tally.records.sort_by_key(|r| (r.due, r.id));
-        let ended = self.began.elapsed();
-        let window_end = settle + window;
-        let last_due = tally.records.last().map_or(window_end, |r| r.due);
-        let tail = last_due.saturating_sub(window_end);
-        let total = ended.saturating_sub(e.started);
-        let hardware = &self.plan.hardware;
-        summarize(&StepInput {
-            series: SERIES,
-            step: e.number,
-            kind: e.kind,
-            level: e.level,
-            started_at: &e.started_at,
-            started_s: e.started.as_secs_f64(),
-            ended_s: ended.as_secs_f64(),
-            settle,
-            measure: window,
-            tail,
-            drain: total.saturating_sub(window_end + tail),
-            abort: e.abort.map(|(why, _)| why),
-            records: &tally.records,
-            itl: &tally.itl,
-            tiers: self.plan.slo.as_slice(),
-            receive_lag_p99_ms: lag_p99(&e.lags, settle, window_end),
-            // Early looks only end a step on gross misses, whose test holds at any time; the verdict has one look.
-            looks: 1,
-            confidence: CONFIDENCE,
-            // Reached by ourselves, or told by the system: no descriptor or no port was left.
-            client_limit: running.gauge.client_limit()
-                || tally.records.iter().any(|r| r.failure == Some(Failure::ClientLimit)),
-            price_per_hour: hardware.total_price_per_hour(),
-        })
-    }
-}
-
-/// What is known of a step when it has ended.
-struct Ended {
-    number: u32,
-    level: Level,
-    kind: StepKind,
-    started_at: String,
-    started: Duration,
-    abort: Option<(Abort, Duration)>,
-    lags: Vec<lag::Sample>,
 }
 
 /// Requests in the servers, by their own metrics; `None` where none of them tells.

@@ -4,7 +4,7 @@ use crate::caveat::Caveat;
 use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
 use crate::slo::{Judged, Limit, Slo};
 use crate::stats::itl::ItlTally;
-use crate::stats::verdict::{GROSS, GROSS_INFLATION, gross};
+use crate::stats::verdict::{GROSS, gross};
 use crate::units::ms;
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -104,13 +104,14 @@ impl StepTally {
             && self.records.iter().all(|r| theirs(r) || silent(r))
     }
 
-    /// Whether some limit of every tier has gross misses (design §7), so that no tier needs more of this step.
-    pub(crate) fn gross(&self) -> bool {
+    /// Whether some limit of every tier has gross misses (design §7), so that no tier needs more of this step. `inflation` is
+    /// how many requests are worth one.
+    pub(crate) fn gross(&self, inflation: f64) -> bool {
         !self.limits.is_empty()
-            && self.limits.iter().all(|tier| tier.iter().any(|limit| self.gross_on(limit)))
+            && self.limits.iter().all(|tier| tier.iter().any(|limit| self.gross_on(limit, inflation)))
     }
 
-    fn gross_on(&self, limit: &Limit) -> bool {
+    fn gross_on(&self, limit: &Limit, inflation: f64) -> bool {
         let (mut k, mut n) = (0, 0);
         for r in self.records.iter().filter(|r| r.phase == Phase::Measure) {
             match limit.judge(r) {
@@ -119,7 +120,7 @@ impl StepTally {
                 Judged::Unknown | Judged::NotApplicable => {}
             }
         }
-        gross(k, n, limit.percentile.miss_share(), GROSS_INFLATION) > GROSS
+        gross(k, n, limit.percentile.miss_share(), inflation) > GROSS
     }
 
     /// p99 TTFT of the measured requests so far, in milliseconds.
@@ -208,6 +209,7 @@ impl SweepTally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::verdict::GROSS_INFLATION;
 
     fn finished(ms: u64, failure: Option<Failure>) -> Finished {
         let mut record = Record::due(0, Phase::Measure, Duration::from_millis(ms));
@@ -272,8 +274,14 @@ mod tests {
             }
             t
         };
-        assert!(fill(StepTally::new(std::slice::from_ref(&tight))).gross(), "half of them miss a p99 limit");
-        assert!(!fill(StepTally::new(&[tight, loose])).gross(), "half of them may miss a p50 limit");
+        assert!(
+            fill(StepTally::new(std::slice::from_ref(&tight))).gross(GROSS_INFLATION),
+            "half of them miss a p99 limit"
+        );
+        assert!(
+            !fill(StepTally::new(&[tight, loose])).gross(GROSS_INFLATION),
+            "half of them may miss a p50 limit"
+        );
     }
 
     #[test]

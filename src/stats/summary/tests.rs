@@ -26,6 +26,8 @@ fn input<'a>(rate: f64, records: &'a [Record], itl: &'a ItlTally, tiers: &'a [Sl
         abort: None,
         records,
         itl,
+        open: 0,
+        earlier: &[],
         tiers,
         receive_lag_p99_ms: Some(0.1),
         looks: 1,

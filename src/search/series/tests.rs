@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 fn search(text: &str) -> Search {
     let slo: Slo = toml::from_str("ttft.p99 = \"100ms\"").unwrap();
-    Search::new(&toml::from_str(text).unwrap(), &[slo], Some(2)).unwrap()
+    Search::new(&toml::from_str(text).unwrap(), &StepTimes::default(), &[slo], Some(2)).unwrap()
 }
 
 fn row(limit: &str, verdict: Verdict) -> LimitRow {
@@ -82,7 +82,7 @@ fn run(search: &Search, server: impl Fn(Level) -> Step) -> (Vec<f64>, Vec<Step>)
     let mut steps = vec![];
     for _ in 0..100 {
         match search.next("main", &steps) {
-            Next::Measure { level, .. } => steps.push(server(level)),
+            Next::Measure(ask) => steps.push(server(ask.level)),
             Next::Done => return (steps.iter().map(|s: &Step| s.level.value).collect(), steps),
         }
     }
@@ -135,15 +135,16 @@ fn a_dead_server_ends_a_list() {
     }
     let search = search("rates = [1, 2]");
     let steps = [Step { abort: Some(Abort::Interrupted), ..step(Level::rate(1.0), Verdict::Undecided) }];
-    let again = Next::Measure { level: Level::rate(1.0), kind: StepKind::List, stop_when_failed: false };
-    assert_eq!(search.next("main", &steps), again, "an interrupted step is measured again");
+    let Next::Measure(again) = search.next("main", &steps) else { panic!("a step") };
+    assert_eq!(again.level, Level::rate(1.0), "an interrupted step is measured again");
+    assert_eq!((again.kind, again.ends, again.extend), (StepKind::List, Ends::AtItsTime, true));
     let a = &search.answers("main", &steps)[0].goodput;
     assert!(
         a.status == Status::Undecided && a.reason.ends_with("levels were left to measure"),
         "{}",
         a.reason
     );
-    assert_eq!(search.next("other", &steps), again, "each series on its own");
+    assert_eq!(search.next("other", &steps), Next::Measure(again), "each series on its own");
 }
 
 const KNEE: &str = "ramp = { start = 1, factor = 2 }";
@@ -227,10 +228,8 @@ fn ramps_end_by_their_rules() {
         says(ramp(&format!("{plan}\nmax-rate = {max}"), server(9.0, 1e9)), max, &why);
     }
     let first = search(KNEE).next("main", &[]);
-    assert_eq!(
-        first,
-        Next::Measure { level: Level::rate(1.0), kind: StepKind::Ramp, stop_when_failed: true }
-    );
+    let Next::Measure(first) = first else { panic!("a step") };
+    assert_eq!((first.level, first.kind, first.ends), (Level::rate(1.0), StepKind::Ramp, Ends::WhenGross));
 }
 
 #[test]
@@ -240,7 +239,7 @@ fn each_tier_has_its_answer() {
         .map(|n| toml::from_str(&format!("name = \"{n}\"\nttft.p99 = \"1s\"")).unwrap())
         .collect();
     let plan = toml::from_str("ramp = { start = 1, factor = 2, until = \"slo-missed\" }").unwrap();
-    let search = Search::new(&plan, &tiers, None).unwrap();
+    let search = Search::new(&plan, &StepTimes::default(), &tiers, None).unwrap();
     let rows = |tier: &str, level: Level, good: f64, joint: f64| -> Vec<LimitRow> {
         let at = |good| if level.value <= good { Verdict::Meets } else { Verdict::Fails };
         let named = |limit, verdict| LimitRow { tier: tier.into(), ..row(limit, verdict) };
@@ -302,10 +301,11 @@ fn none_needs_a_server_that_is_not_overloaded() {
 
 #[test]
 fn what_is_not_supported_says_what_to_write() {
-    for (text, says) in
-        [("", "search.rates = [1, 2, 4, 8]"), ("rates = [1]\nconfirm = \"10m\"", "search.confirm")]
-    {
-        let e = Search::new(&toml::from_str(text).unwrap(), &[], None).unwrap_err();
+    for (text, says) in [
+        ("adaptive.over = \"concurrency\"", "concurrency = [1, 2, 4, 8]"),
+        ("rates = [1]\nconfirm = \"10m\"", "leave it out"),
+    ] {
+        let e = Search::new(&toml::from_str(text).unwrap(), &StepTimes::default(), &[], None).unwrap_err();
         assert!(e.contains(says), "{e}");
     }
 }

@@ -1,64 +1,64 @@
-//! Searches that step through a list or a ramp. Nothing is remembered: what comes next follows from the steps alone.
+//! The search of a series, by mode, and its answers. Nothing is remembered: what comes next follows from the steps alone.
 
+use super::adaptive::Policy;
 use super::answer::{Answer, Goodput, Status};
+use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket};
-use super::config::{Mode, Ramp, SearchPlan, Until};
+use super::config::{Mode, Over, Ramp, SearchPlan, Until};
 use super::knee::of_steps;
 use super::stop::{Stop, dead, overloaded, plateau};
 use crate::level::{Control, Level};
+use crate::load::config::StepTimes;
 use crate::slo::Slo;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::{ERRORS, blamed, step_verdict, tier_verdict, worst};
 use crate::units::{NonEmpty, Rate, short};
 
-/// What to do next in a series.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Next {
-    /// Measure a step.
-    Measure {
-        /// At this level.
-        level: Level,
-        /// For this purpose.
-        kind: StepKind,
-        /// Whether the step may end as soon as its misses are gross. Steps of a list run to their end: they were asked for.
-        stop_when_failed: bool,
-    },
-    /// The series is done.
-    Done,
-}
-
-/// The levels of a series: all of a list, or those of a ramp until a stop rule fires.
+/// The levels of a series: all of a list, those of a ramp until a stop rule fires, or the search's own.
 #[derive(Debug, Clone, PartialEq)]
 enum Levels {
     Listed(Vec<Level>),
     Ramp(Ramp),
+    Adaptive(Box<Policy>),
 }
 
-/// A search through a list of levels or a ramp.
+/// The search of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     levels: Levels,
+    times: StepTimes,
     max_rate: Option<f64>,
     tiers: Vec<String>,
     gpus: Option<u32>,
 }
 
+/// Confidence of the verdicts of listed steps.
+const CONFIDENCE: f64 = 0.95;
+
 impl Search {
-    /// The search of a plan. `tiers` are the resolved tiers of the SLO; `gpus` is what the plan declares.
+    /// The search of a plan. `times` is its `[step]`, `tiers` the resolved tiers of its SLO; `gpus` is what it declares.
     ///
     /// # Errors
-    /// What is not supported, with what to write instead: the adaptive mode, and `confirm`.
-    pub fn new(plan: &SearchPlan, tiers: &[Slo], gpus: Option<u32>) -> Result<Self, String> {
+    /// What is not supported, with what to write instead: the adaptive search over a closed loop, and `confirm`.
+    pub fn new(
+        plan: &SearchPlan,
+        times: &StepTimes,
+        tiers: &[Slo],
+        gpus: Option<u32>,
+    ) -> Result<Self, String> {
         if plan.confirm.is_some() {
-            return Err(
-                "search.confirm is not supported yet: drop it, and give step.measure more time".into()
-            );
+            return Err("[search] confirm is not in this version: leave it out".into());
         }
+        let max_rate = plan.max_rate.map(Rate::get);
         let levels = match &plan.mode {
-            Mode::Adaptive(_) => {
-                return Err("the adaptive search is not supported yet: write search.rates = [1, 2, 4, 8], \
-                    search.ramp = { start = 1, factor = 1.5, until = \"knee\" } or search.concurrency = [1, 2, 4, 8]"
+            Mode::Adaptive(a) if a.over == Over::Concurrency => {
+                return Err("[search] adaptive over = \"concurrency\" is not in this version: leave it out to search \
+                    for a rate, or list the levels: concurrency = [1, 2, 4, 8]"
                     .into());
+            }
+            Mode::Adaptive(a) => {
+                let slo = tiers.first().ok_or("there is no SLO to search for")?;
+                Levels::Adaptive(Box::new(Policy::new(a, max_rate, times, slo)))
             }
             Mode::Rates(rates) => Levels::Listed(listed(rates)),
             Mode::Ramp(ramp) => Levels::Ramp(*ramp),
@@ -67,7 +67,7 @@ impl Search {
             }
         };
         let tiers = tiers.iter().map(|t| t.tier().to_owned()).collect();
-        Ok(Self { levels, max_rate: plan.max_rate.map(Rate::get), tiers, gpus })
+        Ok(Self { levels, times: *times, max_rate, tiers, gpus })
     }
 
     /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
@@ -76,15 +76,25 @@ impl Search {
         if self.stop(&own).is_some() {
             return Next::Done;
         }
-        let done = finished(&own).len();
-        let (level, kind) = match &self.levels {
-            Levels::Listed(levels) => match levels.get(done) {
-                Some(level) => (*level, StepKind::List),
-                None => return Next::Done,
+        let done = finished(&own);
+        match &self.levels {
+            Levels::Listed(levels) => match levels.get(done.len()) {
+                Some(level) => Next::Measure(self.ask(*level, StepKind::List, Ends::AtItsTime)),
+                None => Next::Done,
             },
-            Levels::Ramp(ramp) => (Level::rate(self.ramp_rate(ramp, done)), StepKind::Ramp),
-        };
-        Next::Measure { level, kind, stop_when_failed: kind == StepKind::Ramp }
+            Levels::Ramp(ramp) => {
+                let level = Level::rate(self.ramp_rate(ramp, done.len()));
+                Next::Measure(self.ask(level, StepKind::Ramp, Ends::WhenGross))
+            }
+            Levels::Adaptive(policy) => policy.next(&done).map_or(Next::Done, Next::Measure),
+        }
+    }
+
+    /// A step with the times that the plan gives.
+    fn ask(&self, level: Level, kind: StepKind, ends: Ends) -> Ask {
+        let (settle, measure) = (self.times.settle.0, self.times.window(level.per_s()));
+        let (tail, drain) = (self.times.tail(), self.times.drain.0);
+        Ask { level, kind, settle, measure, extend: true, tail, drain, ends, confidence: CONFIDENCE }
     }
 
     /// The answers of a series, one per tier, from whatever steps there are.
@@ -97,7 +107,7 @@ impl Search {
         let knee = of_steps(&own);
         let control = match &self.levels {
             Levels::Listed(levels) => levels.first().map_or(Control::Rate, |l| l.control),
-            Levels::Ramp(_) => Control::Rate,
+            Levels::Ramp(_) | Levels::Adaptive(_) => Control::Rate,
         };
         let answer = |tier: &String| Answer {
             series: series.to_owned(),
@@ -124,7 +134,14 @@ impl Search {
             let (value, level, inherent) = (step.level.value, level_words(step), inherent(step));
             Point { value, level, verdict, binding, evidence, inherent }
         };
-        let mut goodput = bracket(&steps.iter().map(point).collect::<Vec<_>>(), ended, self.gpus);
+        // A baseline offers no load: what it shows is no level of the curve.
+        let (unloaded, loaded): (Vec<&Step>, Vec<&Step>) =
+            steps.iter().partition(|s| s.kind == StepKind::Baseline);
+        let mut goodput = bracket(&loaded.iter().map(point).collect::<Vec<_>>(), ended, self.gpus);
+        if let Some((Verdict::Fails, binding)) = unloaded.last().map(|s| verdict(s)) {
+            (goodput.status, goodput.binding) = (Status::None, binding);
+            goodput.reason = format!("the unloaded server misses the SLO; {ended}");
+        }
         if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
             // A server that dies under the load has no goodput yet; what was met and failed before stays as evidence.
             (goodput.status, goodput.rate, goodput.per_gpu) = (Status::Undecided, None, None);
@@ -143,6 +160,7 @@ impl Search {
                 (done.len() >= levels.len()).then_some(Stop::ListDone { levels: levels.len() })
             }
             Levels::Ramp(ramp) => overloaded(&done).or_else(|| self.ramp_stop(ramp, &done)),
+            Levels::Adaptive(policy) => policy.next(&done).err(),
         }
     }
 

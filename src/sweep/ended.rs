@@ -1,0 +1,88 @@
+//! What is known of a step beside its records, and how the two become a row of `steps.csv`.
+
+use super::SERIES;
+use super::tally::StepTally;
+use crate::plan::Plan;
+use crate::record::{Failure, Phase};
+use crate::search::Ask;
+use crate::stats::step::{Abort, Step};
+use crate::stats::summary::{StepInput, summarize};
+use std::time::Duration;
+
+/// A step while it runs or when it has ended. Times count from the start of the sweep.
+#[derive(Debug, Clone)]
+pub(crate) struct StepSoFar<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) ask: Ask,
+    /// The steps before it.
+    pub(crate) earlier: &'a [Step],
+    /// When it started (RFC 3339).
+    pub(crate) started_at: String,
+    pub(crate) started: Duration,
+    /// Now, or when its last request was over.
+    pub(crate) ended: Duration,
+    /// The settling, and the measured window as it is now.
+    pub(crate) settle: Duration,
+    pub(crate) window: Duration,
+    /// Why it ended early, and when, counted from its own start.
+    pub(crate) abort: Option<(Abort, Duration)>,
+    pub(crate) receive_lag_p99_ms: Option<f64>,
+    /// Whether the client reached a limit of its own.
+    pub(crate) client_limit: bool,
+}
+
+impl StepSoFar<'_> {
+    fn number(&self) -> u32 {
+        self.earlier.len() as u32 + 1
+    }
+
+    /// What the statistics are made from; `open` measured requests are still under way.
+    pub(crate) fn input<'b>(&'b self, tally: &'b StepTally, open: u64) -> StepInput<'b> {
+        let window_end = self.settle + self.window;
+        let last_due = tally.records.last().map_or(window_end, |r| r.due);
+        let tail = last_due.saturating_sub(window_end);
+        let total = self.ended.saturating_sub(self.started);
+        StepInput {
+            series: SERIES,
+            step: self.number(),
+            kind: self.ask.kind,
+            level: self.ask.level,
+            started_at: &self.started_at,
+            started_s: self.started.as_secs_f64(),
+            ended_s: self.ended.as_secs_f64(),
+            settle: self.settle,
+            measure: self.window,
+            tail,
+            drain: total.saturating_sub(window_end + tail),
+            abort: self.abort.map(|(why, _)| why),
+            records: &tally.records,
+            itl: &tally.itl,
+            open,
+            earlier: self.earlier,
+            tiers: self.plan.slo.as_slice(),
+            receive_lag_p99_ms: self.receive_lag_p99_ms,
+            // Gross misses are tested by a value that holds at any time; looks at which a step may be decided share its error.
+            looks: self.ask.ends.looks(),
+            confidence: self.ask.confidence,
+            // Reached by ourselves, or told by the system: no descriptor or no port was left.
+            client_limit: self.client_limit
+                || tally.records.iter().any(|r| r.failure == Some(Failure::ClientLimit)),
+            price_per_hour: self.plan.hardware.total_price_per_hour(),
+        }
+    }
+
+    /// Sums the step up, now that all of its requests are home.
+    pub(crate) fn conclude(mut self, tally: &mut StepTally) -> Step {
+        match self.abort {
+            Some((_, at)) if at <= self.settle => {
+                // It ended before anything counted: what came until then is all that there is to report.
+                (self.settle, self.window) = (Duration::ZERO, at.max(Duration::from_millis(1)));
+                tally.records.iter_mut().for_each(|r| r.phase = Phase::Measure);
+            }
+            Some((_, at)) => self.window = self.window.min(at - self.settle),
+            None => {}
+        }
+        tally.records.sort_by_key(|r| (r.due, r.id));
+        summarize(&self.input(tally, 0))
+    }
+}

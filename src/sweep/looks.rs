@@ -1,0 +1,72 @@
+//! When a running step is looked at, and what is decided there: the same on every clock.
+
+use super::ended::StepSoFar;
+use super::tally::StepTally;
+use crate::search::Ends;
+use crate::stats::look::{Look, look};
+use crate::stats::step::StepKind;
+use crate::stats::verdict::{GROSS_INFLATION, UNLOADED_INFLATION};
+
+/// Looks for gross misses, in parts of the window, where nothing else is decided at a look.
+const GROSS_LOOKS: u32 = 8;
+/// Looks, for gross misses and hopeless steps, up to one at which a step may be decided.
+const BETWEEN: u32 = 6;
+
+/// What a look leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The step ends at once: its misses are gross.
+    Gross,
+    /// The window ends here: it is decided, or more of it would decide nothing.
+    Enough,
+    /// It goes on.
+    GoOn,
+}
+
+/// The looks of one step that are still to come.
+#[derive(Debug, Clone)]
+pub(crate) struct Looks {
+    ends: Ends,
+    parts: u32,
+    next: u32,
+}
+
+impl Looks {
+    /// For a step that may end so.
+    pub(crate) fn new(ends: Ends) -> Self {
+        let parts = match ends {
+            Ends::AtItsTime => 0,
+            Ends::WhenGross => GROSS_LOOKS,
+            Ends::WhenDecided { looks } => looks * BETWEEN,
+        };
+        Self { ends, parts, next: 1 }
+    }
+
+    /// The share of the window at which the next look is due.
+    pub(crate) fn due(&self) -> Option<f64> {
+        (self.next <= self.parts).then(|| f64::from(self.next) / f64::from(self.parts))
+    }
+
+    /// Takes the look that is due, when `share` of the window is over.
+    pub(crate) fn take(&mut self, share: f64, so_far: &StepSoFar<'_>, tally: &StepTally, open: u64) -> Found {
+        let number = self.next;
+        self.next += 1;
+        let inflation = match so_far.ask.kind {
+            StepKind::Baseline => UNLOADED_INFLATION,
+            _ => GROSS_INFLATION,
+        };
+        if tally.gross(inflation) {
+            return Found::Gross;
+        }
+        // The last look is the end of the window itself: the verdict is made there.
+        if !matches!(self.ends, Ends::WhenDecided { .. }) || number == self.parts {
+            return Found::GoOn;
+        }
+        // To give a step up costs no error, so that is asked more often than whether it is decided.
+        match look(&so_far.input(tally, open), share) {
+            Look::Futile => Found::Enough,
+            Look::Decided if number.is_multiple_of(BETWEEN) => Found::Enough,
+            Look::Decided | Look::GoOn => Found::GoOn,
+        }
+    }
+}
