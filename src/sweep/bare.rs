@@ -1,0 +1,307 @@
+//! A sweep on the bare engine model: no HTTP, no clock, no tasks. The same search, arrivals, looks and statistics as any other
+//! sweep, some hundred times as fast: for finding out how good the search is on servers whose truth is known.
+
+use super::SERIES;
+use super::ended::StepSoFar;
+use super::looks::{Found, Looks};
+use super::tally::StepTally;
+use crate::level::Control;
+use crate::plan::Plan;
+use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
+use crate::search::{Ask, Ends, Next, Search};
+use crate::sim::engine::{Emission, Model, Request};
+use crate::stats::step::{Abort, Step};
+use crate::workload::chain::{Recipe, Start};
+use crate::workload::draw::{Chains, StepKey};
+use anyhow::{Context, Result};
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+/// Measures all steps of a plan's search on its simulated server, without a client: what a perfect one would have seen.
+///
+/// Requests find the server empty at the start (there is no warm-up), and time is exact, where the same plan with
+/// `--virtual-time` has a grain of 1 ms.
+///
+/// # Errors
+/// The plan's server is not simulated, its search has no end of its own, or its workload cannot be drawn.
+pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
+    plan.check_virtual()?;
+    let sim = plan.simulated()?.context("the plan has no simulated server")?;
+    let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
+        .map_err(anyhow::Error::msg)?;
+    let mut sweep = Bare { plan, model: sim.build(), now: Duration::ZERO, steps: Vec::new() };
+    while let Next::Measure(ask) = search.next(SERIES, &sweep.steps) {
+        let step = sweep.measure(ask)?;
+        sweep.steps.push(step);
+    }
+    Ok(sweep.steps)
+}
+
+struct Bare<'a> {
+    plan: &'a Plan,
+    model: Model,
+    /// Time of the sweep, and of the model.
+    now: Duration,
+    steps: Vec<Step>,
+}
+
+/// A step that runs. Times count from its start.
+struct Load {
+    chains: Chains,
+    /// The next request of an open loop.
+    next: Option<(Duration, Recipe)>,
+    /// Slots of a closed loop that are free, by when they became so.
+    idle: VecDeque<Duration>,
+    open: HashMap<u64, Open>,
+    /// When open requests run out of time, in order; some are over by then.
+    deadlines: VecDeque<(Duration, u64)>,
+    measured_open: u64,
+    settle: Duration,
+    window: Duration,
+    tail: Duration,
+    drain: Duration,
+    /// When the sending ended.
+    sent_all: Option<Duration>,
+    abort: Option<(Abort, Duration)>,
+    client_limit: bool,
+    closed: bool,
+}
+
+struct Open {
+    record: Record,
+    gaps_us: Vec<u32>,
+    last: Option<Duration>,
+}
+
+impl Bare<'_> {
+    fn measure(&mut self, ask: Ask) -> Result<Step> {
+        let number = self.steps.len() as u32 + 1;
+        let key = StepKey { seed: self.plan.seed, series: SERIES.into(), step: number };
+        let chains = Chains::new(&self.plan.workload, &key, ask.level).map_err(anyhow::Error::msg)?;
+        let mut load = Load::new(chains, ask);
+        let mut tally = StepTally::new(self.plan.slo.as_slice());
+        let mut looks = Looks::new(ask.ends);
+        let started = self.now;
+        while !(load.sent_all.is_some() && load.open.is_empty()) {
+            let at = self.next_time(&load, &looks, started);
+            self.pass(at, &mut load, &mut tally, started);
+            self.look(at, ask, &mut load, &mut looks, &tally, started);
+            load.end_sending(at, started + at, &mut self.model, &mut tally);
+        }
+        Ok(self.so_far(ask, &load, started).conclude(&mut tally))
+    }
+
+    /// When something happens next.
+    fn next_time(&self, load: &Load, looks: &Looks, started: Duration) -> Duration {
+        let sending = load.sent_all.is_none();
+        let end = load.settle + load.window;
+        let look = looks.due().map(|share| load.settle + load.window.mul_f64(share));
+        [
+            self.model.next_event().map(|t| t.saturating_sub(started)),
+            load.next.map(|(due, _)| due).filter(|_| sending),
+            load.idle.front().copied().filter(|_| sending),
+            look.filter(|_| sending && load.abort.is_none()),
+            load.deadlines.front().map(|d| d.0),
+            Some(if sending && self.now < started + end { end } else { end + load.tail }).filter(|_| sending),
+            load.sent_all.map(|t| t + load.drain),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .map_or(end, |t| t.max(self.now.saturating_sub(started)))
+    }
+
+    /// Lets time run to `at`: tokens come, requests run out of time, and the next ones are sent.
+    fn pass(&mut self, at: Duration, load: &mut Load, tally: &mut StepTally, started: Duration) {
+        self.now = started + at;
+        for emission in self.model.advance(self.now) {
+            load.token(emission, started, tally);
+        }
+        while let Some((deadline, id)) = load.deadlines.front().copied().filter(|d| d.0 <= at) {
+            load.deadlines.pop_front();
+            if let Some(mut open) = load.open.remove(&id) {
+                self.model.cancel(self.now, id);
+                (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::Timeout));
+                load.over(open, deadline, tally);
+            }
+        }
+        while load.sent_all.is_none() {
+            let over = at >= load.settle + load.window && load.measured_open == 0;
+            let Some((due, recipe)) = load.take_due(at).filter(|_| !over) else { break };
+            load.send(due, recipe, self.plan, tally);
+            if load.open.contains_key(&recipe.id) {
+                let request = Request {
+                    id: recipe.id,
+                    input_tokens: recipe.input_tokens,
+                    output_tokens: recipe.output_tokens,
+                };
+                self.model.arrive(started + due, request);
+            }
+        }
+    }
+
+    fn look(
+        &self,
+        at: Duration,
+        ask: Ask,
+        load: &mut Load,
+        looks: &mut Looks,
+        tally: &StepTally,
+        started: Duration,
+    ) {
+        if tally.all_failed() {
+            load.abort.get_or_insert((Abort::AllFailed, at));
+        }
+        let share = at.saturating_sub(load.settle).as_secs_f64() / load.window.as_secs_f64();
+        if load.abort.is_some() || looks.due().is_none_or(|due| share < due * (1.0 - 1e-9)) {
+            return;
+        }
+        match looks.take(share.min(1.0), &self.so_far(ask, load, started), tally, load.measured_open) {
+            Found::Gross => load.abort = Some((Abort::Gross, at)),
+            Found::Enough => {
+                load.window = at.saturating_sub(load.settle);
+                *looks = Looks::new(Ends::AtItsTime);
+            }
+            Found::GoOn => {}
+        }
+    }
+
+    fn so_far(&self, ask: Ask, load: &Load, started: Duration) -> StepSoFar<'_> {
+        StepSoFar {
+            plan: self.plan,
+            ask,
+            earlier: &self.steps,
+            started_at: String::new(),
+            started,
+            ended: self.now,
+            settle: load.settle,
+            window: load.window,
+            abort: load.abort,
+            receive_lag_p99_ms: Some(0.0),
+            client_limit: load.client_limit,
+        }
+    }
+}
+
+impl Load {
+    fn new(mut chains: Chains, ask: Ask) -> Self {
+        let closed = ask.level.control == Control::Concurrency;
+        let slots = if closed { ask.level.value as usize } else { 0 };
+        let next = if closed { None } else { draw(&mut chains) };
+        Self {
+            next,
+            chains,
+            idle: vec![Duration::ZERO; slots].into(),
+            open: HashMap::new(),
+            deadlines: VecDeque::new(),
+            measured_open: 0,
+            settle: ask.settle,
+            window: ask.measure,
+            tail: ask.tail,
+            drain: ask.drain,
+            sent_all: None,
+            abort: None,
+            client_limit: false,
+            closed,
+        }
+    }
+
+    /// The next request, if it is due by now.
+    fn take_due(&mut self, now: Duration) -> Option<(Duration, Recipe)> {
+        if self.closed {
+            let freed = self.idle.pop_front()?;
+            return draw(&mut self.chains).map(|(_, recipe)| (freed, recipe));
+        }
+        let due = self.next.filter(|(due, _)| *due <= now)?;
+        self.next = draw(&mut self.chains);
+        Some(due)
+    }
+
+    fn send(&mut self, due: Duration, recipe: Recipe, plan: &Plan, tally: &mut StepTally) {
+        let phase = match due {
+            t if t < self.settle => Phase::Settle,
+            t if t < self.settle + self.window => Phase::Measure,
+            _ => Phase::Tail,
+        };
+        let mut record = Record::due(recipe.id, phase, due);
+        (record.input_asked, record.output_asked) = (recipe.input_tokens, recipe.output_tokens);
+        let open = Open { record, gaps_us: Vec::new(), last: None };
+        self.measured_open += u64::from(phase == Phase::Measure);
+        if self.open.len() >= plan.step.max_in_flight as usize {
+            self.client_limit = true;
+            let mut open = open;
+            (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
+            self.over(open, due, tally);
+            return;
+        }
+        self.deadlines.push_back((due + plan.timeout(), recipe.id));
+        self.open.insert(
+            recipe.id,
+            Open { record: Record { sent: Some(due), attempts: 1, ..open.record }, ..open },
+        );
+    }
+
+    fn token(&mut self, emission: Emission, started: Duration, tally: &mut StepTally) {
+        let Some(open) = self.open.get_mut(&emission.id) else { return };
+        let at = emission.at.saturating_sub(started);
+        let r = &mut open.record;
+        if let Some(last) = open.last {
+            open.gaps_us.push(u32::try_from((at - last).as_micros()).unwrap_or(u32::MAX));
+        } else {
+            (r.headers, r.first_event, r.first_token, r.first_content) =
+                (Some(at), Some(at), Some(at), Some(at));
+            r.first_event_tokens = Some(emission.tokens);
+        }
+        (open.last, r.last_token) = (Some(at), Some(at));
+        r.events += 1;
+        r.output_tokens = Some(r.output_tokens.unwrap_or(0) + emission.tokens);
+        if emission.finished
+            && let Some(mut open) = self.open.remove(&emission.id)
+        {
+            open.record.outcome = Outcome::Ok;
+            open.record.input_tokens = Some(open.record.input_asked);
+            (open.record.token_source, open.record.status) = (Some(TokenSource::Usage), Some(200));
+            open.record.finish = Some("length".into());
+            self.over(open, at, tally);
+        }
+    }
+
+    /// A request is over: its record goes home.
+    fn over(&mut self, mut open: Open, at: Duration, tally: &mut StepTally) {
+        open.record.end = at;
+        self.measured_open -= u64::from(open.record.phase == Phase::Measure);
+        if self.closed {
+            self.idle.push_back(at);
+        }
+        tally.add(Finished { record: open.record, gaps_us: open.gaps_us, sample: None });
+    }
+
+    /// Stops sending where the step is over, and cuts off what is still open when the drain is.
+    fn end_sending(&mut self, at: Duration, now: Duration, model: &mut Model, tally: &mut StepTally) {
+        let end = self.settle + self.window;
+        let done = at >= end && (self.measured_open == 0 || at >= end + self.tail);
+        if self.abort.is_some() || done {
+            self.sent_all.get_or_insert(at);
+        }
+        if self.sent_all.is_some_and(|t| at >= t + self.drain || self.abort.is_some()) {
+            // What failed by far is not waited for.
+            let mut open: Vec<u64> = self.open.keys().copied().collect();
+            open.sort_unstable();
+            for id in open {
+                model.cancel(now, id);
+                if let Some(cut) = self.open.remove(&id) {
+                    self.over(cut, at, tally);
+                }
+            }
+        }
+    }
+}
+
+fn draw(chains: &mut Chains) -> Option<(Duration, Recipe)> {
+    let chain = chains.next()?;
+    let at = match chain.start {
+        Start::At(at) => at,
+        Start::WhenFree => Duration::ZERO,
+    };
+    chain.turns.first().map(|turn| (at, turn.request))
+}
