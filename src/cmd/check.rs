@@ -4,7 +4,7 @@ use crate::cli::CheckArgs;
 use crate::cmd::say;
 use crate::level::{Control, Level};
 use crate::plan::{Plan, Source};
-use crate::search::config::{Mode, Ramp};
+use crate::search::config::{Adaptive, Mode, Ramp};
 use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
 use crate::units::{Span, short};
@@ -56,6 +56,7 @@ fn levels(plan: &Plan) -> (Vec<Level>, bool) {
         }
         Mode::Concurrency(list) => (list.iter().map(|c| Level::concurrency(c.get())).collect(), false),
         Mode::Ramp(ramp) => ramp_levels(ramp, max),
+        // It chooses its levels as it goes.
         Mode::Adaptive(_) => (Vec::new(), true),
     }
 }
@@ -113,6 +114,10 @@ fn preview(plan: &Plan) -> Preview {
             }
         })
         .collect();
+    if let Mode::Adaptive(adaptive) = &plan.search.mode {
+        let longest_s = adaptive.budget.0.as_secs_f64();
+        return Preview { requests: None, longest_s, open_ended, steps };
+    }
     Preview {
         requests: steps.iter().map(|s| s.requests).sum::<Option<u64>>(),
         longest_s: steps.iter().map(|s| s.longest_s).sum(),
@@ -131,6 +136,9 @@ fn words(plan: &Plan, p: &Preview) -> String {
         plan.slo.summary(),
         Span(plan.timeout())
     );
+    if let Mode::Adaptive(a) = &plan.search.mode {
+        return out + &adaptive(plan, a);
+    }
     let ramp = matches!(plan.search.mode, Mode::Ramp(_));
     let more = match (p.open_ended, ramp) {
         (true, _) => " and on, until the search stops the ramp",
@@ -161,6 +169,27 @@ fn words(plan: &Plan, p: &Preview) -> String {
     let levels: Vec<Level> = p.steps.iter().map(|s| Level { control: s.control, value: s.level }).collect();
     if let Some(note) = too_short(plan, &levels) {
         out += &format!("\n{note}");
+    }
+    out
+}
+
+/// What the adaptive search would do, and from which rate on its budget can show an SLO to be met.
+fn adaptive(plan: &Plan, a: &Adaptive) -> String {
+    let max = plan.search.max_rate.map(|r| format!(", never above {r} req/s")).unwrap_or_default();
+    let mut out = format!(
+        "  steps     chosen by the search: one request at a time, then rates that double from below until one is too much{max},\n\
+         \x20           then rates between, each as long as it takes to decide\n  requests  as many as the server takes, {} for warm-up\n\
+         \x20 time      {} at the longest",
+        plan.server.warmup_requests, a.budget
+    );
+    if let Some(least) = least_to_meet(plan) {
+        // Two thirds of the budget are left for the step that shows it, after baseline, ramp and the search for the boundary.
+        let rate = least / (a.budget.0.as_secs_f64() * 2.0 / 3.0);
+        out += &format!(
+            "\n  note      meeting this SLO takes at least {least:.0} requests in a step: a server whose goodput is below about \
+             {} req/s needs a longer budget for it",
+            short(rate)
+        );
     }
     out
 }
