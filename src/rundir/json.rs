@@ -1,7 +1,7 @@
 //! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
 
 use crate::rundir::Run;
-use crate::search::answer::{Goodput, Status};
+use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
 use crate::stats::step::Step;
 use serde_json::{Value, json};
@@ -21,8 +21,9 @@ pub fn result(run: &Run) -> Value {
         "control": first.map(|a| a.control),
         "goodput": goodput,
         "joint_goodput": joint,
+        "capacity": first.and_then(|a| run.capacity(a)),
         "knee": first.and_then(|a| a.knee),
-        "answers": run.answers,
+        "answers": run.answers.iter().map(|a| answer(run, a)).collect::<Vec<_>>(),
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "caveats": run.caveats.iter().map(|c| json!({
             "caveat": c,
@@ -30,6 +31,13 @@ pub fn result(run: &Run) -> Value {
             "advice": c.advice(),
         })).collect::<Vec<_>>(),
     })
+}
+
+/// An answer with what it amounts to.
+fn answer(run: &Run, a: &Answer) -> Value {
+    let mut value = json!(a);
+    value["capacity"] = json!(run.capacity(a));
+    value
 }
 
 /// What is known where no step was finished.
