@@ -115,7 +115,7 @@ mod tests {
     use crate::report::fixture;
 
     fn step() -> Step {
-        let step = fixture::found().steps.swap_remove(3);
+        let step = fixture::cases().swap_remove(0).1.steps.swap_remove(3);
         Step {
             level: Level::rate(20.0),
             achieved_rate: 19.5,
@@ -159,7 +159,10 @@ mod tests {
         assert_eq!((c.output_tokens_per_s, c.prompt_tokens_per_s, c.cost_per_mtok), (None, None, None));
         assert!(c.per_gpu.is_some_and(|g| g.output_tokens_per_s.is_none()));
         assert!(near(c.cost_per_1000_requests, 1_000.0 / 72_000.0), "requests are known without tokens");
-        assert!(Capacity::of(&Step { completed: 0, ..step() }, None, None).is_none(), "nothing was completed");
+        assert!(
+            Capacity::of(&Step { completed: 0, ..step() }, None, None).is_none(),
+            "nothing was completed"
+        );
     }
 
     #[test]

@@ -152,27 +152,6 @@ fn answers_claim_no_more_than_was_shown() {
 }
 
 #[test]
-fn good_requests_are_those_of_the_tier() {
-    let mut run = case("two-steps");
-    let joint = |tier: &str, misses| crate::stats::step::LimitRow {
-        tier: tier.into(),
-        limit: "joint".into(),
-        n: 2400,
-        misses,
-        ..run.steps[0].limits[0].clone()
-    };
-    let rows = [joint("main", 0), joint("bulk", 1200)];
-    run.steps[0].limits.extend(rows);
-    for (tier, want) in [("main", 20.0), ("bulk", 10.0)] {
-        let good = good_rate(&run.steps[0], tier);
-        assert!((good - want).abs() < 1e-9, "{tier}: {good}");
-    }
-    run.steps.truncate(1);
-    let bulk = Answer { tier: "bulk".into(), ..run.answers[0].clone() };
-    assert!(three(&run, &bulk, true).contains("at most 10 req/s, at 20 requests/s"));
-}
-
-#[test]
 fn percentiles_say_what_they_leave_out() {
     let mut run = case("two-steps");
     assert!(!percentiles(&run).contains("Of answered requests"));
@@ -200,4 +179,26 @@ fn text_from_outside_starts_nothing() {
     assert!(
         text.contains("````text\n```") && text.contains("````toml\nx = \"```\"") && text.contains("a\\|b c")
     );
+}
+
+/// Set `GOODPUT_TEXT_DIR` to keep the texts and read them.
+#[test]
+fn every_case_reads_as_a_whole() {
+    let keep = std::env::var_os("GOODPUT_TEXT_DIR").map(std::path::PathBuf::from);
+    for (name, run) in fixture::cases() {
+        let report = render(&run);
+        let terminal = crate::report::terminal::answer(&run, &[]);
+        if let Some(dir) = &keep {
+            let table = |width| crate::report::terminal::table(&run, Some(width));
+            let shown = format!("{}\n{}\n\n{terminal}", table(80), table(100));
+            std::fs::write(dir.join(format!("{name}.md")), &report).unwrap();
+            std::fs::write(dir.join(format!("{name}.txt")), shown).unwrap();
+        }
+        for text in [&report, &terminal] {
+            assert!(!text.contains("NaN") && !text.contains("None") && !text.contains("inf "), "{name}: {text}");
+        }
+        let lines: Vec<&str> = report.lines().filter(|l| !l.is_empty()).collect();
+        let empty = lines.windows(2).find(|w| w[0].starts_with("## ") && w[1].starts_with("## "));
+        assert!(empty.is_none(), "{name}: {empty:?}");
+    }
 }

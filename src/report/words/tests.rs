@@ -3,6 +3,7 @@
 use super::*;
 use crate::report::fixture;
 use crate::rundir::FailureRow;
+use crate::search::answer::Status;
 
 fn case(name: &str) -> Run {
     fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
