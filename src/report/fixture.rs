@@ -188,6 +188,7 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
     let steps: Vec<Step> = (1..).zip(levels).map(|(i, l)| server.step(&slo, i, *l)).collect();
     let control = levels.first().map_or(Control::Rate, |l| l.control);
     let goodput = bracket(&steps);
+    let caveats = if goodput.status == Status::Found { vec![Caveat::BracketOnly] } else { vec![] };
     let answer = Answer {
         series: "main".into(),
         tier: "main".into(),
@@ -204,7 +205,7 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         plan_toml: "name = \"A40, Qwen3-0.6B, 600 in / 30 out\"\nseed = 1\n".into(),
         answers: if steps.is_empty() { vec![] } else { vec![answer] },
         steps,
-        caveats: vec![Caveat::BracketOnly],
+        caveats,
         currency: None,
         price_per_hour: None,
         failures: vec![],
@@ -248,6 +249,12 @@ pub(super) fn bracket(steps: &[Step]) -> Goodput {
 /// In the words of the search.
 fn reason(best: Option<&Step>, lowest: Option<&Step>, levels: usize) -> String {
     let counts = |s: &Step| {
+        if s.all_failed() {
+            return "every request failed".to_owned();
+        }
+        if s.binding.as_deref() == Some("stability") {
+            return "stability: the backlog grew".to_owned();
+        }
         let row = s.limits.iter().find(|l| Some(&l.limit) == s.binding.as_ref());
         row.map_or(s.reason.clone(), |l| format!("{}: {} of {} missed", l.limit, l.misses, l.n))
     };

@@ -58,8 +58,9 @@ fn question(run: &Run) -> String {
     out.push_str(&hardware.map(|h| format!("- hardware: {h}\n")).unwrap_or_default());
     let requests = thousands(words::requests(run) as f64);
     out.push_str(&format!(
-        "- measured: {} steps, {requests} requests, {}\n",
+        "- measured: {} {}, {requests} requests, {}\n",
         run.steps.len(),
+        if run.steps.len() == 1 { "step" } else { "steps" },
         markdown(&m.started)
     ));
     out
@@ -109,7 +110,7 @@ fn capacity(run: &Run) -> String {
             String::new()
         };
         format!(
-            "{whose}What the answer amounts to {}, held all the time and with nothing in reserve.\n\n{}\n",
+            "{whose}Held all the time {}, with nothing in reserve.\n\n{}\n",
             markdown(&words::basis(a, &c)),
             tables::capacity(run, &c)
         )
@@ -117,27 +118,31 @@ fn capacity(run: &Run) -> String {
     known.map(one).collect()
 }
 
-/// The levels by what they are shown to do, and what decided at those that fail.
+/// The levels by what they are shown to do, and the limit at those that fail.
 fn decided(run: &Run) -> String {
     let Some(a) = run.answers.first() else { return String::new() };
+    let mut steps = words::steps_of(run, a);
+    steps.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
     let mut out = String::new();
+    let mut told: Vec<f64> = Vec::new();
     for (verdict, title) in [
-        (Verdict::Meets, "shown to meet the SLO"),
-        (Verdict::Fails, "shown to fail"),
-        (Verdict::Undecided, "undecided: too few requests to tell"),
-        (Verdict::Invalid, "invalid: the client was the limit"),
+        (Verdict::Meets, "accepted, shown to meet the SLO"),
+        (Verdict::Fails, "rejected, shown to fail"),
+        (Verdict::Invalid, "invalid, where the client was the limit"),
+        (Verdict::Undecided, "undecided, with too few requests to tell"),
     ] {
-        let mut of: Vec<&Step> =
-            words::steps_of(run, a).into_iter().filter(|s| s.verdict == verdict).collect();
-        of.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
-        let mut levels: Vec<String> = of.iter().map(|s| short(s.level.value)).collect();
-        levels.dedup();
-        let why = of.first().filter(|_| verdict == Verdict::Fails).and_then(|s| s.binding.as_deref());
-        let why =
-            why.map(|b| format!("; at the lowest of them by {}", words::binding(b))).unwrap_or_default();
+        let mut levels: Vec<String> = Vec::new();
+        // A level that was decided by another step is not undecided.
+        for s in steps.iter().filter(|s| s.verdict == verdict) {
+            if !told.iter().any(|t| (t - s.level.value).abs() <= 1e-9 * t) {
+                told.push(s.level.value);
+                let why = s.binding.as_deref().filter(|_| verdict == Verdict::Fails);
+                let why = why.map(|b| format!(" ({})", markdown(&words::binding(b)))).unwrap_or_default();
+                levels.push(format!("{}{why}", short(s.level.value)));
+            }
+        }
         if !levels.is_empty() {
-            let unit = a.control.unit();
-            out.push_str(&format!("- {title}: {}{unit}{}\n", levels.join(", "), markdown(&why)));
+            out.push_str(&format!("- {title} ({}): {}\n", a.control.unit().trim(), levels.join(", ")));
         }
     }
     out

@@ -10,7 +10,7 @@ use crate::stats::step::{LimitRow, Quantiles, Step, StepKind, Verdict};
 use crate::units::short;
 
 /// What a table says where nothing is known.
-const UNKNOWN: &str = "–";
+pub const UNKNOWN: &str = "–";
 /// Of so many steps every one has its percentiles in the report.
 const FEW: usize = 8;
 
@@ -55,8 +55,16 @@ fn number_of(s: &Step) -> String {
     s.step.to_string()
 }
 
-/// The sign and word of a verdict: never told by colour alone.
-pub fn verdict(v: Verdict) -> &'static str {
+/// The sign and word of a step's verdict: never told by colour alone. The unloaded server meets nothing, it can only miss.
+pub fn verdict(s: &Step) -> &'static str {
+    match s.verdict {
+        Verdict::Meets | Verdict::Undecided if s.kind == StepKind::Baseline => UNKNOWN,
+        v => sign(v),
+    }
+}
+
+/// The sign and word of a verdict.
+const fn sign(v: Verdict) -> &'static str {
     match v {
         Verdict::Meets => "● meets",
         Verdict::Fails => "✕ fails",
@@ -135,7 +143,7 @@ pub fn steps(run: &Run) -> String {
             number(tpot.p99),
             percent(s.joint_attainment),
             short(s.in_flight_mean),
-            format!("{}{grows}", verdict(s.verdict)),
+            format!("{}{grows}", verdict(s)),
             markdown(&s.reason),
         ]);
         cells
@@ -191,16 +199,16 @@ fn limit_title(run: &Run, (tier, class, limit): &(String, String, String), sever
 }
 
 fn limit_cell(l: &LimitRow) -> String {
-    let sign = verdict(l.verdict).split(' ').next().unwrap_or_default();
+    let mark = sign(l.verdict).split(' ').next().unwrap_or_default();
     if l.limit == "stability" {
-        return verdict(l.verdict).into();
+        return sign(l.verdict).into();
     }
     if l.n == 0 {
         let why = if l.verdict == Verdict::Meets { "does not apply" } else { "no answer to judge" };
-        return format!("{sign} {why}");
+        return format!("{mark} {why}");
     }
     let unknown = if l.censored > 0 { format!(" (+{} unknown)", l.censored) } else { String::new() };
-    format!("{sign} {} of {}{unknown}", thousands(l.misses as f64), thousands(l.n as f64))
+    format!("{mark} {} of {}{unknown}", thousands(l.misses as f64), thousands(l.n as f64))
 }
 
 /// Throughput as three numbers, never only their sum, with the mean lengths; cost where there is a price.

@@ -1,7 +1,7 @@
 //! The answer and the steps for a terminal.
 
 use super::escape::{clip, plain};
-use super::tables::verdict;
+use super::tables::{UNKNOWN as NOTHING, verdict};
 use super::words;
 use crate::level::Control;
 use crate::rundir::Run;
@@ -63,7 +63,7 @@ pub fn table(run: &Run, width: Option<u16>) -> String {
         }
     }
     let mut lines: Vec<String> = table.to_string().lines().map(|l| l.trim_end().to_owned()).collect();
-    lines.extend(legend(run));
+    lines.extend(legend(run, usize::from(width)));
     lines.join("\n")
 }
 
@@ -84,12 +84,17 @@ fn columns(run: &Run, width: u16) -> Vec<Column> {
     let level = run.answers.first().map(|a| a.control).or(run.steps.first().map(|s| s.level.control));
     let several = run.steps.iter().any(|s| s.series != run.steps[0].series);
     let mixed = words::mixed(run);
-    // Besides TTFT and TPOT, a limit on another metric: else the reader cannot see what decided.
     let limits = run.tiers.iter().flat_map(|t| t.limits());
-    let other = limits.filter(|l| !matches!(l.metric, Metric::Ttft | Metric::Tpot)).find_map(|l| {
-        let name = l.percentile.to_string();
-        PERCENTILES.into_iter().find(|p| *p == name).map(|p| Column::Latency(l.metric, p))
-    });
+    let limited: Vec<Column> = limits
+        .filter_map(|l| {
+            let name = l.percentile.to_string();
+            PERCENTILES.into_iter().find(|p| *p == name).map(|p| Column::Latency(l.metric, p))
+        })
+        .collect();
+    let (median, tail) = (Column::Latency(Metric::Ttft, "p50"), Column::Latency(Metric::Ttft, "p99"));
+    let tpot = Column::Latency(Metric::Tpot, "p99");
+    // A limit on anything else needs its column: without it the reader cannot see what decided.
+    let other = limited.iter().copied().find(|c| ![median, tail, tpot].contains(c));
     let measured = |m: Metric| run.steps.is_empty() || run.steps.iter().any(|s| s.quantiles(m).n > 0);
     let all = [
         several.then_some(Column::Series),
@@ -98,16 +103,16 @@ fn columns(run: &Run, width: u16) -> Vec<Column> {
         mixed.then_some(Column::Requests),
         Some(Column::Achieved),
         Some(Column::Good),
-        Some(Column::Latency(Metric::Ttft, "p50")),
-        Some(Column::Latency(Metric::Ttft, "p99")),
-        measured(Metric::Tpot).then_some(Column::Latency(Metric::Tpot, "p99")),
+        Some(median),
+        Some(tail),
+        measured(Metric::Tpot).then_some(tpot),
         other,
         Some(Column::InFlight),
         Some(Column::Verdict(width >= NARROW)),
     ];
     let mut columns: Vec<Column> = all.into_iter().flatten().collect();
-    for least in [Column::InFlight, Column::Latency(Metric::Ttft, "p50"), Column::Good, Column::Requests] {
-        if room(&columns, 2) > width {
+    for least in [Column::InFlight, median, Column::Good, tpot, Column::Requests] {
+        if room(&columns, 2) > width && !limited.contains(&least) {
             columns.retain(|c| *c != least);
         }
     }
@@ -120,8 +125,8 @@ fn room(columns: &[Column], between: u16) -> u16 {
         Column::Series => 16,
         Column::Good => 5,
         Column::InFlight => 7,
-        Column::Verdict(true) => 23,
-        Column::Verdict(false) => 13,
+        Column::Verdict(true) => 21,
+        Column::Verdict(false) => 11,
         _ => 8,
     };
     columns.iter().map(|c| wide(c) + between).sum()
@@ -171,26 +176,41 @@ fn quantile(q: &Quantiles, percentile: &str) -> Option<f64> {
     }
 }
 
-/// The verdict, the limit that decided where a refined or listed step leaves a question, and whether the backlog grows.
+/// The verdict, the limit that decided (where a ramp is undecided, that is no news), and whether the backlog grows.
 fn verdict_cell(s: &Step, detail: bool) -> String {
-    let quiet = s.verdict == Verdict::Meets
-        || (s.verdict == Verdict::Undecided && matches!(s.kind, StepKind::Ramp | StepKind::Baseline));
+    let undecided = s.verdict == Verdict::Undecided;
+    let quiet = s.verdict == Verdict::Meets || (undecided && s.kind == StepKind::Ramp);
     let decided = s.binding.as_deref().filter(|_| detail && !quiet);
     let decided = decided.map(|b| format!(": {}", clip(&words::binding(b), 18))).unwrap_or_default();
     let grows = if s.stable == Some(false) { GROWS } else { "" };
-    format!("{}{decided}{grows}", verdict(s.verdict))
+    match verdict(s) {
+        NOTHING => NOTHING.into(),
+        said => format!("{said}{decided}{grows}"),
+    }
 }
 
 /// What the marks of the table mean, where it has any.
-fn legend(run: &Run) -> Option<String> {
+fn legend(run: &Run, width: usize) -> Vec<String> {
     let any = |of: fn(&Step) -> bool| run.steps.iter().any(of);
     let marks = [
         (any(|s| s.kind == StepKind::Baseline), "unloaded: one request at a time"),
         (any(|s| s.stable == Some(false)), "↗ the backlog grows"),
-        (any(|s| s.verdict == Verdict::Undecided), "undecided: too few requests to tell"),
+        (
+            any(|s| s.verdict == Verdict::Undecided && s.kind != StepKind::Baseline),
+            "undecided: too few requests to tell",
+        ),
     ];
-    let marks: Vec<&str> = marks.into_iter().filter(|(is, _)| *is).map(|(_, mark)| mark).collect();
-    (!marks.is_empty()).then(|| format!(" {}", marks.join(" · ")))
+    let marks = marks.into_iter().filter(|(is, _)| *is).map(|(_, mark)| mark);
+    let mut lines: Vec<String> = Vec::new();
+    for mark in marks {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 3 + mark.chars().count() <= width => {
+                line.push_str(&format!(" · {mark}"));
+            }
+            _ => lines.push(format!(" {mark}")),
+        }
+    }
+    lines
 }
 
 /// The answer in words, its figures, caveats with advice, and where the files are.
@@ -221,28 +241,24 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
 
 /// The three goodputs, the knee, and what the level shown to meet amounts to.
 fn figures(run: &Run, a: &Answer) -> String {
-    let joint = format!("{} of requests within all limits", words::joint_target(run, a));
+    let cell = |g| words::goodput_cell(a.control, g);
+    let target = words::joint_target(run, a);
     let mut rows: Vec<(&str, String)> = vec![
-        (
-            "goodput",
-            format!("{}: each limit at its own percentile", words::goodput_cell(a.control, &a.goodput)),
-        ),
-        ("joint goodput", format!("{}: {joint}", words::goodput_cell(a.control, &a.joint_goodput))),
-        ("good requests/s", format!("{}: those within all limits", words::good_requests(run, a))),
+        ("goodput", format!("{} · each limit at its own percentile", cell(&a.goodput))),
+        ("joint goodput", format!("{} · {target} of requests within all limits", cell(&a.joint_goodput))),
+        ("good requests/s", format!("{} · within all limits", words::good_requests(run, a))),
     ];
     if let Some(k) = &a.knee {
         let level = words::level(a.control, k.rate);
-        rows.push(("knee", format!("{level}, {} req/s achieved: not the SLO answer", short(k.throughput))));
+        rows.push(("knee", format!("{level}, {} req/s achieved · not the SLO answer", short(k.throughput))));
     }
-    let mut out = listed(&rows);
+    let out = listed(&rows);
     let Some(c) = run.capacity(a) else { return out };
-    out.push_str(&format!("\nWhat that amounts to {}, with nothing in reserve:\n", words::basis(a, &c)));
-    let per_gpu = |each: &str| if each.is_empty() { String::new() } else { format!("  ({each} per GPU)") };
-    let rows = words::capacity(run, &c);
-    let rows: Vec<(&str, String)> =
-        rows.iter().map(|(name, all, each)| (name.as_str(), format!("{all}{}", per_gpu(each)))).collect();
-    out.push_str(&listed(&rows));
-    out
+    let basis = words::basis(a, &c);
+    format!(
+        "{out}\nHeld all the time {basis}, with nothing in reserve:\n{}",
+        listed(&words::in_short(run, &c))
+    )
 }
 
 /// Lines of a name and what it is, in two columns.

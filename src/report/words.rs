@@ -5,7 +5,7 @@ mod answer;
 mod figures;
 
 pub use answer::{headline, sentences};
-pub use figures::{basis, capacity, caveats, good_requests, goodput_cell, joint_target};
+pub use figures::{basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target};
 
 use super::charts::thousands;
 use super::escape::clip;

@@ -141,6 +141,32 @@ mod tests {
     fn closed_loops_are_noted() {
         assert!(of("concurrency", |_| ()).contains(&Caveat::ClosedLoop));
         assert!(!of("found", |_| ()).contains(&Caveat::ClosedLoop));
+        assert!(!of("adaptive", |_| ()).contains(&Caveat::ClosedLoop), "a baseline is no closed loop");
+    }
+
+    #[test]
+    fn only_steps_that_should_decide_have_too_few_requests() {
+        let few = |case: &str, change: fn(&mut Run)| {
+            of(case, change).into_iter().find_map(|c| match c {
+                Caveat::FewRequests { steps } => Some(steps),
+                _ => None,
+            })
+        };
+        assert_eq!(few("adaptive", |_| ()), None, "its baseline and ramp are short on purpose");
+        let cut = |run: &mut Run| {
+            if let Some(q) = run.steps[10].latency.get_mut(&Metric::Ttft) {
+                q.p99_high = None;
+            }
+        };
+        assert_eq!(few("adaptive", cut), Some(1), "a refined step");
+        assert!(few("undecided", |_| ()).is_some(), "listed steps");
+    }
+
+    #[test]
+    fn of_several_steps_at_a_level_the_longest_counts() {
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "adaptive-not-reached").unwrap();
+        assert_eq!(run.step_at(&run.answers[0], 10.0).map(|s| s.step), Some(6), "not the ramp's");
+        assert_eq!(run.step_at(&run.answers[0], 1.0), None, "one in flight is no rate of one");
     }
 
     /// Rows: step, kind and count; then the kind that is named, and whether most are of it.

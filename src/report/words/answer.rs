@@ -221,24 +221,28 @@ fn serves(run: &Run, a: &Answer, rate: f64) -> String {
 fn serves_nothing(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
     let (who, keep, of) = (lower(&subject(&run.meta)), limits(run, a), of_workload(run));
+    let does = if plural(&run.meta) { "do" } else { "does" };
     match (g.status, g.failed) {
         (Status::None, _) if nothing_answered(run, a).is_some() => {
             let (place, kind) = nothing_answered(run, a).unwrap_or_default();
             format!(
-                "Every request to {who} failed {place}{kind}, so no level meets the SLO{of} and nothing is shown of its latencies"
+                "Every request to {who}{of} failed {place}{kind}: no {} keeps {keep}, and nothing is shown of its latencies",
+                noun(a.control)
             )
         }
         (Status::None, None) => {
-            let (does, limit) = (if plural(&run.meta) { "do" } else { "does" }, binds(g));
+            let limit = g.binding.as_deref().filter(|b| ![ERRORS, "stability"].contains(b));
+            let limit =
+                limit.map(|b| format!(": the limit that binds is {}", binding(b))).unwrap_or_default();
             format!(
-                "Even unloaded, with one request at a time, {who} {does} not keep {keep}{of}{limit}, so no {} can",
+                "Even unloaded, with one request at a time, {who} {does} not keep {keep}{of}, so no {} can{limit}",
                 noun(a.control)
             )
         }
         (Status::None, Some(f)) => format!(
             "At no measured {} {} {who} keep {keep}{of}: even {}, the lowest, fails{}",
             noun(a.control),
-            if plural(&run.meta) { "do" } else { "does" },
+            does,
             level(a.control, f),
             binds(g)
         ),

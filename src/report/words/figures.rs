@@ -4,8 +4,9 @@ use super::{count, level, steps_of, tier_of};
 use crate::capacity::Capacity;
 use crate::caveat::Caveat;
 use crate::level::Control;
+use crate::report::escape::clip;
 use crate::rundir::Run;
-use crate::search::answer::{Answer, Goodput, Status};
+use crate::search::answer::{Answer, Goodput};
 use crate::stats::step::Step;
 use crate::units::short;
 
@@ -21,8 +22,8 @@ pub fn goodput_cell(control: Control, g: &Goodput) -> String {
     };
     let least = if g.interval90.is_none() { "at least " } else { "" };
     match (g.status, g.rate) {
-        (Status::Found, Some(rate)) => format!("{least}{}{unit}{bracket}", short(rate)),
-        (status, Some(rate)) => format!("{}: {least}{}{unit}{bracket}", status.name(), short(rate)),
+        // That none failed says that its end was not reached.
+        (_, Some(rate)) => format!("{least}{}{unit}{bracket}", short(rate)),
         (status, None) => format!("{}{bracket}", status.name()),
     }
 }
@@ -61,7 +62,7 @@ pub fn capacity(run: &Run, c: &Capacity) -> Vec<(String, String, String)> {
     let several = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1));
     let each = |of: fn(&crate::capacity::PerGpu) -> Option<f64>| several.as_ref().and_then(of);
     let per_gpu = each(|g| Some(g.requests_per_s));
-    let money = run.currency.as_deref().map(|c| format!(" {}", super::clip(c, 12))).unwrap_or_default();
+    let money = currency(run);
     let rows = [
         ("requests per second", Some(c.requests_per_s), per_gpu),
         ("requests per minute", Some(c.requests_per_minute), per_gpu.map(|x| x * 60.0)),
@@ -85,10 +86,45 @@ pub fn capacity(run: &Run, c: &Capacity) -> Vec<(String, String, String)> {
     all
 }
 
-/// Where the figures of the capacity come from: `at 32 req/s, step 8`.
+/// The same in a few lines, for a terminal.
+pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
+    let money = currency(run);
+    let tokens = [(c.output_tokens_per_s, "output"), (c.prompt_tokens_per_s, "prompt")];
+    let tokens: Vec<String> =
+        tokens.into_iter().filter_map(|(x, what)| Some(format!("{} {what} a second", count(x?)))).collect();
+    let costs = [(c.cost_per_mtok, "a million output tokens"), (c.cost_per_1000_requests, "1,000 requests")];
+    let costs: Vec<String> =
+        costs.into_iter().filter_map(|(x, what)| Some(format!("{}{money} for {what}", short(x?)))).collect();
+    let per_gpu = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1)).map(|g| {
+        let tokens = g.output_tokens_per_s.map(|t| format!(", {} output tokens/s", count(t)));
+        format!("{} requests/s{}", count(g.requests_per_s), tokens.unwrap_or_default())
+    });
+    let requests = format!(
+        "{} a minute, {} an hour, {} a day",
+        count(c.requests_per_minute),
+        count(c.requests_per_hour),
+        count(c.requests_per_day)
+    );
+    [
+        ("requests", requests),
+        ("tokens", tokens.join(", ")),
+        ("cost", costs.join(", ")),
+        ("per GPU", per_gpu.unwrap_or_default()),
+    ]
+    .into_iter()
+    .filter(|(_, text)| !text.is_empty())
+    .collect()
+}
+
+/// The currency behind an amount, with the space before it.
+fn currency(run: &Run) -> String {
+    run.currency.as_deref().map(|c| format!(" {}", clip(c, 12))).unwrap_or_default()
+}
+
+/// Where the figures of the capacity come from: `at 32 requests/s (step 8)`.
 pub fn basis(a: &Answer, c: &Capacity) -> String {
     let at = a.goodput.met.map_or_else(String::new, |met| level(a.control, met));
-    format!("at {at}, as measured in step {}", c.step)
+    format!("at {at} (step {})", c.step)
 }
 
 /// What to read with care: text and advice, each once. Of steps in which the client was late, only the worst; of a
@@ -155,10 +191,14 @@ mod tests {
     fn caveats_are_said_once() {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
         let late = |step, p99_ms| Caveat::Late { step, p99_ms, limit_ms: 200.0 };
-        run.caveats = vec![Caveat::VirtualTime, Caveat::Simulated, late(1, 11.0), late(2, 30.0), late(3, 12.0)];
+        run.caveats =
+            vec![Caveat::VirtualTime, Caveat::Simulated, late(1, 11.0), late(2, 30.0), late(3, 12.0)];
         let said = caveats(&run);
         assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[1].0.starts_with("In step 2 the client itself") && said[1].0.ends_with("So it did in 2 other steps."));
+        assert!(
+            said[1].0.starts_with("In step 2 the client itself")
+                && said[1].0.ends_with("So it did in 2 other steps.")
+        );
         run.caveats = vec![Caveat::Simulated, late(4, 11.0), Caveat::Simulated];
         assert_eq!(caveats(&run).len(), 2);
         assert!(!caveats(&run)[1].0.contains("other"));
