@@ -242,12 +242,12 @@ pub(super) fn bracket(steps: &[Step]) -> Goodput {
         failed,
         binding: lowest.and_then(|s| s.binding.clone()),
         per_gpu: rate,
-        reason: reason(best, lowest, loaded.len()),
+        reason: reason(best, lowest, &loaded),
     }
 }
 
 /// In the words of the search.
-fn reason(best: Option<&Step>, lowest: Option<&Step>, levels: usize) -> String {
+fn reason(best: Option<&Step>, lowest: Option<&Step>, all: &[&Step]) -> String {
     let counts = |s: &Step| {
         if s.all_failed() {
             return "every request failed".to_owned();
@@ -264,7 +264,17 @@ fn reason(best: Option<&Step>, lowest: Option<&Step>, levels: usize) -> String {
         (None, Some(f)) => format!("the lowest level, {}, already fails ({})", f.level, counts(f)),
         (None, None) => "no level is shown to meet or to fail".into(),
     };
-    format!("{shown}; ended because all {levels} levels of the list are measured")
+    let ends = |of: Option<&Step>, other: f64| of.map_or(other, |s| s.level.value);
+    let (from, to) = (ends(best, 0.0), ends(lowest, f64::INFINITY));
+    let open = all.iter().filter(|s| s.verdict == Verdict::Undecided);
+    let open: Vec<&&Step> = open.filter(|s| s.level.value > from && s.level.value < to).collect();
+    let names: Vec<String> = open.iter().map(|s| s.level.to_string()).collect();
+    let open = open.last().map(|s| format!("; undecided: {} ({})", names.join(", "), counts(s)));
+    let levels = match all.len() {
+        1 => "the one level of the list is measured".into(),
+        n => format!("all {n} levels of the list are measured"),
+    };
+    format!("{shown}{}; ended because {levels}", open.unwrap_or_default())
 }
 
 /// Levels of requests per second.

@@ -244,7 +244,7 @@ fn figures(run: &Run, a: &Answer) -> String {
     let cell = |g| words::goodput_cell(a.control, g);
     let target = words::joint_target(run, a);
     let mut rows: Vec<(&str, String)> = vec![
-        ("goodput", format!("{} · each limit at its own percentile", cell(&a.goodput))),
+        ("goodput", format!("{} · each limit on its own", cell(&a.goodput))),
         ("joint goodput", format!("{} · {target} of requests within all limits", cell(&a.joint_goodput))),
         ("good requests/s", format!("{} · within all limits", words::good_requests(run, a))),
     ];

@@ -38,8 +38,8 @@ fn a_small_report_begins_with_the_answer() {
 
     Three numbers are called goodput; these are all of them:
 
-    - **goodput**, each limit at its own percentile: at least 20 req/s (met 20, failed 45)
-    - **joint goodput**, at least 99 % of the requests within all limits together: at least 20 req/s (met 20, failed 45)
+    - **goodput**, each limit at its own percentile: at least 20 req/s, fails at 45
+    - **joint goodput**, at least 99 % of the requests within all limits together: at least 20 req/s, fails at 45
     - **good requests/s**, those within all limits together: 20 req/s at 20 req/s
 
     ## Capacity
@@ -155,15 +155,15 @@ fn answers_claim_no_more_than_was_shown() {
         .concat();
     insta::assert_snapshot!(answers, @r#"
     interval:
-    **One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: with 90 % probability the boundary lies between 31.6 and 35.3, where p99 TTFT is the limit that binds; 31.6 requests/s is safe.** Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); ended because all 11 levels of the list are measured.
+    **One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: with 90 % probability the boundary lies between 31.6 and 35.3, where p99 TTFT is the limit that binds; 31.6 requests/s is safe.** Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); undecided: 34 req/s (tpot.p99: 40 of 4080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     none:
     **At no measured rate does one A40 keep p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms (600 in / 30 out tokens, Poisson arrivals, cold cache): even 5 requests/s, the lowest, fails, where p99 TTFT is the limit that binds.** Evidence: the lowest level, 5 req/s, already fails (ttft.p99: 81 of 600 missed); ended because all 4 levels of the list are measured.
     not-reached:
     **One A40 serves at least 24 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.** Evidence: met up to 24 req/s (ttft.p99: 1 of 2880 missed), and no level is shown to fail; ended because all 5 levels of the list are measured; higher levels would tell how much more.
     undecided:
-    **It is undecided what one A40 can take (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.** Evidence: no level is shown to meet or to fail; ended because all 4 levels of the list are measured; longer steps at 5, 10, 20 and 25 req/s would decide it (step.measure, step.min-requests).
+    **It is undecided what one A40 can take (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.** Evidence: no level is shown to meet or to fail; undecided: 5 req/s, 10 req/s, 20 req/s, 25 req/s (ttft.p99: 0 of 250 missed); ended because all 4 levels of the list are measured; longer steps at the undecided levels would decide it (step.measure, step.min-requests).
     concurrency:
-    **One A40 serves at least 32 requests in flight at 29.8 requests/s (600 in / 30 out tokens, closed loop, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 128, where p99 TTFT is the limit that binds.** Evidence: 32 in flight meets, 128 in flight fails (ttft.p99: 324 of 7497 missed); ended because all 9 levels of the list are measured.
+    **One A40 serves at least 32 requests in flight at 29.8 requests/s (600 in / 30 out tokens, closed loop, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 128, where p99 TTFT is the limit that binds.** Evidence: 32 in flight meets, 128 in flight fails (ttft.p99: 324 of 7497 missed); undecided: 64 in flight (tpot.p99: 82 of 6905 missed); ended because all 9 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     no-step:
     There is none: no step was finished.
     "#);

@@ -1,6 +1,6 @@
 //! The answer in words: one line for above a chart, and two sentences for a reader who must decide by them.
 
-use super::{binding, level, list, noun, slo, steps_of, subject, tier_of, workload};
+use super::{binding, level, noun, slo, steps_of, subject, tier_of, workload};
 use crate::level::Control;
 use crate::report::escape::clip;
 use crate::rundir::derive::adaptive;
@@ -270,10 +270,15 @@ fn gone(run: &Run, a: &Answer) -> bool {
 }
 
 /// What would decide an answer that is open.
-fn remedy(run: &Run, a: &Answer) -> Option<String> {
+fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
     let interrupted = run.steps.iter().any(|s| s.abort == Some(Abort::Interrupted));
     let text = match a.goodput.status {
-        Status::Found | Status::None => return None,
+        Status::None => return None,
+        // Levels within the bracket that the steps were too short for: the reason names them.
+        Status::Found if !adaptive(&run.steps) && open_levels(run, a) => {
+            "longer steps at the undecided levels would narrow it (step.measure, step.min-requests)"
+        }
+        Status::Found => return None,
         Status::NotReached => "higher levels would tell how much more",
         Status::Invalid => {
             "a client on an idle machine with more cores, or a higher step.max-in-flight, would tell"
@@ -282,27 +287,20 @@ fn remedy(run: &Run, a: &Answer) -> Option<String> {
         Status::Undecided if interrupted => "the rest of the sweep would tell",
         Status::Undecided if fails_at_the_lowest(run, a).is_some() => "lower levels would decide it",
         Status::Undecided if adaptive(&run.steps) => "more time (--budget) would decide it",
-        Status::Undecided => return Some(longer_steps(run, a)),
+        Status::Undecided if open_levels(run, a) => {
+            "longer steps at the undecided levels would decide it (step.measure, step.min-requests)"
+        }
+        Status::Undecided => "longer steps would decide it (step.measure, step.min-requests)",
     };
-    Some(text.into())
+    Some(text)
 }
 
-/// Which levels want longer steps: those below the one that fails, or above the one that meets.
-fn longer_steps(run: &Run, a: &Answer) -> String {
+/// Whether levels are undecided below the one that fails and above the one that meets.
+fn open_levels(run: &Run, a: &Answer) -> bool {
     let g = &a.goodput;
-    let open = |s: &&Step| {
+    steps_of(run, a).into_iter().any(|s| {
         s.verdict == Verdict::Undecided
             && g.met.is_none_or(|m| s.level.value > m)
             && g.failed.is_none_or(|f| s.level.value < f)
-    };
-    let levels: Vec<String> =
-        steps_of(run, a).into_iter().filter(open).map(|s| short(s.level.value)).collect();
-    match levels.len() {
-        1..=4 => format!(
-            "longer steps at {}{} would decide it (step.measure, step.min-requests)",
-            list(&levels),
-            a.control.unit()
-        ),
-        _ => "longer steps would decide it (step.measure, step.min-requests)".into(),
-    }
+    })
 }

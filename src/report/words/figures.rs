@@ -10,21 +10,24 @@ use crate::search::answer::{Answer, Goodput};
 use crate::stats::step::Step;
 use crate::units::short;
 
-/// What a goodput says in a table: the number with its evidence.
+/// What a goodput says in a table: `at least 30 req/s, fails at 34.6`; the low end of a bracket never stands alone.
 pub fn goodput_cell(control: Control, g: &Goodput) -> String {
     let unit = control.unit();
-    let bracket = match (g.interval90, g.met, g.failed) {
-        (Some([low, high]), ..) => format!(" (90 % interval {} – {})", short(low), short(high)),
-        (None, Some(met), Some(failed)) => format!(" (met {}, failed {})", short(met), short(failed)),
-        (None, Some(met), None) => format!(" (met {}, none failed)", short(met)),
-        (None, None, Some(failed)) => format!(" (none met, failed {})", short(failed)),
-        (None, None, None) => String::new(),
-    };
-    let least = if g.interval90.is_none() { "at least " } else { "" };
-    match (g.status, g.rate) {
-        // That none failed says that its end was not reached.
-        (_, Some(rate)) => format!("{least}{}{unit}{bracket}", short(rate)),
-        (status, None) => format!("{}{bracket}", status.name()),
+    let status = g.status.name();
+    match (g.rate, g.interval90, g.met, g.failed) {
+        (Some(rate), Some([low, high]), ..) => {
+            format!("{}{unit} (90 % interval {} – {})", short(rate), short(low), short(high))
+        }
+        (Some(rate), None, _, Some(failed)) => {
+            format!("at least {}{unit}, fails at {}", short(rate), short(failed))
+        }
+        (Some(rate), None, _, None) => format!("at least {}{unit}, none fails", short(rate)),
+        (None, _, Some(met), Some(failed)) => {
+            format!("{status} ({}{unit} meets, {} fails)", short(met), short(failed))
+        }
+        (None, _, Some(met), None) => format!("{status} ({}{unit} meets, none fails)", short(met)),
+        (None, _, None, Some(failed)) => format!("{status} (none meets, {}{unit} fails)", short(failed)),
+        (None, _, None, None) => status.to_owned(),
     }
 }
 

@@ -81,22 +81,22 @@ fn two_sentences_of_every_status() {
     insta::assert_snapshot!(said, @r#"
     found:
     One A40 serves at least 32 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 36, where p99 TTFT is the limit that binds.
-    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); ended because all 11 levels of the list are measured.
+    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); undecided: 34 req/s (tpot.p99: 40 of 4080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     adaptive:
     One A40 serves at least 30 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 34.6, where p99 TPOT is the limit that binds.
-    Evidence: 30 req/s meets, 34.6 req/s fails (tpot.p99: 5 of 415 missed); ended because the bracket cannot be narrowed within what is left of 15m.
+    Evidence: 30 req/s meets, 34.6 req/s fails (tpot.p99: 5 of 415 missed); undecided: 34 req/s (tpot.p99: 10 of 1020 missed); ended because the bracket cannot be narrowed within what is left of 15m.
     interval:
     One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: with 90 % probability the boundary lies between 31.6 and 35.3, where p99 TTFT is the limit that binds; 31.6 requests/s is safe.
-    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); ended because all 11 levels of the list are measured.
+    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); undecided: 34 req/s (tpot.p99: 40 of 4080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     stability:
     One A40 serves at least 38 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TPOT ≤ 200 ms, and fails at 48, where the backlog grows.
     Evidence: 38 req/s meets, 48 req/s fails (stability: the backlog grew); ended because all 5 levels of the list are measured.
     concurrency:
     One A40 serves at least 32 requests in flight at 29.8 requests/s (600 in / 30 out tokens, closed loop, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 128, where p99 TTFT is the limit that binds.
-    Evidence: 32 in flight meets, 128 in flight fails (ttft.p99: 324 of 7497 missed); ended because all 9 levels of the list are measured.
+    Evidence: 32 in flight meets, 128 in flight fails (ttft.p99: 324 of 7497 missed); undecided: 64 in flight (tpot.p99: 82 of 6905 missed); ended because all 9 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     long-names:
     16 × NVIDIA H200 SXM 141GB HBM3e (liquid coo… serve at least 32 requests/s, at least 2 per GPU (lognormal input of 1,800 tokens (cv 1.2, max 32,768), output 350 tokens, gamma arrivals (cv 2.5), warm prefix of 4,000…) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fail at 36, where p99 TTFT is the limit that binds.
-    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); ended because all 11 levels of the list are measured.
+    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); undecided: 34 req/s (tpot.p99: 40 of 4080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     not-reached:
     One A40 serves at least 24 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.
     Evidence: met up to 24 req/s (ttft.p99: 1 of 2880 missed), and no level is shown to fail; ended because all 5 levels of the list are measured; higher levels would tell how much more.
@@ -114,13 +114,13 @@ fn two_sentences_of_every_status() {
     Evidence: the lowest level, 2 req/s, already fails (every request failed); ended because all 2 levels of the list are measured.
     undecided:
     It is undecided what one A40 can take (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
-    Evidence: no level is shown to meet or to fail; ended because all 4 levels of the list are measured; longer steps at 5, 10, 20 and 25 req/s would decide it (step.measure, step.min-requests).
+    Evidence: no level is shown to meet or to fail; undecided: 5 req/s, 10 req/s, 20 req/s, 25 req/s (ttft.p99: 0 of 250 missed); ended because all 4 levels of the list are measured; longer steps at the undecided levels would decide it (step.measure, step.min-requests).
     one-failing:
     It is undecided what one A40 can take (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: 60 requests/s, the lowest that was tried, fails, where p99 TTFT is the limit that binds.
-    Evidence: the lowest level, 60 req/s, already fails (ttft.p99: 7200 of 7200 missed); ended because all 1 levels of the list are measured; lower levels would decide it.
+    Evidence: the lowest level, 60 req/s, already fails (ttft.p99: 7200 of 7200 missed); ended because the one level of the list is measured; lower levels would decide it.
     adaptive-undecided:
     It is undecided what one A40 can take (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
-    Evidence: no level is shown to meet or to fail; ended because the budget of 1m is spent; more time (--budget) would decide it.
+    Evidence: no level is shown to meet or to fail; undecided: 2.16 req/s, 4.32 req/s, 8.64 req/s, 17.3 req/s (ttft.p99: 0 of 207 missed); ended because the budget of 1m is spent; more time (--budget) would decide it.
     invalid:
     One A40 serves at least 20 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; above that the client was the limit, not the server.
     Evidence: met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because all 4 levels of the list are measured; a client on an idle machine with more cores, or a higher step.max-in-flight, would tell.
@@ -169,7 +169,11 @@ fn sentences_of_rarer_answers() {
         "{:?}",
         said(&run)
     );
-    assert!(said(&run)[1].contains("; longer steps at 5 and 10 req/s would decide it"), "{:?}", said(&run));
+    assert!(
+        said(&run)[1].contains("; longer steps at the undecided levels would decide it"),
+        "{:?}",
+        said(&run)
+    );
 
     let mut run = case("unloaded-misses");
     (run.steps[0].failed, run.steps[0].completed) = (run.steps[0].due_n, 0);
@@ -210,6 +214,21 @@ fn a_server_that_answers_nothing_is_not_called_slow() {
     assert_eq!(headline(&run), "Every request failed at 2 requests/s (timeout)", "the most frequent kind");
     run.failures.clear();
     assert_eq!(headline(&run), "Every request failed at 2 requests/s");
+}
+
+#[test]
+fn a_cell_never_tells_the_low_end_alone() {
+    let cell = |name: &str| goodput_cell(Control::Rate, &case(name).answers[0].goodput);
+    for (name, want) in [
+        ("found", "at least 32 req/s, fails at 36"),
+        ("interval", "33.4 req/s (90 % interval 31.6 – 35.3)"),
+        ("not-reached", "at least 24 req/s, none fails"),
+        ("invalid", "invalid (20 req/s meets, none fails)"),
+        ("none", "none (none meets, 5 req/s fails)"),
+        ("unloaded-misses", "none"),
+    ] {
+        assert_eq!(cell(name), want, "{name}");
+    }
 }
 
 #[test]
