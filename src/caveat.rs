@@ -192,9 +192,11 @@ impl Caveat {
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::InflationAssumed { .. } => {
-                "Longer steps (step.measure) decide more; the factor is on the cautious side."
+                "Longer steps (step.measure, --budget) decide more; the factor is on the cautious side."
             }
-            Self::BracketOnly => "Put more levels between the two ends of the bracket to narrow it.",
+            Self::BracketOnly => {
+                "More levels between its two ends narrow it (search.rates), or more time for the adaptive search (--budget)."
+            }
             Self::VirtualTime | Self::Simulated => "Set server.url to measure a real server.",
             Self::PinningRefused { .. } | Self::LengthsNotPinned { .. } => {
                 "Compare with other servers only at equal output lengths; see output_tokens_mean in steps.csv."
@@ -219,7 +221,7 @@ impl Caveat {
             Self::NotDrained { .. } => {
                 "Give step.drain more time, and make sure nobody else uses the server."
             }
-            Self::FewRequests { .. } => "Use longer steps (step.measure or step.min-requests).",
+            Self::FewRequests { .. } => "Use longer steps (step.measure, step.min-requests, or --budget).",
             Self::BudgetSpent { .. } => {
                 "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
             }

@@ -1,5 +1,6 @@
 //! Plausible runs for tests: a server whose latencies rise as a queue's do, judged as the real code would.
 
+mod adaptive;
 mod cases;
 
 use crate::caveat::Caveat;
@@ -187,6 +188,7 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
     let steps: Vec<Step> = (1..).zip(levels).map(|(i, l)| server.step(&slo, i, *l)).collect();
     let control = levels.first().map_or(Control::Rate, |l| l.control);
     let goodput = bracket(&steps);
+    let caveats = if goodput.status == Status::Found { vec![Caveat::BracketOnly] } else { vec![] };
     let answer = Answer {
         series: "main".into(),
         tier: "main".into(),
@@ -203,40 +205,76 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         plan_toml: "name = \"A40, Qwen3-0.6B, 600 in / 30 out\"\nseed = 1\n".into(),
         answers: if steps.is_empty() { vec![] } else { vec![answer] },
         steps,
-        caveats: vec![Caveat::BracketOnly],
+        caveats,
         currency: None,
+        price_per_hour: None,
         failures: vec![],
     }
 }
 
 pub(super) fn bracket(steps: &[Step]) -> Goodput {
-    let of = |v: Verdict| steps.iter().filter(move |s| s.verdict == v).map(|s| s.level.value);
-    let failed = of(Verdict::Fails).min_by(f64::total_cmp);
-    let met = of(Verdict::Meets).filter(|m| failed.is_none_or(|f| *m < f)).max_by(f64::total_cmp);
-    let status = match (met, failed) {
+    let loaded: Vec<&Step> = steps.iter().filter(|s| s.kind != StepKind::Baseline).collect();
+    let of = |v: Verdict| loaded.iter().copied().filter(move |s| s.verdict == v);
+    let value = |s: &&Step| s.level.value;
+    let lowest = of(Verdict::Fails).min_by(|a, b| value(a).total_cmp(&value(b)));
+    let failed = lowest.map(|s| s.level.value);
+    let below = |s: &&Step| failed.is_none_or(|f| value(s) < f);
+    let best = of(Verdict::Meets).filter(below).max_by(|a, b| value(a).total_cmp(&value(b)));
+    let status = match (best, lowest) {
         (Some(_), Some(_)) => Status::Found,
-        (None, Some(_)) if steps[0].overloaded() && !steps[0].all_failed() => Status::Undecided,
+        (None, Some(_)) if loaded[0].overloaded() && !loaded[0].all_failed() => Status::Undecided,
         (None, Some(_)) => Status::None,
-        (Some(_), None) => match steps.last().map(|s| s.verdict) {
+        (Some(_), None) => match loaded.last().map(|s| s.verdict) {
             Some(Verdict::Invalid) => Status::Invalid,
             Some(Verdict::Undecided) => Status::Undecided,
             _ => Status::NotReached,
         },
         (None, None) => Status::Undecided,
     };
-    let binding = steps.iter().find(|s| Some(s.level.value) == failed).and_then(|s| s.binding.clone());
-    let reason = "every level of the plan was measured".into();
+    let met = best.map(|s| s.level.value);
+    let rate = met.filter(|_| matches!(status, Status::Found | Status::NotReached));
     Goodput {
         status,
-        rate: met,
+        rate,
         interval90: None,
         safe_rate: None,
         met,
         failed,
-        binding,
-        per_gpu: met,
-        reason,
+        binding: lowest.and_then(|s| s.binding.clone()),
+        per_gpu: rate,
+        reason: reason(best, lowest, &loaded),
     }
+}
+
+/// In the words of the search.
+fn reason(best: Option<&Step>, lowest: Option<&Step>, all: &[&Step]) -> String {
+    let counts = |s: &Step| {
+        if s.all_failed() {
+            return "every request failed".to_owned();
+        }
+        if s.binding.as_deref() == Some("stability") {
+            return "stability: the backlog grew".to_owned();
+        }
+        let row = s.limits.iter().find(|l| Some(&l.limit) == s.binding.as_ref());
+        row.map_or(s.reason.clone(), |l| format!("{}: {} of {} missed", l.limit, l.misses, l.n))
+    };
+    let shown = match (best, lowest) {
+        (Some(m), Some(f)) => format!("{} meets, {} fails ({})", m.level, f.level, counts(f)),
+        (Some(m), None) => format!("met up to {} ({}), and no level is shown to fail", m.level, counts(m)),
+        (None, Some(f)) => format!("the lowest level, {}, already fails ({})", f.level, counts(f)),
+        (None, None) => "no level is shown to meet or to fail".into(),
+    };
+    let ends = |of: Option<&Step>, other: f64| of.map_or(other, |s| s.level.value);
+    let (from, to) = (ends(best, 0.0), ends(lowest, f64::INFINITY));
+    let open = all.iter().filter(|s| s.verdict == Verdict::Undecided);
+    let open: Vec<&&Step> = open.filter(|s| s.level.value > from && s.level.value < to).collect();
+    let names: Vec<String> = open.iter().map(|s| s.level.to_string()).collect();
+    let open = open.last().map(|s| format!("; undecided: {} ({})", names.join(", "), counts(s)));
+    let levels = match all.len() {
+        1 => "the one level of the list is measured".into(),
+        n => format!("all {n} levels of the list are measured"),
+    };
+    format!("{shown}{}; ended because {levels}", open.unwrap_or_default())
 }
 
 /// Levels of requests per second.

@@ -5,7 +5,7 @@ use super::escape::{fence, markdown, plain};
 use super::{tables, words};
 use crate::rundir::Run;
 use crate::search::answer::Answer;
-use crate::stats::step::Step;
+use crate::stats::step::{Step, StepKind, Verdict};
 use crate::units::short;
 
 /// The report of a run as Markdown.
@@ -15,9 +15,11 @@ pub fn render(run: &Run) -> String {
     for (title, body) in [
         ("Question", question(run)),
         ("Answer", answer(run)),
-        ("Charts", charts(run)),
+        ("Capacity", capacity(run)),
         ("Caveats", caveats(run)),
-        ("Steps", tables::steps(run)),
+        ("Charts", charts(run)),
+        ("Accepted and rejected", decided(run)),
+        ("Steps", steps(run)),
         ("Limits", limits(run)),
         ("Percentiles", percentiles(run)),
         ("Throughput", tables::throughput(run)),
@@ -56,8 +58,9 @@ fn question(run: &Run) -> String {
     out.push_str(&hardware.map(|h| format!("- hardware: {h}\n")).unwrap_or_default());
     let requests = thousands(words::requests(run) as f64);
     out.push_str(&format!(
-        "- measured: {} steps, {requests} requests, {}\n",
+        "- measured: {} {}, {requests} requests, {}\n",
         run.steps.len(),
+        if run.steps.len() == 1 { "step" } else { "steps" },
         markdown(&m.started)
     ));
     out
@@ -67,12 +70,8 @@ fn answer(run: &Run) -> String {
     let Some(first) = run.answers.first() else {
         return "There is none: no step was finished.".into();
     };
-    let mut out = format!(
-        "**{}** {}\n\n",
-        markdown(&words::sentences(run, first)[0]),
-        markdown(&words::sentences(run, first)[1])
-    );
-    out.push_str(&format!("Evidence: {}.\n\n", markdown(first.goodput.reason.trim_end_matches('.'))));
+    let [first_sentence, second] = words::sentences(run, first);
+    let mut out = format!("**{}** {}\n\n", markdown(&first_sentence), markdown(&second));
     out.push_str("Three numbers are called goodput; these are all of them:\n\n");
     let several = run.answers.len() > 1;
     for a in &run.answers {
@@ -87,28 +86,85 @@ fn three(run: &Run, a: &Answer, several: bool) -> String {
     } else {
         String::new()
     };
-    let target = words::tier_of(run, a).map_or(0.99, crate::slo::Slo::joint_target);
-    let rates = words::steps_of(run, a).into_iter().map(|s| (good_rate(s, &a.tier), s.level.value));
-    let good = rates.max_by(|x, y| x.0.total_cmp(&y.0)).map_or("none".into(), |(good, level)| {
-        format!("at most {} req/s, at {}", short(good), words::level(a.control, level))
-    });
     let knee = a.knee.as_ref().map(|k| {
         format!("- knee{whose}: {} at {} req/s achieved (more load stops buying throughput there; not the SLO answer)\n", words::level(a.control, k.rate), short(k.throughput))
     });
     format!(
-        "- **goodput**{whose}, each limit at its own percentile: {}\n- **joint goodput**{whose}, at least {} % of the requests within all limits together: {}\n- **good requests/s**{whose}, at each step: {good}\n{}",
+        "- **goodput**{whose}, each limit at its own percentile: {}\n- **joint goodput**{whose}, at least {} of the requests within all limits together: {}\n- **good requests/s**{whose}, those within all limits together: {}\n{}",
         words::goodput_cell(a.control, &a.goodput),
-        short(target * 100.0),
+        words::joint_target(run, a),
         words::goodput_cell(a.control, &a.joint_goodput),
+        words::good_requests(run, a),
         knee.unwrap_or_default()
     )
 }
 
-/// Requests per second within all limits of a tier together; a step's own figure is that of the first tier.
-fn good_rate(s: &Step, tier: &str) -> f64 {
-    match s.limits.iter().find(|r| r.tier == tier && r.limit == "joint") {
-        Some(r) if s.measure_s > 0.0 => r.n.saturating_sub(r.misses + r.censored) as f64 / s.measure_s,
-        _ => s.good_rate,
+/// What each answer amounts to; empty where no level is shown to meet.
+fn capacity(run: &Run) -> String {
+    let several = run.answers.len() > 1;
+    let known = run.answers.iter().filter_map(|a| run.capacity(a).map(|c| (a, c)));
+    let one = |(a, c): (&Answer, crate::capacity::Capacity)| {
+        let whose = if several {
+            format!("{}, {}, {}: ", markdown(&a.series), markdown(&a.tier), markdown(&a.class))
+        } else {
+            String::new()
+        };
+        format!(
+            "{whose}Held all the time {}, with nothing in reserve.\n\n{}\n",
+            markdown(&words::basis(a, &c)),
+            tables::capacity(run, &c)
+        )
+    };
+    known.map(one).collect()
+}
+
+/// The levels by what they are shown to do, and the limit at those that fail.
+fn decided(run: &Run) -> String {
+    let Some(a) = run.answers.first() else { return String::new() };
+    let mut steps = words::steps_of(run, a);
+    steps.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
+    let mut out = String::new();
+    let mut told: Vec<f64> = Vec::new();
+    for (verdict, title) in [
+        (Verdict::Meets, "accepted, shown to meet the SLO"),
+        (Verdict::Fails, "rejected, shown to fail"),
+        (Verdict::Invalid, "invalid, where the client was the limit"),
+        (Verdict::Undecided, "undecided, with too few requests to tell"),
+    ] {
+        let mut levels: Vec<String> = Vec::new();
+        // A level that was decided by another step is not undecided.
+        for s in steps.iter().filter(|s| s.verdict == verdict) {
+            if !told.iter().any(|t| (t - s.level.value).abs() <= 1e-9 * t) {
+                told.push(s.level.value);
+                let why = s.binding.as_deref().filter(|_| verdict == Verdict::Fails);
+                let why = why.map(|b| format!(" ({})", markdown(&words::binding(b)))).unwrap_or_default();
+                levels.push(format!("{}{why}", short(s.level.value)));
+            }
+        }
+        if !levels.is_empty() {
+            out.push_str(&format!("- {title} ({}): {}\n", a.control.unit().trim(), levels.join(", ")));
+        }
+    }
+    out
+}
+
+fn steps(run: &Run) -> String {
+    let table = tables::steps(run);
+    let has = |of: fn(&Step) -> bool| run.steps.iter().any(of);
+    let mut notes = Vec::new();
+    if has(|s| s.kind == StepKind::Baseline) {
+        notes.push("*unloaded* is one request at a time, before any load.");
+    }
+    if has(|s| s.kind == StepKind::Refine) {
+        notes.push("Steps of the ramp are short: they look for where the boundary lies, and those that refine decide.");
+    }
+    if has(|s| s.stable == Some(false)) {
+        notes.push("↗: the backlog grows, so the latencies have no steady value.");
+    }
+    if notes.is_empty() {
+        table
+    } else {
+        format!("In the order they were measured. {}\n\n{table}", notes.join(" "))
     }
 }
 
@@ -118,7 +174,10 @@ fn charts(run: &Run) -> String {
 }
 
 fn caveats(run: &Run) -> String {
-    run.caveats.iter().map(|c| format!("- {} *{}*\n", markdown(&c.text()), markdown(c.advice()))).collect()
+    words::caveats(run)
+        .iter()
+        .map(|(text, advice)| format!("- {} *{}*\n", markdown(text), markdown(advice)))
+        .collect()
 }
 
 fn limits(run: &Run) -> String {
@@ -136,7 +195,12 @@ fn percentiles(run: &Run) -> String {
     if table.is_empty() {
         return table;
     }
-    let open = run.steps.iter().any(|s| s.latency.values().any(|q| q.n > 0 && q.p99_high.is_none()));
+    let left_out = match run.steps.len() - tables::telling(run).len() {
+        0 => "",
+        _ => " Of the answer's levels and those between them; all others stand in steps.csv.",
+    };
+    let open =
+        tables::telling(run).iter().any(|s| s.latency.values().any(|q| q.n > 0 && q.p99_high.is_none()));
     let note = if open {
         " Where there are too few requests for an upper bound (below 368) it is printed as “–”."
     } else {
@@ -157,7 +221,7 @@ fn percentiles(run: &Run) -> String {
         )
     };
     format!(
-        "Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests.{note}\n\n{table}{missing}"
+        "Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests.{note}{left_out}\n\n{table}{missing}"
     )
 }
 

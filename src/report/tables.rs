@@ -3,13 +3,16 @@
 use super::charts::thousands;
 use super::escape::{clip, markdown};
 use super::words;
+use crate::capacity::Capacity;
 use crate::rundir::Run;
 use crate::slo::Metric;
-use crate::stats::step::{LimitRow, Quantiles, Step, Verdict};
+use crate::stats::step::{LimitRow, Quantiles, Step, StepKind, Verdict};
 use crate::units::short;
 
 /// What a table says where nothing is known.
-const UNKNOWN: &str = "–";
+pub const UNKNOWN: &str = "–";
+/// Of so many steps every one has its percentiles in the report.
+const FEW: usize = 8;
 
 /// A Markdown table; all columns but the named ones hold numbers and are set to the right.
 fn table(head: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
@@ -44,11 +47,24 @@ fn percent(share: Option<f64>) -> String {
 fn name(run: &Run, s: &Step) -> String {
     let several = run.steps.iter().any(|other| other.series != s.series);
     let series = if several { format!("{}: ", markdown(&clip(&s.series, 40))) } else { String::new() };
-    format!("{series}{}{}", short(s.level.value), s.level.control.unit())
+    format!("{series}{}", words::step_level(s))
 }
 
-/// The sign and word of a verdict: never told by colour alone.
-pub fn verdict(v: Verdict) -> &'static str {
+/// The step's number: several steps may have one level.
+fn number_of(s: &Step) -> String {
+    s.step.to_string()
+}
+
+/// The sign and word of a step's verdict: never told by colour alone. The unloaded server meets nothing, it can only miss.
+pub fn verdict(s: &Step) -> &'static str {
+    match s.verdict {
+        Verdict::Meets | Verdict::Undecided if s.kind == StepKind::Baseline => UNKNOWN,
+        v => sign(v),
+    }
+}
+
+/// The sign and word of a verdict.
+const fn sign(v: Verdict) -> &'static str {
     match v {
         Verdict::Meets => "● meets",
         Verdict::Fails => "✕ fails",
@@ -57,11 +73,46 @@ pub fn verdict(v: Verdict) -> &'static str {
     }
 }
 
+/// Steps that are worth a row for every metric: all of a few; of many, the unloaded server, the ends of the answer and
+/// what lies between them.
+pub fn telling(run: &Run) -> Vec<&Step> {
+    let ends = run.answers.first().map(|a| (a.goodput.met, a.goodput.failed));
+    let (met, failed) = match ends {
+        Some((met, failed)) if run.steps.len() > FEW && (met.is_some() || failed.is_some()) => (met, failed),
+        _ => return run.steps.iter().collect(),
+    };
+    let from = met.or(failed).unwrap_or(0.0) * (1.0 - 1e-9);
+    let to = failed.or(met).unwrap_or(f64::INFINITY) * (1.0 + 1e-9);
+    let between = |s: &&Step| s.kind == StepKind::Baseline || (from..=to).contains(&s.level.value);
+    run.steps.iter().filter(between).collect()
+}
+
+/// What a level amounts to: the server's figures, and those of one GPU where it has several.
+pub fn capacity(run: &Run, c: &Capacity) -> String {
+    let several = run.meta.gpus.is_some_and(|n| n > 1);
+    let who = markdown(&clip(&words::subject(&run.meta), 60));
+    let mut head = vec!["", who.as_str()];
+    if several {
+        head.push("per GPU");
+    }
+    let cell = |text: String| if text.is_empty() { UNKNOWN.to_owned() } else { markdown(&text) };
+    let row = |(name, all, each): (String, String, String)| {
+        let mut cells = vec![name, cell(all)];
+        if several {
+            cells.push(cell(each));
+        }
+        cells
+    };
+    table(&head, &[""], words::capacity(run, c).into_iter().map(row).collect())
+}
+
 /// The steps: rates, the latencies that mostly decide, verdict and reason.
 pub fn steps(run: &Run) -> String {
-    let head = [
-        "#",
-        "level",
+    let mixed = words::mixed(run);
+    let mut head = vec!["#", "level"];
+    head.extend(mixed.then_some("step for"));
+    head.extend([
+        "requests",
         "offered req/s",
         "achieved req/s",
         "good req/s",
@@ -74,12 +125,14 @@ pub fn steps(run: &Run) -> String {
         "in flight",
         "verdict",
         "why",
-    ];
+    ]);
     let row = |s: &Step| {
         let (ttft, tpot) = (s.quantiles(Metric::Ttft), s.quantiles(Metric::Tpot));
-        vec![
-            s.step.to_string(),
-            name(run, s),
+        let grows = if s.stable == Some(false) { " ↗" } else { "" };
+        let mut cells = vec![number_of(s), name(run, s)];
+        cells.extend(mixed.then(|| s.kind.name().to_owned()));
+        cells.extend([
+            thousands(s.due_n as f64),
             short(s.offered_rate),
             short(s.achieved_rate),
             short(s.good_rate),
@@ -90,22 +143,23 @@ pub fn steps(run: &Run) -> String {
             number(tpot.p99),
             percent(s.joint_attainment),
             short(s.in_flight_mean),
-            verdict(s.verdict).into(),
+            format!("{}{grows}", verdict(s)),
             markdown(&s.reason),
-        ]
+        ]);
+        cells
     };
-    table(&head, &["level", "verdict", "why"], run.steps.iter().map(row).collect())
+    table(&head, &["level", "step for", "verdict", "why"], run.steps.iter().map(row).collect())
 }
 
 /// Percentiles of every metric of every step, with n and the bounds of the p99 by rank.
 pub fn percentiles(run: &Run) -> String {
-    let head = ["level", "metric", "n", "p50", "p90", "p95", "p99", "p99 from", "p99 to"];
+    let head = ["#", "level", "metric", "n", "p50", "p90", "p95", "p99", "p99 from", "p99 to"];
     let row = |s: &Step, m: Metric, q: Quantiles| {
-        let mut cells = vec![name(run, s), m.title().into(), thousands(q.n as f64)];
+        let mut cells = vec![number_of(s), name(run, s), m.title().into(), thousands(q.n as f64)];
         cells.extend([q.p50, q.p90, q.p95, q.p99, q.p99_low, q.p99_high].map(number));
         cells
     };
-    let rows = run.steps.iter().flat_map(|s| {
+    let rows = telling(run).into_iter().flat_map(|s| {
         Metric::ALL.into_iter().map(move |m| (s, m, s.quantiles(m))).filter(|(_, _, q)| q.n > 0)
     });
     table(&head, &["level", "metric"], rows.map(|(s, m, q)| row(s, m, q)).collect())
@@ -122,13 +176,13 @@ pub fn limits(run: &Run) -> String {
     }
     let several = keys.iter().any(|k| (&k.0, &k.1) != (&keys[0].0, &keys[0].1));
     let titles: Vec<String> = keys.iter().map(|k| limit_title(run, k, several)).collect();
-    let mut head = vec!["level"];
+    let mut head = vec!["#", "level"];
     head.extend(titles.iter().map(String::as_str));
     let row = |s: &Step| {
         let cell = |k: &(String, String, String)| {
             s.limits.iter().find(|l| key(l) == *k).map_or(UNKNOWN.into(), limit_cell)
         };
-        std::iter::once(name(run, s)).chain(keys.iter().map(cell)).collect()
+        [number_of(s), name(run, s)].into_iter().chain(keys.iter().map(cell)).collect()
     };
     if keys.is_empty() {
         return String::new();
@@ -145,16 +199,16 @@ fn limit_title(run: &Run, (tier, class, limit): &(String, String, String), sever
 }
 
 fn limit_cell(l: &LimitRow) -> String {
-    let sign = verdict(l.verdict).split(' ').next().unwrap_or_default();
+    let mark = sign(l.verdict).split(' ').next().unwrap_or_default();
     if l.limit == "stability" {
-        return verdict(l.verdict).into();
+        return sign(l.verdict).into();
     }
     if l.n == 0 {
         let why = if l.verdict == Verdict::Meets { "does not apply" } else { "no answer to judge" };
-        return format!("{sign} {why}");
+        return format!("{mark} {why}");
     }
     let unknown = if l.censored > 0 { format!(" (+{} unknown)", l.censored) } else { String::new() };
-    format!("{sign} {} of {}{unknown}", thousands(l.misses as f64), thousands(l.n as f64))
+    format!("{mark} {} of {}{unknown}", thousands(l.misses as f64), thousands(l.n as f64))
 }
 
 /// Throughput as three numbers, never only their sum, with the mean lengths; cost where there is a price.
@@ -162,6 +216,7 @@ pub fn throughput(run: &Run) -> String {
     let priced = run.steps.iter().any(|s| s.cost_per_mtok.is_some());
     let cost = format!("{} per million output tokens", markdown(run.currency.as_deref().unwrap_or("cost")));
     let mut head = vec![
+        "#",
         "level",
         "requests/s",
         "output tokens/s",
@@ -174,6 +229,7 @@ pub fn throughput(run: &Run) -> String {
     }
     let row = |s: &Step| {
         let mut cells = vec![
+            number_of(s),
             name(run, s),
             short(s.achieved_rate),
             thousands(s.output_tokens_per_s),
@@ -192,6 +248,7 @@ pub fn throughput(run: &Run) -> String {
 /// The client's own lateness, and what else tells whether it was the limit.
 pub fn client(run: &Run) -> String {
     let head = [
+        "#",
         "level",
         "lateness p50 ms",
         "lateness p99 ms",
@@ -200,7 +257,7 @@ pub fn client(run: &Run) -> String {
         "sent again",
     ];
     let row = |s: &Step| {
-        let mut cells = vec![name(run, s)];
+        let mut cells = vec![number_of(s), name(run, s)];
         cells.extend([s.lateness_p50_ms, s.lateness_p99_ms, s.receive_lag_p99_ms].map(number));
         cells.extend([s.conn_new.to_string(), s.retried.to_string()]);
         cells
@@ -210,11 +267,12 @@ pub fn client(run: &Run) -> String {
 
 /// The server's own counters, where it has any.
 pub fn server(run: &Run) -> String {
-    let head = ["level", "most waiting", "KV cache, most used", "preemptions", "prefix cache hits"];
+    let head = ["#", "level", "most waiting", "KV cache, most used", "preemptions", "prefix cache hits"];
     let known = |s: &&Step| s.server != crate::stats::step::ServerSide::default();
     let row = |s: &Step| {
         let v = s.server;
         vec![
+            number_of(s),
             name(run, s),
             number(v.waiting_max),
             percent(v.kv_max),

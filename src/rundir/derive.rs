@@ -1,13 +1,14 @@
-//! Caveats that follow from the steps and failures of a run.
+//! What follows from the steps and failures of a run: caveats, and what the answer amounts to.
 
-use super::FailureRow;
+use super::{FailureRow, Run};
+use crate::capacity::Capacity;
 use crate::caveat::Caveat;
 use crate::client::config::Target;
 use crate::level::Control;
 use crate::plan::Plan;
 use crate::search::answer::{Answer, Goodput};
 use crate::slo::Metric;
-use crate::stats::step::{Abort, Step};
+use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::verdict::INFLATION;
 use crate::units::ms;
 use std::collections::BTreeMap;
@@ -23,7 +24,8 @@ pub(crate) fn caveats(
     if answers.iter().any(|a| bracket(&a.goodput) || bracket(&a.joint_goodput)) {
         found.insert(0, Caveat::BracketOnly);
     }
-    if steps.iter().any(|s| s.level.control == Control::Concurrency) {
+    let unloaded = |s: &&Step| s.kind == StepKind::Baseline;
+    if steps.iter().any(|s| s.level.control == Control::Concurrency && !unloaded(&s)) {
         found.push(Caveat::ClosedLoop);
     }
     if matches!(plan.server.target, Target::Simulated(_)) {
@@ -38,14 +40,36 @@ pub(crate) fn caveats(
     }
     found.extend(failed(steps, failures));
     found.extend(late(plan, steps));
-    let short = steps
-        .iter()
-        .filter(|s| s.quantiles(Metric::Ttft).n > 0 && s.quantiles(Metric::Ttft).p99_high.is_none());
-    let short = short.count() as u32;
+    // The adaptive search keeps its baseline and its ramp short on purpose.
+    let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
+    let open = |s: &Step| s.quantiles(Metric::Ttft).n > 0 && s.quantiles(Metric::Ttft).p99_high.is_none();
+    let short = steps.iter().filter(|s| !brief(s) && open(s)).count() as u32;
     if short > 0 {
         found.push(Caveat::FewRequests { steps: short });
     }
     found
+}
+
+/// Whether the search chose its own levels.
+pub(crate) fn adaptive(steps: &[Step]) -> bool {
+    steps.iter().any(|s| matches!(s.kind, StepKind::Baseline | StepKind::Refine))
+}
+
+impl Run {
+    /// The step at a level of an answer; of several, the one that shows most: not invalid, with the most requests.
+    pub fn step_at(&self, answer: &Answer, level: f64) -> Option<&Step> {
+        let near = |s: &Step| (s.level.value - level).abs() <= 1e-9 * level.abs();
+        self.steps
+            .iter()
+            .filter(|s| s.series == answer.series && s.level.control == answer.control && near(s))
+            .max_by_key(|s| (s.verdict != Verdict::Invalid, s.due_n))
+    }
+
+    /// What the highest level shown to meet amounts to; `None` where none is, and where nothing was completed there.
+    pub fn capacity(&self, answer: &Answer) -> Option<Capacity> {
+        let step = self.step_at(answer, answer.goodput.met?)?;
+        Capacity::of(step, self.meta.gpus, self.price_per_hour)
+    }
 }
 
 /// Whether an answer lies between two measured levels and has no interval.
@@ -87,7 +111,6 @@ fn late(plan: &Plan, steps: &[Step]) -> Vec<Caveat> {
 mod tests {
     use super::*;
     use crate::report::fixture;
-    use crate::rundir::Run;
 
     fn of(case: &str, change: impl Fn(&mut Run)) -> Vec<Caveat> {
         let plan = Plan::parse(include_str!("../../tests/fixtures/plans/design.toml")).unwrap();
@@ -118,6 +141,32 @@ mod tests {
     fn closed_loops_are_noted() {
         assert!(of("concurrency", |_| ()).contains(&Caveat::ClosedLoop));
         assert!(!of("found", |_| ()).contains(&Caveat::ClosedLoop));
+        assert!(!of("adaptive", |_| ()).contains(&Caveat::ClosedLoop), "a baseline is no closed loop");
+    }
+
+    #[test]
+    fn only_steps_that_should_decide_have_too_few_requests() {
+        let few = |case: &str, change: fn(&mut Run)| {
+            of(case, change).into_iter().find_map(|c| match c {
+                Caveat::FewRequests { steps } => Some(steps),
+                _ => None,
+            })
+        };
+        assert_eq!(few("adaptive", |_| ()), None, "its baseline and ramp are short on purpose");
+        let cut = |run: &mut Run| {
+            if let Some(q) = run.steps[10].latency.get_mut(&Metric::Ttft) {
+                q.p99_high = None;
+            }
+        };
+        assert_eq!(few("adaptive", cut), Some(1), "a refined step");
+        assert!(few("undecided", |_| ()).is_some(), "listed steps");
+    }
+
+    #[test]
+    fn of_several_steps_at_a_level_the_longest_counts() {
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "adaptive-not-reached").unwrap();
+        assert_eq!(run.step_at(&run.answers[0], 10.0).map(|s| s.step), Some(6), "not the ramp's");
+        assert_eq!(run.step_at(&run.answers[0], 1.0), None, "one in flight is no rate of one");
     }
 
     /// Rows: step, kind and count; then the kind that is named, and whether most are of it.

@@ -1,7 +1,7 @@
 //! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
 
 use crate::rundir::Run;
-use crate::search::answer::{Goodput, Status};
+use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
 use crate::stats::step::Step;
 use serde_json::{Value, json};
@@ -21,8 +21,9 @@ pub fn result(run: &Run) -> Value {
         "control": first.map(|a| a.control),
         "goodput": goodput,
         "joint_goodput": joint,
+        "capacity": first.and_then(|a| run.capacity(a)),
         "knee": first.and_then(|a| a.knee),
-        "answers": run.answers,
+        "answers": run.answers.iter().map(|a| answer(run, a)).collect::<Vec<_>>(),
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "caveats": run.caveats.iter().map(|c| json!({
             "caveat": c,
@@ -30,6 +31,13 @@ pub fn result(run: &Run) -> Value {
             "advice": c.advice(),
         })).collect::<Vec<_>>(),
     })
+}
+
+/// An answer with what it amounts to.
+fn answer(run: &Run, a: &Answer) -> Value {
+    let mut value = json!(a);
+    value["capacity"] = json!(run.capacity(a));
+    value
 }
 
 /// What is known where no step was finished.
@@ -82,11 +90,12 @@ mod tests {
         let mut v = one_step();
         v["steps"] = json!(v["steps"].as_array().map(Vec::len));
         insta::assert_snapshot!(lines(&v), @r#"
-        answers: [{"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"},"joint_goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"},"knee":null,"series":"main","tier":"main"}]
-        caveats: [{"advice":"Put more levels between the two ends of the bracket to narrow it.","caveat":"bracket-only","text":"The answer is the bracket between two measured levels; it carries no interval and no safe rate."}]
+        answers: [{"capacity":{"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":20.0},"prompt_tokens_per_s":11976.0,"requests_per_day":1728000.0,"requests_per_hour":72000.0,"requests_per_minute":1200.0,"requests_per_s":20.0,"step":1},"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"},"joint_goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"},"knee":null,"series":"main","tier":"main"}]
+        capacity: {"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":20.0},"prompt_tokens_per_s":11976.0,"requests_per_day":1728000.0,"requests_per_hour":72000.0,"requests_per_minute":1200.0,"requests_per_s":20.0,"step":1}
+        caveats: []
         control: "rate"
-        goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"}
-        joint_goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"every level of the plan was measured","safe_rate":null,"status":"not-reached"}
+        goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"}
+        joint_goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"}
         knee: null
         meta: {"goodput_version":"0.1.0","gpu":"A40","gpus":1,"host":"linux x86_64, 2 cores","model":"qwen3-0.6b","noted":[],"notes":"hypothesis: prefill bound","seed":1,"server":"http://127.0.0.1:8000","slo":"p99 TTFT ≤ 200ms, p99 TPOT ≤ 20ms","started":"2026-11-20T10:15:00Z","virtual_time":false,"workload":"600 in / 30 out tokens, Poisson arrivals, cold cache"}
         name: "A40, Qwen3-0.6B, 600 in / 30 out"
@@ -153,6 +162,34 @@ mod tests {
         ttft_slope: null
         verdict: "meets"
         "#);
+    }
+
+    /// Rows: case, requests a day, output tokens a second, cost of a million of them.
+    #[test]
+    fn capacity_is_null_where_it_is_not_known() {
+        for (case, day, tokens, cost) in [
+            ("adaptive", Some(2_592_000.0), Some(898.2), Some(0.39 / 3600.0 / 898.2 * 1e6)),
+            ("one-step", Some(1_728_000.0), Some(598.8), None), // no price
+            ("none", None, None, None),                         // nothing is shown to meet
+            ("unloaded-misses", None, None, None),
+            ("no-step", None, None, None),
+        ] {
+            let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == case).unwrap();
+            let v = result(&run);
+            for (key, want) in
+                [("requests_per_day", day), ("output_tokens_per_s", tokens), ("cost_per_mtok", cost)]
+            {
+                let got = v["capacity"][key].as_f64();
+                let same = match (got, want) {
+                    (Some(g), Some(w)) => (g - w).abs() <= 1e-9 * w,
+                    (g, w) => g == w,
+                };
+                assert!(same, "{case}: {key} {got:?}");
+                if !run.answers.is_empty() {
+                    assert_eq!(v["answers"][0]["capacity"], v["capacity"], "{case}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub struct Run {
     pub caveats: Vec<Caveat>,
     /// Currency of the cost figures.
     pub currency: Option<String>,
+    /// Price of all GPUs together for an hour, in `currency`, where the plan declares it.
+    pub price_per_hour: Option<f64>,
     /// Failures: step, kind, status, count, sample.
     pub failures: Vec<FailureRow>,
 }

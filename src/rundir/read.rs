@@ -53,6 +53,7 @@ impl Run {
             steps,
             caveats,
             currency: plan.hardware.currency.clone(),
+            price_per_hour: plan.hardware.total_price_per_hour(),
             failures,
         })
     }

@@ -1,0 +1,223 @@
+//! The table and the answer as a terminal shows them.
+
+use super::*;
+use crate::report::fixture;
+
+fn case(name: &str) -> Run {
+    fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
+}
+
+#[test]
+fn the_usual_table() {
+    insta::assert_snapshot!(table(&case("found"), None), @r#"
+    ───────────────────────────────────────────────────────────────────────────────────────────────
+     offered   achieved    good   TTFT p50   TTFT p99   TPOT p99   mean in   verdict
+       req/s      req/s   req/s         ms         ms         ms    flight
+    ───────────────────────────────────────────────────────────────────────────────────────────────
+           5       4.99    4.99       19.8       37.8       6.68      1.42   ● meets
+          10       9.98    9.98         21       40.6       6.97      3.31   ● meets
+          15         15      15       22.5       45.6       7.46      5.91   ● meets
+          20         20      20       24.8       54.6       8.36      9.76   ● meets
+          25       24.9    24.9       28.5       70.9       10.1        16   ● meets
+          28       27.9    27.9       32.1       87.6       11.9      22.1   ● meets
+          30       29.9    29.8       35.6        104       13.7        28   ● meets
+          32       31.9    31.8       40.6        127       16.1      36.4   ● meets
+          34       33.9    33.6       48.5        164       19.9      49.8   ○ undecided: p99 TPOT
+          36       35.9    35.1       62.8        230       26.1      73.8   ✕ fails: p99 TTFT
+          48       39.4   0.787     44.1 s      193 s        123       600   ✕ fails: p99 TTFT ↗
+    ───────────────────────────────────────────────────────────────────────────────────────────────
+     ↗ the backlog grows · undecided: too few requests to tell
+    "#);
+}
+
+#[test]
+fn a_closed_loop_on_a_narrow_terminal() {
+    insta::assert_snapshot!(table(&case("concurrency"), Some(80)), @r#"
+    ────────────────────────────────────────────────────────────────────────────
+        in  achieved   good  TTFT p50  TTFT p99  TPOT p99  mean in  verdict
+    flight     req/s  req/s        ms        ms        ms   flight
+    ────────────────────────────────────────────────────────────────────────────
+         1      3.15   3.15      19.5      37.1       6.6        1  ● meets
+         2      5.85   5.85        20      38.2      6.72        2  ● meets
+         4      10.2   10.2        21      40.8      6.99        4  ● meets
+         8      16.4   16.4      23.1      47.6      7.66        8  ● meets
+        16      23.4   23.4      27.1      64.7      9.42       16  ● meets
+        32      29.8   29.7      35.2       102      13.5       32  ● meets
+        64      34.5     34      51.4       178      21.2       64  ○ undecided
+       128      37.4   35.5      83.9       326      34.3      128  ✕ fails
+       256      39.1   27.5       149       620      55.8      256  ✕ fails
+    ────────────────────────────────────────────────────────────────────────────
+     undecided: too few requests to tell
+    "#);
+}
+
+#[test]
+fn an_adaptive_sweep_by_level() {
+    insta::assert_snapshot!(table(&case("adaptive"), Some(100)), @r#"
+    ───────────────────────────────────────────────────────────────────────────────────────────────────
+     offered  step      requests  achieved   good  TTFT p50  TTFT p99  TPOT p99  verdict
+       req/s                         req/s  req/s        ms        ms        ms
+    ───────────────────────────────────────────────────────────────────────────────────────────────────
+    unloaded  baseline        41      3.15   3.15      19.5      37.1       6.6  –
+        2.16  ramp            25      2.16   2.16      19.3      36.8      6.56  ○ undecided
+        4.32  ramp            51      4.31   4.31      19.7      37.5      6.65  ○ undecided
+        8.64  ramp           103      8.62   8.62      20.6      39.7      6.88  ○ undecided
+        17.3  ramp           207      17.3   17.3      23.4      49.1       7.8  ○ undecided
+        24.5  refine       2,940      24.5   24.4        28      68.8      9.86  ● meets
+          30  refine       3,600      29.9   29.8      35.6       104      13.7  ● meets
+          34  refine       1,020      33.9   33.6      48.5       164      19.9  ○ undecided: p99 TPOT
+        34.6  ramp           415      34.5   34.1      51.9       180      21.4  ✕ fails: p99 TPOT
+          36  refine       4,320      35.9   35.1      62.8       230      26.1  ✕ fails: p99 TTFT
+        69.1  ramp           829      39.4  0.787    63.4 s     278 s       123  ✕ fails: p99 TTFT ↗
+    ───────────────────────────────────────────────────────────────────────────────────────────────────
+     unloaded: one request at a time · ↗ the backlog grows · undecided: too few requests to tell
+    "#);
+    insta::assert_snapshot!(table(&case("adaptive"), Some(80)), @r#"
+    ───────────────────────────────────────────────────────────────────────────────
+     offered  step      requests  achieved   good  TTFT p99  TPOT p99  verdict
+       req/s                         req/s  req/s        ms        ms
+    ───────────────────────────────────────────────────────────────────────────────
+    unloaded  baseline        41      3.15   3.15      37.1       6.6  –
+        2.16  ramp            25      2.16   2.16      36.8      6.56  ○ undecided
+        4.32  ramp            51      4.31   4.31      37.5      6.65  ○ undecided
+        8.64  ramp           103      8.62   8.62      39.7      6.88  ○ undecided
+        17.3  ramp           207      17.3   17.3      49.1       7.8  ○ undecided
+        24.5  refine       2,940      24.5   24.4      68.8      9.86  ● meets
+          30  refine       3,600      29.9   29.8       104      13.7  ● meets
+          34  refine       1,020      33.9   33.6       164      19.9  ○ undecided
+        34.6  ramp           415      34.5   34.1       180      21.4  ✕ fails
+          36  refine       4,320      35.9   35.1       230      26.1  ✕ fails
+        69.1  ramp           829      39.4  0.787     278 s       123  ✕ fails ↗
+    ───────────────────────────────────────────────────────────────────────────────
+     unloaded: one request at a time · ↗ the backlog grows
+     undecided: too few requests to tell
+    "#);
+}
+
+#[test]
+fn tables_fit_and_break_no_cell() {
+    for (name, run) in fixture::cases() {
+        for width in [80, 100, 120] {
+            let text = table(&run, Some(width));
+            let widest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+            assert!(widest <= usize::from(width), "{name} at {width}: {widest}\n{text}");
+            // Three lines of frame, two of head, a row per step, the legend.
+            let most = run.steps.len() + 7;
+            assert!(text.lines().count() <= most, "{name} at {width}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_limit_that_decides_has_its_column() {
+    let text = table(&case("e2e"), Some(80));
+    assert!(text.contains("TTFT p50") && text.contains("e2e p95"), "{text}");
+    assert!(!table(&case("one-token"), None).contains("TPOT p99  "), "nothing to show");
+}
+
+#[test]
+fn files_are_named_by_folder() {
+    let files = ["r/report.md", "r/charts/a.png", "r/charts/b.png"].map(PathBuf::from);
+    assert_eq!(places(&files), "\nr/report.md\nr/charts: a.png, b.png\n");
+    assert_eq!(places(&[]), "");
+}
+
+#[test]
+fn the_answer_in_words() {
+    let files = [PathBuf::from("runs/a/report.md"), PathBuf::from("runs/a/charts/latency.png")];
+    let said = |name: &str| answer(&case(name), &files);
+    insta::assert_snapshot!(said("adaptive"), @r#"
+    One A40 serves at least 30 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 34.6, where p99 TPOT is the limit that binds.
+    Evidence: 30 req/s meets, 34.6 req/s fails (tpot.p99: 5 of 415 missed); undecided: 34 req/s (tpot.p99: 10 of 1020 missed); ended because the bracket cannot be narrowed within what is left of 15m.
+
+    goodput          at least 30 req/s, fails at 34.6 · each limit on its own
+    joint goodput    at least 30 req/s, fails at 34.6 · 99 % of requests within all limits
+    good requests/s  29.8 req/s at 30 req/s · within all limits
+
+    Held all the time at 30 requests/s (step 10), with nothing in reserve:
+    requests  1,800 a minute, 108,000 an hour, 2.59 million a day
+    tokens    898 output a second, 17,964 prompt a second
+    cost      0.121 USD for a million output tokens, 0.00361 USD for 1,000 requests
+
+    Read this with care:
+    ! The answer is the bracket between two measured levels; it carries no interval and no safe rate.
+      → More levels between its two ends narrow it (search.rates), or more time for the adaptive search (--budget).
+
+    runs/a/report.md
+    runs/a/charts/latency.png
+    "#);
+    insta::assert_snapshot!(said("interval"), @r#"
+    One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: with 90 % probability the boundary lies between 31.6 and 35.3, where p99 TTFT is the limit that binds; 31.6 requests/s is safe.
+    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); undecided: 34 req/s (tpot.p99: 40 of 4080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+
+    goodput          33.4 req/s (90 % interval 31.6 – 35.3) · each limit on its own
+    joint goodput    at least 32 req/s, fails at 36 · 99 % of requests within all limits
+    good requests/s  31.8 req/s at 32 req/s · within all limits
+    knee             37 requests/s, 37 req/s achieved · not the SLO answer
+
+    Held all the time at 32 requests/s (step 8), with nothing in reserve:
+    requests  1,920 a minute, 115,200 an hour, 2.76 million a day
+    tokens    958 output a second, 19,162 prompt a second
+
+    runs/a/report.md
+    runs/a/charts/latency.png
+    "#);
+    insta::assert_snapshot!(said("long-names"), @r#"
+    16 × NVIDIA H200 SXM 141GB HBM3e (liquid coo… serve at least 32 requests/s, at least 2 per GPU (lognormal input of 1,800 tokens (cv 1.2, max 32,768), output 350 tokens, gamma arrivals (cv 2.5), warm prefix of 4,000…) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fail at 36, where p99 TTFT is the limit that binds.
+    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); undecided: 34 req/s (tpot.p99: 40 of 4080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+
+    goodput          at least 32 req/s, fails at 36 · each limit on its own
+    joint goodput    at least 32 req/s, fails at 36 · 99 % of requests within all limits
+    good requests/s  31.8 req/s at 32 req/s · within all limits
+    knee             37 requests/s, 36.9 req/s achieved · not the SLO answer
+
+    Held all the time at 32 requests/s (step 8), with nothing in reserve:
+    requests  1,920 a minute, 115,200 an hour, 2.76 million a day
+    tokens    958 output a second, 19,162 prompt a second
+    cost      14.8 EUR for a million output tokens, 0.444 EUR for 1,000 requests
+    per GPU   2 requests/s, 59.9 output tokens/s
+
+    Read this with care:
+    ! The answer is the bracket between two measured levels; it carries no interval and no safe rate.
+      → More levels between its two ends narrow it (search.rates), or more time for the adaptive search (--budget).
+
+    runs/a/report.md
+    runs/a/charts/latency.png
+    "#);
+    insta::assert_snapshot!(answer(&case("unloaded-misses"), &[]), @r#"
+    Even unloaded, with one request at a time, one A40 does not keep p99 TTFT ≤ 1 ms (600 in / 30 out tokens, Poisson arrivals, cold cache), so no rate can: the limit that binds is p99 TTFT.
+    Evidence: already misses unloaded: 41 of 41 requests over 1 ms; ended because more load can only add to it.
+
+    goodput          none · each limit on its own
+    joint goodput    none · 99 % of requests within all limits
+    good requests/s  not measured · within all limits
+    "#);
+    insta::assert_snapshot!(answer(&case("adaptive-undecided"), &[]), @r#"
+    It is undecided what one A40 can take (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
+    Evidence: no level is shown to meet or to fail; undecided: 2.16 req/s, 4.32 req/s, 8.64 req/s, 17.3 req/s (ttft.p99: 0 of 207 missed); ended because the budget of 1m is spent; more time (--budget) would decide it.
+
+    goodput          undecided · each limit on its own
+    joint goodput    undecided · 99 % of requests within all limits
+    good requests/s  at most 17.3 req/s at 17.3 req/s · within all limits
+    "#);
+    insta::assert_snapshot!(answer(&case("no-step"), &[]), @r#"
+    No answer: no step was finished.
+    "#);
+}
+
+#[test]
+fn a_ramp_that_is_undecided_is_not_coloured() {
+    let painted = paint(&table(&case("adaptive"), Some(100)), true);
+    assert_eq!(painted.matches("\u{1b}[33m").count(), 1, "the refined step alone: {painted}");
+}
+
+#[test]
+fn colour_adds_and_removes_nothing_else() {
+    let text = format!("{}\n{}", table(&case("found"), None), answer(&case("found"), &[]));
+    assert_eq!(paint(&text, false), text);
+    let painted = paint(&text, true);
+    assert!(painted.contains("\u{1b}[31m✕ fails\u{1b}[0m") && painted.contains("\n\u{1b}[33m! \u{1b}[0m"));
+    let bare =
+        ["\u{1b}[0m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"].iter().fold(painted, |t, c| t.replace(c, ""));
+    assert_eq!(bare, text);
+}

@@ -1,0 +1,306 @@
+//! The answer in words: one line for above a chart, and two sentences for a reader who must decide by them.
+
+use super::{binding, level, noun, slo, steps_of, subject, tier_of, workload};
+use crate::level::Control;
+use crate::report::escape::clip;
+use crate::rundir::derive::adaptive;
+use crate::rundir::{Meta, Run};
+use crate::search::answer::{Answer, Goodput, Status};
+use crate::stats::step::{Abort, Step, Verdict};
+use crate::stats::summary::ERRORS;
+use crate::units::short;
+
+fn plural(meta: &Meta) -> bool {
+    meta.gpu.is_some() && meta.gpus.unwrap_or(1) > 1
+}
+
+fn verb(meta: &Meta, singular: &str) -> String {
+    if plural(meta) { singular.to_owned() } else { format!("{singular}s") }
+}
+
+fn lower(who: &str) -> String {
+    who.replacen("One ", "one ", 1).replacen("The ", "the ", 1)
+}
+
+/// What fails, for behind a level: `TTFT`, `the backlog grows`.
+fn cause(name: &str) -> String {
+    match name {
+        "stability" => "the backlog grows".into(),
+        "error-rate" => "errors".into(),
+        ERRORS => "requests fail".into(),
+        "joint" => "joint attainment".into(),
+        other => {
+            let words = binding(other);
+            words.split_once(' ').map_or(words.clone(), |(_, metric)| metric.to_owned())
+        }
+    }
+}
+
+fn binding_clause(name: &str) -> String {
+    match name {
+        "stability" => "above that the backlog grows".into(),
+        "error-rate" => "errors are the limit".into(),
+        ERRORS => "requests fail above that".into(),
+        other => format!("{} is the limit", cause(other)),
+    }
+}
+
+/// The limit that binds at a level that fails: `, where p99 TTFT is the limit that binds`.
+fn binds(g: &Goodput) -> String {
+    match g.binding.as_deref() {
+        Some("stability") => ", where the backlog grows".into(),
+        Some(ERRORS) => ", where requests fail".into(),
+        Some(b @ "error-rate") => format!(", where the {} is the limit that binds", binding(b)),
+        Some(b) => format!(", where {} is the limit that binds", binding(b)),
+        None => String::new(),
+    }
+}
+
+/// The answer in one line, for above a chart. A bracket is never told by its low end alone.
+pub fn headline(run: &Run) -> String {
+    let Some(a) = run.answers.first() else {
+        return "No answer: no step was finished".into();
+    };
+    let (g, who) = (&a.goodput, subject(&run.meta));
+    let at = |x: f64| level(a.control, x);
+    let serves = verb(&run.meta, "serve");
+    match (g.status, g.rate.or(g.met)) {
+        (Status::Found, Some(rate)) if bracket_only(g) => {
+            let why = g.binding.as_deref().map(|b| format!(" ({})", cause(b))).unwrap_or_default();
+            let it = if plural(&run.meta) { "they fail" } else { "it fails" };
+            let failed = g.failed.map(|f| format!("; {it} at {}{why}", short(f))).unwrap_or_default();
+            format!("{who} {serves} at least {} within the SLO{failed}", at(rate))
+        }
+        (Status::Found, Some(rate)) => {
+            let clause = g.binding.as_deref().map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
+            format!("{who} {serves} {} within the SLO{clause}", at(rate))
+        }
+        (Status::None, _) => none_in_short(run, a),
+        (Status::NotReached, Some(met)) => {
+            format!("{who} {serves} at least {} within the SLO; more was not tried", at(met))
+        }
+        (Status::Undecided, Some(met)) => {
+            format!("{who} {serves} at least {} within the SLO; above is undecided", at(met))
+        }
+        (Status::Invalid, Some(met)) => {
+            format!("{who} {serves} at least {} within the SLO; above that the client was the limit", at(met))
+        }
+        (Status::Invalid, None) => "No answer: the client was the limit, not the server".into(),
+        (Status::Undecided | Status::NotReached | Status::Found, _) => match fails_at_the_lowest(run, a) {
+            Some(f) => format!("Undecided: {} fails, and nothing lower was tried", at(f)),
+            None => match g.failed {
+                Some(f) => format!("Undecided: fails at {}, too few requests to tell below", at(f)),
+                None => "Undecided: the steps have too few requests to tell".into(),
+            },
+        },
+    }
+}
+
+fn none_in_short(run: &Run, a: &Answer) -> String {
+    if let Some((level, kind)) = nothing_answered(run, a) {
+        return format!("Every request failed {level}{kind}");
+    }
+    let why = a.goodput.binding.as_deref().filter(|b| *b != "stability");
+    let why = why.map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
+    match (a.goodput.failed, lowest(run, a)) {
+        (None, _) => {
+            let misses = if plural(&run.meta) { "miss" } else { "misses" };
+            format!("Even unloaded, {} {misses} the SLO{why}", lower(&subject(&run.meta)))
+        }
+        (_, Some(x)) => format!("Not even {} meets the SLO{why}", level(a.control, x)),
+        (_, None) => format!("No measured {} meets the SLO{why}", noun(a.control)),
+    }
+}
+
+/// Whether the answer is two measured levels and nothing more.
+fn bracket_only(g: &Goodput) -> bool {
+    g.interval90.is_none() && g.failed.is_some()
+}
+
+/// The level that fails, where it is the lowest that was measured.
+fn fails_at_the_lowest(run: &Run, a: &Answer) -> Option<f64> {
+    a.goodput.failed.filter(|f| lowest(run, a).is_some_and(|low| low >= *f))
+}
+
+/// Where every request failed, `at 2 requests/s` or `unloaded`, and their most frequent kind: ` (server-error 500)`.
+fn nothing_answered(run: &Run, a: &Answer) -> Option<(String, String)> {
+    let (step, place) = match a.goodput.failed {
+        Some(failed) => {
+            let near = |s: &&Step| (s.level.value - failed).abs() <= 1e-9 * failed && s.all_failed();
+            let step = steps_of(run, a).into_iter().find(near)?;
+            (step.step, format!("at {}", level(a.control, failed)))
+        }
+        None => {
+            let step = run.steps.iter().find(|s| s.series == a.series && s.all_failed())?;
+            (step.step, "unloaded, one at a time".into())
+        }
+    };
+    let rows = run.failures.iter().filter(|f| f.step == step && f.series == a.series);
+    let kind = rows.max_by_key(|f| f.count).map(|f| {
+        let status = f.status.map(|s| format!(" {s}")).unwrap_or_default();
+        format!(" ({}{status})", clip(&f.kind, 24))
+    });
+    Some((place, kind.unwrap_or_default()))
+}
+
+fn lowest(run: &Run, a: &Answer) -> Option<f64> {
+    steps_of(run, a).iter().map(|s| s.level.value).min_by(f64::total_cmp)
+}
+
+/// A level of an answer; in a closed loop with what was achieved there, since the number in flight is no rate.
+fn with_achieved(run: &Run, a: &Answer, value: f64) -> String {
+    match (a.control, run.step_at(a, value)) {
+        (Control::Concurrency, Some(s)) => {
+            format!("{} at {} requests/s", level(a.control, value), short(s.achieved_rate))
+        }
+        _ => level(a.control, value),
+    }
+}
+
+/// The answer in two sentences: what was found, per GPU, at which SLO and workload, and which limit binds; then the
+/// evidence, why the search ended, and what would decide where nothing is decided. They claim no more than was shown.
+pub fn sentences(run: &Run, a: &Answer) -> [String; 2] {
+    let g = &a.goodput;
+    let said = match g.rate.or(g.met).filter(|_| g.status != Status::None) {
+        Some(rate) => serves(run, a, rate),
+        None => serves_nothing(run, a),
+    };
+    let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
+    [format!("{said}."), format!("Evidence: {}{decides}.", g.reason.trim_end_matches('.'))]
+}
+
+fn limits(run: &Run, a: &Answer) -> String {
+    tier_of(run, a).map_or_else(|| run.meta.slo.clone(), slo)
+}
+
+/// The workload in brackets, with the space before it.
+fn of_workload(run: &Run) -> String {
+    match clip(&workload(run), 120) {
+        w if w.is_empty() => w,
+        w => format!(" ({w})"),
+    }
+}
+
+/// A level is shown to meet: how much at least, and what is known of more.
+fn serves(run: &Run, a: &Answer, rate: f64) -> String {
+    let g = &a.goodput;
+    let least = if g.interval90.is_some() { "" } else { "at least " };
+    let per_gpu = match (g.per_gpu, run.meta.gpus) {
+        (_, None | Some(0 | 1)) => String::new(),
+        (per_gpu, Some(n)) => {
+            format!(", {least}{} per GPU", short(per_gpu.unwrap_or(rate / f64::from(n))))
+        }
+    };
+    let more = match (g.status, g.interval90, g.failed) {
+        (_, Some([low, high]), _) => {
+            let safe = g.safe_rate.map(|s| format!("; {} is safe", level(a.control, s))).unwrap_or_default();
+            format!(
+                ": with 90 % probability the boundary lies between {} and {}{}{safe}",
+                short(low),
+                short(high),
+                binds(g)
+            )
+        }
+        (Status::NotReached, ..) => "; more was not tried, so where the limit lies is not known".into(),
+        (Status::Invalid, ..) => "; above that the client was the limit, not the server".into(),
+        (_, _, Some(f)) => format!(", and {} at {}{}", verb(&run.meta, "fail"), short(f), binds(g)),
+        _ if gone(run, a) => ", before the server stopped answering".into(),
+        _ => "; whether it can take more is undecided".into(),
+    };
+    format!(
+        "{} {} {least}{}{per_gpu}{} while keeping {}{more}",
+        subject(&run.meta),
+        verb(&run.meta, "serve"),
+        with_achieved(run, a, rate),
+        of_workload(run),
+        limits(run, a),
+    )
+}
+
+/// No level is shown to meet: why, and whether that is the server's fault.
+fn serves_nothing(run: &Run, a: &Answer) -> String {
+    let g = &a.goodput;
+    let (who, keep, of) = (lower(&subject(&run.meta)), limits(run, a), of_workload(run));
+    let does = if plural(&run.meta) { "do" } else { "does" };
+    match (g.status, g.failed) {
+        (Status::None, _) if nothing_answered(run, a).is_some() => {
+            let (place, kind) = nothing_answered(run, a).unwrap_or_default();
+            format!(
+                "Every request to {who}{of} failed {place}{kind}: no {} keeps {keep}, and nothing is shown of its latencies",
+                noun(a.control)
+            )
+        }
+        (Status::None, None) => {
+            let limit = g.binding.as_deref().filter(|b| ![ERRORS, "stability"].contains(b));
+            let limit =
+                limit.map(|b| format!(": the limit that binds is {}", binding(b))).unwrap_or_default();
+            format!(
+                "Even unloaded, with one request at a time, {who} {does} not keep {keep}{of}, so no {} can{limit}",
+                noun(a.control)
+            )
+        }
+        (Status::None, Some(f)) => format!(
+            "At no measured {} {} {who} keep {keep}{of}: even {}, the lowest, fails{}",
+            noun(a.control),
+            does,
+            level(a.control, f),
+            binds(g)
+        ),
+        (Status::Invalid, _) => format!(
+            "This run cannot say what {who} can take{of} while keeping {keep}: the client was the limit, not the server"
+        ),
+        (_, failed) => {
+            let known = match failed {
+                Some(f) if fails_at_the_lowest(run, a).is_some() => {
+                    format!("{}, the lowest that was tried, fails{}", level(a.control, f), binds(g))
+                }
+                Some(f) => {
+                    format!("{} fails{}, and no lower level is shown to meet", level(a.control, f), binds(g))
+                }
+                None => "no level is shown to meet or to fail".into(),
+            };
+            format!("It is undecided what {who} can take{of} while keeping {keep}: {known}")
+        }
+    }
+}
+
+/// Whether the server went away in a step of the answer's series.
+fn gone(run: &Run, a: &Answer) -> bool {
+    run.steps.iter().any(|s| s.series == a.series && s.abort == Some(Abort::ServerGone))
+}
+
+/// What would decide an answer that is open.
+fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
+    let interrupted = run.steps.iter().any(|s| s.abort == Some(Abort::Interrupted));
+    let text = match a.goodput.status {
+        Status::None => return None,
+        // Levels within the bracket that the steps were too short for: the reason names them.
+        Status::Found if !adaptive(&run.steps) && open_levels(run, a) => {
+            "longer steps at the undecided levels would narrow it (step.measure, step.min-requests)"
+        }
+        Status::Found => return None,
+        Status::NotReached => "higher levels would tell how much more",
+        Status::Invalid => {
+            "a client on an idle machine with more cores, or a higher step.max-in-flight, would tell"
+        }
+        Status::Undecided if gone(run, a) => "the server's log may tell why it stopped",
+        Status::Undecided if interrupted => "the rest of the sweep would tell",
+        Status::Undecided if fails_at_the_lowest(run, a).is_some() => "lower levels would decide it",
+        Status::Undecided if adaptive(&run.steps) => "more time (--budget) would decide it",
+        Status::Undecided if open_levels(run, a) => {
+            "longer steps at the undecided levels would decide it (step.measure, step.min-requests)"
+        }
+        Status::Undecided => "longer steps would decide it (step.measure, step.min-requests)",
+    };
+    Some(text)
+}
+
+/// Whether levels are undecided below the one that fails and above the one that meets.
+fn open_levels(run: &Run, a: &Answer) -> bool {
+    let g = &a.goodput;
+    steps_of(run, a).into_iter().any(|s| {
+        s.verdict == Verdict::Undecided
+            && g.met.is_none_or(|m| s.level.value > m)
+            && g.failed.is_none_or(|f| s.level.value < f)
+    })
+}

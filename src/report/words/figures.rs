@@ -1,0 +1,209 @@
+//! The figures of the answer in words: the three goodputs, what they amount to, and what to read with care.
+
+use super::{count, level, steps_of, tier_of};
+use crate::capacity::Capacity;
+use crate::caveat::Caveat;
+use crate::level::Control;
+use crate::report::escape::clip;
+use crate::rundir::Run;
+use crate::search::answer::{Answer, Goodput};
+use crate::stats::step::Step;
+use crate::units::short;
+
+/// What a goodput says in a table: `at least 30 req/s, fails at 34.6`; the low end of a bracket never stands alone.
+pub fn goodput_cell(control: Control, g: &Goodput) -> String {
+    let unit = control.unit();
+    let status = g.status.name();
+    match (g.rate, g.interval90, g.met, g.failed) {
+        (Some(rate), Some([low, high]), ..) => {
+            format!("{}{unit} (90 % interval {} – {})", short(rate), short(low), short(high))
+        }
+        (Some(rate), None, _, Some(failed)) => {
+            format!("at least {}{unit}, fails at {}", short(rate), short(failed))
+        }
+        (Some(rate), None, _, None) => format!("at least {}{unit}, none fails", short(rate)),
+        (None, _, Some(met), Some(failed)) => {
+            format!("{status} ({}{unit} meets, {} fails)", short(met), short(failed))
+        }
+        (None, _, Some(met), None) => format!("{status} ({}{unit} meets, none fails)", short(met)),
+        (None, _, None, Some(failed)) => format!("{status} (none meets, {}{unit} fails)", short(failed)),
+        (None, _, None, None) => status.to_owned(),
+    }
+}
+
+/// The share of requests that the joint goodput asks for, in percent: `99 %`.
+pub fn joint_target(run: &Run, a: &Answer) -> String {
+    let target = tier_of(run, a).map_or(0.99, crate::slo::Slo::joint_target);
+    format!("{} %", short(target * 100.0))
+}
+
+/// Requests per second within all limits together at the answer's step; where no level is shown to meet, the most of
+/// any step.
+pub fn good_requests(run: &Run, a: &Answer) -> String {
+    let say = |s: &Step| format!("{} req/s at {}", short(good_rate(s, &a.tier)), s.level);
+    match a.goodput.met.and_then(|met| run.step_at(a, met)) {
+        Some(step) => say(step),
+        None => {
+            let steps = steps_of(run, a).into_iter();
+            let most = steps.max_by(|x, y| good_rate(x, &a.tier).total_cmp(&good_rate(y, &a.tier)));
+            most.map_or("not measured".into(), |s| format!("at most {}", say(s)))
+        }
+    }
+}
+
+/// Requests per second within all limits of a tier together; a step's own figure is that of the first tier.
+fn good_rate(s: &Step, tier: &str) -> f64 {
+    match s.limits.iter().find(|r| r.tier == tier && r.limit == "joint") {
+        Some(r) if s.measure_s > 0.0 => r.n.saturating_sub(r.misses + r.censored) as f64 / s.measure_s,
+        _ => s.good_rate,
+    }
+}
+
+/// What the level shown to meet amounts to, as rows of a name, the server's figure and that of one GPU (empty where
+/// there is one, or none is declared, or the figure is the same for both).
+pub fn capacity(run: &Run, c: &Capacity) -> Vec<(String, String, String)> {
+    let several = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1));
+    let each = |of: fn(&crate::capacity::PerGpu) -> Option<f64>| several.as_ref().and_then(of);
+    let per_gpu = each(|g| Some(g.requests_per_s));
+    let money = currency(run);
+    let rows = [
+        ("requests per second", Some(c.requests_per_s), per_gpu),
+        ("requests per minute", Some(c.requests_per_minute), per_gpu.map(|x| x * 60.0)),
+        ("requests per hour", Some(c.requests_per_hour), per_gpu.map(|x| x * 3_600.0)),
+        ("requests per day", Some(c.requests_per_day), per_gpu.map(|x| x * 86_400.0)),
+        ("output tokens per second", c.output_tokens_per_s, each(|g| g.output_tokens_per_s)),
+        ("prompt tokens per second", c.prompt_tokens_per_s, each(|g| g.prompt_tokens_per_s)),
+    ];
+    let cell = |x: Option<f64>| x.map(count).unwrap_or_default();
+    let mut all: Vec<(String, String, String)> = rows
+        .into_iter()
+        .filter(|(_, x, _)| x.is_some())
+        .map(|(name, x, each)| (name.to_owned(), cell(x), cell(each)))
+        .collect();
+    for (name, x) in [
+        ("cost per million output tokens", c.cost_per_mtok),
+        ("cost per 1,000 requests", c.cost_per_1000_requests),
+    ] {
+        all.extend(x.map(|x| (name.to_owned(), format!("{}{money}", short(x)), String::new())));
+    }
+    all
+}
+
+/// The same in a few lines, for a terminal.
+pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
+    let money = currency(run);
+    let tokens = [(c.output_tokens_per_s, "output"), (c.prompt_tokens_per_s, "prompt")];
+    let tokens: Vec<String> =
+        tokens.into_iter().filter_map(|(x, what)| Some(format!("{} {what} a second", count(x?)))).collect();
+    let costs = [(c.cost_per_mtok, "a million output tokens"), (c.cost_per_1000_requests, "1,000 requests")];
+    let costs: Vec<String> =
+        costs.into_iter().filter_map(|(x, what)| Some(format!("{}{money} for {what}", short(x?)))).collect();
+    let per_gpu = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1)).map(|g| {
+        let tokens = g.output_tokens_per_s.map(|t| format!(", {} output tokens/s", count(t)));
+        format!("{} requests/s{}", count(g.requests_per_s), tokens.unwrap_or_default())
+    });
+    let requests = format!(
+        "{} a minute, {} an hour, {} a day",
+        count(c.requests_per_minute),
+        count(c.requests_per_hour),
+        count(c.requests_per_day)
+    );
+    [
+        ("requests", requests),
+        ("tokens", tokens.join(", ")),
+        ("cost", costs.join(", ")),
+        ("per GPU", per_gpu.unwrap_or_default()),
+    ]
+    .into_iter()
+    .filter(|(_, text)| !text.is_empty())
+    .collect()
+}
+
+/// The currency behind an amount, with the space before it.
+fn currency(run: &Run) -> String {
+    run.currency.as_deref().map(|c| format!(" {}", clip(c, 12))).unwrap_or_default()
+}
+
+/// Where the figures of the capacity come from: `at 32 requests/s (step 8)`.
+pub fn basis(a: &Answer, c: &Capacity) -> String {
+    let at = a.goodput.met.map_or_else(String::new, |met| level(a.control, met));
+    format!("at {at} (step {})", c.step)
+}
+
+/// What to read with care: text and advice, each once. Of steps in which the client was late, only the worst; of a
+/// simulated clock and a simulated server, only the clock.
+pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
+    let delays: Vec<(u32, f64)> = run.caveats.iter().filter_map(late).collect();
+    let worst = delays.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(step, _)| *step);
+    let mut all: Vec<(String, &'static str)> = Vec::new();
+    for c in &run.caveats {
+        let mut text = c.text();
+        match late(c) {
+            Some((step, _)) if Some(step) != worst => continue,
+            Some(_) if delays.len() == 2 => text.push_str(" So it did in another step."),
+            Some(_) if delays.len() > 2 => {
+                text.push_str(&format!(" So it did in {} other steps.", delays.len() - 1));
+            }
+            _ => {}
+        }
+        let virtual_too = *c == Caveat::Simulated && run.caveats.contains(&Caveat::VirtualTime);
+        if !virtual_too && !all.iter().any(|(known, _)| *known == text) {
+            all.push((text, c.advice()));
+        }
+    }
+    all
+}
+
+/// The step in which the client was late, and by how much.
+fn late(c: &Caveat) -> Option<(u32, f64)> {
+    match c {
+        Caveat::Late { step, p99_ms, .. } => Some((*step, *p99_ms)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn good_requests_are_those_of_the_tier() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "two-steps").unwrap();
+        let joint = |tier: &str, misses| crate::stats::step::LimitRow {
+            tier: tier.into(),
+            limit: "joint".into(),
+            n: 2400,
+            misses,
+            ..run.steps[0].limits[0].clone()
+        };
+        let rows = [joint("main", 0), joint("bulk", 1200)];
+        run.steps[0].limits.extend(rows);
+        for (tier, want) in [("main", 20.0), ("bulk", 10.0)] {
+            let good = good_rate(&run.steps[0], tier);
+            assert!((good - want).abs() < 1e-9, "{tier}: {good}");
+        }
+        let bulk = Answer { tier: "bulk".into(), ..run.answers[0].clone() };
+        assert_eq!(good_requests(&run, &bulk), "10 req/s at 20 req/s", "at the answer's step");
+        let mut open = bulk;
+        open.goodput.met = None;
+        assert_eq!(good_requests(&run, &open), "at most 10 req/s at 20 req/s", "the most of any step");
+    }
+
+    #[test]
+    fn caveats_are_said_once() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
+        let late = |step, p99_ms| Caveat::Late { step, p99_ms, limit_ms: 200.0 };
+        run.caveats =
+            vec![Caveat::VirtualTime, Caveat::Simulated, late(1, 11.0), late(2, 30.0), late(3, 12.0)];
+        let said = caveats(&run);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said[1].0.starts_with("In step 2 the client itself")
+                && said[1].0.ends_with("So it did in 2 other steps.")
+        );
+        run.caveats = vec![Caveat::Simulated, late(4, 11.0), Caveat::Simulated];
+        assert_eq!(caveats(&run).len(), 2);
+        assert!(!caveats(&run)[1].0.contains("other"));
+    }
+}
