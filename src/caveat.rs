@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 pub enum Caveat {
     /// Verdicts assume how much misses cluster.
     InflationAssumed {
-        /// The assumed factor.
+        /// The factor that is assumed before a miss was seen.
         inflation: f64,
+        /// The limit that the verdicts hang on.
+        limit: String,
+        /// The factor for it, once all misses of the sweep were seen.
+        pooled: f64,
     },
     /// The answer is a bracket between two measured levels.
     BracketOnly,
@@ -130,8 +134,9 @@ impl Caveat {
     /// What is the case, as a sentence.
     pub fn text(&self) -> String {
         match self {
-            Self::InflationAssumed { inflation } => format!(
-                "Verdicts assume that misses come in clusters that make {inflation} requests worth one independent request; the factor is assumed, not measured."
+            Self::InflationAssumed { inflation, limit, pooled } => format!(
+                "Misses come in clusters: verdicts count {inflation} requests as one independent request (assumed), and move from there with the clusters that the sweep has seen, to {} for {limit}.",
+                crate::units::short(*pooled)
             ),
             Self::BracketOnly => {
                 "The answer is the bracket between two measured levels; it carries no interval and no safe rate.".into()

@@ -8,6 +8,7 @@ use crate::level::Control;
 use crate::plan::Plan;
 use crate::search::answer::{Answer, Goodput};
 use crate::slo::Metric;
+use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::verdict::INFLATION;
 use crate::units::ms;
@@ -20,7 +21,7 @@ pub(crate) fn caveats(
     failures: &[FailureRow],
     answers: &[Answer],
 ) -> Vec<Caveat> {
-    let mut found = vec![Caveat::InflationAssumed { inflation: INFLATION }];
+    let mut found: Vec<Caveat> = inflation(plan, steps, answers).into_iter().collect();
     if answers.iter().any(|a| bracket(&a.goodput) || bracket(&a.joint_goodput)) {
         found.insert(0, Caveat::BracketOnly);
     }
@@ -70,6 +71,16 @@ impl Run {
         let step = self.step_at(answer, answer.goodput.met?)?;
         Capacity::of(step, self.meta.gpus, self.price_per_hour)
     }
+}
+
+/// How clusters of misses were reckoned with, for the limit that binds or else the first.
+fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> {
+    let slo = plan.slo.as_slice().first()?;
+    let limits = slo.limits();
+    let binding = answers.first().and_then(|a| a.goodput.binding.as_deref());
+    let limit = limits.iter().find(|l| Some(l.name().as_str()) == binding).or_else(|| limits.first())?;
+    let pooled = pooled_inflation(steps, None, (slo.tier(), &limit.name()), limit.percentile.miss_share());
+    Some(Caveat::InflationAssumed { inflation: INFLATION, limit: limit.name(), pooled })
 }
 
 /// Whether an answer lies between two measured levels and has no interval.

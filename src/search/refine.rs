@@ -82,8 +82,7 @@ pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     }
     let settle = policy.times.settle.0.as_secs_f64();
     let left = policy.budget_s - seen.spent_s - settle - seen.tail().as_secs_f64() / 2.0 - 1.0;
-    let longest = left.min(policy.times.max_duration.0.as_secs_f64());
-    if longest < (LEAST_SHARE * policy.budget_s).max(1.0) {
+    if left < (LEAST_SHARE * policy.budget_s).max(1.0) {
         return Err(Stop::Budget { budget_s: policy.budget_s });
     }
     let ask = |rate: f64, window: f64, ends: Ends| Ask {
@@ -100,7 +99,7 @@ pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     if let Some((rate, window)) = b.locate(policy, seen, left) {
         return Ok(ask(rate, window, Ends::WhenGross));
     }
-    let best = b.best(policy, longest).ok_or_else(|| {
+    let best = b.best(policy, left).ok_or_else(|| {
         let needed_s = b.met.is_none().then(|| b.needed(policy) / (BELOW * b.edge));
         Stop::Resolution { left_s: left, budget_s: policy.budget_s, needed_s }
     })?;

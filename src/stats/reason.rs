@@ -166,7 +166,8 @@ fn counted(c: &Counted, verdict: Verdict) -> String {
         Verdict::Meets => format!("{misses}{cut}: at most {} %, allowed {allowed} %", share(most)),
         _ => format!(
             "{misses}{cut} leave {}–{} %, allowed {allowed} %: too few requests to tell",
-            share(least.max(0.0)),
+            // A bound that is as good as none.
+            share(if least < 1e-4 { 0.0 } else { least }),
             share(most)
         ),
     }
