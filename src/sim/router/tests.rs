@@ -159,7 +159,7 @@ async fn in_process_and_model_agree_to_the_millisecond() {
     for (n, i) in sent.iter().enumerate() {
         sleep_until(start + due(*i)).await;
         let now = Instant::now();
-        model.arrive(now - start, Request { id: n as u64, input_tokens: 10, output_tokens: 3 });
+        model.arrive(now - start, Request::new(n as u64, 10, 3));
         let router = router.clone();
         tasks.spawn(
             async move { (n as u64, token_times(&events(post(&router, CHAT, ASK).await).await, start)) },
@@ -359,12 +359,12 @@ async fn an_engine_that_stops_breaks_the_stream() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let sim = Simulated::named("md1").unwrap();
         let handle = runtime.block_on(async { Handle::start(sim.build()) });
-        let answer = handle.submit(Instant::now(), Request { id: 0, input_tokens: 1, output_tokens: 1 });
+        let answer = handle.submit(Instant::now(), Request::new(0, 1, 1));
         runtime.shutdown_background();
         (handle, answer)
     });
     let (handle, answer) = runtime.join().unwrap();
     let writer = Writer::new(Api::Chat, "", 1, StreamOptions::default());
-    assert!(Body::new(Stream { events: answer, writer }).collect().await.is_err());
+    assert!(Body::new(Stream { events: answer, writer, prefix_cache: false }).collect().await.is_err());
     assert_eq!(handle.counters().await, None);
 }
