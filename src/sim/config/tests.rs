@@ -30,7 +30,7 @@ fn presets_and_overrides() {
 #[test]
 fn mistakes_are_named() {
     for (text, said) in [
-        ("preset = \"md2\"", "`md1`, `mm1`, `mmc`, `fixed`, `null`"),
+        ("preset = \"md2\"", "`demo`, `a40-qwen3-0.6b`, `md1`, `mm1`, `mmc`, `fixed`, `null`"),
         ("preset = \"md1\"\nservers = 2", "\"md1\" has no use for servers; it has service, decode"),
         ("preset = \"mmc\"\ndecode = \"1ms\"", "no use for decode"),
         ("preset = \"null\"\nttft = \"1ms\"", "no use for ttft; it has no settings"),
@@ -43,7 +43,7 @@ fn mistakes_are_named() {
         let error = parse(text).unwrap_err();
         assert!(error.contains(said), "{text}: {error}");
     }
-    assert!(Simulated::named("demo").unwrap_err().contains("the presets are md1, mm1, mmc, fixed, null"));
+    assert!(Simulated::named("a40").unwrap_err().contains("the presets are demo, a40-qwen3-0.6b, md1, mm1"));
 }
 
 #[test]

@@ -90,16 +90,19 @@ impl Cost {
 }
 
 fn table(points: &[(u32, Duration)], sequences: u32) -> f64 {
-    let ns = |(_, time): (u32, Duration)| time.as_nanos() as f64;
-    let (Some(&first), Some(&last)) = (points.first(), points.last()) else { return 0.0 };
-    if sequences <= first.0 {
-        return ns(first);
-    }
-    let above = points.partition_point(|p| p.0 < sequences).clamp(1, points.len() - 1);
-    let (a, b) = (points[above - 1], points[above]);
+    let ns = |point: &(u32, Duration)| point.1.as_nanos() as f64;
+    let above = points.partition_point(|p| p.0 < sequences);
+    let (a, b) = match (points, above) {
+        ([], _) => return 0.0,
+        ([only], _) => return ns(only),
+        ([first, ..], 0) => return ns(first),
+        ([.., a, b], _) if sequences > b.0 => (a, b),
+        _ => (&points[above - 1], &points[above]),
+    };
     let slope = (ns(b) - ns(a)) / f64::from(b.0.saturating_sub(a.0).max(1));
-    if sequences > last.0 {
-        ns(last) + slope.max(0.0) * f64::from(sequences - last.0)
+    let beyond = sequences.saturating_sub(b.0);
+    if beyond > 0 {
+        ns(b) + slope.max(0.0) * f64::from(beyond)
     } else {
         ns(a) + slope * f64::from(sequences - a.0)
     }

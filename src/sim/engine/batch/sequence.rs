@@ -51,6 +51,18 @@ impl Sequence {
         self.request.input_tokens + self.emitted
     }
 
+    /// Blocks of the KV cache that it holds, shared ones included.
+    #[cfg(test)]
+    pub(super) fn blocks(&self) -> u32 {
+        self.holding.blocks
+    }
+
+    /// Tokens in the cache.
+    #[cfg(test)]
+    pub(super) fn computed(&self) -> u32 {
+        self.computed
+    }
+
     /// Tokens to compute before the next one is known.
     pub(super) fn left(&self) -> u32 {
         self.known() - self.computed
