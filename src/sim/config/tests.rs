@@ -15,6 +15,14 @@ fn presets_and_overrides() {
         ("preset = \"mmc\"\nservers = 4", "simulated mmc (servers 4, service 2s, prefill 50ms)"),
         ("preset = \"fixed\"\ntpot = \"1ms\"", "simulated fixed (ttft 20ms, tpot 1ms)"),
         ("preset = \"null\"", "simulated null"),
+        (
+            "preset = \"demo\"",
+            "simulated demo (max-num-seqs 12, max-num-batched-tokens 2048, kv-blocks 4096, prefix-cache true, chunked-prefill true)",
+        ),
+        (
+            "preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nprefix-cache = false",
+            "simulated a40-qwen3-0.6b (max-num-seqs 256, max-num-batched-tokens 2048, kv-blocks 100, prefix-cache false, chunked-prefill true)",
+        ),
     ] {
         let sim = parse(text).unwrap();
         assert_eq!(sim.to_string(), shown, "{text}");
@@ -27,12 +35,31 @@ fn presets_and_overrides() {
     assert_eq!((sim.model.as_str(), sim.max_model_len.get(), sim.seed), ("simulated", 131_072, 1));
 }
 
+/// As with vLLM's `--max-model-len auto`: a request that is taken fits into the KV cache.
+#[test]
+fn the_longest_request_fits_into_the_cache() {
+    for (text, longest) in [
+        ("preset = \"a40-qwen3-0.6b\"", 40_960),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100", 1600),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nmax-model-len = 900", 900),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nmax-model-len = 9000", 1600),
+        ("preset = \"a40-qwen3-0.6b\"\nmax-model-len = 100000", 100_000),
+        ("preset = \"md1\"\nmax-model-len = 1000000", 1_000_000),
+    ] {
+        assert_eq!(parse(text).unwrap().max_model_len.get(), longest, "{text}");
+    }
+}
+
 #[test]
 fn mistakes_are_named() {
     for (text, said) in [
         ("preset = \"md2\"", "`demo`, `a40-qwen3-0.6b`, `md1`, `mm1`, `mmc`, `fixed`, `null`"),
         ("preset = \"md1\"\nservers = 2", "\"md1\" has no use for servers; it has service, decode"),
         ("preset = \"mmc\"\ndecode = \"1ms\"", "no use for decode"),
+        ("preset = \"mmc\"\nkv-blocks = 9", "no use for kv-blocks; it has servers, service, prefill"),
+        ("preset = \"demo\"\nservers = 9", "no use for servers; it has max-num-seqs, max-num-batched-tokens"),
+        ("preset = \"demo\"\nmax-num-seqs = 0", "nonzero"),
+        ("preset = \"demo\"\nprefix-cache = \"on\"", "boolean"),
         ("preset = \"null\"\nttft = \"1ms\"", "no use for ttft; it has no settings"),
         ("preset = \"mmc\"\nservers = 0", "nonzero"),
         ("preset = \"md1\"\nmax-model-len = 0", "nonzero"),
@@ -49,7 +76,13 @@ fn mistakes_are_named() {
 #[test]
 fn every_preset_answers() {
     // TTFT and end of four tokens, unloaded, in ms; exponential ones differ by seed.
-    for (preset, expected) in [("md1", (50, 50)), ("fixed", (20, 35)), ("null", (0, 0))] {
+    for (preset, expected) in [
+        ("md1", (50, 50)),
+        ("fixed", (20, 35)),
+        ("null", (0, 0)),
+        ("demo", (1, 6)),
+        ("a40-qwen3-0.6b", (5, 20)),
+    ] {
         let mut model = Simulated::named(preset).unwrap().build();
         model.arrive(Duration::ZERO, Request::new(0, 1, 4));
         let out = model.advance(Duration::MAX);

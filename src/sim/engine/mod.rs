@@ -101,7 +101,7 @@ pub enum Model {
     /// A queue in front of servers.
     Queue(queue::Queue),
     /// A continuous-batching engine.
-    Batch(Box<batch::Batch>),
+    Batch(batch::Batch),
 }
 
 impl Model {

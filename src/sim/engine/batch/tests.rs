@@ -175,7 +175,7 @@ fn a_known_beginning_is_not_computed_again() {
     let ask = |id, at, blocks: Arc<[u64]>| (at, Request::new(id, 20, 2).with_blocks(blocks));
     let other = ask(3, 130 * MS, Arc::default());
     for (at, request) in [
-        ask(0, MS * 0, prompt(12, 8, 0)),
+        ask(0, Duration::ZERO, prompt(12, 8, 0)),
         ask(1, MS * 50, prompt(12, 8, 1)),
         ask(2, MS * 100, prompt(12, 8, 0)), // all of it known, but the last token must be computed
         other,
@@ -226,7 +226,7 @@ fn who_is_preempted_finds_its_own_beginning_again() {
     let out: Vec<_> =
         engine.advance(FOREVER).iter().map(|e| (e.id, e.at.as_millis(), e.cached_tokens)).collect();
     assert_eq!(out, [(1, 60, 0), (1, 70, 0)], "cached counts the first admission");
-    assert_eq!(engine.prefix_counts().queries, 12, "so do the counters");
+    assert_eq!(engine.prefix_counts(), PrefixCounts { queries: 8 + 12, hits: 0 }, "so do the counters");
 }
 
 #[test]
