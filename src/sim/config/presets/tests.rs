@@ -23,9 +23,9 @@ const DEMO: Case = Case {
     input_tokens: 50,
     output_tokens: 4,
     limit: Duration::from_millis(50),
-    boundary: 691.0,
-    steepness: 60.0,
-    inflation: 250.0,
+    boundary: 690.3,
+    steepness: 54.0,
+    inflation: 343.0,
 };
 
 const A40: Case = Case {
@@ -34,8 +34,8 @@ const A40: Case = Case {
     output_tokens: 30,
     limit: Duration::from_millis(80),
     boundary: 35.6,
-    steepness: 7.1,
-    inflation: 4.9,
+    steepness: 7.0,
+    inflation: 5.1,
 };
 
 /// What became of a run.
