@@ -6,6 +6,7 @@
 //! others are up to 1 ms late, never early, never adding up. The models themselves, driven bare, are exact.
 
 use crate::sim::engine::{Emission, Model, Request};
+use crate::sim::metrics::Counters;
 use std::{
     collections::HashMap,
     task::{Context, Poll},
@@ -22,26 +23,12 @@ const BATCH: usize = 256;
 #[derive(Debug, Clone)]
 pub(super) struct Handle(mpsc::UnboundedSender<Command>);
 
-/// What the server tells in `/metrics`.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Counters {
-    pub(super) running: usize,
-    pub(super) waiting: usize,
-    pub(super) kv_cache_usage: f64,
-    pub(super) preemptions: u64,
-    /// Prompt tokens of requests that have sent their first token.
-    pub(super) prompt_tokens: u64,
-    pub(super) generation_tokens: u64,
-    /// Requests answered in full.
-    pub(super) finished: u64,
-    /// Requests whose client went away.
-    pub(super) aborted: u64,
-}
-
 /// One event of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     pub(super) tokens: u32,
+    /// See [`Emission::cached_tokens`].
+    pub(super) cached_tokens: u32,
     pub(super) finished: bool,
 }
 
@@ -51,7 +38,7 @@ enum Command {
     Submit(Instant, Request, mpsc::UnboundedSender<Progress>),
     /// Its client went away at that instant.
     Cancel(Instant, u64),
-    Count(oneshot::Sender<Counters>),
+    Count(oneshot::Sender<Box<Counters>>),
 }
 
 impl Handle {
@@ -59,22 +46,23 @@ impl Handle {
     pub(super) fn start(model: Model) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
         let base = Instant::now();
-        let actor = Actor { model, base, open: HashMap::new(), counters: Counters::default() };
+        let actor = Actor { model, base, open: HashMap::new(), counters: Counters::new() };
         tokio::spawn(actor.run(inbox));
         Self(commands)
     }
 
     /// Hands a request to the engine. Dropping the answer before its end cancels the request.
     pub(super) fn submit(&self, at: Instant, request: Request) -> Answer {
+        let id = request.id;
         // Not bounded: an answer has at most as many events as its request asked for tokens, and the senders must never wait.
         let (events, progress) = mpsc::unbounded_channel();
         // Where the task is gone with its runtime, the sender is dropped here and the answer ends early.
         let _ = self.0.send(Command::Submit(at, request, events));
-        Answer { id: request.id, progress, commands: self.0.clone(), over: false }
+        Answer { id, progress, commands: self.0.clone(), over: false }
     }
 
     /// The counters as of now; `None` where the task is gone.
-    pub(super) async fn counters(&self) -> Option<Counters> {
+    pub(super) async fn counters(&self) -> Option<Box<Counters>> {
         let (reply, counters) = oneshot::channel();
         self.0.send(Command::Count(reply)).ok()?;
         counters.await.ok()
@@ -125,6 +113,8 @@ struct Actor {
 struct Open {
     events: mpsc::UnboundedSender<Progress>,
     input_tokens: u32,
+    /// When it arrived, in the engine's time.
+    arrived: Duration,
     started: bool,
 }
 
@@ -150,9 +140,9 @@ impl Actor {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Submit(at, request, events) => {
-                self.open
-                    .insert(request.id, Open { events, input_tokens: request.input_tokens, started: false });
-                self.model.arrive(self.offset(at), request);
+                let (arrived, input_tokens) = (self.offset(at), request.input_tokens);
+                self.open.insert(request.id, Open { events, input_tokens, arrived, started: false });
+                self.model.arrive(arrived, request);
             }
             Command::Cancel(at, id) => {
                 self.model.cancel(self.offset(at), id);
@@ -169,9 +159,10 @@ impl Actor {
                     waiting: model.waiting(),
                     kv_cache_usage: model.kv_cache_usage(),
                     preemptions: model.preemptions(),
-                    ..self.counters
+                    prefix: model.prefix_counts(),
+                    ..self.counters.clone()
                 };
-                let _ = reply.send(counters);
+                let _ = reply.send(Box::new(counters));
             }
         }
     }
@@ -182,17 +173,20 @@ impl Actor {
         }
     }
 
-    fn deliver(&mut self, Emission { id, tokens, finished, at: _ }: Emission) {
+    fn deliver(&mut self, Emission { id, at, tokens, cached_tokens, finished }: Emission) {
         let Some(open) = self.open.get_mut(&id) else { return };
+        let latency = at.saturating_sub(open.arrived);
         if !open.started {
             open.started = true;
             self.counters.prompt_tokens += u64::from(open.input_tokens);
+            self.counters.ttft.record(latency);
         }
         self.counters.generation_tokens += u64::from(tokens);
         // The other end is gone where the client is; its cancellation is on the way.
-        let _ = open.events.send(Progress { tokens, finished });
+        let _ = open.events.send(Progress { tokens, cached_tokens, finished });
         if finished {
             self.counters.finished += 1;
+            self.counters.e2e.record(latency);
             self.open.remove(&id);
         }
     }

@@ -1,12 +1,16 @@
 //! `[server.simulated]` of the plan: a preset by name, and what differs from it.
 
+pub mod presets;
+
 use crate::sim::engine::{
     Model,
-    queue::{Dist, Queue, Settings},
+    batch::{self, Batch},
+    queue::{self, Dist, Queue},
 };
 use crate::units::Span;
+pub use presets::{Deployment, Preset};
 use serde::{Deserialize, Serialize};
-use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
+use std::{fmt, num::NonZeroU32, time::Duration};
 
 /// A simulated server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,14 +20,14 @@ pub struct Simulated {
     pub engine: Engine,
     /// The model name that it serves.
     pub model: String,
-    /// Longest prompt and answer together, in tokens.
+    /// Longest prompt and answer together, in tokens; never more than the KV cache holds, as with vLLM's `--max-model-len auto`.
     pub max_model_len: NonZeroU32,
     /// Seed of everything random in it.
     pub seed: u64,
 }
 
 /// The engines by preset, each with the settings that it uses.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Engine {
     /// M/D/1: one server, a fixed holding time, after which the first token comes; then one each `decode`.
     Md1 {
@@ -57,48 +61,13 @@ pub enum Engine {
     },
     /// Everything at once: for measuring the client.
     Null,
-}
-
-/// The names that `preset` knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Preset {
-    /// See [`Engine::Md1`].
-    Md1,
-    /// See [`Engine::Mm1`].
-    Mm1,
-    /// See [`Engine::Mmc`].
-    Mmc,
-    /// See [`Engine::Fixed`].
-    Fixed,
-    /// See [`Engine::Null`].
-    Null,
-}
-
-impl Preset {
-    /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 5] = [Self::Md1, Self::Mm1, Self::Mmc, Self::Fixed, Self::Null];
-
-    /// The name in plans and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Md1 => "md1",
-            Self::Mm1 => "mm1",
-            Self::Mmc => "mmc",
-            Self::Fixed => "fixed",
-            Self::Null => "null",
-        }
-    }
-}
-
-impl FromStr for Preset {
-    type Err = String;
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no preset \"{name}\" of the simulated server; the presets are {names}")
-        })
-    }
+    /// A batching engine.
+    Batch {
+        /// The preset that it is a case of.
+        preset: Preset,
+        /// The engine, with the limits that the plan gives it.
+        deployment: Deployment,
+    },
 }
 
 /// The table as written.
@@ -118,10 +87,20 @@ struct Raw {
     ttft: Option<Span>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tpot: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_num_seqs: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_num_batched_tokens: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kv_blocks: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prefix_cache: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chunked_prefill: Option<bool>,
     #[serde(default = "default_model")]
     model: String,
-    #[serde(default = "default_len")]
-    max_model_len: NonZeroU32,
+    #[serde(default)]
+    max_model_len: Option<NonZeroU32>,
     #[serde(default = "default_seed")]
     seed: u64,
 }
@@ -130,16 +109,15 @@ fn default_model() -> String {
     "simulated".into()
 }
 
-const fn default_len() -> NonZeroU32 {
-    NonZeroU32::new(131_072).expect("it is not zero")
-}
-
 const fn default_seed() -> u64 {
     1
 }
 
-const fn millis(ms: u64) -> Span {
-    Span(Duration::from_millis(ms))
+/// Puts a setting in place where there is one.
+fn set<T>(place: &mut T, setting: &mut Option<T>) {
+    if let Some(value) = setting.take() {
+        *place = value;
+    }
 }
 
 impl Raw {
@@ -153,45 +131,70 @@ impl Raw {
             decode: None,
             ttft: None,
             tpot: None,
+            max_num_seqs: None,
+            max_num_batched_tokens: None,
+            kv_blocks: None,
+            prefix_cache: None,
+            chunked_prefill: None,
             model: default_model(),
-            max_model_len: default_len(),
+            max_model_len: None,
             seed: default_seed(),
         }
+    }
+
+    /// The engine; what it uses is taken out.
+    fn engine(&mut self) -> Engine {
+        let mut engine = self.preset.engine();
+        match &mut engine {
+            Engine::Md1 { service, decode } | Engine::Mm1 { service, decode } => {
+                set(service, &mut self.service);
+                set(decode, &mut self.decode);
+            }
+            Engine::Mmc { servers, service, prefill } => {
+                set(servers, &mut self.servers);
+                set(service, &mut self.service);
+                set(prefill, &mut self.prefill);
+            }
+            Engine::Fixed { ttft, tpot } => {
+                set(ttft, &mut self.ttft);
+                set(tpot, &mut self.tpot);
+            }
+            Engine::Null => {}
+            Engine::Batch { deployment: Deployment { limits, .. }, .. } => {
+                set(&mut limits.max_num_seqs, &mut self.max_num_seqs);
+                set(&mut limits.max_num_batched_tokens, &mut self.max_num_batched_tokens);
+                set(&mut limits.kv_blocks, &mut self.kv_blocks);
+                set(&mut limits.prefix_cache, &mut self.prefix_cache);
+                set(&mut limits.chunked_prefill, &mut self.chunked_prefill);
+            }
+        }
+        engine
+    }
+
+    /// A setting that is there.
+    fn left(&self) -> Option<&'static str> {
+        let keys = [
+            ("servers", self.servers.is_some()),
+            ("service", self.service.is_some()),
+            ("prefill", self.prefill.is_some()),
+            ("decode", self.decode.is_some()),
+            ("ttft", self.ttft.is_some()),
+            ("tpot", self.tpot.is_some()),
+            ("max-num-seqs", self.max_num_seqs.is_some()),
+            ("max-num-batched-tokens", self.max_num_batched_tokens.is_some()),
+            ("kv-blocks", self.kv_blocks.is_some()),
+            ("prefix-cache", self.prefix_cache.is_some()),
+            ("chunked-prefill", self.chunked_prefill.is_some()),
+        ];
+        keys.into_iter().find(|(_, set)| *set).map(|(key, _)| key)
     }
 }
 
 impl TryFrom<Raw> for Simulated {
     type Error = String;
     fn try_from(mut raw: Raw) -> Result<Self, String> {
-        let service = |raw: &mut Raw, ms| raw.service.take().unwrap_or(millis(ms));
-        let engine = match raw.preset {
-            Preset::Md1 => {
-                Engine::Md1 { service: service(&mut raw, 50), decode: raw.decode.take().unwrap_or(millis(0)) }
-            }
-            Preset::Mm1 => {
-                Engine::Mm1 { service: service(&mut raw, 50), decode: raw.decode.take().unwrap_or(millis(0)) }
-            }
-            Preset::Mmc => Engine::Mmc {
-                servers: raw.servers.take().unwrap_or(const { NonZeroU32::new(32).expect("it is not zero") }),
-                service: service(&mut raw, 2000),
-                prefill: raw.prefill.take().unwrap_or(millis(50)),
-            },
-            Preset::Fixed => Engine::Fixed {
-                ttft: raw.ttft.take().unwrap_or(millis(20)),
-                tpot: raw.tpot.take().unwrap_or(millis(5)),
-            },
-            Preset::Null => Engine::Null,
-        };
-        // What no arm took, the preset has no use for.
-        let left = [
-            ("servers", raw.servers.is_some()),
-            ("service", raw.service.is_some()),
-            ("prefill", raw.prefill.is_some()),
-            ("decode", raw.decode.is_some()),
-            ("ttft", raw.ttft.is_some()),
-            ("tpot", raw.tpot.is_some()),
-        ];
-        if let Some((key, _)) = left.into_iter().find(|(_, set)| *set) {
+        let engine = raw.engine();
+        if let Some(key) = raw.left() {
             let name = raw.preset.name();
             let uses = match engine.settings() {
                 s if s.is_empty() => "it has no settings".into(),
@@ -199,14 +202,16 @@ impl TryFrom<Raw> for Simulated {
             };
             return Err(format!("the preset \"{name}\" has no use for {key}; {uses}"));
         }
-        Ok(Self { engine, model: raw.model, max_model_len: raw.max_model_len, seed: raw.seed })
+        let (usual, most) = engine.longest();
+        let max_model_len = raw.max_model_len.unwrap_or(usual).min(most);
+        Ok(Self { engine, model: raw.model, max_model_len, seed: raw.seed })
     }
 }
 
 impl From<Simulated> for Raw {
     fn from(sim: Simulated) -> Self {
         let mut raw = Self::preset(sim.engine.preset());
-        (raw.model, raw.max_model_len, raw.seed) = (sim.model, sim.max_model_len, sim.seed);
+        (raw.model, raw.max_model_len, raw.seed) = (sim.model, Some(sim.max_model_len), sim.seed);
         match sim.engine {
             Engine::Md1 { service, decode } | Engine::Mm1 { service, decode } => {
                 (raw.service, raw.decode) = (Some(service), Some(decode));
@@ -216,6 +221,13 @@ impl From<Simulated> for Raw {
             }
             Engine::Fixed { ttft, tpot } => (raw.ttft, raw.tpot) = (Some(ttft), Some(tpot)),
             Engine::Null => {}
+            Engine::Batch { deployment: Deployment { limits, .. }, .. } => {
+                raw.max_num_seqs = Some(limits.max_num_seqs);
+                raw.max_num_batched_tokens = Some(limits.max_num_batched_tokens);
+                raw.kv_blocks = Some(limits.kv_blocks);
+                raw.prefix_cache = Some(limits.prefix_cache);
+                raw.chunked_prefill = Some(limits.chunked_prefill);
+            }
         }
         raw
     }
@@ -230,6 +242,7 @@ impl Engine {
             Self::Mmc { .. } => Preset::Mmc,
             Self::Fixed { .. } => Preset::Fixed,
             Self::Null => Preset::Null,
+            Self::Batch { preset, .. } => *preset,
         }
     }
 
@@ -246,6 +259,25 @@ impl Engine {
             ],
             Self::Fixed { ttft, tpot } => vec![("ttft", ttft.to_string()), ("tpot", tpot.to_string())],
             Self::Null => vec![],
+            Self::Batch { deployment: Deployment { limits, .. }, .. } => vec![
+                ("max-num-seqs", limits.max_num_seqs.to_string()),
+                ("max-num-batched-tokens", limits.max_num_batched_tokens.to_string()),
+                ("kv-blocks", limits.kv_blocks.to_string()),
+                ("prefix-cache", limits.prefix_cache.to_string()),
+                ("chunked-prefill", limits.chunked_prefill.to_string()),
+            ],
+        }
+    }
+
+    /// The longest prompt and answer together: as a rule, and the most that the KV cache holds.
+    fn longest(&self) -> (NonZeroU32, NonZeroU32) {
+        const QUEUE: NonZeroU32 = NonZeroU32::new(131_072).expect("it is not zero");
+        match self {
+            Self::Batch { deployment: d, .. } => {
+                let most = d.limits.kv_blocks.saturating_mul(d.block_size);
+                (d.max_model_len.min(most), most)
+            }
+            _ => (QUEUE, NonZeroU32::MAX),
         }
     }
 }
@@ -261,22 +293,24 @@ impl Simulated {
 
     /// The engine model, empty, at time zero.
     pub fn build(&self) -> Model {
-        let settings = |servers, service, prefill, decode: Span| Settings {
-            servers,
-            service,
-            prefill,
-            decode: decode.0,
-            seed: self.seed,
+        let queue = |servers, service, prefill, decode: Span| {
+            let decode = decode.0;
+            Model::Queue(Queue::new(queue::Settings { servers, service, prefill, decode, seed: self.seed }))
         };
-        Model::Queue(Queue::new(match self.engine {
-            Engine::Md1 { service, decode } => settings(1, Dist::Fixed(service.0), None, decode),
-            Engine::Mm1 { service, decode } => settings(1, Dist::Exponential(service.0), None, decode),
+        match &self.engine {
+            Engine::Md1 { service, decode } => queue(1, Dist::Fixed(service.0), None, *decode),
+            Engine::Mm1 { service, decode } => queue(1, Dist::Exponential(service.0), None, *decode),
             Engine::Mmc { servers, service, prefill } => {
-                settings(servers.get(), Dist::Exponential(service.0), Some(prefill.0), millis(0))
+                queue(servers.get(), Dist::Exponential(service.0), Some(prefill.0), Span::secs(0))
             }
-            Engine::Fixed { ttft, tpot } => settings(u32::MAX, Dist::Fixed(ttft.0), None, tpot),
-            Engine::Null => settings(u32::MAX, Dist::Fixed(Duration::ZERO), None, millis(0)),
-        }))
+            Engine::Fixed { ttft, tpot } => queue(u32::MAX, Dist::Fixed(ttft.0), None, *tpot),
+            Engine::Null => queue(u32::MAX, Dist::Fixed(Duration::ZERO), None, Span::secs(0)),
+            Engine::Batch { deployment: Deployment { limits, block_size, cost, cv, .. }, .. } => {
+                let (limits, block_size, cost, cv) = (*limits, *block_size, cost.clone(), *cv);
+                let settings = batch::Settings { limits, block_size, cost, cv, seed: self.seed };
+                Model::Batch(Batch::new(settings))
+            }
+        }
     }
 }
 
@@ -292,71 +326,4 @@ impl fmt::Display for Simulated {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sim::engine::Request;
-
-    fn parse(text: &str) -> Result<Simulated, String> {
-        toml::from_str(text).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn presets_and_overrides() {
-        for (text, shown) in [
-            ("preset = \"md1\"", "simulated md1 (service 50ms)"),
-            ("preset = \"md1\"\ndecode = \"2ms\"", "simulated md1 (service 50ms, decode 2ms)"),
-            ("preset = \"mm1\"\nservice = \"80ms\"", "simulated mm1 (service 80ms)"),
-            ("preset = \"mmc\"", "simulated mmc (servers 32, service 2s, prefill 50ms)"),
-            ("preset = \"mmc\"\nservers = 4", "simulated mmc (servers 4, service 2s, prefill 50ms)"),
-            ("preset = \"fixed\"\ntpot = \"1ms\"", "simulated fixed (ttft 20ms, tpot 1ms)"),
-            ("preset = \"null\"", "simulated null"),
-        ] {
-            let sim = parse(text).unwrap();
-            assert_eq!(sim.to_string(), shown, "{text}");
-            // Written out, every setting is there, and reads back the same.
-            let written = toml::to_string(&sim).unwrap();
-            assert_eq!(parse(&written).unwrap(), sim, "{written}");
-            assert_eq!(written.lines().count(), 4 + sim.engine.settings().len(), "{written}");
-        }
-        let sim = Simulated::named("md1").unwrap();
-        assert_eq!((sim.model.as_str(), sim.max_model_len.get(), sim.seed), ("simulated", 131_072, 1));
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        for (text, said) in [
-            ("preset = \"md2\"", "`md1`, `mm1`, `mmc`, `fixed`, `null`"),
-            ("preset = \"md1\"\nservers = 2", "\"md1\" has no use for servers; it has service, decode"),
-            ("preset = \"mmc\"\ndecode = \"1ms\"", "no use for decode"),
-            ("preset = \"null\"\nttft = \"1ms\"", "no use for ttft; it has no settings"),
-            ("preset = \"mmc\"\nservers = 0", "nonzero"),
-            ("preset = \"md1\"\nmax-model-len = 0", "nonzero"),
-            ("preset = \"md1\"\nservice = \"soon\"", "soon"),
-            ("preset = \"md1\"\nserver = 1", "unknown field `server`"),
-            ("seed = 1", "missing field `preset`"),
-        ] {
-            let error = parse(text).unwrap_err();
-            assert!(error.contains(said), "{text}: {error}");
-        }
-        assert!(Simulated::named("demo").unwrap_err().contains("the presets are md1, mm1, mmc, fixed, null"));
-    }
-
-    #[test]
-    fn every_preset_answers() {
-        // TTFT and end of four tokens, unloaded, in ms; exponential ones differ by seed.
-        for (preset, expected) in [("md1", (50, 50)), ("fixed", (20, 35)), ("null", (0, 0))] {
-            let mut model = Simulated::named(preset).unwrap().build();
-            model.arrive(Duration::ZERO, Request { id: 0, input_tokens: 1, output_tokens: 4 });
-            let out = model.advance(Duration::MAX);
-            let (first, last) = (out[0].at.as_millis(), out[3].at.as_millis());
-            assert_eq!((first, last, out.len()), (expected.0, expected.1, 4), "{preset}");
-        }
-        let second = |seed| {
-            let mut model = Simulated { seed, ..Simulated::named("mm1").unwrap() }.build();
-            model.arrive(Duration::ZERO, Request { id: 0, input_tokens: 1, output_tokens: 1 });
-            model.advance(Duration::MAX)[0].at
-        };
-        assert_eq!(second(1), second(1));
-        assert_ne!(second(1), second(2), "the seed reaches the model");
-    }
-}
+mod tests;

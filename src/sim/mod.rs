@@ -6,6 +6,7 @@
 mod actor;
 pub mod config;
 pub mod engine;
+mod metrics;
 pub mod router;
 pub mod serve;
 mod wire;

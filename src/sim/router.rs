@@ -1,10 +1,11 @@
 //! The routes of the simulated server: OpenAI's, with the paths, shapes and error texts of vLLM.
 
 use crate::sim::{
-    actor::{Answer, Counters, Handle},
+    actor::{Answer, Handle},
     config::Simulated,
-    engine::Request,
-    wire::{self, Api, Ask, Words, Writer},
+    engine::{KvCache, Request, blocks::blocks_of},
+    metrics::prometheus,
+    wire::{self, Api, Ask, Writer},
 };
 use axum::{
     Router,
@@ -16,9 +17,8 @@ use axum::{
 };
 use http_body::{Frame, SizeHint};
 use std::{
-    fmt::Write,
     future::poll_fn,
-    io,
+    io, iter,
     pin::Pin,
     sync::{
         Arc,
@@ -30,7 +30,9 @@ use std::{
 use tokio::time::Instant;
 
 /// Tokens that the chat template adds to the words of the messages.
-const TEMPLATE_TOKENS: u32 = 8;
+const TEMPLATE_TOKENS: usize = 8;
+/// What names each of them: no word and no token id in use.
+const TEMPLATE_TOKEN: u64 = u64::MAX;
 /// Output tokens of a request that asks for no number.
 const DEFAULT_MAX_TOKENS: u32 = 16;
 /// Largest request body; a prompt as long as the default `max-model-len` takes about 1 MiB.
@@ -48,8 +50,10 @@ const MAX_FRAME: usize = 64 << 10;
 /// Outside a tokio runtime with a timer, like `tokio::spawn`.
 pub fn router(sim: &Simulated) -> Router {
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let engine = sim.build();
     let server = Server {
-        engine: Handle::start(sim.build()),
+        kv_cache: engine.kv_cache(),
+        engine: Handle::start(engine),
         started: Instant::now(),
         created,
         model: sim.model.clone(),
@@ -79,6 +83,7 @@ const TEXT: Headers = [(CONTENT_TYPE, HeaderValue::from_static("text/plain; vers
 
 struct Server {
     engine: Handle,
+    kv_cache: Option<KvCache>,
     started: Instant,
     /// Unix time of the start, in seconds.
     created: u64,
@@ -102,40 +107,81 @@ async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refu
     // The request is here: reading it is our time, not the client's.
     let at = Instant::now();
     let ask: Ask = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
-    let (input_tokens, output_tokens) = server.check(api, &ask)?;
+    let prompt = Prompt::of(api, &ask).ok_or_else(|| Refusal::missing(api.field()))?;
+    let (input_tokens, output_tokens) = server.check(&ask, &prompt)?;
     let id = server.requests.fetch_add(1, Ordering::Relaxed);
-    let mut events = server.engine.submit(at, Request { id, input_tokens, output_tokens });
+    let request = Request::new(id, input_tokens, output_tokens);
+    let request = request.with_blocks(server.blocks(&prompt, output_tokens));
+    let mut events = server.engine.submit(at, request);
     let stream = ask.stream.unwrap_or(false);
     let head = server.head(api, id, stream);
+    let prefix_cache = server.prefix_cache().is_some();
     if stream {
         let writer = Writer::new(api, &head, input_tokens, ask.stream_options.unwrap_or_default());
-        return Ok((EVENTS, Body::new(Stream { events, writer })).into_response());
+        return Ok((EVENTS, Body::new(Stream { events, writer, prefix_cache })).into_response());
     }
-    let mut tokens = 0;
+    let (mut tokens, mut cached) = (0, 0);
     while let Some(event) = poll_fn(|cx| events.poll_next(cx)).await {
         tokens += event.tokens;
+        cached = event.cached_tokens;
     }
     if !events.over() {
         return Err(Refusal::gone());
     }
-    Ok((JSON, wire::whole(api, &head, input_tokens, tokens)).into_response())
+    let cached = prefix_cache.then_some(cached);
+    Ok((JSON, wire::whole(api, &head, input_tokens, tokens, cached)).into_response())
+}
+
+/// What is asked, as tokens.
+struct Prompt<'a> {
+    /// Of the chat template, which come first.
+    template: usize,
+    parts: Vec<&'a [u64]>,
+    texts: u32,
+}
+
+impl<'a> Prompt<'a> {
+    /// `None` where the field with the prompt is missing.
+    fn of(api: Api, ask: &'a Ask) -> Option<Self> {
+        match api {
+            Api::Chat => {
+                let contents = ask.messages.as_ref()?.iter().filter_map(|m| m.content.as_ref());
+                let parts = contents.map(|words| &*words.tokens).collect();
+                Some(Self { template: TEMPLATE_TOKENS, parts, texts: 1 })
+            }
+            Api::Completions => {
+                let words = ask.prompt.as_ref()?;
+                Some(Self { template: 0, parts: vec![&words.tokens], texts: words.texts })
+            }
+        }
+    }
+
+    fn len(&self) -> u32 {
+        let tokens = self.template + self.parts.iter().map(|part| part.len()).sum::<usize>();
+        u32::try_from(tokens).unwrap_or(u32::MAX)
+    }
+
+    fn tokens(&self) -> impl Iterator<Item = u64> {
+        let template = iter::repeat_n(TEMPLATE_TOKEN, self.template);
+        template.chain(self.parts.iter().flat_map(|part| part.iter().copied()))
+    }
 }
 
 impl Server {
+    fn prefix_cache(&self) -> Option<KvCache> {
+        self.kv_cache.filter(|cache| cache.prefix_cache)
+    }
+
+    /// What the prefix cache knows a request by; the answer is known, being always the same.
+    fn blocks(&self, prompt: &Prompt<'_>, output_tokens: u32) -> Arc<[u64]> {
+        self.prefix_cache().map_or_else(Arc::default, |cache| {
+            let answer = wire::answer_tokens().take(output_tokens as usize);
+            blocks_of(prompt.tokens().chain(answer), cache.block_size)
+        })
+    }
+
     /// Input and output tokens of a request, or why vLLM would refuse it, in its order.
-    fn check(&self, api: Api, ask: &Ask) -> Result<(u32, u32), Refusal> {
-        let (field, prompt) = match api {
-            Api::Chat => (
-                "messages",
-                ask.messages.as_ref().map(|messages| {
-                    let words = messages.iter().filter_map(|m| m.content);
-                    let tokens = words.fold(TEMPLATE_TOKENS, |sum, w| sum.saturating_add(w.tokens));
-                    Words { tokens, texts: 1 }
-                }),
-            ),
-            Api::Completions => ("prompt", ask.prompt),
-        };
-        let Some(prompt) = prompt else { return Err(Refusal::missing(field)) };
+    fn check(&self, ask: &Ask, prompt: &Prompt<'_>) -> Result<(u32, u32), Refusal> {
         if let Some(model) = ask.model.as_ref().filter(|m| **m != self.model) {
             let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.model);
             return Err(Refusal {
@@ -148,7 +194,7 @@ impl Server {
         if prompt.texts > 1 || ask.n.is_some_and(|n| n != 1) {
             return Err(Refusal::bad(None, "the simulated server answers one prompt with one choice".into()));
         }
-        let (input, limit) = (prompt.tokens, self.max_model_len);
+        let (input, limit) = (prompt.len(), self.max_model_len);
         if input > limit {
             return Err(Refusal::bad(
                 Some("input_tokens"),
@@ -202,6 +248,8 @@ impl Server {
 struct Stream {
     events: Answer,
     writer: Writer,
+    /// Whether there is a prefix cache to tell of.
+    prefix_cache: bool,
 }
 
 impl http_body::Body for Stream {
@@ -215,10 +263,13 @@ impl http_body::Body for Stream {
         if self.events.over() {
             return Poll::Ready(None);
         }
-        let Self { events, writer } = &mut *self;
+        let Self { events, writer, prefix_cache } = &mut *self;
         let Some(event) = ready!(events.poll_next(cx)) else {
             return Poll::Ready(Some(Err(io::Error::other("the engine stopped"))));
         };
+        if *prefix_cache {
+            writer.cached(event.cached_tokens);
+        }
         let mut out = String::with_capacity(512);
         writer.event(&mut out, event.tokens, event.finished);
         while out.len() < MAX_FRAME
@@ -308,38 +359,9 @@ async fn version() -> impl IntoResponse {
 
 async fn metrics(State(server): State<Arc<Server>>) -> Response {
     match server.engine.counters().await {
-        Some(counters) => (TEXT, prometheus(&counters, &server.model)).into_response(),
+        Some(counters) => (TEXT, prometheus(&counters, server.kv_cache, &server.model)).into_response(),
         None => Refusal::gone().into_response(),
     }
-}
-
-/// The counters in Prometheus' text format, under vLLM's names.
-fn prometheus(c: &Counters, model: &str) -> String {
-    let model = model.replace('\\', r"\\").replace('"', "\\\"").replace('\n', "\\n");
-    let mut out = String::with_capacity(2048);
-    let mut family = |name: &str, kind: &str, help: &str, values: &[(&str, f64)]| {
-        let _ = write!(out, "# HELP vllm:{name} {help}\n# TYPE vllm:{name} {kind}\n");
-        for (label, value) in values {
-            // `{:?}` keeps the point in whole numbers, as in vLLM's own output.
-            let _ = writeln!(out, "vllm:{name}{{engine=\"0\",{label}model_name=\"{model}\"}} {value:?}");
-        }
-    };
-    let mut gauge = |name, help, value| family(name, "gauge", help, &[("", value)]);
-    gauge("num_requests_running", "Number of requests in model execution batches.", c.running as f64);
-    gauge("num_requests_waiting", "Number of requests waiting to be processed.", c.waiting as f64);
-    gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", c.kv_cache_usage);
-    let mut counter = |name, help, value: u64| family(name, "counter", help, &[("", value as f64)]);
-    counter("num_preemptions_total", "Cumulative number of preemption from the engine.", c.preemptions);
-    counter("prompt_tokens_total", "Number of prefill tokens processed.", c.prompt_tokens);
-    counter("generation_tokens_total", "Number of generation tokens processed.", c.generation_tokens);
-    let reasons = [
-        ("finished_reason=\"stop\",", 0.0),
-        ("finished_reason=\"length\",", c.finished as f64),
-        ("finished_reason=\"abort\",", c.aborted as f64),
-        ("finished_reason=\"error\",", 0.0),
-    ];
-    family("request_success_total", "counter", "Count of successfully processed requests.", &reasons);
-    out
 }
 
 #[cfg(test)]

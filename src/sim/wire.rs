@@ -1,9 +1,10 @@
-//! What goes over the wire, in the words of vLLM: requests read with typed structs that count words without keeping them, and
+//! What goes over the wire, in the words of vLLM: requests read with typed structs that keep a number for each word, and
 //! events written by pasting numbers and words between preformatted pieces.
 
+use crate::sim::engine::blocks::token_of;
 use serde::{
     Deserialize, Deserializer,
-    de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use std::fmt::{self, Write};
 
@@ -12,6 +13,16 @@ use std::fmt::{self, Write};
 pub(super) enum Api {
     Chat,
     Completions,
+}
+
+impl Api {
+    /// The field of the request that holds the prompt.
+    pub(super) const fn field(self) -> &'static str {
+        match self {
+            Self::Chat => "messages",
+            Self::Completions => "prompt",
+        }
+    }
 }
 
 /// The fields of a request that the simulated server heeds; it takes any other as given, like vLLM.
@@ -44,62 +55,71 @@ pub(super) struct StreamOptions {
 }
 
 /// A prompt, or the content of a message: a text, a list of texts, parts or token ids, or a list of such lists.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Words {
-    /// Words separated by white space, and token ids.
-    pub(super) tokens: u32,
+    /// What names its tokens: words separated by white space, and token ids.
+    pub(super) tokens: Vec<u64>,
     /// Texts and lists of ids within a list.
     pub(super) texts: u32,
 }
 
 impl<'de> Deserialize<'de> for Words {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Count;
-        impl<'de> Visitor<'de> for Count {
-            type Value = Words;
+        let mut words = Self::default();
+        Gather(&mut words).deserialize(d)?;
+        Ok(words)
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, token ids, or a list of them")
-            }
+/// Adds what comes to what is there.
+struct Gather<'a>(&'a mut Words);
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Words, E> {
-                Ok(Words {
-                    tokens: u32::try_from(text.split_ascii_whitespace().count()).unwrap_or(u32::MAX),
-                    texts: 1,
-                })
-            }
+impl<'de> DeserializeSeed<'de> for Gather<'_> {
+    type Value = ();
 
-            fn visit_u64<E: de::Error>(self, _: u64) -> Result<Words, E> {
-                Ok(Words { tokens: 1, texts: 0 })
-            }
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
+        d.deserialize_any(self)
+    }
+}
 
-            fn visit_unit<E: de::Error>(self) -> Result<Words, E> {
-                Ok(Words::default())
-            }
+impl<'de> Visitor<'de> for Gather<'_> {
+    type Value = ();
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Words, A::Error> {
-                let mut sum = Words::default();
-                while let Some(part) = list.next_element::<Words>()? {
-                    sum.tokens = sum.tokens.saturating_add(part.tokens);
-                    sum.texts = sum.texts.saturating_add(part.texts);
-                }
-                sum.texts = sum.texts.max(1);
-                Ok(sum)
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, token ids, or a list of them")
+    }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<Words, A::Error> {
-                let mut words = Words::default();
-                while let Some(key) = part.next_key::<String>()? {
-                    if key == "text" {
-                        words = part.next_value()?;
-                    } else {
-                        part.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(words)
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        self.0.tokens.extend(text.split_ascii_whitespace().map(token_of));
+        self.0.texts = self.0.texts.saturating_add(1);
+        Ok(())
+    }
+
+    fn visit_u64<E: de::Error>(self, token: u64) -> Result<(), E> {
+        self.0.tokens.push(token);
+        Ok(())
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let before = self.0.texts;
+        while list.next_element_seed(Gather(self.0))?.is_some() {}
+        self.0.texts = self.0.texts.max(before.saturating_add(1));
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<(), A::Error> {
+        while let Some(key) = part.next_key::<String>()? {
+            if key == "text" {
+                part.next_value_seed(Gather(self.0))?;
+            } else {
+                part.next_value::<IgnoredAny>()?;
             }
         }
-        d.deserialize_any(Count)
+        Ok(())
     }
 }
 
@@ -112,6 +132,8 @@ pub(super) struct Writer {
     options: StreamOptions,
     input_tokens: u32,
     output_tokens: u32,
+    /// Tokens of the prompt that were in the prefix cache; `None` where there is none.
+    cached_tokens: Option<u32>,
 }
 
 const WORDS: [&str; 16] = [
@@ -128,13 +150,30 @@ fn words(out: &mut String, from: u32, n: u32) {
     }
 }
 
+/// What names the tokens of an answer, so that a prompt that quotes it has them.
+pub(super) fn answer_tokens() -> impl Iterator<Item = u64> {
+    WORDS.iter().map(|word| token_of(word.trim_start())).cycle()
+}
+
 impl Writer {
     /// `head` is `"id":…,"object":…,"created":…,"model":…` of this answer.
     pub(super) fn new(api: Api, head: &str, input_tokens: u32, options: StreamOptions) -> Self {
         // Continuous usage counts only where usage is asked for at all.
         let continuous_usage_stats = options.include_usage && options.continuous_usage_stats;
         let options = StreamOptions { continuous_usage_stats, ..options };
-        Self { api, head: format!("data: {{{head},\"choices\":["), options, input_tokens, output_tokens: 0 }
+        Self {
+            api,
+            head: format!("data: {{{head},\"choices\":["),
+            options,
+            input_tokens,
+            output_tokens: 0,
+            cached_tokens: None,
+        }
+    }
+
+    /// So many tokens of the prompt were in the prefix cache.
+    pub(super) fn cached(&mut self, tokens: u32) {
+        self.cached_tokens = Some(tokens);
     }
 
     /// Appends an event of `tokens` tokens; before the first, what opens a chat; after the last, what closes the stream.
@@ -145,7 +184,7 @@ impl Writer {
             out.push_str(
                 r#"{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
             );
-            self.usage(out, self.options.continuous_usage_stats);
+            self.usage(out, self.options.continuous_usage_stats, None);
             out.push_str(",\"prompt_token_ids\":null,\"prompt_text\":null}\n\n");
         }
         out.push_str(&self.head);
@@ -164,33 +203,43 @@ impl Writer {
                 r#"","logprobs":null,"finish_reason":"length","stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#
             }
         });
-        self.usage(out, self.options.continuous_usage_stats);
+        self.usage(out, self.options.continuous_usage_stats, None);
         out.push_str("}\n\n");
         if finished {
             if self.options.include_usage {
                 out.push_str(&self.head);
                 out.push(']');
-                self.usage(out, true);
+                self.usage(out, true, self.cached_tokens);
                 let _ = write!(out, ",\"system_fingerprint\":\"{FINGERPRINT}\"}}\n\n");
             }
             out.push_str("data: [DONE]\n\n");
         }
     }
 
-    fn usage(&self, out: &mut String, wanted: bool) {
+    fn usage(&self, out: &mut String, wanted: bool, cached_tokens: Option<u32>) {
         if wanted {
             let (input, output) = (self.input_tokens, self.output_tokens);
             let total = u64::from(input) + u64::from(output);
             let _ = write!(
                 out,
-                r#","usage":{{"prompt_tokens":{input},"total_tokens":{total},"completion_tokens":{output}}}"#
+                r#","usage":{{"prompt_tokens":{input},"total_tokens":{total},"completion_tokens":{output}"#
             );
+            if let Some(cached) = cached_tokens {
+                let _ = write!(out, r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#);
+            }
+            out.push('}');
         }
     }
 }
 
-/// The whole answer of a request that does not stream; `head` as for [`Writer::new`].
-pub(super) fn whole(api: Api, head: &str, input_tokens: u32, output_tokens: u32) -> String {
+/// The whole answer of a request that does not stream; `head` as for [`Writer::new`], `cached_tokens` where there is a prefix cache.
+pub(super) fn whole(
+    api: Api,
+    head: &str,
+    input_tokens: u32,
+    output_tokens: u32,
+    cached_tokens: Option<u32>,
+) -> String {
     let mut out = format!("{{{head},\"choices\":[{{\"index\":0,");
     out.push_str(match api {
         Api::Chat => r#""message":{"role":"assistant","content":""#,
@@ -202,13 +251,14 @@ pub(super) fn whole(api: Api, head: &str, input_tokens: u32, output_tokens: u32)
         Api::Completions => "\"",
     });
     let total = u64::from(input_tokens) + u64::from(output_tokens);
+    let details = cached_tokens.map_or("null".into(), |n| format!(r#"{{"cached_tokens":{n}}}"#));
     let _ = write!(
         out,
         concat!(
             r#","logprobs":null,"finish_reason":"length","stop_reason":null}}],"system_fingerprint":"{}","#,
-            r#""usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{},"prompt_tokens_details":null}}}}"#
+            r#""usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{},"prompt_tokens_details":{}}}}}"#
         ),
-        FINGERPRINT, input_tokens, total, output_tokens
+        FINGERPRINT, input_tokens, total, output_tokens, details
     );
     out
 }
@@ -233,7 +283,7 @@ mod tests {
             ("[]", 0, 1),
         ] {
             let words: Words = serde_json::from_str(json).unwrap();
-            assert_eq!((words.tokens, words.texts), (tokens, texts), "{json}");
+            assert_eq!((words.tokens.len(), words.texts), (tokens, texts), "{json}");
         }
         for json in ["true", "[-1]", r#"{"text": 1.5}"#] {
             assert!(serde_json::from_str::<Words>(json).is_err(), "{json}");

@@ -1,23 +1,62 @@
 //! Pure discrete-event models of an engine: times go in, times come out; no clock, no tasks.
 //!
-//! A driver tells the model what happens (`arrive`, `cancel`) and how far time has come (`advance`), and sleeps until
-//! `next_event`. Times count from a start that the driver chooses. What a model answers depends on the times it was told and on
-//! its seed, never on how often or in what portions it was asked.
+//! # How to drive one
+//!
+//! ```
+//! use goodput::sim::{config::Simulated, engine::Request};
+//! use std::time::Duration;
+//!
+//! let mut model = Simulated::named("a40-qwen3-0.6b")?.build();
+//! model.arrive(Duration::from_millis(5), Request::new(0, 600, 30));
+//! while let Some(at) = model.next_event() {
+//!     for emission in model.advance(at) {
+//!         println!("{:?}: request {} got {} token(s)", emission.at, emission.id, emission.tokens);
+//!     }
+//! }
+//! # Ok::<(), String>(())
+//! ```
+//!
+//! Times count from a start that the driver chooses, and the driver tells them in order: [`Model::arrive`] and [`Model::cancel`] as
+//! they happen, [`Model::advance`] up to any time that is not after the next of those. One that sleeps does so until
+//! [`Model::next_event`]; one that only wants the answers calls `advance` at each arrival and once with [`Duration::MAX`] at the end,
+//! and may leave out the former at the price of memory. What a model answers depends on the times it was told and on its seed, never
+//! on how often or in what portions it was asked.
+//!
+//! Every request that arrives and is not cancelled ends with an [`Emission`] that says `finished`. An id may come again once its
+//! request is over.
 
+pub mod batch;
+pub mod blocks;
 pub mod queue;
 pub mod truth;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// A request as the engine sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The caller's name for it; unique among the requests that are open.
     pub id: u64,
-    /// Tokens of the prompt.
+    /// Tokens of the prompt; zero is taken as one where there is something to compute.
     pub input_tokens: u32,
     /// Tokens to generate; zero is taken as one.
     pub output_tokens: u32,
+    /// What the prefix cache knows it by: the hashes of the full blocks of the prompt, and of the answer behind it as far as known (see
+    /// [`blocks::blocks_of`]). Empty where it shares nothing with any other, or where there is no prefix cache.
+    pub blocks: Arc<[u64]>,
+}
+
+impl Request {
+    /// A request that shares nothing with any other.
+    pub fn new(id: u64, input_tokens: u32, output_tokens: u32) -> Self {
+        Self { id, input_tokens, output_tokens, blocks: Arc::default() }
+    }
+
+    /// The same with these blocks.
+    #[must_use]
+    pub fn with_blocks(self, blocks: Arc<[u64]>) -> Self {
+        Self { blocks, ..self }
+    }
 }
 
 /// One event of a request's stream.
@@ -27,10 +66,33 @@ pub struct Emission {
     pub id: u64,
     /// When it leaves the engine, exactly.
     pub at: Duration,
-    /// Tokens it carries, at least one.
+    /// Tokens it carries; at least one, unless the engine refuses the request because it could never hold it (see
+    /// [`batch::Batch`]): then none, and it is the only event.
     pub tokens: u32,
+    /// Tokens of the prompt that the prefix cache had when the request was first admitted; the same in all its events.
+    pub cached_tokens: u32,
     /// Whether it is the request's last.
     pub finished: bool,
+}
+
+/// The KV cache of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvCache {
+    /// Tokens of a block.
+    pub block_size: u32,
+    /// Blocks in all.
+    pub blocks: u32,
+    /// Whether blocks are shared between requests with the same beginning.
+    pub prefix_cache: bool,
+}
+
+/// What a prefix cache was asked for and what it had, in tokens, since the start. Each request counts once, when it is first admitted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PrefixCounts {
+    /// Prompt tokens looked up.
+    pub queries: u64,
+    /// Prompt tokens found.
+    pub hits: u64,
 }
 
 /// An engine model.
@@ -38,13 +100,16 @@ pub struct Emission {
 pub enum Model {
     /// A queue in front of servers.
     Queue(queue::Queue),
+    /// A continuous-batching engine.
+    Batch(batch::Batch),
 }
 
 impl Model {
     /// A request arrives. Times must not go back: one before the last thing that happened in the engine counts as then.
     pub fn arrive(&mut self, at: Duration, request: Request) {
         match self {
-            Self::Queue(queue) => queue.arrive(at, request),
+            Self::Queue(queue) => queue.arrive(at, &request),
+            Self::Batch(batch) => batch.arrive(at, request),
         }
     }
 
@@ -53,6 +118,7 @@ impl Model {
     pub fn cancel(&mut self, at: Duration, id: u64) {
         match self {
             Self::Queue(queue) => queue.cancel(at, id),
+            Self::Batch(batch) => batch.cancel(at, id),
         }
     }
 
@@ -60,6 +126,7 @@ impl Model {
     pub fn next_event(&self) -> Option<Duration> {
         match self {
             Self::Queue(queue) => queue.next_event(),
+            Self::Batch(batch) => batch.next_event(),
         }
     }
 
@@ -67,6 +134,7 @@ impl Model {
     pub fn advance(&mut self, to: Duration) -> Vec<Emission> {
         match self {
             Self::Queue(queue) => queue.advance(to),
+            Self::Batch(batch) => batch.advance(to),
         }
     }
 
@@ -74,13 +142,15 @@ impl Model {
     pub fn running(&self) -> usize {
         match self {
             Self::Queue(queue) => queue.running(),
+            Self::Batch(batch) => batch.running(),
         }
     }
 
-    /// Requests that have not started.
+    /// Requests that have not started, or were preempted.
     pub fn waiting(&self) -> usize {
         match self {
             Self::Queue(queue) => queue.waiting(),
+            Self::Batch(batch) => batch.waiting(),
         }
     }
 
@@ -88,6 +158,7 @@ impl Model {
     pub fn kv_cache_usage(&self) -> f64 {
         match self {
             Self::Queue(_) => 0.0,
+            Self::Batch(batch) => batch.kv_cache_usage(),
         }
     }
 
@@ -95,6 +166,23 @@ impl Model {
     pub fn preemptions(&self) -> u64 {
         match self {
             Self::Queue(_) => 0,
+            Self::Batch(batch) => batch.preemptions(),
+        }
+    }
+
+    /// The KV cache; `None` for a model that has none.
+    pub fn kv_cache(&self) -> Option<KvCache> {
+        match self {
+            Self::Queue(_) => None,
+            Self::Batch(batch) => Some(batch.kv_cache()),
+        }
+    }
+
+    /// What the prefix cache did; zero for a model that has none.
+    pub fn prefix_counts(&self) -> PrefixCounts {
+        match self {
+            Self::Queue(_) => PrefixCounts::default(),
+            Self::Batch(batch) => batch.prefix_counts(),
         }
     }
 }

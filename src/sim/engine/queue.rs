@@ -111,7 +111,7 @@ impl Queue {
     }
 
     /// See [`super::Model::arrive`].
-    pub fn arrive(&mut self, at: Duration, request: Request) {
+    pub fn arrive(&mut self, at: Duration, request: &Request) {
         let at = self.run(at);
         let ticket = Ticket { number: self.arrivals, id: request.id };
         self.arrivals += 1;
@@ -185,7 +185,8 @@ impl Queue {
                 What::Token => {
                     job.sent += 1;
                     let finished = job.sent == job.tokens;
-                    let emission = Emission { id: event.ticket.id, at: event.at, tokens: 1, finished };
+                    let emission =
+                        Emission { id: event.ticket.id, at: event.at, tokens: 1, cached_tokens: 0, finished };
                     self.out.push_back(emission);
                     match job.next_token().filter(|_| !finished) {
                         Some(at) => self.events.push(Reverse(Event { at, ..event })),

@@ -10,11 +10,11 @@ fn queue(servers: u32, service: Dist, prefill: Option<Duration>) -> Queue {
 }
 
 fn ask(id: u64, output_tokens: u32) -> Request {
-    Request { id, input_tokens: 10, output_tokens }
+    Request::new(id, 10, output_tokens)
 }
 
 fn token(id: u64, at: Duration, finished: bool) -> Emission {
-    Emission { id, at, tokens: 1, finished }
+    Emission { id, at, tokens: 1, cached_tokens: 0, finished }
 }
 
 const FOREVER: Duration = Duration::MAX;
@@ -22,9 +22,9 @@ const FOREVER: Duration = Duration::MAX;
 #[test]
 fn waits_in_order_before_one_server() {
     let mut q = queue(1, Dist::Fixed(50 * MS), None);
-    q.arrive(10 * MS, ask(7, 1));
-    q.arrive(30 * MS, ask(8, 0)); // no tokens: taken as one
-    q.arrive(200 * MS, ask(9, 1));
+    q.arrive(10 * MS, &ask(7, 1));
+    q.arrive(30 * MS, &ask(8, 0)); // no tokens: taken as one
+    q.arrive(200 * MS, &ask(9, 1));
     assert_eq!(q.next_event(), Some(60 * MS), "not fetched yet");
     assert_eq!(q.advance(60 * MS - Duration::from_nanos(1)), vec![]);
     assert_eq!(q.advance(60 * MS), vec![token(7, 60 * MS, true)]);
@@ -36,21 +36,21 @@ fn waits_in_order_before_one_server() {
 fn tokens_follow_at_exact_times() {
     // Without prefill the first token ends the service; the others are a pure delay, and the server is free for the next.
     let mut q = Queue::new(Settings { decode: 7 * MS, ..queue(1, Dist::Fixed(50 * MS), None).settings });
-    q.arrive(START, ask(1, 3));
-    q.arrive(START, ask(2, 1));
+    q.arrive(START, &ask(1, 3));
+    q.arrive(START, &ask(2, 1));
     let expected = [(1, 50, false), (1, 57, false), (1, 64, true), (2, 100, true)];
     assert_eq!(q.advance(FOREVER), expected.map(|(id, at, end)| token(id, at * MS, end)));
 
     // With prefill the others are spread over the rest of the holding time; thirds of a millisecond do not add up.
     let mut q = queue(1, Dist::Fixed(11 * MS), Some(10 * MS));
-    q.arrive(START, ask(1, 4));
+    q.arrive(START, &ask(1, 4));
     let times: Vec<u128> = q.advance(FOREVER).iter().map(|e| e.at.as_nanos()).collect();
     assert_eq!(times, [10_000_000, 10_333_333, 10_666_666, 11_000_000]);
 
     // A holding time that ends before the prefill: all tokens at once, and the server is free at its end.
     let mut q = queue(1, Dist::Fixed(4 * MS), Some(10 * MS));
-    q.arrive(START, ask(1, 2));
-    q.arrive(START, ask(2, 1));
+    q.arrive(START, &ask(1, 2));
+    q.arrive(START, &ask(2, 1));
     let expected = [(1, 10, false), (1, 10, true), (2, 14, true)];
     assert_eq!(q.advance(FOREVER), expected.map(|(id, at, end)| token(id, at * MS, end)));
 }
@@ -59,7 +59,7 @@ fn tokens_follow_at_exact_times() {
 fn counts_who_runs_and_who_waits() {
     let mut q = queue(2, Dist::Fixed(50 * MS), Some(10 * MS));
     for id in 0..3 {
-        q.arrive(START, ask(id, 1));
+        q.arrive(START, &ask(id, 1));
     }
     assert_eq!((q.running(), q.waiting()), (2, 1));
     q.advance(20 * MS);
@@ -72,21 +72,21 @@ fn counts_who_runs_and_who_waits() {
 fn cancelling_frees_the_server_and_leaves_the_line() {
     let mut q = queue(1, Dist::Fixed(50 * MS), None);
     for id in 0..4 {
-        q.arrive(START, ask(id, 1));
+        q.arrive(START, &ask(id, 1));
     }
     q.cancel(10 * MS, 1); // waits
     q.cancel(20 * MS, 0); // is served: the next one starts now
     q.cancel(20 * MS, 99); // nobody
     assert_eq!((q.running(), q.waiting()), (1, 1));
     assert_eq!(q.next_event(), Some(70 * MS), "nothing of the cancelled ones is left in front");
-    q.arrive(30 * MS, ask(1, 1)); // the id may come again
+    q.arrive(30 * MS, &ask(1, 1)); // the id may come again
     let expected = [(2, 70), (3, 120), (1, 170)];
     assert_eq!(q.advance(FOREVER), expected.map(|(id, at)| token(id, at * MS, true)));
 
     // After its last token a request still holds its server to the end.
     let mut q = queue(1, Dist::Fixed(50 * MS), Some(10 * MS));
-    q.arrive(START, ask(0, 1));
-    q.arrive(START, ask(1, 1));
+    q.arrive(START, &ask(0, 1));
+    q.arrive(START, &ask(1, 1));
     q.cancel(20 * MS, 0);
     assert_eq!(q.advance(FOREVER)[1], token(1, 60 * MS, true));
 }
@@ -95,9 +95,9 @@ fn cancelling_frees_the_server_and_leaves_the_line() {
 fn an_arrival_told_late_is_served_on_time() {
     let mut q = queue(1, Dist::Fixed(50 * MS), None);
     assert_eq!(q.advance(100 * MS), vec![]);
-    q.arrive(60 * MS, ask(0, 1));
+    q.arrive(60 * MS, &ask(0, 1));
     assert_eq!(q.advance(200 * MS), vec![token(0, 110 * MS, true)], "nothing had happened since");
-    q.arrive(90 * MS, ask(1, 1));
+    q.arrive(90 * MS, &ask(1, 1));
     assert_eq!(q.advance(200 * MS), vec![token(1, 160 * MS, true)], "counts from the last event, at 110 ms");
 }
 
@@ -123,7 +123,7 @@ fn late(mut q: Queue, rate: f64, limit: Duration, n: usize) -> f64 {
     };
     for (id, at) in due.iter().enumerate() {
         count(&mut q, *at);
-        q.arrive(*at, ask(id as u64, 1));
+        q.arrive(*at, &ask(id as u64, 1));
     }
     count(&mut q, FOREVER);
     f64::from(late) / n as f64
@@ -186,7 +186,7 @@ proptest! {
         let mut at = Duration::ZERO;
         for (id, gap) in gaps.iter().enumerate() {
             at += Duration::from_micros(*gap);
-            q.arrive(at, ask(id as u64, 1));
+            q.arrive(at, &ask(id as u64, 1));
             free.sort();
             free[0] = free[0].max(at) + twin.draw();
             expected.push((free[0], id as u64));
@@ -217,7 +217,7 @@ proptest! {
             }
             at += Duration::from_micros(gap);
             for q in [&mut lazy, &mut eager] {
-                q.arrive(at, ask(id as u64, tokens));
+                q.arrive(at, &ask(id as u64, tokens));
                 q.cancel(at, victim);
             }
             prop_assert_eq!((lazy.running(), lazy.waiting()), (eager.running(), eager.waiting()));

@@ -1,0 +1,99 @@
+use super::*;
+use crate::sim::engine::Request;
+
+fn parse(text: &str) -> Result<Simulated, String> {
+    toml::from_str(text).map_err(|e| e.to_string())
+}
+
+#[test]
+fn presets_and_overrides() {
+    for (text, shown) in [
+        ("preset = \"md1\"", "simulated md1 (service 50ms)"),
+        ("preset = \"md1\"\ndecode = \"2ms\"", "simulated md1 (service 50ms, decode 2ms)"),
+        ("preset = \"mm1\"\nservice = \"80ms\"", "simulated mm1 (service 80ms)"),
+        ("preset = \"mmc\"", "simulated mmc (servers 32, service 2s, prefill 50ms)"),
+        ("preset = \"mmc\"\nservers = 4", "simulated mmc (servers 4, service 2s, prefill 50ms)"),
+        ("preset = \"fixed\"\ntpot = \"1ms\"", "simulated fixed (ttft 20ms, tpot 1ms)"),
+        ("preset = \"null\"", "simulated null"),
+        (
+            "preset = \"demo\"",
+            "simulated demo (max-num-seqs 12, max-num-batched-tokens 2048, kv-blocks 4096, prefix-cache true, chunked-prefill true)",
+        ),
+        (
+            "preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nprefix-cache = false",
+            "simulated a40-qwen3-0.6b (max-num-seqs 256, max-num-batched-tokens 2048, kv-blocks 100, prefix-cache false, chunked-prefill true)",
+        ),
+    ] {
+        let sim = parse(text).unwrap();
+        assert_eq!(sim.to_string(), shown, "{text}");
+        // Written out, every setting is there, and reads back the same.
+        let written = toml::to_string(&sim).unwrap();
+        assert_eq!(parse(&written).unwrap(), sim, "{written}");
+        assert_eq!(written.lines().count(), 4 + sim.engine.settings().len(), "{written}");
+    }
+    let sim = Simulated::named("md1").unwrap();
+    assert_eq!((sim.model.as_str(), sim.max_model_len.get(), sim.seed), ("simulated", 131_072, 1));
+}
+
+/// As with vLLM's `--max-model-len auto`: a request that is taken fits into the KV cache.
+#[test]
+fn the_longest_request_fits_into_the_cache() {
+    for (text, longest) in [
+        ("preset = \"a40-qwen3-0.6b\"", 40_960),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100", 1600),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nmax-model-len = 900", 900),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nmax-model-len = 9000", 1600),
+        ("preset = \"a40-qwen3-0.6b\"\nmax-model-len = 100000", 100_000),
+        ("preset = \"md1\"\nmax-model-len = 1000000", 1_000_000),
+    ] {
+        assert_eq!(parse(text).unwrap().max_model_len.get(), longest, "{text}");
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (text, said) in [
+        ("preset = \"md2\"", "`demo`, `a40-qwen3-0.6b`, `md1`, `mm1`, `mmc`, `fixed`, `null`"),
+        ("preset = \"md1\"\nservers = 2", "\"md1\" has no use for servers; it has service, decode"),
+        ("preset = \"mmc\"\ndecode = \"1ms\"", "no use for decode"),
+        ("preset = \"mmc\"\nkv-blocks = 9", "no use for kv-blocks; it has servers, service, prefill"),
+        ("preset = \"demo\"\nservers = 9", "no use for servers; it has max-num-seqs, max-num-batched-tokens"),
+        ("preset = \"demo\"\nmax-num-seqs = 0", "nonzero"),
+        ("preset = \"demo\"\nprefix-cache = \"on\"", "boolean"),
+        ("preset = \"null\"\nttft = \"1ms\"", "no use for ttft; it has no settings"),
+        ("preset = \"mmc\"\nservers = 0", "nonzero"),
+        ("preset = \"md1\"\nmax-model-len = 0", "nonzero"),
+        ("preset = \"md1\"\nservice = \"soon\"", "soon"),
+        ("preset = \"md1\"\nserver = 1", "unknown field `server`"),
+        ("seed = 1", "missing field `preset`"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+    assert!(Simulated::named("a40").unwrap_err().contains("the presets are demo, a40-qwen3-0.6b, md1, mm1"));
+}
+
+#[test]
+fn every_preset_answers() {
+    // TTFT and end of four tokens, unloaded, in ms; exponential ones differ by seed.
+    for (preset, expected) in [
+        ("md1", (50, 50)),
+        ("fixed", (20, 35)),
+        ("null", (0, 0)),
+        ("demo", (1, 6)),
+        ("a40-qwen3-0.6b", (5, 20)),
+    ] {
+        let mut model = Simulated::named(preset).unwrap().build();
+        model.arrive(Duration::ZERO, Request::new(0, 1, 4));
+        let out = model.advance(Duration::MAX);
+        let (first, last) = (out[0].at.as_millis(), out[3].at.as_millis());
+        assert_eq!((first, last, out.len()), (expected.0, expected.1, 4), "{preset}");
+    }
+    let second = |seed| {
+        let mut model = Simulated { seed, ..Simulated::named("mm1").unwrap() }.build();
+        model.arrive(Duration::ZERO, Request::new(0, 1, 1));
+        model.advance(Duration::MAX)[0].at
+    };
+    assert_eq!(second(1), second(1));
+    assert_ne!(second(1), second(2), "the seed reaches the model");
+}

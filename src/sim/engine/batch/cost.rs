@@ -1,0 +1,200 @@
+//! How long an iteration takes.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use std::{borrow::Cow, time::Duration};
+
+/// What an iteration has to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Tokens computed, of prompts and of answers.
+    pub tokens: u64,
+    /// Sequences that take part.
+    pub sequences: u32,
+    /// Tokens of context over all sequences that decode, the new ones included.
+    pub kv_tokens: u64,
+    /// Twice the sum, over the tokens of prompts, of the context before each: n·(2c + n) for n tokens behind c. Twice, so that it stays
+    /// whole.
+    pub attended: u64,
+}
+
+impl Load {
+    /// A sequence decodes a token; `context` tokens with it.
+    pub(super) fn decode(&mut self, context: u32) {
+        self.tokens += 1;
+        self.sequences += 1;
+        self.kv_tokens += u64::from(context);
+    }
+
+    /// A sequence has `tokens` tokens of its prompt computed, behind `context` others.
+    pub(super) fn prefill(&mut self, tokens: u32, context: u32) {
+        let (n, c) = (u64::from(tokens), u64::from(context));
+        self.tokens += n;
+        self.sequences += 1;
+        self.attended += n * (2 * c + n);
+    }
+}
+
+/// The time of an iteration from its load.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cost {
+    /// From the number of sequences alone: points (sequences, time) in rising order, straight lines between them. Fewer sequences than
+    /// the first point has take as long as it does; beyond the last, the last line goes on (the last time, where it is the only one
+    /// or the line falls). No points: no time.
+    Table(Cow<'static, [(u32, Duration)]>),
+    /// From the work on a GPU.
+    Formula(Formula),
+}
+
+/// t0 + max(w, a·tokens) + b·sequences + c·KV tokens + q·Σ context of prefill tokens (see [`Load`]).
+///
+/// The weights are read once an iteration, however few tokens there are: a floor, not a slope (the roofline of Williams, Waterman and
+/// Patterson, CACM 52, 2009). What is read per sequence and what attention costs comes on top.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Formula {
+    /// t0: what every iteration costs, mostly the host's work, in ns.
+    pub base_ns: f64,
+    /// w: reading the weights, in ns.
+    pub weights_ns: f64,
+    /// a: the matrix products of a token, in ns.
+    pub token_ns: f64,
+    /// b: what a sequence costs beside its tokens, in ns.
+    pub sequence_ns: f64,
+    /// c: reading a token of a decoding sequence's KV cache, in ns.
+    pub kv_token_ns: f64,
+    /// q: attention of a prompt's token to one token before it, in ns.
+    pub attention_ns: f64,
+}
+
+impl Cost {
+    /// How long an iteration of this load takes without noise, in ns; not negative.
+    fn nanos(&self, load: &Load) -> f64 {
+        match self {
+            Self::Table(points) => table(points, load.sequences),
+            Self::Formula(f) => {
+                f.base_ns
+                    + f.weights_ns.max(f.token_ns * load.tokens as f64)
+                    + f.sequence_ns * f64::from(load.sequences)
+                    + f.kv_token_ns * load.kv_tokens as f64
+                    + f.attention_ns * load.attended as f64 / 2.0
+            }
+        }
+    }
+
+    /// How long an iteration of this load takes, times `noise`, in whole nanoseconds.
+    pub(super) fn time(&self, load: &Load, noise: f64) -> Duration {
+        // The cast saturates: at zero, and at centuries.
+        Duration::from_nanos((self.nanos(load) * noise).round() as u64)
+    }
+}
+
+fn table(points: &[(u32, Duration)], sequences: u32) -> f64 {
+    let ns = |point: &(u32, Duration)| point.1.as_nanos() as f64;
+    let above = points.partition_point(|p| p.0 < sequences);
+    let (a, b) = match (points, above) {
+        ([], _) => return 0.0,
+        ([only], _) => return ns(only),
+        ([first, ..], 0) => return ns(first),
+        ([.., a, b], _) if sequences > b.0 => (a, b),
+        _ => (&points[above - 1], &points[above]),
+    };
+    let slope = (ns(b) - ns(a)) / f64::from(b.0.saturating_sub(a.0).max(1));
+    let beyond = sequences.saturating_sub(b.0);
+    if beyond > 0 {
+        ns(b) + slope.max(0.0) * f64::from(beyond)
+    } else {
+        ns(a) + slope * f64::from(sequences - a.0)
+    }
+}
+
+/// Factors on the times of iterations: lognormal with mean 1 and a coefficient of variation; all 1 where that is zero.
+#[derive(Debug, Clone)]
+pub(super) struct Noise {
+    rng: ChaCha8Rng,
+    /// Standard deviation of the logarithm.
+    sigma: f64,
+}
+
+impl Noise {
+    /// A lognormal with mean 1 has σ² = ln(1 + cv²) and μ = −σ²/2 (Johnson, Kotz and Balakrishnan, vol. 1, ch. 14).
+    pub(super) fn new(cv: f64, seed: u64) -> Self {
+        Self { rng: ChaCha8Rng::seed_from_u64(seed), sigma: (cv * cv).ln_1p().sqrt() }
+    }
+
+    pub(super) fn draw(&mut self) -> f64 {
+        if self.sigma <= 0.0 {
+            return 1.0;
+        }
+        let z: f64 = StandardNormal.sample(&mut self.rng);
+        (self.sigma * z - self.sigma * self.sigma / 2.0).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_table_is_linear_between_its_points() {
+        let cost = |points: &[(u32, u32)], n| {
+            let points: Vec<_> = points.iter().map(|(n, ms)| (*n, *ms * MS)).collect();
+            Cost::Table(points.into()).time(&Load { sequences: n, ..Load::default() }, 1.0).as_secs_f64()
+                * 1e3
+        };
+        let two = [(2, 10), (4, 12), (8, 20)];
+        for (points, n, ms) in [
+            (&two[..], 1, 10.0), // before the first
+            (&two, 2, 10.0),
+            (&two, 3, 11.0),
+            (&two, 4, 12.0),
+            (&two, 6, 16.0),
+            (&two, 8, 20.0),
+            (&two, 10, 24.0),            // the last line goes on
+            (&[(4, 7)], 9, 7.0),         // a single point
+            (&[(1, 9), (2, 7)], 4, 7.0), // a falling line does not
+            (&[], 3, 0.0),
+        ] {
+            assert!((cost(points, n) - ms).abs() < 1e-9, "{points:?} at {n}: {}", cost(points, n));
+        }
+    }
+
+    #[test]
+    fn the_formula_has_a_floor() {
+        let cost = Cost::Formula(Formula {
+            base_ns: 1000.0,
+            weights_ns: 500.0,
+            token_ns: 10.0,
+            sequence_ns: 3.0,
+            kv_token_ns: 0.5,
+            attention_ns: 0.1,
+        });
+        let mut decode = Load::default();
+        (0..4).for_each(|_| decode.decode(100));
+        assert_eq!(cost.time(&decode, 1.0).as_nanos(), 1000 + 500 + 4 * 3 + 200, "four tokens: the weights");
+        let mut prefill = Load::default();
+        prefill.prefill(60, 0);
+        prefill.prefill(40, 60);
+        // Chunks of a prompt attend to as much as the prompt in one piece.
+        assert_eq!(prefill.attended, 100 * 100);
+        assert_eq!(cost.time(&prefill, 1.0).as_nanos(), 1000 + 100 * 10 + 2 * 3 + 500);
+        assert_eq!(cost.time(&prefill, 2.0).as_nanos(), 5012);
+    }
+
+    #[test]
+    fn noise_has_mean_one_and_the_cv_asked_for() {
+        const N: usize = 200_000;
+        for cv in [0.1, 0.5] {
+            let mut noise = Noise::new(cv, 1);
+            let draws: Vec<f64> = (0..N).map(|_| noise.draw()).collect();
+            let mean = draws.iter().sum::<f64>() / N as f64;
+            let var = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / N as f64;
+            // Four standard errors; that of a standard deviation is about cv·sqrt((kurtosis − 1) / 4N), kurtosis below 9 here.
+            assert!((mean - 1.0).abs() < 4.0 * cv / (N as f64).sqrt(), "{cv}: {mean}");
+            assert!((var.sqrt() - cv).abs() < 4.0 * cv * (2.0 / N as f64).sqrt(), "{cv}: {}", var.sqrt());
+        }
+        assert!((Noise::new(0.0, 1).draw() - 1.0).abs() < f64::EPSILON);
+    }
+}
