@@ -124,10 +124,12 @@ pub struct ReportArgs {
 
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  goodput simulate --preset md1 --set service=20ms --port 8000")]
+#[command(
+    after_help = "Example:\n  goodput simulate --preset a40-qwen3-0.6b --set max-num-seqs=64 --port 8000"
+)]
 pub struct SimulateArgs {
-    /// What to simulate: md1, mm1, mmc, fixed, null.
-    #[arg(long, default_value = "mmc", value_name = "PRESET")]
+    /// What to simulate: the engines demo and a40-qwen3-0.6b, the queues md1, mm1 and mmc, fixed, null.
+    #[arg(long, default_value = "demo", value_name = "PRESET")]
     pub preset: String,
     /// Change a parameter of the preset, as in [server.simulated] of a plan; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]

@@ -30,9 +30,9 @@ use std::{
 use tokio::time::Instant;
 
 /// Tokens that the chat template adds to the words of the messages.
-const TEMPLATE_TOKENS: usize = 8;
+pub(crate) const TEMPLATE_TOKENS: usize = 8;
 /// What names each of them: no word and no token id in use.
-const TEMPLATE_TOKEN: u64 = u64::MAX;
+pub(crate) const TEMPLATE_TOKEN: u64 = u64::MAX;
 /// Output tokens of a request that asks for no number.
 const DEFAULT_MAX_TOKENS: u32 = 16;
 /// Largest request body; a prompt as long as the default `max-model-len` takes about 1 MiB.

@@ -5,16 +5,21 @@ use super::SERIES;
 use super::ended::StepSoFar;
 use super::looks::{Found, Looks};
 use super::tally::StepTally;
+use crate::client::config::Api;
 use crate::level::Control;
 use crate::plan::Plan;
 use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
 use crate::search::{Ask, Ends, Next, Search};
+use crate::sim::engine::blocks::blocks_of;
 use crate::sim::engine::{Emission, Model, Request};
+use crate::sim::router::{TEMPLATE_TOKEN, TEMPLATE_TOKENS};
 use crate::stats::step::{Abort, Step};
 use crate::workload::chain::{Recipe, Start};
+use crate::workload::config::Cache;
 use crate::workload::draw::{Chains, StepKey};
 use anyhow::{Context, Result};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Measures all steps of a plan's search on its simulated server, without a client: what a perfect one would have seen.
@@ -29,7 +34,9 @@ pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
     let sim = plan.simulated()?.context("the plan has no simulated server")?;
     let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
         .map_err(anyhow::Error::msg)?;
-    let mut sweep = Bare { plan, model: sim.build(), now: Duration::ZERO, steps: Vec::new() };
+    let model = sim.build();
+    let shared = shared(plan, &model);
+    let mut sweep = Bare { plan, model, shared, now: Duration::ZERO, steps: Vec::new() };
     while let Next::Measure(ask) = search.next(SERIES, &sweep.steps) {
         let step = sweep.measure(ask)?;
         sweep.steps.push(step);
@@ -40,9 +47,25 @@ pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
 struct Bare<'a> {
     plan: &'a Plan,
     model: Model,
+    /// What the prefix cache knows the beginning of each group's prompts by.
+    shared: Vec<Arc<[u64]>>,
     /// Time of the sweep, and of the model.
     now: Duration,
     steps: Vec<Step>,
+}
+
+/// The blocks that prompts of a group have in common; none where the cache stays cold, or where there is none.
+fn shared(plan: &Plan, model: &Model) -> Vec<Arc<[u64]>> {
+    let prefix = plan.workload.synthetic().shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
+    let (Some(prefix), Some(kv)) = (prefix, model.kv_cache().filter(|kv| kv.prefix_cache)) else {
+        return Vec::new();
+    };
+    let template = if plan.server.api == Api::Chat { TEMPLATE_TOKENS } else { 0 };
+    let of_group = |group: u32| {
+        let own = (0..u64::from(prefix.tokens.get())).map(|i| (u64::from(group) << 32) | i);
+        blocks_of(std::iter::repeat_n(TEMPLATE_TOKEN, template).chain(own), kv.block_size)
+    };
+    (0..prefix.groups.get()).map(of_group).collect()
 }
 
 /// A step that runs. Times count from its start.
@@ -130,11 +153,9 @@ impl Bare<'_> {
             let Some((due, recipe)) = load.take_due(at).filter(|_| !over) else { break };
             load.send(due, recipe, self.plan, tally);
             if load.open.contains_key(&recipe.id) {
-                let request = Request {
-                    id: recipe.id,
-                    input_tokens: recipe.input_tokens,
-                    output_tokens: recipe.output_tokens,
-                };
+                let blocks = self.shared.get(recipe.group as usize).cloned().unwrap_or_default();
+                let request =
+                    Request::new(recipe.id, recipe.input_tokens, recipe.output_tokens).with_blocks(blocks);
                 self.model.arrive(started + due, request);
             }
         }
@@ -244,7 +265,14 @@ impl Load {
     fn token(&mut self, emission: Emission, started: Duration, tally: &mut StepTally) {
         let Some(open) = self.open.get_mut(&emission.id) else { return };
         let at = emission.at.saturating_sub(started);
+        if emission.tokens == 0 {
+            // Longer than the whole KV cache: over HTTP a 400.
+            let Some(mut open) = self.open.remove(&emission.id) else { return };
+            (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::ClientError));
+            return self.over(open, at, tally);
+        }
         let r = &mut open.record;
+        r.cached_tokens = Some(emission.cached_tokens);
         if let Some(last) = open.last {
             open.gaps_us.push(u32::try_from((at - last).as_micros()).unwrap_or(u32::MAX));
         } else {
