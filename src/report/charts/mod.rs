@@ -8,6 +8,8 @@ mod curves;
 mod frame;
 mod latency;
 mod place;
+mod raster;
+mod svg;
 mod throughput;
 
 #[cfg(test)]
@@ -45,6 +47,6 @@ impl Chart {
     ///
     /// When something could not be drawn or encoded.
     pub fn png(&self, run: &Run) -> Result<Vec<u8>> {
-        (self.draw)(run).png().with_context(|| format!("failed to draw the chart {}", self.name))
+        raster::png(&(self.draw)(run), 11_339).with_context(|| format!("failed to draw the chart {}", self.name))
     }
 }

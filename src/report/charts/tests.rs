@@ -1,6 +1,7 @@
 //! Every chart of every case is drawn. Set `GOODPUT_CHART_DIR` to keep the pictures and look at them.
 
-use super::canvas::{PIXELS_PER_METRE, SCALE};
+use super::raster::SCALE;
+const PIXELS_PER_METRE: u32 = 11_339;
 use super::frame::WIDTH;
 use super::*;
 use crate::report::fixture;
