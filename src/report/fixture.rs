@@ -1,6 +1,7 @@
 //! Plausible runs for tests: a server whose latencies rise as a queue's do, judged as the real code would.
 
 mod cases;
+mod traces;
 
 use crate::caveat::Caveat;
 use crate::level::{Control, Level};
@@ -12,6 +13,7 @@ use crate::units::ms;
 use std::collections::BTreeMap;
 
 pub(crate) use cases::cases;
+pub(crate) use traces::{adaptive, traced, traces};
 
 /// A server and how it is measured.
 pub(super) struct Server {

@@ -1,6 +1,6 @@
 //! `report.md`: a decision record. What was asked, what was found and how sure that is, and how to measure it again.
 
-use super::charts::{CHARTS, thousands};
+use super::charts::{Chart, thousands};
 use super::escape::{fence, markdown, plain};
 use super::{tables, words};
 use crate::rundir::Run;
@@ -8,14 +8,14 @@ use crate::search::answer::Answer;
 use crate::stats::step::Step;
 use crate::units::short;
 
-/// The report of a run as Markdown.
-pub fn render(run: &Run) -> String {
+/// The report of a run as Markdown, with the charts that the run has: those of [`super::charts::of`].
+pub fn render(run: &Run, made: &[&Chart]) -> String {
     let mut out = format!("# {}\n\n", markdown(&words::headline(run)));
     out.push_str(&format!("{}\n\n", markdown(&run.name)));
     for (title, body) in [
         ("Question", question(run)),
         ("Answer", answer(run)),
-        ("Charts", charts(run)),
+        ("Charts", charts(run, made)),
         ("Caveats", caveats(run)),
         ("Steps", tables::steps(run)),
         ("Limits", limits(run)),
@@ -112,9 +112,9 @@ fn good_rate(s: &Step, tier: &str) -> f64 {
     }
 }
 
-fn charts(run: &Run) -> String {
+fn charts(run: &Run, made: &[&Chart]) -> String {
     let alt = markdown(&words::headline(run));
-    CHARTS.iter().map(|c| format!("![{}: {alt}](charts/{}.png)\n\n", c.caption, c.name)).collect()
+    made.iter().map(|c| format!("![{}: {alt}](charts/{}.png)\n\n", c.caption, c.name)).collect()
 }
 
 fn caveats(run: &Run) -> String {

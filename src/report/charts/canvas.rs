@@ -83,6 +83,12 @@ impl Type {
         Self { size, ..self }
     }
 
+    /// The same text in another colour.
+    pub(super) const fn coloured(self, colour: RGBColor) -> Self {
+        Self { colour, ..self }
+    }
+
+    /// Its font.
     pub(super) fn font(&self) -> &'static FontRef<'static> {
         &FONTS[usize::from(self.bold)]
     }
@@ -124,6 +130,8 @@ pub(super) enum Shape {
     Line { points: Vec<Point>, width: f64, dash: Option<(f64, f64)>, round: bool, colour: RGBColor },
     /// A filled circle.
     Disc(Point, f64, RGBColor),
+    /// Filled circles of one size.
+    Dots(Vec<Point>, f64, RGBColor),
     /// A text, from the left end of its baseline.
     Text(Point, Type, String),
 }

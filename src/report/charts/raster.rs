@@ -56,6 +56,9 @@ impl Raster {
             match shape {
                 Shape::Polygon(points, colour) => raster.polygon(points, *colour),
                 Shape::Disc(at, radius, colour) => raster.disc(*at, *radius, *colour),
+                Shape::Dots(places, radius, colour) => {
+                    places.iter().for_each(|at| raster.disc(*at, *radius, *colour));
+                }
                 Shape::Text(at, face, text) => raster.text(*at, face, text),
                 Shape::Line { points, width, dash: Some(dash), colour, .. } => {
                     for w in points.windows(2) {

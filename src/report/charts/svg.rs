@@ -14,8 +14,7 @@ type Glyphs = BTreeMap<String, String>;
 pub(super) fn svg(canvas: &Canvas, name: &str, title: &str, description: &str) -> String {
     let mut glyphs = Glyphs::new();
     let body: String = canvas.shapes.iter().map(|s| shape(s, name, &mut glyphs)).collect();
-    let outlines: String =
-        glyphs.iter().map(|(id, d)| format!("<path id=\"{id}\" d=\"{d}\"/>\n")).collect();
+    let outlines: String = glyphs.iter().map(|(id, d)| format!("<path id=\"{id}\" d=\"{d}\"/>\n")).collect();
     let (w, h) = canvas.size;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" role=\"img\" \
@@ -36,16 +35,25 @@ fn shape(shape: &Shape, name: &str, glyphs: &mut Glyphs) -> String {
             format!("<path d=\"{}Z\" fill=\"{fill}\"{opacity}/>\n", path(points))
         }
         Shape::Line { points, width, dash, round, colour } => {
-            let dash = dash.map_or(String::new(), |(a, b)| {
-                format!(" stroke-dasharray=\"{} {}\"", num(a), num(b))
-            });
+            let dash =
+                dash.map_or(String::new(), |(a, b)| format!(" stroke-dasharray=\"{} {}\"", num(a), num(b)));
             let ends = if *round { " stroke-linejoin=\"round\" stroke-linecap=\"round\"" } else { "" };
             let (d, stroke, width) = (path(points), hex(*colour), num(*width));
-            format!("<path d=\"{d}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\"{dash}{ends}/>\n")
+            format!(
+                "<path d=\"{d}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\"{dash}{ends}/>\n"
+            )
         }
         Shape::Disc(at, r, colour) => {
             let (x, y, r) = (num(at.0), num(at.1), num(*r));
             format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" fill=\"{}\"/>\n", hex(*colour))
+        }
+        // Strokes without length and with round ends: a third of the length of as many circles.
+        Shape::Dots(places, r, colour) => {
+            let d: String = places.iter().map(|p| format!("M{} {}h0", num(p.0), num(p.1))).collect();
+            let (stroke, width) = (hex(*colour), num(2.0 * r));
+            format!(
+                "<path d=\"{d}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\" stroke-linecap=\"round\"/>\n"
+            )
         }
         Shape::Text(at, face, text) => words(*at, face, text, name, glyphs),
     }
@@ -97,9 +105,8 @@ fn outline(face: &Type, glyph: GlyphId) -> String {
 }
 
 fn path(points: &[Point]) -> String {
-    let point = |(i, p): (usize, &Point)| {
-        format!("{}{} {}", if i == 0 { 'M' } else { 'L' }, num(p.0), num(p.1))
-    };
+    let point =
+        |(i, p): (usize, &Point)| format!("{}{} {}", if i == 0 { 'M' } else { 'L' }, num(p.0), num(p.1));
     points.iter().enumerate().map(point).collect()
 }
 
@@ -157,6 +164,8 @@ mod tests {
         c.dashes((0.0, 5.004), (9.0, 5.004), 1.5, (3.0, 2.0), RGBColor(255, 0, 1));
         let text = svg(&c, "x", "", "");
         assert!(text.contains("<path d=\"M1 2L4 2L4 6.5L1 6.5Z\" fill=\"#000000\" fill-opacity=\"0.25\"/>"));
-        assert!(text.contains("d=\"M0 5L9 5\" fill=\"none\" stroke=\"#ff0001\" stroke-width=\"1.5\" stroke-dasharray=\"3 2\""));
+        assert!(text.contains(
+            "d=\"M0 5L9 5\" fill=\"none\" stroke=\"#ff0001\" stroke-width=\"1.5\" stroke-dasharray=\"3 2\""
+        ));
     }
 }

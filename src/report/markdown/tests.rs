@@ -9,7 +9,10 @@ fn case(name: &str) -> Run {
 
 /// The report of the two-step case up to, and from, the table of steps.
 fn small(from_steps: bool) -> String {
-    let text = render(&case("two-steps"));
+    let text = render(
+        &case("two-steps"),
+        &super::super::charts::of(&case("two-steps"), &crate::rundir::Traces::default()),
+    );
     let (head, tail) = text.split_at(text.find("## Steps").unwrap());
     if from_steps { tail.to_owned() } else { head.to_owned() }
 }
@@ -188,7 +191,7 @@ fn text_from_outside_starts_nothing() {
     run.meta.notes = Some("```\n# not a heading\n\u{1b}[31m".into());
     run.steps[0].reason = "a|b\nc".into();
     run.plan_toml = "x = \"```\"\n".into();
-    let text = render(&run);
+    let text = render(&run, &[]);
     assert!(
         !text.contains("<script") && !text.contains('\u{1b}') && text.contains("evil \\| name \\# heading")
     );
