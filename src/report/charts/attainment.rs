@@ -12,8 +12,8 @@ use super::{Format, Scene};
 use crate::report::escape::clip;
 use crate::report::words;
 use crate::rundir::{Run, Traces};
+use crate::slo::Limit;
 use crate::stats::step::{LimitRow, Step};
-use crate::units::short;
 
 /// Plots that fit on a page.
 const MOST: usize = 4;
@@ -54,8 +54,10 @@ fn targets(run: &Run) -> Vec<Target> {
         share,
     };
     let mut all: Vec<Target> =
-        tier.limits().iter().map(|l| target(l.name(), words::limit(l), l.percentile.share())).collect();
-    all.extend(tier.joint_attainment.map(|a| target("joint".into(), "every limit together".into(), a.get())));
+        tier.limits().iter().map(|l| target(l.name(), within(l), l.percentile.share())).collect();
+    all.extend(
+        tier.joint_attainment.map(|a| target("joint".into(), "within every limit together".into(), a.get())),
+    );
     all.extend(
         tier.error_rate
             .map(|e| target("error-rate".into(), "answered without an error".into(), 1.0 - e.get())),
@@ -67,13 +69,17 @@ fn targets(run: &Run) -> Vec<Target> {
     all
 }
 
+fn within(l: &Limit) -> String {
+    format!("with {} ≤ {}", l.metric.title(), words::latency(l.limit_ms()))
+}
+
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
     let curves = curves(run);
     let mut targets = targets(run);
     if scene.format == Format::Slide {
-        targets.truncate(2);
+        targets.truncate(if curves.len() > 1 { 1 } else { 2 });
     }
     let height = [300.0, 300.0, 225.0, 178.0, 150.0][targets.len().min(MOST)];
     let slots = vec![Slot { height, values_above: false, own_x: false }; targets.len()];
@@ -84,9 +90,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     for (i, target) in targets.iter().enumerate() {
         let plot = Plot { area: frame.areas[i], x, y: axis(run, target) };
         let what = if target.name.starts_with("itl") { "gaps" } else { "requests" };
-        let heading = format!("Share of {what} within {}", target.text);
-        let heading =
-            if target.name == "error-rate" { format!("Share of {what} {}", target.text) } else { heading };
+        let heading = format!("Share of {what} {}", target.text);
         frame.axes(i, &plot, &heading, "bars: the verdict’s bounds; scale widens towards 100 %", title);
         boundary.draw(&mut frame.canvas, &plot);
         frame.spines(&plot);
@@ -148,8 +152,7 @@ fn draw_curve(c: &mut Canvas, plot: &Plot, target: &Target, curve: &Curve<'_>, r
 
 fn label_target(c: &mut Canvas, plot: &Plot, target: &Target, taken: &mut Taken) {
     let face = Type::book(12.0, RED);
-    let text =
-        format!("SLO: at least {} %", short(target.share * 1e5).parse::<f64>().map_or(0.0, |v| v / 1e3));
+    let text = format!("SLO: at least {} %", (target.share * 1e5).round() / 1e3);
     let (a, w) = (plot.area, face.width(&text));
     let y = plot.at_y(target.share);
     let xs = (0..=60).map(|i| a.x + 8.0 + (a.w - w - 12.0) * f64::from(i) / 60.0);

@@ -113,7 +113,7 @@ fn place_beside(
     };
     let sides = at.map(|v| [(plot.at_x(v) - w - 8.0, true), (plot.at_x(v) + 7.0, false)]);
     let order = if top { sides.concat() } else { sides.iter().flatten().rev().copied().collect() };
-    let inside = |(x, _): &(f64, bool)| *x >= a.x + 4.0 && *x + w <= a.right() + 2.0;
+    let inside = |(x, _): &(f64, bool)| *x >= a.x + 4.0 && *x + w <= a.right() + if top { 2.0 } else { 20.0 };
     let spots: Vec<(f64, bool)> = order.into_iter().filter(inside).collect();
     let rects = spots.iter().flat_map(|(x, _)| ys.iter().map(move |y| Rect { x: *x, y: *y, w, h }));
     if let Some((r, covers)) = taken.place(rects) {

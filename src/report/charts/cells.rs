@@ -5,7 +5,8 @@ use super::canvas::{Align, Canvas, Point, Rect, Shape, Type};
 use super::curves::{Mark, hue_of, rgb};
 use super::frame::GREY;
 use super::panel::RED;
-use crate::rundir::{Trace, Ttft};
+use crate::report::words;
+use crate::rundir::{Span, Trace, Ttft};
 use crate::stats::step::Step;
 use plotters::style::RGBColor;
 
@@ -27,10 +28,12 @@ pub(super) struct Cell<'a> {
     pub(super) step: &'a Step,
     /// What its requests did.
     pub(super) trace: &'a Trace,
-    /// The axis of TTFT, in milliseconds.
+    /// The axis of TTFT.
     pub(super) ttft: Axis,
     /// The limit on TTFT in milliseconds.
     pub(super) limit: Option<f64>,
+    /// Milliseconds in one unit of the axis of TTFT.
+    pub(super) unit: f64,
 }
 
 /// Rectangles in rows of so many, from the top.
@@ -109,23 +112,37 @@ impl Cell<'_> {
     }
 
     fn ttft(&self, c: &mut Canvas, plot: &Plot) {
-        if let Some(limit) = self.limit {
+        if let Some(limit) = self.limit.map(|l| l / self.unit).filter(|l| *l <= plot.y.max) {
             let y = plot.at_y(limit);
             c.dashes((plot.area.x, y), (plot.area.right(), y), 1.4, (5.0, 3.0), RED);
         }
         let hue = hue_of(0);
+        let mut most = 0.0f64;
         match &self.trace.ttft {
             Ttft::Points(points) => {
-                let at = points.iter().map(|p| plot.at(p.0.min(plot.x.max), p.1)).collect();
+                let scaled = points.iter().map(|p| (p.0.min(plot.x.max), p.1 / self.unit));
+                let at = scaled.clone().filter(|p| p.1 <= plot.y.max).map(|p| plot.at(p.0, p.1)).collect();
                 c.shapes.push(Shape::Dots(at, 1.1, hue.dark));
+                most = scaled.map(|p| p.1).fold(most, f64::max);
             }
             Ttft::Spans(spans) => {
-                let line = |of: fn(&crate::rundir::Span) -> f64| -> Vec<Point> {
-                    spans.iter().map(|s| plot.at(s.at_s, of(s))).collect()
-                };
-                c.line(&line(|s| s.p50), 1.7, hue.middle);
-                c.line(&line(|s| s.p99), 1.7, hue.dark);
+                let kinds: [(fn(&Span) -> f64, RGBColor); 2] =
+                    [(|s| s.p50, hue.middle), (|s| s.p99, hue.dark)];
+                for (of, colour) in kinds {
+                    let values: Vec<Point> = spans.iter().map(|s| (s.at_s, of(s) / self.unit)).collect();
+                    most = values.iter().map(|v| v.1).fold(most, f64::max);
+                    for piece in plot.line(&values) {
+                        c.line(&piece, 1.7, colour);
+                    }
+                }
             }
+        }
+        if most > plot.y.max {
+            let (face, a) = (Type::book(9.5, hue.dark), plot.area);
+            let text = format!("↑ up to {}", words::latency(most * self.unit));
+            let w = face.width(&text);
+            c.veil(&Rect { x: a.right() - w - 4.0, y: a.y + 1.0, w: w + 4.0, h: 12.0 }, true);
+            c.text((a.right() - 2.0, a.y + 10.0), Align::Right, &face, &text);
         }
     }
 }

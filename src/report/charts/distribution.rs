@@ -98,7 +98,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
             0 => String::new(),
             f => format!(", {} of them failed and never end", super::thousands(f as f64)),
         };
-        let note = format!("share of {n} requests{failed}; scale widens towards 100 %");
+        let at = step.level;
+        let note = format!("share of {n} requests at {at}{failed}; scale widens towards 100 %");
         let log = if spread.x.min > 0.0 { ", logarithmic" } else { "" };
         frame.axes(i, &plot, title(spread.metric), &note, &format!("{}, {unit}{log}", spread.metric.title()));
         frame.spines(&plot);

@@ -81,7 +81,7 @@ impl Frame {
             }
             Format::Slide => {
                 let height = f64::from(format.height());
-                (side_by_side(slots, y - 6.0, height - LEGEND - below - 24.0, right), height)
+                (side_by_side(slots, y + 3.0, height - LEGEND - below - 24.0, right), height)
             }
         };
         let mut canvas = Canvas::new(format.width(), height as u32);

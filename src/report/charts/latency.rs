@@ -61,7 +61,7 @@ fn plots(scene: &Scene<'_>, across: Across) -> Canvas {
     if scene.format == Format::Slide {
         // Two fit; those with a limit tell more.
         metrics.sort_by_key(|m| !limited(run, *m));
-        metrics.truncate(2);
+        metrics.truncate(if curves.len() > 1 { 1 } else { 2 });
         metrics.sort();
     }
     let panels: Vec<Panel> = metrics.into_iter().map(|m| Panel::new(run, &curves, m, across)).collect();

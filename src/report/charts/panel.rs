@@ -186,7 +186,10 @@ impl Panel {
             parts.push(format!("axis cut at {cut}, ↑ {} beyond", NAMES[self.marked]));
         }
         if curves.iter().flat_map(|c| &c.steps).any(|s| self.bounds(s).is_some()) {
-            parts.push("bars: 95 % bounds of the p99".into());
+            let open = |s: &&Step| self.bounds(s).is_some_and(|b| b.1.is_none());
+            let some_open = curves.iter().flat_map(|c| &c.steps).any(|s| open(&s));
+            let dotted = if some_open { ", dotted where n < 368 gives no upper one" } else { "" };
+            parts.push(format!("bars: 95 % bounds of the p99{dotted}"));
         }
         parts.join("; ")
     }

@@ -1,12 +1,12 @@
 //! What was offered against what was achieved and how much of it was good; below, output tokens per second.
 
-use super::Scene;
 use super::axis::{Axis, Plot};
 use super::boundary::{Boundary, GREEN_TEXT};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Curve, Mark, charted, control, curves, hue_of, radius, rgb, steady};
 use super::frame::{Frame, GREY, Slot, x_axis};
 use super::place::{Taken, spread};
+use super::{Format, Scene};
 use crate::level::Control;
 use crate::report::escape::clip;
 use crate::rundir::{Run, Traces};
@@ -24,10 +24,8 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
     let curves = curves(run);
-    let slots = [
-        Slot { height: 262.0, values_above: false, own_x: false },
-        Slot { height: 150.0, values_above: false, own_x: false },
-    ];
+    let slot = |height: f64| Slot { height, values_above: false, own_x: false };
+    let slots = if scene.format == Format::Slide { vec![slot(0.0)] } else { vec![slot(262.0), slot(150.0)] };
     let names = curves.iter().map(|c| series_name(&curves, c)).collect::<Vec<_>>();
     let widest =
         names.iter().map(|n| end_face(WHITE).width(n)).fold(end_face(WHITE).width("achieved"), f64::max);
@@ -35,7 +33,9 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let boundary = Boundary::new(run, |level| level, |k| k.rate);
     let x = x_axis(charted(run).map(|s| s.level.value).chain(boundary.values()));
     requests(&mut frame, run, &curves, &boundary, x);
-    tokens(&mut frame, run, &curves, &boundary, x);
+    if scene.format == Format::Report {
+        tokens(&mut frame, run, &curves, &boundary, x);
+    }
     frame.finish(curves.first().map_or(hue_of(0), |c| c.hue))
 }
 
@@ -126,7 +126,7 @@ fn label_diagonal(c: &mut Canvas, plot: &Plot, taken: &mut Taken, corner: f64) {
         let (x, y) = plot.at(v, v);
         Rect { x: x - w - 7.0, y: y - 17.0, w, h: 13.0 }
     });
-    if let Some((r, _)) = taken.place(spots.filter(|r| r.x > plot.area.x + 4.0)) {
+    if let Some((r, false)) = taken.place(spots.filter(|r| r.x > plot.area.x + 4.0)) {
         c.text((r.x, r.y + 10.5), Align::Left, &face, text);
     }
 }

@@ -4,7 +4,7 @@ use super::Scene;
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, Rect, Type};
 use super::cells::{Cell, HEIGHT, grid};
-use super::curves::{Mark, charted, hue_of, rgb};
+use super::curves::{Mark, charted, hue_of, rgb, steady};
 use super::frame::{EDGE, Frame, GREY, Slot};
 use super::panel::RED;
 use crate::report::words;
@@ -60,7 +60,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         _ => 3,
     };
     let rows = shown.len().div_ceil(columns);
-    let slots = [Slot { height: rows as f64 * HEIGHT, values_above: true, own_x: false }];
+    let slots = [Slot { height: rows as f64 * HEIGHT - 16.0, values_above: true, own_x: false }];
     let mut frame = Frame::new(scene, &slots, 30.0, Mark::words);
     let left_out = if shown.len() < count {
         format!("{} of {count} steps: lowest, highest, and those nearest to the boundary", shown.len())
@@ -68,14 +68,14 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         String::new()
     };
     let limit = limit(run);
-    key(&mut frame.canvas, frame.areas[0].y, limit.as_ref(), &left_out);
-    let y = ttft_axis(&shown, limit.as_ref());
+    let (y, unit) = ttft_axis(&shown, limit.as_ref());
+    key(&mut frame.canvas, frame.areas[0].y, limit.as_ref(), unit, &left_out);
     let area = Rect { x: EDGE, w: frame.width() - 2.0 * EDGE, ..frame.areas[0] };
     for (rect, (step, trace)) in grid(area, columns).zip(&shown) {
-        Cell { rect, step, trace, ttft: y, limit: limit.map(|l| l.limit_ms()) }.draw(&mut frame.canvas);
+        Cell { rect, step, trace, ttft: y, limit: limit.map(|l| l.limit_ms()), unit }.draw(&mut frame.canvas);
     }
     let face = Type::book(12.0, rgb(0x222222));
-    let middle = (frame.width() / 2.0, area.bottom() + 30.0);
+    let middle = (frame.width() / 2.0, area.bottom() + 32.0);
     frame.canvas.text(middle, Align::Middle, &face, "seconds from the start of each step");
     frame.finish(hue_of(0))
 }
@@ -86,32 +86,39 @@ fn limit(run: &Run) -> Option<Limit> {
     tier.limits().into_iter().rfind(|l| l.metric == Metric::Ttft)
 }
 
-/// One logarithmic axis for all, so that steps compare.
-fn ttft_axis(shown: &[(&Step, &Trace)], limit: Option<&Limit>) -> Axis {
-    let mut values: Vec<f64> = limit.map(Limit::limit_ms).into_iter().collect();
-    for (_, trace) in shown {
+/// One logarithmic axis for all, so that steps compare, and the milliseconds in one unit of it: up to several times what
+/// steady steps and the limit need, since a step whose backlog grew would squash the rest.
+fn ttft_axis(shown: &[(&Step, &Trace)], limit: Option<&Limit>) -> (Axis, f64) {
+    let of = |trace: &Trace| -> Vec<f64> {
         match &trace.ttft {
-            Ttft::Points(points) => values.extend(points.iter().map(|p| p.1)),
-            Ttft::Spans(spans) => values.extend(spans.iter().flat_map(|s| [s.p50, s.p99])),
+            Ttft::Points(points) => points.iter().map(|p| p.1).collect(),
+            Ttft::Spans(spans) => spans.iter().flat_map(|s| [s.p50, s.p99]).collect(),
         }
-    }
-    let least = values.iter().copied().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
-    Axis::log(0.75 * least, 1.35 * most)
+    };
+    let most = |steps: &mut dyn Iterator<Item = &(&Step, &Trace)>| {
+        steps.flat_map(|(_, t)| of(t)).fold(0.0, f64::max)
+    };
+    let calm = most(&mut shown.iter().filter(|s| steady(s.0)));
+    let calm = limit.map_or(0.0, Limit::limit_ms).max(calm);
+    let all = most(&mut shown.iter());
+    let top = if calm > 0.0 { all.max(calm).min(6.0 * calm) } else { all };
+    let least = shown.iter().flat_map(|(_, t)| of(t)).filter(|v| *v > 0.0).fold(top, f64::min);
+    let unit = if top >= 10_000.0 { 1e3 } else { 1.0 };
+    (Axis::log(0.75 * least.max(top / 1e4) / unit, 1.35 * top / unit), unit)
 }
 
 /// What is drawn how, above the small pictures.
-fn key(c: &mut Canvas, top: f64, limit: Option<&Limit>, left_out: &str) {
+fn key(c: &mut Canvas, top: f64, limit: Option<&Limit>, unit: f64, left_out: &str) {
     let (bold, book, hue) = (Type::bold(11.5, rgb(0x333333)), Type::book(11.0, rgb(0x3d3d3d)), hue_of(0));
     let mut x = EDGE;
-    let mut y = top - 43.0;
+    let mut y = top - if left_out.is_empty() { 36.0 } else { 43.0 };
     let say = |c: &mut Canvas, x: &mut f64, y: f64, face: &Type, text: &str, gap: f64| {
         c.text((*x, y), Align::Left, face, text);
         *x += face.width(text) + gap;
     };
     say(c, &mut x, y, &bold, "Above: requests in flight", 8.0);
     say(c, &mut x, y, &book, "(own scale)", 18.0);
-    say(c, &mut x, y, &bold, "Below: TTFT, ms", 8.0);
+    say(c, &mut x, y, &bold, if unit > 1.0 { "Below: TTFT, s" } else { "Below: TTFT, ms" }, 8.0);
     say(c, &mut x, y, &book, "(one logarithmic scale, by time of due)", 0.0);
     (x, y) = (EDGE, y + 18.0);
     for (colour, text) in [(hue.dark, "p99"), (hue.middle, "p50")] {
