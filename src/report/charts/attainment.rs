@@ -3,7 +3,7 @@
 use super::axis::{Axis, Plot};
 use super::boundary::Boundary;
 use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Curve, Mark, charted, control, curves, hue_of, radius, steady};
+use super::curves::{Curve, Mark, charted, control, curves, hue_of, radius, steady, without_afar};
 use super::frame::{Frame, Slot, x_axis};
 use super::panel::RED;
 use super::place::Taken;
@@ -76,7 +76,9 @@ fn within(l: &Limit) -> String {
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
-    let curves = curves(run);
+    let mut curves = curves(run);
+    let boundary = Boundary::new(run, |level| level, |k| k.rate);
+    let afar = without_afar(&mut curves, boundary.values()).unwrap_or_default();
     let mut targets = targets(run);
     if scene.format == Format::Slide {
         targets.truncate(if curves.len() > 1 { 1 } else { 2 });
@@ -84,14 +86,18 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let height = [300.0, 300.0, 225.0, 178.0, 150.0][targets.len().min(MOST)];
     let slots = vec![Slot { height, values_above: false, own_x: false }; targets.len()];
     let mut frame = Frame::new(scene, &slots, 30.0, Mark::words_of_limit);
-    let boundary = Boundary::new(run, |level| level, |k| k.rate);
-    let x = x_axis(charted(run).map(|s| s.level.value).chain(boundary.values()));
+    let levels = curves.iter().flat_map(|c| &c.steps).map(|s| s.level.value);
+    let x = x_axis(levels.chain(boundary.values()));
     let title = level_title(control(run));
+    let note = format!(
+        "bars: the verdict’s bounds; {}",
+        if afar.is_empty() { "scale widens towards 100 %" } else { &afar }
+    );
     for (i, target) in targets.iter().enumerate() {
-        let plot = Plot { area: frame.areas[i], x, y: axis(run, target) };
+        let plot = Plot { area: frame.areas[i], x, y: axis(&curves, target) };
         let what = if target.name.starts_with("itl") { "gaps" } else { "requests" };
         let heading = format!("Share of {what} {}", target.text);
-        frame.axes(i, &plot, &heading, "bars: the verdict’s bounds; scale widens towards 100 %", title);
+        frame.axes(i, &plot, &heading, &note, title);
         boundary.draw(&mut frame.canvas, &plot);
         frame.spines(&plot);
         let mut taken = Taken::default();
@@ -117,8 +123,9 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
 }
 
 /// From 90 %, or from below where there is less.
-fn axis(run: &Run, target: &Target) -> Axis {
-    let least = charted(run).filter_map(|s| target.row(s)?.attainment).fold(target.share, f64::min);
+fn axis(curves: &[Curve<'_>], target: &Target) -> Axis {
+    let all = curves.iter().flat_map(|c| &c.steps);
+    let least = all.filter_map(|s| target.row(s)?.attainment).fold(target.share, f64::min);
     let min = [0.9, 0.5, 0.0].into_iter().find(|m| *m <= least && *m < target.share).unwrap_or(0.0);
     Axis::shares(min, 1.0 - target.share)
 }
@@ -203,8 +210,8 @@ mod tests {
         let mut run = fixture::found();
         run.steps.truncate(5);
         let target = &targets(&run)[0];
-        assert!((axis(&run, target).min - 0.9).abs() < 1e-9);
+        assert!((axis(&curves(&run), target).min - 0.9).abs() < 1e-9);
         run.steps[4].limits[0].attainment = Some(0.3);
-        assert!(axis(&run, target).min.abs() < 1e-9);
+        assert!(axis(&curves(&run), target).min.abs() < 1e-9);
     }
 }

@@ -5,6 +5,7 @@ use crate::level::Control;
 use crate::rundir::Run;
 use crate::slo::Metric;
 use crate::stats::step::{Abort, Quantiles, Step, StepKind, Verdict};
+use crate::units::short;
 use plotters::style::{RGBColor, WHITE};
 
 /// Three shades of one hue, dark to light, and the shade in which the light one is still legible as text.
@@ -114,6 +115,32 @@ impl<'a> Curve<'a> {
         }
         out
     }
+}
+
+/// How far beyond the rest an overloaded step may lie before it is named instead of drawn.
+const AFAR: f64 = 1.6;
+
+/// Takes overloaded steps far above all others off the curves, since they would squash the part that decides; what is to be
+/// said of them, where there are any.
+pub(super) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Item = f64>) -> Option<String> {
+    let all = || curves.iter().flat_map(|c| c.steps.iter().copied());
+    let near = all().filter(|s| steady(s)).map(|s| s.level.value).chain(boundary).fold(0.0, f64::max);
+    let mut afar: Vec<&Step> = all().filter(|s| !steady(s) && s.level.value > AFAR * near).collect();
+    if near <= 0.0 || afar.is_empty() {
+        return None;
+    }
+    for c in curves {
+        c.steps.retain(|s| steady(s) || s.level.value <= AFAR * near);
+    }
+    afar.sort_by(|a, b| a.level.value.total_cmp(&b.level.value));
+    let mut levels: Vec<String> = afar.iter().map(|s| short(s.level.value)).collect();
+    levels.dedup();
+    let shown = if levels.len() > 3 {
+        format!("{} steps up to {}", levels.len(), levels[levels.len() - 1])
+    } else {
+        levels.join(", ")
+    };
+    Some(format!("overloaded beyond this axis: {shown} →"))
 }
 
 /// The radius of a step's mark: smaller where there are many.
@@ -252,6 +279,20 @@ mod tests {
             [1, 2, 3, 4, 5, 6, 7, 12, 9, 10],
             "not 8 beside 12, and not 11, whose backlog grew"
         );
+    }
+
+    #[test]
+    fn an_overload_far_above_is_named_instead() {
+        let mut run = fixture::found();
+        let mut all = curves(&run);
+        assert_eq!(without_afar(&mut all, [34.0].into_iter()), None, "48 is not far above 36");
+        run.steps[10].level.value = 81.0;
+        let mut all = curves(&run);
+        let said = without_afar(&mut all, std::iter::empty()).unwrap();
+        assert!(said.contains("81") && all[0].steps.len() == 10, "{said}");
+        run.steps.drain(..10);
+        let mut only = curves(&run);
+        assert_eq!(without_afar(&mut only, std::iter::empty()), None, "where nothing else is, it is drawn");
     }
 
     #[test]

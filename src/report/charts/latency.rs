@@ -4,7 +4,7 @@
 use super::axis::Plot;
 use super::boundary::Boundary;
 use super::canvas::{Align, Canvas, Point, Type};
-use super::curves::{charted, control, curves, hue_of};
+use super::curves::{charted, control, curves, hue_of, without_afar};
 use super::frame::{Frame, GREY, Slot, x_axis};
 use super::panel::{Panel, end_width};
 use super::throughput::level_title;
@@ -56,7 +56,16 @@ pub(super) fn draw_offered(scene: &Scene<'_>) -> Canvas {
 
 fn plots(scene: &Scene<'_>, across: Across) -> Canvas {
     let run = scene.run;
-    let curves = curves(run);
+    let mut curves = curves(run);
+    let scale = levels(run);
+    let boundary = match across {
+        Across::Achieved => Boundary::new(run, |level| achieved_at(&scale, level), |k| k.throughput),
+        Across::Offered => Boundary::new(run, |level| level, |k| k.rate),
+    };
+    let afar = match across {
+        Across::Achieved => None,
+        Across::Offered => without_afar(&mut curves, boundary.values()),
+    };
     let mut metrics = metrics(run);
     if scene.format == Format::Slide {
         // Two fit; those with a limit tell more.
@@ -69,13 +78,12 @@ fn plots(scene: &Scene<'_>, across: Across) -> Canvas {
     let slots: Vec<Slot> =
         panels.iter().map(|p| Slot { height, values_above: p.clipped, own_x: false }).collect();
     let mut frame = Frame::new(scene, &slots, 24.0 + end_width(&curves), super::curves::Mark::words);
-    let scale = levels(run);
-    let boundary = match across {
-        Across::Achieved => Boundary::new(run, |level| achieved_at(&scale, level), |k| k.throughput),
-        Across::Offered => Boundary::new(run, |level| level, |k| k.rate),
+    let all = curves.iter().flat_map(|c| &c.steps);
+    let x = x_axis(all.map(|s| across.of(s)).chain(boundary.values()));
+    let title = match (x_title(run, across), afar) {
+        (title, Some(afar)) => format!("{title};  {afar}"),
+        (title, None) => title,
     };
-    let x = x_axis(charted(run).map(|s| across.of(s)).chain(boundary.values()));
-    let title = x_title(run, across);
     for (i, panel) in panels.iter().enumerate() {
         let plot = Plot { area: frame.areas[i], x, y: panel.y };
         panel.draw(&mut frame, i, &plot, &curves, &boundary, &title);

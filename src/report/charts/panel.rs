@@ -186,10 +186,11 @@ impl Panel {
             parts.push(format!("axis cut at {cut}, ↑ {} beyond", NAMES[self.marked]));
         }
         if curves.iter().flat_map(|c| &c.steps).any(|s| self.bounds(s).is_some()) {
-            let open = |s: &&Step| self.bounds(s).is_some_and(|b| b.1.is_none());
-            let some_open = curves.iter().flat_map(|c| &c.steps).any(|s| open(&s));
-            let dotted = if some_open { ", dotted where n < 368 gives no upper one" } else { "" };
-            parts.push(format!("bars: 95 % bounds of the p99{dotted}"));
+            parts.push("bars: 95 % bounds of p99".into());
+            let open = |s: &Step| self.bounds(s).is_some_and(|b| b.1.is_none());
+            if curves.iter().flat_map(|c| &c.steps).any(|s| open(s)) {
+                parts.push("dotted: no upper one".into());
+            }
         }
         parts.join("; ")
     }
@@ -277,7 +278,9 @@ impl Panel {
             let h = curve.hue;
             let shades = [(h.light, h.light_text), (h.middle, h.middle), (h.dark, h.dark)];
             for (pick, name) in names.into_iter().enumerate().filter(|(_, n)| !n.is_empty()) {
-                let last = self.joined(curve, pick).last().copied();
+                // Where the line leaves the plot, its name stands at the last point before.
+                let joined = self.joined(curve, pick);
+                let last = joined.iter().rfind(|p| p.1 <= self.y.max).or(joined.last()).copied();
                 let last = last.or_else(|| self.points(curve, pick).last().map(|p| p.0));
                 let (line, text) = shades[pick];
                 ends.extend(last.map(|p| End { at: self.mark_at(plot, p), line, text, name }));
@@ -302,7 +305,8 @@ impl Panel {
             }
             for step in &curve.steps {
                 if let (Some((low, high)), Some(p)) = (self.bounds(step), self.point(step, 2)) {
-                    let (x, top) = (plot.at_x(p.0), plot.at_y(high.unwrap_or(p.1).min(self.y.max)));
+                    let open = if high.is_none() { 20.0 } else { 0.0 };
+                    let (x, top) = (plot.at_x(p.0), plot.at_y(high.unwrap_or(p.1).min(self.y.max)) - open);
                     taken.line(&[(x, plot.at_y(low.min(self.y.max))), (x, top)], 2.0);
                 }
             }

@@ -3,7 +3,7 @@
 use super::axis::{Axis, Plot};
 use super::boundary::{Boundary, GREEN_TEXT};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Curve, Mark, charted, control, curves, hue_of, radius, rgb, steady};
+use super::curves::{Curve, Mark, charted, control, curves, hue_of, radius, rgb, steady, without_afar};
 use super::frame::{Frame, GREY, Slot, x_axis};
 use super::place::{Taken, spread};
 use super::{Format, Scene};
@@ -23,16 +23,18 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
-    let curves = curves(run);
+    let mut curves = curves(run);
+    let boundary = Boundary::new(run, |level| level, |k| k.rate);
+    let afar = without_afar(&mut curves, boundary.values()).unwrap_or_default();
     let slot = |height: f64| Slot { height, values_above: false, own_x: false };
     let slots = if scene.format == Format::Slide { vec![slot(0.0)] } else { vec![slot(262.0), slot(150.0)] };
     let names = curves.iter().map(|c| series_name(&curves, c)).collect::<Vec<_>>();
     let widest =
         names.iter().map(|n| end_face(WHITE).width(n)).fold(end_face(WHITE).width("achieved"), f64::max);
     let mut frame = Frame::new(scene, &slots, 22.0 + widest, Mark::words);
-    let boundary = Boundary::new(run, |level| level, |k| k.rate);
-    let x = x_axis(charted(run).map(|s| s.level.value).chain(boundary.values()));
-    requests(&mut frame, run, &curves, &boundary, x);
+    let levels = curves.iter().flat_map(|c| &c.steps).map(|s| s.level.value);
+    let x = x_axis(levels.chain(boundary.values()));
+    requests(&mut frame, run, &curves, &boundary, x, &afar);
     if scene.format == Format::Report {
         tokens(&mut frame, run, &curves, &boundary, x);
     }
@@ -61,13 +63,15 @@ fn points(plot: &Plot, steps: &[&Step], of: fn(&Step) -> f64) -> Vec<Point> {
     steps.iter().map(|s| plot.at(s.level.value, of(s))).collect()
 }
 
-fn requests(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundary, x: Axis) {
+fn requests(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundary, x: Axis, afar: &str) {
     let top = charted(run).map(|s| s.achieved_rate.max(s.good_rate)).fold(0.0, f64::max);
     // Where nothing was achieved, the axis still shows what was offered.
     let top = if top > 0.0 { top } else { x.max };
     let plot = Plot { area: frame.areas[0], x, y: Axis::upto(top * 1.14, 6.5) };
     let title = level_title(control(run));
-    frame.axes(0, &plot, "Achieved and good requests/s", "good: within every limit together", title);
+    let note = ["good: within every limit together", afar].join("; ");
+    let note = note.trim_end_matches("; ");
+    frame.axes(0, &plot, "Achieved and good requests/s", note, title);
     boundary.draw(&mut frame.canvas, &plot);
     frame.spines(&plot);
     let c = &mut frame.canvas;
@@ -98,7 +102,7 @@ fn requests(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Bound
                 }
                 taken.mark(*p, 6.5);
             }
-            taken.line(&line, 3.0);
+            taken.line(&line, if i == 0 { 5.0 } else { 3.0 });
             if let Some(end) =
                 line.last().or(all.last()).filter(|_| i > 0 || curve.series == curves[0].series)
             {

@@ -51,7 +51,11 @@ fn a_small_report_begins_with_the_answer() {
 
     ![Latency against achieved throughput: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/latency.png)
 
+    ![Latency against offered rate: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/latency-offered.png)
+
     ![Offered load against achieved and good requests/s, and output tokens/s: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/throughput.png)
+
+    ![Share of requests within each limit: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/attainment.png)
 
     ## Caveats
 
