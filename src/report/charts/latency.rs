@@ -3,9 +3,9 @@
 
 use super::axis::Plot;
 use super::boundary::Boundary;
-use super::canvas::{Align, Canvas, Point, Type};
-use super::curves::{charted, control, curves, hue_of, without_afar};
-use super::frame::{Frame, GREY, Slot, x_axis};
+use super::canvas::{Canvas, Point};
+use super::curves::{Mark, charted, control, curves, hue_of, without_afar};
+use super::frame::{Frame, Slot, x_axis};
 use super::panel::{Panel, end_width};
 use super::throughput::level_title;
 use super::{Format, Scene};
@@ -34,9 +34,10 @@ impl Across {
     }
 }
 
-/// Whether any step has a latency.
+/// Whether any step has a latency of its own: one whose backlog grew has none.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
-    Metric::ALL.into_iter().any(|m| charted(run).any(|s| s.quantiles(m).p50.is_some()))
+    let own = |s: &Step| Mark::of(s) != Mark::Overloaded;
+    Metric::ALL.into_iter().any(|m| charted(run).any(|s| own(s) && s.quantiles(m).p50.is_some()))
 }
 
 /// Against the offered rate besides, where there is one: a closed loop offers none of its own.
@@ -77,7 +78,7 @@ fn plots(scene: &Scene<'_>, across: Across) -> Canvas {
     let height = [300.0, 300.0, 212.0, 172.0][panels.len().min(3)];
     let slots: Vec<Slot> =
         panels.iter().map(|p| Slot { height, values_above: p.clipped, own_x: false }).collect();
-    let mut frame = Frame::new(scene, &slots, 24.0 + end_width(&curves), super::curves::Mark::words);
+    let mut frame = Frame::new(scene, &slots, 24.0 + end_width(&curves), Mark::words);
     let all = curves.iter().flat_map(|c| &c.steps);
     let x = x_axis(all.map(|s| across.of(s)).chain(boundary.values()));
     let title = match (x_title(run, across), afar) {
@@ -95,11 +96,6 @@ fn plots(scene: &Scene<'_>, across: Across) -> Canvas {
             boundary.label(&mut frame.canvas, &plot, &mut taken);
         }
         panel.label_unloaded(&mut frame.canvas, &plot, &mut taken);
-        if !panel.has_values(&curves) {
-            let middle = (plot.area.x + plot.area.w / 2.0, plot.area.y + plot.area.h * 0.55);
-            let face = Type::book(13.0, GREY);
-            frame.canvas.text(middle, Align::Middle, &face, "no request of any step was answered");
-        }
     }
     frame.finish(curves.first().map_or(hue_of(0), |c| c.hue))
 }

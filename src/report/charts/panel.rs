@@ -83,7 +83,10 @@ impl Panel {
             .collect();
         let all = |want: bool| -> Vec<f64> {
             let steps = curves.iter().flat_map(|c| &c.steps);
-            steps.filter(|s| steady(s) == want).filter_map(|s| s.quantiles(metric).p99).collect()
+            steps
+                .filter(|s| steady(s) == want && Mark::of(s) != Mark::Overloaded)
+                .filter_map(|s| s.quantiles(metric).p99)
+                .collect()
         };
         let (calm, wild) = (all(true), all(false));
         let top = ceiling(&calm, &wild, &limits.iter().map(|l| l.1).collect::<Vec<_>>());
@@ -110,13 +113,12 @@ impl Panel {
         Self { metric, across, unit, limits, y, clipped, marked, unloaded, radius: radius(run) }
     }
 
-    /// Whether any step has a value.
-    pub(super) fn has_values(&self, curves: &[Curve<'_>]) -> bool {
-        curves.iter().flat_map(|c| &c.steps).any(|s| s.quantiles(self.metric).p50.is_some())
-    }
-
-    /// The place of a step, and one percentile of it.
+    /// The place of a step, and one percentile of it: without end where the backlog grew, since the value would tell how long
+    /// that was watched and nothing of the server.
     fn point(&self, step: &Step, pick: usize) -> Option<Point> {
+        if Mark::of(step) == Mark::Overloaded {
+            return (pick == self.marked).then(|| (self.across.of(step), f64::INFINITY));
+        }
         PICKS[pick](&step.quantiles(self.metric)).map(|v| (self.across.of(step), v / self.unit))
     }
 
@@ -229,8 +231,9 @@ impl Panel {
         let face = Type::book(11.0, curve.hue.dark);
         let mut beyond: Vec<Point> = Vec::new();
         for (p, step) in self.points(curve, self.marked) {
-            Mark::of(step).draw(c, self.mark_at(plot, p), self.radius, curve.hue.dark);
-            if p.1 > self.y.max {
+            let mark = Mark::of(step);
+            mark.draw(c, self.mark_at(plot, p), self.radius, curve.hue.dark);
+            if p.1 > self.y.max && mark != Mark::Overloaded {
                 beyond.push((plot.at_x(p.0), p.1 * self.unit));
             }
         }
@@ -281,7 +284,8 @@ impl Panel {
                 // Where the line leaves the plot, its name stands at the last point before.
                 let joined = self.joined(curve, pick);
                 let last = joined.iter().rfind(|p| p.1 <= self.y.max).or(joined.last()).copied();
-                let last = last.or_else(|| self.points(curve, pick).last().map(|p| p.0));
+                let last =
+                    last.or_else(|| self.points(curve, pick).map(|p| p.0).filter(|p| p.1.is_finite()).last());
                 let (line, text) = shades[pick];
                 ends.extend(last.map(|p| End { at: self.mark_at(plot, p), line, text, name }));
             }
@@ -344,16 +348,21 @@ impl Panel {
     pub(super) fn label_unloaded(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
         let Some((p50, p99)) = self.unloaded.filter(|u| u.0 <= self.y.max) else { return };
         let face = Type::book(10.5, GREY);
-        let p99_text = p99.map(|v| format!(", p99 {}", words::latency(v * self.unit))).unwrap_or_default();
-        let text = format!("unloaded: p50 {}{p99_text}", words::latency(p50 * self.unit));
-        let (a, w) = (plot.area, face.width(&text));
-        let y = plot.at_y(p99.unwrap_or(p50).min(self.y.max));
-        let xs = (0..=40).map(|i| a.x + 6.0 + (a.w - w - 12.0) * f64::from(i) / 40.0);
-        let rows = [-14.5, 2.5, -28.0];
-        let spots = rows.iter().flat_map(|row| xs.clone().map(move |x| Rect { x, y: y + row, w, h: 12.0 }));
-        if let Some((r, covers)) = taken.place(spots.filter(|r| r.y > a.y && r.bottom() < a.bottom())) {
-            c.veil(&r, covers);
-            c.text((r.x, r.y + 9.8), Align::Left, &face, &text);
+        let say = |v: f64| words::latency(v * self.unit);
+        let p99_text = p99.map(|v| format!(", p99 {}", say(v))).unwrap_or_default();
+        let short =
+            p99.map_or_else(|| format!("unloaded p50 {}", say(p50)), |v| format!("unloaded p99 {}", say(v)));
+        let (a, y) = (plot.area, plot.at_y(p99.unwrap_or(p50).min(self.y.max)));
+        for text in [format!("unloaded: p50 {}{p99_text}", say(p50)), short] {
+            let w = face.width(&text);
+            let xs = (0..=60).map(|i| a.x + 6.0 + (a.w - w - 12.0) * f64::from(i) / 60.0);
+            let rows = [-14.5, 2.5];
+            let spots =
+                rows.iter().flat_map(|row| xs.clone().map(move |x| Rect { x, y: y + row, w, h: 12.0 }));
+            if let Some(r) = taken.free(spots.filter(|r| r.y > a.y && r.bottom() < a.bottom())) {
+                c.text((r.x, r.y + 9.8), Align::Left, &face, &text);
+                return;
+            }
         }
     }
 }

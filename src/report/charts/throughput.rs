@@ -59,7 +59,10 @@ fn end_face(colour: RGBColor) -> Type {
     Type::bold(12.0, colour)
 }
 
-fn points(plot: &Plot, steps: &[&Step], of: fn(&Step) -> f64) -> Vec<Point> {
+/// A figure of a step.
+type Of = fn(&Step) -> f64;
+
+fn points(plot: &Plot, steps: &[&Step], of: Of) -> Vec<Point> {
     steps.iter().map(|s| plot.at(s.level.value, of(s))).collect()
 }
 
@@ -85,8 +88,7 @@ fn requests(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Bound
     let r = radius(run);
     let mut ends: Vec<(Point, RGBColor, String)> = Vec::new();
     for curve in curves {
-        let kinds: [(fn(&Step) -> f64, RGBColor); 2] =
-            [(|s| s.good_rate, GOOD), (|s| s.achieved_rate, curve.hue.dark)];
+        let kinds: [(Of, RGBColor); 2] = [(|s| s.good_rate, GOOD), (|s| s.achieved_rate, curve.hue.dark)];
         for (i, (of, colour)) in kinds.into_iter().enumerate() {
             let line = points(&plot, &curve.joined(|s| s.level.value), of);
             if i == 0 {
@@ -179,17 +181,15 @@ fn label_ends(c: &mut Canvas, plot: &Plot, ends: &[(Point, RGBColor, String)], t
     let mut ys: Vec<f64> = ends.iter().map(|e| e.0.1).collect();
     spread(&mut ys, 15.0, (plot.area.y, plot.area.bottom() - 6.0));
     let beside = ends.iter().map(|e| e.0.0).fold(0.0, f64::max) + 10.0;
-    let rects = |x: f64| -> Vec<Rect> {
-        let rect = |(y, e): (&f64, &(Point, RGBColor, String))| Rect {
-            x,
-            y: y - 7.0,
-            w: end_face(WHITE).width(&e.2),
-            h: 14.0,
-        };
-        ys.iter().zip(ends).map(rect).collect()
+    let rects = |x: f64, down: f64| -> Vec<Rect> {
+        let width = |e: &(Point, RGBColor, String)| end_face(WHITE).width(&e.2);
+        ys.iter().zip(ends).map(|(y, e)| Rect { x, y: y - 7.0 + down, w: width(e), h: 14.0 }).collect()
     };
-    let edge = || rects(plot.area.right() + 6.0);
-    for (r, (_, colour, name)) in taken.nudge(&rects(beside)).unwrap_or_else(edge).iter().zip(ends) {
+    let inside = |r: &Rect| r.bottom() <= plot.area.bottom() + 4.0;
+    let near = [0.0, 14.0, 26.0, -16.0].into_iter().map(|down| rects(beside, down));
+    let near = near.filter(|all| all.iter().all(inside)).find_map(|all| taken.nudge(&all));
+    let placed = near.unwrap_or_else(|| rects(plot.area.right() + 6.0, 0.0));
+    for (r, (_, colour, name)) in placed.iter().zip(ends) {
         c.text((r.x, r.y + 11.3), Align::Left, &end_face(*colour), name);
         taken.rect(*r);
     }
