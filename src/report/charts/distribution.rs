@@ -11,7 +11,7 @@ use super::place::Taken;
 use crate::report::words;
 use crate::rundir::{Run, Sketch, Trace, Traces};
 use crate::slo::{Limit, Metric};
-use crate::stats::step::{Step, Verdict};
+use crate::stats::step::{LimitRow, Quantiles, Step, Verdict};
 use plotters::style::WHITE;
 
 const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
@@ -44,6 +44,7 @@ fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, 
 /// What one plot shows.
 struct Spread<'a> {
     metric: Metric,
+    step: &'a Step,
     /// Milliseconds in one unit of the axis.
     unit: f64,
     sketch: &'a Sketch,
@@ -54,7 +55,7 @@ struct Spread<'a> {
 }
 
 impl<'a> Spread<'a> {
-    fn new(run: &Run, trace: &'a Trace, metric: Metric) -> Option<Self> {
+    fn new(run: &Run, (step, trace): (&'a Step, &'a Trace), metric: Metric) -> Option<Self> {
         let sketch = trace.latency.get(&metric).filter(|s| s.n() > 0)?;
         let answer = run.answers.first()?;
         let limits = words::tier_of(run, answer).map(crate::slo::Slo::limits).unwrap_or_default();
@@ -68,7 +69,29 @@ impl<'a> Spread<'a> {
         } else {
             Axis::upto(1.08 * reach / unit, 8.0)
         };
-        Some(Self { metric, unit, sketch, of: sketch.n() + trace.failed, limits, x })
+        Some(Self { metric, step, unit, sketch, of: sketch.n() + trace.failed, limits, x })
+    }
+
+    /// A percentile in milliseconds: the exact one of the step where no failed request moves it.
+    fn percentile(&self, share: f64, exact: impl Fn(&Quantiles) -> Option<f64>) -> Option<f64> {
+        let of_sketch = self.sketch.quantile_of(share, self.of);
+        if self.of == self.sketch.n() {
+            exact(&self.step.quantiles(self.metric)).or(of_sketch)
+        } else {
+            of_sketch
+        }
+    }
+
+    /// The share within a limit: as it was judged, where it was.
+    fn within(&self, run: &Run, l: &Limit) -> f64 {
+        let tier = run.answers.first().map(|a| a.tier.as_str());
+        let own = |r: &&LimitRow| r.limit == l.name() && tier == Some(r.tier.as_str());
+        let judged = self.step.limits.iter().find(own).and_then(|r| r.attainment);
+        judged.unwrap_or_else(|| {
+            let values = self.sketch.cumulated();
+            let n = values.iter().take_while(|v| v.0 <= l.limit_ms()).last().map_or(0, |v| v.1);
+            n as f64 / self.of as f64
+        })
     }
 
     fn line(&self, plot: &Plot) -> Vec<Point> {
@@ -82,7 +105,7 @@ impl<'a> Spread<'a> {
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let Some((step, trace, why)) = chosen(scene.run, scene.traces) else { return Canvas::new(1, 1) };
     let spreads: Vec<Spread<'_>> =
-        METRICS.into_iter().filter_map(|m| Spread::new(scene.run, trace, m)).collect();
+        METRICS.into_iter().filter_map(|m| Spread::new(scene.run, (step, trace), m)).collect();
     let height = [300.0, 300.0, 210.0, 165.0][spreads.len().min(3)];
     let slots = vec![Slot { height, values_above: false, own_x: true }; spreads.len()];
     let mut frame = Frame::new(scene, &slots, 30.0, Mark::words);
@@ -103,12 +126,12 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         let log = if spread.x.min > 0.0 { ", logarithmic" } else { "" };
         frame.axes(i, &plot, title(spread.metric), &note, &format!("{}, {unit}{log}", spread.metric.title()));
         frame.spines(&plot);
-        draw_one(&mut frame.canvas, &plot, spread, hue_of(0));
+        draw_one(&mut frame.canvas, scene.run, &plot, spread, hue_of(0));
     }
     frame.finish(hue_of(0))
 }
 
-fn draw_one(c: &mut Canvas, plot: &Plot, spread: &Spread<'_>, hue: Hue) {
+fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, hue: Hue) {
     let (a, mut taken) = (plot.area, Taken::default());
     let line = spread.line(plot);
     for l in &spread.limits {
@@ -124,11 +147,15 @@ fn draw_one(c: &mut Canvas, plot: &Plot, spread: &Spread<'_>, hue: Hue) {
     c.line(&line, 2.3, hue.dark);
     taken.line(&line, 3.0);
     let face = Type::bold(11.0, hue.dark);
-    let marks: Vec<(Point, String)> = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")]
+    let percentiles = [
+        (0.5, "p50", spread.percentile(0.5, |q| q.p50)),
+        (0.9, "p90", spread.percentile(0.9, |q| q.p90)),
+        (0.99, "p99", spread.percentile(0.99, |q| q.p99)),
+    ];
+    let marks: Vec<(Point, String)> = percentiles
         .into_iter()
-        .filter_map(|(share, name)| {
-            let ms = spread.sketch.quantile_of(share, spread.of)?;
-            Some((plot.at(ms / spread.unit, share), format!("{name} {}", words::latency(ms))))
+        .filter_map(|(share, name, ms)| {
+            Some((plot.at(ms? / spread.unit, share), format!("{name} {}", words::latency(ms?))))
         })
         .collect();
     for (at, _) in &marks {
@@ -150,27 +177,23 @@ fn draw_one(c: &mut Canvas, plot: &Plot, spread: &Spread<'_>, hue: Hue) {
         }
     }
     for l in &spread.limits {
-        label_limit(c, plot, spread, l, &mut taken);
+        label_limit(c, run, plot, spread, l, &mut taken);
     }
 }
 
 /// The limit and the share within it, beside its line.
-fn label_limit(c: &mut Canvas, plot: &Plot, spread: &Spread<'_>, l: &Limit, taken: &mut Taken) {
+fn label_limit(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, l: &Limit, taken: &mut Taken) {
     let (a, face) = (plot.area, Type::book(11.5, RED));
-    let within: u64 =
-        spread.sketch.cumulated().iter().take_while(|v| v.0 <= l.limit_ms()).last().map_or(0, |v| v.1);
     let beyond = l.limit_ms() / spread.unit > plot.x.max;
     let first = if beyond {
         format!("SLO: {} → beyond this axis", words::limit(l))
     } else {
         format!("SLO: {}", words::limit(l))
     };
-    let share = within as f64 / spread.of as f64 * 100.0;
-    let share = if within == spread.of {
-        "100".to_owned()
-    } else {
-        format!("{:.2}", (share * 100.0).floor() / 100.0)
-    };
+    let share = spread.within(run, l) * 100.0;
+    // Never rounded up to the whole.
+    let share =
+        if share >= 100.0 { "100".to_owned() } else { format!("{:.2}", (share * 100.0).floor() / 100.0) };
     let lines = [first, format!("{share} % within")];
     let w = lines.iter().map(|t| face.width(t)).fold(0.0, f64::max);
     let x = plot.at_x((l.limit_ms() / spread.unit).min(plot.x.max));
