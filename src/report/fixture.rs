@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod cases;
+mod traces;
 
 use crate::caveat::Caveat;
 use crate::level::{Control, Level};
@@ -13,6 +14,7 @@ use crate::units::ms;
 use std::collections::BTreeMap;
 
 pub(crate) use cases::cases;
+pub(crate) use traces::{adaptive, traced, traces};
 
 /// A server and how it is measured.
 pub(super) struct Server {

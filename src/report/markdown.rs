@@ -1,6 +1,6 @@
 //! `report.md`: a decision record. What was asked, what was found and how sure that is, and how to measure it again.
 
-use super::charts::{CHARTS, thousands};
+use super::charts::{Chart, thousands};
 use super::escape::{fence, markdown, plain};
 use super::{tables, words};
 use crate::rundir::Run;
@@ -8,8 +8,8 @@ use crate::search::answer::Answer;
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::units::short;
 
-/// The report of a run as Markdown.
-pub fn render(run: &Run) -> String {
+/// The report of a run as Markdown, with the charts that the run has: those of [`super::charts::of`].
+pub fn render(run: &Run, made: &[&Chart]) -> String {
     let mut out = format!("# {}\n\n", markdown(&words::headline(run)));
     out.push_str(&format!("{}\n\n", markdown(&run.name)));
     for (title, body) in [
@@ -17,7 +17,7 @@ pub fn render(run: &Run) -> String {
         ("Answer", answer(run)),
         ("Capacity", capacity(run)),
         ("Caveats", caveats(run)),
-        ("Charts", charts(run)),
+        ("Charts", charts(run, made)),
         ("Accepted and rejected", decided(run)),
         ("Steps", steps(run)),
         ("Limits", limits(run)),
@@ -168,9 +168,9 @@ fn steps(run: &Run) -> String {
     }
 }
 
-fn charts(run: &Run) -> String {
+fn charts(run: &Run, made: &[&Chart]) -> String {
     let alt = markdown(&words::headline(run));
-    CHARTS.iter().map(|c| format!("![{}: {alt}](charts/{}.png)\n\n", c.caption, c.name)).collect()
+    made.iter().map(|c| format!("![{}: {alt}](charts/{}.png)\n\n", c.caption, c.name)).collect()
 }
 
 fn caveats(run: &Run) -> String {

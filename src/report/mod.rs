@@ -10,25 +10,40 @@ pub mod words;
 #[cfg(test)]
 pub(crate) mod fixture;
 
-use crate::rundir::{Run, replace};
+use crate::rundir::{Run, Traces, replace};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes `report.md` and `charts/*.png` into a run folder and returns their paths, the report first.
+/// Writes `report.md`, `charts/*.png`, `charts/*.svg` and `charts/slides/*.png` into a run folder and returns their paths,
+/// the report first. Charts of an earlier report that do not apply any more are removed.
 ///
 /// Each file is written beside its place and moved there, so that a reader never sees half of one.
 ///
 /// # Errors
 ///
-/// When a chart cannot be drawn or a file not be written; the message names it.
+/// When `requests.csv` cannot be read, a chart not be drawn or a file not be written; the message names it.
 pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
-    let charts = dir.join("charts");
-    fs::create_dir_all(&charts)
-        .with_context(|| format!("failed to create the folder {}", charts.display()))?;
-    let mut files = vec![write(dir.join("report.md"), markdown::render(run).as_bytes())?];
+    let traces = Traces::read(dir, &run.steps)?;
+    let made = charts::of(run, &traces);
+    let (pages, slides) = (dir.join("charts"), dir.join("charts").join("slides"));
+    fs::create_dir_all(&slides)
+        .with_context(|| format!("failed to create the folder {}", slides.display()))?;
+    let mut files = vec![write(dir.join("report.md"), markdown::render(run, &made).as_bytes())?];
+    for chart in &made {
+        files.push(write(pages.join(format!("{}.png", chart.name)), &chart.png(run, &traces)?)?);
+        files.push(write(pages.join(format!("{}.svg", chart.name)), chart.svg(run, &traces).as_bytes())?);
+        if let Some(bytes) = chart.slide_png(run, &traces)? {
+            files.push(write(slides.join(format!("{}.png", chart.name)), &bytes)?);
+        }
+    }
     for chart in charts::CHARTS {
-        files.push(write(charts.join(format!("{}.png", chart.name)), &chart.png(run)?)?);
+        let stale = [(&pages, "png"), (&pages, "svg"), (&slides, "png")];
+        for path in stale.map(|(folder, ending)| folder.join(format!("{}.{ending}", chart.name))) {
+            if !files.contains(&path) && path.is_file() {
+                fs::remove_file(&path).with_context(|| format!("failed to remove {}", path.display()))?;
+            }
+        }
     }
     Ok(files)
 }
@@ -43,21 +58,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_that_the_report_shows_is_written() {
+    fn every_chart_that_the_report_shows_is_written() {
         let dir = tempfile::tempdir().unwrap();
-        let files = write_all(&fixture::found(), dir.path()).unwrap();
-        assert_eq!(files.len(), 1 + charts::CHARTS.len());
+        let run = fixture::found();
+        let stale = dir.path().join("charts/timelines.png");
+        fs::create_dir_all(stale.parent().unwrap()).unwrap();
+        fs::write(&stale, "of an earlier report").unwrap();
+        let files = write_all(&run, dir.path()).unwrap();
+        let names: Vec<&str> =
+            files.iter().map(|f| f.strip_prefix(dir.path()).unwrap().to_str().unwrap()).collect();
         let report = fs::read_to_string(&files[0]).unwrap();
-        for file in &files[1..] {
-            let link = file.strip_prefix(dir.path()).unwrap().to_str().unwrap();
-            assert!(
-                report.contains(&format!("]({link})")) && fs::metadata(file).unwrap().len() > 10_000,
-                "{link}"
-            );
+        for chart in charts::of(&run, &Traces::default()) {
+            let link = format!("charts/{}.png", chart.name);
+            assert!(report.contains(&format!("]({link})")) && names.contains(&link.as_str()), "{link}");
+            assert!(names.contains(&link.replace("png", "svg").as_str()));
         }
-        assert!(
-            fs::read_dir(dir.path().join("charts")).unwrap().count() == charts::CHARTS.len(),
-            "nothing is left over"
+        assert!(names.contains(&"charts/slides/latency.png"));
+        assert!(files.iter().all(|f| fs::metadata(f).unwrap().len() > 3_000));
+        assert!(!stale.exists() && !report.contains("timelines"), "no requests.csv, no timelines");
+        let left = fs::read_dir(dir.path().join("charts")).unwrap().count();
+        assert_eq!(
+            left,
+            1 + names.iter().filter(|n| n.matches('/').count() == 1).count(),
+            "slides and no more"
         );
     }
 

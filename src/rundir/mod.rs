@@ -4,10 +4,14 @@ pub(crate) mod derive;
 pub mod json;
 mod read;
 mod requests;
+mod sketch;
 mod table;
+mod traces;
 mod write;
 
 pub use read::read;
+pub use sketch::Sketch;
+pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
 pub(crate) use write::replace;
 pub use write::{Histogram, Writer, check_free, write_result};
 

@@ -1,28 +1,68 @@
-//! Zero-based linear axes with round ticks.
+//! Axes with round ticks: linear from zero, logarithmic, and shares on a scale that widens towards 100 %.
 
 use super::canvas::{Point, Rect};
+use crate::units::short;
 
-/// A linear axis from zero.
+/// How values lie on an axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Scale {
+    /// In proportion.
+    Linear,
+    /// By their logarithm.
+    Log,
+    /// Shares by the logarithm of what they lack of one, plus this little, so that one itself has a place.
+    Share(f64),
+}
+
+/// An axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
+    /// Value at the near end.
+    pub(super) min: f64,
     /// Value at the far end.
     pub(super) max: f64,
-    /// Distance between ticks: 1, 2, 2.5 or 5 times a power of ten.
+    /// Distance between the ticks of a linear axis: 1, 2, 2.5 or 5 times a power of ten.
     pub(super) step: f64,
+    /// How values lie between.
+    pub(super) scale: Scale,
 }
 
 impl Axis {
-    /// An axis up to `max` with about so many ticks.
+    /// A linear axis from zero up to `max` with about so many ticks.
     pub(super) fn upto(max: f64, about: f64) -> Self {
         let max = if max > 0.0 && max.is_finite() { max } else { 1.0 };
         let rough = max / about;
         let power = 10f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough * 0.999);
-        Self { max, step: step.unwrap_or(10.0 * power) }
+        Self { min: 0.0, max, step: step.unwrap_or(10.0 * power), scale: Scale::Linear }
     }
 
-    /// The ticks with their labels, zero first.
+    /// A logarithmic axis; both ends positive.
+    pub(super) fn log(min: f64, max: f64) -> Self {
+        let min = if min > 0.0 && min.is_finite() { min } else { 1.0 };
+        Self { min, max: max.max(min * 1.5), step: 0.0, scale: Scale::Log }
+    }
+
+    /// An axis of shares from `min` to 100 %, resolved down to misses of a tenth of `miss`.
+    pub(super) fn shares(min: f64, miss: f64) -> Self {
+        Self { min, max: 1.0, step: 0.0, scale: Scale::Share((miss / 10.0).clamp(1e-6, 0.05)) }
+    }
+
+    /// The ticks with their labels, the lowest first.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        match self.scale {
+            Scale::Linear => self.round_ticks(),
+            Scale::Log => self.log_ticks(),
+            Scale::Share(least) => {
+                let ticks = [0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999];
+                let ticks = ticks.into_iter().filter(|v| *v >= self.min && 1.0 - v > 0.9 * least);
+                let percent = |v: f64| (v, format!("{} %", (v * 1e7).round() / 1e5));
+                ticks.chain([1.0]).map(percent).collect()
+            }
+        }
+    }
+
+    fn round_ticks(&self) -> Vec<(f64, String)> {
         let digits = (0..9).find(|d| {
             let scaled = self.step * 10f64.powi(*d);
             (scaled - scaled.round()).abs() < 1e-6 * scaled
@@ -35,9 +75,28 @@ impl Axis {
             .collect()
     }
 
+    /// Powers of ten, and 2 and 5 times them where there is room.
+    fn log_ticks(&self) -> Vec<(f64, String)> {
+        let decades = (self.max / self.min).log10();
+        let factors: &[f64] = match decades {
+            d if d > 4.0 => &[1.0],
+            d if d > 1.6 => &[1.0, 3.0],
+            _ => &[1.0, 2.0, 5.0],
+        };
+        let powers = (self.min.log10().floor() as i32)..=(self.max.log10().ceil() as i32);
+        let all = powers.flat_map(|p| factors.iter().map(move |f| f * 10f64.powi(p)));
+        let label = |v: f64| if v >= 1_000.0 { thousands(v) } else { short(v) };
+        all.filter(|v| (self.min * 0.999..=self.max * 1.001).contains(v)).map(|v| (v, label(v))).collect()
+    }
+
     /// Share of the axis at which a value lies.
     pub(super) fn share(&self, value: f64) -> f64 {
-        value / self.max
+        let place = |v: f64| match self.scale {
+            Scale::Linear => v,
+            Scale::Log => v.max(self.min).ln(),
+            Scale::Share(least) => -(1.0 - v + least).ln(),
+        };
+        (place(value) - place(self.min)) / (place(self.max) - place(self.min))
     }
 }
 
@@ -124,6 +183,29 @@ mod tests {
         }
         assert_eq!(thousands(1_234_567.0), "1,234,567");
         assert_eq!(thousands(-123.0), "-123");
+    }
+
+    #[test]
+    fn shares_widen_towards_the_whole() {
+        let axis = Axis::shares(0.0, 0.01);
+        let labels: Vec<String> = axis.ticks().into_iter().map(|t| t.1).collect();
+        assert_eq!(labels.join(" "), "0 % 50 % 90 % 95 % 99 % 99.9 % 100 %");
+        let at: Vec<f64> = axis.ticks().iter().map(|t| axis.share(t.0)).collect();
+        assert!(at[0].abs() < 1e-9 && (at[6] - 1.0).abs() < 1e-9 && at.is_sorted(), "{at:?}");
+        assert!(at[6] - at[2] > 0.6, "90 to 100 % takes most of the axis: {at:?}");
+    }
+
+    #[test]
+    fn logarithmic_ticks_are_few_and_round() {
+        for (min, max, labels) in [
+            (8.0, 70.0, "10 20 50"),
+            (1.5, 400.0, "3 10 30 100 300"),
+            (0.9, 90_000.0, "1 10 100 1,000 10,000"),
+        ] {
+            let got: Vec<String> = Axis::log(min, max).ticks().into_iter().map(|t| t.1).collect();
+            assert_eq!(got.join(" "), labels);
+        }
+        assert!((Axis::log(1.0, 100.0).share(10.0) - 0.5).abs() < 1e-9);
     }
 
     #[test]

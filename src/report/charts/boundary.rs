@@ -85,14 +85,19 @@ impl Boundary {
         }
         let edges = self.band.map_or((self.line, self.line), |(l, h)| (Some(l), Some(h)));
         if let (Some(left), Some(right), false) = (edges.0, edges.1, self.words.is_empty()) {
-            let face = Type::book(12.0, GREEN_TEXT);
             let edges = if plot.x.share(left) < 0.3 { [right, left] } else { [left, right] };
-            place_beside(c, plot, taken, edges, &face, &self.words, true);
+            // Where there is no room at all it is left to the headline, which says the same.
+            for size in [12.0, 11.0, 10.3] {
+                if place_beside(c, plot, taken, edges, &Type::book(size, GREEN_TEXT), &self.words, true) {
+                    break;
+                }
+            }
         }
     }
 }
 
-/// Puts lines of text left or right of a vertical line, where they cover least.
+/// Puts lines of text left or right of a vertical line: those at the top where they cover nothing, if anywhere, those at the
+/// bottom where they cover least. Whether there was a place.
 fn place_beside(
     c: &mut Canvas,
     plot: &Plot,
@@ -101,7 +106,7 @@ fn place_beside(
     face: &Type,
     lines: &[String],
     top: bool,
-) {
+) -> bool {
     let a = plot.area;
     let w = lines.iter().map(|l| face.width(l)).fold(0.0, f64::max);
     let (step, h) = (face.size * 1.35, face.size * 1.35 * lines.len() as f64);
@@ -113,18 +118,19 @@ fn place_beside(
     };
     let sides = at.map(|v| [(plot.at_x(v) - w - 8.0, true), (plot.at_x(v) + 7.0, false)]);
     let order = if top { sides.concat() } else { sides.iter().flatten().rev().copied().collect() };
-    let inside = |(x, _): &(f64, bool)| *x >= a.x + 4.0 && *x + w <= a.right() + 2.0;
+    let inside = |(x, _): &(f64, bool)| *x >= a.x + 4.0 && *x + w <= a.right() + if top { 2.0 } else { 20.0 };
     let spots: Vec<(f64, bool)> = order.into_iter().filter(inside).collect();
     let rects = spots.iter().flat_map(|(x, _)| ys.iter().map(move |y| Rect { x: *x, y: *y, w, h }));
-    if let Some((r, covers)) = taken.place(rects) {
-        c.veil(&r, covers);
-        let right = spots.iter().any(|(x, left_side)| *left_side && (x - r.x).abs() < 1e-9);
-        for (i, line) in lines.iter().enumerate() {
-            let y = r.y + step * (i as f64 + 1.0) - step * 0.28;
-            let (px, align) = if right { (r.right(), Align::Right) } else { (r.x, Align::Left) };
-            c.text((px, y), align, face, line);
-        }
+    let found = if top { taken.free(rects).map(|r| (r, false)) } else { taken.place(rects) };
+    let Some((r, covers)) = found else { return false };
+    c.veil(&r, covers);
+    let right = spots.iter().any(|(x, left_side)| *left_side && (x - r.x).abs() < 1e-9);
+    for (i, line) in lines.iter().enumerate() {
+        let y = r.y + step * (i as f64 + 1.0) - step * 0.28;
+        let (px, align) = if right { (r.right(), Align::Right) } else { (r.x, Align::Left) };
+        c.text((px, y), align, face, line);
     }
+    true
 }
 
 fn words(a: &Answer) -> Vec<String> {

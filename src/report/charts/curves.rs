@@ -3,7 +3,9 @@
 use super::canvas::{Canvas, Point};
 use crate::level::Control;
 use crate::rundir::Run;
-use crate::stats::step::{Abort, Step, Verdict};
+use crate::slo::Metric;
+use crate::stats::step::{Abort, Quantiles, Step, StepKind, Verdict};
+use crate::units::short;
 use plotters::style::{RGBColor, WHITE};
 
 /// Three shades of one hue, dark to light, and the shade in which the light one is still legible as text.
@@ -41,21 +43,40 @@ pub(super) const fn rgb(hex: u32) -> RGBColor {
     RGBColor((hex >> 16) as u8, (hex >> 8) as u8, hex as u8)
 }
 
-/// The steps of one series, in the order in which they are joined.
+/// What the charts step through: the control of the answer, else of the first step that carries a load.
+pub(super) fn control(run: &Run) -> Control {
+    let step = run.steps.iter().find(|s| s.kind != StepKind::Baseline);
+    run.answers.first().map(|a| a.control).or_else(|| step.map(|s| s.level.control)).unwrap_or(Control::Rate)
+}
+
+/// The steps that belong on a curve: of the charts' control, and not the baseline.
+pub(super) fn charted(run: &Run) -> impl Iterator<Item = &Step> {
+    let control = control(run);
+    run.steps.iter().filter(move |s| s.kind != StepKind::Baseline && s.level.control == control)
+}
+
+/// The unloaded server: the baseline step with the most requests that has values of a metric.
+pub(super) fn baseline(run: &Run, metric: Metric) -> Option<Quantiles> {
+    let steps = run.steps.iter().filter(|s| s.kind == StepKind::Baseline && steady(s));
+    let quantiles = steps.map(|s| s.quantiles(metric)).filter(|q| q.p50.is_some());
+    quantiles.max_by_key(|q| q.n)
+}
+
+/// The steps of one series.
 #[derive(Debug)]
 pub(super) struct Curve<'a> {
     /// Name of the series.
     pub(super) series: &'a str,
     /// Its colours.
     pub(super) hue: Hue,
-    /// Its steps.
+    /// Its steps, by level.
     pub(super) steps: Vec<&'a Step>,
 }
 
 /// The curves of a run, in the order in which their series first appear.
 pub(super) fn curves(run: &Run) -> Vec<Curve<'_>> {
     let mut out: Vec<Curve<'_>> = Vec::new();
-    for step in &run.steps {
+    for step in charted(run) {
         match out.iter_mut().find(|c| c.series == step.series) {
             Some(c) => c.steps.push(step),
             None => {
@@ -65,14 +86,66 @@ pub(super) fn curves(run: &Run) -> Vec<Curve<'_>> {
         }
     }
     for c in &mut out {
-        c.steps.sort_by(|a, b| {
-            // Offered rates reach the server, so steps lie by what it achieved; a closed loop may bend back.
-            let key =
-                |s: &Step| if s.level.control == Control::Rate { s.achieved_rate } else { s.level.value };
-            key(a).total_cmp(&key(b))
-        });
+        c.steps.sort_by(|a, b| a.level.value.total_cmp(&b.level.value));
     }
     out
+}
+
+/// Levels nearer than this are one level to the eye.
+const SAME: f64 = 1.015;
+
+impl<'a> Curve<'a> {
+    /// The steady steps that the line runs through: of steps at one level, or within one and a half per cent of it, the one
+    /// that was measured longest, since the line would show their scatter as a shape otherwise.
+    ///
+    /// By level; with offered rates by `x`, since these reach the server and so lie by what it achieved, while a closed
+    /// loop may bend back.
+    pub(super) fn joined(&self, x: impl Fn(&Step) -> f64) -> Vec<&'a Step> {
+        let steady: Vec<&Step> = self.steps.iter().copied().filter(|s| steady(s)).collect();
+        let mut out: Vec<&Step> = Vec::new();
+        let mut rest = steady.as_slice();
+        while let Some(first) = rest.first() {
+            let end = rest.partition_point(|s| s.level.value <= first.level.value * SAME);
+            let (group, after) = rest.split_at(end.max(1));
+            out.extend(group.iter().copied().max_by(|a, b| a.measure_s.total_cmp(&b.measure_s)));
+            rest = after;
+        }
+        if out.first().is_some_and(|s| s.level.control == Control::Rate) {
+            out.sort_by(|a, b| x(a).total_cmp(&x(b)));
+        }
+        out
+    }
+}
+
+/// How far beyond the rest an overloaded step may lie before it is named instead of drawn.
+const AFAR: f64 = 1.6;
+
+/// Takes overloaded steps far above all others off the curves, since they would squash the part that decides; what is to be
+/// said of them, where there are any.
+pub(super) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Item = f64>) -> Option<String> {
+    let all = || curves.iter().flat_map(|c| c.steps.iter().copied());
+    let near = all().filter(|s| steady(s)).map(|s| s.level.value).chain(boundary).fold(0.0, f64::max);
+    let mut afar: Vec<&Step> = all().filter(|s| !steady(s) && s.level.value > AFAR * near).collect();
+    if near <= 0.0 || afar.is_empty() {
+        return None;
+    }
+    for c in curves {
+        c.steps.retain(|s| steady(s) || s.level.value <= AFAR * near);
+    }
+    afar.sort_by(|a, b| a.level.value.total_cmp(&b.level.value));
+    let mut levels: Vec<String> = afar.iter().map(|s| short(s.level.value)).collect();
+    levels.dedup();
+    let shown = if levels.len() > 3 {
+        format!("{} steps up to {}", levels.len(), levels[levels.len() - 1])
+    } else {
+        levels.join(", ")
+    };
+    Some(format!("overloaded beyond this axis: {shown} →"))
+}
+
+/// The radius of a step's mark: smaller where there are many.
+pub(super) fn radius(run: &Run) -> f64 {
+    if charted(run).count() > 13 { 3.9 } else { 4.6 }
 }
 
 /// Whether a step's latencies are those of a steady server: only these are joined to a curve.
@@ -102,14 +175,18 @@ impl Mark {
 
     /// The mark of a step.
     pub(super) fn of(step: &Step) -> Self {
-        match step.verdict {
-            Verdict::Meets => Self::Meets,
-            Verdict::Undecided => Self::Undecided,
-            Verdict::Fails if step.stable == Some(false) || step.abort == Some(Abort::Gross) => {
-                Self::Overloaded
-            }
-            Verdict::Fails => Self::Fails,
-            Verdict::Invalid => Self::Invalid,
+        Self::by(step, step.verdict)
+    }
+
+    /// The mark of a step for what one of its limits shows.
+    pub(super) fn by(step: &Step, verdict: Verdict) -> Self {
+        let early = verdict == Verdict::Fails && step.abort == Some(Abort::Gross);
+        match (step.verdict, verdict) {
+            (Verdict::Invalid, _) | (_, Verdict::Invalid) => Self::Invalid,
+            _ if step.stable == Some(false) || early => Self::Overloaded,
+            (_, Verdict::Meets) => Self::Meets,
+            (_, Verdict::Undecided) => Self::Undecided,
+            (_, Verdict::Fails) => Self::Fails,
         }
     }
 
@@ -119,8 +196,18 @@ impl Mark {
             Self::Meets => "step meets the SLO",
             Self::Undecided => "undecided",
             Self::Fails => "fails",
-            Self::Overloaded => "fails: overloaded, no steady latency",
+            Self::Overloaded => "overloaded: backlog grew, no steady latency",
             Self::Invalid => "invalid: client was the limit",
+        }
+    }
+
+    /// What the legend says where each limit is judged on its own.
+    pub(super) const fn words_of_limit(self) -> &'static str {
+        match self {
+            Self::Meets => "limit shown to be met",
+            Self::Fails => "shown to be missed",
+            Self::Overloaded => "overloaded: backlog grew",
+            Self::Undecided | Self::Invalid => self.words(),
         }
     }
 
@@ -158,4 +245,63 @@ impl Mark {
 fn cross(c: &mut Canvas, (x, y): Point, r: f64, width: f64, colour: RGBColor) {
     c.stroke((x - r, y - r), (x + r, y + r), width, colour);
     c.stroke((x - r, y + r), (x + r, y - r), width, colour);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::Level;
+    use crate::report::fixture;
+
+    #[test]
+    fn the_baseline_is_no_part_of_a_curve() {
+        let mut run = fixture::found();
+        let mut unloaded = run.steps[0].clone();
+        (unloaded.kind, unloaded.level, unloaded.step) = (StepKind::Baseline, Level::concurrency(1), 0);
+        run.steps.insert(0, unloaded);
+        assert_eq!(control(&run), Control::Rate);
+        assert_eq!(curves(&run).iter().map(|c| c.steps.len()).sum::<usize>(), 11);
+        assert!(baseline(&run, Metric::Ttft).is_some());
+        run.answers.clear();
+        assert_eq!(control(&run), Control::Rate, "nor does it say what the levels are");
+    }
+
+    #[test]
+    fn the_line_runs_through_the_longest_step_of_a_level() {
+        let mut run = fixture::found();
+        let mut again = run.steps[7].clone();
+        (again.step, again.measure_s, again.level.value) = (12, 300.0, 32.2);
+        run.steps.push(again);
+        let curves = curves(&run);
+        let joined: Vec<u32> = curves[0].joined(|s| s.level.value).iter().map(|s| s.step).collect();
+        assert_eq!(
+            joined,
+            [1, 2, 3, 4, 5, 6, 7, 12, 9, 10],
+            "not 8 beside 12, and not 11, whose backlog grew"
+        );
+    }
+
+    #[test]
+    fn an_overload_far_above_is_named_instead() {
+        let mut run = fixture::found();
+        let mut all = curves(&run);
+        assert_eq!(without_afar(&mut all, [34.0].into_iter()), None, "48 is not far above 36");
+        run.steps[10].level.value = 81.0;
+        let mut all = curves(&run);
+        let said = without_afar(&mut all, std::iter::empty()).unwrap();
+        assert!(said.contains("81") && all[0].steps.len() == 10, "{said}");
+        run.steps.drain(..10);
+        let mut only = curves(&run);
+        assert_eq!(without_afar(&mut only, std::iter::empty()), None, "where nothing else is, it is drawn");
+    }
+
+    #[test]
+    fn a_backlog_that_grew_outranks_what_a_limit_shows() {
+        let mut step = fixture::found().steps.swap_remove(0);
+        assert_eq!(Mark::of(&step), Mark::Meets);
+        step.stable = Some(false);
+        for verdict in [Verdict::Meets, Verdict::Undecided, Verdict::Fails] {
+            assert_eq!(Mark::by(&step, verdict), Mark::Overloaded);
+        }
+    }
 }

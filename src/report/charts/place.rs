@@ -42,6 +42,13 @@ impl Taken {
         Some(out)
     }
 
+    /// The first candidate that covers nothing; it is taken from then on.
+    pub(super) fn free(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<Rect> {
+        let found = candidates.into_iter().find(|r| self.hits(r) == 0)?;
+        self.rect(found);
+        Some(found)
+    }
+
     /// The first candidate that covers nothing, else the one that covers least; it is taken from then on.
     ///
     /// The second value tells whether it covers something.

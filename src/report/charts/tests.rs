@@ -1,64 +1,223 @@
-//! Every chart of every case is drawn. Set `GOODPUT_CHART_DIR` to keep the pictures and look at them.
+//! Every chart of every case: text within the picture and clear of other text, SVG well-formed, a few drawn in full.
+//! Set `GOODPUT_CHART_DIR` to draw them all, and look at them.
 
-use super::canvas::{PIXELS_PER_METRE, SCALE};
-use super::frame::WIDTH;
+use super::canvas::{Shape, Type};
+use super::raster::SCALE;
 use super::*;
 use crate::report::fixture;
+use std::path::PathBuf;
 
-struct Picture {
-    width: usize,
-    rows: Vec<Vec<u8>>,
+/// Every case with the charts that it has: name, run, traces.
+fn cases() -> Vec<(&'static str, Run, Traces)> {
+    let mut runs = fixture::cases();
+    runs.push(("adaptive", fixture::adaptive()));
+    let with = |(name, run): (&'static str, Run)| {
+        let traces = fixture::traces(&run);
+        (name, run, traces)
+    };
+    runs.into_iter().map(with).collect()
 }
 
-fn decode(bytes: &[u8], name: &str) -> Picture {
-    let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
-    let info = reader.info();
-    let dims = info.pixel_dims.unwrap_or_else(|| panic!("{name}: no pHYs"));
-    assert_eq!((dims.xppu, dims.yppu), (PIXELS_PER_METRE, PIXELS_PER_METRE), "{name}");
-    assert_eq!(info.width, WIDTH * SCALE, "{name}");
-    let (width, height) = (info.width as usize, info.height as usize);
-    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-    reader.next_frame(&mut pixels).unwrap();
-    assert!(height < 3 * width, "{name}: {height} rows");
-    Picture { width, rows: pixels.chunks(width * 3).map(<[u8]>::to_vec).collect() }
+/// Left, top, right and bottom of the ink of a text, about.
+fn ink((x, y): (f64, f64), face: &Type, text: &str) -> [f64; 4] {
+    [x, y - 0.74 * face.size, x + face.width(text), y + 0.2 * face.size]
 }
 
-impl Picture {
-    /// Share of pixels within a band of rows (as shares of the height) that are not white.
-    fn ink(&self, from: f64, to: f64) -> f64 {
-        let at = |share: f64| (self.rows.len() as f64 * share) as usize;
-        let rows = &self.rows[at(from)..at(to)];
-        let inked = rows.iter().flat_map(|r| r.chunks(3)).filter(|p| p.iter().any(|c| *c < 240)).count();
-        inked as f64 / (rows.len() * self.width) as f64
+#[test]
+fn text_stays_within_the_picture_and_clear_of_other_text() {
+    let mut wrong = Vec::new();
+    for (case, run, traces) in cases() {
+        for chart in of(&run, &traces) {
+            for format in [Format::Report, Format::Slide] {
+                if format == Format::Slide && !chart.slide {
+                    continue;
+                }
+                let canvas = chart.canvas(&run, &traces, format);
+                let name = format!("{case}-{} {format:?}", chart.name);
+                let (w, h) = (f64::from(canvas.size.0), f64::from(canvas.size.1));
+                assert!(h < 1.6 * w, "{name}: {h} high");
+                let texts: Vec<([f64; 4], &str)> = canvas
+                    .shapes
+                    .iter()
+                    .filter_map(|s| match s {
+                        Shape::Text(at, face, text) if !text.is_empty() => {
+                            Some((ink(*at, face, text), text.as_str()))
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                assert!(texts.len() > 8, "{name}: {} texts", texts.len());
+                for (i, (a, text)) in texts.iter().enumerate() {
+                    if a[0] < 2.0 || a[1] < 2.0 || a[2] > w - 2.0 || a[3] > h - 2.0 {
+                        wrong.push(format!("{name}: {text:?} at {a:.0?} leaves the picture"));
+                    }
+                    for (b, other) in &texts[i + 1..] {
+                        let apart = a[0] >= b[2] || b[0] >= a[2] || a[1] >= b[3] || b[1] >= a[3];
+                        if !apart {
+                            wrong.push(format!("{name}: {text:?} at {a:.0?} covers {other:?} at {b:.0?}"));
+                        }
+                    }
+                }
+            }
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
 
-    /// Whether something touches the outermost logical pixel: cut off text.
-    fn touches_the_edge(&self) -> bool {
-        let s = SCALE as usize;
-        let n = self.rows.len();
-        let dark = |p: &[u8]| p.iter().any(|c| *c < 240);
-        self.rows.iter().enumerate().any(|(i, r)| {
-            let sides = r[..3 * s].chunks(3).any(dark) || r[3 * (self.width - s)..].chunks(3).any(dark);
-            sides || ((i < s || i >= n - s) && r.chunks(3).any(dark))
-        })
+#[test]
+fn charts_apply_where_there_is_something_to_show() {
+    let all: Vec<&str> = CHARTS.iter().map(|c| c.name).collect();
+    for (case, run, traces) in cases() {
+        let names: Vec<&str> = of(&run, &traces).iter().map(|c| c.name).collect();
+        let missing: Vec<&str> = all.iter().copied().filter(|n| !names.contains(n)).collect();
+        let expected: &[&str] = match case {
+            "no-step" => &all,
+            "all-failed" => &["latency", "latency-offered", "distribution", "timelines"],
+            "concurrency" => &["latency-offered"],
+            "none" => &["distribution"],
+            "one-failing" => &["latency", "latency-offered", "distribution"],
+            "one-token" => &["distribution", "timelines"], // the fixture makes no requests without TPOT
+            _ => &[],
+        };
+        assert_eq!(missing, expected, "{case}");
+        let without = of(&run, &Traces::default());
+        assert!(without.iter().all(|c| !["distribution", "timelines"].contains(&c.name)), "{case}");
+    }
+}
+
+/// A strict reading of what [`svg`] writes: every element closed in order, every attribute quoted, no bare `<` or `&`.
+fn well_formed(text: &str) -> Result<(), String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        entities(&rest[..at])?;
+        let end = rest[at..].find('>').ok_or("a tag without an end")? + at;
+        let tag = &rest[at + 1..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            if open.pop() != Some(name) {
+                return Err(format!("</{name}> closes nothing"));
+            }
+            continue;
+        }
+        let name = tag.split([' ', '/']).next().unwrap_or_default();
+        let attributes = tag[name.len()..].trim_end_matches('/');
+        let mut parts = attributes.split('"');
+        let mut seen = Vec::new();
+        while let Some(key) = parts.next().map(str::trim).filter(|k| !k.is_empty()) {
+            let value = parts.next().ok_or(format!("{key} has no value"))?;
+            if !key.ends_with('=') || seen.contains(&key) || value.contains('<') {
+                return Err(format!("{name} {key}{value}"));
+            }
+            entities(value)?;
+            seen.push(key);
+        }
+        if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    if open.is_empty() && rest.trim().is_empty() { Ok(()) } else { Err(format!("{open:?} left open")) }
+}
+
+fn entities(text: &str) -> Result<(), String> {
+    let known = ["amp;", "lt;", "gt;", "quot;", "#39;"];
+    match text.split('&').skip(1).find(|after| !known.iter().any(|k| after.starts_with(k))) {
+        Some(after) => Err(format!("a bare & before {after:.20}")),
+        None => Ok(()),
     }
 }
 
 #[test]
-fn every_chart_of_every_case_is_drawn() {
-    let keep = std::env::var_os("GOODPUT_CHART_DIR").map(std::path::PathBuf::from);
-    for (case, run) in fixture::cases() {
-        for chart in CHARTS {
-            let name = format!("{case}-{}", chart.name);
-            let bytes = chart.png(&run).unwrap();
-            if let Some(dir) = &keep {
-                std::fs::write(dir.join(format!("{name}.png")), &bytes).unwrap();
-            }
-            let picture = decode(&bytes, &name);
-            for band in [0.0, 0.25, 0.5, 0.75] {
-                assert!(picture.ink(band, band + 0.25) > 0.002, "{name}: nothing from {band} on");
-            }
-            assert!(!picture.touches_the_edge(), "{name}: cut off");
+fn every_svg_is_well_formed_and_small() {
+    for text in ["<a><b></a></b>", "<a x=1/>", "<a x=\"&\"/>", "<a>", "<a x=\"1\" x=\"2\"/>"] {
+        assert!(well_formed(text).is_err(), "the check itself: {text}");
+    }
+    for (case, mut run, traces) in cases() {
+        run.name = "a <plan> & \"its\" name\u{1b}".into();
+        run.meta.workload = "1 < 2 & 3".into();
+        for chart in of(&run, &traces) {
+            let (name, text) = (chart.name, chart.svg(&run, &traces));
+            well_formed(&text).unwrap_or_else(|e| panic!("{case}-{name}: {e}"));
+            assert!(text.len() < 200_000, "{case}-{name}: {} bytes", text.len());
+            let shapes = text.lines().filter(|l| l.starts_with("<path") || l.starts_with("<circle"));
+            let odd = shapes.filter(|l| l.contains("NaN") || l.contains("inf")).count();
+            assert!(odd == 0 && !text.contains('\u{1b}'), "{case}-{name}");
+            let uses = text.matches("href=\"#").count();
+            let ours = text.matches(&format!("href=\"#{name}-")).count();
+            assert!(uses > 100 && uses == ours, "{case}-{name}: ids of its own alone");
         }
+    }
+}
+
+/// Whether something dark lies in each quarter of the height, and nothing on the outermost logical pixel.
+fn check_pixels(bytes: &[u8], format: Format, name: &str) {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
+    let info = reader.info();
+    let dims = info.pixel_dims.unwrap_or_else(|| panic!("{name}: no pHYs"));
+    assert_eq!((dims.xppu, dims.yppu), (format.pixels_per_metre(), format.pixels_per_metre()), "{name}");
+    let (width, height) = (info.width as usize, info.height as usize);
+    assert_eq!(info.width, format.width() * SCALE, "{name}");
+    if format == Format::Slide {
+        assert_eq!((width, height), (1920, 1080), "{name}");
+    }
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut pixels).unwrap();
+    let dark = |p: &[u8]| p.iter().any(|c| *c < 240);
+    let rows: Vec<&[u8]> = pixels.chunks(width * 3).collect();
+    for quarter in rows.chunks(height.div_ceil(4)) {
+        let inked = quarter.iter().flat_map(|r| r.chunks(3)).filter(|p| dark(p)).count();
+        assert!(inked * 500 > quarter.len() * width, "{name}: an empty quarter");
+    }
+    let s = SCALE as usize;
+    for (i, r) in rows.iter().enumerate() {
+        let sides = r[..3 * s].chunks(3).any(dark) || r[3 * (width - s)..].chunks(3).any(dark);
+        let edge = (i < s || i >= height - s) && r.chunks(3).any(dark);
+        assert!(!sides && !edge, "{name}: cut off in row {i}");
+    }
+}
+
+#[test]
+fn pictures_fill_their_frame() {
+    let keep = std::env::var_os("GOODPUT_CHART_DIR").map(PathBuf::from);
+    for (case, run, traces) in cases() {
+        if keep.is_none() && case != "adaptive" {
+            continue;
+        }
+        for chart in of(&run, &traces) {
+            let name = format!("{case}-{}", chart.name);
+            let page = chart.png(&run, &traces).unwrap();
+            check_pixels(&page, Format::Report, &name);
+            let slide = chart.slide_png(&run, &traces).unwrap();
+            if let Some(slide) = &slide {
+                check_pixels(slide, Format::Slide, &name);
+            }
+            if let Some(dir) = &keep {
+                std::fs::write(dir.join(format!("{name}.png")), &page).unwrap();
+                std::fs::write(dir.join(format!("{name}.svg")), chart.svg(&run, &traces)).unwrap();
+                if let Some(slide) = slide {
+                    std::fs::write(dir.join(format!("{name}-slide.png")), slide).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_backlog_that_grows_is_on_no_curve() {
+    let (run, traces) = fixture::traced();
+    // The last of the steps is overloaded: no line of any chart over levels may reach it.
+    for chart in CHARTS.iter().filter(|c| c.slide || c.name == "latency-offered") {
+        let canvas = chart.canvas(&run, &traces, Format::Report);
+        let round = |s: &Shape| match s {
+            Shape::Line { points, round: true, .. } => points.last().map(|p| p.0),
+            _ => None,
+        };
+        let furthest = canvas.shapes.iter().filter_map(round).fold(0.0, f64::max);
+        let mark = canvas.shapes.iter().filter_map(|s| match s {
+            Shape::Text(at, _, text) if text == "40" => Some(at.0),
+            _ => None,
+        });
+        let forty = mark.reduce(|_, last| last).unwrap_or_else(|| panic!("{}: no tick at 40", chart.name));
+        assert!(furthest > 300.0 && furthest < forty, "{}: {furthest} of {forty}", chart.name);
     }
 }

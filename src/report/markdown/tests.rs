@@ -9,7 +9,10 @@ fn case(name: &str) -> Run {
 
 /// The report of the two-step case up to, and from, the table of steps.
 fn small(from_steps: bool) -> String {
-    let text = render(&case("two-steps"));
+    let text = render(
+        &case("two-steps"),
+        &super::super::charts::of(&case("two-steps"), &crate::rundir::Traces::default()),
+    );
     let (head, tail) = text.split_at(text.find("## Steps").unwrap());
     if from_steps { tail.to_owned() } else { head.to_owned() }
 }
@@ -63,7 +66,11 @@ fn a_small_report_begins_with_the_answer() {
 
     ![Latency against achieved throughput: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/latency.png)
 
+    ![Latency against offered rate: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/latency-offered.png)
+
     ![Offered load against achieved and good requests/s, and output tokens/s: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/throughput.png)
+
+    ![Share of requests within each limit: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/attainment.png)
 
     ## Accepted and rejected
 
@@ -185,7 +192,7 @@ fn text_from_outside_starts_nothing() {
     run.meta.notes = Some("```\n# not a heading\n\u{1b}[31m".into());
     run.steps[0].reason = "a|b\nc".into();
     run.plan_toml = "x = \"```\"\n".into();
-    let text = render(&run);
+    let text = render(&run, &[]);
     assert!(
         !text.contains("<script") && !text.contains('\u{1b}') && text.contains("evil \\| name \\# heading")
     );
@@ -222,7 +229,7 @@ fn an_adaptive_report_stays_short() {
 fn every_case_reads_as_a_whole() {
     let keep = std::env::var_os("GOODPUT_TEXT_DIR").map(std::path::PathBuf::from);
     for (name, run) in fixture::cases() {
-        let report = render(&run);
+        let report = render(&run, &[]);
         let terminal = crate::report::terminal::answer(&run, &[]);
         if let Some(dir) = &keep {
             let table = |width| crate::report::terminal::table(&run, Some(width));

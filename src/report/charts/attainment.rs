@@ -1,0 +1,217 @@
+//! Attainment against the level: for each limit the share of requests within it, with its bounds, its target and the bracket.
+
+use super::axis::{Axis, Plot};
+use super::boundary::Boundary;
+use super::canvas::{Align, Canvas, Point, Rect, Type};
+use super::curves::{Curve, Mark, charted, control, curves, hue_of, radius, steady, without_afar};
+use super::frame::{Frame, Slot, x_axis};
+use super::panel::RED;
+use super::place::Taken;
+use super::throughput::level_title;
+use super::{Format, Scene};
+use crate::report::escape::clip;
+use crate::report::words;
+use crate::rundir::{Run, Traces};
+use crate::slo::Limit;
+use crate::stats::step::{LimitRow, Step};
+
+/// Plots that fit on a page.
+const MOST: usize = 4;
+
+/// A limit whose attainment is shown.
+struct Target {
+    /// As in `limits.csv`.
+    name: String,
+    tier: String,
+    class: String,
+    /// The limit in words.
+    text: String,
+    /// The share that must be within it.
+    share: f64,
+}
+
+impl Target {
+    fn row<'a>(&self, step: &'a Step) -> Option<&'a LimitRow> {
+        let own = |l: &&LimitRow| l.limit == self.name && l.tier == self.tier && l.class == self.class;
+        step.limits.iter().find(own).filter(|l| l.attainment.is_some())
+    }
+}
+
+/// Whether any limit was counted.
+pub(super) fn applies(run: &Run, _: &Traces) -> bool {
+    !targets(run).is_empty()
+}
+
+/// The limits of the answer's tier that were counted in any step, the one that binds first.
+fn targets(run: &Run) -> Vec<Target> {
+    let Some(answer) = run.answers.first() else { return Vec::new() };
+    let Some(tier) = words::tier_of(run, answer) else { return Vec::new() };
+    let target = |name: String, text: String, share: f64| Target {
+        name,
+        tier: tier.tier().to_owned(),
+        class: answer.class.clone(),
+        text,
+        share,
+    };
+    let mut all: Vec<Target> =
+        tier.limits().iter().map(|l| target(l.name(), within(l), l.percentile.share())).collect();
+    all.extend(
+        tier.joint_attainment.map(|a| target("joint".into(), "within every limit together".into(), a.get())),
+    );
+    all.extend(
+        tier.error_rate
+            .map(|e| target("error-rate".into(), "answered without an error".into(), 1.0 - e.get())),
+    );
+    all.retain(|t| charted(run).any(|s| t.row(s).is_some()));
+    let binding = answer.goodput.binding.as_deref();
+    all.sort_by_key(|t| binding != Some(t.name.as_str()));
+    all.truncate(MOST);
+    all
+}
+
+fn within(l: &Limit) -> String {
+    format!("with {} ≤ {}", l.metric.title(), words::latency(l.limit_ms()))
+}
+
+/// Draws the chart.
+pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
+    let run = scene.run;
+    let mut curves = curves(run);
+    let boundary = Boundary::new(run, |level| level, |k| k.rate);
+    let afar = without_afar(&mut curves, boundary.values()).unwrap_or_default();
+    let mut targets = targets(run);
+    if scene.format == Format::Slide {
+        targets.truncate(if curves.len() > 1 { 1 } else { 2 });
+    }
+    let height = [300.0, 300.0, 225.0, 178.0, 150.0][targets.len().min(MOST)];
+    let slots = vec![Slot { height, values_above: false, own_x: false }; targets.len()];
+    let mut frame = Frame::new(scene, &slots, 30.0, Mark::words_of_limit);
+    let levels = curves.iter().flat_map(|c| &c.steps).map(|s| s.level.value);
+    let x = x_axis(levels.chain(boundary.values()));
+    let title = level_title(control(run));
+    let note = format!(
+        "bars: the verdict’s bounds; {}",
+        if afar.is_empty() { "scale widens towards 100 %" } else { &afar }
+    );
+    for (i, target) in targets.iter().enumerate() {
+        let plot = Plot { area: frame.areas[i], x, y: axis(&curves, target) };
+        let what = if target.name.starts_with("itl") { "gaps" } else { "requests" };
+        let heading = format!("Share of {what} {}", target.text);
+        frame.axes(i, &plot, &heading, &note, title);
+        boundary.draw(&mut frame.canvas, &plot);
+        frame.spines(&plot);
+        let mut taken = Taken::default();
+        boundary.take(&mut taken, &plot);
+        let c = &mut frame.canvas;
+        let y = plot.at_y(target.share);
+        c.dashes((plot.area.x, y), (plot.area.right(), y), 1.8, (8.0, 4.5), RED);
+        taken.line(&[(plot.area.x, y), (plot.area.right(), y)], 1.0);
+        for curve in &curves {
+            draw_curve(c, &plot, target, curve, radius(run), &mut taken);
+        }
+        label_target(c, &plot, target, &mut taken);
+        if curves.len() > 1 {
+            for curve in &curves {
+                label_series(c, &plot, target, curve, &mut taken);
+            }
+        }
+        if i == 0 {
+            boundary.label(c, &plot, &mut taken);
+        }
+    }
+    frame.finish(curves.first().map_or(hue_of(0), |c| c.hue))
+}
+
+/// From 90 %, or from below where there is less.
+fn axis(curves: &[Curve<'_>], target: &Target) -> Axis {
+    let all = curves.iter().flat_map(|c| &c.steps);
+    let least = all.filter_map(|s| target.row(s)?.attainment).fold(target.share, f64::min);
+    let min = [0.9, 0.5, 0.0].into_iter().find(|m| *m <= least && *m < target.share).unwrap_or(0.0);
+    Axis::shares(min, 1.0 - target.share)
+}
+
+fn place(plot: &Plot, target: &Target, step: &Step) -> Option<Point> {
+    Some(plot.at(step.level.value, target.row(step)?.attainment?.max(plot.y.min)))
+}
+
+fn draw_curve(c: &mut Canvas, plot: &Plot, target: &Target, curve: &Curve<'_>, r: f64, taken: &mut Taken) {
+    let line: Vec<Point> =
+        curve.joined(|s| s.level.value).into_iter().filter_map(|s| place(plot, target, s)).collect();
+    for step in curve.steps.iter().filter(|s| steady(s)) {
+        let Some((low, high)) = target.row(step).and_then(|l| l.low.zip(l.high)) else { continue };
+        let x = plot.at_x(step.level.value);
+        let (from, to) = (plot.at_y(low.max(plot.y.min)), plot.at_y(high));
+        c.stroke((x, from), (x, to), 1.3, curve.hue.middle);
+        for y in [from, to] {
+            c.stroke((x - 2.8, y), (x + 2.8, y), 1.1, curve.hue.middle);
+        }
+        taken.line(&[(x, from), (x, to)], 3.0);
+    }
+    c.line(&line, 2.2, curve.hue.dark);
+    taken.line(&line, 3.0);
+    for step in &curve.steps {
+        if let (Some(at), Some(row)) = (place(plot, target, step), target.row(step)) {
+            Mark::by(step, row.verdict).draw(c, at, r, curve.hue.dark);
+            taken.mark(at, 6.5);
+        }
+    }
+}
+
+fn label_target(c: &mut Canvas, plot: &Plot, target: &Target, taken: &mut Taken) {
+    let face = Type::book(12.0, RED);
+    let text = format!("SLO: at least {} %", (target.share * 1e5).round() / 1e3);
+    let (a, w) = (plot.area, face.width(&text));
+    let y = plot.at_y(target.share);
+    let xs = (0..=60).map(|i| a.x + 8.0 + (a.w - w - 12.0) * f64::from(i) / 60.0);
+    let spots =
+        [4.0, -17.5].iter().flat_map(|row| xs.clone().map(move |x| Rect { x, y: y + row, w, h: 13.5 }));
+    if let Some((r, covers)) = taken.place(spots.filter(|r| r.y > a.y && r.bottom() < a.bottom())) {
+        c.veil(&r, covers);
+        c.text((r.x, r.y + 11.2), Align::Left, &face, &text);
+    }
+}
+
+fn label_series(c: &mut Canvas, plot: &Plot, target: &Target, curve: &Curve<'_>, taken: &mut Taken) {
+    let last = curve.joined(|s| s.level.value).into_iter().rev().find_map(|s| place(plot, target, s));
+    let Some((x, y)) = last.or_else(|| curve.steps.iter().find_map(|s| place(plot, target, s))) else {
+        return;
+    };
+    let face = Type::bold(12.0, curve.hue.dark);
+    let name = clip(curve.series, 22);
+    let (a, w) = (plot.area, face.width(&name));
+    let near = [(x + 9.0, y - 7.0), (x - w - 9.0, y - 7.0), (x - w - 9.0, y + 9.0), (x + 9.0, y + 9.0)];
+    let further = (0..12).map(|i| (x - w - 9.0, a.y + 2.0 + (a.h - 18.0) * f64::from(i) / 11.0));
+    let spots = near.into_iter().chain(further).map(|(x, y)| Rect { x, y, w, h: 14.0 });
+    let inside = |r: &Rect| r.x > a.x && r.right() < a.right() + 24.0 && r.y > a.y && r.bottom() < a.bottom();
+    if let Some((r, covers)) = taken.place(spots.filter(inside)) {
+        c.veil(&r, covers);
+        c.text((r.x, r.y + 11.3), Align::Left, &face, &name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn the_limit_that_binds_comes_first() {
+        let mut run = fixture::found();
+        run.answers[0].goodput.binding = Some("tpot.p99".into());
+        let names: Vec<String> = targets(&run).into_iter().map(|t| t.name).collect();
+        assert_eq!(names, ["tpot.p99", "ttft.p99"]);
+        run.answers[0].tier = "elsewhere".into();
+        run.tiers.clear();
+        assert!(targets(&run).is_empty() && !applies(&run, &Traces::default()));
+    }
+
+    #[test]
+    fn the_scale_reaches_down_to_what_was_measured() {
+        let mut run = fixture::found();
+        run.steps.truncate(5);
+        let target = &targets(&run)[0];
+        assert!((axis(&curves(&run), target).min - 0.9).abs() < 1e-9);
+        run.steps[4].limits[0].attainment = Some(0.3);
+        assert!(axis(&curves(&run), target).min.abs() < 1e-9);
+    }
+}

@@ -1,0 +1,166 @@
+//! What happened within each step: requests in flight and TTFT over time, a small picture a step.
+
+use super::Scene;
+use super::axis::Axis;
+use super::canvas::{Align, Canvas, Rect, Type};
+use super::cells::{Cell, HEIGHT, grid};
+use super::curves::{Mark, charted, hue_of, rgb, steady};
+use super::frame::{EDGE, Frame, GREY, Slot};
+use super::panel::RED;
+use crate::report::words;
+use crate::rundir::{Run, Trace, Traces, Ttft};
+use crate::slo::{Limit, Metric};
+use crate::stats::step::Step;
+
+/// Steps that a page can show.
+const MOST: usize = 12;
+
+/// Whether the requests of any step are known.
+pub(super) fn applies(run: &Run, traces: &Traces) -> bool {
+    !steps(run, traces).is_empty()
+}
+
+/// The steps of the answer's series whose requests are known, by level.
+fn steps<'a>(run: &'a Run, traces: &'a Traces) -> Vec<(&'a Step, &'a Trace)> {
+    let series = run.answers.first().map(|a| a.series.as_str());
+    let own = charted(run).filter(|s| series.is_none_or(|name| s.series == name));
+    let mut all: Vec<(&Step, &Trace)> = own.filter_map(|s| Some((s, traces.of(s)?))).collect();
+    all.sort_by(|a, b| a.0.level.value.total_cmp(&b.0.level.value).then(a.0.step.cmp(&b.0.step)));
+    all
+}
+
+/// Those that tell most where there are too many: the lowest, the highest, and those nearest to the boundary.
+fn telling<'a>(run: &Run, all: Vec<(&'a Step, &'a Trace)>) -> Vec<(&'a Step, &'a Trace)> {
+    if all.len() <= MOST {
+        return all;
+    }
+    let g = run.answers.first().map(|a| &a.goodput);
+    let middle = |g: &crate::search::answer::Goodput| match (g.rate, g.met, g.failed) {
+        (_, Some(m), Some(f)) if g.interval90.is_none() => Some((m * f).sqrt()),
+        (rate, met, failed) => rate.or(met).or(failed),
+    };
+    let boundary = g.and_then(middle).unwrap_or(all[all.len() / 2].0.level.value);
+    let far = |s: &Step| (s.level.value.max(1e-9) / boundary.max(1e-9)).ln().abs();
+    let mut order: Vec<usize> = (1..all.len() - 1).collect();
+    order.sort_by(|a, b| far(all[*a].0).total_cmp(&far(all[*b].0)));
+    order.truncate(MOST - 2);
+    let keep = |i: usize| i == 0 || i + 1 == all.len() || order.contains(&i);
+    all.iter().enumerate().filter(|(i, _)| keep(*i)).map(|(_, s)| *s).collect()
+}
+
+/// Draws the chart.
+pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
+    let run = scene.run;
+    let all = steps(run, scene.traces);
+    let count = all.len();
+    let shown = telling(run, all);
+    let columns = match shown.len() {
+        1 => 1,
+        2 | 4 => 2,
+        _ => 3,
+    };
+    let rows = shown.len().div_ceil(columns);
+    let slots = [Slot { height: rows as f64 * HEIGHT - 16.0, values_above: true, own_x: false }];
+    let mut frame = Frame::new(scene, &slots, 30.0, Mark::words);
+    let left_out = if shown.len() < count {
+        format!("{} of {count} steps: lowest, highest, and those nearest to the boundary", shown.len())
+    } else {
+        String::new()
+    };
+    let limit = limit(run);
+    let (y, unit) = ttft_axis(&shown, limit.as_ref());
+    key(&mut frame.canvas, frame.areas[0].y, limit.as_ref(), unit, &left_out);
+    let area = Rect { x: EDGE, w: frame.width() - 2.0 * EDGE, ..frame.areas[0] };
+    for (rect, (step, trace)) in grid(area, columns).zip(&shown) {
+        Cell { rect, step, trace, ttft: y, limit: limit.map(|l| l.limit_ms()), unit }.draw(&mut frame.canvas);
+    }
+    let face = Type::book(12.0, rgb(0x222222));
+    let middle = (frame.width() / 2.0, area.bottom() + 32.0);
+    frame.canvas.text(middle, Align::Middle, &face, "seconds from the start of each step");
+    frame.finish(hue_of(0))
+}
+
+/// The TTFT limit of the highest percentile.
+fn limit(run: &Run) -> Option<Limit> {
+    let tier = words::tier_of(run, run.answers.first()?)?;
+    tier.limits().into_iter().rfind(|l| l.metric == Metric::Ttft)
+}
+
+/// One logarithmic axis for all, so that steps compare, and the milliseconds in one unit of it: up to several times what
+/// steady steps and the limit need, since a step whose backlog grew would squash the rest.
+fn ttft_axis(shown: &[(&Step, &Trace)], limit: Option<&Limit>) -> (Axis, f64) {
+    let of = |trace: &Trace| -> Vec<f64> {
+        match &trace.ttft {
+            Ttft::Points(points) => points.iter().map(|p| p.1).collect(),
+            Ttft::Spans(spans) => spans.iter().flat_map(|s| [s.p50, s.p99]).collect(),
+        }
+    };
+    let most = |steps: &mut dyn Iterator<Item = &(&Step, &Trace)>| {
+        steps.flat_map(|(_, t)| of(t)).fold(0.0, f64::max)
+    };
+    let calm = most(&mut shown.iter().filter(|s| steady(s.0)));
+    let calm = limit.map_or(0.0, Limit::limit_ms).max(calm);
+    let all = most(&mut shown.iter());
+    let top = if calm > 0.0 { all.max(calm).min(6.0 * calm) } else { all };
+    let least = shown.iter().flat_map(|(_, t)| of(t)).filter(|v| *v > 0.0).fold(top, f64::min);
+    let unit = if top >= 10_000.0 { 1e3 } else { 1.0 };
+    (Axis::log(0.75 * least.max(top / 1e4) / unit, 1.35 * top / unit), unit)
+}
+
+/// What is drawn how, above the small pictures.
+fn key(c: &mut Canvas, top: f64, limit: Option<&Limit>, unit: f64, left_out: &str) {
+    let (bold, book, hue) = (Type::bold(11.5, rgb(0x333333)), Type::book(11.0, rgb(0x3d3d3d)), hue_of(0));
+    let mut x = EDGE;
+    let mut y = top - if left_out.is_empty() { 36.0 } else { 43.0 };
+    let say = |c: &mut Canvas, x: &mut f64, y: f64, face: &Type, text: &str, gap: f64| {
+        c.text((*x, y), Align::Left, face, text);
+        *x += face.width(text) + gap;
+    };
+    say(c, &mut x, y, &bold, "Above: requests in flight", 8.0);
+    say(c, &mut x, y, &book, "(own scale)", 18.0);
+    say(c, &mut x, y, &bold, if unit > 1.0 { "Below: TTFT, s" } else { "Below: TTFT, ms" }, 8.0);
+    say(c, &mut x, y, &book, "(one logarithmic scale, by time of due)", 0.0);
+    (x, y) = (EDGE, y + 18.0);
+    for (colour, text) in [(hue.dark, "p99"), (hue.middle, "p50")] {
+        c.stroke((x, y - 4.0), (x + 18.0, y - 4.0), 2.0, colour);
+        x += 23.0;
+        say(c, &mut x, y, &book, text, 14.0);
+    }
+    c.shapes.push(super::canvas::Shape::Dots(vec![(x + 2.0, y - 6.0), (x + 8.0, y - 2.5)], 1.3, hue.dark));
+    x += 15.0;
+    say(c, &mut x, y, &book, "each request, where few", 14.0);
+    if let Some(limit) = limit {
+        c.dashes((x, y - 4.0), (x + 18.0, y - 4.0), 1.6, (5.0, 3.0), RED);
+        x += 23.0;
+        say(c, &mut x, y, &book.coloured(RED), &words::limit(limit), 14.0);
+    }
+    for (colour, text) in super::cells::PHASES {
+        c.fill(&Rect { x, y: y - 9.5, w: 13.0, h: 11.0 }, colour.into());
+        x += 18.0;
+        say(c, &mut x, y, &book, text, 14.0);
+    }
+    if !left_out.is_empty() {
+        c.text((EDGE, y + 17.0), Align::Left, &Type::book(11.0, GREY), left_out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn the_steps_near_the_boundary_are_kept() {
+        let (mut run, traces) = fixture::traced();
+        let all = steps(&run, &traces);
+        assert_eq!(all.len(), 11);
+        let twice: Vec<_> = all.iter().flat_map(|s| [*s, *s]).collect();
+        let levels: Vec<f64> = telling(&run, twice).iter().map(|s| s.0.level.value).collect();
+        assert_eq!(levels.len(), MOST);
+        assert!(levels[0] < 5.5 && levels[11] > 47.0, "the ends stay: {levels:?}");
+        assert_eq!(levels.iter().filter(|l| (25.0..=40.0).contains(*l)).count(), 10, "{levels:?}");
+        run.answers.clear();
+        assert_eq!(steps(&run, &traces).len(), 11, "without an answer as well");
+        assert!(!applies(&run, &Traces::default()));
+    }
+}
