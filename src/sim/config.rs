@@ -317,9 +317,16 @@ impl Simulated {
 impl fmt::Display for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "simulated {}", self.engine.preset().name())?;
-        // A decode time of zero is the rule and would only be in the way.
-        let settings =
-            self.engine.settings().into_iter().filter(|(key, value)| *key != "decode" || value != "0s");
+        // Of an engine, what differs from its preset: the rest goes by its name. A decode time of zero is the rule and would
+        // only be in the way.
+        let known = match self.engine {
+            Engine::Batch { preset, .. } => preset.engine().settings(),
+            _ => Vec::new(),
+        };
+        let told = |setting: &(&'static str, String)| {
+            !known.contains(setting) && (setting.0 != "decode" || setting.1 != "0s")
+        };
+        let settings = self.engine.settings().into_iter().filter(told);
         let settings: Vec<String> = settings.map(|(key, value)| format!("{key} {value}")).collect();
         if settings.is_empty() { Ok(()) } else { write!(f, " ({})", settings.join(", ")) }
     }

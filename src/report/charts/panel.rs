@@ -328,7 +328,9 @@ impl Panel {
         let a = plot.area;
         for (text, limit) in &self.limits {
             let beyond = *limit > self.y.max;
-            let text = if beyond { format!("{text} ↑ above this axis") } else { text.clone() };
+            let long = if beyond { format!("{text} ↑ above this axis") } else { text.clone() };
+            let fits = face.width(&long) < a.w - 16.0;
+            let text = if fits { long } else { format!("{text} ↑") };
             let w = face.width(&text);
             let y = plot.at_y(limit.min(self.y.max));
             let rows: &[f64] = if beyond { &[5.0, 21.0, 37.0] } else { &[-17.5, 4.0] };

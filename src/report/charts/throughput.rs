@@ -67,7 +67,8 @@ fn points(plot: &Plot, steps: &[&Step], of: Of) -> Vec<Point> {
 }
 
 fn requests(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundary, x: Axis, afar: &str) {
-    let top = charted(run).map(|s| s.achieved_rate.max(s.good_rate)).fold(0.0, f64::max);
+    let shown = curves.iter().flat_map(|c| &c.steps);
+    let top = shown.map(|s| s.achieved_rate.max(s.good_rate)).fold(0.0, f64::max);
     // Where nothing was achieved, the axis still shows what was offered.
     let top = if top > 0.0 { top } else { x.max };
     let plot = Plot { area: frame.areas[0], x, y: Axis::upto(top * 1.14, 6.5) };
@@ -147,7 +148,8 @@ fn square(c: &mut Canvas, (x, y): Point, r: f64, colour: RGBColor, steady: bool)
 }
 
 fn tokens(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundary, x: Axis) {
-    let top = charted(run).map(|s| s.output_tokens_per_s).fold(0.0, f64::max);
+    let shown = curves.iter().flat_map(|c| &c.steps);
+    let top = shown.map(|s| s.output_tokens_per_s).fold(0.0, f64::max);
     let plot = Plot { area: frame.areas[1], x, y: Axis::upto(top * 1.14, 4.0) };
     frame.axes(1, &plot, "Output tokens/s", "", level_title(control(run)));
     boundary.draw(&mut frame.canvas, &plot);
