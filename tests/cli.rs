@@ -45,6 +45,49 @@ fn check_prints_what_would_run() {
 }
 
 #[test]
+fn check_says_what_the_adaptive_search_would_do() {
+    goodput().args(["check", "a40-qwen3-0.6b"]).assert().success().stdout(
+        contains("one request at a time, then rates that double")
+            .and(contains("never above 200 req/s"))
+            .and(contains("30m at the longest"))
+            .and(contains("at least 4769 requests")),
+    );
+    let args = ["check", "demo", "--set", "search.adaptive.over=\"concurrency\""];
+    goodput().args(args).assert().code(1).stderr(contains("concurrency = [1, 2, 4, 8]"));
+}
+
+/// Row: what is changed in the A40's sweep, exit code, status, and what the answer says.
+#[test]
+fn adaptive_sweeps_answer_in_every_way() {
+    for (set, code, status, says) in [
+        ("search.adaptive.budget=\"12m\"", 0, "found", "and fails at"),
+        ("slo.ttft.p99=\"5ms\"", 2, "none", "already misses ttft.p99"),
+        ("search.max-rate=12", 0, "not-reached", "max-rate, 12 req/s"),
+        ("search.adaptive.budget=\"40s\"", 3, "undecided", "budget of 40s"),
+    ] {
+        let dir = tempdir().unwrap();
+        let out = dir.path().join("run");
+        goodput()
+            .args(["sweep", "a40-qwen3-0.6b", "--virtual-time", "--set", set, "--out"])
+            .arg(&out)
+            .assert()
+            .code(code)
+            .stdout(contains(says));
+        let result = result(&out);
+        assert_eq!(result["goodput"]["status"], status, "{set}");
+        let kinds: Vec<_> = result["steps"].as_array().unwrap().iter().map(|s| s["kind"].clone()).collect();
+        assert_eq!(kinds[0], "baseline", "{set}");
+        if status == "found" {
+            let (met, failed) = (&result["goodput"]["met"], &result["goodput"]["failed"]);
+            assert!(met.as_f64() > Some(20.0) && failed.as_f64() < Some(62.0), "{met} to {failed}");
+            assert!(
+                out.join("charts/timelines.svg").is_file() && out.join("charts/slides/latency.png").is_file()
+            );
+        }
+    }
+}
+
+#[test]
 fn init_writes_a_plan_that_checks() {
     let dir = tempdir().unwrap();
     let path = dir.path().join("plan.toml");

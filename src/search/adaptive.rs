@@ -10,8 +10,9 @@ use super::stop::{Stop, dead, plateau};
 use crate::level::Level;
 use crate::load::config::StepTimes;
 use crate::slo::{Metric, Slo};
-use crate::stats::step::{Step, StepKind, Verdict};
+use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
+use crate::stats::verdict::foreseen;
 use std::time::Duration;
 
 /// Each rate of the ramp over the one before.
@@ -31,6 +32,9 @@ const RAMP_TAIL_S: f64 = 5.0;
 const BASELINE_TAIL_S: f64 = 45.0;
 /// Confidence that it takes to say that the unloaded server misses the SLO: it ends the sweep.
 const BASELINE_CONFIDENCE: f64 = 0.99;
+/// Error, and requests that are worth one, at which a step of the ramp is suspicious.
+const SUSPICION: f64 = 0.01;
+const SUSPICIOUS_INFLATION: f64 = 3.0;
 /// Steps in which the client was the limit; with more of them nothing can be learned of the server.
 const INVALID: usize = 3;
 /// The shortest window, and tail, of any step, in seconds.
@@ -146,9 +150,9 @@ impl Policy {
                 return Err(Stop::NothingHolds { level: Level::rate(lowest).to_string() });
             }
             lowest / FACTOR
-        } else if self.too_much(last)
-            || plateau(&seen.ramp).is_some()
-            || last.level.value >= self.max_rate * (1.0 - 1e-9)
+        } else if last.level.value >= self.max_rate * (1.0 - 1e-9)
+            || ((self.too_much(last) || self.suspicious(last) || plateau(&seen.ramp).is_some())
+                && !seen.loaded.iter().any(|s| self.clears(s, last.level.value)))
         {
             return Ok(None);
         } else {
@@ -159,6 +163,22 @@ impl Policy {
             return Err(Stop::Budget { budget_s: self.budget_s });
         }
         Ok(Some(ask))
+    }
+
+    /// A step with so many misses that no higher rate should follow, though they are too few for a verdict: they would fail it
+    /// if hardly any came in clusters. Nothing is decided by it.
+    fn suspicious(&self, step: &Step) -> bool {
+        self.limits().iter().any(|(limit, p0)| {
+            let fails = |r: &LimitRow| {
+                foreseen(r.misses as f64, r.n as f64, *p0, SUSPICION, SUSPICIOUS_INFLATION) == Verdict::Fails
+            };
+            self.row(step, limit).is_some_and(fails)
+        })
+    }
+
+    /// Whether a step shows that `rate` was no overload after all.
+    fn clears(&self, step: &Step, rate: f64) -> bool {
+        step.level.value >= rate * (1.0 - 1e-9) && self.verdict(step) == Verdict::Meets
     }
 
     fn ramp_step(&self, rate: f64, seen: &Seen<'_>) -> Ask {
@@ -189,7 +209,7 @@ impl Policy {
         (ask.settle + ask.measure).as_secs_f64() + ask.tail.as_secs_f64() / 2.0
     }
 
-    pub(super) fn row<'a>(&self, step: &'a Step, limit: &str) -> Option<&'a crate::stats::step::LimitRow> {
+    pub(super) fn row<'a>(&self, step: &'a Step, limit: &str) -> Option<&'a LimitRow> {
         step.limits.iter().find(|r| r.tier == self.slo.tier() && r.limit == limit)
     }
 }

@@ -185,7 +185,8 @@ impl Bracket {
                 worth(rate, (rate / floor).ln() * self.chance_to_meet(rate, window_s, error))
             }));
             // What a level fails by is no answer as long as none is shown to meet.
-            if let (Some(met), Some(failed)) = (self.met, self.failed) {
+            if let Some(met) = self.met {
+                let failed = self.failed.unwrap_or(2.0 * self.top);
                 let above = self.rates().into_iter().filter(|rate| *rate > met * WORTH);
                 all.extend(above.map(|rate| {
                     worth(rate, (failed / rate).ln() * self.chance_to_fail(rate, window_s, error))

@@ -146,6 +146,23 @@ mod tests {
         assert_eq!(verdict(0, 4769, 0.01, INFLATION), Verdict::Undecided);
     }
 
+    /// What is foreseen of whole counts is what is judged.
+    #[test]
+    fn foreseen_is_judged() {
+        for (k, n) in [(0, 299), (0, 298), (1, 473), (5, 30), (1, 30), (30, 1000), (9, 1000)] {
+            for inflation in [1.0, 4.0] {
+                let judged = verdict(k, n, 0.01, inflation);
+                assert_eq!(
+                    foreseen(k as f64, n as f64, 0.01, 0.05, inflation),
+                    judged,
+                    "{k} of {n} / {inflation}"
+                );
+            }
+        }
+        assert_eq!(foreseen(0.0, 0.0, 0.01, 0.05, 1.0), Verdict::Undecided);
+        assert_eq!(foreseen(1.0, 9.0, 0.0, 0.05, 1.0), Verdict::Fails, "none is allowed");
+    }
+
     #[test]
     fn rejecting_is_cheap() {
         for (k, n, p0, inflation, want) in [

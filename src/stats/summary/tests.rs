@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::record::{Failure, Finished};
+use crate::stats::cluster::pooled_inflation;
+use crate::stats::look::{Look, look};
 use crate::stats::queues::{Queue, Service};
 
 const FAST: Queue = Queue { servers: 1, mean_s: 0.002, service: Service::Fixed };
@@ -312,4 +314,81 @@ fn percentiles_know_of_requests_that_were_cut_off() {
     let failed = |r: &mut Record| (r.outcome, r.failure) = (Outcome::Failed, Some(Failure::Truncated));
     let s = step(TTFT, every(5, failed), |_| ());
     assert_eq!(s.quantiles(Metric::Ttft).n, s.completed, "a failure is never a latency");
+}
+
+/// Rows: misses as every n-th request, requests still open, and what a look at the middle of the window says.
+#[test]
+fn looks_end_what_is_decided_or_hopeless() {
+    let slow = |r: &mut Record| r.first_token = Some(r.due + Duration::from_millis(150));
+    for (what, nth, open, want) in [
+        ("no miss", u64::MAX, 0, Look::Decided),
+        ("no miss, but most of them are out", u64::MAX, 20_000, Look::GoOn),
+        ("one in fifty", 50, 0, Look::Decided),
+        ("one in a hundred, just what is allowed", 100, 0, Look::Futile),
+        ("a few", 1500, 0, Look::GoOn),
+    ] {
+        let mut records = FAST.records(100.0, 10.0, 60.0, 3);
+        records.iter_mut().for_each(every(nth, slow));
+        let (tiers, itl) = (tiers(TTFT), ItlTally::new(&tiers(TTFT)));
+        let mut input = input(100.0, &records, &itl, &tiers);
+        // With fewer looks a few misses would be no obstacle.
+        (input.looks, input.open) = (if nth == 1500 { 40 } else { 2 }, open);
+        assert_eq!(look(&input, 0.5), want, "{what}");
+    }
+}
+
+/// What the sweep has seen of clusters decides how many requests are worth one.
+#[test]
+fn the_inflation_is_pooled_over_the_steps() {
+    let with = |misses, cluster_sq, n, kind| {
+        let mut s = step(TTFT, |_| (), |i| i.kind = kind);
+        let row = &mut s.limits[0];
+        (row.misses, row.cluster_sq, row.n) = (misses, cluster_sq, n);
+        s
+    };
+    let of = |steps: &[Step]| pooled_inflation(steps, None, ("main", "ttft.p99"), 0.01);
+    for (what, steps, want) in [
+        ("nothing seen", vec![], 16.0),
+        ("no miss", vec![with(0, 0, 5000, StepKind::Refine)], 16.0),
+        ("alone", vec![with(90, 90, 5000, StepKind::Refine)], 2.5), // (160 + 90) / 100
+        ("in tens", vec![with(50, 500, 5000, StepKind::List), with(40, 400, 5000, StepKind::Ramp)], 10.6),
+        ("an overload says nothing", vec![with(900, 90_000, 5000, StepKind::Ramp)], 16.0),
+        ("nor does an unloaded server", vec![with(10, 1000, 5000, StepKind::Baseline)], 16.0),
+    ] {
+        assert!((of(&steps) - want).abs() < 1e-9, "{what}: {}", of(&steps));
+    }
+    let other = pooled_inflation(&[with(90, 90, 5000, StepKind::Refine)], None, ("main", "tpot.p99"), 0.01);
+    assert!((other - 16.0).abs() < 1e-9, "each limit has its own");
+    // A verdict reckons with it: 5,900 requests with nine misses apart from one another.
+    let slow = |r: &mut Record| r.first_token = Some(r.due + Duration::from_millis(150));
+    let seen = [with(900, 900, 100_000, StepKind::Refine)];
+    let alone = step(TTFT, every(660, slow), |_| ());
+    assert_eq!(alone.verdict, Verdict::Undecided, "{}", alone.reason);
+    let mut records = FAST.records(100.0, 10.0, 60.0, 3);
+    records.iter_mut().for_each(every(660, slow));
+    let (tiers, itl) = (tiers(TTFT), ItlTally::new(&tiers(TTFT)));
+    let informed = summarize(&StepInput { earlier: &seen, ..input(100.0, &records, &itl, &tiers) });
+    assert_eq!(informed.verdict, Verdict::Meets, "{}", informed.reason);
+}
+
+/// One request at a time has no queue: a few misses say much, but not one.
+#[test]
+fn an_unloaded_server_is_judged_by_few_requests() {
+    let slow = |r: &mut Record| r.first_token = Some(r.due + Duration::from_millis(150));
+    let unloaded = |missed: u64| {
+        let mut records = FAST.records(0.5, 0.0, 30.0, 3);
+        records.retain(|r| r.phase == Phase::Measure);
+        records.truncate(10);
+        assert_eq!(records.len(), 10);
+        records.iter_mut().take(missed as usize).for_each(slow);
+        let (tiers, itl) = (tiers(TTFT), ItlTally::new(&tiers(TTFT)));
+        let input = input(1.0, &records, &itl, &tiers);
+        let level = Level::concurrency(1);
+        let settle = Duration::ZERO;
+        summarize(&StepInput { kind: StepKind::Baseline, level, settle, confidence: 0.99, ..input }).verdict
+    };
+    assert_eq!(
+        [unloaded(0), unloaded(1), unloaded(5)],
+        [Verdict::Undecided, Verdict::Undecided, Verdict::Fails]
+    );
 }
