@@ -45,11 +45,17 @@ pub fn kneedle(points: &[Point]) -> Option<Knee> {
     None
 }
 
+/// A p99 of fewer requests is just the largest of them.
+const ENOUGH: u64 = 100;
+
 /// The knee of a series' steps: p99 TTFT against achieved rate, or the median where p99 shows none. Invalid steps are left
-/// out; of several steps at one level the last counts.
+/// out, and those with fewer than a hundred requests; of several steps at one level the last counts.
 pub fn of_steps(steps: &[&Step]) -> Option<Knee> {
     let mut by_level: Vec<&Step> = vec![];
-    for step in steps.iter().filter(|s| s.verdict != Verdict::Invalid && s.kind != StepKind::Baseline) {
+    for step in steps
+        .iter()
+        .filter(|s| s.verdict != Verdict::Invalid && s.kind != StepKind::Baseline && s.due_n >= ENOUGH)
+    {
         by_level.retain(|s| (s.level.value - step.level.value).abs() > 1e-9 * step.level.value);
         by_level.push(step);
     }

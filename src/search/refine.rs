@@ -35,8 +35,10 @@ const AS_GOOD: f64 = 0.85;
 const LEAST_GAIN: f64 = 0.02;
 /// Where no level is shown to meet yet, one is sought from this far below the likely boundary.
 const FAR: f64 = 4.0;
-/// Rates are tried in steps of this factor.
-const GRAIN: f64 = 1.03;
+/// Rates are tried in steps of this factor …
+const GRAIN: f64 = 1.02;
+/// … and are the same where ln rate differs by less than this.
+const SAME: f64 = 0.01;
 /// A level is worth a step if it moves an end of the bracket by more than this factor.
 const WORTH: f64 = 1.04;
 /// Steps under load shorter than so many end-to-end times have not seen the steady state: what they meet is no evidence.
@@ -63,6 +65,8 @@ struct Bracket {
     edge: f64,
     spread: f64,
     fitted: Vec<Fitted>,
+    /// Levels that have been under load already.
+    measured: Vec<f64>,
 }
 
 /// The next step of the refinement, or why there is none.
@@ -140,7 +144,8 @@ impl Bracket {
         let nearest = fitted.iter().min_by(|a, b| a.curve.boundary().total_cmp(&b.curve.boundary()));
         // Beyond the top it is not sought: there something else fails first.
         let (edge, spread) = nearest.map_or((top, 0.0), |f| (f.curve.boundary().min(top), f.curve.spread()));
-        Self { met, holds: holds.unwrap_or(top / 4.0), failed, top, edge, spread, fitted }
+        let measured = levels(&|_| true);
+        Self { met, holds: holds.unwrap_or(top / 4.0), failed, top, edge, spread, fitted, measured }
     }
 
     /// The level at the likely boundary, and a window for it, while the boundary is not known well and there is more time
@@ -159,7 +164,7 @@ impl Bracket {
             return None;
         }
         if self.edge < self.top / WORTH {
-            return Some((round(self.edge), window));
+            return Some((round(if self.known(self.edge) { self.edge / GRAIN } else { self.edge }), window));
         }
         // A boundary that no limit shows: the middle of what is left.
         (self.holds * WORTH * WORTH < self.top).then(|| (round((self.holds * self.top).sqrt()), window))
@@ -204,7 +209,15 @@ impl Bracket {
     fn rates(&self) -> Vec<f64> {
         let low = self.met.map_or(self.edge / FAR, |met| met * WORTH);
         let high = if self.failed.is_some() { self.top / WORTH } else { self.top };
-        std::iter::successors(Some(high), |rate| Some(rate / GRAIN)).take_while(|rate| *rate >= low).collect()
+        let all =
+            std::iter::successors(Some(high), |rate| Some(rate / GRAIN)).take_while(|rate| *rate >= low);
+        // Only the highest rate of all is measured again: there is none beside it.
+        all.filter(|rate| !self.known(*rate) || (self.failed.is_none() && *rate >= self.top)).collect()
+    }
+
+    /// Whether a level as good as this rate has been measured: another verdict on it would only be another chance.
+    fn known(&self, rate: f64) -> bool {
+        self.measured.iter().any(|level| (level / rate).ln().abs() < SAME)
     }
 
     /// The highest rate that it makes sense to try to show to meet: half way from what holds to what fails, since no curve of
