@@ -125,7 +125,7 @@ fn row(case: &Case, runs: &[(Goodput, f64)]) -> String {
         rmse(&rates),
         rmse(&middles),
         share(holds, brackets.len()),
-        share(violates, runs.len()),
+        share(violates, met.len()),
         width.exp()
     )
 }

@@ -167,7 +167,9 @@ impl Loop {
 
     /// Waits until `at`; `None` when the step is over before that.
     async fn wait_due(&mut self, at: Duration) -> Option<Duration> {
+        let mut window = self.shared.window.clone();
         loop {
+            window.mark_unchanged();
             let end = self.shared.window_end();
             let past_end = self.job.began + end <= Instant::now();
             // Beyond the window the load is kept on only for the sake of the measured requests.
@@ -182,6 +184,8 @@ impl Loop {
                     biased;
                     () = self.job.stop.cancelled() => return None,
                     () = &mut wake => break true,
+                    // The director ends the window early, or extends it.
+                    Ok(()) = window.changed() => break false,
                     Some(_) = self.flying.join_next(), if !self.flying.is_empty() => {
                         if past_end && self.shared.gauge.measured_open() == 0 {
                             break false;

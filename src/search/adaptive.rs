@@ -6,13 +6,13 @@
 use super::ask::{Ask, Ends};
 use super::config::Adaptive;
 use super::refine;
-use super::stop::{Stop, dead, plateau};
+use super::stop::{MissedUnloaded, Stop, dead, plateau};
 use crate::level::Level;
 use crate::load::config::StepTimes;
 use crate::slo::{Metric, Slo};
-use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
+use crate::stats::step::{Abort, LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
-use crate::stats::verdict::foreseen;
+use crate::stats::verdict::{UNLOADED_INFLATION, foreseen};
 use std::time::Duration;
 
 /// Each rate of the ramp over the one before.
@@ -36,7 +36,9 @@ const BASELINE_CONFIDENCE: f64 = 0.99;
 const SUSPICION: f64 = 0.01;
 const SUSPICIOUS_INFLATION: f64 = 3.0;
 /// Steps in which the client was the limit; with more of them nothing can be learned of the server.
-const INVALID: usize = 3;
+const INVALID: usize = 6;
+/// Failures without an answer in between that end the sweep.
+const FAILED: u64 = 10;
 /// The shortest window, and tail, of any step, in seconds.
 const LEAST_S: f64 = 1.0;
 
@@ -57,7 +59,7 @@ impl Policy {
         Self {
             budget_s: plan.budget.0.as_secs_f64(),
             confidence: plan.confidence.get(),
-            width: plan.width.map_or(0.1, |w| w.get()),
+            width: plan.width.get(),
             max_rate: max_rate.unwrap_or(f64::INFINITY),
             times: *times,
             slo: slo.clone(),
@@ -66,15 +68,10 @@ impl Policy {
 
     /// The next step, or why there is none. `steps` are those of the series that were not interrupted.
     pub(super) fn next(&self, steps: &[&Step]) -> Result<Ask, Stop> {
-        if let Some(stop) = dead(steps) {
+        let seen = Seen::of(self, steps);
+        if let Some(stop) = self.hopeless(steps) {
             return Err(stop);
         }
-        let invalid: Vec<&Step> =
-            steps.iter().copied().filter(|s| self.verdict(s) == Verdict::Invalid).collect();
-        if let Some(last) = invalid.last().filter(|_| invalid.len() >= INVALID) {
-            return Err(Stop::ClientLimit { level: last.level.to_string() });
-        }
-        let seen = Seen::of(self, steps);
         match self.baseline(&seen)? {
             Some(ask) => Ok(ask),
             None => match self.ramp(&seen)? {
@@ -84,20 +81,36 @@ impl Policy {
         }
     }
 
+    /// A server that is gone, that answers nothing, or a client that is too weak: nothing more can be learned.
+    fn hopeless(&self, steps: &[&Step]) -> Option<Stop> {
+        let last = steps.last()?;
+        let all_failed: Vec<&&Step> =
+            steps.iter().rev().take_while(|s| s.abort == Some(Abort::AllFailed)).collect();
+        let failed: u64 = all_failed.iter().map(|s| s.failed).sum();
+        let invalid = steps.iter().filter(|s| self.verdict(s) == Verdict::Invalid).count();
+        match dead(&[last]) {
+            // A few failures may be chance, or overload; so the search goes on below.
+            Some(Stop::AllFailed { .. }) if failed < FAILED && all_failed.len() < INVALID => None,
+            None if invalid >= INVALID => Some(Stop::ClientLimit { level: last.level.to_string() }),
+            stop => stop,
+        }
+    }
+
     /// What a step shows of the tier that the search is about.
     pub(super) fn verdict(&self, step: &Step) -> Verdict {
         tier_verdict(&step.limits, self.slo.tier()).0
     }
 
-    /// A step that is not to be exceeded: it fails, or the client gave out.
-    pub(super) fn too_much(&self, step: &Step) -> bool {
-        step.stable == Some(false) || matches!(self.verdict(step), Verdict::Fails | Verdict::Invalid)
+    /// Whether some limit counts from `due`, so that a growing queue misses it.
+    pub(super) fn sees_queue(&self) -> bool {
+        [Metric::Ttft, Metric::Ttfc, Metric::E2e].into_iter().any(|m| self.slo.smallest(m).is_some())
     }
 
-    /// Limits of the tier by their names in `limits.csv`, with the share of misses that each allows.
-    pub(super) fn limits(&self) -> Vec<(String, f64)> {
-        let latencies = self.slo.limits().into_iter().map(|l| (l.name(), l.percentile.miss_share()));
-        latencies.chain(self.slo.error_rate.map(|p0| ("error-rate".to_owned(), p0.get()))).collect()
+    /// A step that is not to be exceeded: it fails, it was ended since it missed by far, or the client gave out.
+    pub(super) fn too_much(&self, step: &Step) -> bool {
+        step.stable == Some(false)
+            || matches!(step.abort, Some(Abort::Gross | Abort::AllFailed))
+            || matches!(self.verdict(step), Verdict::Fails | Verdict::Invalid)
     }
 
     /// One request at a time, for what the server does unloaded: clip(1.5 % of the budget, 8, 45) s, and never more than a
@@ -111,27 +124,21 @@ impl Policy {
             settle: Duration::ZERO,
             measure: Duration::from_secs_f64(length),
             extend: false,
-            tail: Duration::from_secs_f64(BASELINE_TAIL_S),
+            tail: Duration::from_secs_f64(BASELINE_TAIL_S.min(0.1 * self.budget_s)),
             drain: self.drain(),
             ends: Ends::WhenGross,
             confidence: BASELINE_CONFIDENCE,
         };
         let Some(last) = seen.baselines.last() else { return Ok(Some(ask)) };
-        let missed = |limit: &str| seen.counts(&seen.baselines, limit);
-        for (limit, p0) in self.limits() {
-            let fails = |s: &&Step| self.row(s, &limit).is_some_and(|r| r.verdict == Verdict::Fails);
-            let (misses, n) = missed(&limit);
-            if seen.baselines.iter().any(fails) {
-                return Err(Stop::Unloaded { limit, misses, n });
-            }
-            if misses as f64 > p0 * n as f64
-                && seen.baselines.len() < BASELINES
-                && last.ended_s < self.budget_s / 2.0
-            {
-                return Ok(Some(ask));
-            }
+        if let Some(missed) = missed_unloaded(&seen.baselines, &self.slo) {
+            return Err(Stop::Unloaded(missed));
         }
-        Ok(None)
+        let missing = |(limit, p0): (String, f64)| {
+            let (misses, n) = counts(&seen.baselines, self.slo.tier(), &limit);
+            n == 0 || misses as f64 > p0 * n as f64
+        };
+        let again = seen.baselines.len() < BASELINES && last.ended_s < self.budget_s / 4.0;
+        Ok((again && limits(&self.slo).into_iter().any(missing)).then_some(ask))
     }
 
     /// Short steps at doubling rates, from below what one request at a time makes, until one shows overload: gross misses, a
@@ -149,16 +156,17 @@ impl Policy {
             if seen.ramp.len() > HALVINGS || 4.0 * seen.spent_s > 3.0 * self.budget_s {
                 return Err(Stop::NothingHolds { level: Level::rate(lowest).to_string() });
             }
-            lowest / FACTOR
-        } else if last.level.value >= self.max_rate * (1.0 - 1e-9)
-            || ((self.too_much(last) || self.suspicious(last) || plateau(&seen.ramp).is_some())
+            round(lowest / FACTOR)
+        } else if seen.ramp.iter().any(|s| self.too_much(s))
+            || last.level.value >= self.max_rate * (1.0 - 1e-9)
+            || ((self.suspicious(last) || plateau(&seen.ramp).is_some())
                 && !seen.loaded.iter().any(|s| self.clears(s, last.level.value)))
         {
             return Ok(None);
         } else {
-            (last.level.value * FACTOR).min(self.max_rate)
+            round(last.level.value * FACTOR).min(self.max_rate)
         };
-        let ask = self.ramp_step(round(rate).min(self.max_rate), seen);
+        let ask = self.ramp_step(rate, seen);
         if seen.spent_s + self.takes(&ask) > self.budget_s {
             return Err(Stop::Budget { budget_s: self.budget_s });
         }
@@ -168,7 +176,7 @@ impl Policy {
     /// A step with so many misses that no higher rate should follow, though they are too few for a verdict: they would fail it
     /// if hardly any came in clusters. Nothing is decided by it.
     fn suspicious(&self, step: &Step) -> bool {
-        self.limits().iter().any(|(limit, p0)| {
+        limits(&self.slo).iter().any(|(limit, p0)| {
             let fails = |r: &LimitRow| {
                 foreseen(r.misses as f64, r.n as f64, *p0, SUSPICION, SUSPICIOUS_INFLATION) == Verdict::Fails
             };
@@ -225,7 +233,7 @@ pub(super) struct Seen<'a> {
     pub(super) spent_s: f64,
     /// End-to-end time of an unloaded request, in seconds.
     pub(super) e2e_s: f64,
-    tier: String,
+    longest_tail_s: f64,
 }
 
 impl<'a> Seen<'a> {
@@ -234,30 +242,48 @@ impl<'a> Seen<'a> {
         let baselines = kind(StepKind::Baseline);
         let e2e = |s: &&Step| s.quantiles(Metric::E2e).p50.map(|ms| ms / 1e3);
         // Where none was finished, one takes at least as long as was waited.
-        let waited = baselines.last().map_or(1.0, |s| s.measure_s + s.tail_s);
+        let waited = baselines.last().map_or(1.0, |s| s.measure_s + s.tail_s + s.drain_s);
         Self {
             e2e_s: baselines.iter().filter_map(e2e).next_back().unwrap_or(waited),
             ramp: kind(StepKind::Ramp),
             loaded: steps.iter().copied().filter(|s| s.kind != StepKind::Baseline).collect(),
             spent_s: steps.last().map_or(0.0, |s| s.ended_s),
-            tier: policy.slo.tier().to_owned(),
+            longest_tail_s: (0.1 * policy.budget_s).max(30.0),
             baselines,
         }
     }
 
-    /// How long the load is kept on for requests to finish: twice what one takes under load, within 3 to 30 s.
+    /// How long the load is kept on for requests to finish: twice what one takes under load, at least 3 s, and at most 30 s or a
+    /// tenth of the budget.
     pub(super) fn tail(&self) -> Duration {
         let slowest =
             self.loaded.iter().filter(|s| !s.overloaded()).filter_map(|s| s.quantiles(Metric::E2e).p99);
         let e2e = slowest.map(|ms| ms / 1e3).fold(self.e2e_s, f64::max);
-        Duration::from_secs_f64((2.0 * e2e).clamp(3.0, 30.0))
+        Duration::from_secs_f64((2.0 * e2e).clamp(3.0, self.longest_tail_s))
     }
+}
 
-    /// Misses and requests of a limit over several steps.
-    fn counts(&self, steps: &[&Step], limit: &str) -> (u64, u64) {
-        let rows = steps.iter().flat_map(|s| &s.limits).filter(|r| r.tier == self.tier && r.limit == limit);
-        rows.fold((0, 0), |(k, n), r| (k + r.misses, n + r.n))
-    }
+/// Limits of a tier by their names in `limits.csv`, with the share of misses that each allows.
+pub(super) fn limits(slo: &Slo) -> Vec<(String, f64)> {
+    let latencies = slo.limits().into_iter().map(|l| (l.name(), l.percentile.miss_share()));
+    latencies.chain(slo.error_rate.map(|p0| ("error-rate".to_owned(), p0.get()))).collect()
+}
+
+/// Misses and told requests of a limit over several steps.
+fn counts(steps: &[&Step], tier: &str, limit: &str) -> (u64, u64) {
+    let rows = steps.iter().flat_map(|s| &s.limits).filter(|r| r.tier == tier && r.limit == limit);
+    rows.fold((0, 0), |(k, n), r| (k + r.misses, n + r.n.saturating_sub(r.censored)))
+}
+
+/// The limit of a tier that one request at a time misses, by all baselines together. It ends the sweep, so it takes more
+/// confidence than a step's verdict.
+pub(super) fn missed_unloaded(baselines: &[&Step], slo: &Slo) -> Option<MissedUnloaded> {
+    limits(slo).into_iter().find_map(|(limit, p0)| {
+        let (misses, n) = counts(baselines, slo.tier(), &limit);
+        let (k, all) = (misses as f64, n as f64);
+        let fails = foreseen(k, all, p0, 1.0 - BASELINE_CONFIDENCE, UNLOADED_INFLATION) == Verdict::Fails;
+        fails.then_some(MissedUnloaded { limit, misses, n })
+    })
 }
 
 /// To three digits, so that the rate that is printed is the rate that was measured.

@@ -25,15 +25,14 @@ pub struct Adaptive {
     pub budget: Span,
     /// Confidence of the safe rate.
     pub confidence: Fraction,
-    /// Stop once the interval is narrower than this share of the rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<Fraction>,
+    /// Stop once the bracket, or an interval, is narrower than this share of the rate.
+    pub width: Fraction,
 }
 
 impl Default for Adaptive {
     fn default() -> Self {
-        let confidence = Fraction::try_from(0.95).expect("a share");
-        Self { over: Over::Rate, budget: Span::secs(900), confidence, width: None }
+        let share = |x: f64| Fraction::try_from(x).expect("it is a share");
+        Self { over: Over::Rate, budget: Span::secs(900), confidence: share(0.95), width: share(0.1) }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Where to measure is a guess from [`Curve`]; what a step shows is its own verdict.
 
-use super::adaptive::{Policy, Seen, round};
+use super::adaptive::{Policy, Seen, limits, round};
 use super::ask::{Ask, Ends};
 use super::curve::{Curve, Evidence};
 use super::stop::Stop;
@@ -28,11 +28,16 @@ const LEAST_SHARE: f64 = 0.02;
 /// A level this far below the likely boundary has few misses.
 const BELOW: f64 = 0.75;
 /// Shares of the time left that a step may take, with its looks. A shorter one leaves time for the next …
-const WINDOWS: [(f64, u32); 4] = [(0.15, LOOKS), (0.35, LOOKS), (0.6, LOOKS), (1.0, 1)];
+const WINDOWS: [(f64, u32); 5] = [(0.15, LOOKS), (0.35, LOOKS), (0.6, LOOKS), (0.8, 1), (1.0, 1)];
 /// … and is taken where its gain is at least this share of the best one's.
 const AS_GOOD: f64 = 0.85;
 /// A step with less gain than this is not worth its time.
 const LEAST_GAIN: f64 = 0.02;
+/// A level this far below one that was beyond the client may be within it.
+const CLIENT: f64 = 1.6;
+/// Requests that it takes to see a queue grow at 1.05 times the capacity, two standard errors of the arrivals' walk. Limits
+/// that count from `due` see it by themselves; a step without one that is to meet has to be so long.
+const UNSEEN_QUEUE: f64 = 4000.0;
 /// Where no level is shown to meet yet, one is sought from this far below the likely boundary.
 const FAR: f64 = 4.0;
 /// Rates are tried in steps of this factor …
@@ -59,7 +64,11 @@ struct Bracket {
     holds: f64,
     /// Lowest level shown to fail.
     failed: Option<f64>,
-    /// No level above this is measured: the lowest that failed or was beyond the client, or the highest of the ramp.
+    /// Lowest level that failed, missed by far, or was beyond the client: nothing is measured at it or above.
+    ceiling: Option<f64>,
+    /// Lowest level that was beyond the client.
+    client: f64,
+    /// The ceiling, or else the highest level of the ramp, up to which levels are measured.
     top: f64,
     /// The likely boundary, and how well it is known.
     edge: f64,
@@ -77,15 +86,12 @@ pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     {
         return Err(Stop::Width { low: met, high: failed });
     }
-    if b.failed.is_none() && b.met.is_some_and(|met| met >= b.top * (1.0 - 1e-9)) {
-        return Err(if b.top >= policy.max_rate * (1.0 - 1e-9) {
-            Stop::MaxRate { rate: policy.max_rate }
-        } else {
-            Stop::ClientLimit { level: Level::rate(b.top).to_string() }
-        });
+    if b.ceiling.is_none() && b.met.is_some_and(|met| met >= policy.max_rate * (1.0 - 1e-9)) {
+        return Err(Stop::MaxRate { rate: policy.max_rate });
     }
-    let settle = policy.times.settle.0.as_secs_f64();
-    let left = policy.budget_s - seen.spent_s - settle - seen.tail().as_secs_f64() / 2.0 - 1.0;
+    // Long enough for the requests of before to be over, if there is time for it.
+    let settle = policy.times.settle.0.as_secs_f64().max(seen.e2e_s).min(0.1 * policy.budget_s);
+    let left = policy.budget_s - seen.spent_s - settle - seen.tail().as_secs_f64() - 1.0;
     if left < (LEAST_SHARE * policy.budget_s).max(1.0) {
         return Err(Stop::Budget { budget_s: policy.budget_s });
     }
@@ -129,30 +135,31 @@ impl Bracket {
         let least = |of: Vec<f64>| of.into_iter().min_by(f64::total_cmp);
         let most = |of: Vec<f64>| of.into_iter().max_by(f64::total_cmp);
         let failed = least(levels(&|s| s.stable == Some(false) || policy.verdict(s) == Verdict::Fails));
-        let given_up = least(levels(&|s| s.kind == StepKind::Ramp && policy.too_much(s)));
-        let highest = most(levels(&|_| true)).unwrap_or(policy.max_rate);
-        let top = [failed, given_up].into_iter().flatten().fold(highest, f64::min);
-        let below = |s: &Step| failed.is_none_or(|f| s.level.value < f * (1.0 - 1e-9));
+        let ceiling = least(levels(&|s| policy.too_much(s)));
+        let top = ceiling.or_else(|| most(levels(&|_| true))).unwrap_or(policy.max_rate);
+        let below = |s: &Step| ceiling.is_none_or(|c| s.level.value < c * (1.0 - 1e-9));
         let met = most(levels(&|s| below(s) && policy.verdict(s) == Verdict::Meets));
         let fitted = fit(policy, seen, top);
         let looks_bad = |s: &Step| {
-            policy.limits().iter().any(|(limit, p0)| {
+            limits(&policy.slo).iter().any(|(limit, p0)| {
                 policy.row(s, limit).is_some_and(|r| r.misses as f64 > 1.0 + 1.5 * p0 * r.n as f64)
             })
         };
-        let holds = most(levels(&|s| below(s) && !policy.too_much(s) && !looks_bad(s)));
+        let holds = most(levels(&|s| below(s) && !looks_bad(s)));
         let nearest = fitted.iter().min_by(|a, b| a.curve.boundary().total_cmp(&b.curve.boundary()));
         // Beyond the top it is not sought: there something else fails first.
         let (edge, spread) = nearest.map_or((top, 0.0), |f| (f.curve.boundary().min(top), f.curve.spread()));
         let measured = levels(&|_| true);
-        Self { met, holds: holds.unwrap_or(top / 4.0), failed, top, edge, spread, fitted, measured }
+        let holds = holds.unwrap_or(top / FAR);
+        let client = least(levels(&|s| policy.verdict(s) == Verdict::Invalid)).unwrap_or(f64::INFINITY);
+        Self { met, holds, failed, ceiling, client, top, edge, spread, fitted, measured }
     }
 
     /// The level at the likely boundary, and a window for it, while the boundary is not known well and there is more time
     /// than it takes to show that a level below it meets.
     fn locate(&self, policy: &Policy, seen: &Seen<'_>, left: f64) -> Option<(f64, f64)> {
         let refined = seen.loaded.len() - seen.ramp.len();
-        if refined >= LOCATE_STEPS || (refined > 0 && self.spread < LOCATE_SPREAD) || self.failed.is_none() {
+        if refined >= LOCATE_STEPS || (refined > 0 && self.spread < LOCATE_SPREAD) || self.ceiling.is_none() {
             return None;
         }
         let needed = self.needed(policy) / (BELOW * self.edge);
@@ -163,7 +170,7 @@ impl Bracket {
         if window < LEAST_SHARE * policy.budget_s || window > left {
             return None;
         }
-        if self.edge < self.top / WORTH {
+        if self.edge < self.top / WORTH && self.met.is_none_or(|met| self.edge > met * WORTH) {
             return Some((round(if self.known(self.edge) { self.edge / GRAIN } else { self.edge }), window));
         }
         // A boundary that no limit shows: the middle of what is left.
@@ -184,13 +191,18 @@ impl Bracket {
         let mut all: Vec<Worth> = Vec::new();
         for (window_s, looks) in windows {
             let error = error_per_look(policy.confidence, looks);
-            let worth = |rate: f64, gain: f64| Worth { rate: round(rate), window_s, looks, gain };
-            all.extend(self.rates().into_iter().filter(|rate| *rate <= self.to_meet()).map(|rate| {
+            let worth = |rate: f64, gain: f64| Worth { rate: self.rounded(rate), window_s, looks, gain };
+            let long_enough =
+                |rate: &f64| policy.sees_queue() || looks == 1 || rate * window_s >= UNSEEN_QUEUE;
+            let may_meet = |rate: &f64| *rate <= self.to_meet() && long_enough(rate);
+            all.extend(self.rates().into_iter().filter(may_meet).map(|rate| {
                 let floor = self.met.unwrap_or(self.edge / FAR);
                 worth(rate, (rate / floor).ln() * self.chance_to_meet(rate, window_s, error))
             }));
             // What a level fails by is no answer as long as none is shown to meet.
-            if let Some(met) = self.met {
+            if let Some(met) = self.met
+                && (self.failed.is_some() || self.ceiling.is_none())
+            {
                 let failed = self.failed.unwrap_or(2.0 * self.top);
                 let above = self.rates().into_iter().filter(|rate| *rate > met * WORTH);
                 all.extend(above.map(|rate| {
@@ -208,11 +220,20 @@ impl Bracket {
     /// Rates that would narrow the bracket, or begin it.
     fn rates(&self) -> Vec<f64> {
         let low = self.met.map_or(self.edge / FAR, |met| met * WORTH);
-        let high = if self.failed.is_some() { self.top / WORTH } else { self.top };
+        let high = if self.ceiling.is_some() { self.top / WORTH } else { self.top };
         let all =
             std::iter::successors(Some(high), |rate| Some(rate / GRAIN)).take_while(|rate| *rate >= low);
-        // Only the highest rate of all is measured again: there is none beside it.
-        all.filter(|rate| !self.known(*rate) || (self.failed.is_none() && *rate >= self.top)).collect()
+        let mut all: Vec<f64> = all.filter(|rate| !self.known(*rate)).collect();
+        if self.ceiling.is_none() && self.met.is_none_or(|met| met < self.top * (1.0 - 1e-9)) {
+            // The highest rate of all is measured again: there is none beside it.
+            all.push(self.top);
+        }
+        all
+    }
+
+    /// To three digits, except for the highest rate, which may be the plan's.
+    fn rounded(&self, rate: f64) -> f64 {
+        if rate >= self.top { self.top } else { round(rate) }
     }
 
     /// Whether a level as good as this rate has been measured: another verdict on it would only be another chance.
@@ -221,9 +242,11 @@ impl Bracket {
     }
 
     /// The highest rate that it makes sense to try to show to meet: half way from what holds to what fails, since no curve of
-    /// misses sees what makes a server unstable.
+    /// misses sees what makes a server unstable; and well below what was too much for the client, which chance decides.
     fn to_meet(&self) -> f64 {
-        self.failed.map_or(self.top, |failed| (self.met.unwrap_or(self.holds).min(failed) * failed).sqrt())
+        let half_way =
+            self.ceiling.map_or(self.top, |c| (self.met.unwrap_or(0.0).max(self.holds).min(c) * c).sqrt());
+        half_way.min(self.client / CLIENT)
     }
 
     /// How likely a step shows that every limit is met. A single miss share per limit decides it: the largest with which it
@@ -265,8 +288,8 @@ fn turn(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
 /// times the highest.
 fn fit(policy: &Policy, seen: &Seen<'_>, top: f64) -> Vec<Fitted> {
     let lowest = seen.loaded.iter().map(|s| s.level.value).fold(top, f64::min);
-    let limits = policy.limits().into_iter().filter(|(_, p0)| *p0 > 0.0);
-    let fitted = limits.map(|(limit, p0)| {
+    let some = limits(&policy.slo).into_iter().filter(|(_, p0)| *p0 > 0.0);
+    let fitted = some.map(|(limit, p0)| {
         let tier = policy.slo.tier();
         let inflation = pooled_inflation(seen.loaded.iter().copied(), None, (tier, &limit), p0);
         let rows: Vec<Evidence> =

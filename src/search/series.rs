@@ -1,6 +1,6 @@
 //! The search of a series, by mode, and its answers. Nothing is remembered: what comes next follows from the steps alone.
 
-use super::adaptive::Policy;
+use super::adaptive::{Policy, missed_unloaded};
 use super::answer::{Answer, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket};
@@ -28,7 +28,7 @@ pub struct Search {
     levels: Levels,
     times: StepTimes,
     max_rate: Option<f64>,
-    tiers: Vec<String>,
+    tiers: Vec<Slo>,
     gpus: Option<u32>,
 }
 
@@ -66,27 +66,30 @@ impl Search {
                 Levels::Listed(list.iter().map(|n| Level::concurrency(n.get())).collect())
             }
         };
-        let tiers = tiers.iter().map(|t| t.tier().to_owned()).collect();
+        let tiers = tiers.to_vec();
         Ok(Self { levels, times: *times, max_rate, tiers, gpus })
     }
 
     /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
     pub fn next(&self, series: &str, steps: &[Step]) -> Next {
-        let own = of_series(series, steps);
-        if self.stop(&own).is_some() {
-            return Next::Done;
-        }
-        let done = finished(&own);
+        self.decide(&of_series(series, steps)).map_or(Next::Done, Next::Measure)
+    }
+
+    /// The next step of a series, or why it is done.
+    fn decide(&self, own: &[&Step]) -> Result<Ask, Stop> {
+        let done = finished(own);
         match &self.levels {
-            Levels::Listed(levels) => match levels.get(done.len()) {
-                Some(level) => Next::Measure(self.ask(*level, StepKind::List, Ends::AtItsTime)),
-                None => Next::Done,
+            Levels::Adaptive(policy) => policy.next(&done),
+            Levels::Listed(levels) => match (dead(own), levels.get(done.len())) {
+                (Some(stop), _) => Err(stop),
+                (None, Some(level)) => Ok(self.ask(*level, StepKind::List, Ends::AtItsTime)),
+                (None, None) => Err(Stop::ListDone { levels: levels.len() }),
             },
             Levels::Ramp(ramp) => {
+                let stop = dead(own).or_else(|| overloaded(&done)).or_else(|| self.ramp_stop(ramp, &done));
                 let level = Level::rate(self.ramp_rate(ramp, done.len()));
-                Next::Measure(self.ask(level, StepKind::Ramp, Ends::WhenGross))
+                stop.map_or_else(|| Ok(self.ask(level, StepKind::Ramp, Ends::WhenGross)), Err)
             }
-            Levels::Adaptive(policy) => policy.next(&done).map_or(Next::Done, Next::Measure),
         }
     }
 
@@ -100,22 +103,22 @@ impl Search {
     /// The answers of a series, one per tier, from whatever steps there are.
     pub fn answers(&self, series: &str, steps: &[Step]) -> Vec<Answer> {
         let own = of_series(series, steps);
-        let ended = match self.stop(&own) {
-            Some(stop) => format!("ended because {stop}"),
-            None => "ended early: levels were left to measure".into(),
+        let ended = match self.decide(&own) {
+            Err(stop) => format!("ended because {stop}"),
+            Ok(_) => "ended early: levels were left to measure".into(),
         };
         let knee = of_steps(&own);
         let control = match &self.levels {
             Levels::Listed(levels) => levels.first().map_or(Control::Rate, |l| l.control),
             Levels::Ramp(_) | Levels::Adaptive(_) => Control::Rate,
         };
-        let answer = |tier: &String| Answer {
+        let answer = |slo: &Slo| Answer {
             series: series.to_owned(),
-            tier: tier.clone(),
+            tier: slo.tier().to_owned(),
             class: "all".into(),
             control,
-            goodput: self.read(&own, &ended, |s| step_verdict(s, tier), tier),
-            joint_goodput: self.read(&own, &ended, |s| joint_verdict(s, tier), tier),
+            goodput: self.read(&own, &ended, |s| step_verdict(s, slo.tier()), slo),
+            joint_goodput: self.read(&own, &ended, |s| joint_verdict(s, slo.tier()), slo),
             knee,
         };
         self.tiers.iter().map(answer).collect()
@@ -126,21 +129,24 @@ impl Search {
         steps: &[&Step],
         ended: &str,
         verdict: impl Fn(&Step) -> (Verdict, Option<String>),
-        tier: &str,
+        slo: &Slo,
     ) -> Goodput {
+        let adaptive = matches!(self.levels, Levels::Adaptive(_));
         let point = |step: &&Step| {
             let (verdict, binding) = verdict(step);
-            let evidence = evidence(step, tier, verdict, binding.as_deref());
-            let (value, level, inherent) = (step.level.value, level_words(step), inherent(step));
+            let evidence = evidence(step, slo.tier(), verdict, binding.as_deref());
+            // The adaptive search has a baseline for it: that lower rates fail as well is not read off a loaded step.
+            let inherent = if adaptive { false } else { inherent(step) };
+            let (value, level) = (step.level.value, level_words(step));
             Point { value, level, verdict, binding, evidence, inherent }
         };
         // A baseline offers no load: what it shows is no level of the curve.
-        let (unloaded, loaded): (Vec<&Step>, Vec<&Step>) =
+        let (baselines, loaded): (Vec<&Step>, Vec<&Step>) =
             steps.iter().partition(|s| s.kind == StepKind::Baseline);
         let mut goodput = bracket(&loaded.iter().map(point).collect::<Vec<_>>(), ended, self.gpus);
-        if let Some((Verdict::Fails, binding)) = unloaded.last().map(|s| verdict(s)) {
-            (goodput.status, goodput.binding) = (Status::None, binding);
-            goodput.reason = format!("the unloaded server misses the SLO; {ended}");
+        if let Some(missed) = missed_unloaded(&baselines, slo) {
+            (goodput.status, goodput.binding) = (Status::None, Some(missed.limit.clone()));
+            goodput.reason = format!("{missed}; {ended}");
         }
         if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
             // A server that dies under the load has no goodput yet; what was met and failed before stays as evidence.
@@ -149,24 +155,9 @@ impl Search {
         goodput
     }
 
-    /// Why a series is done; `None` while there is something left to measure.
-    fn stop(&self, own: &[&Step]) -> Option<Stop> {
-        if let Some(stop) = dead(own) {
-            return Some(stop);
-        }
-        let done = finished(own);
-        match &self.levels {
-            Levels::Listed(levels) => {
-                (done.len() >= levels.len()).then_some(Stop::ListDone { levels: levels.len() })
-            }
-            Levels::Ramp(ramp) => overloaded(&done).or_else(|| self.ramp_stop(ramp, &done)),
-            Levels::Adaptive(policy) => policy.next(&done).err(),
-        }
-    }
-
     fn ramp_stop(&self, ramp: &Ramp, done: &[&Step]) -> Option<Stop> {
         let last = done.last()?;
-        let fails = |tier: &String| tier_verdict(&last.limits, tier).0 == Verdict::Fails;
+        let fails = |slo: &Slo| tier_verdict(&last.limits, slo.tier()).0 == Verdict::Fails;
         let by_rule = match ramp.until {
             Until::Knee => plateau(done),
             Until::SloMissed => (!self.tiers.is_empty() && self.tiers.iter().all(fails))

@@ -29,7 +29,7 @@ pub enum Stop {
         /// The step's level.
         level: String,
     },
-    /// The ramp reached the plan's highest rate.
+    /// The plan's highest rate is reached.
     MaxRate {
         /// That rate.
         rate: f64,
@@ -50,14 +50,7 @@ pub enum Stop {
         level: String,
     },
     /// The unloaded server misses a limit.
-    Unloaded {
-        /// The limit.
-        limit: String,
-        /// Requests that missed it, one at a time.
-        misses: u64,
-        /// Of how many.
-        n: u64,
-    },
+    Unloaded(MissedUnloaded),
     /// Every rate of the ramp failed, however low.
     NothingHolds {
         /// The lowest.
@@ -94,6 +87,24 @@ pub enum Stop {
     },
 }
 
+/// A limit that one request at a time misses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissedUnloaded {
+    /// The limit.
+    pub limit: String,
+    /// Requests that missed it.
+    pub misses: u64,
+    /// Of how many.
+    pub n: u64,
+}
+
+impl fmt::Display for MissedUnloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, misses, n } = self;
+        write!(f, "one request at a time already misses {limit}: {misses} of {n} requests")
+    }
+}
+
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,13 +113,11 @@ impl fmt::Display for Stop {
             Self::AllFailed { level } => write!(f, "every request failed at {level}"),
             Self::ServerGone { level } => write!(f, "the server went away at {level}"),
             Self::ClientLimit { level } => write!(f, "the client was the limit at {level}"),
-            Self::MaxRate { rate } => write!(f, "the ramp reached max-rate, {} req/s", short(*rate)),
+            Self::MaxRate { rate } => write!(f, "max-rate, {} req/s, is reached", short(*rate)),
             Self::SloMissed { level } => write!(f, "the SLO is missed at {level}"),
             Self::Unstable { level } => write!(f, "the backlog grew at {level}"),
             Self::Gross { level } => write!(f, "misses were far beyond what is allowed at {level}"),
-            Self::Unloaded { limit, misses, n } => {
-                write!(f, "one request at a time already misses {limit}: {misses} of {n} requests")
-            }
+            Self::Unloaded(_) => f.write_str("no load makes an unloaded server faster"),
             Self::NothingHolds { level } => write!(f, "every rate failed, down to {level}"),
             Self::Width { low, high } => {
                 write!(f, "the bracket is narrow enough: {:.1} %", (high / low - 1.0) * 100.0)
@@ -172,14 +181,19 @@ fn gross_in_every_tier(step: &Step) -> bool {
     !missed.is_empty() && step.limits.iter().all(|r| missed.contains(&r.tier.as_str()))
 }
 
+/// Fewer requests than this in a step say nothing of its throughput.
+const FEW: u64 = 30;
+
 /// The knee while ramping: two successive steps whose added achieved rate is under half of the added offered rate.
 ///
 /// Achieved counts completions within the window. Where half of the answers take longer than the settling before it, those
-/// of the load that came before are too few in it, whatever the server does, and the rule does not apply.
+/// of the load that came before are too few in it, whatever the server does, and the rule does not apply. Nor does it where
+/// requests were cut off, or hardly any were due: then achieved is a matter of chance.
 pub fn plateau(steps: &[&Step]) -> Option<Stop> {
     let [.., a, b, c] = steps else { return None };
-    let settled = |s: &Step| s.quantiles(Metric::E2e).p50.is_none_or(|ms| ms <= s.settle_s * 1e3);
-    if ![a, b, c].into_iter().all(|s| settled(s)) {
+    let settled =
+        |s: &Step| s.cut == 0 && s.quantiles(Metric::E2e).p50.is_some_and(|ms| ms <= s.settle_s * 1e3);
+    if ![a, b, c].into_iter().all(|s| settled(s) && s.due_n >= FEW) {
         return None;
     }
     let flat = |low: &Step, high: &Step| {

@@ -45,12 +45,15 @@ pub fn clusters(misses: impl IntoIterator<Item = u64>, gap: f64) -> Clusters {
 const PRIOR_MISSES: f64 = 10.0;
 /// Steps with more than this many times the allowed share of misses are overloaded, and their clusters are of another kind.
 const OVERLOADED: f64 = 5.0;
+/// Where more requests than this miss, they are neighbours by chance, and clusters mean nothing.
+const FREQUENT: f64 = 0.15;
 
 /// How many requests are worth one independent request, for one limit of a tier: (10·16 + Σ C²) / (10 + Σ C) over the
 /// clusters C of the steps so far and of the one at hand, at least 1 (reference: simulation study of the search, §7).
 ///
 /// Pooled, because an inflation taken from the step alone is small just when chance hides its misses, and then passes it.
-/// `p0` is the share of misses that is allowed; steps with more than five times that, and unloaded ones, are left out.
+/// `p0` is the share of misses that is allowed; steps with more than five times that, or more than 15 %, and unloaded ones,
+/// are left out.
 pub fn pooled_inflation<'a>(
     steps: impl IntoIterator<Item = &'a Step>,
     own: Option<&'a LimitRow>,
@@ -59,7 +62,7 @@ pub fn pooled_inflation<'a>(
 ) -> f64 {
     let loaded = steps.into_iter().filter(|s| s.kind != StepKind::Baseline);
     let rows = loaded.flat_map(|s| &s.limits).filter(|r| r.tier == tier && r.limit == limit).chain(own);
-    let near = rows.filter(|r| r.misses as f64 <= OVERLOADED * p0 * r.n as f64);
+    let near = rows.filter(|r| r.misses as f64 <= (OVERLOADED * p0).min(FREQUENT) * r.n as f64);
     let (misses, sum_sq) =
         near.fold((0.0, 0.0), |(n, sq), r| (n + r.misses as f64, sq + r.cluster_sq as f64));
     ((PRIOR_MISSES * INFLATION + sum_sq) / (PRIOR_MISSES + misses)).max(1.0)

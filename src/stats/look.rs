@@ -1,15 +1,17 @@
 //! A look at a step while it runs: is it decided, or hopeless, so that its time is better spent elsewhere?
 
 use super::limits::{Counted, counts};
+use super::steady::{Window, stable};
 use super::step::Verdict;
 use super::summary::StepInput;
 use super::verdict::{error_per_look, foreseen};
+use crate::level::Control;
+use crate::record::Record;
 
 /// What a look says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Every tier is shown to be met, or one of its limits to be missed, however the open requests end. Whether the step was
-    /// stable is judged at its end.
+    /// Every tier is shown to be met, or one of its limits to be missed, however the open requests end; or the backlog grows.
     Decided,
     /// Not even the whole window is likely to decide it.
     Futile,
@@ -17,7 +19,7 @@ pub enum Look {
     GoOn,
 }
 
-/// Looks at what is known of a step when `share` of its window, above 0, is over. The input's `looks` share its error, so a
+/// Looks at what is known of a step when `share` of its window, above 0, is over; the input's window is what is over of it. The input's `looks` share its error, so a
 /// look costs what was planned for it and no more.
 pub fn look(input: &StepInput<'_>, share: f64) -> Look {
     let rows = counts(input);
@@ -28,10 +30,22 @@ pub fn look(input: &StepInput<'_>, share: f64) -> Look {
     });
     let looks: Vec<Look> = tiers.collect();
     match () {
-        () if looks.iter().all(|l| *l == Look::Decided) => Look::Decided,
-        () if looks.iter().all(|l| *l != Look::GoOn) => Look::Futile,
-        () => Look::GoOn,
+        () if unstable(input) => Look::Decided,
+        () if looks.contains(&Look::GoOn) => Look::GoOn,
+        // A tier that is decided has had its look: only where all are hopeless may one end at any time.
+        () if looks.contains(&Look::Decided) => Look::Decided,
+        () => Look::Futile,
     }
+}
+
+/// Whether the backlog grows, by the requests that were due so long ago that they are all home.
+fn unstable(input: &StepInput<'_>) -> bool {
+    let waited = |r: &Record| r.first_token.unwrap_or(r.end).saturating_sub(r.due);
+    let longest = input.records.iter().map(waited).max().unwrap_or_default();
+    let window = Window::new(input.settle, input.measure.saturating_sub(longest));
+    let home: Vec<Record> =
+        input.records.iter().filter(|r| r.due.as_secs_f64() < window.to).cloned().collect();
+    input.level.control == Control::Rate && stable(&home, window) == Some(false)
 }
 
 /// The verdict that a row can still have at the end, of `whole` requests: with as many misses to come as its own share less a

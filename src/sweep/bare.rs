@@ -3,7 +3,7 @@
 
 use super::SERIES;
 use super::ended::StepSoFar;
-use super::looks::{Found, Looks};
+use super::looks::{DRAIN_AFTER_GROSS, Found, Looks, TICK};
 use super::tally::StepTally;
 use crate::client::config::Api;
 use crate::level::Control;
@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
 use crate::search::{Ask, Ends, Next, Search};
 use crate::sim::engine::blocks::blocks_of;
-use crate::sim::engine::{Emission, Model, Request};
+use crate::sim::engine::{Emission, KvCache, Model, Request};
 use crate::sim::router::{TEMPLATE_TOKEN, TEMPLATE_TOKENS};
 use crate::stats::step::{Abort, Step};
 use crate::workload::chain::{Recipe, Start};
@@ -35,8 +35,7 @@ pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
     let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
         .map_err(anyhow::Error::msg)?;
     let model = sim.build();
-    let shared = shared(plan, &model);
-    let mut sweep = Bare { plan, model, shared, now: Duration::ZERO, steps: Vec::new() };
+    let mut sweep = Bare { plan, model, now: Duration::ZERO, steps: Vec::new() };
     while let Next::Measure(ask) = search.next(SERIES, &sweep.steps) {
         let step = sweep.measure(ask)?;
         sweep.steps.push(step);
@@ -47,29 +46,31 @@ pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
 struct Bare<'a> {
     plan: &'a Plan,
     model: Model,
-    /// What the prefix cache knows the beginning of each group's prompts by.
-    shared: Vec<Arc<[u64]>>,
     /// Time of the sweep, and of the model.
     now: Duration,
     steps: Vec<Step>,
 }
 
-/// The blocks that prompts of a group have in common; none where the cache stays cold, or where there is none.
-fn shared(plan: &Plan, model: &Model) -> Vec<Arc<[u64]>> {
-    let prefix = plan.workload.synthetic().shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
-    let (Some(prefix), Some(kv)) = (prefix, model.kv_cache().filter(|kv| kv.prefix_cache)) else {
-        return Vec::new();
-    };
+/// What the prefix cache knows a request by: the tokens that its prompt would have over HTTP, in the same order, each named by
+/// a number. Empty where there is no prefix cache.
+fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, recipe: &Recipe) -> Arc<[u64]> {
+    let Some(kv) = kv.filter(|kv| kv.prefix_cache) else { return Arc::default() };
     let template = if plan.server.api == Api::Chat { TEMPLATE_TOKENS } else { 0 };
-    let of_group = |group: u32| {
-        let own = (0..u64::from(prefix.tokens.get())).map(|i| (u64::from(group) << 32) | i);
-        blocks_of(std::iter::repeat_n(TEMPLATE_TOKEN, template).chain(own), kv.block_size)
-    };
-    (0..prefix.groups.get()).map(of_group).collect()
+    let shared = plan.workload.synthetic().shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
+    let shared = shared.map_or(0, |p| u64::from(p.tokens.get()));
+    // A prompt has at least one word of its own, and the answer behind it is nobody else's either.
+    let least = template as u64 + shared + u64::from(shared > 0);
+    let all = u64::from(recipe.input_tokens).max(least) + u64::from(recipe.output_tokens);
+    let of_group = (0..shared).map(|i| (1 << 62) | (u64::from(recipe.group) << 32) | i);
+    let own = (0..all.saturating_sub(template as u64 + shared))
+        .map(|i| (u64::from(step) << 52) ^ (recipe.id << 22) ^ i);
+    blocks_of(std::iter::repeat_n(TEMPLATE_TOKEN, template).chain(of_group).chain(own), kv.block_size)
 }
 
 /// A step that runs. Times count from its start.
 struct Load {
+    /// The step's number.
+    step: u32,
     chains: Chains,
     /// The next request of an open loop.
     next: Option<(Duration, Recipe)>,
@@ -101,7 +102,7 @@ impl Bare<'_> {
         let number = self.steps.len() as u32 + 1;
         let key = StepKey { seed: self.plan.seed, series: SERIES.into(), step: number };
         let chains = Chains::new(&self.plan.workload, &key, ask.level).map_err(anyhow::Error::msg)?;
-        let mut load = Load::new(chains, ask);
+        let mut load = Load::new(chains, ask, number);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
         let mut looks = Looks::new(ask.ends);
         let started = self.now;
@@ -111,6 +112,9 @@ impl Bare<'_> {
             self.look(at, ask, &mut load, &mut looks, &tally, started);
             load.end_sending(at, started + at, &mut self.model, &mut tally);
         }
+        if load.abort.is_none() && tally.nothing_came() {
+            load.abort = Some((Abort::AllFailed, self.now - started));
+        }
         Ok(self.so_far(ask, &load, started).conclude(&mut tally))
     }
 
@@ -118,7 +122,7 @@ impl Bare<'_> {
     fn next_time(&self, load: &Load, looks: &Looks, started: Duration) -> Duration {
         let sending = load.sent_all.is_none();
         let end = load.settle + load.window;
-        let look = looks.due().map(|share| load.settle + load.window.mul_f64(share));
+        let look = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
         [
             self.model.next_event().map(|t| t.saturating_sub(started)),
             load.next.map(|(due, _)| due).filter(|_| sending),
@@ -126,7 +130,7 @@ impl Bare<'_> {
             look.filter(|_| sending && load.abort.is_none()),
             load.deadlines.front().map(|d| d.0),
             Some(if sending && self.now < started + end { end } else { end + load.tail }).filter(|_| sending),
-            load.sent_all.map(|t| t + load.drain),
+            load.sent_all.map(|t| t + load.drain()),
         ]
         .into_iter()
         .flatten()
@@ -153,7 +157,7 @@ impl Bare<'_> {
             let Some((due, recipe)) = load.take_due(at).filter(|_| !over) else { break };
             load.send(due, recipe, self.plan, tally);
             if load.open.contains_key(&recipe.id) {
-                let blocks = self.shared.get(recipe.group as usize).cloned().unwrap_or_default();
+                let blocks = blocks(self.plan, self.model.kv_cache(), load.step, &recipe);
                 let request =
                     Request::new(recipe.id, recipe.input_tokens, recipe.output_tokens).with_blocks(blocks);
                 self.model.arrive(started + due, request);
@@ -173,10 +177,12 @@ impl Bare<'_> {
         if tally.all_failed() {
             load.abort.get_or_insert((Abort::AllFailed, at));
         }
-        let share = at.saturating_sub(load.settle).as_secs_f64() / load.window.as_secs_f64();
-        if load.abort.is_some() || looks.due().is_none_or(|due| share < due * (1.0 - 1e-9)) {
+        // As the director does: not before its tick.
+        let due = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
+        if load.abort.is_some() || due.is_none_or(|due| at < due) {
             return;
         }
+        let share = at.saturating_sub(load.settle).as_secs_f64() / load.window.as_secs_f64();
         match looks.take(share.min(1.0), &self.so_far(ask, load, started), tally, load.measured_open) {
             Found::Gross => load.abort = Some((Abort::Gross, at)),
             Found::Enough => {
@@ -205,11 +211,12 @@ impl Bare<'_> {
 }
 
 impl Load {
-    fn new(mut chains: Chains, ask: Ask) -> Self {
+    fn new(mut chains: Chains, ask: Ask, step: u32) -> Self {
         let closed = ask.level.control == Control::Concurrency;
         let slots = if closed { ask.level.value as usize } else { 0 };
         let next = if closed { None } else { draw(&mut chains) };
         Self {
+            step,
             next,
             chains,
             idle: vec![Duration::ZERO; slots].into(),
@@ -225,6 +232,12 @@ impl Load {
             client_limit: false,
             closed,
         }
+    }
+
+    /// How long open requests may go on after the last was sent.
+    fn drain(&self) -> Duration {
+        let gross = matches!(self.abort, Some((Abort::Gross, _)));
+        if gross { self.drain.min(DRAIN_AFTER_GROSS) } else { self.drain }
     }
 
     /// The next request, if it is due by now.
@@ -311,8 +324,7 @@ impl Load {
         if self.abort.is_some() || done {
             self.sent_all.get_or_insert(at);
         }
-        if self.sent_all.is_some_and(|t| at >= t + self.drain || self.abort.is_some()) {
-            // What failed by far is not waited for.
+        if self.sent_all.is_some_and(|t| at >= t + self.drain()) {
             let mut open: Vec<u64> = self.open.keys().copied().collect();
             open.sort_unstable();
             for id in open {
@@ -323,6 +335,12 @@ impl Load {
             }
         }
     }
+}
+
+/// When the director looks up: at the next of its ticks.
+fn on_tick(at: Duration) -> Duration {
+    let ticks = at.as_nanos().div_ceil(TICK.as_nanos());
+    TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 
 fn draw(chains: &mut Chains) -> Option<(Duration, Recipe)> {

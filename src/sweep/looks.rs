@@ -6,11 +6,17 @@ use crate::search::Ends;
 use crate::stats::look::{Look, look};
 use crate::stats::step::StepKind;
 use crate::stats::verdict::{GROSS_INFLATION, UNLOADED_INFLATION};
+use std::time::Duration;
 
 /// Looks for gross misses, in parts of the window, where nothing else is decided at a look.
 const GROSS_LOOKS: u32 = 8;
 /// Looks, for gross misses and hopeless steps, up to one at which a step may be decided.
 const BETWEEN: u32 = 6;
+
+/// How often the director looks up from the records: progress, deadlines, early ends.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+/// Requests of a step that failed by far are not waited for longer than this.
+pub(crate) const DRAIN_AFTER_GROSS: Duration = Duration::from_secs(5);
 
 /// What a look leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +53,11 @@ impl Looks {
         (self.next <= self.parts).then(|| f64::from(self.next) / f64::from(self.parts))
     }
 
+    /// Whether a look is due when `share` of the window is over.
+    pub(crate) fn is_due(&self, share: f64) -> bool {
+        self.due().is_some_and(|due| share >= due * (1.0 - 1e-9))
+    }
+
     /// Takes the look that is due, when `share` of the window is over.
     pub(crate) fn take(&mut self, share: f64, so_far: &StepSoFar<'_>, tally: &StepTally, open: u64) -> Found {
         let number = self.next;
@@ -63,7 +74,8 @@ impl Looks {
             return Found::GoOn;
         }
         // To give a step up costs no error, so that is asked more often than whether it is decided.
-        match look(&so_far.input(tally, open), share) {
+        let over = StepSoFar { window: so_far.window.mul_f64(share), ..so_far.clone() };
+        match look(&over.input(tally, open), share) {
             Look::Futile => Found::Enough,
             Look::Decided if number.is_multiple_of(BETWEEN) => Found::Enough,
             Look::Decided | Look::GoOn => Found::GoOn,

@@ -1,7 +1,7 @@
 //! One step: the director starts the load, takes the records home, and decides when it is over.
 
 use super::ended::StepSoFar;
-use super::looks::{Found, Looks};
+use super::looks::{DRAIN_AFTER_GROSS, Found, Looks, TICK};
 use super::tally::StepTally;
 use super::{SERIES, Sweep};
 use crate::caveat::Caveat;
@@ -27,12 +27,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// How often the director looks up from the records: progress, deadlines, early ends.
-const TICK: Duration = Duration::from_millis(100);
 /// `requests.csv` is brought to disk this often.
 const FLUSH: Duration = Duration::from_secs(1);
-/// Requests of a step that failed by far are not waited for longer than this.
-const DRAIN_AFTER_GROSS: Duration = Duration::from_secs(5);
 /// Requests of one step that may wait for the director. Beyond it they wait in their own tasks, never in the loop.
 const HOME: usize = 1 << 16;
 /// A window that is short of requests is extended this long before it would end.
@@ -126,12 +122,16 @@ impl Sweep<'_> {
 
     /// Opens as many connections as the step is likely to need, judging by the step before it.
     async fn warm_connections(&self, level: Level) -> Result<()> {
-        let likely = match (level.control, self.steps.last()) {
-            (Control::Concurrency, _) => level.value,
-            (_, Some(last)) => (last.in_flight_mean * level.value / last.level.value * 1.5).max(2.0),
-            (_, None) => 4.0,
+        let like = self.steps.iter().rfind(|s| s.level.control == level.control);
+        let unloaded = self.steps.iter().rfind(|s| s.level.control == Control::Concurrency);
+        let likely = match (level.control, like, unloaded) {
+            (Control::Concurrency, ..) => level.value,
+            (_, Some(last), _) => last.in_flight_mean * level.value / last.level.value * 1.5,
+            // One at a time made so many a second, so that is how long one takes.
+            (_, None, Some(one)) => level.value / one.achieved_rate.max(1e-3) * 1.5,
+            (_, None, None) => 4.0,
         };
-        let (client, n) = (self.ready.client.clone(), likely.ceil().clamp(1.0, 256.0) as usize);
+        let (client, n) = (self.ready.client.clone(), likely.ceil().clamp(2.0, 256.0) as usize);
         self.host.run(async move { client.warm(n).await }).await
     }
 
@@ -308,7 +308,7 @@ impl Sweep<'_> {
     fn look(&self, running: &mut Running, tally: &StepTally, looks: &mut Looks, elapsed: Duration) {
         let window = *running.window.borrow();
         let share = elapsed.saturating_sub(running.settle).as_secs_f64() / window.as_secs_f64();
-        if looks.due().is_none_or(|due| share < due) || running.abort.is_some() {
+        if !looks.is_due(share) || running.abort.is_some() {
             return;
         }
         let open = running.gauge.measured_open();

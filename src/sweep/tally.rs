@@ -5,7 +5,7 @@ use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
 use crate::slo::{Judged, Limit, Slo};
 use crate::stats::itl::ItlTally;
 use crate::stats::verdict::{GROSS, gross};
-use crate::units::ms;
+use crate::units::{Fraction, ms};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ const HOUR_US: u64 = 3_600_000_000;
 pub(crate) struct StepTally {
     pub(crate) records: Vec<Record>,
     pub(crate) itl: ItlTally,
-    /// The limits of each tier.
-    limits: Vec<Vec<Limit>>,
+    /// The limits of each tier, and its error rate.
+    limits: Vec<(Vec<Limit>, Option<f64>)>,
     measured: u64,
     /// TTFT of measured requests in microseconds, for the progress line.
     ttft: Histogram<u64>,
@@ -40,7 +40,7 @@ impl StepTally {
         Self {
             records: Vec::new(),
             itl: ItlTally::new(tiers),
-            limits: tiers.iter().map(Slo::limits).collect(),
+            limits: tiers.iter().map(|slo| (slo.limits(), slo.error_rate.map(Fraction::get))).collect(),
             measured: 0,
             ttft: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
             good: 0,
@@ -108,7 +108,16 @@ impl StepTally {
     /// how many requests are worth one.
     pub(crate) fn gross(&self, inflation: f64) -> bool {
         !self.limits.is_empty()
-            && self.limits.iter().all(|tier| tier.iter().any(|limit| self.gross_on(limit, inflation)))
+            && self.limits.iter().all(|(limits, errors)| {
+                limits.iter().any(|limit| self.gross_on(limit, inflation))
+                    || errors.is_some_and(|p0| self.gross_errors(p0, inflation))
+            })
+    }
+
+    fn gross_errors(&self, p0: f64, inflation: f64) -> bool {
+        let told = self.records.iter().filter(|r| r.phase == Phase::Measure && r.outcome != Outcome::Cut);
+        let (k, n) = told.fold((0, 0), |(k, n), r| (k + u64::from(r.outcome == Outcome::Failed), n + 1));
+        gross(k, n, p0, inflation) > GROSS
     }
 
     fn gross_on(&self, limit: &Limit, inflation: f64) -> bool {

@@ -154,7 +154,7 @@ const MISSED: &str = "ramp = { start = 1, factor = 2, until = \"slo-missed\" }";
 fn ramp(plan: &str, server: impl Fn(Level) -> Step) -> (f64, String) {
     let (levels, steps) = run(&search(plan), server);
     assert!(levels.windows(2).all(|w| w[1] > w[0]), "{plan}: {levels:?}");
-    let stop = search(plan).stop(&of_series("main", &steps)).expect("it has ended");
+    let stop = search(plan).decide(&of_series("main", &steps)).expect_err("it has ended");
     (levels.last().copied().expect("a step"), stop.to_string())
 }
 
