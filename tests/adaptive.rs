@@ -190,19 +190,14 @@ fn assert_alike(name: &str, bare: &[Step], full: &[Step]) {
     let levels = |steps: &[Step]| steps.iter().map(|s| s.level.to_string()).collect::<Vec<_>>();
     assert_eq!(levels(bare), levels(full), "{name}");
     for (a, b) in bare.iter().zip(full) {
-        let of = |s: &Step| (s.due_n, s.completed, s.verdict, s.abort, s.stable);
-        assert_eq!(
-            of(a),
-            of(b),
-            "{name}, step {} at {}: {} and {} s measured",
-            a.step,
-            a.level,
-            a.measure_s,
-            b.measure_s
-        );
+        let of = |s: &Step| (s.verdict, s.abort, s.stable);
+        assert_eq!(of(a), of(b), "{name}, step {} at {}", a.step, a.level);
+        // What is left of a budget is a millisecond more or less, and so are the windows that it is spent on.
+        let alike = |x: u64, y: u64| x.abs_diff(y) <= 1;
+        assert!(alike(a.due_n, b.due_n) && alike(a.completed, b.completed), "{name}, step {}", a.step);
         for (metric, q) in &a.latency {
             let other = b.quantiles(*metric);
-            assert_eq!(q.n, other.n, "{name}: {metric:?}");
+            assert!(alike(q.n, other.n), "{name}: {metric:?}");
             for (x, y) in [(q.p50, other.p50), (q.p90, other.p90), (q.p99, other.p99)] {
                 let (x, y) = (x.unwrap_or(0.0), y.unwrap_or(0.0));
                 assert!(
