@@ -1,4 +1,4 @@
-//! The refinement: steps between the highest level that does not fail and the lowest that does. First one at the likely
+//! The refinement: steps between the highest level that does not fail and the lowest that does. First one or two at the likely
 //! boundary, to see where it is; then whichever rate and window can be expected to narrow the bracket most in the time left.
 //!
 //! Where to measure is a guess from [`Curve`]; what a step shows is its own verdict.
@@ -58,9 +58,9 @@ struct Fitted {
 
 /// What is known of the bracket.
 struct Bracket {
-    /// Highest level shown to meet, below `failed`.
+    /// Highest level shown to meet, below the ceiling.
     met: Option<f64>,
-    /// Highest level below `failed` that does not look like missing.
+    /// Highest level below the ceiling that does not look like missing.
     holds: f64,
     /// Lowest level shown to fail.
     failed: Option<f64>,
@@ -270,7 +270,6 @@ impl Bracket {
             };
             f.curve.chance(rate, turn(f.p0, 1.0, hidden)..1.0)
         };
-        // At the middle of what is left, a limit that is no miss share (stability) may fail.
         self.fitted.iter().map(of).fold(0.0, f64::max)
     }
 }
