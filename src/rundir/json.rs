@@ -1,5 +1,6 @@
 //! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
 
+use super::derive::adaptive;
 use crate::rundir::Run;
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
@@ -11,6 +12,7 @@ pub const SCHEMA: &str = "goodput/1";
 
 /// The result of a run. Every number is finite or null.
 pub fn result(run: &Run) -> Value {
+    let adaptive = adaptive(&run.steps);
     let first = run.answers.first();
     let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
     let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
@@ -28,7 +30,7 @@ pub fn result(run: &Run) -> Value {
         "caveats": run.caveats.iter().map(|c| json!({
             "caveat": c,
             "text": c.text(),
-            "advice": c.advice(),
+            "advice": c.advice(adaptive),
         })).collect::<Vec<_>>(),
     })
 }
