@@ -127,7 +127,7 @@ fn capacity(run: &Run) -> String {
     let price = words::price(run).map(|p| format!(" Cost {}.", markdown(&p))).unwrap_or_default();
     let one = |(a, c): (&Answer, crate::capacity::Capacity)| {
         format!(
-            "Held all the time{}, {}, with nothing in reserve.{price}\n\n{}\n",
+            "Held all the time{} {}, with nothing in reserve.{price}\n\n{}\n",
             of(run, a).replacen(" of ", " within the SLO of ", 1),
             markdown(&words::basis(a, &c)),
             tables::capacity(run, &c)

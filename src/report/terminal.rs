@@ -251,7 +251,11 @@ fn other(run: &Run, a: &Answer) -> String {
     let amounts = run.capacity(a).map_or_else(
         || format!("goodput {}", words::goodput_cell(a.control, &a.goodput)),
         |c| {
-            let parts: Vec<String> = words::in_short(run, &c).into_iter().map(|(_, text)| text).collect();
+            let part = |(name, text): (&str, String)| match name {
+                "requests" => text,
+                _ => format!("{name} {text}"),
+            };
+            let parts: Vec<String> = words::in_short(run, &c).into_iter().map(part).collect();
             format!("held all the time {}: {}", words::basis(a, &c), parts.join("; "))
         },
     );
@@ -265,7 +269,10 @@ fn figures(run: &Run, a: &Answer) -> String {
     let mut rows: Vec<(&str, String)> = vec![
         ("goodput", format!("{} · each limit on its own", cell(&a.goodput))),
         ("joint goodput", format!("{} · {target} of requests within all limits", cell(&a.joint_goodput))),
-        ("good requests/s", format!("{} · within all limits", words::good_requests(run, a))),
+        (
+            "good requests/s",
+            format!("{} · due in the window and within all limits", words::good_requests(run, a)),
+        ),
     ];
     rows.extend(words::knee(a).map(|k| ("knee", k)));
     let whose = words::whose(run, a);
@@ -273,8 +280,13 @@ fn figures(run: &Run, a: &Answer) -> String {
     let out = format!("{of}{}", listed(&rows));
     let Some(c) = run.capacity(a) else { return out };
     let basis = words::basis(a, &c);
+    let within = if words::several_tiers(run) {
+        format!("within {} ", plain(&words::slo_name(run, a)))
+    } else {
+        String::new()
+    };
     format!(
-        "{out}\nHeld all the time {basis}, with nothing in reserve:\n{}",
+        "{out}\nHeld all the time {within}{basis}, with nothing in reserve:\n{}",
         listed(&words::in_short(run, &c))
     )
 }

@@ -39,6 +39,15 @@ pub fn figure(x: f64) -> String {
     thousands((x / unit).round() * unit)
 }
 
+/// A number that others are reckoned from, with four significant figures, so that they come out: `19.96`, `496.3`.
+pub fn precise(x: f64) -> String {
+    if !x.is_finite() || x <= 0.0 || x >= 999.95 {
+        return figure(x);
+    }
+    let decimals = (3 - x.log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{x:.decimals$}").trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// A [`figure`] that may be in the millions: `31.5`, `1,920`, `2.76 million`.
 pub fn count(x: f64) -> String {
     if x.abs() < 999_500.0 { figure(x) } else { format!("{} million", figure(x / 1e6)) }

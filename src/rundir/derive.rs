@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_step_is_judged_by_tier() {
         let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "tiers").unwrap();
-                let (met, failed) = (run.answers[0].goodput.met.unwrap(), run.answers[1].goodput.met.unwrap());
+        let (met, failed) = (run.answers[0].goodput.met.unwrap(), run.answers[1].goodput.met.unwrap());
         assert!(met < failed, "gold is stricter");
         let between = run.steps.iter().position(|s| s.level.value > met && s.level.value <= failed).unwrap();
         let both: Vec<Verdict> = run.answers.iter().map(|a| run.judged(a, &run.steps[between]).0).collect();

@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn capacity_is_null_where_it_is_not_known() {
         for (case, day, tokens, cost) in [
-            ("adaptive", Some(2_592_000.0), Some(898.2), Some(0.39 / 3600.0 / 898.2 * 1e6)),
-            ("one-step", Some(1_728_000.0), Some(598.8), None), // no price
+            ("adaptive", Some(2_586_816.0), Some(898.2), Some(0.39 / 3600.0 / 898.2 * 1e6)),
+            ("one-step", Some(1_724_544.0), Some(598.8), None), // no price
             ("none", None, None, None),                         // nothing is shown to meet
             ("unloaded-misses", None, None, None),
             ("no-step", None, None, None),

@@ -51,11 +51,11 @@ fn a_small_report_begins_with_the_answer() {
 
     ## Capacity
 
-    Held all the time, at 20 requests/s, as achieved in step 1, with nothing in reserve.
+    Held all the time at 19.96 requests/s, as achieved in step 1, with nothing in reserve.
 
     |  | One A40 |
     | --- | ---: |
-    | requests per second | 20 |
+    | requests per second | 19.96 |
     | requests per minute | 1,200 |
     | requests per hour | 71,900 |
     | requests per day | 1.72 million |
@@ -205,7 +205,7 @@ fn text_from_outside_starts_nothing() {
     let mut run = case("found");
     run.name = "evil | name\n# heading <script>".into();
     run.meta.notes = Some("```\n# not a heading\n\u{1b}[31m".into());
-    run.steps[0].reason = "a|b\nc".into();
+    run.steps[7].reason = "a|b\nc".into();
     run.plan_toml = "x = \"```\"\n".into();
     let text = render(&run, &[]);
     assert!(
@@ -236,7 +236,7 @@ fn an_adaptive_report_stays_short() {
     "#);
     assert!(!decided(&case("adaptive-not-reached")).contains("8.64, 10"), "10 was decided");
     let steps = steps(&run);
-    assert!(steps.contains("| 1 | unloaded | baseline | 41 |") && steps.contains("| – | too few"), "{steps}");
+    assert!(steps.contains("| 1 | unloaded | baseline | 41 |") && steps.contains("| – |\n"));
 }
 
 /// Set `GOODPUT_TEXT_DIR` to keep the texts and read them.

@@ -68,7 +68,9 @@ pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let g = &a.goodput;
     let ends = [g.met, g.failed].into_iter().flatten().flat_map(|level| run.steps_at(a, level));
     let inside = between(run, a).into_iter().flat_map(|s| run.steps_at(a, s.level.value));
-    let inside = inside.filter(|_| g.met.is_some() || g.failed.is_some());
+    // Steps of a ramp are short on purpose: that they are undecided is no news.
+    let brief = |s: &&Step| s.kind == StepKind::Ramp && run.judged(a, s).0 == Verdict::Undecided;
+    let inside = inside.filter(|s| !brief(s) && (g.met.is_some() || g.failed.is_some()));
     let mut steps: Vec<&Step> = ends.chain(inside).collect();
     if steps.is_empty() && g.status == Status::None {
         steps.extend(run.steps.iter().rfind(|s| s.series == a.series && s.kind == StepKind::Baseline));

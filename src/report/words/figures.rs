@@ -1,6 +1,6 @@
 //! The figures of the answer in words: the three goodputs, what they amount to, and what to read with care.
 
-use super::{count, figure, level, level_number, step_level, steps_of, tier_of};
+use super::{count, figure, level, level_number, precise, step_level, steps_of, tier_of};
 use crate::capacity::Capacity;
 use crate::caveat::Caveat;
 use crate::level::Control;
@@ -103,6 +103,7 @@ pub fn capacity(run: &Run, c: &Capacity) -> Vec<(String, String, String)> {
         .filter(|(_, x, _)| x.is_some())
         .map(|(name, x, each)| (name.to_owned(), cell(x), cell(each)))
         .collect();
+    all[0].1 = precise(c.requests_per_s);
     for (name, x) in [
         ("cost per million output tokens", c.cost_per_mtok),
         ("cost per 1,000 requests", c.cost_per_1000_requests),
@@ -161,7 +162,7 @@ pub fn price(run: &Run) -> Option<String> {
 
 /// Which rate the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`.
 pub fn basis(a: &Answer, c: &Capacity) -> String {
-    let rate = figure(c.requests_per_s);
+    let rate = precise(c.requests_per_s);
     match a.goodput.met {
         Some(met) if a.control != Control::Rate => {
             format!("at {}, {rate} requests/s as achieved in step {}", level(a.control, met), c.step)
@@ -192,7 +193,7 @@ pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
         let simulated = matches!(c, Caveat::Simulated | Caveat::VirtualTime);
         if let Some(n) = run.meta.gpus.filter(|n| simulated && *n > 1) {
             text.push_str(&format!(
-                " It knows no GPUs: a figure per GPU is the server's divided by the {n} that the plan declares."
+                " The simulated server knows no GPUs: a figure per GPU is the server's divided by the {n} that the plan declares."
             ));
         }
         let virtual_too = *c == Caveat::Simulated && run.caveats.contains(&Caveat::VirtualTime);

@@ -290,11 +290,11 @@ fn several_tiers_are_told_apart() {
     insta::assert_snapshot!(format!("{}\n{said}", headline(&run)), @r#"
     2 × A40 serve at least 20 requests/s within the SLO of gold; they fail at 25 (TTFT)
     gold
-    2 × A40 serve at least 20 requests/s (20 per GPU) within the SLO of gold (p99 TTFT ≤ 60 ms), and fail at 25, where p99 TTFT is the limit that binds.
+    2 × A40 serve at least 20 requests/s (10 per GPU) within the SLO of gold (p99 TTFT ≤ 60 ms), and fail at 25, where p99 TTFT is the limit that binds.
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     Evidence: 20 req/s meets (p99 TTFT: 18 of 2,400 missed); 25 req/s fails (p99 TTFT: 49 of 3,000 missed); ended because all 8 levels of the list are measured.
     bulk
-    2 × A40 serve at least 30 requests/s (30 per GPU) within the SLO of bulk (p99 TTFT ≤ 300 ms and p99 TPOT ≤ 20 ms), and fail at 36, where p99 TPOT is the limit that binds.
+    2 × A40 serve at least 30 requests/s (15 per GPU) within the SLO of bulk (p99 TTFT ≤ 300 ms and p99 TPOT ≤ 20 ms), and fail at 36, where p99 TPOT is the limit that binds.
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     Evidence: 30 req/s meets (p99 TPOT: 11 of 3,600 missed); 36 req/s fails (p99 TPOT: 95 of 4,320 missed); ended because all 8 levels of the list are measured.
     "#);
@@ -314,9 +314,9 @@ fn a_knee_is_no_answer_where_there_is_none() {
 #[test]
 fn the_rate_and_the_price_of_figures_are_told() {
     for (name, at, paid) in [
-        ("adaptive", "at 29.9 requests/s, as achieved in step 10", Some("at 0.39 USD an hour")),
-        ("concurrency", "at 32 requests in flight, 29.8 requests/s as achieved in step 6", None),
-        ("tiers", "at 20 requests/s, as achieved in step 4", Some("at 2 × 0.39 USD an hour")),
+        ("adaptive", "at 29.94 requests/s, as achieved in step 10", Some("at 0.39 USD an hour")),
+        ("concurrency", "at 32 requests in flight, 29.82 requests/s as achieved in step 6", None),
+        ("tiers", "at 19.96 requests/s, as achieved in step 4", Some("at 2 × 0.39 USD an hour")),
     ] {
         let run = case(name);
         let c = run.capacity(&run.answers[0]).unwrap();
