@@ -36,12 +36,14 @@ impl Hardware {
 
 /// What a measured level amounts to, held all the time and with nothing in reserve.
 ///
-/// Every figure comes from one step; what that step does not know is `None`, never a guess.
+/// Every figure comes from one step and is based on one rate, so that they add up and none is more than what was
+/// measured; what that step does not know is `None`, never a guess.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Capacity {
     /// The step that the figures come from.
     pub step: u32,
-    /// Requests per second: the level where it is a rate, else what was achieved there.
+    /// Requests per second: what was achieved at the step, and no more than its level where that is a rate. Poisson
+    /// arrivals may be fewer than the level says.
     pub requests_per_s: f64,
     /// 60 × requests per second.
     pub requests_per_minute: f64,
@@ -49,9 +51,9 @@ pub struct Capacity {
     pub requests_per_hour: f64,
     /// 86,400 × requests per second.
     pub requests_per_day: f64,
-    /// Output tokens per second of requests completed within the step's window.
+    /// Output tokens per second at that rate: those of the step's window × requests per second / achieved rate.
     pub output_tokens_per_s: Option<f64>,
-    /// Prompt tokens per second of requests completed within the step's window.
+    /// Prompt tokens per second at that rate, likewise.
     pub prompt_tokens_per_s: Option<f64>,
     /// The rates divided by the number of GPUs, where that is declared.
     pub per_gpu: Option<PerGpu>,
@@ -76,9 +78,10 @@ impl Capacity {
     /// The figures of a step. `gpus` is how many the server uses; `price_per_hour` is that of all of them together, in
     /// any currency. `None` where nothing was completed: then there is no rate to speak of.
     pub fn of(step: &Step, gpus: Option<u32>, price_per_hour: Option<f64>) -> Option<Self> {
-        let rate = step.level.per_s().unwrap_or(step.achieved_rate);
-        let rate = positive(rate).filter(|_| step.completed > 0)?;
-        let (output, prompt) = (positive(step.output_tokens_per_s), positive(step.prompt_tokens_per_s));
+        let achieved = positive(step.achieved_rate).filter(|_| step.completed > 0)?;
+        let rate = positive(step.level.per_s().map_or(achieved, |level| level.min(achieved)))?;
+        let scaled = |tokens: f64| positive(tokens).map(|t| t * (rate / achieved));
+        let (output, prompt) = (scaled(step.output_tokens_per_s), scaled(step.prompt_tokens_per_s));
         let share = |gpus: u32| {
             let each = |x: f64| x / f64::from(gpus);
             PerGpu {
@@ -118,9 +121,9 @@ mod tests {
         let step = fixture::cases().swap_remove(0).1.steps.swap_remove(3);
         Step {
             level: Level::rate(20.0),
-            achieved_rate: 19.5,
-            output_tokens_per_s: 600.0,
-            prompt_tokens_per_s: 12_000.0,
+            achieved_rate: 20.8,
+            output_tokens_per_s: 624.0,
+            prompt_tokens_per_s: 12_480.0,
             ..step
         }
     }
@@ -134,7 +137,7 @@ mod tests {
         let c = Capacity::of(&step(), Some(4), Some(1.56)).unwrap();
         assert_eq!(c.step, 4);
         for (what, got, want) in [
-            ("requests/s, as offered", c.requests_per_s, 20.0),
+            ("requests/s, the level: more came by chance", c.requests_per_s, 20.0),
             ("a minute", c.requests_per_minute, 1_200.0),
             ("an hour", c.requests_per_hour, 72_000.0),
             ("a day", c.requests_per_day, 1_728_000.0),
@@ -144,7 +147,7 @@ mod tests {
         let each = c.per_gpu.unwrap();
         assert!(near(Some(each.requests_per_s), 5.0));
         assert!(near(each.output_tokens_per_s, 150.0) && near(each.prompt_tokens_per_s, 3_000.0));
-        // 1.56 an hour buys 600 × 3,600 = 2.16 million tokens and 72,000 requests.
+        // Tokens scaled from 20.8 to 20 requests/s: 1.56 an hour buys 600 × 3,600 = 2.16 million tokens and 72,000 requests.
         assert!(near(c.cost_per_mtok, 1.56 / 2.16), "{c:?}");
         assert!(near(c.cost_per_1000_requests, 1.56 / 72.0), "{c:?}");
     }
@@ -165,9 +168,33 @@ mod tests {
         );
     }
 
+    /// Rows: level, achieved, tokens at what was achieved; then the rate and the tokens that may be promised.
+    #[test]
+    fn no_figure_exceeds_what_was_measured() {
+        for (level, achieved, tokens, rate, scaled) in [
+            (504.0, 496.3, 14_889.0, 496.3, 14_889.0), // fewer arrivals than the level says
+            (500.0, 505.0, 15_150.0, 500.0, 15_000.0), // more of them
+            (2.0, 2.0, 60.0, 2.0, 60.0),
+        ] {
+            let step = Step {
+                level: Level::rate(level),
+                achieved_rate: achieved,
+                output_tokens_per_s: tokens,
+                ..step()
+            };
+            let c = Capacity::of(&step, Some(2), Some(3.6)).unwrap();
+            assert!(near(Some(c.requests_per_s), rate) && near(c.output_tokens_per_s, scaled), "{c:?}");
+            assert!(near(Some(c.requests_per_day), rate * 86_400.0));
+            assert!(
+                near(c.cost_per_1000_requests, 1.0 / rate) && near(c.cost_per_mtok, 1e3 / scaled),
+                "{c:?}"
+            );
+        }
+    }
+
     #[test]
     fn a_closed_loop_counts_what_it_achieved() {
-        let closed = Step { level: Level::concurrency(64), ..step() };
+        let closed = Step { level: Level::concurrency(64), achieved_rate: 19.5, ..step() };
         let c = Capacity::of(&closed, Some(1), None).unwrap();
         assert!(near(Some(c.requests_per_hour), 19.5 * 3_600.0), "{c:?}");
         let idle = Step { achieved_rate: 0.0, ..closed };

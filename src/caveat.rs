@@ -1,5 +1,7 @@
 //! What the reader of a result must know, raised by numbers, each with advice.
 
+use crate::level::Control;
+use crate::units::short;
 use serde::{Deserialize, Serialize};
 
 /// A reason to read a result with care. Shown in the terminal and in every report, and kept in `result.json`.
@@ -17,6 +19,15 @@ pub enum Caveat {
     },
     /// The answer is a bracket between two measured levels.
     BracketOnly,
+    /// The ends of that bracket are far apart.
+    WideBracket {
+        /// The tier that it is of, where there are several.
+        tier: Option<String>,
+        /// What the levels are.
+        control: Control,
+        /// The level shown to fail over the one shown to meet.
+        factor: f64,
+    },
     /// Time was simulated.
     VirtualTime,
     /// The simulated server was measured, not a real one.
@@ -103,6 +114,9 @@ pub enum Caveat {
     FewRequests {
         /// How many steps.
         steps: u32,
+        /// Of how many that refine, in an adaptive sweep, which keeps its other steps short on purpose.
+        #[serde(default)]
+        refine: Option<u32>,
     },
     /// The budget ended the sweep.
     BudgetSpent {
@@ -134,13 +148,29 @@ impl Caveat {
     /// What is the case, as a sentence.
     pub fn text(&self) -> String {
         match self {
+            Self::InflationAssumed { inflation, pooled, .. } if pooled.round() == inflation.round() => format!(
+                "Misses come in bunches, so {} requests count as one independent request (assumed: the sweep saw too few misses to tell).",
+                short(*inflation)
+            ),
             Self::InflationAssumed { inflation, limit, pooled } => format!(
-                "Misses come in clusters: verdicts count {inflation} requests as one independent request (assumed), and move from there with the clusters that the sweep has seen, to {} for {limit}.",
-                crate::units::short(*pooled)
+                "Misses come in bunches, so several requests count as one: assumed {} at first, {} by what the sweep saw for {}.",
+                short(*inflation),
+                short(*pooled),
+                title(limit)
             ),
             Self::BracketOnly => {
                 "The answer is the bracket between two measured levels; it carries no interval and no safe rate.".into()
             }
+            Self::WideBracket { tier, control, factor } => format!(
+                "The bracket{} is wide: it fails at {} times the {} shown to meet; between them nothing is decided.",
+                tier.as_ref().map(|t| format!(" of {t}")).unwrap_or_default(),
+                short(*factor),
+                match control {
+                    Control::Rate | Control::Sessions => "rate",
+                    Control::Concurrency => "number in flight",
+                    Control::TraceScale => "speed",
+                }
+            ),
             Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
             Self::Simulated => "The server was simulated.".into(),
             Self::PinningRefused { field, message, held } => {
@@ -176,13 +206,18 @@ impl Caveat {
                 "In step {step} the client itself sent late: p99 {p99_ms:.1} ms, above 5 % of the tightest limit of {limit_ms:.0} ms."
             ),
             Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
-            Self::FewRequests { steps } => format!(
-                "{steps} {} too few requests for an upper bound of the p99 (below 368 independent requests).",
-                if *steps == 1 { "step has" } else { "steps have" }
-            ),
+            Self::FewRequests { steps, refine } => {
+                let of = match (refine, steps) {
+                    (Some(all), 1) => format!("1 of {all} refinement steps has"),
+                    (Some(all), n) => format!("{n} of {all} refinement steps have"),
+                    (None, 1) => "1 step has".into(),
+                    (None, n) => format!("{n} steps have"),
+                };
+                format!("{of} too few requests for an upper bound of the p99 (below 368 independent requests).")
+            }
             Self::BudgetSpent { next } => format!(
                 "The budget ended the sweep: the step at {} could have ended after it.",
-                crate::units::short(*next)
+                short(*next)
             ),
             Self::Interrupted => "The sweep was interrupted: the answer rests on the steps measured until then.".into(),
             Self::ServerGone { step } => format!("The server stopped answering in step {step}; the sweep ended there."),
@@ -193,14 +228,24 @@ impl Caveat {
         }
     }
 
-    /// What to do about it.
-    pub const fn advice(&self) -> &'static str {
+    /// What to do about it. `adaptive`: whether the search chose its own levels, which then has other keys than a list.
+    pub const fn advice(&self, adaptive: bool) -> &'static str {
         match self {
+            Self::InflationAssumed { .. } if adaptive => {
+                "More time (--budget) decides more; the assumption is on the cautious side."
+            }
             Self::InflationAssumed { .. } => {
-                "Longer steps (step.measure, --budget) decide more; the factor is on the cautious side."
+                "Longer steps (step.measure, step.min-requests) decide more; the assumption is on the cautious side."
+            }
+            Self::BracketOnly if adaptive => {
+                "More time narrows it (--budget), down to search.adaptive.width where that is set."
             }
             Self::BracketOnly => {
-                "More levels between its two ends narrow it (search.rates), or more time for the adaptive search (--budget)."
+                "More levels between its two ends narrow it (search.rates, search.concurrency)."
+            }
+            Self::WideBracket { .. } if adaptive => "Give it more time (--budget).",
+            Self::WideBracket { .. } => {
+                "Measure levels between its two ends (search.rates, search.concurrency), or let the search choose them (search.adaptive, --budget)."
             }
             Self::VirtualTime | Self::Simulated => "Set server.url to measure a real server.",
             Self::PinningRefused { .. } | Self::LengthsNotPinned { .. } => {
@@ -226,7 +271,9 @@ impl Caveat {
             Self::NotDrained { .. } => {
                 "Give step.drain more time, and make sure nobody else uses the server."
             }
-            Self::FewRequests { .. } => "Use longer steps (step.measure, step.min-requests, or --budget).",
+            Self::FewRequests { .. } if adaptive => "Give it more time (--budget).",
+            Self::FewRequests { .. } => "Use longer steps (step.measure, step.min-requests).",
+            Self::BudgetSpent { .. } if adaptive => "Give it more time (--budget).",
             Self::BudgetSpent { .. } => {
                 "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
             }
@@ -237,5 +284,47 @@ impl Caveat {
             Self::PartialStep { .. } => "Run the sweep again to measure that step.",
             Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
         }
+    }
+}
+
+/// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`.
+fn title(limit: &str) -> String {
+    match limit.split_once('.') {
+        Some(("e2e", percentile)) => format!("{percentile} e2e"),
+        Some((metric, percentile)) => format!("{percentile} {}", metric.to_uppercase()),
+        None => limit.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assumption_says_what_it_came_to() {
+        let text =
+            |pooled| Caveat::InflationAssumed { inflation: 16.0, limit: "ttft.p99.9".into(), pooled }.text();
+        assert!(text(15.8).contains("so 16 requests count as one independent request (assumed"));
+        assert!(text(6.93).ends_with("assumed 16 at first, 6.93 by what the sweep saw for p99.9 TTFT."));
+    }
+
+    #[test]
+    fn advice_names_keys_that_the_search_uses() {
+        let all = [
+            Caveat::BracketOnly,
+            Caveat::WideBracket { tier: None, control: Control::Rate, factor: 3.6 },
+            Caveat::FewRequests { steps: 1, refine: Some(5) },
+            Caveat::BudgetSpent { next: 3.0 },
+            Caveat::InflationAssumed { inflation: 16.0, limit: "e2e.p95".into(), pooled: 4.0 },
+        ];
+        for c in all {
+            let (chosen, listed) = (c.advice(true), c.advice(false));
+            assert!(chosen.contains("--budget") && !chosen.contains("step."), "{chosen}");
+            assert!(listed.contains("step.") || listed.contains("search.rates"), "{listed}");
+        }
+        assert_eq!(
+            Caveat::FewRequests { steps: 1, refine: Some(5) }.text(),
+            "1 of 5 refinement steps has too few requests for an upper bound of the p99 (below 368 independent requests)."
+        );
     }
 }

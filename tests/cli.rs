@@ -50,7 +50,7 @@ fn check_says_what_the_adaptive_search_would_do() {
         contains("one request at a time, then rates that double")
             .and(contains("never above 200 req/s"))
             .and(contains("30m at the longest"))
-            .and(contains("at least 4769 requests")),
+            .and(contains("about 4,800 requests")),
     );
     let args = ["check", "demo", "--set", "search.adaptive.over=\"concurrency\""];
     goodput().args(args).assert().code(1).stderr(contains("concurrency = [1, 2, 4, 8]"));

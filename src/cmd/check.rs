@@ -90,12 +90,20 @@ fn too_short(plan: &Plan, levels: &[Level]) -> Option<String> {
         levels.iter().filter(|l| expected(l).is_some_and(|n| n < least)).map(|l| short(l.value)).collect();
     (!short_of.is_empty()).then(|| {
         format!(
-            "  note      meeting this SLO takes at least {least:.0} requests in a step: {} req/s can be shown to fail, not \
-             to meet; step.min-requests = {:.0} extends steps, up to step.max-duration",
+            "  note      showing that this SLO is met takes about {} requests in a step without a miss, until the sweep has \
+             seen how misses cluster: {} req/s can be shown to fail, not to meet; step.min-requests = {:.0} extends \
+             steps, up to step.max-duration",
+            hundreds(least),
             short_of.join(", "),
             (least / 100.0).ceil() * 100.0
         )
     })
+}
+
+/// A count to the next hundred, with a separator before the last three digits: `4,800`.
+fn hundreds(n: f64) -> String {
+    let n = (n / 100.0).ceil() as u64 * 100;
+    if n < 1_000 { n.to_string() } else { format!("{},{:03}", n / 1_000, n % 1_000) }
 }
 
 fn preview(plan: &Plan) -> Preview {
@@ -186,8 +194,9 @@ fn adaptive(plan: &Plan, a: &Adaptive) -> String {
         // Two thirds of the budget are left for the step that shows it, after baseline, ramp and the search for the boundary.
         let rate = least / (a.budget.0.as_secs_f64() * 2.0 / 3.0);
         out += &format!(
-            "\n  note      meeting this SLO takes at least {least:.0} requests in a step: a server whose goodput is below about \
-             {} req/s needs a longer budget for it",
+            "\n  note      showing that this SLO is met takes about {} requests in a step without a miss, until the sweep has \
+             seen how misses cluster: a server whose goodput is below about {} req/s needs a longer budget for it",
+            hundreds(least),
             short(rate)
         );
     }

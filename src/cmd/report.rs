@@ -45,16 +45,42 @@ pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
 fn wrapped(text: &str, width: usize) -> String {
     let lines = text.lines().map(|line| {
         let indent = line.len() - line.trim_start().len();
-        let indent =
-            if line.starts_with("! ") || line.trim_start().starts_with('→') { indent + 2 } else { indent };
-        textwrap::fill(line, textwrap::Options::new(width).subsequent_indent(&" ".repeat(indent)))
+        let marked = line.starts_with("! ") || line.trim_start().starts_with('→');
+        let indent = value_at(line).unwrap_or(if marked { indent + 2 } else { indent });
+        let indent = " ".repeat(indent);
+        let options = textwrap::Options::new(width)
+            .subsequent_indent(&indent)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        textwrap::fill(line, options.break_words(false))
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Where the second of two columns begins: behind the first gap of two blanks or more that is not the indent.
+fn value_at(line: &str) -> Option<usize> {
+    let (name, rest) = line.split_once("  ").filter(|(name, _)| !name.is_empty())?;
+    let gap = 2 + rest.len() - rest.trim_start().len();
+    Some(name.chars().count() + gap)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_stay_columns_and_names_whole() {
+        for (text, width, want) in [
+            ("requests  one two three", 18, "requests  one two\n          three"),
+            (
+                "goodput          at least two",
+                24,
+                "goodput          at\n                 least\n                 two",
+            ),
+            ("in runs/a-b-c/latency-offered.png", 20, "in\nruns/a-b-c/latency-offered.png"),
+        ] {
+            assert_eq!(wrapped(text, width), want);
+        }
+    }
 
     #[test]
     fn lines_break_between_words_and_keep_their_place() {

@@ -1,12 +1,12 @@
 //! `report.md`: a decision record. What was asked, what was found and how sure that is, and how to measure it again.
 
 use super::charts::{Chart, thousands};
-use super::escape::{fence, markdown, plain};
+use super::escape::{clip, fence, markdown, plain};
 use super::{tables, words};
+use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
 use crate::stats::step::{Step, StepKind, Verdict};
-use crate::units::short;
 
 /// The report of a run as Markdown, with the charts that the run has: those of [`super::charts::of`].
 pub fn render(run: &Run, made: &[&Chart]) -> String {
@@ -38,20 +38,34 @@ pub fn render(run: &Run, made: &[&Chart]) -> String {
 
 fn question(run: &Run) -> String {
     let m = &run.meta;
-    let control = run.answers.first().map_or(crate::level::Control::Rate, |a| a.control);
+    let control = run.answers.first().map_or(Control::Rate, |a| a.control);
     let what = match control {
-        crate::level::Control::Rate => "How many requests per second can",
-        crate::level::Control::Concurrency => "How many requests in flight can",
-        crate::level::Control::Sessions => "How many conversations per second can",
-        crate::level::Control::TraceScale => "How much faster than recorded can the trace be replayed while",
+        Control::Rate => "How many requests per second can",
+        Control::Concurrency => "How many requests in flight can",
+        Control::Sessions => "How many conversations per second can",
+        Control::TraceScale => "How much faster than recorded can the trace be replayed while",
     };
-    let verb = if control == crate::level::Control::TraceScale { "keeps" } else { "take while it keeps" };
-    let who = words::subject(m).replacen("One ", "one ", 1).replacen("The ", "the ", 1);
-    let slo = run.tiers.iter().map(words::slo).collect::<Vec<_>>().join("; ");
-    let slo = if slo.is_empty() { m.slo.clone() } else { slo };
-    let mut out = format!("{what} {} {verb} its SLO?\n\n", markdown(&who));
+    let many = words::plural(m);
+    let verb = match (control, many) {
+        (Control::TraceScale, true) => "keep",
+        (Control::TraceScale, false) => "keeps",
+        (_, true) => "take while they keep",
+        (_, false) => "take while it keeps",
+    };
+    let its = if many { "their" } else { "its" };
+    let mut out = format!("{what} {} {verb} {its} SLO?\n\n", markdown(&words::lower(&words::subject(m))));
+    match run.tiers.as_slice() {
+        [] => out.push_str(&format!("- SLO: {}\n", markdown(&m.slo))),
+        [one] => out.push_str(&format!("- SLO: {}\n", markdown(&words::slo(one)))),
+        all => {
+            for t in all {
+                let (tier, limits) = (markdown(&clip(t.tier(), 40)), markdown(&words::slo(t)));
+                out.push_str(&format!("- SLO of {tier}: {limits}\n"));
+            }
+        }
+    }
     let workload = words::workload(run);
-    for (key, value) in [("SLO", &slo), ("workload", &workload), ("model", &m.model), ("server", &m.server)] {
+    for (key, value) in [("workload", &workload), ("model", &m.model), ("server", &m.server)] {
         out.push_str(&format!("- {key}: {}\n", markdown(value)));
     }
     let hardware = m.gpu.as_ref().map(|g| format!("{} × {}", m.gpus.unwrap_or(1), markdown(g)));
@@ -61,7 +75,7 @@ fn question(run: &Run) -> String {
         "- measured: {} {}, {requests} requests, {}\n",
         run.steps.len(),
         if run.steps.len() == 1 { "step" } else { "steps" },
-        markdown(&m.started)
+        markdown(&words::moment(&m.started))
     ));
     out
 }
@@ -70,27 +84,35 @@ fn answer(run: &Run) -> String {
     let Some(first) = run.answers.first() else {
         return "There is none: no step was finished.".into();
     };
-    let [first_sentence, second] = words::sentences(run, first);
-    let mut out = format!("**{}** {}\n\n", markdown(&first_sentence), markdown(&second));
+    let mut out = String::new();
+    for (i, a) in run.answers.iter().enumerate() {
+        let [said, with, evidence] = words::sentences(run, a).map(|s| markdown(&s));
+        let with = if with.is_empty() || i > 0 { String::new() } else { format!(" {with}") };
+        out.push_str(&format!("**{said}**{with}\n\n{evidence}\n\n"));
+    }
     out.push_str("Three numbers are called goodput; these are all of them:\n\n");
-    let several = run.answers.len() > 1;
-    for a in &run.answers {
-        out.push_str(&three(run, a, several));
+    out.push_str(&run.answers.iter().map(|a| three(run, a)).collect::<String>());
+    let counted = run.steps.iter().any(|s| s.good_rate > s.achieved_rate);
+    if first.goodput.met.is_some() || counted {
+        out.push_str(
+            "\n*Good* counts requests due in the measured window, *achieved* those completed in it: by chance the one can be a \
+             little above the other.\n",
+        );
     }
     out
 }
 
-fn three(run: &Run, a: &Answer, several: bool) -> String {
-    let whose = if several {
-        format!(" ({}, {}, {})", markdown(&a.series), markdown(&a.tier), markdown(&a.class))
-    } else {
-        String::new()
-    };
-    let knee = a.knee.as_ref().map(|k| {
-        format!("- knee{whose}: {} at {} req/s achieved (more load stops buying throughput there; not the SLO answer)\n", words::level(a.control, k.rate), short(k.throughput))
-    });
+/// Whose an answer is, behind a word for it: ` of gold`; nothing where there is one answer.
+fn of(run: &Run, a: &Answer) -> String {
+    let whose = words::whose(run, a);
+    if whose.is_empty() { whose } else { format!(" of {}", markdown(&whose)) }
+}
+
+fn three(run: &Run, a: &Answer) -> String {
+    let of = of(run, a);
+    let knee = words::knee(a).map(|k| format!("- knee{of}: {}\n", markdown(&k)));
     format!(
-        "- **goodput**{whose}, each limit at its own percentile: {}\n- **joint goodput**{whose}, at least {} of the requests within all limits together: {}\n- **good requests/s**{whose}, those within all limits together: {}\n{}",
+        "- **goodput**{of}, each limit at its own percentile: {}\n- **joint goodput**{of}, at least {} of the requests within all limits together: {}\n- **good requests/s**{of}, those within all limits together: {}\n{}",
         words::goodput_cell(a.control, &a.goodput),
         words::joint_target(run, a),
         words::goodput_cell(a.control, &a.joint_goodput),
@@ -101,16 +123,12 @@ fn three(run: &Run, a: &Answer, several: bool) -> String {
 
 /// What each answer amounts to; empty where no level is shown to meet.
 fn capacity(run: &Run) -> String {
-    let several = run.answers.len() > 1;
     let known = run.answers.iter().filter_map(|a| run.capacity(a).map(|c| (a, c)));
+    let price = words::price(run).map(|p| format!(" Cost {}.", markdown(&p))).unwrap_or_default();
     let one = |(a, c): (&Answer, crate::capacity::Capacity)| {
-        let whose = if several {
-            format!("{}, {}, {}: ", markdown(&a.series), markdown(&a.tier), markdown(&a.class))
-        } else {
-            String::new()
-        };
         format!(
-            "{whose}Held all the time {}, with nothing in reserve.\n\n{}\n",
+            "Held all the time{} {}, with nothing in reserve.{price}\n\n{}\n",
+            of(run, a).replacen(" of ", " within the SLO of ", 1),
             markdown(&words::basis(a, &c)),
             tables::capacity(run, &c)
         )
@@ -118,32 +136,51 @@ fn capacity(run: &Run) -> String {
     known.map(one).collect()
 }
 
-/// The levels by what they are shown to do, and the limit at those that fail.
+/// The levels by what they are shown to do, and the limit at those that fail; for each answer.
 fn decided(run: &Run) -> String {
-    let Some(a) = run.answers.first() else { return String::new() };
+    let several = run.answers.len() > 1;
+    let one = |a: &Answer| {
+        let title = if several { format!("{}:\n\n", markdown(&words::whose(run, a))) } else { String::new() };
+        format!("{title}{}\n", decided_of(run, a))
+    };
+    let all: String = run.answers.iter().map(one).collect();
+    if all.trim().is_empty() { String::new() } else { all }
+}
+
+fn decided_of(run: &Run, a: &Answer) -> String {
     let mut steps = words::steps_of(run, a);
+    steps.retain(|s| s.kind != StepKind::Baseline);
     steps.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
     let mut out = String::new();
     let mut told: Vec<f64> = Vec::new();
-    for (verdict, title) in [
-        (Verdict::Meets, "accepted, shown to meet the SLO"),
-        (Verdict::Fails, "rejected, shown to fail"),
-        (Verdict::Invalid, "invalid, where the client was the limit"),
-        (Verdict::Undecided, "undecided, with too few requests to tell"),
-    ] {
+    // Of a level that was measured several times the first of these counts: a fail is never outweighed.
+    let mut titles = Vec::new();
+    for verdict in [Verdict::Fails, Verdict::Meets, Verdict::Invalid, Verdict::Undecided] {
         let mut levels: Vec<String> = Vec::new();
-        // A level that was decided by another step is not undecided.
-        for s in steps.iter().filter(|s| s.verdict == verdict) {
-            if !told.iter().any(|t| (t - s.level.value).abs() <= 1e-9 * t) {
-                told.push(s.level.value);
-                let why = s.binding.as_deref().filter(|_| verdict == Verdict::Fails);
-                let why = why.map(|b| format!(" ({})", markdown(&words::binding(b)))).unwrap_or_default();
-                levels.push(format!("{}{why}", short(s.level.value)));
+        for s in steps.iter().filter(|s| run.judged(a, s).0 == verdict) {
+            let value = s.level.value;
+            if told.iter().any(|t| (t - value).abs() <= 1e-9 * t) {
+                continue;
             }
+            told.push(value);
+            let mut notes: Vec<String> = words::measured(run, a, value).into_iter().collect();
+            let binding = run.judged(a, s).1.filter(|_| verdict == Verdict::Fails);
+            notes.extend(binding.map(|b| markdown(&words::binding(&b))));
+            let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+            levels.push(format!("{}{notes}", words::level_number(value)));
         }
-        if !levels.is_empty() {
-            out.push_str(&format!("- {title} ({}): {}\n", a.control.unit().trim(), levels.join(", ")));
-        }
+        titles.push((verdict, levels));
+    }
+    // The accepted ones are what a reader looks for first.
+    titles.sort_by_key(|(verdict, _)| *verdict != Verdict::Meets);
+    for (verdict, levels) in titles.into_iter().filter(|(_, levels)| !levels.is_empty()) {
+        let title = match verdict {
+            Verdict::Meets => "accepted, shown to meet the SLO",
+            Verdict::Fails => "rejected, shown to fail",
+            Verdict::Invalid => "invalid, where the client was the limit",
+            Verdict::Undecided => "undecided, with too few requests to tell",
+        };
+        out.push_str(&format!("- {title} ({}): {}\n", a.control.unit().trim(), levels.join(", ")));
     }
     out
 }
@@ -153,19 +190,39 @@ fn steps(run: &Run) -> String {
     let has = |of: fn(&Step) -> bool| run.steps.iter().any(of);
     let mut notes = Vec::new();
     if has(|s| s.kind == StepKind::Baseline) {
-        notes.push("*unloaded* is one request at a time, before any load.");
+        notes.push("*baseline*: one request at a time, before any load.");
     }
     if has(|s| s.kind == StepKind::Refine) {
-        notes.push("Steps of the ramp are short: they look for where the boundary lies, and those that refine decide.");
+        notes.push("*ramp*: short, to find the range; *refine*: to decide.");
     }
     if has(|s| s.stable == Some(false)) {
-        notes.push("↗: the backlog grows, so the latencies have no steady value.");
+        notes.push(
+            "↗: the backlog grows, so the latencies have no steady value; what was seen stands in steps.csv.",
+        );
     }
-    if notes.is_empty() {
-        table
-    } else {
-        format!("In the order they were measured. {}\n\n{table}", notes.join(" "))
+    let notes: String = notes.iter().map(|n| format!(" {n}")).collect();
+    let table =
+        if table.is_empty() { table } else { format!("In the order they were measured.{notes}\n\n{table}") };
+    let reasons = reasons(run);
+    if reasons.is_empty() { table } else { format!("{table}\nWhy, of the steps that decide:\n\n{reasons}") }
+}
+
+/// Why the steps that decide have their verdicts, for each answer.
+fn reasons(run: &Run) -> String {
+    let mut out = String::new();
+    for a in &run.answers {
+        let whose = words::whose(run, a);
+        let whose = if whose.is_empty() { whose } else { format!("{}, ", markdown(&whose)) };
+        for s in words::deciding(run, a) {
+            let (level, why) = (words::step_level(s), markdown(&words::why(run, a, s)));
+            out.push_str(&format!(
+                "- {whose}step {} at {level}, {}: {why}\n",
+                s.step,
+                run.judged(a, s).0.name()
+            ));
+        }
     }
+    out
 }
 
 fn charts(run: &Run, made: &[&Chart]) -> String {
@@ -206,22 +263,28 @@ fn percentiles(run: &Run) -> String {
     } else {
         ""
     };
+    let grows = if tables::telling(run).iter().any(|s| s.stable == Some(false)) {
+        " Where the backlog grows there is no steady value to print."
+    } else {
+        ""
+    };
     let sum = |of: fn(&Step) -> u64| run.steps.iter().map(of).sum::<u64>();
-    let missing = [(sum(|s| s.failed), "failed"), (sum(|s| s.cut), "cut off")]
+    let missing = [
+        (sum(|s| s.failed), "that failed"),
+        (sum(|s| s.cut), "that were cut off at the end of their step (but for the TTFT and TTFC of those whose token had come)"),
+    ]
         .into_iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{} {what}", thousands(n as f64)))
         .collect::<Vec<_>>()
-        .join(", ");
+        .join(" and ");
     let missing = if missing.is_empty() {
         missing
     } else {
-        format!(
-            "\nOf answered requests, TTFT and TTFC also of those cut off after it was known; {missing}.\n"
-        )
+        format!("\nNot in these percentiles, of all steps: requests {missing}. The verdicts count them.\n")
     };
     format!(
-        "Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests.{note}{left_out}\n\n{table}{missing}"
+        "Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests.{note}{grows}{left_out}\n\n{table}{missing}"
     )
 }
 
@@ -239,7 +302,7 @@ fn reproduce(run: &Run) -> String {
     let command =
         if m.virtual_time { "goodput sweep plan.toml --virtual-time" } else { "goodput sweep plan.toml" };
     format!(
-        "{}\n- goodput {}\n- client: {}\n- seed: {}\n- clock: {clock}\n\nThe plan as resolved, `plan.toml` of the run folder:\n\n{}",
+        "In the run folder, where `plan.toml` stands:\n\n{}\n- goodput {}\n- client: {}\n- seed: {}\n- clock: {clock}\n\nThe plan as resolved, which is what `plan.toml` says:\n\n{}",
         fence("sh", command),
         markdown(&m.goodput_version),
         markdown(&m.host),

@@ -7,7 +7,6 @@ use crate::capacity::Capacity;
 use crate::rundir::Run;
 use crate::slo::Metric;
 use crate::stats::step::{LimitRow, Quantiles, Step, StepKind, Verdict};
-use crate::units::short;
 
 /// What a table says where nothing is known.
 pub const UNKNOWN: &str = "–";
@@ -29,7 +28,7 @@ fn table(head: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
 }
 
 fn number(x: Option<f64>) -> String {
-    x.filter(|x| x.is_finite()).map_or(UNKNOWN.into(), |x| if x < 9_999.5 { short(x) } else { thousands(x) })
+    x.filter(|x| x.is_finite()).map_or(UNKNOWN.into(), words::figure)
 }
 
 /// A share in percent; 99.97 must not read as 100.
@@ -41,6 +40,11 @@ fn percent(share: Option<f64>) -> String {
         let rounded_up = s < 1.0 && (text == "100" || text == "100.00");
         format!("{} %", if rounded_up { "> 99.99".into() } else { text })
     })
+}
+
+/// A latency of a step in milliseconds. Where the backlog grows there is none: the longer the step, the larger it is.
+pub fn latency(s: &Step, ms: Option<f64>) -> String {
+    number(ms.filter(|_| s.stable != Some(false)))
 }
 
 /// The level of a step, with its series where there are several.
@@ -106,49 +110,33 @@ pub fn capacity(run: &Run, c: &Capacity) -> String {
     table(&head, &[""], words::capacity(run, c).into_iter().map(row).collect())
 }
 
-/// The steps: rates, the latencies that mostly decide, verdict and reason.
+/// The steps: rates, the latencies that mostly decide, and the verdict.
 pub fn steps(run: &Run) -> String {
     let mixed = words::mixed(run);
     let mut head = vec!["#", "level"];
     head.extend(mixed.then_some("step for"));
-    head.extend([
-        "requests",
-        "offered req/s",
-        "achieved req/s",
-        "good req/s",
-        "TTFT p50 ms",
-        "TTFT p90 ms",
-        "TTFT p99 ms",
-        "TPOT p50 ms",
-        "TPOT p99 ms",
-        "joint attainment",
-        "in flight",
-        "verdict",
-        "why",
-    ]);
+    let verdict_of = match run.tiers.first() {
+        Some(t) if words::several_tiers(run) => format!("verdict ({})", markdown(&clip(t.tier(), 40))),
+        _ => "verdict".into(),
+    };
+    head.extend(["requests", "offered req/s", "achieved req/s", "good req/s", "TTFT p99 ms", "TPOT p99 ms"]);
+    head.push(&verdict_of);
     let row = |s: &Step| {
-        let (ttft, tpot) = (s.quantiles(Metric::Ttft), s.quantiles(Metric::Tpot));
         let grows = if s.stable == Some(false) { " ↗" } else { "" };
         let mut cells = vec![number_of(s), name(run, s)];
         cells.extend(mixed.then(|| s.kind.name().to_owned()));
         cells.extend([
             thousands(s.due_n as f64),
-            short(s.offered_rate),
-            short(s.achieved_rate),
-            short(s.good_rate),
-            number(ttft.p50),
-            number(ttft.p90),
-            number(ttft.p99),
-            number(tpot.p50),
-            number(tpot.p99),
-            percent(s.joint_attainment),
-            short(s.in_flight_mean),
+            number(Some(s.offered_rate)),
+            number(Some(s.achieved_rate)),
+            number(Some(s.good_rate)),
+            latency(s, s.quantiles(Metric::Ttft).p99),
+            latency(s, s.quantiles(Metric::Tpot).p99),
             format!("{}{grows}", verdict(s)),
-            markdown(&s.reason),
         ]);
         cells
     };
-    table(&head, &["level", "step for", "verdict", "why"], run.steps.iter().map(row).collect())
+    table(&head, &["level", "step for", &verdict_of], run.steps.iter().map(row).collect())
 }
 
 /// Percentiles of every metric of every step, with n and the bounds of the p99 by rank.
@@ -156,7 +144,7 @@ pub fn percentiles(run: &Run) -> String {
     let head = ["#", "level", "metric", "n", "p50", "p90", "p95", "p99", "p99 from", "p99 to"];
     let row = |s: &Step, m: Metric, q: Quantiles| {
         let mut cells = vec![number_of(s), name(run, s), m.title().into(), thousands(q.n as f64)];
-        cells.extend([q.p50, q.p90, q.p95, q.p99, q.p99_low, q.p99_high].map(number));
+        cells.extend([q.p50, q.p90, q.p95, q.p99, q.p99_low, q.p99_high].map(|x| latency(s, x)));
         cells
     };
     let rows = telling(run).into_iter().flat_map(|s| {
@@ -164,6 +152,9 @@ pub fn percentiles(run: &Run) -> String {
     });
     table(&head, &["level", "metric"], rows.map(|(s, m, q)| row(s, m, q)).collect())
 }
+
+/// Tier, class and limit of a column.
+type Key = (String, String, String);
 
 /// Misses of each limit at each step.
 pub fn limits(run: &Run) -> String {
@@ -175,13 +166,12 @@ pub fn limits(run: &Run) -> String {
         }
     }
     let several = keys.iter().any(|k| (&k.0, &k.1) != (&keys[0].0, &keys[0].1));
-    let titles: Vec<String> = keys.iter().map(|k| limit_title(run, k, several)).collect();
+    let several = several.then_some(keys.as_slice());
+    let titles: Vec<String> = keys.iter().map(|k| limit_title(k, several)).collect();
     let mut head = vec!["#", "level"];
     head.extend(titles.iter().map(String::as_str));
     let row = |s: &Step| {
-        let cell = |k: &(String, String, String)| {
-            s.limits.iter().find(|l| key(l) == *k).map_or(UNKNOWN.into(), limit_cell)
-        };
+        let cell = |k: &Key| s.limits.iter().find(|l| key(l) == *k).map_or(UNKNOWN.into(), limit_cell);
         [number_of(s), name(run, s)].into_iter().chain(keys.iter().map(cell)).collect()
     };
     if keys.is_empty() {
@@ -190,12 +180,14 @@ pub fn limits(run: &Run) -> String {
     table(&head, &["level"], run.steps.iter().map(row).collect())
 }
 
-fn limit_title(run: &Run, (tier, class, limit): &(String, String, String), several: bool) -> String {
-    let known =
-        run.tiers.iter().filter(|t| t.tier() == tier).flat_map(|t| t.limits()).find(|l| l.name() == *limit);
-    let words = known.map_or_else(|| words::binding(limit), |l| words::limit(&l));
-    let whose = if several { format!(" ({tier}, {class})") } else { String::new() };
-    markdown(&format!("{words}{whose}"))
+/// The name of a limit, behind its tier and class where there are several: the numbers stand in the SLO.
+fn limit_title((tier, class, limit): &Key, all: Option<&[Key]>) -> String {
+    let all = all.unwrap_or_default();
+    let mut whose = Vec::new();
+    whose.extend(all.iter().any(|k| k.0 != *tier).then(|| clip(tier, 40)));
+    whose.extend(all.iter().any(|k| k.1 != *class).then(|| clip(class, 40)));
+    let whose = if whose.is_empty() { String::new() } else { format!("{}: ", whose.join(", ")) };
+    markdown(&format!("{whose}{}", words::binding(limit)))
 }
 
 fn limit_cell(l: &LimitRow) -> String {
@@ -218,9 +210,10 @@ pub fn throughput(run: &Run) -> String {
     let mut head = vec![
         "#",
         "level",
-        "requests/s",
+        "achieved req/s",
         "output tokens/s",
         "prompt tokens/s",
+        "mean in flight",
         "input tokens, mean",
         "output tokens, mean",
     ];
@@ -231,9 +224,10 @@ pub fn throughput(run: &Run) -> String {
         let mut cells = vec![
             number_of(s),
             name(run, s),
-            short(s.achieved_rate),
-            thousands(s.output_tokens_per_s),
-            thousands(s.prompt_tokens_per_s),
+            number(Some(s.achieved_rate)),
+            number(Some(s.output_tokens_per_s)),
+            number(Some(s.prompt_tokens_per_s)),
+            number(Some(s.in_flight_mean)),
             number(s.input_tokens_mean),
             number(s.output_tokens_mean),
         ];

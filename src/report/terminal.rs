@@ -1,14 +1,13 @@
 //! The answer and the steps for a terminal.
 
 use super::escape::{clip, plain};
-use super::tables::{UNKNOWN as NOTHING, verdict};
+use super::tables::{UNKNOWN as NOTHING, latency, verdict};
 use super::words;
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
 use crate::slo::Metric;
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
-use crate::units::short;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +31,8 @@ const STYLE: TableStyle = {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Column {
     Series,
+    /// The step's number.
+    Number,
     Level(Control),
     Kind,
     Requests,
@@ -50,7 +51,7 @@ pub fn table(run: &Run, width: Option<u16>) -> String {
     let columns = columns(run, width);
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    table.set_header(columns.iter().map(|c| head(*c)));
+    table.set_header(columns.iter().map(|c| head(run, *c)));
     for s in sorted(run) {
         table.add_row(columns.iter().map(|c| cell(*c, s)));
     }
@@ -98,6 +99,7 @@ fn columns(run: &Run, width: u16) -> Vec<Column> {
     let measured = |m: Metric| run.steps.is_empty() || run.steps.iter().any(|s| s.quantiles(m).n > 0);
     let all = [
         several.then_some(Column::Series),
+        Some(Column::Number),
         Some(Column::Level(level.unwrap_or(Control::Rate))),
         mixed.then_some(Column::Kind),
         mixed.then_some(Column::Requests),
@@ -123,6 +125,7 @@ fn columns(run: &Run, width: u16) -> Vec<Column> {
 fn room(columns: &[Column], between: u16) -> u16 {
     let wide = |c: &Column| match c {
         Column::Series => 16,
+        Column::Number => 2,
         Column::Good => 5,
         Column::InFlight => 7,
         Column::Verdict(true) => 21,
@@ -132,11 +135,12 @@ fn room(columns: &[Column], between: u16) -> u16 {
     columns.iter().map(|c| wide(c) + between).sum()
 }
 
-fn head(column: Column) -> String {
+fn head(run: &Run, column: Column) -> String {
     match column {
         Column::Series => "series".into(),
-        Column::Level(Control::Rate) => "offered\nreq/s".into(),
-        Column::Level(Control::Concurrency) => "in\nflight".into(),
+        Column::Number => "#".into(),
+        Column::Level(Control::Rate) => "level\nreq/s".into(),
+        Column::Level(Control::Concurrency) => "level\nin flight".into(),
         Column::Level(Control::Sessions) => "level\nsessions/s".into(),
         Column::Level(Control::TraceScale) => "level\n× speed".into(),
         Column::Kind => "step".into(),
@@ -145,24 +149,25 @@ fn head(column: Column) -> String {
         Column::Good => "good\nreq/s".into(),
         Column::Latency(metric, percentile) => format!("{} {percentile}\nms", metric.title()),
         Column::InFlight => "mean in\nflight".into(),
-        Column::Verdict(_) => "verdict".into(),
+        Column::Verdict(_) => match run.tiers.first() {
+            Some(t) if words::several_tiers(run) => format!("verdict\n({})", clip(t.tier(), 18)),
+            _ => "verdict".into(),
+        },
     }
 }
 
 fn cell(column: Column, s: &Step) -> String {
-    // Ten seconds and more are an overload: to the second is enough, and keeps the column narrow.
-    let ms =
-        |x: Option<f64>| x.map_or("–".into(), |x| if x < 9_999.5 { short(x) } else { words::latency(x) });
     match column {
         Column::Series => clip(&s.series, 16),
         Column::Level(_) if s.kind == StepKind::Baseline => "unloaded".into(),
-        Column::Level(_) => short(s.level.value),
+        Column::Number => s.step.to_string(),
+        Column::Level(_) => words::level_number(s.level.value),
         Column::Kind => s.kind.name().into(),
         Column::Requests => super::charts::thousands(s.due_n as f64),
-        Column::Achieved => short(s.achieved_rate),
-        Column::Good => short(s.good_rate),
-        Column::Latency(metric, percentile) => ms(quantile(&s.quantiles(metric), percentile)),
-        Column::InFlight => short(s.in_flight_mean),
+        Column::Achieved => words::figure(s.achieved_rate),
+        Column::Good => words::figure(s.good_rate),
+        Column::Latency(metric, percentile) => latency(s, quantile(&s.quantiles(metric), percentile)),
+        Column::InFlight => words::figure(s.in_flight_mean),
         Column::Verdict(detail) => verdict_cell(s, detail),
     }
 }
@@ -193,8 +198,10 @@ fn verdict_cell(s: &Step, detail: bool) -> String {
 fn legend(run: &Run, width: usize) -> Vec<String> {
     let any = |of: fn(&Step) -> bool| run.steps.iter().any(of);
     let marks = [
-        (any(|s| s.kind == StepKind::Baseline), "unloaded: one request at a time"),
-        (any(|s| s.stable == Some(false)), "↗ the backlog grows"),
+        (any(|s| s.kind == StepKind::Baseline), "baseline: one request at a time"),
+        (any(|s| s.kind == StepKind::Refine), "ramp: short, to find the range"),
+        (any(|s| s.kind == StepKind::Refine), "refine: to decide"),
+        (any(|s| s.stable == Some(false)), "↗ the backlog grows: no steady latency"),
         (
             any(|s| s.verdict == Verdict::Undecided && s.kind != StepKind::Baseline),
             "undecided: too few requests to tell",
@@ -219,15 +226,14 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
     match run.answers.first() {
         None => out.push_str("No answer: no step was finished.\n"),
         Some(a) => {
-            let [first, second] = words::sentences(run, a);
-            out.push_str(&format!("{}\n{}\n\n", plain(&first), plain(&second)));
-            out.push_str(&figures(run, a));
+            let said = words::sentences(run, a).map(|s| plain(&s));
+            out.push_str(
+                &said.iter().filter(|s| !s.is_empty()).map(|s| format!("{s}\n")).collect::<String>(),
+            );
+            out.push_str(&format!("\n{}", figures(run, a)));
         }
     }
-    for a in run.answers.iter().skip(1) {
-        let whose = plain(&format!("{}, {}, {}", a.series, a.tier, a.class));
-        out.push_str(&format!("{whose}: goodput {}\n", words::goodput_cell(a.control, &a.goodput)));
-    }
+    out.push_str(&run.answers.iter().skip(1).map(|a| other(run, a)).collect::<String>());
     let caveats = words::caveats(run);
     if !caveats.is_empty() {
         out.push_str("\nRead this with care:\n");
@@ -239,6 +245,23 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
     out
 }
 
+/// What is said of an answer that is not the first: the answer, and what it amounts to.
+fn other(run: &Run, a: &Answer) -> String {
+    let [said, ..] = words::sentences(run, a);
+    let amounts = run.capacity(a).map_or_else(
+        || format!("goodput {}", words::goodput_cell(a.control, &a.goodput)),
+        |c| {
+            let part = |(name, text): (&str, String)| match name {
+                "requests" => text,
+                _ => format!("{name} {text}"),
+            };
+            let parts: Vec<String> = words::in_short(run, &c).into_iter().map(part).collect();
+            format!("held all the time {}: {}", words::basis(a, &c), parts.join("; "))
+        },
+    );
+    format!("\n{}\n  {}: {}\n", plain(&said), plain(&words::whose(run, a)), plain(&amounts))
+}
+
 /// The three goodputs, the knee, and what the level shown to meet amounts to.
 fn figures(run: &Run, a: &Answer) -> String {
     let cell = |g| words::goodput_cell(a.control, g);
@@ -246,17 +269,24 @@ fn figures(run: &Run, a: &Answer) -> String {
     let mut rows: Vec<(&str, String)> = vec![
         ("goodput", format!("{} · each limit on its own", cell(&a.goodput))),
         ("joint goodput", format!("{} · {target} of requests within all limits", cell(&a.joint_goodput))),
-        ("good requests/s", format!("{} · within all limits", words::good_requests(run, a))),
+        (
+            "good requests/s",
+            format!("{} · due in the window and within all limits", words::good_requests(run, a)),
+        ),
     ];
-    if let Some(k) = &a.knee {
-        let level = words::level(a.control, k.rate);
-        rows.push(("knee", format!("{level}, {} req/s achieved · not the SLO answer", short(k.throughput))));
-    }
-    let out = listed(&rows);
+    rows.extend(words::knee(a).map(|k| ("knee", k)));
+    let whose = words::whose(run, a);
+    let of = if whose.is_empty() { whose } else { format!("{}:\n", plain(&whose)) };
+    let out = format!("{of}{}", listed(&rows));
     let Some(c) = run.capacity(a) else { return out };
     let basis = words::basis(a, &c);
+    let within = if words::several_tiers(run) {
+        format!("within {} ", plain(&words::slo_name(run, a)))
+    } else {
+        String::new()
+    };
     format!(
-        "{out}\nHeld all the time {basis}, with nothing in reserve:\n{}",
+        "{out}\nHeld all the time {within}{basis}, with nothing in reserve:\n{}",
         listed(&words::in_short(run, &c))
     )
 }
@@ -267,23 +297,26 @@ fn listed(rows: &[(&str, String)]) -> String {
     rows.iter().map(|(name, text)| format!("{name:widest$}  {}\n", plain(text))).collect()
 }
 
-/// Where the files are: a line per folder.
+/// Where the files are: those that stand alone by name, of a folder of charts how many.
 fn places(files: &[PathBuf]) -> String {
-    let mut folders: Vec<(&Path, Vec<String>)> = Vec::new();
-    for f in files {
-        let folder = f.parent().unwrap_or(Path::new(""));
-        let name = f.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        match folders.iter_mut().find(|(known, _)| *known == folder) {
-            Some((_, names)) => names.push(name),
-            None => folders.push((folder, vec![name])),
-        }
+    let folder = |f: &Path| f.parent().unwrap_or(Path::new("")).to_path_buf();
+    let ends = |f: &Path, ending: &str| f.extension().is_some_and(|e| e == ending);
+    let slides = |f: &Path| folder(f).ends_with("slides");
+    let charts = |f: &Path| ends(f, "png") && !slides(f);
+    let mut lines: Vec<String> = files
+        .iter()
+        .filter(|f| !ends(f, "png") && !ends(f, "svg"))
+        .map(|f| plain(&f.display().to_string()))
+        .collect();
+    if let Some(first) = files.iter().find(|f| charts(f)) {
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let mut parts =
+            vec![format!("{} as PNG and SVG", count(files.iter().filter(|f| charts(f)).count(), "chart"))];
+        let slides = files.iter().filter(|f| ends(f, "png") && slides(f)).count();
+        parts.extend((slides > 0).then(|| count(slides, "slide")));
+        lines.push(format!("{}: {}", plain(&folder(first).display().to_string()), parts.join(", ")));
     }
-    let line = |(folder, names): &(&Path, Vec<String>)| match names.as_slice() {
-        [one] => format!("{}\n", plain(&folder.join(one).display().to_string())),
-        names => format!("{}: {}\n", plain(&folder.display().to_string()), plain(&names.join(", "))),
-    };
-    let lines: String = folders.iter().map(line).collect();
-    if lines.is_empty() { lines } else { format!("\n{lines}") }
+    if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
 }
 
 /// Verdicts and caveats of a text in colour, where `color` is set; nothing is told by colour alone. An undecided step

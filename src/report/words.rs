@@ -1,11 +1,15 @@
-//! What charts, terminal and Markdown say alike: units, limits and names here, the answer in `answer`, its figures in
-//! `figures`.
+//! What charts, terminal and Markdown say alike: units, limits and names here, the answer in `answer`, what it rests on
+//! in `evidence`, its figures in `figures`.
 
 mod answer;
+mod evidence;
 mod figures;
 
 pub use answer::{headline, sentences};
-pub use figures::{basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target};
+pub use evidence::{deciding, measured, why};
+pub use figures::{
+    basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target, knee, price,
+};
 
 use super::charts::thousands;
 use super::escape::clip;
@@ -26,13 +30,32 @@ pub fn latency(ms: f64) -> String {
     }
 }
 
-/// A count for people: `31.5`, `1,920`, `2.76 million`.
-pub fn count(x: f64) -> String {
-    match x.abs() {
-        a if a < 999.5 => short(x),
-        a if a < 999_999.5 => thousands(x),
-        _ => format!("{} million", short(x / 1e6)),
+/// A measured number for people, three significant figures and thousands apart: `0.333`, `31.5`, `18,200`.
+pub fn figure(x: f64) -> String {
+    if !x.is_finite() || x.abs() < 999.5 {
+        return short(x);
     }
+    let unit = 10_f64.powf(x.abs().log10().floor() - 2.0);
+    thousands((x / unit).round() * unit)
+}
+
+/// A number that others are reckoned from, with four significant figures, so that they come out: `19.96`, `496.3`.
+pub fn precise(x: f64) -> String {
+    if !x.is_finite() || x <= 0.0 || x >= 999.95 {
+        return figure(x);
+    }
+    let decimals = (3 - x.log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{x:.decimals$}").trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A [`figure`] that may be in the millions: `31.5`, `1,920`, `2.76 million`.
+pub fn count(x: f64) -> String {
+    if x.abs() < 999_500.0 { figure(x) } else { format!("{} million", figure(x / 1e6)) }
+}
+
+/// The number of a level, as it was asked for: `12.5`, `1,253`.
+pub fn level_number(x: f64) -> String {
+    if x.abs() < 999.5 { short(x) } else { thousands(x) }
 }
 
 /// A limit for people: `p99 TTFT ≤ 200 ms`.
@@ -58,7 +81,7 @@ pub fn list(parts: &[String]) -> String {
 
 /// A level with its unit in full: `33 requests/s`, `64 requests in flight`.
 pub fn level(control: Control, value: f64) -> String {
-    let n = short(value);
+    let n = level_number(value);
     match control {
         Control::Rate => format!("{n} requests/s"),
         Control::Concurrency if n == "1" => "1 request in flight".into(),
@@ -104,6 +127,16 @@ pub fn workload(run: &Run) -> String {
     format!("{}closed loop{rest}", &text[..start])
 }
 
+/// Whether several GPUs were measured, so that what is said of them is in the plural.
+pub fn plural(meta: &Meta) -> bool {
+    meta.gpu.is_some() && meta.gpus.unwrap_or(1) > 1
+}
+
+/// What was measured, within a sentence: `one A40`.
+pub fn lower(who: &str) -> String {
+    who.replacen("One ", "one ", 1).replacen("The ", "the ", 1)
+}
+
 /// What was measured: `One A40`, `4 × A100`, `The simulated server`.
 pub fn subject(meta: &Meta) -> String {
     let simulated = if meta.server.starts_with("simulated") { "simulated " } else { "" };
@@ -118,8 +151,53 @@ pub fn subject(meta: &Meta) -> String {
 pub fn step_level(s: &Step) -> String {
     match s.kind {
         StepKind::Baseline => "unloaded".into(),
-        _ => s.level.to_string(),
+        _ => format!("{}{}", level_number(s.level.value), s.level.control.unit()),
     }
+}
+
+/// Whether several of it are spoken of: `16 requests in flight fail`, but `16 requests/s fails`.
+pub fn many(control: Control, value: f64) -> bool {
+    control == Control::Concurrency && short(value) != "1"
+}
+
+/// The text of another part with names of limits, numbers and times as they are written here: `ttft.p99: 41 of 1200
+/// missed` becomes `p99 TTFT: 41 of 1,200 missed`.
+pub fn in_words(text: &str) -> String {
+    let word = |word: &str| {
+        let core = word.trim_matches(|c: char| "():;,".contains(c));
+        let time = ["ms", "s"].into_iter().find_map(|unit| {
+            let n = core.strip_suffix(unit)?;
+            n.parse::<f64>().ok().map(|_| format!("{n} {unit}"))
+        });
+        let said = match core.parse::<f64>() {
+            Ok(n) if n >= 1_000.0 && n.fract() == 0.0 => thousands(n),
+            Ok(_) => core.to_owned(),
+            Err(_) if core == ERRORS => core.to_owned(),
+            Err(_) => time.unwrap_or_else(|| binding(core)),
+        };
+        if core.is_empty() { word.to_owned() } else { word.replacen(core, &said, 1) }
+    };
+    // A limit's name stands before a colon where it is one word that may mean something else.
+    let keep = |w: &str| matches!(w, "joint" | "error-rate");
+    text.split(' ').map(|w| if keep(w) { w.to_owned() } else { word(w) }).collect::<Vec<_>>().join(" ")
+}
+
+/// The name of the SLO that an answer is about: `the SLO`, and `the SLO of gold` where there are several.
+pub fn slo_name(run: &Run, a: &Answer) -> String {
+    if several_tiers(run) { format!("the SLO of {}", clip(&a.tier, 40)) } else { "the SLO".into() }
+}
+
+/// Whether the steps are judged by several SLOs.
+pub fn several_tiers(run: &Run) -> bool {
+    run.answers.iter().any(|a| a.tier != run.answers[0].tier)
+}
+
+/// Which of several answers one is, by what differs among them: `gold`; empty where there is one.
+pub fn whose(run: &Run, a: &Answer) -> String {
+    let names: [fn(&Answer) -> &str; 3] = [|a| &a.series, |a| &a.tier, |a| &a.class];
+    let differ = |of: &fn(&Answer) -> &str| run.answers.iter().any(|other| of(other) != of(a));
+    let own: Vec<String> = names.iter().filter(|of| differ(of)).map(|of| clip(of(a), 40)).collect();
+    own.join(", ")
 }
 
 /// Whether steps were measured for several purposes: then a table says for which.
@@ -140,6 +218,12 @@ pub fn tier_of<'a>(run: &'a Run, answer: &Answer) -> Option<&'a Slo> {
 /// The date of an RFC 3339 time.
 pub fn date(time: &str) -> String {
     clip(time.split('T').next().unwrap_or(time), 10)
+}
+
+/// An RFC 3339 time to the second, for people: `2026-11-20 10:15:00 UTC`.
+pub fn moment(time: &str) -> String {
+    let whole = time.split('.').next().unwrap_or(time).trim_end_matches('Z').replacen('T', " ", 1);
+    if time.ends_with('Z') { format!("{whole} UTC") } else { whole }
 }
 
 /// Requests due in the measured windows of all steps.

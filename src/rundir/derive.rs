@@ -6,13 +6,17 @@ use crate::caveat::Caveat;
 use crate::client::config::Target;
 use crate::level::Control;
 use crate::plan::Plan;
-use crate::search::answer::{Answer, Goodput};
+use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
 use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
+use crate::stats::summary::step_verdict;
 use crate::stats::verdict::INFLATION;
 use crate::units::ms;
 use std::collections::BTreeMap;
+
+/// From this factor between its ends on, a bracket is called wide.
+const WIDE: f64 = 1.25;
 
 /// Everything that the reader must know and that the files show.
 pub(crate) fn caveats(
@@ -24,6 +28,7 @@ pub(crate) fn caveats(
     let mut found: Vec<Caveat> = inflation(plan, steps, answers).into_iter().collect();
     if answers.iter().any(|a| bracket(&a.goodput) || bracket(&a.joint_goodput)) {
         found.insert(0, Caveat::BracketOnly);
+        found.splice(1..1, answers.iter().filter_map(|a| wide(a, answers)));
     }
     let unloaded = |s: &&Step| s.kind == StepKind::Baseline;
     if steps.iter().any(|s| s.level.control == Control::Concurrency && !unloaded(&s)) {
@@ -44,9 +49,11 @@ pub(crate) fn caveats(
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
     let open = |s: &Step| s.quantiles(Metric::Ttft).n > 0 && s.quantiles(Metric::Ttft).p99_high.is_none();
-    let short = steps.iter().filter(|s| !brief(s) && open(s)).count() as u32;
+    let deciding: Vec<&Step> = steps.iter().filter(|s| !brief(s)).collect();
+    let short = deciding.iter().filter(|s| open(s)).count() as u32;
     if short > 0 {
-        found.push(Caveat::FewRequests { steps: short });
+        let refine = adaptive(steps).then_some(deciding.len() as u32);
+        found.push(Caveat::FewRequests { steps: short, refine });
     }
     found
 }
@@ -57,30 +64,65 @@ pub(crate) fn adaptive(steps: &[Step]) -> bool {
 }
 
 impl Run {
-    /// The step at a level of an answer; of several, the one that shows most: not invalid, with the most requests.
-    pub fn step_at(&self, answer: &Answer, level: f64) -> Option<&Step> {
+    /// The steps at a level of an answer, as they were measured: one, unless the level was measured again.
+    pub fn steps_at(&self, answer: &Answer, level: f64) -> Vec<&Step> {
         let near = |s: &Step| (s.level.value - level).abs() <= 1e-9 * level.abs();
-        self.steps
-            .iter()
-            .filter(|s| s.series == answer.series && s.level.control == answer.control && near(s))
-            .max_by_key(|s| (s.verdict != Verdict::Invalid, s.due_n))
+        let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
+        // A baseline offers no load: one request at a time is no level of the curve.
+        self.steps.iter().filter(|s| own(s) && near(s) && s.kind != StepKind::Baseline).collect()
+    }
+
+    /// The step at a level of an answer that shows what is said of the level: of those with that verdict on the answer's
+    /// tier the one with the most requests, else the one with the most requests that is not invalid.
+    pub fn step_at(&self, answer: &Answer, level: f64, shows: Verdict) -> Option<&Step> {
+        let key = |s: &&Step| {
+            let verdict = self.judged(answer, s).0;
+            (verdict == shows, verdict != Verdict::Invalid, s.due_n)
+        };
+        self.steps_at(answer, level).into_iter().max_by_key(key)
+    }
+
+    /// The verdict of a step on the tier of an answer, and what binds. A step's own verdict is that of the first tier.
+    pub fn judged(&self, answer: &Answer, step: &Step) -> (Verdict, Option<String>) {
+        if self.tiers.first().is_none_or(|t| t.tier() == answer.tier) {
+            (step.verdict, step.binding.clone())
+        } else {
+            step_verdict(step, &answer.tier)
+        }
     }
 
     /// What the highest level shown to meet amounts to; `None` where none is, and where nothing was completed there.
     pub fn capacity(&self, answer: &Answer) -> Option<Capacity> {
-        let step = self.step_at(answer, answer.goodput.met?)?;
+        let step = self.step_at(answer, answer.goodput.met?, Verdict::Meets)?;
         Capacity::of(step, self.meta.gpus, self.price_per_hour)
     }
 }
 
 /// How clusters of misses were reckoned with, for the limit that binds or else the first.
 fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> {
+    // Nothing hangs on it where the unloaded server misses, or nothing was answered.
+    let hopeless = |a: &Answer| {
+        let failed = |s: &Step| a.goodput.failed.is_none_or(|f| f >= s.level.value) && s.all_failed();
+        a.goodput.status == Status::None && (a.goodput.failed.is_none() || steps.iter().any(failed))
+    };
+    if !answers.is_empty() && answers.iter().all(hopeless) {
+        return None;
+    }
     let slo = plan.slo.as_slice().first()?;
     let limits = slo.limits();
     let binding = answers.first().and_then(|a| a.goodput.binding.as_deref());
     let limit = limits.iter().find(|l| Some(l.name().as_str()) == binding).or_else(|| limits.first())?;
     let pooled = pooled_inflation(steps, None, (slo.tier(), &limit.name()), limit.percentile.miss_share());
     Some(Caveat::InflationAssumed { inflation: INFLATION, limit: limit.name(), pooled })
+}
+
+/// A bracket whose ends are far apart; its tier where there are several.
+fn wide(a: &Answer, all: &[Answer]) -> Option<Caveat> {
+    let (met, failed) = (a.goodput.met?, a.goodput.failed?);
+    let factor = failed / met;
+    let tier = all.iter().any(|other| other.tier != a.tier).then(|| a.tier.clone());
+    let found = bracket(&a.goodput) && factor > WIDE;
+    found.then_some(Caveat::WideBracket { tier, control: a.control, factor })
 }
 
 /// Whether an answer lies between two measured levels and has no interval.
@@ -159,7 +201,7 @@ mod tests {
     fn only_steps_that_should_decide_have_too_few_requests() {
         let few = |case: &str, change: fn(&mut Run)| {
             of(case, change).into_iter().find_map(|c| match c {
-                Caveat::FewRequests { steps } => Some(steps),
+                Caveat::FewRequests { steps, refine } => Some((steps, refine)),
                 _ => None,
             })
         };
@@ -169,15 +211,70 @@ mod tests {
                 q.p99_high = None;
             }
         };
-        assert_eq!(few("adaptive", cut), Some(1), "a refined step");
-        assert!(few("undecided", |_| ()).is_some(), "listed steps");
+        assert_eq!(few("adaptive", cut), Some((1, Some(4))), "a step that refines");
+        assert_eq!(few("undecided", |_| ()), Some((4, None)), "listed steps");
     }
 
     #[test]
-    fn of_several_steps_at_a_level_the_longest_counts() {
-        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "adaptive-not-reached").unwrap();
-        assert_eq!(run.step_at(&run.answers[0], 10.0).map(|s| s.step), Some(6), "not the ramp's");
-        assert_eq!(run.step_at(&run.answers[0], 1.0), None, "one in flight is no rate of one");
+    fn of_several_steps_at_a_level_the_one_that_shows_it_counts() {
+        use Verdict::{Fails, Invalid, Meets, Undecided};
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "adaptive-not-reached").unwrap();
+        assert_eq!(run.step_at(&run.answers[0], 1.0, Meets), None, "one in flight is no rate of one");
+        // Steps 5, of the ramp and short, and 6, longer, are both at 10 requests/s.
+        for (verdicts, shows, want) in [
+            ([Undecided, Meets], Meets, 6),
+            ([Meets, Undecided], Meets, 5), // the short one shows it
+            ([Fails, Undecided], Fails, 5),
+            ([Meets, Meets], Meets, 6), // of both, the longer
+            ([Undecided, Invalid], Meets, 5),
+            ([Undecided, Undecided], Fails, 6),
+        ] {
+            (run.steps[4].verdict, run.steps[5].verdict) = (verdicts[0], verdicts[1]);
+            let step = run.step_at(&run.answers[0], 10.0, shows).map(|s| s.step);
+            assert_eq!(step, Some(want), "{verdicts:?}: {shows}");
+        }
+        run.steps[5].verdict = Fails;
+        run.answers[0].goodput.met = Some(10.0);
+        run.steps[4].verdict = Meets;
+        assert_eq!(run.capacity(&run.answers[0]).map(|c| c.step), Some(5));
+    }
+
+    /// Of two tiers each is judged by its own rows.
+    #[test]
+    fn a_step_is_judged_by_tier() {
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "tiers").unwrap();
+        let (met, failed) = (run.answers[0].goodput.met.unwrap(), run.answers[1].goodput.met.unwrap());
+        assert!(met < failed, "gold is stricter");
+        let between = run.steps.iter().position(|s| s.level.value > met && s.level.value <= failed).unwrap();
+        let both: Vec<Verdict> = run.answers.iter().map(|a| run.judged(a, &run.steps[between]).0).collect();
+        assert!(both[0] != Verdict::Meets && both[1] == Verdict::Meets, "{both:?}");
+    }
+
+    #[test]
+    fn wide_brackets_are_noted() {
+        let factors = |case: &str| -> Vec<f64> {
+            let wide = |c: Caveat| match c {
+                Caveat::WideBracket { factor, .. } => Some(factor),
+                _ => None,
+            };
+            of(case, |_| ()).into_iter().filter_map(wide).collect()
+        };
+        assert_eq!(factors("found").len(), 0, "32 and 36");
+        assert!(factors("two-steps").first().is_some_and(|f| (f - 2.25).abs() < 1e-9), "20 and 45");
+    }
+
+    #[test]
+    fn clusters_of_misses_matter_where_there_is_something_to_decide() {
+        let noted =
+            |case: &str| of(case, |_| ()).iter().any(|c| matches!(c, Caveat::InflationAssumed { .. }));
+        for (case, want) in [
+            ("found", true),
+            ("none", true), // slow, but answered
+            ("unloaded-misses", false),
+            ("all-failed", false),
+        ] {
+            assert_eq!(noted(case), want, "{case}");
+        }
     }
 
     /// Rows: step, kind and count; then the kind that is named, and whether most are of it.

@@ -1,5 +1,6 @@
 //! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
 
+use super::derive::adaptive;
 use crate::rundir::Run;
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
@@ -11,6 +12,7 @@ pub const SCHEMA: &str = "goodput/1";
 
 /// The result of a run. Every number is finite or null.
 pub fn result(run: &Run) -> Value {
+    let adaptive = adaptive(&run.steps);
     let first = run.answers.first();
     let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
     let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
@@ -28,7 +30,7 @@ pub fn result(run: &Run) -> Value {
         "caveats": run.caveats.iter().map(|c| json!({
             "caveat": c,
             "text": c.text(),
-            "advice": c.advice(),
+            "advice": c.advice(adaptive),
         })).collect::<Vec<_>>(),
     })
 }
@@ -90,8 +92,8 @@ mod tests {
         let mut v = one_step();
         v["steps"] = json!(v["steps"].as_array().map(Vec::len));
         insta::assert_snapshot!(lines(&v), @r#"
-        answers: [{"capacity":{"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":20.0},"prompt_tokens_per_s":11976.0,"requests_per_day":1728000.0,"requests_per_hour":72000.0,"requests_per_minute":1200.0,"requests_per_s":20.0,"step":1},"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"},"joint_goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"},"knee":null,"series":"main","tier":"main"}]
-        capacity: {"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":20.0},"prompt_tokens_per_s":11976.0,"requests_per_day":1728000.0,"requests_per_hour":72000.0,"requests_per_minute":1200.0,"requests_per_s":20.0,"step":1}
+        answers: [{"capacity":{"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1},"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"},"joint_goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"},"knee":null,"series":"main","tier":"main"}]
+        capacity: {"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1}
         caveats: []
         control: "rate"
         goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"}
@@ -168,8 +170,8 @@ mod tests {
     #[test]
     fn capacity_is_null_where_it_is_not_known() {
         for (case, day, tokens, cost) in [
-            ("adaptive", Some(2_592_000.0), Some(898.2), Some(0.39 / 3600.0 / 898.2 * 1e6)),
-            ("one-step", Some(1_728_000.0), Some(598.8), None), // no price
+            ("adaptive", Some(2_586_816.0), Some(898.2), Some(0.39 / 3600.0 / 898.2 * 1e6)),
+            ("one-step", Some(1_724_544.0), Some(598.8), None), // no price
             ("none", None, None, None),                         // nothing is shown to meet
             ("unloaded-misses", None, None, None),
             ("no-step", None, None, None),

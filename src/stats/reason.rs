@@ -165,7 +165,8 @@ fn counted(c: &Counted, verdict: Verdict) -> String {
         }
         Verdict::Meets => format!("{misses}{cut}: at most {} %, allowed {allowed} %", share(most)),
         _ => format!(
-            "{misses}{cut} leave {}–{} %, allowed {allowed} %: too few requests to tell",
+            "{misses}{cut} {} {}–{} %, allowed {allowed} %: too few requests to tell",
+            if row.misses == 1 && row.censored == 0 { "leaves" } else { "leave" },
             // A bound that is as good as none.
             share(if least < 1e-4 { 0.0 } else { least }),
             share(most)

@@ -1,6 +1,9 @@
 //! The answer in words: one line for above a chart, and two sentences for a reader who must decide by them.
 
-use super::{binding, level, noun, slo, steps_of, subject, tier_of, workload};
+use super::{
+    binding, evidence, figure, level, level_number, lower, many, noun, plural, several_tiers, slo, slo_name,
+    steps_of, subject, tier_of, workload,
+};
 use crate::level::Control;
 use crate::report::escape::clip;
 use crate::rundir::derive::adaptive;
@@ -8,18 +11,9 @@ use crate::rundir::{Meta, Run};
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::stats::step::{Abort, Step, Verdict};
 use crate::stats::summary::ERRORS;
-use crate::units::short;
-
-fn plural(meta: &Meta) -> bool {
-    meta.gpu.is_some() && meta.gpus.unwrap_or(1) > 1
-}
 
 fn verb(meta: &Meta, singular: &str) -> String {
     if plural(meta) { singular.to_owned() } else { format!("{singular}s") }
-}
-
-fn lower(who: &str) -> String {
-    who.replacen("One ", "one ", 1).replacen("The ", "the ", 1)
 }
 
 /// What fails, for behind a level: `TTFT`, `the backlog grows`.
@@ -64,30 +58,31 @@ pub fn headline(run: &Run) -> String {
     let (g, who) = (&a.goodput, subject(&run.meta));
     let at = |x: f64| level(a.control, x);
     let serves = verb(&run.meta, "serve");
+    let within = format!("within {}", slo_name(run, a));
     match (g.status, g.rate.or(g.met)) {
         (Status::Found, Some(rate)) if bracket_only(g) => {
             let why = g.binding.as_deref().map(|b| format!(" ({})", cause(b))).unwrap_or_default();
             let it = if plural(&run.meta) { "they fail" } else { "it fails" };
-            let failed = g.failed.map(|f| format!("; {it} at {}{why}", short(f))).unwrap_or_default();
-            format!("{who} {serves} at least {} within the SLO{failed}", at(rate))
+            let failed = g.failed.map(|f| format!("; {it} at {}{why}", level_number(f))).unwrap_or_default();
+            format!("{who} {serves} at least {} {within}{failed}", at(rate))
         }
         (Status::Found, Some(rate)) => {
             let clause = g.binding.as_deref().map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
-            format!("{who} {serves} {} within the SLO{clause}", at(rate))
+            format!("{who} {serves} {} {within}{clause}", at(rate))
         }
         (Status::None, _) => none_in_short(run, a),
         (Status::NotReached, Some(met)) => {
-            format!("{who} {serves} at least {} within the SLO; more was not tried", at(met))
+            format!("{who} {serves} at least {} {within}; more was not tried", at(met))
         }
         (Status::Undecided, Some(met)) => {
-            format!("{who} {serves} at least {} within the SLO; above is undecided", at(met))
+            format!("{who} {serves} at least {} {within}; above is undecided", at(met))
         }
         (Status::Invalid, Some(met)) => {
-            format!("{who} {serves} at least {} within the SLO; above that the client was the limit", at(met))
+            format!("{who} {serves} at least {} {within}; above that the client was the limit", at(met))
         }
         (Status::Invalid, None) => "No answer: the client was the limit, not the server".into(),
         (Status::Undecided | Status::NotReached | Status::Found, _) => match fails_at_the_lowest(run, a) {
-            Some(f) => format!("Undecided: {} fails, and nothing lower was tried", at(f)),
+            Some(f) => format!("Undecided: {} {}, and nothing lower was tried", at(f), fails(a.control, f)),
             None => match g.failed {
                 Some(f) => format!("Undecided: fails at {}, too few requests to tell below", at(f)),
                 None => "Undecided: the steps have too few requests to tell".into(),
@@ -105,11 +100,19 @@ fn none_in_short(run: &Run, a: &Answer) -> String {
     match (a.goodput.failed, lowest(run, a)) {
         (None, _) => {
             let misses = if plural(&run.meta) { "miss" } else { "misses" };
-            format!("Even unloaded, {} {misses} the SLO{why}", lower(&subject(&run.meta)))
+            format!("Even unloaded, {} {misses} {}{why}", lower(&subject(&run.meta)), slo_name(run, a))
         }
-        (_, Some(x)) => format!("Not even {} meets the SLO{why}", level(a.control, x)),
-        (_, None) => format!("No measured {} meets the SLO{why}", noun(a.control)),
+        (_, Some(x)) => {
+            let meets = if many(a.control, x) { "meet" } else { "meets" };
+            format!("Not even {} {meets} {}{why}", level(a.control, x), slo_name(run, a))
+        }
+        (_, None) => format!("No measured {} meets {}{why}", noun(a.control), slo_name(run, a)),
     }
+}
+
+/// `fails`, or `fail` where the level is a number of requests.
+fn fails(control: Control, value: f64) -> &'static str {
+    if many(control, value) { "fail" } else { "fails" }
 }
 
 /// Whether the answer is two measured levels and nothing more.
@@ -149,36 +152,39 @@ fn lowest(run: &Run, a: &Answer) -> Option<f64> {
 
 /// A level of an answer; in a closed loop with what was achieved there, since the number in flight is no rate.
 fn with_achieved(run: &Run, a: &Answer, value: f64) -> String {
-    match (a.control, run.step_at(a, value)) {
+    match (a.control, run.step_at(a, value, Verdict::Meets)) {
         (Control::Concurrency, Some(s)) => {
-            format!("{} at {} requests/s", level(a.control, value), short(s.achieved_rate))
+            format!("{} at {} requests/s", level(a.control, value), figure(s.achieved_rate))
         }
         _ => level(a.control, value),
     }
 }
 
-/// The answer in two sentences: what was found, per GPU, at which SLO and workload, and which limit binds; then the
-/// evidence, why the search ended, and what would decide where nothing is decided. They claim no more than was shown.
-pub fn sentences(run: &Run, a: &Answer) -> [String; 2] {
+/// The answer in sentences: what was found, per GPU, at which SLO, and which limit binds; the workload that it was
+/// measured with; then the evidence, why the search ended, and what would decide where nothing is decided. They claim no
+/// more than was shown.
+pub fn sentences(run: &Run, a: &Answer) -> [String; 3] {
     let g = &a.goodput;
     let said = match g.rate.or(g.met).filter(|_| g.status != Status::None) {
         Some(rate) => serves(run, a, rate),
         None => serves_nothing(run, a),
     };
     let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
-    [format!("{said}."), format!("Evidence: {}{decides}.", g.reason.trim_end_matches('.'))]
+    let with = match clip(&workload(run), 160) {
+        w if w.is_empty() => w,
+        w => format!("Measured with: {w}."),
+    };
+    let evidence = evidence::evidence(run, a);
+    [format!("{said}."), with, format!("Evidence: {}{decides}.", evidence.trim_end_matches('.'))]
 }
 
 fn limits(run: &Run, a: &Answer) -> String {
     tier_of(run, a).map_or_else(|| run.meta.slo.clone(), slo)
 }
 
-/// The workload in brackets, with the space before it.
-fn of_workload(run: &Run) -> String {
-    match clip(&workload(run), 120) {
-        w if w.is_empty() => w,
-        w => format!(" ({w})"),
-    }
+/// The limits that are kept, with the name of their SLO where there are several.
+fn kept(run: &Run, a: &Answer) -> String {
+    if several_tiers(run) { format!("{} ({})", slo_name(run, a), limits(run, a)) } else { limits(run, a) }
 }
 
 /// A level is shown to meet: how much at least, and what is known of more.
@@ -188,45 +194,44 @@ fn serves(run: &Run, a: &Answer, rate: f64) -> String {
     let per_gpu = match (g.per_gpu, run.meta.gpus) {
         (_, None | Some(0 | 1)) => String::new(),
         (per_gpu, Some(n)) => {
-            format!(", {least}{} per GPU", short(per_gpu.unwrap_or(rate / f64::from(n))))
+            format!(" ({} per GPU)", figure(per_gpu.unwrap_or(rate / f64::from(n))))
         }
     };
-    let more = match (g.status, g.interval90, g.failed) {
-        (_, Some([low, high]), _) => {
-            let safe = g.safe_rate.map(|s| format!("; {} is safe", level(a.control, s))).unwrap_or_default();
-            format!(
-                ": with 90 % probability the boundary lies between {} and {}{}{safe}",
-                short(low),
-                short(high),
-                binds(g)
-            )
+    let within = match g.interval90 {
+        Some([low, high]) => {
+            let safe = g.safe_rate.map(|s| format!("; {} is safe", level_number(s))).unwrap_or_default();
+            format!(" (90 % interval {} – {}{safe})", level_number(low), level_number(high))
         }
+        None => String::new(),
+    };
+    let more = match (g.status, g.interval90, g.failed) {
+        (_, Some(_), _) => binds(g),
         (Status::NotReached, ..) => "; more was not tried, so where the limit lies is not known".into(),
         (Status::Invalid, ..) => "; above that the client was the limit, not the server".into(),
-        (_, _, Some(f)) => format!(", and {} at {}{}", verb(&run.meta, "fail"), short(f), binds(g)),
+        (_, _, Some(f)) => format!(", and {} at {}{}", verb(&run.meta, "fail"), level_number(f), binds(g)),
         _ if gone(run, a) => ", before the server stopped answering".into(),
         _ => "; whether it can take more is undecided".into(),
     };
     format!(
-        "{} {} {least}{}{per_gpu}{} while keeping {}{more}",
+        "{} {} {least}{}{per_gpu}{within} {} {}{more}",
         subject(&run.meta),
         verb(&run.meta, "serve"),
         with_achieved(run, a, rate),
-        of_workload(run),
-        limits(run, a),
+        if several_tiers(run) { "within" } else { "while keeping" },
+        kept(run, a),
     )
 }
 
 /// No level is shown to meet: why, and whether that is the server's fault.
 fn serves_nothing(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
-    let (who, keep, of) = (lower(&subject(&run.meta)), limits(run, a), of_workload(run));
+    let (who, keep) = (lower(&subject(&run.meta)), kept(run, a));
     let does = if plural(&run.meta) { "do" } else { "does" };
     match (g.status, g.failed) {
         (Status::None, _) if nothing_answered(run, a).is_some() => {
             let (place, kind) = nothing_answered(run, a).unwrap_or_default();
             format!(
-                "Every request to {who}{of} failed {place}{kind}: no {} keeps {keep}, and nothing is shown of its latencies",
+                "Every request to {who} failed {place}{kind}: no {} keeps {keep}, and nothing is shown of its latencies",
                 noun(a.control)
             )
         }
@@ -235,31 +240,36 @@ fn serves_nothing(run: &Run, a: &Answer) -> String {
             let limit =
                 limit.map(|b| format!(": the limit that binds is {}", binding(b))).unwrap_or_default();
             format!(
-                "Even unloaded, with one request at a time, {who} {does} not keep {keep}{of}, so no {} can{limit}",
+                "Even unloaded, with one request at a time, {who} {does} not keep {keep}, so no {} can{limit}",
                 noun(a.control)
             )
         }
         (Status::None, Some(f)) => format!(
-            "At no measured {} {} {who} keep {keep}{of}: even {}, the lowest, fails{}",
+            "At no measured {} {} {who} keep {keep}: even {}, the lowest, {}{}",
             noun(a.control),
             does,
             level(a.control, f),
+            fails(a.control, f),
             binds(g)
         ),
         (Status::Invalid, _) => format!(
-            "This run cannot say what {who} can take{of} while keeping {keep}: the client was the limit, not the server"
+            "This run cannot say what {who} can take while keeping {keep}: the client was the limit, not the server"
         ),
         (_, failed) => {
             let known = match failed {
                 Some(f) if fails_at_the_lowest(run, a).is_some() => {
-                    format!("{}, the lowest that was tried, fails{}", level(a.control, f), binds(g))
+                    let fails = fails(a.control, f);
+                    format!("{}, the lowest that was tried, {fails}{}", level(a.control, f), binds(g))
                 }
-                Some(f) => {
-                    format!("{} fails{}, and no lower level is shown to meet", level(a.control, f), binds(g))
-                }
+                Some(f) => format!(
+                    "{} {}{}, and no lower level is shown to meet",
+                    level(a.control, f),
+                    fails(a.control, f),
+                    binds(g)
+                ),
                 None => "no level is shown to meet or to fail".into(),
             };
-            format!("It is undecided what {who} can take{of} while keeping {keep}: {known}")
+            format!("It is undecided what {who} can take while keeping {keep}: {known}")
         }
     }
 }
@@ -299,7 +309,7 @@ fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
 fn open_levels(run: &Run, a: &Answer) -> bool {
     let g = &a.goodput;
     steps_of(run, a).into_iter().any(|s| {
-        s.verdict == Verdict::Undecided
+        run.judged(a, s).0 == Verdict::Undecided
             && g.met.is_none_or(|m| s.level.value > m)
             && g.failed.is_none_or(|f| s.level.value < f)
     })

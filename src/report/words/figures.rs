@@ -1,13 +1,14 @@
 //! The figures of the answer in words: the three goodputs, what they amount to, and what to read with care.
 
-use super::{count, level, steps_of, tier_of};
+use super::{count, figure, level, level_number, precise, step_level, steps_of, tier_of};
 use crate::capacity::Capacity;
 use crate::caveat::Caveat;
 use crate::level::Control;
 use crate::report::escape::clip;
 use crate::rundir::Run;
-use crate::search::answer::{Answer, Goodput};
-use crate::stats::step::Step;
+use crate::rundir::derive::adaptive;
+use crate::search::answer::{Answer, Goodput, Status};
+use crate::stats::step::{Step, Verdict};
 use crate::units::short;
 
 /// What a goodput says in a table: `at least 30 req/s, fails at 34.6`; the low end of a bracket never stands alone.
@@ -16,17 +17,24 @@ pub fn goodput_cell(control: Control, g: &Goodput) -> String {
     let status = g.status.name();
     match (g.rate, g.interval90, g.met, g.failed) {
         (Some(rate), Some([low, high]), ..) => {
-            format!("{}{unit} (90 % interval {} – {})", short(rate), short(low), short(high))
+            format!(
+                "{}{unit} (90 % interval {} – {})",
+                level_number(rate),
+                level_number(low),
+                level_number(high)
+            )
         }
         (Some(rate), None, _, Some(failed)) => {
-            format!("at least {}{unit}, fails at {}", short(rate), short(failed))
+            format!("at least {}{unit}, fails at {}", level_number(rate), level_number(failed))
         }
-        (Some(rate), None, _, None) => format!("at least {}{unit}, none fails", short(rate)),
+        (Some(rate), None, _, None) => format!("at least {}{unit}, none fails", level_number(rate)),
         (None, _, Some(met), Some(failed)) => {
-            format!("{status} ({}{unit} meets, {} fails)", short(met), short(failed))
+            format!("{status} ({}{unit} meets, {} fails)", level_number(met), level_number(failed))
         }
-        (None, _, Some(met), None) => format!("{status} ({}{unit} meets, none fails)", short(met)),
-        (None, _, None, Some(failed)) => format!("{status} (none meets, {}{unit} fails)", short(failed)),
+        (None, _, Some(met), None) => format!("{status} ({}{unit} meets, none fails)", level_number(met)),
+        (None, _, None, Some(failed)) => {
+            format!("{status} (none meets, {}{unit} fails)", level_number(failed))
+        }
         (None, _, None, None) => status.to_owned(),
     }
 }
@@ -40,15 +48,30 @@ pub fn joint_target(run: &Run, a: &Answer) -> String {
 /// Requests per second within all limits together at the answer's step; where no level is shown to meet, the most of
 /// any step.
 pub fn good_requests(run: &Run, a: &Answer) -> String {
-    let say = |s: &Step| format!("{} req/s at {}", short(good_rate(s, &a.tier)), s.level);
-    match a.goodput.met.and_then(|met| run.step_at(a, met)) {
-        Some(step) => say(step),
-        None => {
-            let steps = steps_of(run, a).into_iter();
-            let most = steps.max_by(|x, y| good_rate(x, &a.tier).total_cmp(&good_rate(y, &a.tier)));
-            most.map_or("not measured".into(), |s| format!("at most {}", say(s)))
-        }
+    let say = |s: &Step| format!("{} req/s at {}", figure(good_rate(s, &a.tier)), step_level(s));
+    if let Some(step) = a.goodput.met.and_then(|met| run.step_at(a, met, Verdict::Meets)) {
+        return say(step);
     }
+    let loaded = steps_of(run, a);
+    let unloaded = run.steps.iter().filter(|s| loaded.is_empty() && s.series == a.series);
+    let steps = loaded.iter().copied().chain(unloaded);
+    match steps.max_by(|x, y| good_rate(x, &a.tier).total_cmp(&good_rate(y, &a.tier))) {
+        None => "not measured".into(),
+        Some(s) if good_rate(s, &a.tier) <= 0.0 => "0 req/s".into(),
+        Some(s) => format!("best step {}", say(s)),
+    }
+}
+
+/// Where latency turns up, by Kneedle, in words; none where the answer itself is open, since it would be taken for one.
+pub fn knee(a: &Answer) -> Option<String> {
+    let known = matches!(a.goodput.status, Status::Found | Status::NotReached);
+    a.knee.as_ref().filter(|_| known).map(|k| {
+        format!(
+            "latency turns up at {} ({} req/s achieved), Kneedle's mark · not the SLO answer",
+            level(a.control, k.rate),
+            figure(k.throughput)
+        )
+    })
 }
 
 /// Requests per second within all limits of a tier together; a step's own figure is that of the first tier.
@@ -80,11 +103,12 @@ pub fn capacity(run: &Run, c: &Capacity) -> Vec<(String, String, String)> {
         .filter(|(_, x, _)| x.is_some())
         .map(|(name, x, each)| (name.to_owned(), cell(x), cell(each)))
         .collect();
+    all[0].1 = precise(c.requests_per_s);
     for (name, x) in [
         ("cost per million output tokens", c.cost_per_mtok),
         ("cost per 1,000 requests", c.cost_per_1000_requests),
     ] {
-        all.extend(x.map(|x| (name.to_owned(), format!("{}{money}", short(x)), String::new())));
+        all.extend(x.map(|x| (name.to_owned(), format!("{}{money}", figure(x)), String::new())));
     }
     all
 }
@@ -97,7 +121,11 @@ pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
         tokens.into_iter().filter_map(|(x, what)| Some(format!("{} {what} a second", count(x?)))).collect();
     let costs = [(c.cost_per_mtok, "a million output tokens"), (c.cost_per_1000_requests, "1,000 requests")];
     let costs: Vec<String> =
-        costs.into_iter().filter_map(|(x, what)| Some(format!("{}{money} for {what}", short(x?)))).collect();
+        costs.into_iter().filter_map(|(x, what)| Some(format!("{}{money} for {what}", figure(x?)))).collect();
+    let costs = match price(run) {
+        Some(price) if !costs.is_empty() => format!("{}, {price}", costs.join(", ")),
+        _ => costs.join(", "),
+    };
     let per_gpu = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1)).map(|g| {
         let tokens = g.output_tokens_per_s.map(|t| format!(", {} output tokens/s", count(t)));
         format!("{} requests/s{}", count(g.requests_per_s), tokens.unwrap_or_default())
@@ -111,7 +139,7 @@ pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
     [
         ("requests", requests),
         ("tokens", tokens.join(", ")),
-        ("cost", costs.join(", ")),
+        ("cost", costs),
         ("per GPU", per_gpu.unwrap_or_default()),
     ]
     .into_iter()
@@ -124,14 +152,30 @@ fn currency(run: &Run) -> String {
     run.currency.as_deref().map(|c| format!(" {}", clip(c, 12))).unwrap_or_default()
 }
 
-/// Where the figures of the capacity come from: `at 32 requests/s (step 8)`.
+/// The price that costs are reckoned with: `at 0.39 USD an hour`, `at 2 × 0.39 USD an hour`.
+pub fn price(run: &Run) -> Option<String> {
+    let gpus = run.meta.gpus.unwrap_or(1).max(1);
+    let each = figure(run.price_per_hour? / f64::from(gpus));
+    let times = if gpus > 1 { format!("{gpus} × ") } else { String::new() };
+    Some(format!("at {times}{each}{} an hour", currency(run)))
+}
+
+/// Which rate the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`.
 pub fn basis(a: &Answer, c: &Capacity) -> String {
-    let at = a.goodput.met.map_or_else(String::new, |met| level(a.control, met));
-    format!("at {at} (step {})", c.step)
+    let rate = precise(c.requests_per_s);
+    match a.goodput.met {
+        Some(met) if a.control != Control::Rate => {
+            format!("at {}, {rate} requests/s as achieved in step {}", level(a.control, met), c.step)
+        }
+        Some(met) if c.requests_per_s >= met * (1.0 - 1e-9) => {
+            format!("at {rate} requests/s, the level of step {}", c.step)
+        }
+        _ => format!("at {rate} requests/s, as achieved in step {}", c.step),
+    }
 }
 
 /// What to read with care: text and advice, each once. Of steps in which the client was late, only the worst; of a
-/// simulated clock and a simulated server, only the clock.
+/// simulated clock and a simulated server, only the clock. A simulated server has no GPUs: figures of one are as declared.
 pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
     let delays: Vec<(u32, f64)> = run.caveats.iter().filter_map(late).collect();
     let worst = delays.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(step, _)| *step);
@@ -146,9 +190,15 @@ pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
             }
             _ => {}
         }
+        let simulated = matches!(c, Caveat::Simulated | Caveat::VirtualTime);
+        if let Some(n) = run.meta.gpus.filter(|n| simulated && *n > 1) {
+            text.push_str(&format!(
+                " The simulated server knows no GPUs: a figure per GPU is the server's divided by the {n} that the plan declares."
+            ));
+        }
         let virtual_too = *c == Caveat::Simulated && run.caveats.contains(&Caveat::VirtualTime);
         if !virtual_too && !all.iter().any(|(known, _)| *known == text) {
-            all.push((text, c.advice()));
+            all.push((text, c.advice(adaptive(&run.steps))));
         }
     }
     all
@@ -187,7 +237,7 @@ mod tests {
         assert_eq!(good_requests(&run, &bulk), "10 req/s at 20 req/s", "at the answer's step");
         let mut open = bulk;
         open.goodput.met = None;
-        assert_eq!(good_requests(&run, &open), "at most 10 req/s at 20 req/s", "the most of any step");
+        assert_eq!(good_requests(&run, &open), "best step 10 req/s at 20 req/s", "the most of any step");
     }
 
     #[test]

@@ -80,50 +80,65 @@ fn two_sentences_of_every_status() {
         .concat();
     insta::assert_snapshot!(said, @r#"
     found:
-    One A40 serves at least 32 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 36, where p99 TTFT is the limit that binds.
-    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); undecided: 34 req/s (tpot.p99: 40 of 4080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+    One A40 serves at least 32 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 36, where p99 TTFT is the limit that binds.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     adaptive:
-    One A40 serves at least 30 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 34.6, where p99 TPOT is the limit that binds.
-    Evidence: 30 req/s meets, 34.6 req/s fails (tpot.p99: 5 of 415 missed); undecided: 34 req/s (tpot.p99: 10 of 1020 missed); ended because the bracket cannot be narrowed within what is left of 15m.
+    One A40 serves at least 30 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 34.6, where p99 TPOT is the limit that binds.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 30 req/s meets (p99 TTFT: 5 of 3,600 missed); 34.6 req/s fails (p99 TPOT: 5 of 415 missed); 34 req/s is undecided (p99 TPOT: 10 of 1,020 missed); ended because the bracket cannot be narrowed within what is left of 15m.
     interval:
-    One A40 serves 33.4 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: with 90 % probability the boundary lies between 31.6 and 35.3, where p99 TTFT is the limit that binds; 31.6 requests/s is safe.
-    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); undecided: 34 req/s (tpot.p99: 40 of 4080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+    One A40 serves 33.4 requests/s (90 % interval 31.6 – 35.3; 31.6 is safe) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, where p99 TTFT is the limit that binds.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     stability:
-    One A40 serves at least 38 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TPOT ≤ 200 ms, and fails at 48, where the backlog grows.
-    Evidence: 38 req/s meets, 48 req/s fails (stability: the backlog grew); ended because all 5 levels of the list are measured.
+    One A40 serves at least 38 requests/s while keeping p99 TPOT ≤ 200 ms, and fails at 48, where the backlog grows.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 38 req/s meets (p99 TPOT: 0 of 4,560 missed); 48 req/s fails (the backlog grows); ended because all 5 levels of the list are measured.
     concurrency:
-    One A40 serves at least 32 requests in flight at 29.8 requests/s (600 in / 30 out tokens, closed loop, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 128, where p99 TTFT is the limit that binds.
-    Evidence: 32 in flight meets, 128 in flight fails (ttft.p99: 324 of 7497 missed); undecided: 64 in flight (tpot.p99: 82 of 6905 missed); ended because all 9 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+    One A40 serves at least 32 requests in flight at 29.8 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 128, where p99 TTFT is the limit that binds.
+    Measured with: 600 in / 30 out tokens, closed loop, cold cache.
+    Evidence: 32 in flight (29.8 req/s) meet (p99 TTFT: 7 of 5,963 missed); 128 in flight (37.4 req/s) fail (p99 TTFT: 324 of 7,497 missed); 64 in flight (34.5 req/s) are undecided (p99 TPOT: 82 of 6,905 missed); ended because all 9 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     long-names:
-    16 × NVIDIA H200 SXM 141GB HBM3e (liquid coo… serve at least 32 requests/s, at least 2 per GPU (lognormal input of 1,800 tokens (cv 1.2, max 32,768), output 350 tokens, gamma arrivals (cv 2.5), warm prefix of 4,000…) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fail at 36, where p99 TTFT is the limit that binds.
-    Evidence: 32 req/s meets, 36 req/s fails (ttft.p99: 65 of 4320 missed); undecided: 34 req/s (tpot.p99: 40 of 4080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+    16 × NVIDIA H200 SXM 141GB HBM3e (liquid coo… serve at least 32 requests/s (2 per GPU) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fail at 36, where p99 TTFT is the limit that binds.
+    Measured with: lognormal input of 1,800 tokens (cv 1.2, max 32,768), output 350 tokens, gamma arrivals (cv 2.5), warm prefix of 4,000 tokens.
+    Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     not-reached:
-    One A40 serves at least 24 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.
-    Evidence: met up to 24 req/s (ttft.p99: 1 of 2880 missed), and no level is shown to fail; ended because all 5 levels of the list are measured; higher levels would tell how much more.
+    One A40 serves at least 24 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 24 req/s meets (p99 TTFT: 1 of 2,880 missed); no level is shown to fail; ended because all 5 levels of the list are measured; higher levels would tell how much more.
     adaptive-not-reached:
-    One A40 serves at least 10 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.
-    Evidence: met up to 10 req/s (ttft.p99: 0 of 1200 missed), and no level is shown to fail; ended because 10 req/s, the plan's max-rate, is shown to meet; higher levels would tell how much more.
+    One A40 serves at least 10 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 10 req/s meets (p99 TTFT: 0 of 1,200 missed; measured twice: undecided, meets); no level is shown to fail; ended because 10 req/s, the plan's max-rate, is shown to meet; higher levels would tell how much more.
     none:
-    At no measured rate does one A40 keep p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms (600 in / 30 out tokens, Poisson arrivals, cold cache): even 5 requests/s, the lowest, fails, where p99 TTFT is the limit that binds.
-    Evidence: the lowest level, 5 req/s, already fails (ttft.p99: 81 of 600 missed); ended because all 4 levels of the list are measured.
+    At no measured rate does one A40 keep p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: even 5 requests/s, the lowest, fails, where p99 TTFT is the limit that binds.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 5 req/s fails (p99 TTFT: 81 of 600 missed); ended because all 4 levels of the list are measured.
     unloaded-misses:
-    Even unloaded, with one request at a time, one A40 does not keep p99 TTFT ≤ 1 ms (600 in / 30 out tokens, Poisson arrivals, cold cache), so no rate can: the limit that binds is p99 TTFT.
+    Even unloaded, with one request at a time, one A40 does not keep p99 TTFT ≤ 1 ms, so no rate can: the limit that binds is p99 TTFT.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     Evidence: already misses unloaded: 41 of 41 requests over 1 ms; ended because more load can only add to it.
     all-failed:
-    Every request to one A40 (600 in / 30 out tokens, Poisson arrivals, cold cache) failed at 2 requests/s (server-error 500): no rate keeps p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and nothing is shown of its latencies.
-    Evidence: the lowest level, 2 req/s, already fails (every request failed); ended because all 2 levels of the list are measured.
+    Every request to one A40 failed at 2 requests/s (server-error 500): no rate keeps p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and nothing is shown of its latencies.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 2 req/s fails (every request failed); ended because all 2 levels of the list are measured.
     undecided:
-    It is undecided what one A40 can take (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
-    Evidence: no level is shown to meet or to fail; undecided: 5 req/s, 10 req/s, 20 req/s, 25 req/s (ttft.p99: 0 of 250 missed); ended because all 4 levels of the list are measured; longer steps at the undecided levels would decide it (step.measure, step.min-requests).
+    It is undecided what one A40 can take while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 10 req/s is undecided (p99 TTFT: 0 of 100 missed); 20 req/s is undecided (p99 TTFT: 0 of 200 missed); 25 req/s is undecided (p99 TTFT: 0 of 250 missed); 1 more level is open; ended because all 4 levels of the list are measured; longer steps at the undecided levels would decide it (step.measure, step.min-requests).
     one-failing:
-    It is undecided what one A40 can take (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: 60 requests/s, the lowest that was tried, fails, where p99 TTFT is the limit that binds.
-    Evidence: the lowest level, 60 req/s, already fails (ttft.p99: 7200 of 7200 missed); ended because the one level of the list is measured; lower levels would decide it.
+    It is undecided what one A40 can take while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: 60 requests/s, the lowest that was tried, fails, where p99 TTFT is the limit that binds.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 60 req/s fails (p99 TTFT: 7,200 of 7,200 missed); ended because the one level of the list is measured; lower levels would decide it.
     adaptive-undecided:
-    It is undecided what one A40 can take (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
-    Evidence: no level is shown to meet or to fail; undecided: 2.16 req/s, 4.32 req/s, 8.64 req/s, 17.3 req/s (ttft.p99: 0 of 207 missed); ended because the budget of 1m is spent; more time (--budget) would decide it.
+    It is undecided what one A40 can take while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 4.32 req/s is undecided (p99 TTFT: 0 of 51 missed); 8.64 req/s is undecided (p99 TTFT: 0 of 103 missed); 17.3 req/s is undecided (p99 TTFT: 0 of 207 missed); 1 more level is open; ended because the budget of 1m is spent; more time (--budget) would decide it.
     invalid:
-    One A40 serves at least 20 requests/s (600 in / 30 out tokens, Poisson arrivals, cold cache) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; above that the client was the limit, not the server.
-    Evidence: met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because all 4 levels of the list are measured; a client on an idle machine with more cores, or a higher step.max-in-flight, would tell.
+    One A40 serves at least 20 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; above that the client was the limit, not the server.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 20 req/s meets (p99 TTFT: 0 of 2,400 missed); 30 req/s is invalid (the client was the limit); no level is shown to fail; ended because all 4 levels of the list are measured; a client on an idle machine with more cores, or a higher step.max-in-flight, would tell.
     "#);
 }
 
@@ -138,17 +153,17 @@ fn sentences_of_rarer_answers() {
         "{:?}",
         said(&run)
     );
-    assert!(said(&run)[1].ends_with("longer steps would decide it (step.measure, step.min-requests)."));
+    assert!(said(&run)[2].ends_with("longer steps would decide it (step.measure, step.min-requests)."));
     run.steps[4].abort = Some(Abort::ServerGone);
     assert!(said(&run)[0].ends_with(", before the server stopped answering."), "{:?}", said(&run));
-    assert!(said(&run)[1].ends_with("the server's log may tell why it stopped."), "{:?}", said(&run));
+    assert!(said(&run)[2].ends_with("the server's log may tell why it stopped."), "{:?}", said(&run));
 
     let mut run = case("two-steps");
     run.meta.gpus = Some(4);
     run.answers[0].goodput.per_gpu = Some(5.0);
     run.answers[0].goodput.binding = Some("stability".into());
     assert!(
-        said(&run)[0].starts_with("4 × A40 serve at least 20 requests/s, at least 5 per GPU ("),
+        said(&run)[0].starts_with("4 × A40 serve at least 20 requests/s (5 per GPU) while keeping"),
         "{:?}",
         said(&run)
     );
@@ -170,7 +185,7 @@ fn sentences_of_rarer_answers() {
         said(&run)
     );
     assert!(
-        said(&run)[1].contains("; longer steps at the undecided levels would decide it"),
+        said(&run)[2].contains("; longer steps at the undecided levels would decide it"),
         "{:?}",
         said(&run)
     );
@@ -185,14 +200,19 @@ fn sentences_of_rarer_answers() {
 }
 
 #[test]
-fn every_answer_is_two_sentences_with_its_slo_and_its_reason() {
+fn every_answer_is_short_and_has_its_slo_and_evidence() {
     for (name, run) in fixture::cases() {
         for a in &run.answers {
-            let [first, second] = sentences(&run, a);
+            let [first, with, second] = sentences(&run, a);
+            assert!(with.starts_with("Measured with: ") && with.ends_with('.'), "{name}: {with}");
+            let words = first.split(' ').filter(|w| w.contains(char::is_alphanumeric)).count();
+            assert!(words <= 40 || name == "e2e", "{name}: {words} words: {first}");
             let whole = |s: &str| s.ends_with('.') && !s[..s.len() - 1].contains(". ") && !s.contains("..");
             assert!(whole(&first) && whole(&second), "{name}: {first} {second}");
-            assert!(first.contains(&slo(&run.tiers[0])), "{name}: {first}");
-            assert!(second.contains(&a.goodput.reason), "{name}: {second}");
+            assert!(first.contains(&slo(tier_of(&run, a).unwrap())), "{name}: {first}");
+            let ended = a.goodput.reason.split("ended because").nth(1).map(in_words).unwrap();
+            assert!(second.contains(&ended) && !second.contains("ttft.p"), "{name}: {second}");
+            assert!(second.matches("req/s (").count() <= 6, "{name}: {second}");
             assert!(
                 a.goodput.interval90.is_some() || a.goodput.failed.is_none_or(|f| first.contains(&short(f))),
                 "{name}: {first}"
@@ -232,12 +252,90 @@ fn a_cell_never_tells_the_low_end_alone() {
 }
 
 #[test]
+fn names_of_limits_are_for_people() {
+    for (from, to) in [
+        ("ttft.p99: 41 of 1200 missed", "p99 TTFT: 41 of 1,200 missed"),
+        ("misses e2e.p99.9: 3 of 9 (tpot.p50)", "misses p99.9 e2e: 3 of 9 (p50 TPOT)"),
+        ("p99 TTFT ≤ 200ms: 12 misses leave 0.2–1.9 %", "p99 TTFT ≤ 200 ms: 12 misses leave 0.2–1.9 %"),
+        ("joint: 5 of 9", "joint attainment: 5 of 9"),
+        ("joint attainment, errors, 15m", "joint attainment, errors, 15m"),
+        ("max-rate, 60 req/s", "max-rate, 60 req/s"),
+        ("", ""),
+    ] {
+        assert_eq!(in_words(from), to);
+    }
+}
+
+#[test]
+fn a_level_measured_again_says_so() {
+    let mut run = case("adaptive-not-reached");
+    run.steps[4].verdict = crate::stats::step::Verdict::Fails;
+    run.answers[0].goodput.failed = Some(10.0);
+    run.answers[0].goodput.met = Some(8.64);
+    let evidence = &sentences(&run, &run.answers[0])[2];
+    assert!(
+        evidence.contains("10 req/s fails (") && evidence.contains("measured twice: fails, meets"),
+        "{evidence}"
+    );
+}
+
+#[test]
+fn several_tiers_are_told_apart() {
+    let run = case("tiers");
+    let said: String = run
+        .answers
+        .iter()
+        .map(|a| format!("{}\n{}\n", whose(&run, a), sentences(&run, a).join("\n")))
+        .collect();
+    insta::assert_snapshot!(format!("{}\n{said}", headline(&run)), @r#"
+    2 × A40 serve at least 20 requests/s within the SLO of gold; they fail at 25 (TTFT)
+    gold
+    2 × A40 serve at least 20 requests/s (10 per GPU) within the SLO of gold (p99 TTFT ≤ 60 ms), and fail at 25, where p99 TTFT is the limit that binds.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 20 req/s meets (p99 TTFT: 18 of 2,400 missed); 25 req/s fails (p99 TTFT: 49 of 3,000 missed); ended because all 8 levels of the list are measured.
+    bulk
+    2 × A40 serve at least 30 requests/s (15 per GPU) within the SLO of bulk (p99 TTFT ≤ 300 ms and p99 TPOT ≤ 20 ms), and fail at 36, where p99 TPOT is the limit that binds.
+    Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    Evidence: 30 req/s meets (p99 TPOT: 11 of 3,600 missed); 36 req/s fails (p99 TPOT: 95 of 4,320 missed); ended because all 8 levels of the list are measured.
+    "#);
+    assert!(whose(&case("found"), &case("found").answers[0]).is_empty());
+}
+
+#[test]
+fn a_knee_is_no_answer_where_there_is_none() {
+    let mut a = case("found").answers[0].clone();
+    assert!(knee(&a).is_some_and(|k| k.contains("37 requests/s") && k.contains("not the SLO answer")));
+    for status in [Status::None, Status::Undecided, Status::Invalid] {
+        a.goodput.status = status;
+        assert_eq!(knee(&a), None);
+    }
+}
+
+#[test]
+fn the_rate_and_the_price_of_figures_are_told() {
+    for (name, at, paid) in [
+        ("adaptive", "at 29.94 requests/s, as achieved in step 10", Some("at 0.39 USD an hour")),
+        ("concurrency", "at 32 requests in flight, 29.82 requests/s as achieved in step 6", None),
+        ("tiers", "at 19.96 requests/s, as achieved in step 4", Some("at 2 × 0.39 USD an hour")),
+    ] {
+        let run = case(name);
+        let c = run.capacity(&run.answers[0]).unwrap();
+        assert_eq!((basis(&run.answers[0], &c).as_str(), price(&run).as_deref()), (at, paid), "{name}");
+    }
+    let mut run = case("one-step");
+    run.steps[0].achieved_rate = 20.4;
+    let c = run.capacity(&run.answers[0]).unwrap();
+    assert_eq!(basis(&run.answers[0], &c), "at 20 requests/s, the level of step 1");
+}
+
+#[test]
 fn counts_are_short() {
     for (x, text) in [
         (0.5, "0.5"),
         (31.52, "31.5"),
         (999.6, "1,000"),
-        (115_200.0, "115,200"),
+        (115_212.0, "115,000"),
+        (999_600.0, "1 million"),
         (2_764_800.0, "2.76 million"),
     ] {
         assert_eq!(count(x), text);
@@ -248,10 +346,18 @@ fn counts_are_short() {
 fn a_closed_loop_has_no_arrivals() {
     let mut run = case("concurrency");
     assert_eq!(workload(&run), "600 in / 30 out tokens, closed loop, cold cache");
-    assert!(first("concurrency").contains("32 requests in flight at 29.8 requests/s (600 in"));
+    assert!(first("concurrency").contains("32 requests in flight at 29.8 requests/s while"));
     run.meta.workload =
         "lognormal (cv 1.2, max 9) in / 30 out tokens, gamma arrivals (cv 2.5), warm cache".into();
     assert_eq!(workload(&run), "lognormal (cv 1.2, max 9) in / 30 out tokens, closed loop, warm cache");
+    run.answers[0].goodput.failed = None;
+    run.answers[0].goodput.status = Status::Undecided;
+    (run.answers[0].goodput.met, run.answers[0].goodput.rate) = (None, None);
+    run.answers[0].goodput.failed = Some(1.0);
+    assert_eq!(headline(&run), "Undecided: 1 request in flight fails, and nothing lower was tried");
+    run.steps.retain(|s| s.level.value > 15.0);
+    run.answers[0].goodput.failed = Some(16.0);
+    assert_eq!(headline(&run), "Undecided: 16 requests in flight fail, and nothing lower was tried");
     let open = case("found");
     assert_eq!(workload(&open), open.meta.workload);
 }

@@ -1,0 +1,149 @@
+//! What an answer rests on: the levels that decide, each with its own counts, and why the search ended.
+
+use super::{binding, in_words, many, step_level};
+use crate::level::Control;
+use crate::report::charts::thousands;
+use crate::rundir::Run;
+use crate::search::answer::{Answer, Status};
+use crate::stats::step::{Step, StepKind, Verdict};
+use crate::stats::summary::ERRORS;
+
+/// Levels that the evidence tells of; the others stand in the table of steps.
+const MOST: usize = 3;
+
+/// The ends of the answer and what lies open between them, with counts, and why the search ended.
+pub(super) fn evidence(run: &Run, a: &Answer) -> String {
+    let g = &a.goodput;
+    let ended = g.reason.find("ended because ").map(|at| in_words(&g.reason[at..]));
+    let met = g.met.and_then(|met| run.step_at(a, met, Verdict::Meets));
+    let failed = g.failed.and_then(|failed| run.step_at(a, failed, Verdict::Fails));
+    let mut told: Vec<(&Step, Verdict)> = met.map(|s| (s, Verdict::Meets)).into_iter().collect();
+    told.extend(failed.map(|s| (s, Verdict::Fails)));
+    let mut open = between(run, a);
+    // The ones with the most requests tell most.
+    open.sort_by_key(|s| std::cmp::Reverse(s.due_n));
+    let more = open.len().saturating_sub(MOST - told.len());
+    open.truncate(MOST - told.len());
+    open.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
+    told.extend(open.into_iter().map(|s| (s, run.judged(a, s).0)));
+    if told.is_empty() || (g.status == Status::None && failed.is_none()) {
+        return in_words(&g.reason);
+    }
+    let mut parts: Vec<String> = told.iter().map(|(s, verdict)| shows(run, a, s, *verdict)).collect();
+    if met.is_some() && failed.is_none() {
+        parts.push("no level is shown to fail".into());
+    }
+    if more > 0 {
+        parts.push(format!("{more} more {} open", if more == 1 { "level is" } else { "levels are" }));
+    }
+    let above = |s: &&Step| {
+        failed.is_some_and(|f| s.level.value > f.level.value * (1.0 + 1e-9))
+            && run.judged(a, s).0 == Verdict::Meets
+    };
+    for s in super::steps_of(run, a).into_iter().filter(above).take(1) {
+        parts.push(format!("{} met above a level that fails, and is not trusted", step_level(s)));
+    }
+    parts.extend(ended);
+    parts.join("; ")
+}
+
+/// The steps between the ends of an answer that show neither, one for each level.
+fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
+    let g = &a.goodput;
+    let mut open: Vec<&Step> = Vec::new();
+    for s in super::steps_of(run, a).into_iter().filter(|s| s.kind != StepKind::Baseline) {
+        let x = s.level.value;
+        let inside =
+            g.met.is_none_or(|m| x > m * (1.0 + 1e-9)) && g.failed.is_none_or(|f| x < f * (1.0 - 1e-9));
+        let known = |o: &&Step| (o.level.value - x).abs() <= 1e-9 * x;
+        if inside && !open.iter().any(|o| known(&o)) {
+            open.extend(run.step_at(a, x, Verdict::Undecided));
+        }
+    }
+    open
+}
+
+/// The steps that decide an answer: at the level that meets, the one that fails, and all between, in order.
+pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
+    let g = &a.goodput;
+    let ends = [g.met, g.failed].into_iter().flatten().flat_map(|level| run.steps_at(a, level));
+    let inside = between(run, a).into_iter().flat_map(|s| run.steps_at(a, s.level.value));
+    // Steps of a ramp are short on purpose: that they are undecided is no news.
+    let brief = |s: &&Step| s.kind == StepKind::Ramp && run.judged(a, s).0 == Verdict::Undecided;
+    let inside = inside.filter(|s| !brief(s) && (g.met.is_some() || g.failed.is_some()));
+    let mut steps: Vec<&Step> = ends.chain(inside).collect();
+    if steps.is_empty() && g.status == Status::None {
+        steps.extend(run.steps.iter().rfind(|s| s.series == a.series && s.kind == StepKind::Baseline));
+    }
+    steps.sort_by(|x, y| x.level.value.total_cmp(&y.level.value).then(x.step.cmp(&y.step)));
+    steps
+}
+
+/// Why a step has its verdict on the tier of an answer.
+pub fn why(run: &Run, a: &Answer, s: &Step) -> String {
+    if run.tiers.first().is_none_or(|t| t.tier() == a.tier) {
+        return in_words(&s.reason);
+    }
+    let (verdict, binding) = run.judged(a, s);
+    counts(a, s, verdict, binding.as_deref())
+}
+
+/// `32 req/s meets (p99 TTFT: 2 of 3,840 missed)`.
+fn shows(run: &Run, a: &Answer, s: &Step, verdict: Verdict) -> String {
+    let several = many(s.level.control, s.level.value);
+    let verb = match (verdict, several) {
+        (Verdict::Meets, false) => "meets",
+        (Verdict::Meets, true) => "meet",
+        (Verdict::Fails, false) => "fails",
+        (Verdict::Fails, true) => "fail",
+        (Verdict::Undecided, false) => "is undecided",
+        (Verdict::Undecided, true) => "are undecided",
+        (Verdict::Invalid, false) => "is invalid",
+        (Verdict::Invalid, true) => "are invalid",
+    };
+    let level = match s.level.control {
+        Control::Rate => step_level(s),
+        _ => format!("{} ({} req/s)", step_level(s), super::figure(s.achieved_rate)),
+    };
+    let again = measured(run, a, s.level.value).map(|m| format!("; {m}")).unwrap_or_default();
+    let binding = run.judged(a, s).1;
+    format!("{level} {verb} ({}{again})", counts(a, s, verdict, binding.as_deref()))
+}
+
+/// What a level showed where it was measured several times with different outcomes: `measured twice: undecided, fails`.
+pub fn measured(run: &Run, a: &Answer, level: f64) -> Option<String> {
+    let verdicts: Vec<Verdict> = run.steps_at(a, level).iter().map(|s| run.judged(a, s).0).collect();
+    if verdicts.iter().all(|v| *v == verdicts[0]) {
+        return None;
+    }
+    let times = if verdicts.len() == 2 { "twice".to_owned() } else { format!("{} times", verdicts.len()) };
+    let names: Vec<&str> = verdicts.iter().map(|v| v.name()).collect();
+    Some(format!("measured {times}: {}", names.join(", ")))
+}
+
+/// The counts behind a verdict: `p99 TTFT: 41 of 1,200 missed`.
+fn counts(a: &Answer, s: &Step, verdict: Verdict, limit: Option<&str>) -> String {
+    let row = s.limits.iter().find(|r| r.tier == a.tier && Some(r.limit.as_str()) == limit);
+    let row = row.or_else(|| s.limits.iter().find(|r| Some(r.limit.as_str()) == limit));
+    match (verdict, limit) {
+        (Verdict::Invalid, _) => return "the client was the limit".into(),
+        _ if s.all_failed() => return "every request failed".into(),
+        (_, Some(ERRORS)) => {
+            return format!(
+                "{} of {} requests failed",
+                thousands(s.failed as f64),
+                thousands(s.due_n as f64)
+            );
+        }
+        (Verdict::Fails, Some("stability")) => return "the backlog grows".into(),
+        (_, Some("stability")) => return "whether the backlog grows is not known".into(),
+        _ => {}
+    }
+    row.map_or_else(
+        || in_words(&s.reason),
+        |r| {
+            let (misses, n) = (thousands(r.misses as f64), thousands(r.n as f64));
+            format!("{}: {misses} of {n} missed", binding(&r.limit))
+        },
+    )
+}
