@@ -115,7 +115,8 @@ struct Open {
     input_tokens: u32,
     /// When it arrived, in the engine's time.
     arrived: Duration,
-    started: bool,
+    /// When its last token so far left the engine.
+    last: Option<Duration>,
 }
 
 impl Actor {
@@ -141,7 +142,7 @@ impl Actor {
         match command {
             Command::Submit(at, request, events) => {
                 let (arrived, input_tokens) = (self.offset(at), request.input_tokens);
-                self.open.insert(request.id, Open { events, input_tokens, arrived, started: false });
+                self.open.insert(request.id, Open { events, input_tokens, arrived, last: None });
                 self.model.arrive(arrived, request);
             }
             Command::Cancel(at, id) => {
@@ -178,10 +179,12 @@ impl Actor {
     fn deliver(&mut self, Emission { id, at, tokens, cached_tokens, finished }: Emission) {
         let Some(open) = self.open.get_mut(&id) else { return };
         let latency = at.saturating_sub(open.arrived);
-        if !open.started {
-            open.started = true;
-            self.counters.prompt_tokens += u64::from(open.input_tokens);
-            self.counters.ttft.record(latency);
+        match open.last.replace(at) {
+            Some(last) => self.counters.itl.record(at.saturating_sub(last)),
+            None => {
+                self.counters.prompt_tokens += u64::from(open.input_tokens);
+                self.counters.ttft.record(latency);
+            }
         }
         self.counters.generation_tokens += u64::from(tokens);
         // The other end is gone where the client is; its cancellation is on the way.

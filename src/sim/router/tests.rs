@@ -235,10 +235,15 @@ async fn metrics_count() {
     vllm:request_success_total{engine="0",finished_reason="length",model_name="m"} 2.0
     vllm:request_success_total{engine="0",finished_reason="abort",model_name="m"} 0.0
     vllm:request_success_total{engine="0",finished_reason="error",model_name="m"} 0.0
+    vllm:request_success_total{engine="0",finished_reason="repetition",model_name="m"} 0.0
     # HELP vllm:time_to_first_token_seconds Histogram of time to first token in seconds.
     # TYPE vllm:time_to_first_token_seconds histogram
     vllm:time_to_first_token_seconds_count{engine="0",model_name="m"} 2.0
     vllm:time_to_first_token_seconds_sum{engine="0",model_name="m"} 0.15
+    # HELP vllm:inter_token_latency_seconds Histogram of inter-token latency in seconds.
+    # TYPE vllm:inter_token_latency_seconds histogram
+    vllm:inter_token_latency_seconds_count{engine="0",model_name="m"} 4.0
+    vllm:inter_token_latency_seconds_sum{engine="0",model_name="m"} 0.0
     # HELP vllm:e2e_request_latency_seconds Histogram of e2e request latency in seconds.
     # TYPE vllm:e2e_request_latency_seconds histogram
     vllm:e2e_request_latency_seconds_count{engine="0",model_name="m"} 2.0

@@ -28,7 +28,8 @@ fn a_prompt_that_does_not_fit_as_a_whole_waits() {
     assert_eq!((ends, model.preemptions()), (vec![0, 1, 2], 0));
 }
 
-/// Blocks of 4, chunks of 4 tokens: who is preempted waits for the room for all of its tokens, not for that of a chunk.
+/// Six blocks of 4 tokens, and both need a fourth in the end. As the first takes it, the second gives up its three; the two that are
+/// left would do for a chunk of eight, but it has twelve or more to compute and waits.
 #[test]
 fn so_does_one_that_was_preempted() {
     let mut engine = Batch::new(settings(8, 9, 6));
@@ -41,7 +42,6 @@ fn so_does_one_that_was_preempted() {
             back = Some((at, out.iter().any(|e| e.id == 0 && e.finished)));
         }
     }
-    // Both reach twelve tokens; the seventh block is not there. The second has twelve tokens, three blocks, and the first has four.
     assert_eq!((engine.preemptions(), back), (1, None), "never again together");
 }
 
