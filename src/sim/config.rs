@@ -349,7 +349,7 @@ impl Simulated {
             Engine::Batch { deployment: Deployment { limits, block_size, cost, cv, .. }, .. } => {
                 let (limits, block_size, cost, cv) = (*limits, *block_size, cost.clone(), *cv);
                 let settings = batch::Settings { limits, block_size, cost, cv, seed: self.seed };
-                Model::Batch(Batch::new(settings))
+                Model::Batch(Box::new(Batch::new(settings)))
             }
         }
     }

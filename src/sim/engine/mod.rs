@@ -102,7 +102,7 @@ pub enum Model {
     /// A queue in front of servers.
     Queue(queue::Queue),
     /// A continuous-batching engine.
-    Batch(batch::Batch),
+    Batch(Box<batch::Batch>),
 }
 
 impl Model {

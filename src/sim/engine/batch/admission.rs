@@ -6,7 +6,7 @@ use crate::sim::config::Simulated;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn engine(text: &str) -> super::super::Model {
+fn engine(text: &str) -> crate::sim::engine::Model {
     toml::from_str::<Simulated>(text).unwrap().build()
 }
 
