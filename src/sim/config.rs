@@ -1,10 +1,11 @@
 //! `[server.simulated]` of the plan: a preset by name, and what differs from it.
 
+mod count;
 pub mod presets;
 
 use crate::sim::engine::{
     Model,
-    batch::{self, Batch},
+    batch::{self, Batch, Limits},
     queue::{self, Dist, Queue},
 };
 use crate::units::Span;
@@ -20,7 +21,8 @@ pub struct Simulated {
     pub engine: Engine,
     /// The model name that it serves.
     pub model: String,
-    /// Longest prompt and answer together, in tokens; never more than the KV cache holds, as with vLLM's `--max-model-len auto`.
+    /// Longest prompt and answer together, in tokens; never more than the KV cache holds. Where the plan gives none, as much as that and
+    /// the preset allow, as with vLLM's `--max-model-len auto`.
     pub max_model_len: NonZeroU32,
     /// Seed of everything random in it.
     pub seed: u64,
@@ -75,7 +77,7 @@ pub enum Engine {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Raw {
     preset: Preset,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     servers: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     service: Option<Span>,
@@ -87,11 +89,11 @@ struct Raw {
     ttft: Option<Span>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tpot: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     max_num_seqs: Option<NonZeroU32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     max_num_batched_tokens: Option<NonZeroU32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     kv_blocks: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prefix_cache: Option<bool>,
@@ -99,7 +101,7 @@ struct Raw {
     chunked_prefill: Option<bool>,
     #[serde(default = "default_model")]
     model: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count::read")]
     max_model_len: Option<NonZeroU32>,
     #[serde(default = "default_seed")]
     seed: u64,
@@ -193,7 +195,8 @@ impl Raw {
 impl TryFrom<Raw> for Simulated {
     type Error = String;
     fn try_from(mut raw: Raw) -> Result<Self, String> {
-        let engine = raw.engine();
+        let given = [raw.max_num_seqs.is_some(), raw.max_num_batched_tokens.is_some()];
+        let mut engine = raw.engine();
         if let Some(key) = raw.left() {
             let name = raw.preset.name();
             let uses = match engine.settings() {
@@ -202,10 +205,39 @@ impl TryFrom<Raw> for Simulated {
             };
             return Err(format!("the preset \"{name}\" has no use for {key}; {uses}"));
         }
-        let (usual, most) = engine.longest();
-        let max_model_len = raw.max_model_len.unwrap_or(usual).min(most);
+        if raw.model.trim().is_empty() {
+            return Err("model is empty".into());
+        }
+        let max_model_len = engine.longest(raw.max_model_len)?;
+        if let Engine::Batch { deployment: Deployment { limits, .. }, .. } = &mut engine {
+            start(limits, given, max_model_len)?;
+        }
         Ok(Self { engine, model: raw.model, max_model_len, seed: raw.seed })
     }
+}
+
+/// Limits as vLLM starts with them, or why it does not. `given` says whether the plan gives the seats and the tokens of an iteration:
+/// as in vLLM, one that it leaves open follows the others.
+fn start(limits: &mut Limits, given: [bool; 2], max_model_len: NonZeroU32) -> Result<(), String> {
+    let [seats_given, tokens_given] = given;
+    let Limits { max_num_seqs: seats, max_num_batched_tokens: tokens, chunked_prefill, .. } = limits;
+    if !tokens_given && !*chunked_prefill {
+        *tokens = max_model_len.max(*tokens);
+    }
+    if !seats_given && tokens_given {
+        *seats = (*tokens).min(*seats);
+    }
+    if !*chunked_prefill && *tokens < max_model_len {
+        return Err(format!(
+            "max-num-batched-tokens ({tokens}) is below max-model-len ({max_model_len}): without chunked-prefill the longest prompt would fit into no iteration, and vLLM does not start"
+        ));
+    }
+    if *tokens < *seats {
+        return Err(format!(
+            "max-num-batched-tokens ({tokens}) is below max-num-seqs ({seats}): not every sequence could have its token in an iteration, and vLLM does not start"
+        ));
+    }
+    Ok(())
 }
 
 impl From<Simulated> for Raw {
@@ -269,15 +301,24 @@ impl Engine {
         }
     }
 
-    /// The longest prompt and answer together: as a rule, and the most that the KV cache holds.
-    fn longest(&self) -> (NonZeroU32, NonZeroU32) {
+    /// The longest prompt and answer together: what the plan asks for, or what is usual and fits into the KV cache.
+    fn longest(&self, asked: Option<NonZeroU32>) -> Result<NonZeroU32, String> {
         const QUEUE: NonZeroU32 = NonZeroU32::new(131_072).expect("it is not zero");
-        match self {
-            Self::Batch { deployment: d, .. } => {
-                let most = d.limits.kv_blocks.saturating_mul(d.block_size);
-                (d.max_model_len.min(most), most)
-            }
-            _ => (QUEUE, NonZeroU32::MAX),
+        let Self::Batch { deployment: Deployment { limits, block_size, max_model_len, .. }, .. } = self
+        else {
+            return Ok(asked.unwrap_or(QUEUE));
+        };
+        let usable = limits.kv_blocks.get() - 1;
+        let Some(most) = NonZeroU32::new(usable.saturating_mul(block_size.get())) else {
+            return Err("kv-blocks is 1, and vLLM keeps one block for itself: at least 2 are needed".into());
+        };
+        match asked {
+            Some(asked) if asked > most => Err(format!(
+                "max-model-len ({asked}) is more than kv-blocks ({}) hold: {usable} of them, the null block aside, have {most} tokens",
+                limits.kv_blocks
+            )),
+            Some(asked) => Ok(asked),
+            None => Ok(most.min(*max_model_len)),
         }
     }
 }
@@ -308,7 +349,7 @@ impl Simulated {
             Engine::Batch { deployment: Deployment { limits, block_size, cost, cv, .. }, .. } => {
                 let (limits, block_size, cost, cv) = (*limits, *block_size, cost.clone(), *cv);
                 let settings = batch::Settings { limits, block_size, cost, cv, seed: self.seed };
-                Model::Batch(Batch::new(settings))
+                Model::Batch(Box::new(Batch::new(settings)))
             }
         }
     }
@@ -327,7 +368,10 @@ impl fmt::Display for Simulated {
             !known.contains(setting) && (setting.0 != "decode" || setting.1 != "0s")
         };
         let settings = self.engine.settings().into_iter().filter(told);
-        let settings: Vec<String> = settings.map(|(key, value)| format!("{key} {value}")).collect();
+        let mut settings: Vec<String> = settings.map(|(key, value)| format!("{key} {value}")).collect();
+        if self.engine.preset().engine().longest(None) != Ok(self.max_model_len) {
+            settings.push(format!("max-model-len {}", self.max_model_len));
+        }
         if settings.is_empty() { Ok(()) } else { write!(f, " ({})", settings.join(", ")) }
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Counters {
     pub(super) aborted: u64,
     /// From the arrival to the first token.
     pub(super) ttft: Histogram,
+    /// From token to token.
+    pub(super) itl: Histogram,
     /// From the arrival to the last token, of requests answered in full.
     pub(super) e2e: Histogram,
 }
@@ -38,6 +40,7 @@ impl Counters {
             finished: 0,
             aborted: 0,
             ttft: Histogram::new(TTFT_BOUNDS),
+            itl: Histogram::new(ITL_BOUNDS),
             e2e: Histogram::new(E2E_BOUNDS),
         }
     }
@@ -47,6 +50,9 @@ impl Counters {
 const TTFT_BOUNDS: &[f64] = &[
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0,
     80.0, 160.0, 640.0, 2560.0,
+];
+const ITL_BOUNDS: &[f64] = &[
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
 ];
 const E2E_BOUNDS: &[f64] = &[
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0,
@@ -107,12 +113,14 @@ pub(super) fn prometheus(c: &Counters, kv_cache: Option<KvCache>, model: &str) -
         ("finished_reason=\"length\",", c.finished as f64),
         ("finished_reason=\"abort\",", c.aborted as f64),
         ("finished_reason=\"error\",", 0.0),
+        ("finished_reason=\"repetition\",", 0.0),
     ];
     out.head("request_success_total", "counter", "Count of successfully processed requests.");
     for (label, value) in reasons {
         out.value("request_success_total", label, value);
     }
     out.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", &c.ttft);
+    out.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", &c.itl);
     out.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", &c.e2e);
     if let Some(KvCache { block_size, blocks, prefix_cache }) = kv_cache {
         out.head("cache_config_info", "gauge", "Information of the LLMEngine CacheConfig");

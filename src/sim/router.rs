@@ -33,7 +33,7 @@ use tokio::time::Instant;
 pub(crate) const TEMPLATE_TOKENS: usize = 8;
 /// What names each of them: no word and no token id in use.
 pub(crate) const TEMPLATE_TOKEN: u64 = u64::MAX;
-/// Output tokens of a request that asks for no number.
+/// Output tokens of a completion that asks for no number, where the context holds as many. A chat is given all that is left of it.
 const DEFAULT_MAX_TOKENS: u32 = 16;
 /// Largest request body; a prompt as long as the default `max-model-len` takes about 1 MiB.
 const MAX_BODY: usize = 32 << 20;
@@ -108,19 +108,18 @@ async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refu
     let at = Instant::now();
     let ask: Ask = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
     let prompt = Prompt::of(api, &ask).ok_or_else(|| Refusal::missing(api.field()))?;
-    let (input_tokens, output_tokens) = server.check(&ask, &prompt)?;
+    let (input_tokens, output_tokens) = server.check(api, &ask, &prompt)?;
     let id = server.requests.fetch_add(1, Ordering::Relaxed);
     let request = Request::new(id, input_tokens, output_tokens);
     let request = request.with_blocks(server.blocks(&prompt, output_tokens));
     let mut events = server.engine.submit(at, request);
     let stream = ask.stream.unwrap_or(false);
     let head = server.head(api, id, stream);
-    let prefix_cache = server.prefix_cache().is_some();
     if stream {
         let writer = Writer::new(api, &head, input_tokens, ask.stream_options.unwrap_or_default());
-        return Ok((EVENTS, Body::new(Stream { events, writer, prefix_cache })).into_response());
+        return Ok((EVENTS, Body::new(Stream { events, writer })).into_response());
     }
-    let (mut tokens, mut cached) = (0, 0);
+    let (mut tokens, mut cached) = (0, None);
     while let Some(event) = poll_fn(|cx| events.poll_next(cx)).await {
         tokens += event.tokens;
         cached = event.cached_tokens;
@@ -128,7 +127,6 @@ async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refu
     if !events.over() {
         return Err(Refusal::gone());
     }
-    let cached = prefix_cache.then_some(cached);
     Ok((JSON, wire::whole(api, &head, input_tokens, tokens, cached)).into_response())
 }
 
@@ -181,7 +179,7 @@ impl Server {
     }
 
     /// Input and output tokens of a request, or why vLLM would refuse it, in its order.
-    fn check(&self, ask: &Ask, prompt: &Prompt<'_>) -> Result<(u32, u32), Refusal> {
+    fn check(&self, api: Api, ask: &Ask, prompt: &Prompt<'_>) -> Result<(u32, u32), Refusal> {
         if let Some(model) = ask.model.as_ref().filter(|m| **m != self.model) {
             let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.model);
             return Err(Refusal {
@@ -195,6 +193,9 @@ impl Server {
             return Err(Refusal::bad(None, "the simulated server answers one prompt with one choice".into()));
         }
         let (input, limit) = (prompt.len(), self.max_model_len);
+        if input == 0 {
+            return Err(Refusal::bad(Some("prompt"), "The prompt cannot be empty".into()));
+        }
         if input > limit {
             return Err(Refusal::bad(
                 Some("input_tokens"),
@@ -203,7 +204,14 @@ impl Server {
                 ),
             ));
         }
-        let output = ask.max_completion_tokens.or(ask.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS);
+        // At least one, so that a prompt that leaves no room is refused below.
+        let left = (limit - input).max(1);
+        let usual = if api == Api::Chat { left } else { left.min(DEFAULT_MAX_TOKENS) };
+        let output = ask.max_completion_tokens.or(ask.max_tokens).unwrap_or(usual);
+        if output == 0 {
+            let message = "max_tokens must be at least 1, got 0.".into();
+            return Err(Refusal::bad(Some("max_tokens"), message));
+        }
         if output > limit {
             return Err(Refusal::bad(
                 Some("max_tokens"),
@@ -248,8 +256,6 @@ impl Server {
 struct Stream {
     events: Answer,
     writer: Writer,
-    /// Whether there is a prefix cache to tell of.
-    prefix_cache: bool,
 }
 
 impl http_body::Body for Stream {
@@ -263,13 +269,11 @@ impl http_body::Body for Stream {
         if self.events.over() {
             return Poll::Ready(None);
         }
-        let Self { events, writer, prefix_cache } = &mut *self;
+        let Self { events, writer } = &mut *self;
         let Some(event) = ready!(events.poll_next(cx)) else {
             return Poll::Ready(Some(Err(io::Error::other("the engine stopped"))));
         };
-        if *prefix_cache {
-            writer.cached(event.cached_tokens);
-        }
+        writer.cached(event.cached_tokens);
         let mut out = String::with_capacity(512);
         writer.event(&mut out, event.tokens, event.finished);
         while out.len() < MAX_FRAME

@@ -171,9 +171,9 @@ impl Writer {
         }
     }
 
-    /// So many tokens of the prompt were in the prefix cache.
-    pub(super) fn cached(&mut self, tokens: u32) {
-        self.cached_tokens = Some(tokens);
+    /// So many tokens of the prompt were in the prefix cache; `None` where there is none.
+    pub(super) fn cached(&mut self, tokens: Option<u32>) {
+        self.cached_tokens = tokens;
     }
 
     /// Appends an event of `tokens` tokens; before the first, what opens a chat; after the last, what closes the stream.

@@ -285,7 +285,7 @@ impl Load {
             return self.over(open, at, tally);
         }
         let r = &mut open.record;
-        r.cached_tokens = Some(emission.cached_tokens);
+        r.cached_tokens = emission.cached_tokens;
         if let Some(last) = open.last {
             open.gaps_us.push(u32::try_from((at - last).as_micros()).unwrap_or(u32::MAX));
         } else {

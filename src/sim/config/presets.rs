@@ -98,12 +98,13 @@ const fn count(n: u32) -> NonZeroU32 {
 /// `demo`: an engine of no particular hardware, quick enough that a sweep over a socket is tight within a minute: 4 ms with all of its
 /// 12 seats taken, so that requests of four tokens saturate it at 750 a second.
 ///
-/// All figures are chosen. Iterations are long against the millisecond or two by which tokio's timers are late; a request answered in
-/// four of them leaves time enough for the client on the same two cores.
+/// All figures are chosen. Over a socket, the millisecond or two by which tokio's timers are late delays what is delivered and nothing
+/// else: arrivals are stamped as they come and iterations start and end at their exact times, so that the engine is never slower for it,
+/// and 50 ms are long against it. A request answered in four iterations leaves time enough for the client on the same two cores.
 ///
 /// Its boundary at p99 TTFT ≤ 50 ms, Poisson arrivals, 50 tokens in and 4 out, is 690.3 ± 0.3 req/s (one standard
 /// error): direct simulation of 80 million requests at five rates around it, the error by batch means. There the share of misses rises as
-/// the 54th power of the rate, and misses come in clusters: the variance of their count is 343 times that of independent ones. Median
+/// the 55th power of the rate, and misses come in clusters: the variance of their count is 322 times that of independent ones. Median
 /// and p99 TTFT are 3.8 and 8.2 ms at 345 req/s, 5.3 and 19 ms at 587, 7.9 and 42 ms at 679, 15 and 93 ms at 718.
 const fn demo() -> Deployment {
     const TIMES: &[(u32, Duration)] = &[(1, Duration::from_millis(2)), (12, Duration::from_millis(4))];
@@ -126,7 +127,7 @@ const fn demo() -> Deployment {
 ///
 /// - *Published* (project design, §8), for 600 tokens in, 30 out: 35 req/s, 1,050 output and 22,050 total tokens/s, median TTFT
 ///   15–30 ms, p99 TTFT 50–100 ms. The model gives
-///   these rates, a median of 26.3 ms and a p99 of 78.5 ms.
+///   these rates, a median of 26.3 ms and a p99 of 78.2 ms.
 /// - *Data sheets*: 696 GB/s, 150 TFLOPS of dense bf16, 48 GB. Weights of 1.2 GB take 1.7 ms to read. A token has 28 layers × 8 heads ×
 ///   128 × 2 (key and value) × 2 bytes = 112 KiB of KV, 165 ns to read; 0.9 × 48 GB less the weights and 2 GB of activations leave 40 GB,
 ///   21,800 blocks of 16. Attention is 4 × 16 heads × 128 × 28 operations for a token and one before it: 6 ns at 40 TFLOPS.
@@ -136,7 +137,7 @@ const fn demo() -> Deployment {
 ///
 /// Its boundary at p99 TTFT ≤ 80 ms, Poisson arrivals, 600 tokens in and 30 out, is 35.60 ± 0.02 req/s (one
 /// standard error): direct simulation of 40 million requests at five rates around it, the error by batch means. There the share of misses
-/// rises as the 7th power of the rate; the variance of their count is 5.1 times that of independent ones.
+/// rises as the 7.1th power of the rate; the variance of their count is 5.1 times that of independent ones.
 const fn a40_qwen3() -> Deployment {
     Deployment {
         limits: Limits {

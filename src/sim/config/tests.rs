@@ -18,7 +18,23 @@ fn presets_and_overrides() {
         ("preset = \"demo\"", "simulated demo"),
         (
             "preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nprefix-cache = false",
-            "simulated a40-qwen3-0.6b (kv-blocks 100, prefix-cache false)",
+            "simulated a40-qwen3-0.6b (kv-blocks 100, prefix-cache false, max-model-len 1584)",
+        ),
+        ("preset = \"demo\"\nmax-model-len = 32768", "simulated demo"),
+        ("preset = \"demo\"\nmax-model-len = 900", "simulated demo (max-model-len 900)"),
+        ("preset = \"null\"\nmax-model-len = 64", "simulated null (max-model-len 64)"),
+        // As in vLLM, what is left open follows what is given.
+        (
+            "preset = \"demo\"\nchunked-prefill = false",
+            "simulated demo (max-num-batched-tokens 32768, chunked-prefill false)",
+        ),
+        (
+            "preset = \"demo\"\nchunked-prefill = false\nmax-model-len = 900",
+            "simulated demo (chunked-prefill false, max-model-len 900)",
+        ),
+        (
+            "preset = \"a40-qwen3-0.6b\"\nmax-num-batched-tokens = 100",
+            "simulated a40-qwen3-0.6b (max-num-seqs 100, max-num-batched-tokens 100)",
         ),
     ] {
         let sim = parse(text).unwrap();
@@ -37,9 +53,10 @@ fn presets_and_overrides() {
 fn the_longest_request_fits_into_the_cache() {
     for (text, longest) in [
         ("preset = \"a40-qwen3-0.6b\"", 40_960),
-        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100", 1600),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100", 1584),
         ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nmax-model-len = 900", 900),
-        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nmax-model-len = 9000", 1600),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nmax-model-len = 1584", 1584),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 2", 16),
         ("preset = \"a40-qwen3-0.6b\"\nmax-model-len = 100000", 100_000),
         ("preset = \"md1\"\nmax-model-len = 1000000", 1_000_000),
     ] {
@@ -55,11 +72,36 @@ fn mistakes_are_named() {
         ("preset = \"mmc\"\ndecode = \"1ms\"", "no use for decode"),
         ("preset = \"mmc\"\nkv-blocks = 9", "no use for kv-blocks; it has servers, service, prefill"),
         ("preset = \"demo\"\nservers = 9", "no use for servers; it has max-num-seqs, max-num-batched-tokens"),
-        ("preset = \"demo\"\nmax-num-seqs = 0", "nonzero"),
+        ("preset = \"demo\"\nmax-num-seqs = 0", "a whole number from 1 to 4294967295, got 0"),
+        ("preset = \"demo\"\nmax-num-seqs = -3", "a whole number from 1 to 4294967295, got -3"),
+        ("preset = \"demo\"\nkv-blocks = 4294967296", "4294967295, got 4294967296"),
+        ("preset = \"demo\"\nkv-blocks = 1.5", "expected a whole number from 1 to 4294967295"),
+        (
+            "preset = \"demo\"\nkv-blocks = 1",
+            "kv-blocks is 1, and vLLM keeps one block for itself: at least 2",
+        ),
+        ("preset = \"demo\"\nmodel = \" \"", "model is empty"),
         ("preset = \"demo\"\nprefix-cache = \"on\"", "boolean"),
         ("preset = \"null\"\nttft = \"1ms\"", "no use for ttft; it has no settings"),
-        ("preset = \"mmc\"\nservers = 0", "nonzero"),
-        ("preset = \"md1\"\nmax-model-len = 0", "nonzero"),
+        ("preset = \"mmc\"\nservers = 0", "from 1 to 4294967295, got 0"),
+        ("preset = \"md1\"\nmax-model-len = 0", "from 1 to 4294967295, got 0"),
+        // What vLLM does not start with.
+        (
+            "preset = \"demo\"\nkv-blocks = 100\nmax-model-len = 1585",
+            "max-model-len (1585) is more than kv-blocks (100) hold: 99 of them, the null block aside, have 1584 tokens",
+        ),
+        (
+            "preset = \"demo\"\nchunked-prefill = false\nmax-num-batched-tokens = 899\nmax-model-len = 900",
+            "max-num-batched-tokens (899) is below max-model-len (900)",
+        ),
+        (
+            "preset = \"demo\"\nmax-num-seqs = 9\nmax-num-batched-tokens = 8",
+            "max-num-batched-tokens (8) is below max-num-seqs (9)",
+        ),
+        (
+            "preset = \"demo\"\nmax-num-seqs = 3000",
+            "max-num-batched-tokens (2048) is below max-num-seqs (3000)",
+        ),
         ("preset = \"md1\"\nservice = \"soon\"", "soon"),
         ("preset = \"md1\"\nserver = 1", "unknown field `server`"),
         ("seed = 1", "missing field `preset`"),

@@ -4,11 +4,14 @@
 //! that they decode next, or the next chunk of their prompt; where a block of the KV cache is needed and none is to be had, the sequence
 //! admitted last is preempted: it gives up its blocks, goes to the front of the line, and will have all its tokens computed again. Then,
 //! unless one was preempted, those who wait are admitted in order, while `max-num-seqs`, the tokens and the blocks allow; where the first
-//! in line does not fit, nobody behind it is taken. At the end of the iteration every sequence whose tokens are all computed has its next
+//! in line does not fit, nobody behind it is taken. To fit, the new and the preempted alike must find room for all tokens that they have
+//! so far, not only for the first chunk, as with vLLM's `scheduler_reserve_full_isl` (on by default since 2026): long prompts wait
+//! rather than crowd each other out halfway. Only the chunk's blocks are taken, and what is generated later may still preempt. At the end of the iteration every sequence whose tokens are all computed has its next
 //! token, the first one included.
 //!
 //! Without chunked prefill a prompt is computed in one iteration. One that is longer than what is left of the tokens waits for an
-//! iteration that has nothing else in it, and then has it for itself, however long it is.
+//! iteration that has nothing else in it, and then has it for itself, however long it is (vLLM does not start with limits that would
+//! allow such a prompt, and neither does [`crate::sim::config`]).
 //!
 //! An iteration starts where the one before ends, or where a request arrives at an idle engine. A request that arrives at the very
 //! instant at which an iteration starts, or is told of so late that it counts as then, still joins it.
@@ -23,7 +26,11 @@ use super::{Emission, KvCache, PrefixCounts, Request};
 use cost::{Cost, Load, Noise};
 use kv::Kv;
 use sequence::Sequence;
-use std::{collections::VecDeque, num::NonZeroU32, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    num::NonZeroU32,
+    time::Duration,
+};
 
 /// What makes one engine differ from another.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +54,7 @@ pub struct Limits {
     pub max_num_seqs: NonZeroU32,
     /// Tokens of an iteration.
     pub max_num_batched_tokens: NonZeroU32,
-    /// Blocks of the KV cache.
+    /// Blocks of the KV cache, vLLM's `num_gpu_blocks`: it keeps the first as its null block, so that requests have one less.
     pub kv_blocks: NonZeroU32,
     /// Whether full blocks are found again by later requests with the same beginning.
     pub prefix_cache: bool,
@@ -63,14 +70,30 @@ pub struct Batch {
     kv: Kv,
     /// When the state last changed.
     clock: Duration,
-    waiting: VecDeque<Sequence>,
-    /// In order of admission.
+    /// By place in line; the preempted have places before all others.
+    waiting: BTreeMap<i64, Sequence>,
+    /// In order of admission. Cancelled ones stay to the end of the iteration: taking them out would be quadratic in a drain.
     running: Vec<Sequence>,
+    /// Those of `running` that were cancelled.
+    gone: usize,
+    /// Where the open requests are, by id.
+    places: HashMap<u64, Place>,
+    /// The number of the next admission.
+    admissions: u64,
     /// The iteration under way; none only where nothing runs or waits.
     step: Option<Step>,
     out: VecDeque<Emission>,
     preemptions: u64,
     prefix: PrefixCounts,
+}
+
+/// Where a request is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// Its place in line.
+    Waiting(i64),
+    /// The number of its admission.
+    Running(u64),
 }
 
 /// An iteration.
@@ -91,11 +114,14 @@ impl Batch {
     pub fn new(settings: Settings) -> Self {
         Self {
             noise: Noise::new(settings.cv, settings.seed),
-            kv: Kv::new(settings.limits.kv_blocks.get(), settings.block_size.get()),
+            kv: Kv::new(settings.limits.kv_blocks.get() - 1, settings.block_size.get()),
             settings,
             clock: Duration::ZERO,
-            waiting: VecDeque::new(),
+            waiting: BTreeMap::new(),
             running: vec![],
+            gone: 0,
+            places: HashMap::new(),
+            admissions: 0,
             step: None,
             out: VecDeque::new(),
             preemptions: 0,
@@ -110,13 +136,14 @@ impl Batch {
             request.blocks = <_>::default();
         }
         let sequence = Sequence::new(request);
-        if sequence.most_tokens().is_none_or(|n| self.kv.needed(n) > self.settings.limits.kv_blocks.get()) {
-            let refusal = Emission { id: sequence.id(), at, tokens: 0, cached_tokens: 0, finished: true };
+        if sequence.most_tokens().is_none_or(|n| self.kv.needed(n) > self.kv.blocks()) {
+            let refusal = Emission { id: sequence.id(), at, tokens: 0, cached_tokens: None, finished: true };
             self.out.push_back(refusal);
             return;
         }
         let first = self.waiting.is_empty();
-        self.waiting.push_back(sequence);
+        let place = self.waiting.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.wait(place, sequence);
         match self.step {
             None => self.begin(at),
             Some(step) if step.start == at && first => self.admit(step),
@@ -127,11 +154,14 @@ impl Batch {
     /// See [`super::Model::cancel`]. An iteration that the request takes part in goes on as long as it would have.
     pub fn cancel(&mut self, at: Duration, id: u64) {
         self.run(at);
-        if let Some(i) = self.running.iter().position(|s| s.id() == id) {
-            let sequence = self.running.remove(i);
-            sequence.release(&mut self.kv);
-        } else if let Some(i) = self.waiting.iter().position(|s| s.id() == id) {
-            self.waiting.remove(i);
+        match self.places.remove(&id) {
+            None => {}
+            Some(Place::Waiting(place)) => drop(self.waiting.remove(&place)),
+            Some(Place::Running(admission)) => {
+                let i = self.running.partition_point(|s| s.admission < admission);
+                self.running[i].leave(&mut self.kv);
+                self.gone += 1;
+            }
         }
     }
 
@@ -149,7 +179,7 @@ impl Batch {
 
     /// See [`super::Model::running`].
     pub fn running(&self) -> usize {
-        self.running.len()
+        self.running.len() - self.gone
     }
 
     /// See [`super::Model::waiting`].
@@ -183,7 +213,8 @@ impl Batch {
     }
 
     /// What the iteration under way has to do.
-    pub fn load(&self) -> Option<Load> {
+    #[cfg(test)]
+    pub(super) fn load(&self) -> Option<Load> {
         self.step.map(|s| s.load)
     }
 
@@ -204,15 +235,31 @@ impl Batch {
 
     /// The end of an iteration: what was computed counts, and tokens leave.
     fn complete(&mut self, at: Duration) {
-        let Self { running, kv, out, .. } = self;
+        let Self { running, kv, out, places, settings, .. } = self;
+        let prefix_cache = settings.limits.prefix_cache;
         running.retain_mut(|sequence| {
+            if sequence.gone() {
+                return false;
+            }
             let Some(emission) = sequence.complete(at) else { return true };
-            out.push_back(emission);
+            // Who has no prefix cache has nothing to tell of it.
+            out.push_back(Emission {
+                cached_tokens: emission.cached_tokens.filter(|_| prefix_cache),
+                ..emission
+            });
             if emission.finished {
                 sequence.release(kv);
+                places.remove(&emission.id);
             }
             !emission.finished
         });
+        self.gone = 0;
+    }
+
+    /// Puts a sequence into the line.
+    fn wait(&mut self, place: i64, sequence: Sequence) {
+        self.places.insert(sequence.id(), Place::Waiting(place));
+        self.waiting.insert(place, sequence);
     }
 
     /// Starts an iteration, if there is anything to do.
@@ -250,7 +297,8 @@ impl Batch {
             }
             let Some(mut last) = self.running.pop() else { break };
             last.preempt(&mut self.kv);
-            self.waiting.push_front(last);
+            let place = self.waiting.first_key_value().map_or(0, |(first, _)| first - 1);
+            self.wait(place, last);
             self.preemptions += 1;
             step.preempted = true;
         }
@@ -260,8 +308,9 @@ impl Batch {
     /// Admits who waits, and sets the end of the iteration.
     fn admit(&mut self, mut step: Step) {
         let limits = self.settings.limits;
-        while !step.preempted && step.budget > 0 && self.running.len() < limits.max_num_seqs.get() as usize {
-            let Some(sequence) = self.waiting.front_mut() else { break };
+        while !step.preempted && step.budget > 0 && self.running() < limits.max_num_seqs.get() as usize {
+            let Some(mut front) = self.waiting.first_entry() else { break };
+            let sequence = front.get_mut();
             let found = sequence.find(&self.kv);
             let left = sequence.left() - found.tokens;
             let take = match limits.chunked_prefill {
@@ -278,13 +327,19 @@ impl Batch {
             }
             sequence.schedule(take, &mut step.load, &mut self.kv);
             step.budget = step.budget.saturating_sub(take);
-            self.running.extend(self.waiting.pop_front());
+            sequence.admission = self.admissions;
+            self.admissions += 1;
+            let sequence = front.remove();
+            self.places.insert(sequence.id(), Place::Running(sequence.admission));
+            self.running.push(sequence);
         }
         step.end = step.start.saturating_add(self.settings.cost.time(&step.load, step.noise));
         self.step = Some(step);
     }
 }
 
+#[cfg(test)]
+mod admission;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]

@@ -69,8 +69,9 @@ pub struct Emission {
     /// Tokens it carries; at least one, unless the engine refuses the request because it could never hold it (see
     /// [`batch::Batch`]): then none, and it is the only event.
     pub tokens: u32,
-    /// Tokens of the prompt that the prefix cache had when the request was first admitted; the same in all its events.
-    pub cached_tokens: u32,
+    /// Tokens of the prompt that the prefix cache had when the request was first admitted; the same in all its events. `None` where
+    /// the engine has no prefix cache.
+    pub cached_tokens: Option<u32>,
     /// Whether it is the request's last.
     pub finished: bool,
 }
@@ -80,7 +81,7 @@ pub struct Emission {
 pub struct KvCache {
     /// Tokens of a block.
     pub block_size: u32,
-    /// Blocks in all.
+    /// Blocks in all, the null block included, which requests never have.
     pub blocks: u32,
     /// Whether blocks are shared between requests with the same beginning.
     pub prefix_cache: bool,
@@ -101,7 +102,7 @@ pub enum Model {
     /// A queue in front of servers.
     Queue(queue::Queue),
     /// A continuous-batching engine.
-    Batch(batch::Batch),
+    Batch(Box<batch::Batch>),
 }
 
 impl Model {
@@ -154,7 +155,7 @@ impl Model {
         }
     }
 
-    /// Share of the KV cache in use; zero for a model that has none.
+    /// Share of the blocks that requests can have that is in use; zero for a model that has none.
     pub fn kv_cache_usage(&self) -> f64 {
         match self {
             Self::Queue(_) => 0.0,

@@ -185,8 +185,13 @@ impl Queue {
                 What::Token => {
                     job.sent += 1;
                     let finished = job.sent == job.tokens;
-                    let emission =
-                        Emission { id: event.ticket.id, at: event.at, tokens: 1, cached_tokens: 0, finished };
+                    let emission = Emission {
+                        id: event.ticket.id,
+                        at: event.at,
+                        tokens: 1,
+                        cached_tokens: None,
+                        finished,
+                    };
                     self.out.push_back(emission);
                     match job.next_token().filter(|_| !finished) {
                         Some(at) => self.events.push(Reverse(Event { at, ..event })),

@@ -115,12 +115,17 @@ async fn completions_stream_with_continuous_usage() {
 async fn whole_answers_come_at_the_end() {
     let router = server("preset = \"fixed\"");
     let start = Instant::now();
-    for (path, ask, prompt) in
-        [(CHAT, r#""messages": [{"content": "x y"}]"#, 10), (COMPLETIONS, r#""prompt": "x y""#, 2)]
-    {
+    for (path, ask, prompt) in [
+        (CHAT, r#""messages": [{"content": "x y"}], "max_tokens": 16"#, 10),
+        (COMPLETIONS, r#""prompt": "x y""#, 2),
+    ] {
         let begun = Instant::now();
         let response = post(&router, path, &format!("{{{ask}}}")).await;
-        assert_eq!(begun.elapsed(), (20 + 15 * 5) * MS, "sixteen tokens where none are asked for");
+        assert_eq!(
+            begun.elapsed(),
+            (20 + 15 * 5) * MS,
+            "sixteen tokens for a completion that asks for no number"
+        );
         assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
         let body: Value = serde_json::from_str(&text(response).await).unwrap();
         let choice = &body["choices"][0];
@@ -230,10 +235,15 @@ async fn metrics_count() {
     vllm:request_success_total{engine="0",finished_reason="length",model_name="m"} 2.0
     vllm:request_success_total{engine="0",finished_reason="abort",model_name="m"} 0.0
     vllm:request_success_total{engine="0",finished_reason="error",model_name="m"} 0.0
+    vllm:request_success_total{engine="0",finished_reason="repetition",model_name="m"} 0.0
     # HELP vllm:time_to_first_token_seconds Histogram of time to first token in seconds.
     # TYPE vllm:time_to_first_token_seconds histogram
     vllm:time_to_first_token_seconds_count{engine="0",model_name="m"} 2.0
     vllm:time_to_first_token_seconds_sum{engine="0",model_name="m"} 0.15
+    # HELP vllm:inter_token_latency_seconds Histogram of inter-token latency in seconds.
+    # TYPE vllm:inter_token_latency_seconds histogram
+    vllm:inter_token_latency_seconds_count{engine="0",model_name="m"} 4.0
+    vllm:inter_token_latency_seconds_sum{engine="0",model_name="m"} 0.0
     # HELP vllm:e2e_request_latency_seconds Histogram of e2e request latency in seconds.
     # TYPE vllm:e2e_request_latency_seconds histogram
     vllm:e2e_request_latency_seconds_count{engine="0",model_name="m"} 2.0
@@ -316,6 +326,31 @@ const REFUSALS: &[(&str, &str, u16, &str, &str, &str)] = &[
         "",
         "min_tokens must be less than or equal to max_tokens=4, got 8.",
     ),
+    (
+        COMPLETIONS,
+        r#"{"prompt": "x", "max_tokens": 0}"#,
+        400,
+        "BadRequestError",
+        "max_tokens",
+        "at least 1, got 0.",
+    ),
+    (
+        CHAT,
+        r#"{"messages": [], "max_completion_tokens": 0}"#,
+        400,
+        "BadRequestError",
+        "max_tokens",
+        "at least 1, got 0.",
+    ),
+    (
+        COMPLETIONS,
+        r#"{"prompt": " \n", "max_tokens": 1}"#,
+        400,
+        "BadRequestError",
+        "prompt",
+        "cannot be empty",
+    ),
+    (COMPLETIONS, r#"{"prompt": [], "max_tokens": 1}"#, 400, "BadRequestError", "prompt", "cannot be empty"),
     (COMPLETIONS, r#"{"prompt": "x", "n": 2, "max_tokens": 1}"#, 400, "BadRequestError", "", "one choice"),
     (COMPLETIONS, r#"{"prompt": ["x", "y"], "max_tokens": 1}"#, 400, "BadRequestError", "", "one prompt"),
 ];
@@ -354,6 +389,30 @@ async fn refusals_read_like_vllms() {
     );
 }
 
+/// As in vLLM: a completion has 16 tokens, or what the context has left; a chat has what it has left.
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_no_number_of_tokens_gets_what_fits() {
+    let router = server("preset = \"null\"\nmax-model-len = 40");
+    let prompt = |words: usize| format!(r#"{{"prompt": "{}"}}"#, "x ".repeat(words));
+    let chat = |words: usize| format!(r#"{{"messages": [{{"content": "{}"}}]}}"#, "x ".repeat(words));
+    // The template has eight tokens.
+    for (path, body, output) in [
+        (COMPLETIONS, prompt(10), Some(16)),
+        (COMPLETIONS, prompt(30), Some(10)),
+        (COMPLETIONS, prompt(39), Some(1)),
+        (COMPLETIONS, prompt(40), None),
+        (CHAT, chat(2), Some(30)),
+        (CHAT, chat(31), Some(1)),
+        (CHAT, chat(32), None),
+    ] {
+        let response = post(&router, path, &body).await;
+        let (status, text) = (response.status().as_u16(), text(response).await);
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["usage"]["completion_tokens"].as_u64(), output, "{body}: {text}");
+        assert_eq!(status, if output.is_some() { 200 } else { 400 }, "{body}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_rest_answers() {
     let router = server("preset = \"null\"\nmodel = \"m\"\nmax-model-len = 64");
@@ -384,6 +443,6 @@ async fn an_engine_that_stops_breaks_the_stream() {
     });
     let (handle, answer) = runtime.join().unwrap();
     let writer = Writer::new(Api::Chat, "", 1, StreamOptions::default());
-    assert!(Body::new(Stream { events: answer, writer, prefix_cache: false }).collect().await.is_err());
+    assert!(Body::new(Stream { events: answer, writer }).collect().await.is_err());
     assert_eq!(handle.counters().await, None);
 }

@@ -16,6 +16,8 @@ struct Case {
     steepness: f64,
     /// The variance of the count of misses there over that of independent ones.
     inflation: f64,
+    /// Requests of a run of the test, and how many of them miss the limit at the boundary.
+    pinned: (usize, usize),
 }
 
 const DEMO: Case = Case {
@@ -24,8 +26,9 @@ const DEMO: Case = Case {
     output_tokens: 4,
     limit: Duration::from_millis(50),
     boundary: 690.3,
-    steepness: 54.0,
-    inflation: 343.0,
+    steepness: 54.9,
+    inflation: 322.0,
+    pinned: (1_000_000, 8549),
 };
 
 const A40: Case = Case {
@@ -34,8 +37,9 @@ const A40: Case = Case {
     output_tokens: 30,
     limit: Duration::from_millis(80),
     boundary: 35.6,
-    steepness: 7.0,
+    steepness: 7.1,
     inflation: 5.1,
+    pinned: (250_000, 2555),
 };
 
 /// What became of a run.
@@ -95,19 +99,46 @@ impl Case {
         (self.inflation * 99.0 / n as f64).sqrt()
     }
 
-    /// The share of misses is at 1 % at the boundary and passes it as steeply as said; all within four standard errors of `n` requests.
-    fn check(&self, n: usize) {
+    /// The share of misses is at 1 % at the boundary and passes it as steeply as said; all within four standard errors.
+    ///
+    /// One standard error of these runs is 0.6 % of the A40's rate and 0.3 % of the demo's, ten times what the doc comments claim, which
+    /// only [`the_boundaries`] can show. So that no change of the model goes by unseen, the misses of the run at the boundary are
+    /// pinned as well, but for what the last bit of a logarithm may make of them on another machine. Where that fails and the change is
+    /// meant, run the other, and correct the doc comments and then the pin.
+    fn check(&self) {
+        let (n, pinned) = self.pinned;
         let error = self.error(n);
         for step in [-1.0, 0.0, 1.0] {
             // As far to either side as makes the share differ by e^±0.5.
             let rate = self.boundary * (1.0 + step * 0.5 / self.steepness);
             let expected = 0.01 * f64::exp(step * 0.5);
-            let got = self.run(rate, n, 42).miss_share();
+            let run = self.run(rate, n, 42);
+            let got = run.miss_share();
             // The line is straight to about a tenth of what it rises over this range.
             let tolerance = 4.0 * error + 0.1 * f64::abs(step);
             assert!(
                 (got / expected).ln().abs() < tolerance,
                 "{} at {rate}: {got}, not {expected} within e^±{tolerance}",
+                self.preset
+            );
+            let off = run.misses.abs_diff(pinned);
+            assert!(
+                step != 0.0 || off * 200 <= pinned,
+                "{}: {} misses, not {pinned}",
+                self.preset,
+                run.misses
+            );
+        }
+    }
+
+    /// Median and p99 at a rate, as the doc comments have them, within shares of them.
+    fn percentiles(&self, rate: f64, n: usize, p50: (f64, f64), p99: (f64, f64)) {
+        let run = self.run(rate, n, 1);
+        for (share, (ms, tolerance)) in [(0.5, p50), (0.99, p99)] {
+            let got = run.percentile_ms(share);
+            assert!(
+                (got / ms - 1.0).abs() < tolerance,
+                "{} at {rate}: p{share} {got} ms, not {ms}",
                 self.preset
             );
         }
@@ -116,16 +147,11 @@ impl Case {
 
 #[test]
 fn the_demo_is_at_its_limit_where_it_says() {
-    DEMO.check(400_000);
-    // Smooth below, in ms; the tolerances are far above the errors of 40,000 requests and tell the model from one that differs.
-    for (rate, p50, p99) in [(300.0, 3.6, 7.7), (500.0, 4.6, 12.6), (600.0, 5.4, 20.0)] {
-        let run = DEMO.run(rate, 40_000, 1);
-        let (median, high) = (run.percentile_ms(0.5), run.percentile_ms(0.99));
-        assert!(
-            (median / p50 - 1.0).abs() < 0.05 && (high / p99 - 1.0).abs() < 0.25,
-            "{rate}: {median}, {high}"
-        );
-    }
+    DEMO.check();
+    // Tolerances of four standard errors and the rounding.
+    DEMO.percentiles(345.0, 100_000, (3.8, 0.03), (8.2, 0.05));
+    DEMO.percentiles(587.0, 200_000, (5.3, 0.04), (19.0, 0.15));
+    DEMO.percentiles(679.0, 400_000, (7.9, 0.05), (42.0, 0.25));
 }
 
 #[test]
@@ -140,7 +166,8 @@ fn the_a40_has_the_published_figures() {
     assert!((15.0..30.0).contains(&p50), "median {p50} ms");
     assert!((50.0..100.0).contains(&p99), "p99 {p99} ms");
     assert!((30.0..40.0).contains(&A40.boundary));
-    A40.check(200_000);
+    A40.percentiles(35.0, 100_000, (26.3, 0.02), (78.2, 0.06));
+    A40.check();
 }
 
 fn inflation(late: &[bool], share: f64) -> f64 {
@@ -150,7 +177,8 @@ fn inflation(late: &[bool], share: f64) -> f64 {
     squares.iter().sum::<f64>() / squares.len() as f64 / (share * (1.0 - share) * BATCH as f64)
 }
 
-/// How the boundaries of the doc comments were found: `cargo test boundaries -- --ignored --nocapture`.
+/// How the boundaries of the doc comments and all that is said of them were found:
+/// `cargo test the_boundaries -- --ignored --nocapture`. Only this test is as exact as they are.
 #[test]
 #[ignore = "takes minutes"]
 fn the_boundaries() {

@@ -12,7 +12,8 @@ pub struct Load {
     pub tokens: u64,
     /// Sequences that take part.
     pub sequences: u32,
-    /// Tokens of context over all sequences that decode, the new ones included.
+    /// Tokens whose keys and values attention reads, over all sequences: of one that decodes its context with the new token, of a chunk
+    /// of a prompt the context before it, be it computed in an earlier iteration or found in the prefix cache.
     pub kv_tokens: u64,
     /// Twice the sum, over the tokens of prompts, of the context before each: n·(2c + n) for n tokens behind c. Twice, so that it stays
     /// whole.
@@ -32,7 +33,8 @@ impl Load {
         let (n, c) = (u64::from(tokens), u64::from(context));
         self.tokens += n;
         self.sequences += 1;
-        self.attended += n * (2 * c + n);
+        self.kv_tokens += c;
+        self.attended = self.attended.saturating_add(n.saturating_mul(2 * c + n));
     }
 }
 
@@ -61,7 +63,7 @@ pub struct Formula {
     pub token_ns: f64,
     /// b: what a sequence costs beside its tokens, in ns.
     pub sequence_ns: f64,
-    /// c: reading a token of a decoding sequence's KV cache, in ns.
+    /// c: reading a token of a sequence's KV cache, in ns.
     pub kv_token_ns: f64,
     /// q: attention of a prompt's token to one token before it, in ns.
     pub attention_ns: f64,
@@ -134,6 +136,7 @@ impl Noise {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::config::{Engine, Preset};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -179,8 +182,32 @@ mod tests {
         prefill.prefill(40, 60);
         // Chunks of a prompt attend to as much as the prompt in one piece.
         assert_eq!(prefill.attended, 100 * 100);
-        assert_eq!(cost.time(&prefill, 1.0).as_nanos(), 1000 + 100 * 10 + 2 * 3 + 500);
-        assert_eq!(cost.time(&prefill, 2.0).as_nanos(), 5012);
+        // The second reads the first.
+        assert_eq!(prefill.kv_tokens, 60);
+        assert_eq!(cost.time(&prefill, 1.0).as_nanos(), 1000 + 100 * 10 + 2 * 3 + 500 + 30);
+        assert_eq!(cost.time(&prefill, 2.0).as_nanos(), 5072);
+    }
+
+    /// However little of a prompt is left to compute, what is before it has to be read: a hit in the prefix cache is not free.
+    #[test]
+    fn a_chunk_is_no_cheaper_than_a_decode() {
+        let Engine::Batch { deployment, .. } = Preset::A40Qwen3.engine() else { panic!("it is one") };
+        for context in [100, 3000, 30_000] {
+            let (mut chunk, mut decode) = (Load::default(), Load::default());
+            chunk.prefill(1, context);
+            decode.decode(context + 1);
+            let [chunk, decode] = [chunk, decode].map(|load| deployment.cost.nanos(&load));
+            assert!(chunk >= decode && chunk < 1.1 * decode, "{context}: {chunk}, {decode}");
+        }
+    }
+
+    #[test]
+    fn the_longest_prompt_overflows_nothing() {
+        let mut load = Load::default();
+        for _ in 0..3 {
+            load.prefill(u32::MAX, u32::MAX);
+        }
+        assert_eq!(load.attended, u64::MAX);
     }
 
     #[test]

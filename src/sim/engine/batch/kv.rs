@@ -8,7 +8,7 @@ use std::{
 /// Stale places in the order of eviction that are kept before they are swept out.
 const SLACK: usize = 1024;
 
-/// All blocks. A block is free, or a sequence's own, or in the prefix cache, where sequences share it; one in the prefix cache that no
+/// All usable blocks. A block is free, or a sequence's own, or in the prefix cache, where sequences share it; one in the prefix cache that no
 /// sequence holds is as good as free.
 #[derive(Debug, Clone)]
 pub(super) struct Kv {
@@ -75,9 +75,14 @@ impl Kv {
         self.blocks - self.own - (self.cached() - self.idle)
     }
 
+    /// All of them.
+    pub(super) fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
     /// Share of the blocks that sequences hold.
     pub(super) fn usage(&self) -> f64 {
-        1.0 - f64::from(self.available()) / f64::from(self.blocks)
+        1.0 - f64::from(self.available()) / f64::from(self.blocks.max(1))
     }
 
     /// What the prefix cache has of a prompt, up to `most` tokens.
@@ -91,13 +96,17 @@ impl Kv {
         found
     }
 
+    /// Whether `tokens` tokens in all would fit, with what was found. What is found and idle stops being available when it is held.
+    pub(super) fn fits(&self, found: Found, tokens: u32) -> bool {
+        self.needed(tokens).saturating_sub(found.blocks) + found.idle <= self.available()
+    }
+
     /// Gives a new sequence what was found and room for `tokens` tokens in all; `None` where there is not enough.
     pub(super) fn admit(&mut self, hashes: &[u64], found: Found, tokens: u32) -> Option<Holding> {
-        let blocks = self.needed(tokens).max(found.blocks);
-        // What is found and idle stops being available when it is held.
-        if blocks - found.blocks + found.idle > self.available() {
+        if !self.fits(found, tokens) {
             return None;
         }
+        let blocks = self.needed(tokens).max(found.blocks);
         for hash in &hashes[..found.blocks as usize] {
             self.hold(*hash);
         }

@@ -59,14 +59,15 @@ impl Act {
 fn sound(engine: &Batch) -> Result<(), TestCaseError> {
     let Settings { limits, block_size, .. } = &engine.settings;
     prop_assert!(engine.running() <= limits.max_num_seqs.get() as usize);
-    prop_assert!(engine.kv.available() <= limits.kv_blocks.get());
+    let usable = limits.kv_blocks.get() - 1;
+    prop_assert!(engine.kv.available() <= usable);
     if let Some(load) = engine.load() {
         let alone = !limits.chunked_prefill && load.sequences == 1;
         prop_assert!(load.tokens <= u64::from(limits.max_num_batched_tokens.get()) || alone, "{load:?}");
         prop_assert!(load.sequences > 0);
     }
     let held: u32 = engine.running.iter().map(Sequence::blocks).sum();
-    let used = limits.kv_blocks.get() - engine.kv.available();
+    let used = usable - engine.kv.available();
     // Shared blocks count once; without sharing it is exact.
     prop_assert!(used <= held && (limits.prefix_cache || used == held), "{used} of {held} held");
     for sequence in &engine.running {
@@ -105,7 +106,7 @@ proptest! {
         for (id, act) in (0_u64..).zip(&acts) {
             let mine: Vec<_> = out.iter().filter(|e| e.id == id).collect();
             let tokens: u32 = mine.iter().map(|e| e.tokens).sum();
-            let fits = (act.input.max(1) + act.output.max(1) - 1).div_ceil(4) <= settings.limits.kv_blocks.get();
+            let fits = (act.input.max(1) + act.output.max(1) - 1).div_ceil(4) < settings.limits.kv_blocks.get();
             let finished = mine.iter().filter(|e| e.finished).count();
             if !fits {
                 prop_assert_eq!((tokens, mine.len(), finished), (0, 1, 1));
@@ -119,7 +120,8 @@ proptest! {
             }
         }
         prop_assert_eq!((engine.running(), engine.waiting(), engine.next_event()), (0, 0, None));
-        prop_assert_eq!(engine.kv.available(), settings.limits.kv_blocks.get());
+        prop_assert!(engine.places.is_empty() && engine.gone == 0);
+        prop_assert_eq!(engine.kv.available(), settings.limits.kv_blocks.get() - 1);
         let counts = engine.prefix_counts();
         prop_assert!(counts.hits <= counts.queries && (settings.limits.prefix_cache || counts.queries == 0));
     }

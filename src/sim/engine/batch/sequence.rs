@@ -5,7 +5,7 @@ use super::kv::{Found, Holding, Kv};
 use crate::sim::engine::{Emission, Request};
 use std::time::Duration;
 
-/// A request that waits or runs.
+/// A request that waits or runs, or was cancelled while it ran.
 #[derive(Debug, Clone)]
 pub(super) struct Sequence {
     request: Request,
@@ -18,6 +18,10 @@ pub(super) struct Sequence {
     holding: Holding,
     /// Tokens of the prompt found in the prefix cache at the first admission; `None` before it.
     cached: Option<u32>,
+    /// The number of its last admission; they rise.
+    pub(super) admission: u64,
+    /// Whether it was cancelled in the iteration under way: it holds nothing and yields nothing.
+    gone: bool,
 }
 
 /// What the prefix cache has of a sequence.
@@ -34,7 +38,16 @@ impl Sequence {
             output_tokens: request.output_tokens.max(1),
             ..request
         };
-        Self { request, emitted: 0, computed: 0, scheduled: 0, holding: Holding::default(), cached: None }
+        Self {
+            request,
+            emitted: 0,
+            computed: 0,
+            scheduled: 0,
+            holding: Holding::default(),
+            cached: None,
+            admission: 0,
+            gone: false,
+        }
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -74,8 +87,12 @@ impl Sequence {
         Prefix { found, tokens: found.blocks * kv.block_size() }
     }
 
-    /// Takes its place in the cache, with room for `take` tokens behind what was found; whether there was room.
+    /// Takes its place in the cache, with room for `take` tokens behind what was found, where there is room for all its known tokens;
+    /// whether there was.
     pub(super) fn admit(&mut self, prefix: Prefix, take: u32, kv: &mut Kv) -> bool {
+        if !kv.fits(prefix.found, self.known()) {
+            return false;
+        }
         let Some(holding) = kv.admit(&self.request.blocks, prefix.found, prefix.tokens + take) else {
             return false;
         };
@@ -119,7 +136,7 @@ impl Sequence {
             id: self.id(),
             at,
             tokens: 1,
-            cached_tokens: self.cached.unwrap_or(0),
+            cached_tokens: self.cached,
             finished: self.emitted == self.request.output_tokens,
         })
     }
@@ -133,5 +150,15 @@ impl Sequence {
 
     pub(super) fn release(&self, kv: &mut Kv) {
         kv.release(self.holding, &self.request.blocks);
+    }
+
+    /// Its client went away while it ran.
+    pub(super) fn leave(&mut self, kv: &mut Kv) {
+        self.preempt(kv);
+        self.gone = true;
+    }
+
+    pub(super) fn gone(&self) -> bool {
+        self.gone
     }
 }

@@ -11,13 +11,13 @@ pub(super) fn count(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).unwrap()
 }
 
-/// An engine with blocks of 4 tokens whose iterations take 10 ms.
+/// An engine with so many usable blocks of 4 tokens, whose iterations take 10 ms.
 pub(super) fn settings(seqs: u32, tokens: u32, blocks: u32) -> Settings {
     Settings {
         limits: Limits {
             max_num_seqs: count(seqs),
             max_num_batched_tokens: count(tokens),
-            kv_blocks: count(blocks),
+            kv_blocks: count(blocks + 1),
             prefix_cache: false,
             chunked_prefill: true,
         },
@@ -158,7 +158,7 @@ fn what_can_never_fit_is_refused_and_what_just_fits_is_not() {
         engine.arrive(MS, Request::new(id, input, output));
     }
     let out = engine.advance(MS);
-    let refusal = |id| Emission { id, at: MS, tokens: 0, cached_tokens: 0, finished: true };
+    let refusal = |id| Emission { id, at: MS, tokens: 0, cached_tokens: None, finished: true };
     assert_eq!(out, [1, 2, 3, 4].map(refusal));
     assert_eq!(engine.advance(FOREVER).len(), 4);
     assert_eq!((engine.running(), engine.waiting()), (0, 0));
@@ -193,7 +193,8 @@ fn a_known_beginning_is_not_computed_again() {
         (2, 120, 16),
         (3, 150, 0),
         (3, 160, 0),
-    ];
+    ]
+    .map(|(id, at, cached)| (id, at, Some(cached)));
     assert_eq!(out, expected);
     assert_eq!(engine.prefix_counts(), PrefixCounts { queries: 80, hits: 28 });
     assert!(engine.kv_cache_usage().abs() < 1e-12, "what nobody holds is not in use");
@@ -225,7 +226,7 @@ fn who_is_preempted_finds_its_own_beginning_again() {
     assert_eq!(engine.load().unwrap().tokens, 13 - 8, "two of its three blocks were free all the time");
     let out: Vec<_> =
         engine.advance(FOREVER).iter().map(|e| (e.id, e.at.as_millis(), e.cached_tokens)).collect();
-    assert_eq!(out, [(1, 60, 0), (1, 70, 0)], "cached counts the first admission");
+    assert_eq!(out, [(1, 60, Some(0)), (1, 70, Some(0))], "cached counts the first admission");
     assert_eq!(engine.prefix_counts(), PrefixCounts { queries: 8 + 12, hits: 0 }, "so do the counters");
 }
 
@@ -275,7 +276,7 @@ fn the_load_of_an_iteration_is_counted() {
     assert_eq!(engine.load(), load(20, 1, 0, 400));
     assert_eq!(engine.advance(3 * MS).len(), 1);
     assert_eq!(engine.load(), load(30, 2, 21, 29 * 29));
-    assert_eq!((engine.advance(7 * MS).len(), engine.load()), (1, load(11, 1, 0, 11 * (2 * 29 + 11))));
+    assert_eq!((engine.advance(7 * MS).len(), engine.load()), (1, load(11, 1, 29, 11 * (2 * 29 + 11))));
     assert_eq!(engine.advance(10 * MS)[0].at, 10 * MS);
 }
 

@@ -14,7 +14,7 @@ fn ask(id: u64, output_tokens: u32) -> Request {
 }
 
 fn token(id: u64, at: Duration, finished: bool) -> Emission {
-    Emission { id, at, tokens: 1, cached_tokens: 0, finished }
+    Emission { id, at, tokens: 1, cached_tokens: None, finished }
 }
 
 const FOREVER: Duration = Duration::MAX;
