@@ -100,12 +100,12 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let x = x_axis(control(run), Across::Offered, levels.chain(boundary.values()));
     let title = level_title(control(run));
     let parts = [afar.as_str(), "scale widens towards 100 %", "bars: the verdict’s bounds"];
-    let note = parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("; ");
+    let notes: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).map(str::to_owned).collect();
     for (i, target) in targets.iter().enumerate() {
         let plot = Plot { area: frame.areas[i], x, y: axis(&curves, target) };
         let what = if target.name.starts_with("itl") { "gaps" } else { "requests" };
         let heading = format!("Share of {what} {}{}", target.text, tier_name(run, &target.tier));
-        frame.axes(i, &plot, &heading, &note, title);
+        frame.axes(i, &plot, &heading, &notes, title);
         boundary.draw(&mut frame.canvas, &plot);
         frame.spines(&plot);
         let mut taken = Taken::default();

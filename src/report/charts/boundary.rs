@@ -89,7 +89,7 @@ impl Boundary {
     pub(super) fn take(&self, taken: &mut Taken, plot: &Plot) {
         for x in self.line.into_iter().chain(self.knee) {
             let x = plot.at_x(x);
-            taken.line(&[(x, plot.area.y), (x, plot.area.bottom())], 2.0);
+            taken.line(&[(x, plot.area.y), (x, plot.area.bottom())], 4.0);
         }
     }
 
@@ -256,20 +256,20 @@ mod tests {
     #[test]
     fn the_band_ends_at_the_step_that_failed() {
         let mut run = fixture::found();
-        let mut open = run.steps[8].clone();
-        (open.step, open.achieved_rate, open.measure_s) = (12, 33.1, 500.0);
+        let mut open = run.steps[9].clone();
+        (open.step, open.achieved_rate, open.measure_s) = (12, 35.1, 500.0);
         open.verdict = Verdict::Undecided;
         open.limits.iter_mut().for_each(|l| l.verdict = Verdict::Undecided);
-        run.steps.insert(8, open);
-        run.steps[9].achieved_rate = 35.5;
-        run.answers[0].knee = Some(crate::search::answer::Knee { rate: 34.0, throughput: 33.1 });
+        run.steps.insert(9, open);
+        run.steps[10].achieved_rate = 37.5;
+        run.answers[0].knee = Some(crate::search::answer::Knee { rate: 36.0, throughput: 35.1 });
         let b = Boundary::new(&run, Across::Achieved, Format::Report);
         let (low, high) = b.band.unwrap();
         assert!(
-            (low - run.steps[7].achieved_rate).abs() < 1e-9 && (high - 35.5).abs() < 1e-9,
+            (low - run.steps[7].achieved_rate).abs() < 1e-9 && (high - 37.5).abs() < 1e-9,
             "{low} {high}"
         );
-        assert!((b.knee.unwrap() - 35.5).abs() < 1e-9, "the knee is at the level that failed");
+        assert!((b.knee.unwrap() - 37.5).abs() < 1e-9, "the knee is at the level that failed");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The steps as curves: which are joined, in which hue, and with which marks.
 
-use super::canvas::{Canvas, Point};
 use crate::level::Control;
 use crate::report::escape::clip;
 use crate::rundir::Run;
@@ -8,7 +7,9 @@ use crate::slo::Metric;
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
 use crate::units::short;
-use plotters::style::{RGBColor, WHITE};
+use plotters::style::RGBColor;
+
+pub(super) use super::mark::Mark;
 
 /// Three shades of one hue, dark to light, and the shade in which the light one is still legible as text.
 #[derive(Debug, Clone, Copy)]
@@ -112,7 +113,7 @@ impl Across {
     }
 
     /// Whether the line may run through a step: not where its achieved rate is biased and the axis shows that.
-    fn joins(self, step: &Step) -> bool {
+    pub(super) fn joins(self, step: &Step) -> bool {
         steady(step) && (self == Self::Offered || !brief(step))
     }
 }
@@ -213,99 +214,6 @@ fn brief(step: &Step) -> bool {
     step.abort.is_some() || e2e.is_some_and(|ms| step.measure_s < ENOUGH * ms / 1e3)
 }
 
-/// How a step is marked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// Shown to meet the SLO.
-    Meets,
-    /// Too few requests to tell.
-    Undecided,
-    /// Shown to fail.
-    Fails,
-    /// Its backlog is shown to grow: its latencies depend on how long it ran.
-    Overloaded,
-    /// The client was the limit.
-    Invalid,
-}
-
-impl Mark {
-    /// All of them, in the order of the legend.
-    pub(super) const ALL: [Self; 5] =
-        [Self::Meets, Self::Undecided, Self::Fails, Self::Overloaded, Self::Invalid];
-
-    /// The mark of a step.
-    pub(super) fn of(step: &Step) -> Self {
-        Self::by(step, step.verdict)
-    }
-
-    /// The mark of a step for what one of its limits shows.
-    pub(super) fn by(step: &Step, verdict: Verdict) -> Self {
-        match (step.verdict, verdict) {
-            (Verdict::Invalid, _) | (_, Verdict::Invalid) => Self::Invalid,
-            _ if step.stable == Some(false) => Self::Overloaded,
-            (_, Verdict::Meets) => Self::Meets,
-            (_, Verdict::Undecided) => Self::Undecided,
-            (_, Verdict::Fails) => Self::Fails,
-        }
-    }
-
-    /// What the legend says.
-    pub(super) const fn words(self) -> &'static str {
-        match self {
-            Self::Meets => "step meets the SLO",
-            Self::Undecided => "undecided",
-            Self::Fails => "fails",
-            Self::Overloaded => "overloaded: backlog grew, no steady latency",
-            Self::Invalid => "invalid: client was the limit",
-        }
-    }
-
-    /// What the legend says where each limit is judged on its own.
-    pub(super) const fn words_of_limit(self) -> &'static str {
-        match self {
-            Self::Meets => "limit shown to be met",
-            Self::Fails => "shown to be missed",
-            Self::Overloaded => "overloaded: backlog grew",
-            Self::Undecided | Self::Invalid => self.words(),
-        }
-    }
-
-    /// Draws it; a circle of `r`, and the others of like weight.
-    pub(super) fn draw(self, c: &mut Canvas, at: Point, r: f64, colour: RGBColor) {
-        match self {
-            Self::Meets => {
-                c.disc(at, r + 1.2, WHITE);
-                c.disc(at, r, colour);
-            }
-            Self::Undecided => {
-                c.disc(at, r, colour);
-                c.disc(at, r - 1.6, WHITE);
-            }
-            Self::Fails => {
-                cross(c, at, r + 1.0, 5.2, WHITE);
-                cross(c, at, r, 3.0, colour);
-            }
-            Self::Overloaded => {
-                cross(c, at, r + 0.8, 4.8, colour);
-                cross(c, at, r - 0.3, 2.2, WHITE);
-            }
-            Self::Invalid => {
-                let grey = rgb(0x8a8a8a);
-                let corner = |k: f64| {
-                    [(at.0, at.1 - k), (at.0 + k * 0.95, at.1 + k * 0.7), (at.0 - k * 0.95, at.1 + k * 0.7)]
-                };
-                c.polygon(&corner(r + 1.6), grey.into());
-                c.polygon(&corner(r - 1.3), WHITE.into());
-            }
-        }
-    }
-}
-
-fn cross(c: &mut Canvas, (x, y): Point, r: f64, width: f64, colour: RGBColor) {
-    c.stroke((x - r, y - r), (x + r, y + r), width, colour);
-    c.stroke((x - r, y + r), (x + r, y - r), width, colour);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,16 +252,16 @@ mod tests {
     #[test]
     fn a_decided_step_of_a_level_goes_before_a_longer_undecided_one() {
         let mut run = fixture::found();
-        let mut open = run.steps[8].clone();
+        let mut open = run.steps[9].clone();
         (open.step, open.measure_s, open.verdict) = (12, 300.0, Verdict::Undecided);
         run.steps.push(open);
         let joined = |run: &Run, across| -> Vec<u32> {
             curves(run)[0].joined(across).iter().map(|s| s.step).collect()
         };
-        assert_eq!(run.steps[8].verdict, Verdict::Fails);
-        assert_eq!(joined(&run, Across::Offered)[8], 9, "the failing one is not left off");
-        run.steps[8].abort = Some(Abort::Gross);
-        assert_eq!(joined(&run, Across::Offered)[8], 12, "one that was cut short is on no curve");
+        assert_eq!(run.steps[9].verdict, Verdict::Fails);
+        assert_eq!(joined(&run, Across::Offered)[9], 10, "the failing one is not left off");
+        run.steps[9].abort = Some(Abort::Gross);
+        assert_eq!(joined(&run, Across::Offered)[9], 12, "one that was cut short is on no curve");
     }
 
     #[test]
@@ -363,16 +271,6 @@ mod tests {
         run.steps[0].measure_s = 4.0 * e2e;
         let first = |across| curves(&run)[0].joined(across)[0].step;
         assert_eq!((first(Across::Offered), first(Across::Achieved)), (1, 2));
-    }
-
-    #[test]
-    fn a_step_that_fails_by_far_is_no_overload() {
-        let mut step = fixture::found().steps.swap_remove(8);
-        step.abort = Some(Abort::Gross);
-        for stable in [Some(true), None] {
-            step.stable = stable;
-            assert_eq!(Mark::of(&step), Mark::Fails, "{stable:?}");
-        }
     }
 
     #[test]
@@ -390,15 +288,5 @@ mod tests {
         run.steps.drain(..10);
         let mut only = curves(&run);
         assert_eq!(without_afar(&mut only, std::iter::empty()), None, "where nothing else is, it is drawn");
-    }
-
-    #[test]
-    fn a_backlog_that_grew_outranks_what_a_limit_shows() {
-        let mut step = fixture::found().steps.swap_remove(0);
-        assert_eq!(Mark::of(&step), Mark::Meets);
-        step.stable = Some(false);
-        for verdict in [Verdict::Meets, Verdict::Undecided, Verdict::Fails] {
-            assert_eq!(Mark::by(&step, verdict), Mark::Overloaded);
-        }
     }
 }

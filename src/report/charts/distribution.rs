@@ -125,9 +125,15 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
             f => format!(", {} of them failed and never end", super::thousands(f as f64)),
         };
         let at = step.level;
-        let note = format!("share of {n} requests at {at}{failed}; scale widens towards 100 %");
+        let notes = [format!("share of {n} requests at {at}{failed}"), "scale widens towards 100 %".into()];
         let log = if spread.x.min > 0.0 { ", logarithmic" } else { "" };
-        frame.axes(i, &plot, title(spread.metric), &note, &format!("{}, {unit}{log}", spread.metric.title()));
+        frame.axes(
+            i,
+            &plot,
+            title(spread.metric),
+            &notes,
+            &format!("{}, {unit}{log}", spread.metric.title()),
+        );
         frame.spines(&plot);
         draw_one(&mut frame.canvas, scene.run, &plot, spread, mark);
     }

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Rect, Type};
-use super::curves::{Across, Hue, rgb};
+use super::curves::{Across, Hue, rgb, tier_name};
 use super::heads::{about, brief, ellipsis, fitted};
 use super::legend::{Entry, rows};
 use super::{Format, Scene};
@@ -88,7 +88,8 @@ impl Frame {
         for (i, line) in about.iter().enumerate() {
             canvas.text((EDGE, y - 1.0 + 16.0 * i as f64), Align::Left, &small, line);
         }
-        let slo = run.tiers.iter().map(words::slo).collect::<Vec<_>>().join("; ");
+        let slo = run.tiers.iter().map(|t| words::slo(t) + &tier_name(run, t.tier()));
+        let slo = slo.collect::<Vec<_>>().join("; ");
         let version = &run.meta.goodput_version;
         let plan = match format {
             Format::Report => format!(" · plan: {}", clip(&run.name, 50)),
@@ -104,9 +105,18 @@ impl Frame {
     }
 
     /// Heading, grid and axes of the plot of that number; `x_title` stands under the last one, on a slide under each.
-    pub(super) fn axes(&mut self, number: usize, plot: &Plot, heading: &str, note: &str, x_title: &str) {
+    pub(super) fn axes(
+        &mut self,
+        number: usize,
+        plot: &Plot,
+        heading: &str,
+        notes: &[String],
+        x_title: &str,
+    ) {
         let a = plot.area;
-        let above = self.slots.get(number).is_some_and(|s| s.values_above);
+        let slide = self.format == Format::Slide;
+        let row = |(i, s): (usize, &Slot)| s.values_above && (slide || i == number);
+        let above = self.slots.iter().enumerate().any(row);
         let raise = if above { 12.0 + VALUES } else { 12.0 };
         let own_x = self.slots.get(number).is_some_and(|s| s.own_x);
         let last = own_x || number + 1 == self.areas.len() || self.format == Format::Slide;
@@ -117,16 +127,17 @@ impl Frame {
         c.text((x, a.y - raise), Align::Left, &bold, &ellipsis(&bold, heading, end - x));
         let after = x + bold.width(heading) + 10.0;
         // What does not fit goes to the foot of the picture.
-        let fits = |size: f64| after + Type::book(size, GREY).width(note) <= end;
+        let whole = notes.join("; ");
+        let fits = |size: f64| after + Type::book(size, GREY).width(&whole) <= end;
         let size = [11.0, 10.5, 10.0].into_iter().find(|s| fits(*s));
         let book = Type::book(size.unwrap_or(11.0), GREY);
         let mut kept = String::new();
-        for part in note.split("; ").filter(|p| !p.is_empty()) {
-            let longer = if kept.is_empty() { part.to_owned() } else { format!("{kept}; {part}") };
+        for part in notes {
+            let longer = if kept.is_empty() { part.clone() } else { format!("{kept}; {part}") };
             if after + book.width(&longer) <= end {
                 kept = longer;
-            } else if !self.notes.iter().any(|n| n == part) {
-                self.notes.push(part.to_owned());
+            } else if !self.notes.contains(part) {
+                self.notes.push(part.clone());
             }
         }
         if !kept.is_empty() {
@@ -239,6 +250,11 @@ fn side_by_side(slots: &[Slot], y: f64, bottom: f64, right: f64) -> Vec<Rect> {
 pub(super) fn x_axis(control: Control, across: Across, values: impl Iterator<Item = f64>) -> Axis {
     let axis = Axis::upto(values.filter(|v| v.is_finite()).fold(0.0, f64::max) * 1.06, 8.0);
     let whole = control == Control::Concurrency && across == Across::Offered;
-    let step = if whole { axis.step.max(1.0).ceil() } else { axis.step };
+    // 2.5 becomes 5.
+    let step = match axis.step.max(1.0) {
+        _ if !whole => axis.step,
+        step if step.fract() > 0.0 => 2.0 * step,
+        step => step,
+    };
     Axis { step, ..axis }
 }

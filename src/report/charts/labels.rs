@@ -89,19 +89,18 @@ impl Panel {
         let face = Type::book(12.0, RED);
         for Named { text, short, value: limit } in &self.limits {
             let beyond = *limit > self.y.max;
-            let spots =
-                |text: &str| limit_spots(plot, plot.at_y(limit.min(self.y.max)), face.width(text), beyond);
+            let at = plot.at_y(limit.min(self.y.max));
+            let spots = |text: &str| limit_spots(plot, at, face.width(text), beyond);
             // In full where there is room, else the limit alone, else what covers least.
+            let bare = short.replacen("SLO ", "≤ ", 1);
             let texts = if beyond {
-                [format!("{text} ↑ above this axis"), format!("{text} ↑")]
+                [format!("{text} ↑ above this axis"), format!("{text} ↑"), format!("{short} ↑")]
             } else {
-                [text.clone(), short.clone()]
+                [text.clone(), short.clone(), bare]
             };
             let found = texts.iter().find_map(|t| taken.free(spots(t)).map(|r| (r, t, false)));
-            let found = found.or_else(|| {
-                let (r, covers) = taken.place(spots(&texts[1]))?;
-                Some((r, &texts[1], covers))
-            });
+            let found =
+                found.or_else(|| taken.place(spots(&texts[2])).map(|(r, covers)| (r, &texts[2], covers)));
             if let Some((r, text, covers)) = found {
                 c.veil(&r, covers);
                 c.text((r.x, r.y + 11.2), Align::Left, &face, text);
@@ -153,7 +152,10 @@ impl Panel {
 fn limit_spots(plot: &Plot, y: f64, w: f64, beyond: bool) -> Vec<Rect> {
     let a = plot.area;
     let rows: &[f64] = if beyond { &[5.0, 21.0, 37.0] } else { &[-17.5, 4.0] };
-    let room = (a.w - w - 12.0).max(0.0);
+    let room = a.w - w - 12.0;
+    if room < 0.0 {
+        return Vec::new();
+    }
     let xs = (0..=60).map(|i| a.x + 8.0 + room * f64::from(i) / 60.0);
     let spots = rows.iter().flat_map(|row| xs.clone().map(move |x| Rect { x, y: y + row, w, h: 13.5 }));
     spots.filter(|r| r.y > a.y - 18.0 && r.bottom() < a.bottom()).collect()

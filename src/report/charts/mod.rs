@@ -14,6 +14,7 @@ mod heads;
 mod labels;
 mod latency;
 mod legend;
+mod mark;
 mod panel;
 mod place;
 mod raster;

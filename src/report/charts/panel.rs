@@ -60,7 +60,7 @@ impl Panel {
         let all = |want: bool| -> Vec<f64> {
             let steps = curves.iter().flat_map(|c| &c.steps);
             steps
-                .filter(|s| steady(s) == want && Mark::of(s) != Mark::Overloaded)
+                .filter(|s| across.joins(s) == want && Mark::of(s) != Mark::Overloaded)
                 .filter_map(|s| s.quantiles(metric).p99)
                 .collect()
         };
@@ -165,20 +165,18 @@ impl Panel {
     }
 
     /// What stands behind the heading.
-    fn note(&self, curves: &[Curve<'_>]) -> String {
+    fn note(&self, curves: &[Curve<'_>]) -> Vec<String> {
         let mut parts = Vec::new();
         if self.clipped {
             let cut = words::latency(self.y.max * self.unit);
             parts.push(format!("axis cut at {cut}"));
         }
-        if curves.iter().flat_map(|c| &c.steps).any(|s| self.bounds(s).is_some()) {
-            parts.push("bars: 95 % bounds of p99, were requests independent".into());
-            let open = |s: &Step| self.bounds(s).is_some_and(|b| b.1.is_none());
-            if curves.iter().flat_map(|c| &c.steps).any(|s| open(s)) {
-                parts.push("dotted: no upper one".into());
-            }
+        let bounds: Vec<_> = curves.iter().flat_map(|c| &c.steps).filter_map(|s| self.bounds(s)).collect();
+        if !bounds.is_empty() {
+            let open = if bounds.iter().any(|b| b.1.is_none()) { "; dotted: no upper one" } else { "" };
+            parts.push(format!("bars: 95 % bounds of p99, were requests independent{open}"));
         }
-        parts.join("; ")
+        parts
     }
 
     /// The bounds of the p99 of a steady step, where that is the percentile with the marks; the upper one where there is one.
@@ -259,6 +257,10 @@ impl Panel {
         }
         for limit in self.limits.iter().filter(|l| l.value <= self.y.max) {
             let y = plot.at_y(limit.value);
+            taken.line(&[(plot.area.x, y), (plot.area.right(), y)], 1.0);
+        }
+        if let Some((p50, p99)) = self.unloaded.filter(|u| u.1.unwrap_or(u.0) <= self.y.max) {
+            let y = plot.at_y(p99.unwrap_or(p50));
             taken.line(&[(plot.area.x, y), (plot.area.right(), y)], 1.0);
         }
         taken

@@ -89,8 +89,9 @@ fn requests(
     let title = level_title(control(run));
     // The two count different requests, which shows where a backlog grows.
     let counts = "good: of those due in the window, achieved: completed in it, so good may lie above";
-    let note = if afar.is_empty() { counts.to_owned() } else { format!("{afar}; {counts}") };
-    frame.axes(0, &plot, "Achieved and good requests/s", &note, title);
+    let notes: Vec<String> =
+        [afar, counts].into_iter().filter(|n| !n.is_empty()).map(str::to_owned).collect();
+    frame.axes(0, &plot, "Achieved and good requests/s", &notes, title);
     boundary.draw(&mut frame.canvas, &plot);
     frame.spines(&plot);
     let c = &mut frame.canvas;
@@ -168,7 +169,7 @@ fn tokens(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundar
     let shown = curves.iter().flat_map(|c| &c.steps);
     let top = shown.map(|s| s.output_tokens_per_s).fold(0.0, f64::max);
     let plot = Plot { area: frame.areas[1], x, y: Axis::upto(top * 1.14, 4.0) };
-    frame.axes(1, &plot, "Output tokens/s", "", level_title(control(run)));
+    frame.axes(1, &plot, "Output tokens/s", &[], level_title(control(run)));
     boundary.draw(&mut frame.canvas, &plot);
     frame.spines(&plot);
     let c = &mut frame.canvas;
