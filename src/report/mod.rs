@@ -27,8 +27,12 @@ pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
     let traces = Traces::read(dir, &run.steps)?;
     let made = charts::of(run, &traces);
     let (pages, slides) = (dir.join("charts"), dir.join("charts").join("slides"));
-    fs::create_dir_all(&slides)
-        .with_context(|| format!("failed to create the folder {}", slides.display()))?;
+    for (folder, needed) in [(&pages, !made.is_empty()), (&slides, made.iter().any(|c| c.slide))] {
+        if needed {
+            fs::create_dir_all(folder)
+                .with_context(|| format!("failed to create the folder {}", folder.display()))?;
+        }
+    }
     let mut files = vec![write(dir.join("report.md"), markdown::render(run, &made).as_bytes())?];
     for chart in &made {
         files.push(write(pages.join(format!("{}.png", chart.name)), &chart.png(run, &traces)?)?);
@@ -45,7 +49,20 @@ pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
             }
         }
     }
+    for folder in [&slides, &pages] {
+        remove_empty(folder)?;
+    }
     Ok(files)
+}
+
+/// Removes a folder with nothing in it.
+fn remove_empty(folder: &Path) -> Result<()> {
+    let empty = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+    if empty {
+        fs::remove_dir(folder)
+            .with_context(|| format!("failed to remove the folder {}", folder.display()))?;
+    }
+    Ok(())
 }
 
 fn write(path: PathBuf, bytes: &[u8]) -> Result<PathBuf> {
@@ -82,6 +99,20 @@ mod tests {
             1 + names.iter().filter(|n| n.matches('/').count() == 1).count(),
             "slides and no more"
         );
+    }
+
+    #[test]
+    fn no_folder_is_left_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        write_all(&fixture::found(), dir.path()).unwrap();
+        assert!(dir.path().join("charts/slides").is_dir());
+        let none = fixture::cases().into_iter().find(|(name, _)| *name == "no-step").unwrap().1;
+        assert_eq!(write_all(&none, dir.path()).unwrap().len(), 1, "the report alone");
+        assert!(!dir.path().join("charts").exists());
+        fs::create_dir_all(dir.path().join("charts")).unwrap();
+        fs::write(dir.path().join("charts/mine.txt"), "kept").unwrap();
+        write_all(&none, dir.path()).unwrap();
+        assert!(dir.path().join("charts/mine.txt").exists(), "what is not ours stays");
     }
 
     #[test]

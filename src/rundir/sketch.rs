@@ -61,6 +61,23 @@ impl Sketch {
         self.quantile_of(share, self.n)
     }
 
+    /// Corners of the line of how many latencies, in milliseconds, lie at or below each: rising over bins that hold any, as
+    /// if their latencies were spread over the bin, and level between.
+    pub fn curve(&self) -> Vec<(f64, u64)> {
+        let mut out: Vec<(f64, u64)> = Vec::new();
+        let (mut seen, mut end) = (0, None);
+        for (bin, n) in self.bins.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let edge = |bin: usize| LEAST_MS * GROWTH.powf(bin as f64);
+            if end != Some(bin) {
+                out.push((edge(bin), seen));
+            }
+            seen += u64::from(*n);
+            out.push((edge(bin + 1), seen));
+            end = Some(bin + 1);
+        }
+        out
+    }
+
     /// Latency in milliseconds and how many latencies are at or below it, for each bin that holds any.
     pub fn cumulated(&self) -> Vec<(f64, u64)> {
         let mut seen = 0;
@@ -89,6 +106,20 @@ mod tests {
         }
         assert_eq!(s.cumulated().last().map(|c| c.1), Some(1000));
         assert_eq!(Sketch::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn the_line_rises_where_latencies_are_and_nowhere_else() {
+        let mut s = Sketch::default();
+        [5.0, 5.0, 5.04, 80.0].iter().for_each(|ms| s.add(*ms));
+        let curve = s.curve();
+        assert!(curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{curve:?}");
+        let (first, last) = (curve[0], curve[curve.len() - 1]);
+        assert!(first.1 == 0 && (4.9..=5.0).contains(&first.0) && last.1 == 4, "{curve:?}");
+        let flat = curve.windows(2).filter(|w| w[0].1 == w[1].1).collect::<Vec<_>>();
+        assert_eq!(flat.len(), 1, "{curve:?}");
+        assert!(flat[0][0].0 < 5.2 && flat[0][1].0 > 79.0 && flat[0][0].1 == 3, "{flat:?}");
+        assert!(Sketch::default().curve().is_empty());
     }
 
     #[test]

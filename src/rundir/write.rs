@@ -163,7 +163,10 @@ fn clear(dir: &Path) -> Result<()> {
             dir.display()
         );
     }
-    let pictures = fs::read_dir(&charts).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+    let slides = charts.join("slides");
+    let within =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+    let pictures = within(&charts).chain(within(&slides));
     let pictures = pictures.filter(|p| p.extension().is_some_and(|e| e == "png" || e == "svg"));
     for path in OURS.iter().map(|name| dir.join(name)).chain(pictures) {
         match fs::remove_file(&path) {
@@ -172,6 +175,10 @@ fn clear(dir: &Path) -> Result<()> {
             }
             _ => {}
         }
+    }
+    for folder in [&slides, &charts] {
+        // One that holds anything else stays, and so does what it holds.
+        let _ = fs::remove_dir(folder);
     }
     Ok(())
 }

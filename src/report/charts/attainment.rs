@@ -3,8 +3,11 @@
 use super::axis::{Axis, Plot};
 use super::boundary::Boundary;
 use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Curve, Mark, charted, control, curves, hue_of, radius, steady, without_afar};
+use super::curves::{
+    Across, Curve, Mark, charted, control, curves, hue_of, radius, steady, tier_name, without_afar,
+};
 use super::frame::{Frame, Slot, x_axis};
+use super::legend::marks;
 use super::panel::RED;
 use super::place::Taken;
 use super::throughput::level_title;
@@ -13,7 +16,7 @@ use crate::report::escape::clip;
 use crate::report::words;
 use crate::rundir::{Run, Traces};
 use crate::slo::Limit;
-use crate::stats::step::{LimitRow, Step};
+use crate::stats::step::{LimitRow, Step, Verdict};
 
 /// Plots that fit on a page.
 const MOST: usize = 4;
@@ -31,6 +34,10 @@ struct Target {
 }
 
 impl Target {
+    fn mark(&self, step: &Step) -> Option<Mark> {
+        self.row(step).map(|row| Mark::by(step, row.verdict))
+    }
+
     fn row<'a>(&self, step: &'a Step) -> Option<&'a LimitRow> {
         let own = |l: &&LimitRow| l.limit == self.name && l.tier == self.tier && l.class == self.class;
         step.limits.iter().find(own).filter(|l| l.attainment.is_some())
@@ -77,7 +84,7 @@ fn within(l: &Limit) -> String {
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
     let mut curves = curves(run);
-    let boundary = Boundary::new(run, |level| level, |k| k.rate);
+    let boundary = Boundary::new(run, Across::Offered, scene.format);
     let afar = without_afar(&mut curves, boundary.values()).unwrap_or_default();
     let mut targets = targets(run);
     if scene.format == Format::Slide {
@@ -85,19 +92,20 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     }
     let height = [300.0, 300.0, 225.0, 178.0, 150.0][targets.len().min(MOST)];
     let slots = vec![Slot { height, values_above: false, own_x: false }; targets.len()];
-    let mut frame = Frame::new(scene, &slots, 30.0, Mark::words_of_limit);
+    let shown = targets.iter().flat_map(|t| curves.iter().flat_map(|c| &c.steps).filter_map(|s| t.mark(s)));
+    let mut legend = marks(shown, Mark::words_of_limit);
+    legend.extend(boundary.entries());
+    let mut frame = Frame::new(scene, &slots, 30.0, legend);
     let levels = curves.iter().flat_map(|c| &c.steps).map(|s| s.level.value);
-    let x = x_axis(levels.chain(boundary.values()));
+    let x = x_axis(control(run), Across::Offered, levels.chain(boundary.values()));
     let title = level_title(control(run));
-    let note = format!(
-        "bars: the verdict’s bounds; {}",
-        if afar.is_empty() { "scale widens towards 100 %" } else { &afar }
-    );
+    let parts = [afar.as_str(), "scale widens towards 100 %", "bars: the verdict’s bounds"];
+    let notes: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).map(str::to_owned).collect();
     for (i, target) in targets.iter().enumerate() {
         let plot = Plot { area: frame.areas[i], x, y: axis(&curves, target) };
         let what = if target.name.starts_with("itl") { "gaps" } else { "requests" };
-        let heading = format!("Share of {what} {}", target.text);
-        frame.axes(i, &plot, &heading, &note, title);
+        let heading = format!("Share of {what} {}{}", target.text, tier_name(run, &target.tier));
+        frame.axes(i, &plot, &heading, &notes, title);
         boundary.draw(&mut frame.canvas, &plot);
         frame.spines(&plot);
         let mut taken = Taken::default();
@@ -115,7 +123,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
                 label_series(c, &plot, target, curve, &mut taken);
             }
         }
-        if i == 0 {
+        if i == 0 && scene.format == Format::Report {
             boundary.label(c, &plot, &mut taken);
         }
     }
@@ -135,11 +143,10 @@ fn place(plot: &Plot, target: &Target, step: &Step) -> Option<Point> {
 }
 
 fn draw_curve(c: &mut Canvas, plot: &Plot, target: &Target, curve: &Curve<'_>, r: f64, taken: &mut Taken) {
-    let line: Vec<Point> =
-        curve.joined(|s| s.level.value).into_iter().filter_map(|s| place(plot, target, s)).collect();
-    for step in curve.steps.iter().filter(|s| steady(s)) {
+    let joined = curve.joined(Across::Offered);
+    let line: Vec<Point> = joined.into_iter().filter_map(|s| place(plot, target, s)).collect();
+    for (step, x) in apart(plot, curve) {
         let Some((low, high)) = target.row(step).and_then(|l| l.low.zip(l.high)) else { continue };
-        let x = plot.at_x(step.level.value);
         let (from, to) = (plot.at_y(low.max(plot.y.min)), plot.at_y(high));
         c.stroke((x, from), (x, to), 1.3, curve.hue.middle);
         for y in [from, to] {
@@ -149,12 +156,34 @@ fn draw_curve(c: &mut Canvas, plot: &Plot, target: &Target, curve: &Curve<'_>, r
     }
     c.line(&line, 2.2, curve.hue.dark);
     taken.line(&line, 3.0);
-    for step in &curve.steps {
-        if let (Some(at), Some(row)) = (place(plot, target, step), target.row(step)) {
-            Mark::by(step, row.verdict).draw(c, at, r, curve.hue.dark);
+    // What is decided lies above what is not.
+    let mut steps = curve.steps.clone();
+    steps.sort_by_key(|s| target.row(s).is_some_and(|row| row.verdict != Verdict::Undecided));
+    for step in steps {
+        if let (Some(at), Some(mark)) = (place(plot, target, step), target.mark(step)) {
+            mark.draw(c, at, r, curve.hue.dark);
             taken.mark(at, 6.5);
         }
     }
+}
+
+/// Between the bars of steps at one level, in pixels.
+const APART: f64 = 3.0;
+
+/// The steps that have bars, with the places of these: side by side where steps are at one level.
+fn apart<'a>(plot: &Plot, curve: &Curve<'a>) -> Vec<(&'a Step, f64)> {
+    let steps: Vec<&Step> = curve.steps.iter().copied().filter(|s| steady(s)).collect();
+    let x = |s: &Step| plot.at_x(s.level.value);
+    let mut out = Vec::new();
+    for group in steps.chunk_by(|a, b| x(b) - x(a) < APART) {
+        let middle = (group.len() - 1) as f64 / 2.0;
+        let centre = group.iter().map(|s| x(s)).sum::<f64>() / group.len() as f64;
+        for (i, step) in group.iter().enumerate() {
+            let at = if group.len() > 1 { centre + APART * (i as f64 - middle) } else { x(step) };
+            out.push((*step, at));
+        }
+    }
+    out
 }
 
 fn label_target(c: &mut Canvas, plot: &Plot, target: &Target, taken: &mut Taken) {
@@ -172,7 +201,7 @@ fn label_target(c: &mut Canvas, plot: &Plot, target: &Target, taken: &mut Taken)
 }
 
 fn label_series(c: &mut Canvas, plot: &Plot, target: &Target, curve: &Curve<'_>, taken: &mut Taken) {
-    let last = curve.joined(|s| s.level.value).into_iter().rev().find_map(|s| place(plot, target, s));
+    let last = curve.joined(Across::Offered).into_iter().rev().find_map(|s| place(plot, target, s));
     let Some((x, y)) = last.or_else(|| curve.steps.iter().find_map(|s| place(plot, target, s))) else {
         return;
     };
@@ -191,6 +220,7 @@ fn label_series(c: &mut Canvas, plot: &Plot, target: &Target, curve: &Curve<'_>,
 
 #[cfg(test)]
 mod tests {
+    use super::super::canvas::Shape;
     use super::*;
     use crate::report::fixture;
 
@@ -213,5 +243,29 @@ mod tests {
         assert!((axis(&curves(&run), target).min - 0.9).abs() < 1e-9);
         run.steps[4].limits[0].attainment = Some(0.3);
         assert!(axis(&curves(&run), target).min.abs() < 1e-9);
+    }
+
+    #[test]
+    fn bars_at_one_level_stand_side_by_side_and_decided_marks_on_top() {
+        let mut run = fixture::found();
+        let mut open = run.steps[3].clone();
+        (open.step, open.verdict) = (12, Verdict::Undecided);
+        open.limits.iter_mut().for_each(|l| l.verdict = Verdict::Undecided);
+        run.steps.push(open);
+        let area = Rect { x: 0.0, y: 0.0, w: 400.0, h: 100.0 };
+        let target = &targets(&run)[0];
+        let (x, y) = (Axis::upto(50.0, 5.0), axis(&curves(&run), target));
+        let plot = Plot { area, x, y };
+        let places: Vec<f64> = apart(&plot, &curves(&run)[0]).iter().map(|p| p.1).collect();
+        let least = places.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
+        assert!((least - APART).abs() < 1e-9, "{places:?}");
+        let mut c = Canvas::new(400, 100);
+        draw_curve(&mut c, &plot, target, &curves(&run)[0], 4.0, &mut Taken::default());
+        let at = plot.at_x(20.0);
+        let last = c.shapes.iter().rev().find_map(|s| match s {
+            Shape::Disc(p, _, colour) if (p.0 - at).abs() < 1e-9 => Some(*colour),
+            _ => None,
+        });
+        assert_eq!(last, Some(hue_of(0).dark), "the full disc of the step that meets");
     }
 }

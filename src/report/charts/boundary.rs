@@ -1,18 +1,23 @@
 //! The answer on a plot: goodput line, bracket or interval, knee.
 
+use super::Format;
 use super::axis::Plot;
-use super::canvas::{Align, Canvas, Rect, Type};
-use super::curves::rgb;
-use super::frame::GREY;
+use super::canvas::{Align, Canvas, Point, Rect, Type};
+use super::curves::{Across, curves, rgb, shown, tier_name};
+use super::legend::Entry;
 use super::place::Taken;
 use crate::rundir::Run;
 use crate::search::answer::{Answer, Status};
+use crate::stats::step::{Step, Verdict};
 use crate::units::short;
 use plotters::style::{Color, RGBColor};
 
-const GREEN: RGBColor = rgb(0x2ca25f);
+/// Colour of the goodput's line and band.
+pub(super) const GREEN: RGBColor = rgb(0x2ca25f);
 /// Colour of text about the goodput.
 pub(super) const GREEN_TEXT: RGBColor = rgb(0x14713a);
+/// Colour of the line at the knee.
+pub(super) const KNEE: RGBColor = rgb(0x6b6b6b);
 
 /// Where the answer lies on the horizontal axis of a chart.
 #[derive(Debug, Default)]
@@ -21,15 +26,12 @@ pub(super) struct Boundary {
     band: Option<(f64, f64)>,
     knee: Option<f64>,
     words: Vec<String>,
+    legend: Vec<Entry>,
 }
 
 impl Boundary {
-    /// The first answer of a run; `place` maps a level onto the axis, `knee` chooses the knee's place on it.
-    pub(super) fn new(
-        run: &Run,
-        place: impl Fn(f64) -> f64,
-        knee: impl Fn(&crate::search::answer::Knee) -> f64,
-    ) -> Self {
+    /// The first answer of a run, where the steps lie that show it.
+    pub(super) fn new(run: &Run, across: Across, format: Format) -> Self {
         let Some(a) = run.answers.first() else { return Self::default() };
         let g = &a.goodput;
         let ends = g.interval90.map(|[l, h]| (l, h)).or(g.met.zip(g.failed));
@@ -39,12 +41,26 @@ impl Boundary {
             Status::Undecided if g.failed.is_none() => g.met,
             Status::None | Status::Undecided | Status::Invalid => None,
         };
-        Self {
-            line: line.map(&place),
-            band: ends.map(|(l, h)| (place(l), place(h))).filter(|(l, h)| h > l),
-            knee: a.knee.as_ref().map(knee),
-            words: words(a),
-        }
+        let scale = Scale::new(run, a);
+        let place = |level: f64| match across {
+            Across::Achieved => scale.achieved(level),
+            Across::Offered => level,
+        };
+        let knee = a.knee.as_ref().map(|k| match across {
+            Across::Achieved => scale.evidence(k.rate).unwrap_or(k.throughput),
+            Across::Offered => k.rate,
+        });
+        let line = line.map(&place);
+        let band = ends.map(|(l, h)| (place(l), place(h))).filter(|(l, h)| h > l);
+        let words = words(run, a);
+        let legend = legend(a, line.is_some(), band.is_some(), (&words, format));
+        Self { line, band, knee, words, legend }
+    }
+
+    /// What is drawn of it, for the legend; on a slide with its numbers, since there is no room in the plots.
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let knee = self.knee.map(|_| Entry::Knee);
+        self.legend.iter().cloned().chain(knee).collect()
     }
 
     /// Values that must be on the horizontal axis.
@@ -61,7 +77,7 @@ impl Boundary {
         }
         if let Some(knee) = self.knee {
             let x = plot.at_x(knee);
-            c.dashes((x, a.bottom()), (x, a.y), 1.3, (1.6, 2.6), rgb(0x6b6b6b));
+            c.dashes((x, a.bottom()), (x, a.y), 1.3, (1.6, 2.6), KNEE);
         }
         if let Some(line) = self.line {
             let x = plot.at_x(line);
@@ -73,31 +89,95 @@ impl Boundary {
     pub(super) fn take(&self, taken: &mut Taken, plot: &Plot) {
         for x in self.line.into_iter().chain(self.knee) {
             let x = plot.at_x(x);
-            taken.line(&[(x, plot.area.y), (x, plot.area.bottom())], 2.0);
+            taken.line(&[(x, plot.area.y), (x, plot.area.bottom())], 4.0);
         }
     }
 
-    /// Writes what the lines mean beside them.
+    /// Writes the answer beside its line. Where there is no room at all it is left to the headline, which says the same.
     pub(super) fn label(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
-        if let Some(knee) = self.knee {
-            let face = Type::book(11.0, GREY);
-            place_beside(c, plot, taken, [knee; 2], &face, &["knee".to_owned()], false);
-        }
         let edges = self.band.map_or((self.line, self.line), |(l, h)| (Some(l), Some(h)));
-        if let (Some(left), Some(right), false) = (edges.0, edges.1, self.words.is_empty()) {
-            let edges = if plot.x.share(left) < 0.3 { [right, left] } else { [left, right] };
-            // Where there is no room at all it is left to the headline, which says the same.
-            for size in [12.0, 11.0, 10.3] {
-                if place_beside(c, plot, taken, edges, &Type::book(size, GREEN_TEXT), &self.words, true) {
-                    break;
-                }
+        let (Some(left), Some(right), false) = (edges.0, edges.1, self.words.is_empty()) else { return };
+        let edges = if plot.x.share(left) < 0.3 { [right, left] } else { [left, right] };
+        for size in [12.0, 11.0, 10.3] {
+            if place_beside(c, plot, taken, edges, &Type::book(size, GREEN_TEXT), &self.words) {
+                break;
             }
         }
     }
 }
 
-/// Puts lines of text left or right of a vertical line: those at the top where they cover nothing, if anywhere, those at the
-/// bottom where they cover least. Whether there was a place.
+/// Where levels lie by what was achieved there.
+struct Scale<'a> {
+    answer: &'a Answer,
+    steps: Vec<&'a Step>,
+    /// Levels and what was achieved, ascending.
+    pairs: Vec<Point>,
+}
+
+impl<'a> Scale<'a> {
+    fn new(run: &'a Run, answer: &'a Answer) -> Self {
+        let all = curves(run).into_iter().find(|c| c.series == answer.series);
+        let steps = all.as_ref().map(|c| c.steps.clone()).unwrap_or_default();
+        let joined = all.map(|c| c.joined(Across::Achieved)).unwrap_or_default();
+        let mut pairs: Vec<Point> = joined.iter().map(|s| (s.level.value, s.achieved_rate)).collect();
+        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Self { answer, steps, pairs }
+    }
+
+    /// What the step achieved that shows the level to be met, or to fail; the longest of several.
+    fn evidence(&self, level: f64) -> Option<f64> {
+        let g = &self.answer.goodput;
+        let same = |other: Option<f64>| other.is_some_and(|o| (o - level).abs() <= 1e-9 * level.abs());
+        let verdict = if same(g.met) {
+            Verdict::Meets
+        } else if same(g.failed) {
+            Verdict::Fails
+        } else {
+            return None;
+        };
+        let own = self.steps.iter().filter(|s| same(Some(s.level.value)));
+        let shows = own.filter(|s| shown(s, &self.answer.tier) == verdict);
+        shows.max_by(|a, b| a.measure_s.total_cmp(&b.measure_s)).map(|s| s.achieved_rate)
+    }
+
+    fn achieved(&self, level: f64) -> f64 {
+        self.evidence(level).unwrap_or_else(|| achieved_at(&self.pairs, level))
+    }
+}
+
+fn achieved_at(levels: &[Point], level: f64) -> f64 {
+    let above = levels.iter().position(|p| p.0 >= level - 1e-9);
+    match above {
+        Some(0) | None => {
+            // Beyond what was measured, in proportion to the nearest step.
+            let nearest = if above.is_none() { levels.last() } else { levels.first() };
+            nearest.map_or(level, |(l, r)| if *l > 0.0 { level * r / l } else { level })
+        }
+        Some(i) => {
+            let ((l0, r0), (l1, r1)) = (levels[i - 1], levels[i]);
+            if l1 - l0 < 1e-12 { r1 } else { r0 + (r1 - r0) * (level - l0) / (l1 - l0) }
+        }
+    }
+}
+
+/// Line and band, where they are drawn.
+fn legend(a: &Answer, line: bool, band: bool, (words, format): (&[String], Format)) -> Vec<Entry> {
+    let (mut words, slide) = (words.iter(), format == Format::Slide);
+    let said =
+        |own: Option<&String>, short: &str| own.filter(|_| slide).map_or(short.to_owned(), Clone::clone);
+    let name = if a.goodput.status == Status::Found { "goodput" } else { "highest level shown to meet" };
+    let mut out = Vec::new();
+    if line {
+        out.push(Entry::Line(said(words.next(), name)));
+    }
+    if band {
+        let name = if a.goodput.interval90.is_some() { "90 % interval" } else { "between met and failed" };
+        out.push(Entry::Band(said(words.next(), name)));
+    }
+    out
+}
+
+/// Puts lines of text left or right of a vertical line, as high as there is room. Whether there was a place.
 fn place_beside(
     c: &mut Canvas,
     plot: &Plot,
@@ -105,26 +185,16 @@ fn place_beside(
     at: [f64; 2],
     face: &Type,
     lines: &[String],
-    top: bool,
 ) -> bool {
     let a = plot.area;
     let w = lines.iter().map(|l| face.width(l)).fold(0.0, f64::max);
     let (step, h) = (face.size * 1.35, face.size * 1.35 * lines.len() as f64);
-    let rows = (0..40).map(|i| (a.h - h - 8.0) * f64::from(i) / 39.0);
-    let ys: Vec<f64> = if top {
-        rows.map(|d| a.y + 4.0 + d).collect()
-    } else {
-        rows.map(|d| a.bottom() - 4.0 - h - d).collect()
-    };
-    let sides = at.map(|v| [(plot.at_x(v) - w - 8.0, true), (plot.at_x(v) + 7.0, false)]);
-    let order = if top { sides.concat() } else { sides.iter().flatten().rev().copied().collect() };
-    let inside = |(x, _): &(f64, bool)| *x >= a.x + 4.0 && *x + w <= a.right() + if top { 2.0 } else { 20.0 };
-    let spots: Vec<(f64, bool)> = order.into_iter().filter(inside).collect();
-    let rects = spots.iter().flat_map(|(x, _)| ys.iter().map(move |y| Rect { x: *x, y: *y, w, h }));
-    let found = if top { taken.free(rects).map(|r| (r, false)) } else { taken.place(rects) };
-    let Some((r, covers)) = found else { return false };
-    c.veil(&r, covers);
-    let right = spots.iter().any(|(x, left_side)| *left_side && (x - r.x).abs() < 1e-9);
+    let ys: Vec<f64> = (0..40).map(|i| a.y + 4.0 + (a.h - h - 8.0) * f64::from(i) / 39.0).collect();
+    let spots = at.iter().flat_map(|v| [plot.at_x(*v) - w - 8.0, plot.at_x(*v) + 7.0]);
+    let spots: Vec<f64> = spots.filter(|x| *x >= a.x + 4.0 && *x + w <= a.right() + 2.0).collect();
+    let rects = spots.iter().flat_map(|x| ys.iter().map(move |y| Rect { x: *x, y: *y, w, h }));
+    let Some(r) = taken.free(rects) else { return false };
+    let right = at.iter().any(|v| (plot.at_x(*v) - w - 8.0 - r.x).abs() < 1e-9);
     for (i, line) in lines.iter().enumerate() {
         let y = r.y + step * (i as f64 + 1.0) - step * 0.28;
         let (px, align) = if right { (r.right(), Align::Right) } else { (r.x, Align::Left) };
@@ -133,12 +203,13 @@ fn place_beside(
     true
 }
 
-fn words(a: &Answer) -> Vec<String> {
+fn words(run: &Run, a: &Answer) -> Vec<String> {
     let (g, unit) = (&a.goodput, a.control.unit());
+    let tier = tier_name(run, &a.tier);
     let n = short;
     match (g.status, g.rate.or(g.met), g.met, g.failed) {
         (Status::Found, Some(rate), met, failed) => {
-            let mut lines = vec![format!("goodput {}{unit}", n(rate))];
+            let mut lines = vec![format!("goodput{tier} {}{unit}", n(rate))];
             match (g.interval90, met, failed) {
                 (Some([l, h]), ..) => lines.push(format!("90 % interval {} – {}", n(l), n(h))),
                 (None, Some(m), Some(f)) => lines.push(format!("met at {}, failed at {}", n(m), n(f))),
@@ -147,13 +218,13 @@ fn words(a: &Answer) -> Vec<String> {
             lines
         }
         (Status::NotReached, Some(rate), ..) => {
-            vec![format!("met up to {}{unit}", n(rate)), "more was not tried".into()]
+            vec![format!("met{tier} up to {}{unit}", n(rate)), "more was not tried".into()]
         }
         (Status::Undecided, _, Some(m), None) => {
-            vec![format!("met up to {}{unit}", n(m)), "above is undecided".into()]
+            vec![format!("met{tier} up to {}{unit}", n(m)), "above is undecided".into()]
         }
         (Status::Undecided, _, Some(m), Some(f)) => {
-            vec![format!("met at {}, failed at {}{unit}", n(m), n(f)), "undecided between".into()]
+            vec![format!("met{tier} at {}, failed at {}{unit}", n(m), n(f)), "undecided between".into()]
         }
         _ => Vec::new(),
     }
@@ -169,8 +240,49 @@ mod tests {
         let mut run = fixture::found();
         let g = &mut run.answers[0].goodput;
         (g.status, g.rate, g.failed) = (Status::Undecided, None, None);
-        let b = Boundary::new(&run, |x| x, |k| k.rate);
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
         assert_eq!(b.words, ["met up to 32 req/s", "above is undecided"]);
         assert_eq!((b.line.map(f64::round), b.band), (Some(32.0), None));
+    }
+    #[test]
+    fn levels_lie_where_their_steps_are() {
+        let levels = [(8.0, 4.0), (16.0, 6.0)];
+        for (level, x) in [(8.0, 4.0), (12.0, 5.0), (16.0, 6.0), (32.0, 12.0), (4.0, 2.0)] {
+            assert!((achieved_at(&levels, level) - x).abs() < 1e-9, "{level}");
+        }
+        assert!((achieved_at(&[], 5.0) - 5.0).abs() < 1e-9, "no step at all");
+    }
+
+    #[test]
+    fn the_band_ends_at_the_step_that_failed() {
+        let mut run = fixture::found();
+        let mut open = run.steps[9].clone();
+        (open.step, open.achieved_rate, open.measure_s) = (12, 35.1, 500.0);
+        open.verdict = Verdict::Undecided;
+        open.limits.iter_mut().for_each(|l| l.verdict = Verdict::Undecided);
+        run.steps.insert(9, open);
+        run.steps[10].achieved_rate = 37.5;
+        run.answers[0].knee = Some(crate::search::answer::Knee { rate: 36.0, throughput: 35.1 });
+        let b = Boundary::new(&run, Across::Achieved, Format::Report);
+        let (low, high) = b.band.unwrap();
+        assert!(
+            (low - run.steps[7].achieved_rate).abs() < 1e-9 && (high - 37.5).abs() < 1e-9,
+            "{low} {high}"
+        );
+        assert!((b.knee.unwrap() - 37.5).abs() < 1e-9, "the knee is at the level that failed");
+    }
+
+    #[test]
+    fn the_legend_names_what_is_drawn() {
+        let mut run = fixture::found();
+        let texts = |run: &Run, format| {
+            let b = Boundary::new(run, Across::Offered, format);
+            format!("{:?}", b.entries())
+        };
+        assert!(texts(&run, Format::Slide).contains("goodput 32 req/s"), "{}", texts(&run, Format::Slide));
+        assert!(texts(&run, Format::Report).contains("between met and failed"));
+        assert!(texts(&run, Format::Report).contains("Knee"));
+        run.answers.clear();
+        assert_eq!(texts(&run, Format::Slide), "[]");
     }
 }

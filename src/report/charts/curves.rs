@@ -1,12 +1,15 @@
 //! The steps as curves: which are joined, in which hue, and with which marks.
 
-use super::canvas::{Canvas, Point};
 use crate::level::Control;
+use crate::report::escape::clip;
 use crate::rundir::Run;
 use crate::slo::Metric;
-use crate::stats::step::{Abort, Quantiles, Step, StepKind, Verdict};
+use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
+use crate::stats::summary::tier_verdict;
 use crate::units::short;
-use plotters::style::{RGBColor, WHITE};
+use plotters::style::RGBColor;
+
+pub(super) use super::mark::Mark;
 
 /// Three shades of one hue, dark to light, and the shade in which the light one is still legible as text.
 #[derive(Debug, Clone, Copy)]
@@ -91,37 +94,67 @@ pub(super) fn curves(run: &Run) -> Vec<Curve<'_>> {
     out
 }
 
+/// What a horizontal axis shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Across {
+    /// Requests per second that were completed.
+    Achieved,
+    /// The level: what was offered.
+    Offered,
+}
+
+impl Across {
+    /// The place of a step.
+    pub(super) fn of(self, step: &Step) -> f64 {
+        match self {
+            Self::Achieved => step.achieved_rate,
+            Self::Offered => step.level.value,
+        }
+    }
+
+    /// Whether the line may run through a step: not where its achieved rate is biased and the axis shows that.
+    pub(super) fn joins(self, step: &Step) -> bool {
+        steady(step) && (self == Self::Offered || !brief(step))
+    }
+}
+
 /// Levels nearer than this are one level to the eye.
 const SAME: f64 = 1.015;
 
 impl<'a> Curve<'a> {
-    /// The steady steps that the line runs through: of steps at one level, or within one and a half per cent of it, the one
-    /// that was measured longest, since the line would show their scatter as a shape otherwise.
+    /// The steps that the line runs through: those that ran their time with a level backlog. Of steps at one level, or
+    /// within one and a half per cent of it, one alone, since the line would show their scatter as a shape otherwise: the
+    /// longest of those that are shown to meet or to fail, else the longest.
     ///
-    /// By level; with offered rates by `x`, since these reach the server and so lie by what it achieved, while a closed
-    /// loop may bend back.
-    pub(super) fn joined(&self, x: impl Fn(&Step) -> f64) -> Vec<&'a Step> {
-        let steady: Vec<&Step> = self.steps.iter().copied().filter(|s| steady(s)).collect();
+    /// By level; with offered rates by `across`, since these reach the server and so lie by what it achieved, while a
+    /// closed loop may bend back.
+    pub(super) fn joined(&self, across: Across) -> Vec<&'a Step> {
+        let own: Vec<&Step> = self.steps.iter().copied().filter(|s| across.joins(s)).collect();
+        let rank = |s: &Step| (matches!(s.verdict, Verdict::Meets | Verdict::Fails), s.measure_s);
+        let better = |a: &&Step, b: &&Step| {
+            let (a, b) = (rank(a), rank(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        };
         let mut out: Vec<&Step> = Vec::new();
-        let mut rest = steady.as_slice();
+        let mut rest = own.as_slice();
         while let Some(first) = rest.first() {
             let end = rest.partition_point(|s| s.level.value <= first.level.value * SAME);
             let (group, after) = rest.split_at(end.max(1));
-            out.extend(group.iter().copied().max_by(|a, b| a.measure_s.total_cmp(&b.measure_s)));
+            out.extend(group.iter().copied().max_by(better));
             rest = after;
         }
         if out.first().is_some_and(|s| s.level.control == Control::Rate) {
-            out.sort_by(|a, b| x(a).total_cmp(&x(b)));
+            out.sort_by(|a, b| across.of(a).total_cmp(&across.of(b)));
         }
         out
     }
 }
 
-/// How far beyond the rest an overloaded step may lie before it is named instead of drawn.
+/// How far beyond the rest a step cut short or overloaded may lie before it is named instead of drawn.
 const AFAR: f64 = 1.6;
 
-/// Takes overloaded steps far above all others off the curves, since they would squash the part that decides; what is to be
-/// said of them, where there are any.
+/// Takes steps cut short or overloaded far above all others off the curves, since they would squash the part that decides;
+/// what is to be said of them, where there are any.
 pub(super) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Item = f64>) -> Option<String> {
     let all = || curves.iter().flat_map(|c| c.steps.iter().copied());
     let near = all().filter(|s| steady(s)).map(|s| s.level.value).chain(boundary).fold(0.0, f64::max);
@@ -133,6 +166,12 @@ pub(super) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Ite
         c.steps.retain(|s| steady(s) || s.level.value <= AFAR * near);
     }
     afar.sort_by(|a, b| a.level.value.total_cmp(&b.level.value));
+    let of = |mark: Mark| afar.iter().filter(|s| Mark::of(s) == mark).count();
+    let what = match (of(Mark::Overloaded), of(Mark::Fails)) {
+        (n, _) if n == afar.len() => "overloaded",
+        (_, n) if n == afar.len() => "fails",
+        _ => "cut short or overloaded",
+    };
     let mut levels: Vec<String> = afar.iter().map(|s| short(s.level.value)).collect();
     levels.dedup();
     let shown = if levels.len() > 3 {
@@ -140,7 +179,7 @@ pub(super) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Ite
     } else {
         levels.join(", ")
     };
-    Some(format!("overloaded beyond this axis: {shown} →"))
+    Some(format!("{what} beyond this axis: {shown} →"))
 }
 
 /// The radius of a step's mark: smaller where there are many.
@@ -148,103 +187,31 @@ pub(super) fn radius(run: &Run) -> f64 {
     if charted(run).count() > 13 { 3.9 } else { 4.6 }
 }
 
-/// Whether a step's latencies are those of a steady server: only these are joined to a curve.
+/// Whether a step ran its time with a backlog that is not shown to grow: only these are joined to a curve.
 pub(super) fn steady(step: &Step) -> bool {
     !step.overloaded() && step.verdict != Verdict::Invalid
 }
 
-/// How a step is marked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// Shown to meet the SLO.
-    Meets,
-    /// Too few requests to tell.
-    Undecided,
-    /// Shown to fail.
-    Fails,
-    /// Failed while its backlog grew, or stopped early: its latencies depend on how long it ran.
-    Overloaded,
-    /// The client was the limit.
-    Invalid,
-}
-
-impl Mark {
-    /// All of them, in the order of the legend.
-    pub(super) const ALL: [Self; 5] =
-        [Self::Meets, Self::Undecided, Self::Fails, Self::Overloaded, Self::Invalid];
-
-    /// The mark of a step.
-    pub(super) fn of(step: &Step) -> Self {
-        Self::by(step, step.verdict)
-    }
-
-    /// The mark of a step for what one of its limits shows.
-    pub(super) fn by(step: &Step, verdict: Verdict) -> Self {
-        let early = verdict == Verdict::Fails && step.abort == Some(Abort::Gross);
-        match (step.verdict, verdict) {
-            (Verdict::Invalid, _) | (_, Verdict::Invalid) => Self::Invalid,
-            _ if step.stable == Some(false) || early => Self::Overloaded,
-            (_, Verdict::Meets) => Self::Meets,
-            (_, Verdict::Undecided) => Self::Undecided,
-            (_, Verdict::Fails) => Self::Fails,
-        }
-    }
-
-    /// What the legend says.
-    pub(super) const fn words(self) -> &'static str {
-        match self {
-            Self::Meets => "step meets the SLO",
-            Self::Undecided => "undecided",
-            Self::Fails => "fails",
-            Self::Overloaded => "overloaded: backlog grew, no steady latency",
-            Self::Invalid => "invalid: client was the limit",
-        }
-    }
-
-    /// What the legend says where each limit is judged on its own.
-    pub(super) const fn words_of_limit(self) -> &'static str {
-        match self {
-            Self::Meets => "limit shown to be met",
-            Self::Fails => "shown to be missed",
-            Self::Overloaded => "overloaded: backlog grew",
-            Self::Undecided | Self::Invalid => self.words(),
-        }
-    }
-
-    /// Draws it; a circle of `r`, and the others of like weight.
-    pub(super) fn draw(self, c: &mut Canvas, at: Point, r: f64, colour: RGBColor) {
-        match self {
-            Self::Meets => {
-                c.disc(at, r + 1.2, WHITE);
-                c.disc(at, r, colour);
-            }
-            Self::Undecided => {
-                c.disc(at, r, colour);
-                c.disc(at, r - 1.6, WHITE);
-            }
-            Self::Fails => {
-                cross(c, at, r + 1.0, 5.2, WHITE);
-                cross(c, at, r, 3.0, colour);
-            }
-            Self::Overloaded => {
-                cross(c, at, r + 0.8, 4.8, colour);
-                cross(c, at, r - 0.3, 2.2, WHITE);
-            }
-            Self::Invalid => {
-                let grey = rgb(0x8a8a8a);
-                let corner = |k: f64| {
-                    [(at.0, at.1 - k), (at.0 + k * 0.95, at.1 + k * 0.7), (at.0 - k * 0.95, at.1 + k * 0.7)]
-                };
-                c.polygon(&corner(r + 1.6), grey.into());
-                c.polygon(&corner(r - 1.3), WHITE.into());
-            }
-        }
+/// What a step shows of a tier.
+pub(super) fn shown(step: &Step, tier: &str) -> Verdict {
+    match step.limits.iter().any(|l| l.tier == tier) {
+        true if step.verdict != Verdict::Invalid => tier_verdict(&step.limits, tier).0,
+        _ => step.verdict,
     }
 }
 
-fn cross(c: &mut Canvas, (x, y): Point, r: f64, width: f64, colour: RGBColor) {
-    c.stroke((x - r, y - r), (x + r, y + r), width, colour);
-    c.stroke((x - r, y + r), (x + r, y - r), width, colour);
+/// ` (gold)` where there are several tiers, else nothing.
+pub(super) fn tier_name(run: &Run, tier: &str) -> String {
+    if run.tiers.len() > 1 { format!(" ({})", clip(tier, 20)) } else { String::new() }
+}
+
+/// Medians of e2e that a window must hold before what it completed stands for what it achieved.
+const ENOUGH: f64 = 5.0;
+
+/// Whether a window is so short that its achieved rate is biased: requests that it saw due ended after it.
+fn brief(step: &Step) -> bool {
+    let e2e = step.quantiles(Metric::E2e).p50;
+    step.abort.is_some() || e2e.is_some_and(|ms| step.measure_s < ENOUGH * ms / 1e3)
 }
 
 #[cfg(test)]
@@ -252,6 +219,7 @@ mod tests {
     use super::*;
     use crate::level::Level;
     use crate::report::fixture;
+    use crate::stats::step::Abort;
 
     #[test]
     fn the_baseline_is_no_part_of_a_curve() {
@@ -273,12 +241,36 @@ mod tests {
         (again.step, again.measure_s, again.level.value) = (12, 300.0, 32.2);
         run.steps.push(again);
         let curves = curves(&run);
-        let joined: Vec<u32> = curves[0].joined(|s| s.level.value).iter().map(|s| s.step).collect();
+        let joined: Vec<u32> = curves[0].joined(Across::Offered).iter().map(|s| s.step).collect();
         assert_eq!(
             joined,
             [1, 2, 3, 4, 5, 6, 7, 12, 9, 10],
             "not 8 beside 12, and not 11, whose backlog grew"
         );
+    }
+
+    #[test]
+    fn a_decided_step_of_a_level_goes_before_a_longer_undecided_one() {
+        let mut run = fixture::found();
+        let mut open = run.steps[9].clone();
+        (open.step, open.measure_s, open.verdict) = (12, 300.0, Verdict::Undecided);
+        run.steps.push(open);
+        let joined = |run: &Run, across| -> Vec<u32> {
+            curves(run)[0].joined(across).iter().map(|s| s.step).collect()
+        };
+        assert_eq!(run.steps[9].verdict, Verdict::Fails);
+        assert_eq!(joined(&run, Across::Offered)[9], 10, "the failing one is not left off");
+        run.steps[9].abort = Some(Abort::Gross);
+        assert_eq!(joined(&run, Across::Offered)[9], 12, "one that was cut short is on no curve");
+    }
+
+    #[test]
+    fn a_window_of_a_few_requests_in_a_row_has_no_achieved_rate() {
+        let mut run = fixture::found();
+        let e2e = run.steps[0].quantiles(Metric::E2e).p50.unwrap() / 1e3;
+        run.steps[0].measure_s = 4.0 * e2e;
+        let first = |across| curves(&run)[0].joined(across)[0].step;
+        assert_eq!((first(Across::Offered), first(Across::Achieved)), (1, 2));
     }
 
     #[test]
@@ -289,19 +281,12 @@ mod tests {
         run.steps[10].level.value = 81.0;
         let mut all = curves(&run);
         let said = without_afar(&mut all, std::iter::empty()).unwrap();
-        assert!(said.contains("81") && all[0].steps.len() == 10, "{said}");
+        assert!(said.contains("overloaded") && said.contains("81") && all[0].steps.len() == 10, "{said}");
+        run.steps[10].stable = None;
+        let said = without_afar(&mut curves(&run), std::iter::empty()).unwrap();
+        assert!(said.starts_with("fails beyond"), "cut short, and no backlog: {said}");
         run.steps.drain(..10);
         let mut only = curves(&run);
         assert_eq!(without_afar(&mut only, std::iter::empty()), None, "where nothing else is, it is drawn");
-    }
-
-    #[test]
-    fn a_backlog_that_grew_outranks_what_a_limit_shows() {
-        let mut step = fixture::found().steps.swap_remove(0);
-        assert_eq!(Mark::of(&step), Mark::Meets);
-        step.stable = Some(false);
-        for verdict in [Verdict::Meets, Verdict::Undecided, Verdict::Fails] {
-            assert_eq!(Mark::by(&step, verdict), Mark::Overloaded);
-        }
     }
 }

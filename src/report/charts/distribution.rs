@@ -4,15 +4,15 @@
 use super::Scene;
 use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Hue, Mark, charted, hue_of, rgb, steady};
+use super::curves::{Mark, charted, hue_of, rgb, shown, steady};
 use super::frame::{Frame, Slot};
+use super::legend::Entry;
 use super::panel::{RED, title};
 use super::place::Taken;
 use crate::report::words;
 use crate::rundir::{Run, Sketch, Trace, Traces};
 use crate::slo::{Limit, Metric};
 use crate::stats::step::{LimitRow, Quantiles, Step, Verdict};
-use plotters::style::WHITE;
 
 const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
 
@@ -24,6 +24,7 @@ pub(super) fn applies(run: &Run, traces: &Traces) -> bool {
 /// The highest step shown to meet the SLO, else the highest steady one that does not fail; what it is, in words.
 fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, &'static str)> {
     let answer = run.answers.first()?;
+    let verdict_of = |s: &Step| shown(s, &answer.tier);
     let failed = answer.goodput.failed.unwrap_or(f64::INFINITY);
     let known = |s: &&Step| {
         let trace = traces.of(s);
@@ -32,12 +33,12 @@ fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, 
     let best = |verdict: Verdict| {
         charted(run)
             .filter(known)
-            .filter(|s| s.verdict == verdict && s.level.value < failed)
+            .filter(|s| verdict_of(s) == verdict && s.level.value < failed)
             .max_by(|a, b| a.level.value.total_cmp(&b.level.value).then(a.measure_s.total_cmp(&b.measure_s)))
     };
     let met = best(Verdict::Meets).map(|s| (s, "the highest step shown to meet the SLO"));
-    let (step, why) =
-        met.or_else(|| best(Verdict::Undecided).map(|s| (s, "the highest step that does not fail")))?;
+    let open = "no step is shown to meet; this is the highest that does not fail";
+    let (step, why) = met.or_else(|| best(Verdict::Undecided).map(|s| (s, open)))?;
     Some((step, traces.of(step)?, why))
 }
 
@@ -95,9 +96,8 @@ impl<'a> Spread<'a> {
     }
 
     fn line(&self, plot: &Plot) -> Vec<Point> {
-        let mut shares = vec![(self.sketch.cumulated().first().map_or(0.0, |f| f.0 / 1.01), 0)];
-        shares.extend(self.sketch.cumulated());
-        shares.iter().map(|(ms, n)| plot.at(ms / self.unit, *n as f64 / self.of as f64)).collect()
+        let at = |(ms, n): (f64, u64)| plot.at(ms / self.unit, n as f64 / self.of as f64);
+        self.sketch.curve().into_iter().map(at).collect()
     }
 }
 
@@ -108,10 +108,13 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         METRICS.into_iter().filter_map(|m| Spread::new(scene.run, (step, trace), m)).collect();
     let height = [300.0, 300.0, 210.0, 165.0][spreads.len().min(3)];
     let slots = vec![Slot { height, values_above: false, own_x: true }; spreads.len()];
-    let mut frame = Frame::new(scene, &slots, 30.0, Mark::words);
-    frame.only(Mark::of(step));
-    let control = step.level.control;
-    frame.say(&format!("Step {} at {}: {why}", step.step, words::level(control, step.level.value)));
+    let mark = match scene.run.answers.first() {
+        Some(a) => Mark::by(step, shown(step, &a.tier)),
+        None => Mark::of(step),
+    };
+    let at = words::level(step.level.control, step.level.value);
+    let said = Entry::Say(format!("Step {} at {at}: {why}", step.step));
+    let mut frame = Frame::new(scene, &slots, 30.0, vec![Entry::Step(mark, mark.words()), said]);
     for (i, spread) in spreads.iter().enumerate() {
         let miss = spread.limits.iter().map(|l| l.percentile.miss_share()).fold(0.01, f64::min);
         let plot = Plot { area: frame.areas[i], x: spread.x, y: Axis::shares(0.0, miss) };
@@ -122,16 +125,23 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
             f => format!(", {} of them failed and never end", super::thousands(f as f64)),
         };
         let at = step.level;
-        let note = format!("share of {n} requests at {at}{failed}; scale widens towards 100 %");
+        let notes = [format!("share of {n} requests at {at}{failed}"), "scale widens towards 100 %".into()];
         let log = if spread.x.min > 0.0 { ", logarithmic" } else { "" };
-        frame.axes(i, &plot, title(spread.metric), &note, &format!("{}, {unit}{log}", spread.metric.title()));
+        frame.axes(
+            i,
+            &plot,
+            title(spread.metric),
+            &notes,
+            &format!("{}, {unit}{log}", spread.metric.title()),
+        );
         frame.spines(&plot);
-        draw_one(&mut frame.canvas, scene.run, &plot, spread, hue_of(0));
+        draw_one(&mut frame.canvas, scene.run, &plot, spread, mark);
     }
     frame.finish(hue_of(0))
 }
 
-fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, hue: Hue) {
+fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, mark: Mark) {
+    let hue = hue_of(0);
     let (a, mut taken) = (plot.area, Taken::default());
     let line = spread.line(plot);
     for l in &spread.limits {
@@ -155,12 +165,11 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, hue: Hu
     let marks: Vec<(Point, String)> = percentiles
         .into_iter()
         .filter_map(|(share, name, ms)| {
-            Some((plot.at(ms? / spread.unit, share), format!("{name} {}", words::latency(ms?))))
+            Some((on_line(&line, plot.at_y(share))?, format!("{name} {}", words::latency(ms?))))
         })
         .collect();
     for (at, _) in &marks {
-        c.disc(*at, 5.0, WHITE);
-        c.disc(*at, 3.8, hue.dark);
+        mark.draw(c, *at, 3.9, hue.dark);
         taken.mark(*at, 6.0);
     }
     for (at, text) in &marks {
@@ -169,7 +178,7 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, hue: Hu
             [(9.0, 3.0), (9.0, -16.0), (-w - 9.0, -16.0), (-w - 9.0, 3.0), (9.0, 14.0), (-w - 9.0, 14.0)];
         let spots = near.map(|(dx, dy)| Rect { x: at.0 + dx, y: at.1 + dy, w, h: 13.0 });
         let inside = |r: &Rect| {
-            r.x > a.x + 2.0 && r.right() < a.right() + 26.0 && r.y > a.y - 8.0 && r.bottom() < a.bottom()
+            r.x > a.x + 2.0 && r.right() < a.right() - 2.0 && r.y > a.y - 8.0 && r.bottom() < a.bottom()
         };
         if let Some((r, covers)) = taken.place(spots.into_iter().filter(inside)) {
             c.veil(&r, covers);
@@ -179,6 +188,13 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, hue: Hu
     for l in &spread.limits {
         label_limit(c, run, plot, spread, l, &mut taken);
     }
+}
+
+/// Where a line that rises from the left crosses a height; `None` where it does not reach it.
+fn on_line(line: &[Point], y: f64) -> Option<Point> {
+    let (a, b) = line.iter().zip(line.get(1..)?).find(|(_, b)| b.1 <= y)?;
+    let t = if a.1 - b.1 > 1e-9 { ((a.1 - y) / (a.1 - b.1)).clamp(0.0, 1.0) } else { 1.0 };
+    Some((a.0 + t * (b.0 - a.0), y))
 }
 
 /// The limit and the share within it, beside its line.
@@ -200,7 +216,7 @@ fn label_limit(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, l: &
     let ys = (0..30).map(|i| a.bottom() - 34.0 - (a.h - 40.0) * f64::from(i) / 29.0);
     let sides = if beyond { [a.right() - w - 6.0; 2] } else { [x + 7.0, x - w - 7.0] };
     let more = [a.x + a.w * 0.5, a.x + a.w * 0.25, a.x + 8.0];
-    let xs = sides.into_iter().chain(more).filter(|x| *x > a.x + 3.0 && *x + w < a.right() + 24.0);
+    let xs = sides.into_iter().chain(more).filter(|x| *x > a.x + 3.0 && *x + w < a.right() - 2.0);
     let spots = xs.flat_map(|x| ys.clone().map(move |y| Rect { x, y, w, h: 29.0 }));
     if let Some((r, covers)) = taken.place(spots) {
         c.veil(&r, covers);
@@ -211,6 +227,7 @@ fn label_limit(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, l: &
 
 #[cfg(test)]
 mod tests {
+    use super::super::canvas::Shape;
     use super::*;
     use crate::report::fixture;
 
@@ -222,9 +239,33 @@ mod tests {
         let mut none = run.clone();
         none.steps.retain(|s| s.verdict != Verdict::Meets);
         let (step, _, why) = chosen(&none, &traces).unwrap();
-        assert!(step.verdict == Verdict::Undecided && why.contains("does not fail"), "{why}");
+        assert!(step.verdict == Verdict::Undecided && why.contains("no step is shown to meet"), "{why}");
         none.steps.retain(|s| s.verdict == Verdict::Fails);
         assert!(chosen(&none, &traces).is_none(), "a step that fails stands for no answer");
         assert!(!applies(&run, &Traces::default()));
+    }
+
+    #[test]
+    fn percentiles_lie_on_the_line() {
+        let line = [(0.0, 100.0), (10.0, 60.0), (30.0, 60.0), (40.0, 20.0)];
+        assert_eq!(on_line(&line, 80.0), Some((5.0, 80.0)));
+        assert_eq!(on_line(&line, 60.0), Some((10.0, 60.0)), "the lowest value of that share");
+        assert_eq!(on_line(&line, 30.0), Some((37.5, 30.0)));
+        assert_eq!(on_line(&line, 10.0), None, "requests that never ended");
+    }
+
+    #[test]
+    fn marks_of_an_undecided_step_are_hollow() {
+        let (mut run, traces) = fixture::traced();
+        let white = |run: &Run| {
+            let scene = Scene { run, traces: &traces, format: super::super::Format::Report };
+            let shapes = draw(&scene).shapes;
+            let inner =
+                |s: &Shape| matches!(s, Shape::Disc(_, r, c) if *r < 3.0 && *c == plotters::style::WHITE);
+            shapes.iter().filter(|s| inner(s)).count()
+        };
+        assert_eq!(white(&run), 0);
+        run.steps.retain(|s| s.verdict != Verdict::Meets);
+        assert!(white(&run) >= 6, "three percentiles in each plot");
     }
 }

@@ -2,9 +2,11 @@
 
 use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Rect, Type};
-use super::curves::{Hue, Mark, charted, rgb};
-use super::heads::{about, ellipsis, fitted, shortened, subtitle};
+use super::curves::{Across, Hue, rgb, tier_name};
+use super::heads::{about, brief, ellipsis, fitted};
+use super::legend::{Entry, rows};
 use super::{Format, Scene};
+use crate::level::Control;
 use crate::report::escape::clip;
 use crate::report::words;
 use plotters::style::RGBColor;
@@ -36,9 +38,10 @@ pub(super) struct Frame {
     pub(super) areas: Vec<Rect>,
     slots: Vec<Slot>,
     format: Format,
-    legend: Vec<Vec<(Mark, &'static str)>>,
+    legend: Vec<Vec<Entry>>,
     foot: String,
-    said: String,
+    /// What there was no room for behind a heading.
+    notes: Vec<String>,
 }
 
 /// A plot to be laid out: its height in a report, and whether it needs a row above it for values that do not fit.
@@ -53,24 +56,16 @@ pub(super) struct Slot {
 }
 
 impl Frame {
-    /// Headline and subtitle, and room for plots with so much room to the right of each.
-    pub(super) fn new(
-        scene: &Scene<'_>,
-        slots: &[Slot],
-        right: f64,
-        words_of: fn(Mark) -> &'static str,
-    ) -> Self {
+    /// Headline and subtitle, and room for plots with so much room to the right of each, and for the legend.
+    pub(super) fn new(scene: &Scene<'_>, slots: &[Slot], right: f64, legend: Vec<Entry>) -> Self {
         let (run, format) = (scene.run, scene.format);
         let width = f64::from(format.width());
         let (face, head) = fitted(&words::headline(run), width - 2.0 * EDGE);
         let (small, about) = match format {
             Format::Report => about(run, width - 2.0 * EDGE),
-            Format::Slide => {
-                let small = Type::book(11.5, GREY);
-                (small, vec![shortened(&small, subtitle(run), width - 2.0 * EDGE)])
-            }
+            Format::Slide => brief(run, width - 2.0 * EDGE),
         };
-        let legend = legend_rows(scene, words_of);
+        let legend = rows(legend, left(format), width - EDGE);
         let below = 18.0 * (legend.len().max(1) - 1) as f64;
         let top = if format == Format::Slide { 31.0 } else { 36.0 };
         let y = top + 23.0 * head.len() as f64 + 16.0 * (about.len() - 1) as f64;
@@ -81,7 +76,7 @@ impl Frame {
             }
             Format::Slide => {
                 let height = f64::from(format.height());
-                (side_by_side(slots, y + 3.0, height - LEGEND - below - 24.0, right), height)
+                (side_by_side(slots, y + 3.0, height - LEGEND - below - 22.0, right), height)
             }
         };
         let mut canvas = Canvas::new(format.width(), height as u32);
@@ -93,10 +88,15 @@ impl Frame {
         for (i, line) in about.iter().enumerate() {
             canvas.text((EDGE, y - 1.0 + 16.0 * i as f64), Align::Left, &small, line);
         }
-        let slo = run.tiers.iter().map(words::slo).collect::<Vec<_>>().join("; ");
+        let slo = run.tiers.iter().map(|t| words::slo(t) + &tier_name(run, t.tier()));
+        let slo = slo.collect::<Vec<_>>().join("; ");
         let version = &run.meta.goodput_version;
-        let foot = format!("SLO: {} · plan: {} · goodput {version}", clip(&slo, 100), clip(&run.name, 50));
-        Self { canvas, areas, slots: slots.to_vec(), format, legend, foot, said: String::new() }
+        let plan = match format {
+            Format::Report => format!(" · plan: {}", clip(&run.name, 50)),
+            Format::Slide => String::new(),
+        };
+        let foot = format!("SLO: {}{plan} · goodput {version}", clip(&slo, 100));
+        Self { canvas, areas, slots: slots.to_vec(), format, legend, foot, notes: Vec::new() }
     }
 
     /// Width of the picture.
@@ -105,25 +105,43 @@ impl Frame {
     }
 
     /// Heading, grid and axes of the plot of that number; `x_title` stands under the last one, on a slide under each.
-    pub(super) fn axes(&mut self, number: usize, plot: &Plot, heading: &str, note: &str, x_title: &str) {
+    pub(super) fn axes(
+        &mut self,
+        number: usize,
+        plot: &Plot,
+        heading: &str,
+        notes: &[String],
+        x_title: &str,
+    ) {
         let a = plot.area;
-        let above = self.slots.get(number).is_some_and(|s| s.values_above);
+        let slide = self.format == Format::Slide;
+        let row = |(i, s): (usize, &Slot)| s.values_above && (slide || i == number);
+        let above = self.slots.iter().enumerate().any(row);
         let raise = if above { 12.0 + VALUES } else { 12.0 };
         let own_x = self.slots.get(number).is_some_and(|s| s.own_x);
         let last = own_x || number + 1 == self.areas.len() || self.format == Format::Slide;
         let end = if self.format == Format::Slide { a.right() + 30.0 } else { self.width() - EDGE };
         let c = &mut self.canvas;
-        let (bold, book) = (Type::bold(12.0, rgb(0x333333)), Type::book(11.0, GREY));
+        let bold = Type::bold(12.0, rgb(0x333333));
         let x = a.x - HANG;
         c.text((x, a.y - raise), Align::Left, &bold, &ellipsis(&bold, heading, end - x));
         let after = x + bold.width(heading) + 10.0;
-        // On a slide there is room for what is measured, not for how it is drawn.
-        let note = note.split("; ").scan(String::new(), |kept, part| {
-            let longer = if kept.is_empty() { part.to_owned() } else { format!("{kept}; {part}") };
-            (after + book.width(&longer) <= end).then(|| kept.clone_from(&longer)).map(|()| longer)
-        });
-        if let Some(note) = note.last().filter(|n| !n.is_empty()) {
-            c.text((after, a.y - raise), Align::Left, &book, &note);
+        // What does not fit goes to the foot of the picture.
+        let whole = notes.join("; ");
+        let fits = |size: f64| after + Type::book(size, GREY).width(&whole) <= end;
+        let size = [11.0, 10.5, 10.0].into_iter().find(|s| fits(*s));
+        let book = Type::book(size.unwrap_or(11.0), GREY);
+        let mut kept = String::new();
+        for part in notes {
+            let longer = if kept.is_empty() { part.clone() } else { format!("{kept}; {part}") };
+            if after + book.width(&longer) <= end {
+                kept = longer;
+            } else if !self.notes.contains(part) {
+                self.notes.push(part.clone());
+            }
+        }
+        if !kept.is_empty() {
+            c.text((after, a.y - raise), Align::Left, &book, &kept);
         }
         let ticks = Type::book(11.5, rgb(0x3d3d3d));
         for (v, label) in plot.y.ticks() {
@@ -156,53 +174,54 @@ impl Frame {
         self.canvas.stroke((a.x - 0.5, a.bottom()), (a.right(), a.bottom()), 1.1, GREY);
     }
 
-    /// Leaves one entry in the legend.
-    pub(super) fn only(&mut self, mark: Mark) {
-        for row in &mut self.legend {
-            row.retain(|(m, _)| *m == mark);
-        }
-        self.legend.retain(|row| !row.is_empty());
-    }
-
-    /// A sentence beside the legend.
-    pub(super) fn say(&mut self, text: &str) {
-        self.said = text.to_owned();
-    }
-
-    /// Legend of the marks and the foot.
+    /// Legend and foot.
     pub(super) fn finish(mut self, hue: Hue) -> Canvas {
         let Some(lowest) = self.areas.iter().map(Rect::bottom).max_by(f64::total_cmp) else {
             return self.canvas;
         };
-        let (words, foot_face) = (Type::book(11.5, rgb(0x222222)), Type::book(9.5, rgb(0x6a6a6a)));
         let mut y = lowest + LEGEND;
-        let left = if self.format == Format::Slide { EDGE } else { LEFT };
         for (i, row) in self.legend.iter().enumerate() {
             y += if i == 0 { 0.0 } else { 18.0 };
-            let mut x = left;
-            for (mark, text) in row {
-                mark.draw(&mut self.canvas, (x + 5.0, y - 4.0), 4.4, hue.dark);
-                self.canvas.text((x + 16.0, y), Align::Left, &words, text);
-                x += 16.0 + words.width(text) + GAP;
+            let mut x = left(self.format);
+            for entry in row {
+                entry.draw(&mut self.canvas, (x, y), hue.dark);
+                x += entry.width() + GAP;
             }
         }
-        if !self.said.is_empty() {
-            let face = Type::bold(11.5, rgb(0x222222));
-            let taken = self
-                .legend
-                .last()
-                .map_or(0.0, |row| row.iter().map(|(_, t)| 16.0 + words.width(t) + GAP).sum::<f64>());
-            self.canvas.text((left + taken, y), Align::Left, &face, &self.said);
+        let face = Type::book(9.5, rgb(0x6a6a6a));
+        let room = self.width() - 2.0 * EDGE;
+        let notes = self.notes.join("; ");
+        match self.format {
+            Format::Slide => {
+                let both = if notes.is_empty() { self.foot } else { format!("{notes} · {}", self.foot) };
+                let size = [9.5, 9.0, 8.5].into_iter().find(|s| face.sized(*s).width(&both) <= room);
+                let face = face.sized(size.unwrap_or(8.5));
+                self.canvas.text((EDGE, y + 16.0), Align::Left, &face, &ellipsis(&face, &both, room));
+            }
+            Format::Report => {
+                let mut y = y + 30.0;
+                if !notes.is_empty() {
+                    self.canvas.text((EDGE, y), Align::Left, &face, &ellipsis(&face, &notes, room));
+                    y += 14.0;
+                    self.canvas.size.1 += 14;
+                }
+                self.canvas.text((EDGE, y), Align::Left, &face, &ellipsis(&face, &self.foot, room));
+            }
         }
-        let foot = ellipsis(&foot_face, &self.foot, self.width() - 2.0 * EDGE);
-        let below = if self.format == Format::Slide { 17.0 } else { 30.0 };
-        self.canvas.text((EDGE, y + below), Align::Left, &foot_face, &foot);
         self.canvas
     }
 }
 
+/// Where the legend starts.
+const fn left(format: Format) -> f64 {
+    match format {
+        Format::Slide => EDGE,
+        Format::Report => LEFT,
+    }
+}
+
 /// Between two entries of the legend.
-const GAP: f64 = 22.0;
+pub(super) const GAP: f64 = 22.0;
 
 fn stacked(slots: &[Slot], mut y: f64, w: f64) -> (Vec<Rect>, f64) {
     let mut areas = Vec::new();
@@ -227,28 +246,15 @@ fn side_by_side(slots: &[Slot], y: f64, bottom: f64, right: f64) -> Vec<Rect> {
     (0..slots.len()).map(area).collect()
 }
 
-/// The marks that occur, in rows that fit.
-fn legend_rows(scene: &Scene<'_>, words_of: fn(Mark) -> &'static str) -> Vec<Vec<(Mark, &'static str)>> {
-    let face = Type::book(11.5, INK);
-    let left = if scene.format == Format::Slide { EDGE } else { LEFT };
-    let mut rows: Vec<Vec<(Mark, &'static str)>> = Vec::new();
-    let mut x = f64::INFINITY;
-    let occurs = |m: &Mark| charted(scene.run).any(|s| Mark::of(s) == *m);
-    for mark in Mark::ALL.into_iter().filter(occurs) {
-        let width = 16.0 + face.width(words_of(mark));
-        if x + width > f64::from(scene.format.width()) - EDGE {
-            rows.push(Vec::new());
-            x = left;
-        }
-        x += width + GAP;
-        if let Some(row) = rows.last_mut() {
-            row.push((mark, words_of(mark)));
-        }
-    }
-    rows
-}
-
-/// A horizontal axis that has room for all values.
-pub(super) fn x_axis(values: impl Iterator<Item = f64>) -> Axis {
-    Axis::upto(values.filter(|v| v.is_finite()).fold(0.0, f64::max) * 1.06, 8.0)
+/// A horizontal axis that has room for all values; of what comes in whole numbers there are no ticks between.
+pub(super) fn x_axis(control: Control, across: Across, values: impl Iterator<Item = f64>) -> Axis {
+    let axis = Axis::upto(values.filter(|v| v.is_finite()).fold(0.0, f64::max) * 1.06, 8.0);
+    let whole = control == Control::Concurrency && across == Across::Offered;
+    // 2.5 becomes 5.
+    let step = match axis.step.max(1.0) {
+        _ if !whole => axis.step,
+        step if step.fract() > 0.0 => 2.0 * step,
+        step => step,
+    };
+    Axis { step, ..axis }
 }

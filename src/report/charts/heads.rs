@@ -23,6 +23,25 @@ pub(super) fn about(run: &Run, width: f64) -> (Type, Vec<String>) {
     (face, [first, rest].map(|p| shortened(&face, p.to_vec(), width)).to_vec())
 }
 
+/// What was measured, on one line of a slide: what fits of it, and only then clipped.
+pub(super) fn brief(run: &Run, width: f64) -> (Type, Vec<String>) {
+    let face = Type::book(11.5, GREY);
+    let all = subtitle(run);
+    // Without the count of steps, then without the date, which stand last.
+    let shorter = |drop: usize| {
+        let keep = |i: &usize| i + 1 != all.len().saturating_sub(1) && (drop < 2 || i + 1 != all.len());
+        (0..all.len()).filter(|i| drop == 0 || keep(i)).map(|i| all[i].clone()).collect::<Vec<_>>()
+    };
+    let mut name = shorter(2);
+    if let Some(server) = name.iter_mut().find(|p| p.starts_with("simulated") && p.contains(" (")) {
+        // What differs from the preset stands in the report.
+        *server = server.split(" (").next().unwrap_or_default().to_owned() + " (…)";
+    }
+    let fits = [shorter(0), shorter(1), shorter(2), name.clone()];
+    let line = fits.iter().map(|p| p.join(" · ")).find(|line| face.width(line) <= width);
+    (face, vec![line.unwrap_or_else(|| shortened(&face, name, width))])
+}
+
 /// Joins parts, the longest of them clipped until all fit.
 pub(super) fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> String {
     loop {
@@ -40,7 +59,7 @@ pub(super) fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> Stri
 /// What was measured, in parts.
 pub(super) fn subtitle(run: &Run) -> Vec<String> {
     let m = &run.meta;
-    let server = if m.server.starts_with("simulated") { clip(&m.server, 40) } else { address(&m.server) };
+    let server = if m.server.starts_with("simulated") { clip(&m.server, 80) } else { address(&m.server) };
     let mut parts = vec![clip(&m.model, 44), server, clip(&words::workload(run), 90)];
     if !m.model.is_empty() && m.server.starts_with(&m.model) {
         parts.remove(0); // `simulated · simulated mmc (…)` says it twice

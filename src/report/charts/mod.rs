@@ -11,7 +11,10 @@ mod curves;
 mod distribution;
 mod frame;
 mod heads;
+mod labels;
 mod latency;
+mod legend;
+mod mark;
 mod panel;
 mod place;
 mod raster;
@@ -94,6 +97,13 @@ pub const CHARTS: &[Chart] = &[
         caption: "Latency against offered rate",
         slide: false,
         applies: latency::applies_offered,
+        draw: latency::draw_offered,
+    },
+    Chart {
+        name: "latency-in-flight",
+        caption: "Latency against requests in flight",
+        slide: false,
+        applies: latency::applies_in_flight,
         draw: latency::draw_offered,
     },
     Chart {

@@ -3,32 +3,39 @@
 use super::axis::{Axis, Plot};
 use super::beyond::{ceiling, together};
 use super::boundary::Boundary;
-use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Curve, Mark, baseline, radius, rgb, steady};
-use super::frame::{Frame, GREY};
-use super::latency::Across;
+use super::canvas::{Align, Canvas, Point, Type};
+use super::curves::{Across, Curve, Mark, baseline, radius, rgb, steady, tier_name};
+use super::frame::Frame;
 use super::place::{Taken, spread};
-use crate::report::escape::clip;
 use crate::report::words;
 use crate::rundir::Run;
-use crate::slo::{Metric, Slo};
+use crate::slo::{Limit, Metric, Slo};
 use crate::stats::step::{Quantiles, Step};
-use plotters::style::{RGBColor, WHITE};
+use plotters::style::RGBColor;
 
 /// Colour of the SLO.
 pub(super) const RED: RGBColor = rgb(0xcb181d);
-const NAMES: [&str; 3] = ["p50", "p90", "p99"];
 type Pick = fn(&Quantiles) -> Option<f64>;
 const PICKS: [Pick; 3] = [|q| q.p50, |q| q.p90, |q| q.p99];
+
+/// A limit with its label.
+pub(super) struct Named {
+    /// In full.
+    pub(super) text: String,
+    /// Where there is little room.
+    pub(super) short: String,
+    /// In the unit of the axis.
+    pub(super) value: f64,
+}
 
 /// What one plot shows, in its own unit.
 pub(super) struct Panel {
     metric: Metric,
     across: Across,
     /// Milliseconds in one unit of the axis.
-    unit: f64,
-    /// Labels and values of the limits.
-    limits: Vec<(String, f64)>,
+    pub(super) unit: f64,
+    /// The limits on it.
+    pub(super) limits: Vec<Named>,
     /// Its vertical axis.
     pub(super) y: Axis,
     /// Whether values lie beyond it.
@@ -36,73 +43,47 @@ pub(super) struct Panel {
     /// Which of the percentiles carries the marks by verdict: the one that the SLO limits, p99 where it limits none.
     marked: usize,
     /// The baseline's percentiles, in the unit of the axis: p50 and p99.
-    unloaded: Option<(f64, Option<f64>)>,
+    pub(super) unloaded: Option<(f64, Option<f64>)>,
     /// Radius of the marks.
     radius: f64,
-}
-
-/// The right end of a curve.
-struct End {
-    at: Point,
-    line: RGBColor,
-    text: RGBColor,
-    name: String,
-}
-
-fn end_face(colour: RGBColor) -> Type {
-    Type::bold(12.0, colour)
-}
-
-/// `p99` at the end of a curve; with several series their names instead, at p99 alone.
-fn end_labels(curves: &[Curve<'_>]) -> Vec<[String; 3]> {
-    let label = |c: &Curve<'_>| match curves.len() {
-        1 => NAMES.map(str::to_owned),
-        _ => [String::new(), String::new(), clip(c.series, 22)],
-    };
-    curves.iter().map(label).collect()
-}
-
-/// Width of the widest name at the right end of a curve.
-pub(super) fn end_width(curves: &[Curve<'_>]) -> f64 {
-    end_labels(curves).iter().flatten().map(|t| end_face(WHITE).width(t)).fold(0.0, f64::max)
 }
 
 impl Panel {
     /// What there is to show of a metric.
     pub(super) fn new(run: &Run, curves: &[Curve<'_>], metric: Metric, across: Across) -> Self {
-        let several = run.tiers.len() > 1;
-        let limits: Vec<(String, f64)> = run
+        let limits: Vec<(&Slo, Limit)> = run
             .tiers
             .iter()
             .flat_map(|t| t.limits().into_iter().map(move |l| (t, l)))
             .filter(|(_, l)| l.metric == metric)
-            .map(|(t, l)| {
-                let tier = if several { format!(" ({})", clip(t.tier(), 20)) } else { String::new() };
-                (format!("SLO: {}{tier}", words::limit(&l)), l.limit_ms())
-            })
             .collect();
         let all = |want: bool| -> Vec<f64> {
             let steps = curves.iter().flat_map(|c| &c.steps);
             steps
-                .filter(|s| steady(s) == want && Mark::of(s) != Mark::Overloaded)
+                .filter(|s| across.joins(s) == want && Mark::of(s) != Mark::Overloaded)
                 .filter_map(|s| s.quantiles(metric).p99)
                 .collect()
         };
         let (calm, wild) = (all(true), all(false));
-        let top = ceiling(&calm, &wild, &limits.iter().map(|l| l.1).collect::<Vec<_>>());
+        // The first tier is the one that the answer is about: a loose limit of another would squash what decides.
+        let first = run.tiers.first().map(Slo::tier);
+        let own: Vec<f64> =
+            limits.iter().filter(|(t, _)| Some(t.tier()) == first).map(|(_, l)| l.limit_ms()).collect();
+        let top = ceiling(&calm, &wild, &own);
         let unit = if top >= 9_000.0 { 1_000.0 } else { 1.0 };
-        let strictest = run
-            .tiers
-            .iter()
-            .flat_map(Slo::limits)
-            .filter(|l| l.metric == metric)
-            .map(|l| l.percentile.share());
+        let strictest = limits.iter().map(|(_, l)| l.percentile.share());
         let marked = match strictest.max_by(f64::total_cmp) {
             Some(share) if share <= 0.5 => 0,
             Some(share) if share <= 0.9 => 1,
             Some(_) | None => 2,
         };
-        let limits = limits.into_iter().map(|(t, v)| (t, v / unit)).collect();
+        let named = |(t, l): (&Slo, Limit)| {
+            let tier = tier_name(run, t.tier());
+            let text = format!("SLO: {}{tier}", words::limit(&l));
+            let short = format!("SLO {}{tier}", words::latency(l.limit_ms()));
+            Named { text, short, value: l.limit_ms() / unit }
+        };
+        let limits = limits.into_iter().map(named).collect();
         let clipped = calm.iter().chain(&wild).any(|v| *v > top);
         let mut y = Axis::upto(top / unit, 6.5);
         if clipped {
@@ -115,7 +96,7 @@ impl Panel {
 
     /// The place of a step, and one percentile of it: without end where the backlog grew, since the value would tell how long
     /// that was watched and nothing of the server.
-    fn point(&self, step: &Step, pick: usize) -> Option<Point> {
+    pub(super) fn point(&self, step: &Step, pick: usize) -> Option<Point> {
         if Mark::of(step) == Mark::Overloaded {
             return (pick == self.marked).then(|| (self.across.of(step), f64::INFINITY));
         }
@@ -123,7 +104,7 @@ impl Panel {
     }
 
     /// One percentile of every step that has it. Of a step whose backlog grew, only the percentile that carries the marks.
-    fn points<'a>(
+    pub(super) fn points<'a>(
         &'a self,
         curve: &'a Curve<'_>,
         pick: usize,
@@ -132,11 +113,16 @@ impl Panel {
         steps.filter_map(move |s| Some((self.point(s, pick)?, *s)))
     }
 
-    fn joined(&self, curve: &Curve<'_>, pick: usize) -> Vec<Point> {
-        curve.joined(|s| self.across.of(s)).into_iter().filter_map(|s| self.point(s, pick)).collect()
+    pub(super) fn joined(&self, curve: &Curve<'_>, pick: usize) -> Vec<Point> {
+        curve.joined(self.across).into_iter().filter_map(|s| self.point(s, pick)).collect()
     }
 
-    /// Draws axes, curves and marks; labels come later, where there is room.
+    /// The marks that are drawn.
+    pub(super) fn marks_drawn(&self, curves: &[Curve<'_>]) -> Vec<Mark> {
+        curves.iter().flat_map(|c| self.points(c, self.marked).map(|(_, s)| Mark::of(s))).collect()
+    }
+
+    /// Draws axes, curves and marks; labels come later, where there is room. How many shapes lie below the curves.
     pub(super) fn draw(
         &self,
         frame: &mut Frame,
@@ -145,21 +131,18 @@ impl Panel {
         curves: &[Curve<'_>],
         boundary: &Boundary,
         x_title: &str,
-    ) {
+    ) -> usize {
         let unit = if self.unit > 1.0 { "s" } else { "ms" };
         let heading = format!("{}, {unit}", title(self.metric));
         frame.axes(number, plot, &heading, &self.note(curves), x_title);
         boundary.draw(&mut frame.canvas, plot);
         frame.spines(plot);
         let c = &mut frame.canvas;
-        for (_, limit) in self.limits.iter().filter(|l| l.1 <= self.y.max) {
-            let y = plot.at_y(*limit);
+        for limit in self.limits.iter().filter(|l| l.value <= self.y.max) {
+            let y = plot.at_y(limit.value);
             c.dashes((plot.area.x, y), (plot.area.right(), y), 1.8, (8.0, 4.5), RED);
         }
-        if let Some((_, Some(p99))) = self.unloaded.filter(|u| u.1.is_some_and(|v| v <= self.y.max)) {
-            let y = plot.at_y(p99);
-            c.dashes((plot.area.x, y), (plot.area.right(), y), 1.1, (1.2, 3.0), rgb(0x707070));
-        }
+        let ground = c.shapes.len();
         for curve in curves {
             self.whiskers(c, plot, curve);
             for (pick, colour) in [curve.hue.light, curve.hue.middle, curve.hue.dark].into_iter().enumerate()
@@ -178,23 +161,22 @@ impl Panel {
         for curve in curves {
             self.marks(c, plot, curve);
         }
+        ground
     }
 
     /// What stands behind the heading.
-    fn note(&self, curves: &[Curve<'_>]) -> String {
+    fn note(&self, curves: &[Curve<'_>]) -> Vec<String> {
         let mut parts = Vec::new();
         if self.clipped {
             let cut = words::latency(self.y.max * self.unit);
-            parts.push(format!("axis cut at {cut}, ↑ {} beyond", NAMES[self.marked]));
+            parts.push(format!("axis cut at {cut}"));
         }
-        if curves.iter().flat_map(|c| &c.steps).any(|s| self.bounds(s).is_some()) {
-            parts.push("bars: 95 % bounds of p99".into());
-            let open = |s: &Step| self.bounds(s).is_some_and(|b| b.1.is_none());
-            if curves.iter().flat_map(|c| &c.steps).any(|s| open(s)) {
-                parts.push("dotted: no upper one".into());
-            }
+        let bounds: Vec<_> = curves.iter().flat_map(|c| &c.steps).filter_map(|s| self.bounds(s)).collect();
+        if !bounds.is_empty() {
+            let open = if bounds.iter().any(|b| b.1.is_none()) { "; dotted: no upper one" } else { "" };
+            parts.push(format!("bars: 95 % bounds of p99, were requests independent{open}"));
         }
-        parts.join("; ")
+        parts
     }
 
     /// The bounds of the p99 of a steady step, where that is the percentile with the marks; the upper one where there is one.
@@ -247,50 +229,8 @@ impl Panel {
         }
     }
 
-    fn mark_at(&self, plot: &Plot, p: Point) -> Point {
+    pub(super) fn mark_at(&self, plot: &Plot, p: Point) -> Point {
         plot.at(p.0, p.1.min(self.y.max))
-    }
-
-    /// Names at the right ends of the curves, moved apart where they would touch: beside the last point where nothing
-    /// else is there, else at the edge of the plot with a leader.
-    pub(super) fn label_ends(&self, c: &mut Canvas, plot: &Plot, curves: &[Curve<'_>], taken: &mut Taken) {
-        let ends = self.ends(plot, curves);
-        let mut ys: Vec<f64> = ends.iter().map(|e| e.at.1).collect();
-        spread(&mut ys, 15.0, (plot.area.y, plot.area.bottom() - 6.0));
-        let beside = ends.iter().map(|e| e.at.0).fold(0.0, f64::max) + 10.0;
-        let rects = |x: f64| -> Vec<Rect> {
-            let rect =
-                |(y, e): (&f64, &End)| Rect { x, y: y - 7.0, w: end_face(WHITE).width(&e.name), h: 14.0 };
-            ys.iter().zip(&ends).map(rect).collect()
-        };
-        let near = taken.nudge(&rects(beside));
-        let leaders = near.is_none();
-        let edge = || rects(plot.area.right() + 8.0);
-        for (r, e) in near.unwrap_or_else(|| taken.nudge(&edge()).unwrap_or_else(edge)).iter().zip(&ends) {
-            if leaders {
-                c.dashes((e.at.0 + 8.0, e.at.1), (r.x - 3.0, r.y + 7.0), 0.9, (1.5, 2.5), e.line);
-            }
-            c.text((r.x, r.y + 11.3), Align::Left, &end_face(e.text), &e.name);
-            taken.rect(*r);
-        }
-    }
-
-    fn ends(&self, plot: &Plot, curves: &[Curve<'_>]) -> Vec<End> {
-        let mut ends = Vec::new();
-        for (curve, names) in curves.iter().zip(end_labels(curves)) {
-            let h = curve.hue;
-            let shades = [(h.light, h.light_text), (h.middle, h.middle), (h.dark, h.dark)];
-            for (pick, name) in names.into_iter().enumerate().filter(|(_, n)| !n.is_empty()) {
-                // Where the line leaves the plot, its name stands at the last point before.
-                let joined = self.joined(curve, pick);
-                let last = joined.iter().rfind(|p| p.1 <= self.y.max).or(joined.last()).copied();
-                let last =
-                    last.or_else(|| self.points(curve, pick).map(|p| p.0).filter(|p| p.1.is_finite()).last());
-                let (line, text) = shades[pick];
-                ends.extend(last.map(|p| End { at: self.mark_at(plot, p), line, text, name }));
-            }
-        }
-        ends
     }
 
     /// What labels must keep clear of.
@@ -315,57 +255,15 @@ impl Panel {
                 }
             }
         }
-        for (_, limit) in self.limits.iter().filter(|l| l.1 <= self.y.max) {
-            let y = plot.at_y(*limit);
+        for limit in self.limits.iter().filter(|l| l.value <= self.y.max) {
+            let y = plot.at_y(limit.value);
+            taken.line(&[(plot.area.x, y), (plot.area.right(), y)], 1.0);
+        }
+        if let Some((p50, p99)) = self.unloaded.filter(|u| u.1.unwrap_or(u.0) <= self.y.max) {
+            let y = plot.at_y(p99.unwrap_or(p50));
             taken.line(&[(plot.area.x, y), (plot.area.right(), y)], 1.0);
         }
         taken
-    }
-
-    /// Names of the limits on their lines, where nothing is below them; a limit beyond the axis at the upper edge.
-    pub(super) fn label_limits(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
-        let face = Type::book(12.0, RED);
-        let a = plot.area;
-        for (text, limit) in &self.limits {
-            let beyond = *limit > self.y.max;
-            let long = if beyond { format!("{text} ↑ above this axis") } else { text.clone() };
-            let fits = face.width(&long) < a.w - 16.0;
-            let text = if fits { long } else { format!("{text} ↑") };
-            let w = face.width(&text);
-            let y = plot.at_y(limit.min(self.y.max));
-            let rows: &[f64] = if beyond { &[5.0, 21.0, 37.0] } else { &[-17.5, 4.0] };
-            let room = a.w - w - 12.0;
-            let xs = (0..=60).map(|i| a.x + 8.0 + room * f64::from(i) / 60.0);
-            let spots =
-                rows.iter().flat_map(|row| xs.clone().map(move |x| Rect { x, y: y + row, w, h: 13.5 }));
-            let spots = spots.filter(|r| r.y > a.y - 18.0 && r.bottom() < a.bottom());
-            if let Some((r, covers)) = taken.place(spots) {
-                c.veil(&r, covers);
-                c.text((r.x, r.y + 11.2), Align::Left, &face, &text);
-            }
-        }
-    }
-
-    /// What the server does unloaded, beside its line.
-    pub(super) fn label_unloaded(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
-        let Some((p50, p99)) = self.unloaded.filter(|u| u.0 <= self.y.max) else { return };
-        let face = Type::book(10.5, GREY);
-        let say = |v: f64| words::latency(v * self.unit);
-        let p99_text = p99.map(|v| format!(", p99 {}", say(v))).unwrap_or_default();
-        let short =
-            p99.map_or_else(|| format!("unloaded p50 {}", say(p50)), |v| format!("unloaded p99 {}", say(v)));
-        let (a, y) = (plot.area, plot.at_y(p99.unwrap_or(p50).min(self.y.max)));
-        for text in [format!("unloaded: p50 {}{p99_text}", say(p50)), short] {
-            let w = face.width(&text);
-            let xs = (0..=60).map(|i| a.x + 6.0 + (a.w - w - 12.0) * f64::from(i) / 60.0);
-            let rows = [-14.5, 2.5];
-            let spots =
-                rows.iter().flat_map(|row| xs.clone().map(move |x| Rect { x, y: y + row, w, h: 12.0 }));
-            if let Some(r) = taken.free(spots.filter(|r| r.y > a.y && r.bottom() < a.bottom())) {
-                c.text((r.x, r.y + 9.8), Align::Left, &face, &text);
-                return;
-            }
-        }
     }
 }
 

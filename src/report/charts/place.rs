@@ -6,6 +6,7 @@ use super::canvas::{Point, Rect};
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     rects: Vec<Rect>,
+    texts: Vec<Rect>,
     strokes: Vec<(Point, Point, f64)>,
 }
 
@@ -13,6 +14,11 @@ impl Taken {
     /// Keeps a rectangle clear.
     pub(super) fn rect(&mut self, r: Rect) {
         self.rects.push(r);
+    }
+
+    /// Keeps a text clear: to cover it is the last resort.
+    pub(super) fn text(&mut self, r: Rect) {
+        self.texts.push(r);
     }
 
     /// Keeps a mark clear.
@@ -26,8 +32,10 @@ impl Taken {
     }
 
     fn hits(&self, r: &Rect) -> usize {
-        let rects = self.rects.iter().filter(|o| overlap(o, r)).count();
-        rects + self.strokes.iter().filter(|(a, b, room)| crosses(*a, *b, r, *room)).count()
+        let on = |all: &[Rect]| all.iter().filter(|o| overlap(o, r)).count();
+        100 * on(&self.texts)
+            + on(&self.rects)
+            + self.strokes.iter().filter(|(a, b, room)| crosses(*a, *b, r, *room)).count()
     }
 
     /// The rectangles, each moved up or down a little where it would cover something; `None` where that does not do.
@@ -45,7 +53,7 @@ impl Taken {
     /// The first candidate that covers nothing; it is taken from then on.
     pub(super) fn free(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<Rect> {
         let found = candidates.into_iter().find(|r| self.hits(r) == 0)?;
-        self.rect(found);
+        self.text(found);
         Some(found)
     }
 
@@ -64,7 +72,7 @@ impl Taken {
             }
         }
         let (hits, r) = best?;
-        self.rect(r);
+        self.text(r);
         Some((r, hits > 0))
     }
 }

@@ -2,6 +2,7 @@
 //! Set `GOODPUT_CHART_DIR` to draw them all, and look at them.
 
 use super::canvas::{Shape, Type};
+use super::curves::Mark;
 use super::raster::SCALE;
 use super::*;
 use crate::report::fixture;
@@ -70,10 +71,14 @@ fn charts_apply_where_there_is_something_to_show() {
     for (case, run, traces) in cases() {
         let names: Vec<&str> = of(&run, &traces).iter().map(|c| c.name).collect();
         let missing: Vec<&str> = all.iter().copied().filter(|n| !names.contains(n)).collect();
+        // The one for the load is named by what the load is.
+        let other = if case == "concurrency" { "latency-offered" } else { "latency-in-flight" };
+        let missing: Vec<&str> = missing.into_iter().filter(|n| *n != other).collect();
+        assert!(!names.contains(&other), "{case}");
+        let all: Vec<&str> = all.iter().copied().filter(|n| *n != other).collect();
         let expected: &[&str] = match case {
             "no-step" | "unloaded-misses" => &all, // one request at a time is no curve
             "all-failed" => &["latency", "latency-offered", "distribution", "timelines"],
-            "concurrency" => &["latency-offered"],
             "none" => &["distribution"],
             "one-failing" => &["latency", "latency-offered", "distribution"],
             "one-token" => &["distribution", "timelines"], // the fixture makes no requests without TPOT
@@ -219,5 +224,99 @@ fn a_backlog_that_grows_is_on_no_curve() {
         });
         let forty = mark.reduce(|_, last| last).unwrap_or_else(|| panic!("{}: no tick at 40", chart.name));
         assert!(furthest > 300.0 && furthest < forty, "{}: {furthest} of {forty}", chart.name);
+    }
+}
+
+/// Texts of a chart and where they stand.
+fn texts(run: &Run, name: &str, format: Format) -> Vec<(String, (f64, f64))> {
+    let chart = CHARTS.iter().find(|c| c.name == name).unwrap();
+    let traces = fixture::traces(run);
+    let shapes = chart.canvas(run, &traces, format).shapes;
+    let text = |s: Shape| match s {
+        Shape::Text(at, _, text) => Some((text, at)),
+        _ => None,
+    };
+    shapes.into_iter().filter_map(text).collect()
+}
+
+#[test]
+fn a_step_cut_short_that_fails_is_drawn_as_one_that_fails() {
+    let mut run = fixture::found();
+    run.steps.truncate(10);
+    let says = |run: &Run, words: &str| {
+        let all = texts(run, "latency", Format::Report);
+        all.iter().any(|(t, _)| t == words)
+    };
+    let ends = |run: &Run| {
+        let chart = CHARTS.iter().find(|c| c.name == "latency").unwrap();
+        let shapes = chart.canvas(run, &Traces::default(), Format::Report).shapes;
+        let end = |s: &Shape| match s {
+            Shape::Line { points, round: true, .. } => points.last().map(|p| p.0),
+            _ => None,
+        };
+        shapes.iter().filter_map(end).fold(0.0, f64::max)
+    };
+    let joined = ends(&run);
+    run.steps[9].abort = Some(crate::stats::step::Abort::Gross);
+    assert!(says(&run, Mark::Fails.words()) && !says(&run, Mark::Overloaded.words()));
+    assert!(ends(&run) < joined - 5.0, "on no curve");
+    run.steps[9].stable = Some(false);
+    assert!(!says(&run, Mark::Fails.words()) && says(&run, Mark::Overloaded.words()));
+}
+
+#[test]
+fn a_loose_limit_of_another_tier_is_named_and_squashes_nothing() {
+    let mut run = fixture::found();
+    let top = |run: &Run| -> f64 {
+        let all = texts(run, "latency", Format::Report);
+        let ticks =
+            all.iter().filter(|(_, at)| at.0 < 60.0).filter_map(|(t, at)| Some((at.1, t.parse().ok()?)));
+        ticks.min_by(|a: &(f64, f64), b| a.0.total_cmp(&b.0)).unwrap().1
+    };
+    let before = top(&run);
+    let mut bronze = fixture::slo("ttft.p99 = \"5s\"\ntpot.p99 = \"100ms\"");
+    (run.tiers[0].name, bronze.name) = (Some("gold".into()), Some("bronze".into()));
+    run.tiers.push(bronze);
+    for step in &mut run.steps {
+        step.limits.iter_mut().for_each(|l| l.tier = "gold".into());
+    }
+    run.answers[0].tier = "gold".into();
+    assert!((top(&run) - before).abs() < 1e-9);
+    let has =
+        |name: &str, format, part: &str| texts(&run, name, format).iter().any(|(t, _)| t.contains(part));
+    assert!(has("latency", Format::Report, "5 s (bronze) ↑"));
+    assert!(has("latency", Format::Slide, "goodput (gold) 32 req/s"));
+    assert!(has("attainment", Format::Report, "≤ 20 ms (gold)"));
+}
+
+#[test]
+fn slides_and_reports_name_every_line() {
+    for (case, run, traces) in cases() {
+        for chart in of(&run, &traces).into_iter().filter(|c| c.slide) {
+            for format in [Format::Report, Format::Slide] {
+                let shapes = chart.canvas(&run, &traces, format).shapes;
+                let dotted = |s: &&Shape| matches!(s, Shape::Line { dash: Some((a, _)), width, .. } if (*a - 1.2).abs() < 1e-9 && *width < 1.2);
+                let says =
+                    |part: &str| shapes.iter().any(|s| matches!(s, Shape::Text(_, _, t) if t.contains(part)));
+                let name = format!("{case}-{} {format:?}", chart.name);
+                assert_eq!(shapes.iter().filter(dotted).count() > 0, says("unloaded"), "{name}");
+                let knee = run.answers.first().is_some_and(|a| a.knee.is_some());
+                assert_eq!(says("knee"), knee, "{name}");
+                if chart.name != "throughput"
+                    && shapes.iter().any(|s| matches!(s, Shape::Text(_, _, t) if t.contains("widens")))
+                {
+                    assert!(says("verdict’s bounds"), "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_in_flight_are_whole() {
+    use crate::level::Control;
+    for most in [2.0, 4.0, 16.0, 30.0, 256.0] {
+        let axis = frame::x_axis(Control::Concurrency, curves::Across::Offered, std::iter::once(most));
+        assert!(axis.ticks().iter().all(|t| !t.1.contains('.')), "{most}: {:?}", axis.ticks());
     }
 }

@@ -3,8 +3,11 @@
 use super::axis::{Axis, Plot};
 use super::boundary::{Boundary, GREEN_TEXT};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Curve, Mark, charted, control, curves, hue_of, radius, rgb, steady, without_afar};
+use super::curves::{
+    Across, Curve, Mark, charted, control, curves, hue_of, radius, rgb, steady, without_afar,
+};
 use super::frame::{Frame, GREY, Slot, x_axis};
+use super::legend::{Entry, marks};
 use super::place::{Taken, spread};
 use super::{Format, Scene};
 use crate::level::Control;
@@ -13,7 +16,8 @@ use crate::rundir::{Run, Traces};
 use crate::stats::step::Step;
 use plotters::style::{RGBColor, WHITE};
 
-const GOOD: RGBColor = rgb(0x2a9d5c);
+/// Colour of what was good.
+pub(super) const GOOD: RGBColor = rgb(0x2a9d5c);
 
 /// Whether any step was measured.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
@@ -24,17 +28,20 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
     let mut curves = curves(run);
-    let boundary = Boundary::new(run, |level| level, |k| k.rate);
+    let boundary = Boundary::new(run, Across::Offered, scene.format);
     let afar = without_afar(&mut curves, boundary.values()).unwrap_or_default();
     let slot = |height: f64| Slot { height, values_above: false, own_x: false };
     let slots = if scene.format == Format::Slide { vec![slot(0.0)] } else { vec![slot(262.0), slot(150.0)] };
     let names = curves.iter().map(|c| series_name(&curves, c)).collect::<Vec<_>>();
     let widest =
         names.iter().map(|n| end_face(WHITE).width(n)).fold(end_face(WHITE).width("achieved"), f64::max);
-    let mut frame = Frame::new(scene, &slots, 22.0 + widest, Mark::words);
+    let mut legend = marks(curves.iter().flat_map(|c| &c.steps).map(|s| Mark::of(s)), Mark::words);
+    legend.push(Entry::Good("good: within every limit together"));
+    legend.extend(boundary.entries());
+    let mut frame = Frame::new(scene, &slots, 22.0 + widest, legend);
     let levels = curves.iter().flat_map(|c| &c.steps).map(|s| s.level.value);
-    let x = x_axis(levels.chain(boundary.values()));
-    requests(&mut frame, run, &curves, &boundary, x, &afar);
+    let x = x_axis(control(run), Across::Offered, levels.chain(boundary.values()));
+    requests(&mut frame, scene, &curves, (&boundary, x), &afar);
     if scene.format == Format::Report {
         tokens(&mut frame, run, &curves, &boundary, x);
     }
@@ -66,16 +73,25 @@ fn points(plot: &Plot, steps: &[&Step], of: Of) -> Vec<Point> {
     steps.iter().map(|s| plot.at(s.level.value, of(s))).collect()
 }
 
-fn requests(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundary, x: Axis, afar: &str) {
+fn requests(
+    frame: &mut Frame,
+    scene: &Scene<'_>,
+    curves: &[Curve<'_>],
+    (boundary, x): (&Boundary, Axis),
+    afar: &str,
+) {
+    let run = scene.run;
     let shown = curves.iter().flat_map(|c| &c.steps);
     let top = shown.map(|s| s.achieved_rate.max(s.good_rate)).fold(0.0, f64::max);
     // Where nothing was achieved, the axis still shows what was offered.
     let top = if top > 0.0 { top } else { x.max };
     let plot = Plot { area: frame.areas[0], x, y: Axis::upto(top * 1.14, 6.5) };
     let title = level_title(control(run));
-    let note = ["good: within every limit together", afar].join("; ");
-    let note = note.trim_end_matches("; ");
-    frame.axes(0, &plot, "Achieved and good requests/s", note, title);
+    // The two count different requests, which shows where a backlog grows.
+    let counts = "good: of those due in the window, achieved: completed in it, so good may lie above";
+    let notes: Vec<String> =
+        [afar, counts].into_iter().filter(|n| !n.is_empty()).map(str::to_owned).collect();
+    frame.axes(0, &plot, "Achieved and good requests/s", &notes, title);
     boundary.draw(&mut frame.canvas, &plot);
     frame.spines(&plot);
     let c = &mut frame.canvas;
@@ -91,7 +107,7 @@ fn requests(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Bound
     for curve in curves {
         let kinds: [(Of, RGBColor); 2] = [(|s| s.good_rate, GOOD), (|s| s.achieved_rate, curve.hue.dark)];
         for (i, (of, colour)) in kinds.into_iter().enumerate() {
-            let line = points(&plot, &curve.joined(|s| s.level.value), of);
+            let line = points(&plot, &curve.joined(Across::Offered), of);
             if i == 0 {
                 // Wide and pale, so that it is seen where it runs under what was achieved.
                 c.line(&line, 6.5, rgb(0xa5dcbc));
@@ -118,7 +134,9 @@ fn requests(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Bound
     ends.reverse();
     label_ends(c, &plot, &ends, &mut taken);
     boundary.take(&mut taken, &plot);
-    boundary.label(c, &plot, &mut taken);
+    if scene.format == Format::Report {
+        boundary.label(c, &plot, &mut taken);
+    }
     if open {
         label_diagonal(c, &plot, &mut taken, corner);
     }
@@ -151,14 +169,14 @@ fn tokens(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundar
     let shown = curves.iter().flat_map(|c| &c.steps);
     let top = shown.map(|s| s.output_tokens_per_s).fold(0.0, f64::max);
     let plot = Plot { area: frame.areas[1], x, y: Axis::upto(top * 1.14, 4.0) };
-    frame.axes(1, &plot, "Output tokens/s", "", level_title(control(run)));
+    frame.axes(1, &plot, "Output tokens/s", &[], level_title(control(run)));
     boundary.draw(&mut frame.canvas, &plot);
     frame.spines(&plot);
     let c = &mut frame.canvas;
     let mut taken = Taken::default();
     let mut ends = Vec::new();
     for curve in curves {
-        let line = points(&plot, &curve.joined(|s| s.level.value), |s| s.output_tokens_per_s);
+        let line = points(&plot, &curve.joined(Across::Offered), |s| s.output_tokens_per_s);
         let all = points(&plot, &curve.steps, |s| s.output_tokens_per_s);
         c.line(&line, 2.0, curve.hue.middle);
         taken.line(&line, 3.0);
@@ -193,6 +211,6 @@ fn label_ends(c: &mut Canvas, plot: &Plot, ends: &[(Point, RGBColor, String)], t
     let placed = near.unwrap_or_else(|| rects(plot.area.right() + 6.0, 0.0));
     for (r, (_, colour, name)) in placed.iter().zip(ends) {
         c.text((r.x, r.y + 11.3), Align::Left, &end_face(*colour), name);
-        taken.rect(*r);
+        taken.text(*r);
     }
 }

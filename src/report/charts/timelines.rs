@@ -6,6 +6,7 @@ use super::canvas::{Align, Canvas, Rect, Type};
 use super::cells::{Cell, HEIGHT, grid};
 use super::curves::{Mark, charted, hue_of, rgb, steady};
 use super::frame::{EDGE, Frame, GREY, Slot};
+use super::legend::marks;
 use super::panel::RED;
 use crate::report::words;
 use crate::rundir::{Run, Trace, Traces, Ttft};
@@ -61,7 +62,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     };
     let rows = shown.len().div_ceil(columns);
     let slots = [Slot { height: rows as f64 * HEIGHT - 16.0, values_above: true, own_x: false }];
-    let mut frame = Frame::new(scene, &slots, 30.0, Mark::words);
+    let legend = marks(shown.iter().map(|s| Mark::of(s.0)), Mark::words);
+    let mut frame = Frame::new(scene, &slots, 30.0, legend);
     let left_out = if shown.len() < count {
         format!("{} of {count} steps: lowest, highest, and those nearest to the boundary", shown.len())
     } else {
@@ -69,7 +71,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     };
     let limit = limit(run);
     let (y, unit) = ttft_axis(&shown, limit.as_ref());
-    key(&mut frame.canvas, frame.areas[0].y, limit.as_ref(), unit, &left_out);
+    key(&mut frame.canvas, frame.areas[0].y, &Drawn::of(&shown, limit.as_ref(), &y, unit), unit, &left_out);
     let area = Rect { x: EDGE, w: frame.width() - 2.0 * EDGE, ..frame.areas[0] };
     for (rect, (step, trace)) in grid(area, columns).zip(&shown) {
         Cell { rect, step, trace, ttft: y, limit: limit.map(|l| l.limit_ms()), unit }.draw(&mut frame.canvas);
@@ -107,8 +109,32 @@ fn ttft_axis(shown: &[(&Step, &Trace)], limit: Option<&Limit>) -> (Axis, f64) {
     (Axis::log(0.75 * least.max(top / 1e4) / unit, 1.35 * top / unit), unit)
 }
 
+/// What occurs in the small pictures.
+struct Drawn {
+    spans: bool,
+    points: bool,
+    limit: Option<Limit>,
+    /// As in [`super::cells::PHASES`].
+    phases: [bool; 2],
+}
+
+impl Drawn {
+    fn of(shown: &[(&Step, &Trace)], limit: Option<&Limit>, y: &Axis, unit: f64) -> Self {
+        let spans = |t: &Ttft| matches!(t, Ttft::Spans(_));
+        Self {
+            spans: shown.iter().any(|s| spans(&s.1.ttft)),
+            points: shown.iter().any(|s| !spans(&s.1.ttft)),
+            limit: limit.filter(|l| l.limit_ms() / unit <= y.max).copied(),
+            phases: [
+                shown.iter().any(|s| s.0.settle_s > 0.0),
+                shown.iter().any(|s| s.0.tail_s + s.0.drain_s > 0.0),
+            ],
+        }
+    }
+}
+
 /// What is drawn how, above the small pictures.
-fn key(c: &mut Canvas, top: f64, limit: Option<&Limit>, unit: f64, left_out: &str) {
+fn key(c: &mut Canvas, top: f64, drawn: &Drawn, unit: f64, left_out: &str) {
     let (bold, book, hue) = (Type::bold(11.5, rgb(0x333333)), Type::book(11.0, rgb(0x3d3d3d)), hue_of(0));
     let mut x = EDGE;
     let mut y = top - if left_out.is_empty() { 36.0 } else { 43.0 };
@@ -121,20 +147,25 @@ fn key(c: &mut Canvas, top: f64, limit: Option<&Limit>, unit: f64, left_out: &st
     say(c, &mut x, y, &bold, if unit > 1.0 { "Below: TTFT, s" } else { "Below: TTFT, ms" }, 8.0);
     say(c, &mut x, y, &book, "(one logarithmic scale, by time of due)", 0.0);
     (x, y) = (EDGE, y + 18.0);
-    for (colour, text) in [(hue.dark, "p99"), (hue.middle, "p50")] {
+    for (colour, text) in [(hue.dark, "p99"), (hue.middle, "p50")].into_iter().filter(|_| drawn.spans) {
         c.stroke((x, y - 4.0), (x + 18.0, y - 4.0), 2.0, colour);
         x += 23.0;
         say(c, &mut x, y, &book, text, 14.0);
     }
-    c.shapes.push(super::canvas::Shape::Dots(vec![(x + 2.0, y - 6.0), (x + 8.0, y - 2.5)], 1.3, hue.dark));
-    x += 15.0;
-    say(c, &mut x, y, &book, "each request, where few", 14.0);
-    if let Some(limit) = limit {
+    if drawn.points {
+        let dots = vec![(x + 2.0, y - 6.0), (x + 8.0, y - 2.5)];
+        c.shapes.push(super::canvas::Shape::Dots(dots, 1.3, hue.dark));
+        x += 15.0;
+        let text = if drawn.spans { "each request, where few" } else { "each request" };
+        say(c, &mut x, y, &book, text, 14.0);
+    }
+    if let Some(limit) = &drawn.limit {
         c.dashes((x, y - 4.0), (x + 18.0, y - 4.0), 1.6, (5.0, 3.0), RED);
         x += 23.0;
         say(c, &mut x, y, &book.coloured(RED), &words::limit(limit), 14.0);
     }
-    for (colour, text) in super::cells::PHASES {
+    let phases = super::cells::PHASES.into_iter().zip(drawn.phases).filter(|p| p.1);
+    for ((colour, text), _) in phases {
         c.fill(&Rect { x, y: y - 9.5, w: 13.0, h: 11.0 }, colour.into());
         x += 18.0;
         say(c, &mut x, y, &book, text, 14.0);
@@ -162,5 +193,22 @@ mod tests {
         run.answers.clear();
         assert_eq!(steps(&run, &traces).len(), 11, "without an answer as well");
         assert!(!applies(&run, &Traces::default()));
+    }
+
+    #[test]
+    fn the_key_names_what_occurs() {
+        let (mut run, traces) = fixture::traced();
+        let of = |run: &Run| {
+            let shown = steps(run, &traces);
+            let (y, unit) = ttft_axis(&shown, limit(run).as_ref());
+            Drawn::of(&shown, limit(run).as_ref(), &y, unit)
+        };
+        let all = of(&run);
+        assert!(all.spans && all.limit.is_some() && all.phases == [true, true]);
+        run.steps.retain(|s| s.due_n > 1_000);
+        run.steps.iter_mut().for_each(|s| s.settle_s = 0.0);
+        run.tiers.clear();
+        let some = of(&run);
+        assert!(!some.points && some.limit.is_none() && some.phases == [false, true]);
     }
 }

@@ -1,0 +1,112 @@
+//! The legend: what is drawn, and nothing else.
+
+use super::boundary::{GREEN, KNEE};
+use super::canvas::{Align, Canvas, Point, Rect, Type};
+use super::curves::{Mark, rgb};
+use super::frame::GAP;
+use super::throughput::GOOD;
+use plotters::style::{Color, RGBColor};
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Entry {
+    /// A kind of step.
+    Step(Mark, &'static str),
+    /// The line of the answer.
+    Line(String),
+    /// The band of the answer.
+    Band(String),
+    /// The line at the knee.
+    Knee,
+    /// What was good.
+    Good(&'static str),
+    /// A sentence about the whole.
+    Say(String),
+}
+
+/// From the left end of an entry to its words.
+const SAMPLE: f64 = 16.0;
+
+/// The marks among these, in their order, each once.
+pub(super) fn marks(drawn: impl Iterator<Item = Mark>, words: fn(Mark) -> &'static str) -> Vec<Entry> {
+    let drawn: Vec<Mark> = drawn.collect();
+    let all = Mark::ALL.into_iter().filter(|m| drawn.contains(m));
+    all.map(|m| Entry::Step(m, words(m))).collect()
+}
+
+/// Entries in rows that fit between two edges.
+pub(super) fn rows(entries: Vec<Entry>, left: f64, right: f64) -> Vec<Vec<Entry>> {
+    let mut rows: Vec<Vec<Entry>> = Vec::new();
+    let mut x = f64::INFINITY;
+    for entry in entries {
+        let width = entry.width();
+        if x + width > right {
+            rows.push(Vec::new());
+            x = left;
+        }
+        x += width + GAP;
+        if let Some(row) = rows.last_mut() {
+            row.push(entry);
+        }
+    }
+    rows
+}
+
+impl Entry {
+    fn words(&self) -> &str {
+        match self {
+            Self::Step(_, text) | Self::Good(text) => text,
+            Self::Line(text) | Self::Band(text) | Self::Say(text) => text,
+            Self::Knee => "knee",
+        }
+    }
+
+    fn face(&self) -> Type {
+        let ink = rgb(0x222222);
+        if matches!(self, Self::Say(_)) { Type::bold(11.5, ink) } else { Type::book(11.5, ink) }
+    }
+
+    /// How wide it is, its sample included.
+    pub(super) fn width(&self) -> f64 {
+        let sample = if matches!(self, Self::Say(_)) { 0.0 } else { SAMPLE };
+        sample + self.face().width(self.words())
+    }
+
+    /// Draws it from its left end on a baseline.
+    pub(super) fn draw(&self, c: &mut Canvas, (x, y): Point, colour: RGBColor) {
+        let middle = (x + 5.0, y - 4.0);
+        match self {
+            Self::Step(mark, _) => mark.draw(c, middle, 4.4, colour),
+            Self::Line(_) => c.stroke((middle.0, y + 1.5), (middle.0, y - 9.5), 2.0, GREEN),
+            Self::Band(_) => c.fill(&Rect { x, y: y - 9.5, w: 11.0, h: 11.0 }, GREEN.mix(0.26)),
+            Self::Knee => c.dashes((middle.0, y + 1.5), (middle.0, y - 9.5), 1.3, (1.6, 2.6), KNEE),
+            Self::Good(_) => c.fill(&Rect { x: x + 1.0, y: y - 8.0, w: 8.0, h: 8.0 }, GOOD.into()),
+            Self::Say(_) => {}
+        }
+        let words = if matches!(self, Self::Say(_)) { x } else { x + SAMPLE };
+        c.text((words, y), Align::Left, &self.face(), self.words());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_fit_and_hold_every_entry() {
+        let entries: Vec<Entry> = (0..7).map(|i| Entry::Line(format!("entry number {i}"))).collect();
+        let rows = rows(entries.clone(), 10.0, 300.0);
+        assert!(rows.len() > 2);
+        for row in &rows {
+            let width: f64 = row.iter().map(|e| e.width() + GAP).sum();
+            assert!(10.0 + width - GAP <= 300.0);
+        }
+        assert_eq!(rows.concat(), entries);
+    }
+
+    #[test]
+    fn marks_that_are_not_drawn_have_no_entry() {
+        let entries = marks([Mark::Fails, Mark::Meets, Mark::Fails].into_iter(), Mark::words);
+        assert_eq!(entries, [Mark::Meets, Mark::Fails].map(|m| Entry::Step(m, m.words())));
+    }
+}
