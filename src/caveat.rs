@@ -148,29 +148,11 @@ impl Caveat {
     /// What is the case, as a sentence.
     pub fn text(&self) -> String {
         match self {
-            Self::InflationAssumed { inflation, pooled, .. } if pooled.round() == inflation.round() => format!(
-                "Misses come in bunches, so {} requests count as one independent request (assumed: the sweep saw too few misses to tell).",
-                short(*inflation)
-            ),
-            Self::InflationAssumed { inflation, limit, pooled } => format!(
-                "Misses come in bunches, so several requests count as one: assumed {} at first, {} by what the sweep saw for {}.",
-                short(*inflation),
-                short(*pooled),
-                title(limit)
-            ),
+            Self::InflationAssumed { inflation, limit, pooled } => inflated(*inflation, limit, *pooled),
             Self::BracketOnly => {
                 "The answer is the bracket between two measured levels; it carries no interval and no safe rate.".into()
             }
-            Self::WideBracket { tier, control, factor } => format!(
-                "The bracket{} is wide: it fails at {} times the {} shown to meet; between them nothing is decided.",
-                tier.as_ref().map(|t| format!(" of {t}")).unwrap_or_default(),
-                short(*factor),
-                match control {
-                    Control::Rate | Control::Sessions => "rate",
-                    Control::Concurrency => "number in flight",
-                    Control::TraceScale => "speed",
-                }
-            ),
+            Self::WideBracket { tier, control, factor } => wide(tier.as_deref(), *control, *factor),
             Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
             Self::Simulated => "The server was simulated.".into(),
             Self::PinningRefused { field, message, held } => {
@@ -206,15 +188,7 @@ impl Caveat {
                 "In step {step} the client itself sent late: p99 {p99_ms:.1} ms, above 5 % of the tightest limit of {limit_ms:.0} ms."
             ),
             Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
-            Self::FewRequests { steps, refine } => {
-                let of = match (refine, steps) {
-                    (Some(all), 1) => format!("1 of {all} refinement steps has"),
-                    (Some(all), n) => format!("{n} of {all} refinement steps have"),
-                    (None, 1) => "1 step has".into(),
-                    (None, n) => format!("{n} steps have"),
-                };
-                format!("{of} too few requests for an upper bound of the p99 (below 368 independent requests).")
-            }
+            Self::FewRequests { steps, refine } => few(*steps, *refine),
             Self::BudgetSpent { next } => format!(
                 "The budget ended the sweep: the step at {} could have ended after it.",
                 short(*next)
@@ -285,6 +259,43 @@ impl Caveat {
             Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
         }
     }
+}
+
+fn inflated(assumed: f64, limit: &str, pooled: f64) -> String {
+    let assumed = short(assumed);
+    if short(pooled.round()) == assumed {
+        return format!(
+            "Misses come in bunches, so {assumed} requests count as one independent request (assumed: the sweep saw too few misses to tell)."
+        );
+    }
+    format!(
+        "Misses come in bunches, so several requests count as one: assumed {assumed} at first, {} by what the sweep saw for {}.",
+        short(pooled),
+        title(limit)
+    )
+}
+
+fn wide(tier: Option<&str>, control: Control, factor: f64) -> String {
+    let what = match control {
+        Control::Rate | Control::Sessions => "rate",
+        Control::Concurrency => "number in flight",
+        Control::TraceScale => "speed",
+    };
+    format!(
+        "The bracket{} is wide: it fails at {} times the {what} shown to meet; between them nothing is decided.",
+        tier.map(|t| format!(" of {t}")).unwrap_or_default(),
+        short(factor)
+    )
+}
+
+fn few(steps: u32, refine: Option<u32>) -> String {
+    let of = match (refine, steps) {
+        (Some(all), 1) => format!("1 of {all} refinement steps has"),
+        (Some(all), n) => format!("{n} of {all} refinement steps have"),
+        (None, 1) => "1 step has".into(),
+        (None, n) => format!("{n} steps have"),
+    };
+    format!("{of} too few requests for an upper bound of the p99 (below 368 independent requests).")
 }
 
 /// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`.

@@ -198,6 +198,12 @@ fn the_answer_in_words() {
     runs/a/report.md
     runs/a/charts: 1 chart as PNG and SVG
     "#);
+}
+
+#[test]
+fn open_answers_and_tiers_in_words() {
+    let files = [PathBuf::from("runs/a/report.md"), PathBuf::from("runs/a/charts/latency.png")];
+    let said = |name: &str| answer(&case(name), &files);
     insta::assert_snapshot!(answer(&case("unloaded-misses"), &[]), @r#"
     Even unloaded, with one request at a time, one A40 does not keep p99 TTFT ≤ 1 ms, so no rate can: the limit that binds is p99 TTFT.
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.

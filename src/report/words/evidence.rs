@@ -56,7 +56,7 @@ fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
         let inside =
             g.met.is_none_or(|m| x > m * (1.0 + 1e-9)) && g.failed.is_none_or(|f| x < f * (1.0 - 1e-9));
         let known = |o: &&Step| (o.level.value - x).abs() <= 1e-9 * x;
-        if inside && !open.iter().any(|o| known(&o)) {
+        if inside && !open.iter().any(known) {
             open.extend(run.step_at(a, x, Verdict::Undecided));
         }
     }
