@@ -336,7 +336,13 @@ impl Simulated {
     pub fn build(&self) -> Model {
         let queue = |servers, service, prefill, decode: Span| {
             let decode = decode.0;
-            Model::Queue(Queue::new(queue::Settings { servers, service, prefill, decode, seed: self.seed }))
+            Model::Queue(Box::new(Queue::new(queue::Settings {
+                servers,
+                service,
+                prefill,
+                decode,
+                seed: self.seed,
+            })))
         };
         match &self.engine {
             Engine::Md1 { service, decode } => queue(1, Dist::Fixed(service.0), None, *decode),

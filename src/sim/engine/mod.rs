@@ -100,7 +100,7 @@ pub struct PrefixCounts {
 #[derive(Debug, Clone)]
 pub enum Model {
     /// A queue in front of servers.
-    Queue(queue::Queue),
+    Queue(Box<queue::Queue>),
     /// A continuous-batching engine.
     Batch(Box<batch::Batch>),
 }
