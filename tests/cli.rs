@@ -61,7 +61,7 @@ fn check_says_what_the_adaptive_search_would_do() {
 fn adaptive_sweeps_answer_in_every_way() {
     for (set, code, status, says) in [
         ("search.adaptive.budget=\"12m\"", 0, "found", "and fails at"),
-        ("slo.ttft.p99=\"5ms\"", 2, "none", "already misses ttft.p99"),
+        ("slo.ttft.p99=\"5ms\"", 2, "none", "already misses p99 TTFT"),
         ("search.max-rate=12", 0, "not-reached", "max-rate, 12 req/s"),
         ("search.adaptive.budget=\"40s\"", 3, "undecided", "budget of 40s"),
     ] {

@@ -165,10 +165,7 @@ pub fn many(control: Control, value: f64) -> bool {
 pub fn in_words(text: &str) -> String {
     let word = |word: &str| {
         let core = word.trim_matches(|c: char| "():;,".contains(c));
-        let time = ["ms", "s"].into_iter().find_map(|unit| {
-            let n = core.strip_suffix(unit)?;
-            n.parse::<f64>().ok().map(|_| format!("{n} {unit}"))
-        });
+        let time = core.strip_suffix("ms").filter(|n| n.parse::<f64>().is_ok()).map(|n| format!("{n} ms"));
         let said = match core.parse::<f64>() {
             Ok(n) if n >= 1_000.0 && n.fract() == 0.0 => thousands(n),
             Ok(_) => core.to_owned(),

@@ -61,7 +61,6 @@ fn two_sentences_of_every_status() {
         "interval",
         "stability",
         "concurrency",
-        "long-names",
         "not-reached",
         "adaptive-not-reached",
         "none",
@@ -95,9 +94,6 @@ fn two_sentences_of_every_status() {
     concurrency:
     One A40 serves at least 32 requests in flight at 29.8 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 128, where p99 TTFT is the limit that binds.
     Evidence: 32 in flight (29.8 req/s) meet (p99 TTFT: 7 of 5,963 missed); 128 in flight (37.4 req/s) fail (p99 TTFT: 324 of 7,497 missed); 64 in flight (34.5 req/s) are undecided (p99 TPOT: 82 of 6,905 missed); ended because all 9 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
-    long-names:
-    16 × NVIDIA H200 SXM 141GB HBM3e (liquid coo… serve at least 32 requests/s (2 per GPU) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fail at 36, where p99 TTFT is the limit that binds.
-    Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
     not-reached:
     One A40 serves at least 24 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.
     Evidence: 24 req/s meets (p99 TTFT: 1 of 2,880 missed); no level is shown to fail; ended because all 5 levels of the list are measured; higher levels would tell how much more.
@@ -244,7 +240,7 @@ fn names_of_limits_are_for_people() {
         ("misses e2e.p99.9: 3 of 9 (tpot.p50)", "misses p99.9 e2e: 3 of 9 (p50 TPOT)"),
         ("p99 TTFT ≤ 200ms: 12 misses leave 0.2–1.9 %", "p99 TTFT ≤ 200 ms: 12 misses leave 0.2–1.9 %"),
         ("joint: 5 of 9", "joint attainment: 5 of 9"),
-        ("joint attainment, errors, 15m", "joint attainment, errors, 15m"),
+        ("joint attainment, errors, 1m 37s", "joint attainment, errors, 1m 37s"),
         ("max-rate, 60 req/s", "max-rate, 60 req/s"),
         ("", ""),
     ] {
