@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// Modules by layer, lowest first. Modules of one layer do not know one another.
 const LAYERS: &[&[&str]] = &[
     &["units"],
-    &["level", "caveat"],
+    &["level"],
+    &["caveat"],
     &["record"],
     &["slo"],
     &["workload", "client", "server", "sim"],

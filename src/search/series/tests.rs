@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::search::answer::Status;
+use crate::slo::Metric;
 use crate::stats::step::{LimitRow, Quantiles, ServerSide};
 use std::collections::BTreeMap;
 
@@ -30,6 +31,7 @@ fn row(limit: &str, verdict: Verdict) -> LimitRow {
 
 fn step(level: Level, verdict: Verdict) -> Step {
     let ttft = Quantiles { p99: Some(10.0 + level.value), ..Quantiles::default() };
+    let e2e = Quantiles { p50: Some(500.0), ..Quantiles::default() };
     Step {
         series: "main".into(),
         step: 1,
@@ -56,7 +58,7 @@ fn step(level: Level, verdict: Verdict) -> Step {
         prompt_tokens_per_s: 0.0,
         input_tokens_mean: None,
         output_tokens_mean: None,
-        latency: BTreeMap::from([(crate::slo::Metric::Ttft, ttft)]),
+        latency: BTreeMap::from([(Metric::Ttft, ttft), (Metric::E2e, e2e)]),
         joint_attainment: None,
         in_flight_mean: 0.0,
         in_flight_max: 0,
@@ -199,7 +201,7 @@ fn long_answers_are_no_plateau() {
         move |l: Level| {
             let mut s = server(4.0, 10.0)(l);
             let e2e = Quantiles { p50: Some(p50_s * 1e3), ..Quantiles::default() };
-            s.latency.insert(crate::slo::Metric::E2e, e2e);
+            s.latency.insert(Metric::E2e, e2e);
             s
         }
     };
