@@ -124,12 +124,20 @@ const SAME: f64 = 1.015;
 impl<'a> Curve<'a> {
     /// The steps that the line runs through: those that ran their time with a level backlog. Of steps at one level, or
     /// within one and a half per cent of it, one alone, since the line would show their scatter as a shape otherwise: the
-    /// longest of those that are shown to meet or to fail, else the longest.
+    /// longest of those that are shown to meet or to fail, else the longest. A refinement that was soon given up has a p99 of
+    /// a few requests, near others that have one of many, and is left to its mark.
     ///
     /// By level; with offered rates by `across`, since these reach the server and so lie by what it achieved, while a
     /// closed loop may bend back.
     pub(super) fn joined(&self, across: Across) -> Vec<&'a Step> {
-        let own: Vec<&Step> = self.steps.iter().copied().filter(|s| across.joins(s)).collect();
+        let longest = self.refine_steps().map(|s| s.measure_s).fold(0.0, f64::max);
+        let given_up = |s: &Step| {
+            s.kind == StepKind::Refine
+                && !matches!(s.verdict, Verdict::Meets | Verdict::Fails)
+                && s.measure_s < GIVEN_UP * longest
+        };
+        let joins = |s: &&Step| across.joins(s) && !given_up(s);
+        let own: Vec<&Step> = self.steps.iter().copied().filter(joins).collect();
         let rank = |s: &Step| (matches!(s.verdict, Verdict::Meets | Verdict::Fails), s.measure_s);
         let better = |a: &&Step, b: &&Step| {
             let (a, b) = (rank(a), rank(b));
@@ -149,6 +157,15 @@ impl<'a> Curve<'a> {
         out
     }
 }
+
+impl<'a> Curve<'a> {
+    fn refine_steps(&self) -> impl Iterator<Item = &'a Step> {
+        self.steps.iter().copied().filter(|s| s.kind == StepKind::Refine)
+    }
+}
+
+/// A refinement with less than this share of the longest one's window was given up.
+const GIVEN_UP: f64 = 0.2;
 
 /// How far beyond the rest a step cut short or overloaded may lie before it is named instead of drawn.
 const AFAR: f64 = 1.6;
@@ -247,6 +264,21 @@ mod tests {
             [1, 2, 3, 4, 5, 6, 7, 12, 9, 10],
             "not 8 beside 12, and not 11, whose backlog grew"
         );
+    }
+
+    #[test]
+    fn a_refinement_that_was_soon_given_up_is_on_no_curve() {
+        let mut run = fixture::found();
+        let mut open = run.steps[5].clone();
+        (open.kind, open.verdict, open.step) = (StepKind::Refine, Verdict::Undecided, 12);
+        (open.measure_s, open.level.value) = (open.measure_s * 0.9, open.level.value * 1.06);
+        let mut brief = open.clone();
+        (brief.step, brief.measure_s, brief.level.value) =
+            (13, open.measure_s * 0.1, open.level.value * 1.05);
+        run.steps.extend([open, brief]);
+        let curves = curves(&run);
+        let joined: Vec<u32> = curves[0].joined(Across::Offered).iter().map(|s| s.step).collect();
+        assert!(joined.contains(&12) && !joined.contains(&13), "{joined:?}");
     }
 
     #[test]
