@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_refinement_that_was_soon_given_up_is_on_no_curve() {
         let mut run = fixture::found();
-        let mut open = run.steps[5].clone();
+        let mut open = run.steps[1].clone();
         (open.kind, open.verdict, open.step) = (StepKind::Refine, Verdict::Undecided, 12);
         (open.measure_s, open.level.value) = (open.measure_s * 0.9, open.level.value * 1.06);
         let mut brief = open.clone();
