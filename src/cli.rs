@@ -21,7 +21,7 @@ const EXIT_CODES: &str = "Exit codes:
   0    a goodput was found, or the SLO was met up to the plan's max-rate
   1    error
   2    ran, but no level meets the SLO
-  3    undecided, invalid, or not reached
+  3    undecided or invalid, or met at every level tried, max-rate not among them
   130  interrupted; what was measured until then is in the run folder
 
 Example:
