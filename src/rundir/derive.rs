@@ -7,7 +7,7 @@ use crate::client::config::Target;
 use crate::level::Control;
 use crate::plan::Plan;
 use crate::search::answer::{Answer, Goodput, Status};
-use crate::slo::Metric;
+use crate::slo::{Metric, Slo};
 use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
@@ -143,13 +143,7 @@ fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
 }
 
 fn late(plan: &Plan, steps: &[Step]) -> Vec<Caveat> {
-    let tightest = plan
-        .slo
-        .as_slice()
-        .iter()
-        .flat_map(|slo| [Metric::Ttft, Metric::Ttfc, Metric::E2e].map(|m| slo.smallest(m)))
-        .flatten()
-        .min();
+    let tightest = plan.slo.as_slice().iter().filter_map(Slo::tightest_from_due).min();
     let Some(limit_ms) = tightest.map(ms) else { return Vec::new() };
     steps
         .iter()

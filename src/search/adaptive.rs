@@ -39,7 +39,7 @@ const SUSPICIOUS_INFLATION: f64 = 3.0;
 const INVALID: usize = 6;
 /// Failures without an answer in between that end the sweep.
 const FAILED: u64 = 10;
-/// The shortest window, and tail, of any step, in seconds.
+/// The shortest window of a baseline or a step of the ramp, in seconds.
 const LEAST_S: f64 = 1.0;
 
 /// What the adaptive search goes by, besides the steps.
@@ -99,11 +99,6 @@ impl Policy {
     /// What a step shows of the tier that the search is about.
     pub(super) fn verdict(&self, step: &Step) -> Verdict {
         tier_verdict(&step.limits, self.slo.tier()).0
-    }
-
-    /// Whether some limit counts from `due`, so that a growing queue misses it.
-    pub(super) fn sees_queue(&self) -> bool {
-        [Metric::Ttft, Metric::Ttfc, Metric::E2e].into_iter().any(|m| self.slo.smallest(m).is_some())
     }
 
     /// A step that is not to be exceeded: it fails, it was ended since it missed by far, or the client gave out.
@@ -213,12 +208,12 @@ impl Policy {
     }
 
     /// The time that a step is reckoned with: its load, and what it takes until its requests have finished.
-    pub(super) fn takes(&self, ask: &Ask) -> f64 {
+    fn takes(&self, ask: &Ask) -> f64 {
         (ask.settle + ask.measure).as_secs_f64() + ask.tail.as_secs_f64() / 2.0
     }
 
     pub(super) fn row<'a>(&self, step: &'a Step, limit: &str) -> Option<&'a LimitRow> {
-        step.limits.iter().find(|r| r.tier == self.slo.tier() && r.limit == limit)
+        step.row(self.slo.tier(), limit)
     }
 }
 
@@ -271,7 +266,7 @@ pub(super) fn limits(slo: &Slo) -> Vec<(String, f64)> {
 
 /// Misses and told requests of a limit over several steps.
 fn counts(steps: &[&Step], tier: &str, limit: &str) -> (u64, u64) {
-    let rows = steps.iter().flat_map(|s| &s.limits).filter(|r| r.tier == tier && r.limit == limit);
+    let rows = steps.iter().filter_map(|s| s.row(tier, limit));
     rows.fold((0, 0), |(k, n), r| (k + r.misses, n + r.n.saturating_sub(r.censored)))
 }
 

@@ -192,8 +192,9 @@ impl Bracket {
         for (window_s, looks) in windows {
             let error = error_per_look(policy.confidence, looks);
             let worth = |rate: f64, gain: f64| Worth { rate: self.rounded(rate), window_s, looks, gain };
-            let long_enough =
-                |rate: &f64| policy.sees_queue() || looks == 1 || rate * window_s >= UNSEEN_QUEUE;
+            let long_enough = |rate: &f64| {
+                policy.slo.tightest_from_due().is_some() || looks == 1 || rate * window_s >= UNSEEN_QUEUE
+            };
             let may_meet = |rate: &f64| *rate <= self.to_meet() && long_enough(rate);
             all.extend(self.rates().into_iter().filter(may_meet).map(|rate| {
                 let floor = self.met.unwrap_or(self.edge / FAR);

@@ -136,7 +136,7 @@ impl Search {
             let (verdict, binding) = verdict(step);
             let evidence = evidence(step, slo.tier(), verdict, binding.as_deref());
             // The adaptive search has a baseline for it: that lower rates fail as well is not read off a loaded step.
-            let inherent = if adaptive { false } else { inherent(step) };
+            let inherent = !adaptive && inherent(step);
             let (value, level) = (step.level.value, level_words(step));
             Point { value, level, verdict, binding, evidence, inherent }
         };
@@ -209,7 +209,7 @@ fn inherent(step: &Step) -> bool {
 
 /// The verdict on all limits of a tier together, with stability.
 fn joint_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
-    let of = |limit: &str| step.limits.iter().find(|r| r.tier == tier && r.limit == limit);
+    let of = |limit: &str| step.row(tier, limit);
     let Some(joint) = of("joint") else { return (Verdict::Undecided, None) };
     let stability = of("stability").map_or(Verdict::Undecided, |r| r.verdict);
     let binding = if stability == Verdict::Fails { "stability" } else { "joint" };
@@ -226,7 +226,7 @@ fn level_words(step: &Step) -> String {
 }
 
 fn evidence(step: &Step, tier: &str, verdict: Verdict, binding: Option<&str>) -> String {
-    let row = step.limits.iter().find(|r| r.tier == tier && Some(r.limit.as_str()) == binding);
+    let row = binding.and_then(|limit| step.row(tier, limit));
     match (verdict, row) {
         (Verdict::Invalid, _) => "the client was the limit".into(),
         _ if step.all_failed() => "every request failed".into(),

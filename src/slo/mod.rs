@@ -29,6 +29,9 @@ impl Metric {
     /// All of them, in the order of the columns.
     pub const ALL: [Self; 5] = [Self::Ttft, Self::Ttfc, Self::Tpot, Self::Itl, Self::E2e];
 
+    /// Those that count from `due`; the others count between tokens.
+    pub const FROM_DUE: [Self; 3] = [Self::Ttft, Self::Ttfc, Self::E2e];
+
     /// The name in plans and columns.
     pub const fn name(self) -> &'static str {
         match self {
@@ -251,6 +254,11 @@ impl Slo {
     /// The smallest limit on a metric.
     pub fn smallest(&self, metric: Metric) -> Option<Duration> {
         self.table(metric).values().map(|s| s.0).min()
+    }
+
+    /// The smallest limit that counts from `due`, which a late client and a growing queue miss; `None` where there is none.
+    pub fn tightest_from_due(&self) -> Option<Duration> {
+        Metric::FROM_DUE.into_iter().filter_map(|metric| self.smallest(metric)).min()
     }
 
     /// The target of the joint goodput: as given, else the share of the highest percentile that is limited.

@@ -77,7 +77,7 @@ pub(super) fn without_delay(r: &Record, lag: Duration) -> Record {
 
 /// The smallest limit that counts from `due`, in ms.
 pub(super) fn tightest_from_due(slo: &Slo) -> Option<f64> {
-    [Metric::Ttft, Metric::Ttfc, Metric::E2e].into_iter().filter_map(|m| slo.smallest(m)).min().map(ms)
+    slo.tightest_from_due().map(ms)
 }
 
 /// The smallest limit that the receive lag touches, in ms.

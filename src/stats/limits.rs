@@ -114,7 +114,7 @@ impl<'a> Judge<'a> {
             Metric::Itl => self.gaps(limit, view),
             _ => self.requests(view, |r| limit.judge(r)),
         };
-        let from_due = matches!(limit.metric, Metric::Ttft | Metric::Ttfc | Metric::E2e);
+        let from_due = Metric::FROM_DUE.contains(&limit.metric);
         let (own, what) = if from_due {
             (self.client.lateness_ms, "lateness")
         } else {

@@ -19,8 +19,8 @@ pub enum Look {
     GoOn,
 }
 
-/// Looks at what is known of a step when `share` of its window, above 0, is over; the input's window is what is over of it. The input's `looks` share its error, so a
-/// look costs what was planned for it and no more.
+/// Looks at what is known of a step when `share` of its window, above 0, is over; the input's window is what is over of it.
+/// The input's `looks` share its error, so a look costs what was planned for it and no more.
 pub fn look(input: &StepInput<'_>, share: f64) -> Look {
     let rows = counts(input);
     let error = error_per_look(input.confidence, input.looks);
@@ -40,12 +40,15 @@ pub fn look(input: &StepInput<'_>, share: f64) -> Look {
 
 /// Whether the backlog grows, by the requests that were due so long ago that they are all home.
 fn unstable(input: &StepInput<'_>) -> bool {
+    if input.level.control != Control::Rate {
+        return false;
+    }
     let waited = |r: &Record| r.first_token.unwrap_or(r.end).saturating_sub(r.due);
     let longest = input.records.iter().map(waited).max().unwrap_or_default();
     let window = Window::new(input.settle, input.measure.saturating_sub(longest));
     let home: Vec<Record> =
         input.records.iter().filter(|r| r.due.as_secs_f64() < window.to).cloned().collect();
-    input.level.control == Control::Rate && stable(&home, window) == Some(false)
+    stable(&home, window) == Some(false)
 }
 
 /// The verdict that a row can still have at the end, of `whole` requests: with as many misses to come as its own share less a

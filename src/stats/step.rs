@@ -242,6 +242,11 @@ impl Step {
         self.latency.get(&metric).copied().unwrap_or_default()
     }
 
+    /// The counts of a limit of a tier.
+    pub fn row(&self, tier: &str, limit: &str) -> Option<&LimitRow> {
+        self.limits.iter().find(|r| r.tier == tier && r.limit == limit)
+    }
+
     /// Whether every measured request failed.
     pub fn all_failed(&self) -> bool {
         self.abort == Some(Abort::AllFailed) || (self.failed > 0 && self.failed == self.due_n)

@@ -3,7 +3,7 @@
 
 use super::SERIES;
 use super::ended::StepSoFar;
-use super::looks::{DRAIN_AFTER_GROSS, Found, Looks, TICK};
+use super::looks::{Found, Looks, TICK, drain};
 use super::tally::StepTally;
 use crate::client::config::Api;
 use crate::level::Control;
@@ -82,8 +82,7 @@ struct Load {
     measured_open: u64,
     settle: Duration,
     window: Duration,
-    tail: Duration,
-    drain: Duration,
+    ask: Ask,
     /// When the sending ended.
     sent_all: Option<Duration>,
     abort: Option<(Abort, Duration)>,
@@ -109,13 +108,13 @@ impl Bare<'_> {
         while !(load.sent_all.is_some() && load.open.is_empty()) {
             let at = self.next_time(&load, &looks, started);
             self.pass(at, &mut load, &mut tally, started);
-            self.look(at, ask, &mut load, &mut looks, &tally, started);
+            self.look(at, &mut load, &mut looks, &tally, started);
             load.end_sending(at, started + at, &mut self.model, &mut tally);
         }
         if load.abort.is_none() && tally.nothing_came() {
             load.abort = Some((Abort::AllFailed, self.now - started));
         }
-        Ok(self.so_far(ask, &load, started).conclude(&mut tally))
+        Ok(self.so_far(&load, started).conclude(&mut tally))
     }
 
     /// When something happens next.
@@ -129,8 +128,9 @@ impl Bare<'_> {
             load.idle.front().copied().filter(|_| sending),
             look.filter(|_| sending && load.abort.is_none()),
             load.deadlines.front().map(|d| d.0),
-            Some(if sending && self.now < started + end { end } else { end + load.tail }).filter(|_| sending),
-            load.sent_all.map(|t| t + load.drain()),
+            Some(if sending && self.now < started + end { end } else { end + load.ask.tail })
+                .filter(|_| sending),
+            load.sent_all.map(|t| t + drain(&load.ask, load.abort.map(|a| a.0))),
         ]
         .into_iter()
         .flatten()
@@ -165,15 +165,7 @@ impl Bare<'_> {
         }
     }
 
-    fn look(
-        &self,
-        at: Duration,
-        ask: Ask,
-        load: &mut Load,
-        looks: &mut Looks,
-        tally: &StepTally,
-        started: Duration,
-    ) {
+    fn look(&self, at: Duration, load: &mut Load, looks: &mut Looks, tally: &StepTally, started: Duration) {
         if tally.all_failed() {
             load.abort.get_or_insert((Abort::AllFailed, at));
         }
@@ -183,7 +175,7 @@ impl Bare<'_> {
             return;
         }
         let share = at.saturating_sub(load.settle).as_secs_f64() / load.window.as_secs_f64();
-        match looks.take(share.min(1.0), &self.so_far(ask, load, started), tally, load.measured_open) {
+        match looks.take(share.min(1.0), &self.so_far(load, started), tally, load.measured_open) {
             Found::Gross => load.abort = Some((Abort::Gross, at)),
             Found::Enough => {
                 load.window = at.saturating_sub(load.settle);
@@ -193,10 +185,10 @@ impl Bare<'_> {
         }
     }
 
-    fn so_far(&self, ask: Ask, load: &Load, started: Duration) -> StepSoFar<'_> {
+    fn so_far(&self, load: &Load, started: Duration) -> StepSoFar<'_> {
         StepSoFar {
             plan: self.plan,
-            ask,
+            ask: load.ask,
             earlier: &self.steps,
             started_at: String::new(),
             started,
@@ -225,19 +217,12 @@ impl Load {
             measured_open: 0,
             settle: ask.settle,
             window: ask.measure,
-            tail: ask.tail,
-            drain: ask.drain,
+            ask,
             sent_all: None,
             abort: None,
             client_limit: false,
             closed,
         }
-    }
-
-    /// How long open requests may go on after the last was sent.
-    fn drain(&self) -> Duration {
-        let gross = matches!(self.abort, Some((Abort::Gross, _)));
-        if gross { self.drain.min(DRAIN_AFTER_GROSS) } else { self.drain }
     }
 
     /// The next request, if it is due by now.
@@ -320,11 +305,11 @@ impl Load {
     /// Stops sending where the step is over, and cuts off what is still open when the drain is.
     fn end_sending(&mut self, at: Duration, now: Duration, model: &mut Model, tally: &mut StepTally) {
         let end = self.settle + self.window;
-        let done = at >= end && (self.measured_open == 0 || at >= end + self.tail);
+        let done = at >= end && (self.measured_open == 0 || at >= end + self.ask.tail);
         if self.abort.is_some() || done {
             self.sent_all.get_or_insert(at);
         }
-        if self.sent_all.is_some_and(|t| at >= t + self.drain()) {
+        if self.sent_all.is_some_and(|t| at >= t + drain(&self.ask, self.abort.map(|a| a.0))) {
             let mut open: Vec<u64> = self.open.keys().copied().collect();
             open.sort_unstable();
             for id in open {

@@ -2,9 +2,9 @@
 
 use super::ended::StepSoFar;
 use super::tally::StepTally;
-use crate::search::Ends;
+use crate::search::{Ask, Ends};
 use crate::stats::look::{Look, look};
-use crate::stats::step::StepKind;
+use crate::stats::step::{Abort, StepKind};
 use crate::stats::verdict::{GROSS_INFLATION, UNLOADED_INFLATION};
 use std::time::Duration;
 
@@ -16,7 +16,12 @@ const BETWEEN: u32 = 6;
 /// How often the director looks up from the records: progress, deadlines, early ends.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Requests of a step that failed by far are not waited for longer than this.
-pub(crate) const DRAIN_AFTER_GROSS: Duration = Duration::from_secs(5);
+const DRAIN_AFTER_GROSS: Duration = Duration::from_secs(5);
+
+/// How long the open requests of a step may go on after its last one was sent.
+pub(crate) fn drain(ask: &Ask, abort: Option<Abort>) -> Duration {
+    if abort == Some(Abort::Gross) { ask.drain.min(DRAIN_AFTER_GROSS) } else { ask.drain }
+}
 
 /// What a look leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

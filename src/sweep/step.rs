@@ -1,7 +1,7 @@
 //! One step: the director starts the load, takes the records home, and decides when it is over.
 
 use super::ended::StepSoFar;
-use super::looks::{DRAIN_AFTER_GROSS, Found, Looks, TICK};
+use super::looks::{Found, Looks, TICK, drain};
 use super::tally::StepTally;
 use super::{SERIES, Sweep};
 use crate::caveat::Caveat;
@@ -222,9 +222,7 @@ impl Sweep<'_> {
                     running.end(Abort::Interrupted);
                 }
                 () = sent_all.cancelled(), if drain_until.is_none() => {
-                    let gross = matches!(running.abort, Some((Abort::Gross, _)));
-                    let drain = running.ask.drain;
-                    drain_until = Some(Instant::now() + if gross { drain.min(DRAIN_AFTER_GROSS) } else { drain });
+                    drain_until = Some(Instant::now() + drain(&running.ask, running.abort.map(|a| a.0)));
                 }
                 _ = ticks.tick() => {
                     if flushed.elapsed() >= FLUSH {

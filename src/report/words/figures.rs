@@ -76,7 +76,7 @@ pub fn knee(a: &Answer) -> Option<String> {
 
 /// Requests per second within all limits of a tier together; a step's own figure is that of the first tier.
 fn good_rate(s: &Step, tier: &str) -> f64 {
-    match s.limits.iter().find(|r| r.tier == tier && r.limit == "joint") {
+    match s.row(tier, "joint") {
         Some(r) if s.measure_s > 0.0 => r.n.saturating_sub(r.misses + r.censored) as f64 / s.measure_s,
         _ => s.good_rate,
     }
