@@ -30,20 +30,18 @@ use std::time::Duration;
 /// # Errors
 /// The plan's server is not simulated, its search has no end of its own, or its workload cannot be drawn.
 pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
-    plan.check_virtual()?;
-    let sim = plan.simulated()?.context("the plan has no simulated server")?;
     let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
         .map_err(anyhow::Error::msg)?;
-    let model = sim.build();
-    let mut sweep = Bare { plan, model, now: Duration::ZERO, steps: Vec::new() };
-    while let Next::Measure(ask) = search.next(SERIES, &sweep.steps) {
-        let step = sweep.measure(ask)?;
-        sweep.steps.push(step);
+    let mut sweep = Bare::new(plan)?;
+    while let Next::Measure(ask) = search.next(SERIES, sweep.steps()) {
+        sweep.measure(ask)?;
     }
     Ok(sweep.steps)
 }
 
-struct Bare<'a> {
+/// A sweep on the bare model that is driven from outside: another search than the plan's own can be tried on it.
+#[derive(Debug)]
+pub struct Bare<'a> {
     plan: &'a Plan,
     model: Model,
     /// Time of the sweep, and of the model.
@@ -96,8 +94,32 @@ struct Open {
     last: Option<Duration>,
 }
 
-impl Bare<'_> {
-    fn measure(&mut self, ask: Ask) -> Result<Step> {
+impl<'a> Bare<'a> {
+    /// The plan's simulated server, empty, at time zero.
+    ///
+    /// # Errors
+    /// The plan's server is not simulated.
+    pub fn new(plan: &'a Plan) -> Result<Self> {
+        plan.check_virtual()?;
+        let sim = plan.simulated()?.context("the plan has no simulated server")?;
+        Ok(Self::on(plan, sim.build()))
+    }
+
+    /// An engine that no preset describes, in place of the plan's server.
+    pub const fn on(plan: &'a Plan, model: Model) -> Self {
+        Self { plan, model, now: Duration::ZERO, steps: Vec::new() }
+    }
+
+    /// The steps measured so far.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Measures one more step, after those so far.
+    ///
+    /// # Errors
+    /// The workload cannot be drawn at this level.
+    pub fn measure(&mut self, ask: Ask) -> Result<&Step> {
         let number = self.steps.len() as u32 + 1;
         let key = StepKey { seed: self.plan.seed, series: SERIES.into(), step: number };
         let chains = Chains::new(&self.plan.workload, &key, ask.level).map_err(anyhow::Error::msg)?;
@@ -114,7 +136,9 @@ impl Bare<'_> {
         if load.abort.is_none() && tally.nothing_came() {
             load.abort = Some((Abort::AllFailed, self.now - started));
         }
-        Ok(self.so_far(&load, started).conclude(&mut tally))
+        let step = self.so_far(&load, started).conclude(&mut tally);
+        self.steps.push(step);
+        Ok(&self.steps[self.steps.len() - 1])
     }
 
     /// When something happens next.
