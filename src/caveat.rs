@@ -271,11 +271,11 @@ impl Caveat {
             Self::BudgetSpent { .. } => {
                 "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
             }
-            Self::Interrupted => "`goodput sweep --resume RUN` measures the rest.",
+            Self::Interrupted => "goodput sweep --resume RUN measures the rest.",
             Self::ServerGone { .. } => {
-                "Look at the server's log; the last step shows the load that it died under. Once it is back, `goodput sweep --resume RUN` goes on."
+                "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on."
             }
-            Self::PartialStep { .. } => "`goodput sweep --resume RUN` measures that step again and goes on.",
+            Self::PartialStep { .. } => "goodput sweep --resume RUN measures that step again and goes on.",
             Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
             Self::Resumed { .. } => {
                 "Make sure that the server was in the same state before and after: all steps are read as one sweep."

@@ -45,11 +45,18 @@ pub struct Left {
 /// Fails where the folder is no run folder, was written by another version in another form or by hand, or where a sweep is
 /// still running in it.
 pub fn left(dir: &Path, mut each: impl FnMut(&Record)) -> Result<Left> {
-    let run = read(dir)?;
+    if !dir.join(PLAN).is_file() {
+        bail!(
+            "{} is not a run folder: it has no {PLAN}; name the folder that the sweep was writing into",
+            dir.display()
+        );
+    }
     check_idle(dir)?;
-    let path = dir.join(PLAN);
-    let plan = Plan::from_text(&run.plan_toml)
-        .with_context(|| format!("{} cannot be used any more: start a new sweep", path.display()))?;
+    let unusable = || {
+        format!("cannot go on with {}: put its files back as they were, or start a new sweep", dir.display())
+    };
+    let run = read(dir).with_context(unusable)?;
+    let plan = Plan::from_text(&run.plan_toml).with_context(unusable)?;
     let mut steps = run.steps;
     if let Some(odd) = steps.iter().zip(1..).find(|(s, n)| s.step != *n).map(|(s, _)| s.step) {
         bail!(
@@ -218,3 +225,6 @@ fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<Record> {
         ..Record::due(0, Phase::Measure, Duration::ZERO)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,9 @@
 //! Going on with a sweep that was killed or interrupted. The search is a pure function of the steps, so nothing has to be
 //! remembered: what counts of the folder is read, and the next step is asked for.
+//!
+//! What a resumed step asks of the server is what the uninterrupted one would have asked, nonces of cold prompts apart. What it
+//! measures is the same, to the last request, in simulated time on an engine without randomness of its own; other engines begin
+//! their random numbers anew, and a real server is never twice the same.
 
 use super::host::Host;
 use super::prepare::{self, Prepared};
