@@ -281,7 +281,7 @@ impl Caveat {
                 "Make sure that the server was in the same state before and after: all steps are read as one sweep."
             }
             Self::BrokenOff { .. } => {
-                "There is nothing to do: the step was measured again, with other prompts."
+                "There is nothing to do: the step is measured again."
             }
         }
     }

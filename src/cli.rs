@@ -71,7 +71,8 @@ pub struct SweepArgs {
     pub budget: Option<Span>,
     /// Go on with the sweep of a run folder, at the step that it had come to; the time in between spends no budget.
     ///
-    /// Plan and server are those of the run. Only --budget may be given with it, to give the sweep more time than it had.
+    /// Plan and server are those of the run. --budget gives the sweep more time than it had; of the other options only
+    /// --json goes with it.
     #[arg(
         long,
         value_name = "RUN",
