@@ -280,9 +280,7 @@ impl Caveat {
             Self::Resumed { .. } => {
                 "Make sure that the server was in the same state before and after: all steps are read as one sweep."
             }
-            Self::BrokenOff { .. } => {
-                "There is nothing to do: the step is measured again."
-            }
+            Self::BrokenOff { .. } => "There is nothing to do: the step is measured again.",
         }
     }
 }
