@@ -142,6 +142,22 @@ pub enum Caveat {
         /// The file.
         file: String,
     },
+    /// The sweep ended early and was gone on with later.
+    Resumed {
+        /// How often.
+        times: u32,
+        /// When, the last time (RFC 3339).
+        at: String,
+        /// The first step measured then.
+        step: u32,
+    },
+    /// A try at a step was broken off and stands apart.
+    BrokenOff {
+        /// The step, which is measured again.
+        step: u32,
+        /// Requests on disk.
+        requests: u64,
+    },
 }
 
 impl Caveat {
@@ -199,6 +215,10 @@ impl Caveat {
                 format!("Step {step} was not finished: its {requests} requests are kept and not judged.")
             }
             Self::TornRow { file } => format!("The last row of {file} was torn and has been dropped."),
+            Self::Resumed { times, at, step } => resumed(*times, at, *step),
+            Self::BrokenOff { step, requests } => format!(
+                "A try at step {step} was broken off: its {requests} requests stand in requests-partial.csv and are not judged."
+            ),
         }
     }
 
@@ -251,12 +271,16 @@ impl Caveat {
             Self::BudgetSpent { .. } => {
                 "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
             }
-            Self::Interrupted => "Run the sweep again for the rest.",
+            Self::Interrupted => "goodput sweep --resume RUN measures the rest.",
             Self::ServerGone { .. } => {
-                "Look at the server's log; the last step shows the load that it died under."
+                "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on."
             }
-            Self::PartialStep { .. } => "Run the sweep again to measure that step.",
+            Self::PartialStep { .. } => "goodput sweep --resume RUN measures that step again and goes on.",
             Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
+            Self::Resumed { .. } => {
+                "Make sure that the server was in the same state before and after: all steps are read as one sweep."
+            }
+            Self::BrokenOff { .. } => "There is nothing to do: the step is measured again.",
         }
     }
 }
@@ -273,6 +297,14 @@ fn inflated(assumed: f64, limit: &str, pooled: f64) -> String {
         short(pooled),
         title(limit)
     )
+}
+
+fn resumed(times: u32, at: &str, step: u32) -> String {
+    let often = match times {
+        1 => "once, at".to_owned(),
+        n => format!("{n} times, last at"),
+    };
+    format!("The sweep was resumed {often} {at}, from step {step} on; the time in between spent no budget.")
 }
 
 fn wide(tier: Option<&str>, control: Control, factor: f64) -> String {

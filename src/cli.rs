@@ -52,7 +52,8 @@ pub enum Command {
 #[command(after_help = "Examples:
   goodput sweep demo                                          a built-in plan, no server needed
   goodput sweep --url http://127.0.0.1:8000 --slo chat        a real server, the built-in default plan
-  goodput sweep plan.toml --set step.measure=30s --json       change a key of the plan, answer as JSON")]
+  goodput sweep plan.toml --set step.measure=30s --json       change a key of the plan, answer as JSON
+  goodput sweep --resume runs/demo-20261120-141500            go on with a sweep that was killed or interrupted")]
 pub struct SweepArgs {
     /// The plan: a file, or the name of a built-in plan; without it the default plan.
     pub plan: Option<PathBuf>,
@@ -68,6 +69,16 @@ pub struct SweepArgs {
     /// Begin no step that could end later than this.
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Span>,
+    /// Go on with the sweep of a run folder, at the step that it had come to; the time in between spends no budget.
+    ///
+    /// Plan and server are those of the run. --budget gives the sweep more time than it had; of the other options only
+    /// --json goes with it.
+    #[arg(
+        long,
+        value_name = "RUN",
+        conflicts_with_all = ["plan", "url", "model", "slo", "out", "set", "virtual_time", "force"]
+    )]
+    pub resume: Option<PathBuf>,
     /// Run folder [default: runs/NAME-TIMESTAMP].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

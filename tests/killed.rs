@@ -1,4 +1,4 @@
-//! A sweep that is killed or interrupted: what was measured is there, and `report` makes a report of it.
+//! A sweep that is killed or interrupted: what was measured is there, `report` makes a report of it, and `--resume` goes on.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -11,17 +11,44 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::tempdir;
 
+/// Rows of `requests.csv`, or of a file like it, that are of these steps: step, tokens that were cached, and the whole row.
+fn requests(path: &Path, steps: std::ops::RangeInclusive<u32>) -> Vec<(u32, u32, String)> {
+    let mut reader = csv::Reader::from_path(path).unwrap();
+    let heads = reader.headers().unwrap().clone();
+    let at = |name: &str| heads.iter().position(|h| h == name).unwrap();
+    let (step, cached) = (at("step"), at("cached_tokens"));
+    let rows = reader.records().map(Result::unwrap);
+    rows.map(|r| (r[step].parse().unwrap(), r[cached].parse().unwrap_or(0), r.iter().collect()))
+        .filter(|(step, ..)| steps.contains(step))
+        .collect()
+}
+
+/// Goes on with the run and returns its result, for a sweep that has then measured all six levels once.
+fn resume(run: &Path) -> serde_json::Value {
+    goodput().arg("sweep").arg("--resume").arg(run).assert().code(3).stdout(contains("resumed once"));
+    let result = result(run);
+    let steps = result["steps"].as_array().unwrap();
+    let numbers: Vec<_> = steps.iter().map(|s| s["step"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+    assert!(steps.iter().all(|s| s["abort"].is_null()));
+    for (before, after) in steps.iter().zip(&steps[1..]) {
+        let idle = after["started_s"].as_f64().unwrap() - before["ended_s"].as_f64().unwrap();
+        assert!((0.0..0.5).contains(&idle), "{idle} s between two steps: time in between is not spent");
+    }
+    result
+}
+
 /// Starts a sweep of one-second steps and waits until its second step has requests on disk.
 fn begin(dir: &Path) -> Child {
-    let path =
-        plan(dir, &format!("url = \"http://{}\"", serve(Manner::Plain)), "rates = [50, 51, 52, 53, 54, 55]");
+    let url = format!("url = \"http://{}\"", serve(Manner::Caches));
+    let path = plan(dir, &url, "rates = [50, 51, 52, 53, 54, 55]");
     let child = Command::new(assert_cmd::cargo::cargo_bin!("goodput"))
         .arg("sweep")
         .arg(path)
         .arg("--out")
         .arg(dir.join("run"))
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let requests = dir.join("run/requests.csv");
@@ -43,6 +70,34 @@ fn kill_9_loses_no_finished_step() {
     assert_eq!(result["steps"].as_array().unwrap().len(), 1);
     assert!(fs::read_to_string(run.join("report.md")).unwrap().contains("Step 2 was not finished"));
     assert!(run.join("charts/latency.png").is_file());
+}
+
+#[test]
+fn a_killed_sweep_goes_on_with_prompts_that_the_server_has_not_seen() {
+    let dir = tempdir().unwrap();
+    let run = dir.path().join("run");
+    let mut child = begin(dir.path());
+    goodput()
+        .arg("sweep")
+        .arg("--resume")
+        .arg(&run)
+        .assert()
+        .code(1)
+        .stderr(contains("is still writing into"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let first_try = requests(&run.join("requests.csv"), 2..=6).len();
+    let result = resume(&run);
+    let partial = requests(&run.join("requests-partial.csv"), 2..=2);
+    assert!(first_try.abs_diff(partial.len()) <= 1 && !partial.is_empty(), "{first_try} or one that is torn");
+    assert!(result["caveats"].to_string().contains(&format!("its {} requests stand in", partial.len())));
+    let again = requests(&run.join("requests.csv"), 1..=6);
+    assert!(again.iter().filter(|(step, ..)| *step == 2).count() > partial.len());
+    assert!(again.iter().all(|(_, cached, _)| *cached < 16), "no block of any prompt had been seen");
+    let mut warmups = requests(&run.join("requests.csv"), 0..=0);
+    warmups.dedup_by(|a, b| a.2 == b.2);
+    assert_eq!(warmups.len(), 4, "both times two");
+    assert_eq!(result["meta"]["resumed"][0]["step"], 2);
 }
 
 #[test]
@@ -71,6 +126,14 @@ fn an_interrupted_sweep_reports_and_exits_130() {
     let steps = result["steps"].as_array().unwrap();
     assert_eq!(steps.last().unwrap()["abort"], "interrupted");
     assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let hint = format!("goodput sweep --resume {}", run.display());
+    assert!(said.lines().last().unwrap().ends_with(&hint), "{said}");
+    // The step that was broken off is measured again, under its number.
+    let broken_off = steps.len() as u64;
+    let result = resume(&run);
+    assert_eq!(result["meta"]["resumed"][0]["step"], broken_off);
+    assert!(!result["caveats"].to_string().contains("interrupted"), "{}", result["caveats"]);
 }
 
 #[test]

@@ -4,13 +4,13 @@ use crate::caveat::Caveat;
 use crate::cli::SweepArgs;
 use crate::cmd::report;
 use crate::plan::{Plan, Source};
-use crate::rundir::Run;
+use crate::rundir::{RESULT, Run};
 use crate::search::answer::Status;
 use crate::search::config::Mode;
-use crate::sweep::{self, Options};
+use crate::sweep::{self, Options, Resumption};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +20,15 @@ const INTERRUPTED: u8 = 130;
 /// Exit code where the sweep could not decide, or did not get there.
 const UNDECIDED: u8 = 3;
 
-/// Runs the sweep, writes its reports, prints the answer.
+/// Runs the sweep or goes on with one, writes its reports, prints the answer.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
+    match &args.resume {
+        Some(dir) => resume(dir, args),
+        None => begin(args),
+    }
+}
+
+fn begin(args: &SweepArgs) -> Result<ExitCode> {
     let source = match &args.plan {
         Some(plan) => Source::find(plan)?,
         None => Source::fallback(),
@@ -38,24 +45,72 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
         budget: args.budget.map(|b| b.0),
         progress: std::io::stderr().is_terminal(),
     };
+    let measured = drive(args.virtual_time, &options.out, async |interrupt| {
+        sweep::run(&plan, &options, interrupt).await.map(drop)
+    })?;
+    measured.map_or_else(Ok, |()| answer(&options.out, &plan, args.json))
+}
+
+fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
+    let resumption = Resumption::open(dir, args.budget)?;
+    let plan = resumption.plan().clone();
+    if resumption.is_done() {
+        resumption.close()?;
+        tracing::info!("nothing is left to measure in {}: the reports are made again", dir.display());
+        return answer(dir, &plan, args.json);
+    }
+    let progress = std::io::stderr().is_terminal();
+    let measured = drive(resumption.virtual_time(), dir, async |interrupt| {
+        sweep::resume(resumption, progress, interrupt).await.map(drop)
+    })?;
+    measured.map_or_else(Ok, |()| answer(dir, &plan, args.json))
+}
+
+/// Measures on a runtime with the clock that it takes; the inner error is the exit code of an interruption before anything
+/// was measured.
+fn drive(
+    virtual_time: bool,
+    out: &Path,
+    measure: impl AsyncFnOnce(CancellationToken) -> Result<()>,
+) -> Result<Result<(), ExitCode>> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime =
-        runtime.enable_all().start_paused(args.virtual_time).build().context("failed to start a runtime")?;
+        runtime.enable_all().start_paused(virtual_time).build().context("failed to start a runtime")?;
     let interrupt = CancellationToken::new();
-    let ran = runtime.block_on(async {
-        tokio::spawn(watch_signals(interrupt.clone())?);
-        sweep::run(&plan, &options, interrupt.clone()).await
+    let measured = runtime.block_on(async {
+        tokio::spawn(watch_signals(interrupt.clone(), out.to_owned())?);
+        measure(interrupt.clone()).await
     });
-    match ran {
+    match measured {
         Err(e) if interrupt.is_cancelled() => {
             tracing::warn!("{e:#}");
-            return Ok(ExitCode::from(INTERRUPTED));
+            hint(out);
+            Ok(Err(ExitCode::from(INTERRUPTED)))
         }
-        other => other?,
-    };
-    let (run, files) = report::remake(&options.out)?;
-    report::print(&run, &files, args.json)?;
-    Ok(ExitCode::from(exit_code(&run, &plan)))
+        other => other.map(Ok),
+    }
+}
+
+/// Makes the reports and prints the answer; the exit code is what it stands for.
+fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
+    let (run, files) = report::remake(dir)?;
+    report::print(&run, &files, json)?;
+    let code = exit_code(&run, plan);
+    if code == INTERRUPTED {
+        hint(dir);
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Says how to go on with an interrupted sweep, once there is a folder to go on with.
+fn hint(dir: &Path) {
+    if dir.join(RESULT).is_file() {
+        let shown = dir.display().to_string();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+        let shown =
+            if shown.chars().all(plain) { shown } else { format!("'{}'", shown.replace('\'', r"'\''")) };
+        tracing::warn!("to go on: goodput sweep --resume {shown}");
+    }
 }
 
 /// The plan's changes that the flags stand for, in an order in which later ones win.
@@ -82,7 +137,10 @@ fn default_folder(name: &str) -> PathBuf {
 }
 
 /// The first signal ends the sweep with a report of what was measured; the second one leaves at once.
-fn watch_signals(interrupt: CancellationToken) -> Result<impl Future<Output = ()> + Send + 'static> {
+fn watch_signals(
+    interrupt: CancellationToken,
+    out: PathBuf,
+) -> Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut int = signal(SignalKind::interrupt()).context("failed to watch for Ctrl-C")?;
     let mut term = signal(SignalKind::terminate()).context("failed to watch for SIGTERM")?;
@@ -93,6 +151,7 @@ fn watch_signals(interrupt: CancellationToken) -> Result<impl Future<Output = ()
                 _ = term.recv() => {}
             }
             if interrupt.is_cancelled() {
+                hint(&out);
                 std::process::exit(i32::from(INTERRUPTED));
             }
             tracing::warn!(

@@ -52,6 +52,9 @@ fn meta() -> Meta {
         notes: Some("hypothesis: prefill bound".into()),
         virtual_time: false,
         noted: Vec::new(),
+        budget: None,
+        words: None,
+        resumed: Vec::new(),
     }
 }
 

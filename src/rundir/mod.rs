@@ -4,12 +4,14 @@ pub(crate) mod derive;
 pub mod json;
 mod read;
 mod requests;
+mod resume;
 mod sketch;
 mod table;
 mod traces;
 mod write;
 
 pub use read::read;
+pub use resume::{Left, left, tidy};
 pub use sketch::Sketch;
 pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
 pub(crate) use write::replace;
@@ -18,6 +20,7 @@ pub use write::{Histogram, Writer, check_free, write_result};
 use crate::caveat::Caveat;
 use crate::search::answer::Answer;
 use crate::stats::step::Step;
+use crate::workload::prompts::WordRate;
 use serde::{Deserialize, Serialize};
 
 /// The plan as resolved.
@@ -30,6 +33,8 @@ pub const STEPS: &str = "steps.csv";
 pub const LIMITS: &str = "limits.csv";
 /// A row per request.
 pub const REQUESTS: &str = "requests.csv";
+/// Requests of steps that were broken off and measured again after a resume; the columns of `requests.csv`.
+pub const PARTIAL: &str = "requests-partial.csv";
 /// A row per step and kind of failure.
 pub const FAILURES: &str = "failures.csv";
 /// Pooled distributions per step and class.
@@ -67,6 +72,26 @@ pub struct Meta {
     /// What the sweep noticed that its other files do not tell.
     #[serde(default)]
     pub noted: Vec<Caveat>,
+    /// The time after which no step was to end, where the levels are listed; the adaptive search has its own in the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<crate::units::Span>,
+    /// How words were counted as tokens, so that prompts keep their lengths when the sweep is resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<WordRate>,
+    /// Every time that the sweep was resumed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<Resumed>,
+}
+
+/// One time that a sweep was resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// When (RFC 3339).
+    pub at: String,
+    /// The first step that was measured then.
+    pub step: u32,
+    /// Version of goodput that went on.
+    pub goodput_version: String,
 }
 
 /// Everything that a report may show, read from a run folder.

@@ -1,5 +1,6 @@
 //! Reading a run folder: finished, interrupted or killed.
 
+use super::json::SCHEMA;
 use super::table::{Row, read_limit, read_step};
 use super::{FAILURES, FailureRow, LIMITS, Meta, PLAN, REQUESTS, RESULT, Run, STEPS, derive};
 use crate::caveat::Caveat;
@@ -43,6 +44,11 @@ impl Run {
         let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
             .map_err(|e| anyhow::anyhow!("in the plan of the run: {e}"))?;
         let answers = search.answers("main", &steps);
+        caveats.extend(meta.resumed.last().map(|last| Caveat::Resumed {
+            times: meta.resumed.len() as u32,
+            at: last.at.clone(),
+            step: last.step,
+        }));
         caveats.extend(derive::caveats(plan, &steps, &failures, &answers));
         Ok(Self {
             name: plan.name.clone(),
@@ -64,6 +70,15 @@ fn read_meta(dir: &Path) -> Result<Meta> {
     let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
     let mut value: serde_json::Value =
         serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    let schema = value["schema"].as_str().unwrap_or_default();
+    if schema != SCHEMA {
+        let by = value["meta"]["goodput_version"].as_str().unwrap_or("another program");
+        bail!(
+            "{} has the schema {schema:?}, as {by} writes it; goodput {} reads {SCHEMA:?}: use the version that made it",
+            path.display(),
+            env!("CARGO_PKG_VERSION")
+        );
+    }
     serde_json::from_value(value["meta"].take()).with_context(|| format!("in {}: meta", path.display()))
 }
 

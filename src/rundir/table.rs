@@ -264,3 +264,35 @@ pub(crate) fn read_limit(row: &Row<'_>) -> Result<((String, u32), LimitRow)> {
     };
     Ok(((row.text("series")?.to_owned(), row.get("step")?), limit))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+    use proptest::prelude::*;
+
+    fn back(cells: &Cells) -> Row<'_> {
+        Row(cells.names.iter().map(String::as_str).zip(cells.cells.iter().map(String::as_str)).collect())
+    }
+
+    proptest! {
+        /// Whatever the floats are, every bit of them comes back.
+        #[test]
+        fn steps_read_back_the_same(x in any::<[f64; 8]>()) {
+            let x = x.map(|x| if x.is_finite() { x } else { 0.1 + 0.2 });
+            let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
+            let mut step = run.steps[0].clone();
+            (step.started_s, step.ended_s, step.level.value, step.in_flight_mean) = (x[0], x[1], x[2], x[3]);
+            (step.ttft_slope, step.joint_attainment) = (Some(x[4]), Some(x[5]));
+            step.latency.insert(Metric::Ttft, Quantiles { n: 7, p99: Some(x[6]), ..Quantiles::default() });
+            let mut limit = step.limits[0].clone();
+            (limit.low, limit.limit_ms) = (Some(x[7]), Some(x[0]));
+            let cells = limit_cells(&step, &limit);
+            let ((series, number), read) = read_limit(&back(&cells)).unwrap();
+            prop_assert_eq!((&series, number, &read), (&step.series, step.step, &limit));
+            let cells = step_cells(&step);
+            step.limits.clear();
+            prop_assert_eq!(read_step(&back(&cells)).unwrap(), step);
+        }
+    }
+}

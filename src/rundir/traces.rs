@@ -118,7 +118,7 @@ impl Traces {
 }
 
 /// Whether the last row has no end: its writer was killed.
-fn ends_torn(file: &mut File) -> std::io::Result<bool> {
+pub(super) fn ends_torn(file: &mut File) -> std::io::Result<bool> {
     if file.metadata()?.len() == 0 {
         return Ok(false);
     }

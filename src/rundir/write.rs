@@ -2,18 +2,35 @@
 
 use super::requests::RequestRow;
 use super::table::{Cells, limit_cells, step_cells};
-use super::{FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PLAN, REQUESTS, RESULT, STEPS};
+use super::{FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REQUESTS, RESULT, STEPS};
 use crate::record::{Failure, Finished, Outcome};
 use crate::stats::step::Step;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Everything that a sweep writes into its folder; `charts/` besides.
-const OURS: &[&str] =
-    &[PLAN, RESULT, STEPS, LIMITS, REQUESTS, FAILURES, HISTOGRAMS, METRICS, "report.md", "report.html"];
+const OURS: &[&str] = &[
+    PLAN,
+    RESULT,
+    STEPS,
+    LIMITS,
+    REQUESTS,
+    PARTIAL,
+    FAILURES,
+    HISTOGRAMS,
+    METRICS,
+    "report.md",
+    "report.html",
+];
+
+/// The files that have a head before the first row.
+const HEADS: [(&str, &[&str]); 2] = [
+    (HISTOGRAMS, &["series", "step", "class", "metric", "low_us", "high_us", "count"]),
+    (METRICS, &["series", "step", "time_s", "name", "value"]),
+];
 
 /// A pooled distribution of one step, for `histograms.csv`: metric, and (low, high, count) in microseconds.
 pub type Histogram<'a> = (&'a str, Vec<(u64, u64, u64)>);
@@ -40,10 +57,26 @@ impl Writer {
         for name in [STEPS, LIMITS, FAILURES, HISTOGRAMS, METRICS] {
             create(&dir.join(name))?;
         }
-        head(dir, HISTOGRAMS, &["series", "step", "class", "metric", "low_us", "high_us", "count"])?;
-        head(dir, METRICS, &["series", "step", "time_s", "name", "value"])?;
-        let requests =
-            csv::Writer::from_writer(BufWriter::with_capacity(1 << 16, create(&dir.join(REQUESTS))?));
+        create(&dir.join(REQUESTS))?;
+        Self::open(dir)
+    }
+
+    /// Goes on with the folder of a sweep that ended early, once [`super::tidy`] has put it in order.
+    pub fn open(dir: &Path) -> Result<Self> {
+        for (name, columns) in HEADS {
+            if is_empty(&dir.join(name)) {
+                head(dir, name, columns)?;
+            }
+        }
+        let path = dir.join(REQUESTS);
+        let file = open(&path)?;
+        // Told to others who would go on with the folder; a file system that knows no locks is no reason to stop.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            bail!(busy(dir));
+        }
+        let requests = csv::WriterBuilder::new()
+            .has_headers(is_empty(&path))
+            .from_writer(BufWriter::with_capacity(1 << 16, file));
         Ok(Self { dir: dir.to_owned(), requests, failures: BTreeMap::new() })
     }
 
@@ -119,7 +152,7 @@ impl Writer {
     /// Writes the failures counted so far as those of `step`; 0 for what came before the first.
     pub fn end_failures(&mut self, series: &str, step: u32, class: &str) -> Result<()> {
         let path = self.dir.join(FAILURES);
-        let empty = fs::metadata(&path).is_ok_and(|m| m.len() == 0);
+        let empty = is_empty(&path);
         let mut w = csv::WriterBuilder::new().has_headers(empty).from_writer(open(&path)?);
         for row in self.failure_rows(series, step, class) {
             w.serialize(row).with_context(|| format!("failed to write {}", path.display()))?;
@@ -187,6 +220,23 @@ fn create(path: &Path) -> Result<File> {
     File::create(path).with_context(|| format!("failed to make {}", path.display()))
 }
 
+/// What is said where another sweep holds the folder.
+fn busy(dir: &Path) -> String {
+    format!("a sweep is still writing into {}: wait until it ends, or stop it with Ctrl-C", dir.display())
+}
+
+/// Fails where a sweep is running in the folder.
+pub(crate) fn check_idle(dir: &Path) -> Result<()> {
+    match File::open(dir.join(REQUESTS)).map(|file| file.try_lock()) {
+        Ok(Err(TryLockError::WouldBlock)) => bail!(busy(dir)),
+        _ => Ok(()),
+    }
+}
+
+fn is_empty(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |m| m.len() == 0)
+}
+
 fn open(path: &Path) -> Result<File> {
     File::options()
         .append(true)
@@ -205,7 +255,7 @@ fn head(dir: &Path, name: &str, columns: &[&str]) -> Result<()> {
 fn append(path: &Path, rows: &[Cells]) -> Result<()> {
     let Some(first) = rows.first() else { return Ok(()) };
     let mut text = csv::Writer::from_writer(Vec::new());
-    if fs::metadata(path).is_ok_and(|m| m.len() == 0) {
+    if is_empty(path) {
         text.write_record(&first.names)?;
     }
     for row in rows {

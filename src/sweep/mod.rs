@@ -8,8 +8,11 @@ mod host;
 mod looks;
 mod prepare;
 mod progress;
+mod resume;
 mod step;
 mod tally;
+
+pub use resume::{Resumption, resume};
 
 use crate::caveat::Caveat;
 use crate::level::Level;
@@ -18,6 +21,7 @@ use crate::rundir::{self, Meta, Run, Writer, json};
 use crate::search::config::Mode;
 use crate::search::{Next, Search};
 use crate::stats::step::{Abort, Step};
+use crate::units::Span;
 use anyhow::{Context, Result};
 use host::Host;
 use prepare::Prepared;
@@ -55,8 +59,12 @@ struct Sweep<'a> {
     writer: Writer,
     meta: Meta,
     steps: Vec<Step>,
-    /// Start of the sweep: `started_s` of its steps counts from here.
+    /// Start of the sweep, or when it was resumed: `started_s` of its steps counts from here.
     began: Instant,
+    /// Time that was spent before, where it was resumed.
+    before: Duration,
+    /// Warm-up requests sent before, where it was resumed.
+    warmups: u64,
     interrupt: CancellationToken,
     sweep_tally: SweepTally,
     progress: Progress,
@@ -83,44 +91,63 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     let mut sweep = Sweep {
         plan,
         writer: Writer::create(&options.out, &plan_toml, options.force)?,
-        meta: meta(plan, &ready, options.virtual_time),
+        meta: Meta { budget: own_budget(plan, options.budget), ..meta(plan, &ready, options.virtual_time) },
         plan_toml,
         host,
         ready,
         steps: Vec::new(),
         began: Instant::now(),
+        before: Duration::ZERO,
+        warmups: 0,
         interrupt,
         sweep_tally: SweepTally::default(),
         progress: Progress::new(options.progress, step::shown_limit(plan.slo.as_slice())),
     };
-    sweep.write_result()?;
-    sweep.warm_up().await?;
-    sweep.steps(&search, options.budget).await?;
-    sweep.note_interruption()?;
-    sweep.progress.done();
+    sweep.run(&search).await?;
     rundir::read(&options.out).context("failed to read back the run folder")
 }
 
+/// The adaptive search reckons with its budget itself; other modes only end by one.
+fn own_budget(plan: &Plan, budget: Option<Duration>) -> Option<Span> {
+    budget.filter(|_| !matches!(plan.search.mode, Mode::Adaptive(_))).map(Span)
+}
+
 impl Sweep<'_> {
+    /// Everything from the first request that is written down to the last step.
+    async fn run(&mut self, search: &Search) -> Result<()> {
+        self.write_result()?;
+        self.warm_up().await?;
+        if !self.steps.is_empty() {
+            // What it took to get ready again is not the sweep's.
+            self.began = Instant::now();
+        }
+        self.steps(search).await?;
+        self.note_interruption()?;
+        self.progress.done();
+        Ok(())
+    }
+
+    /// Time of the sweep, without that between two tries.
+    fn now(&self) -> Duration {
+        self.before + self.began.elapsed()
+    }
+
     async fn warm_up(&mut self) -> Result<()> {
-        let finished = prepare::warm_up(self.plan, &self.host, &self.ready, &self.interrupt).await?;
-        for f in &finished {
+        let mut finished = prepare::warm_up(self.plan, &self.host, &self.ready, &self.interrupt).await?;
+        for f in &mut finished {
+            f.record.id += self.warmups;
             self.writer.request(SERIES, 0, "all", f)?;
         }
         self.writer.flush()?;
         self.writer.end_failures(SERIES, 0, "all")
     }
 
-    async fn steps(&mut self, search: &Search, budget: Option<Duration>) -> Result<()> {
-        // The adaptive search reckons with its budget itself.
-        let budget = budget.filter(|_| !matches!(self.plan.search.mode, Mode::Adaptive(_)));
+    async fn steps(&mut self, search: &Search) -> Result<()> {
         while let Next::Measure(ask) = search.next(SERIES, &self.steps) {
             if self.interrupt.is_cancelled() {
                 break;
             }
-            if let Some(budget) = budget
-                && self.began.elapsed() + longest_step(self.plan, ask.level) > budget
-            {
+            if over_budget(self.plan, self.meta.budget, self.now(), ask.level) {
                 self.note(Caveat::BudgetSpent { next: ask.level.value });
                 return self.write_result();
             }
@@ -159,6 +186,11 @@ impl Sweep<'_> {
     }
 }
 
+/// Whether a step at `level` that begins when so much is spent could end after the budget.
+fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, level: Level) -> bool {
+    budget.is_some_and(|budget| spent + longest_step(plan, level) > budget.0)
+}
+
 /// The longest that a step of this plan at `level` can take, tail and drain included.
 pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     let window = if plan.step.min_requests > 0 {
@@ -188,5 +220,8 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         notes: plan.notes.clone(),
         virtual_time,
         noted: ready.noted.clone(),
+        budget: None,
+        words: Some(ready.rate),
+        resumed: Vec::new(),
     }
 }

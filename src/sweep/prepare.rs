@@ -41,6 +41,8 @@ pub(crate) struct Prepared {
     pub(crate) rate: WordRate,
     pub(crate) model: String,
     pub(crate) noted: Vec<Caveat>,
+    /// How often the sweep was resumed.
+    pub(crate) resumed: u32,
     /// Stops when the sweep ends.
     _embedded: Option<Embedded>,
 }
@@ -75,7 +77,7 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
-    Ok(Prepared { client, encoder, rate, model: served.id, noted, _embedded: embedded })
+    Ok(Prepared { client, encoder, rate, model: served.id, noted, resumed: 0, _embedded: embedded })
 }
 
 fn connect(plan: &Plan, host: &Host) -> Result<(Client, Option<Embedded>)> {
@@ -122,7 +124,7 @@ pub(crate) async fn warm_up(
     let slots = WARMUP_SLOTS.min(wanted as usize).min(plan.step.max_in_flight as usize);
     let chains =
         Chains::new(&plan.workload, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
-    let prompter = Prompter::new(&plan.workload, key, ready.rate);
+    let prompter = Prompter::new(&plan.workload, key, ready.rate).resumed(ready.resumed);
     let builder = Builder::new(chains, prompter, ready.encoder.clone()).first(wanted as usize);
     let (home, mut finished) = mpsc::channel(wanted as usize);
     let (_window, window) = watch::channel(NEVER);

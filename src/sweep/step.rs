@@ -77,7 +77,7 @@ impl Sweep<'_> {
         self.wait_idle(number).await?;
         self.warm_connections(ask.level).await?;
         let started_at = jiff::Timestamp::now().to_string();
-        let started = self.began.elapsed();
+        let started = self.now();
         let lag_stop = CancellationToken::new();
         let lags = (!self.host.is_paused()).then(|| self.host.spawn(lag::sample(lag_stop.clone())));
         let mut running = self.start(ask, number)?;
@@ -143,7 +143,7 @@ impl Sweep<'_> {
             earlier: &self.steps,
             started_at: running.started_at.clone(),
             started: running.started,
-            ended: self.began.elapsed(),
+            ended: self.now(),
             settle: running.settle,
             window: *running.window.borrow(),
             abort: running.abort,
@@ -158,7 +158,7 @@ impl Sweep<'_> {
         let chains = Chains::new(&plan.workload, &key, level).map_err(anyhow::Error::msg)?;
         let builder = Builder::new(
             chains,
-            Prompter::new(&plan.workload, key, self.ready.rate),
+            Prompter::new(&plan.workload, key, self.ready.rate).resumed(self.ready.resumed),
             self.ready.encoder.clone(),
         );
         let rate = level.per_s();

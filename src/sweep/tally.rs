@@ -192,6 +192,18 @@ impl SweepTally {
         }
     }
 
+    /// Whether a caveat is one of those that are counted here.
+    pub(crate) const fn counts(caveat: &Caveat) -> bool {
+        matches!(
+            caveat,
+            Caveat::TokensEstimated { .. }
+                | Caveat::NoFinishReason { .. }
+                | Caveat::InputLengthOff { .. }
+                | Caveat::LengthsNotPinned { .. }
+                | Caveat::ColdCacheHits { .. }
+        )
+    }
+
     /// What the reader must know of them.
     pub(crate) fn caveats(&self, cold: bool) -> Vec<Caveat> {
         let mut found = Vec::new();

@@ -5,12 +5,13 @@ use super::config::{Cache, Workload};
 use super::draw::StepKey;
 use super::seed::{Purpose, stream};
 use super::words::{NONCE_WORDS, push_nonce, push_words};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// How the server counts our words: tokens = overhead + per_word · words.
 ///
 /// The overhead is the chat template's; both come from the server's own `usage`, so that no tokenizer is needed.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WordRate {
     /// Tokens of a prompt without words.
     pub overhead: f64,
@@ -55,6 +56,7 @@ impl PromptText {
 #[derive(Debug, Clone)]
 pub struct Prompter {
     key: StepKey,
+    attempt: u32,
     cache: Cache,
     rate: WordRate,
     prefixes: Vec<Arc<str>>,
@@ -76,7 +78,13 @@ impl Prompter {
                 text.into()
             })
             .collect();
-        Self { key, cache: workload.cache, rate, prefixes, prefix_words }
+        Self { key, attempt: 0, cache: workload.cache, rate, prefixes, prefix_words }
+    }
+
+    /// For a sweep that was resumed so many times: cold prompts have the same lengths and other nonces, since the server may
+    /// have seen those of a step that was broken off.
+    pub fn resumed(self, times: u32) -> Self {
+        Self { attempt: times, ..self }
     }
 
     /// The text for a recipe: the same recipe always gets the same text.
@@ -88,7 +96,7 @@ impl Prompter {
         let prefix = self.prefixes.get(recipe.group as usize);
         let mut nonce = String::new();
         if cold {
-            push_nonce(&mut nonce, self.key.seed, self.key.step, recipe.id);
+            push_nonce(&mut nonce, self.key.seed, self.attempt, self.key.step, recipe.id);
         }
         let nonce_words = if cold { NONCE_WORDS } else { 0 };
         let own = words.saturating_sub(self.prefix_words + nonce_words);
@@ -156,6 +164,9 @@ mod tests {
         assert_ne!(first(&a), first(&b));
         assert_ne!(first(&a), first(&prompter("cache = \"cold\"", 2).text(&recipe(1, 0))), "another step");
         assert_eq!(a, p.text(&recipe(1, 0)), "the same request is the same text");
+        let again = p.resumed(1).text(&recipe(1, 0));
+        assert_ne!(first(&a), first(&again), "measured again after a resume");
+        assert_eq!((a.words(), &a.user), (again.words(), &again.user), "as long, and of the same words");
     }
 
     #[test]

@@ -50,14 +50,16 @@ pub fn census(part: std::ops::Range<usize>) -> String {
 /// Words of a nonce.
 pub(crate) const NONCE_WORDS: usize = 6;
 
-/// Six words that name (step, id): different for every request of a run, and different from the first word on for
-/// neighbours, so that no two prompts share more than a word or two.
+/// Six words that name (attempt, step, id): different for every request of a run, those of a step that is measured again
+/// after a resume included, and different from the first word on for neighbours, so that no two prompts share more than a
+/// word or two.
 ///
-/// (step, id) is a number of 48 bits (16 of the step, 32 of the id); multiplying by an odd constant and folding the high
-/// half into the low one are both bijections on 48 bits, so two requests never get the same words.
-pub(crate) fn push_nonce(text: &mut String, seed: u32, step: u32, id: u64) {
+/// (attempt, step, id) is a number of 48 bits (5 of the attempt, 11 of the step, 32 of the id); multiplying by an odd constant
+/// and folding the high half into the low one are both bijections on 48 bits, so two requests never get the same words.
+pub(crate) fn push_nonce(text: &mut String, seed: u32, attempt: u32, step: u32, id: u64) {
     const MASK: u64 = (1 << 48) - 1;
-    let mut x = (u64::from(step & 0xffff) << 32 | (id & 0xffff_ffff)) ^ (u64::from(seed) << 8);
+    let (attempt, step) = (u64::from(attempt & 0x1f), u64::from(step & 0x7ff));
+    let mut x = (attempt << 43 | step << 32 | (id & 0xffff_ffff)) ^ (u64::from(seed) << 8);
     for _ in 0..2 {
         x = x.wrapping_mul(0x9e37_79b9_7f4b) & MASK;
         x ^= x >> 24;
@@ -81,15 +83,17 @@ mod tests {
 
     #[test]
     fn nonces_never_repeat_and_share_no_beginning() {
-        let nonce = |step, id| {
+        let again = |attempt, step, id| {
             let mut s = String::new();
-            push_nonce(&mut s, 1, step, id);
+            push_nonce(&mut s, 1, attempt, step, id);
             s
         };
+        let nonce = |step, id| again(0, step, id);
         let mut seen = HashSet::new();
         for step in 0..40 {
             for id in 0..2_000 {
                 assert!(seen.insert(nonce(step, id)), "step {step} id {id}");
+                assert!(seen.insert(again(1 + step % 31, step, id)), "step {step} id {id}, measured again");
             }
         }
         let first: HashSet<_> =

@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub enum Manner {
     /// Nothing: the plain simulated server.
     Plain,
+    /// Keeps prompts in a prefix cache.
+    Caches,
     /// Wants a key; answers 401 with the header it got in the body, as careless servers do.
     Locked,
     /// Forbids everything.
@@ -47,8 +49,11 @@ pub fn serve(manner: Manner) -> SocketAddr {
 }
 
 fn app(manner: Manner) -> Router {
-    let sim: Simulated =
-        toml::from_str("preset = \"fixed\"\nttft = \"5ms\"\ntpot = \"1ms\"\nmodel = \"tiny\"").unwrap();
+    let engine = match manner {
+        Manner::Caches => "preset = \"demo\"",
+        _ => "preset = \"fixed\"\nttft = \"5ms\"\ntpot = \"1ms\"",
+    };
+    let sim: Simulated = toml::from_str(&format!("{engine}\nmodel = \"tiny\"")).unwrap();
     let asked = Arc::new(AtomicUsize::new(0));
     router(&sim).layer(middleware::from_fn(move |request: Request, next: Next| {
         let asked = asked.clone();

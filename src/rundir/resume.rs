@@ -1,0 +1,230 @@
+//! Going on with the folder of a sweep that ended early: what of it counts, and bringing its files into that state.
+//!
+//! A step counts when its row stands in `steps.csv`, all of its limits stand in `limits.csv`, and it was not broken off. What
+//! the other files hold of later steps is of a try that does not count.
+
+use super::traces::ends_torn;
+use super::write::check_idle;
+use super::{FAILURES, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, PLAN, REQUESTS, STEPS, read};
+use crate::caveat::Caveat;
+use crate::plan::Plan;
+use crate::record::{Outcome, Phase, Record, TokenSource};
+use crate::stats::step::{Abort, Step};
+use anyhow::{Context, Result, bail};
+use csv::ByteRecord;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Every file with rows of steps; `steps.csv` last, since its rows make those of the others count.
+const FILES: [&str; 6] = [REQUESTS, FAILURES, HISTOGRAMS, METRICS, LIMITS, STEPS];
+
+/// What a sweep that ended early has left in its folder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Left {
+    /// The plan as resolved then.
+    pub plan: Plan,
+    /// Its text.
+    pub plan_toml: String,
+    /// What was written of the sweep as a whole.
+    pub meta: Meta,
+    /// The steps that count, numbered from 1 without a gap.
+    pub steps: Vec<Step>,
+    /// Warm-up requests on disk.
+    pub warmups: u64,
+    /// Torn rows, and tries at steps that were broken off: dropped and set apart by [`tidy`].
+    pub found: Vec<Caveat>,
+}
+
+/// Reads what a sweep has left; changes nothing. `each` gets what is known of the tokens of every request of a step that
+/// counts.
+///
+/// Fails where the folder is no run folder, was written by another version in another form or by hand, or where a sweep is
+/// still running in it.
+pub fn left(dir: &Path, mut each: impl FnMut(&Record)) -> Result<Left> {
+    if !dir.join(PLAN).is_file() {
+        bail!(
+            "{} is not a run folder: it has no {PLAN}; name the folder that the sweep was writing into",
+            dir.display()
+        );
+    }
+    check_idle(dir)?;
+    let unusable = || {
+        format!("cannot go on with {}: put its files back as they were, or start a new sweep", dir.display())
+    };
+    let run = read(dir).with_context(unusable)?;
+    let plan = Plan::from_text(&run.plan_toml).with_context(unusable)?;
+    let mut steps = run.steps;
+    if let Some(odd) = steps.iter().zip(1..).find(|(s, n)| s.step != *n).map(|(s, _)| s.step) {
+        bail!(
+            "the steps in {} are not numbered 1, 2, 3, … (there is a {odd} out of place), so what comes next is not known: start a new sweep",
+            dir.join(STEPS).display()
+        );
+    }
+    let whole = steps.iter().take_while(|s| has_limits(&plan, s)).count();
+    steps.truncate(whole);
+    steps.truncate(steps.len() - steps.iter().rev().take_while(|s| broken_off(s)).count());
+    let counts = |step: u32| step as usize <= steps.len();
+    let (mut found, mut apart, mut warmups) = (Vec::new(), BTreeMap::new(), 0);
+    for name in FILES {
+        let path = dir.join(name);
+        let torn = walk(&path, |heads, row, step| {
+            match step {
+                _ if name != REQUESTS => {}
+                0 => warmups += 1,
+                step if counts(step) => each(&tokens(heads, row)?),
+                step => *apart.entry(step).or_default() += 1,
+            }
+            Ok(())
+        })?;
+        if torn {
+            found.push(Caveat::TornRow { file: name.into() });
+        }
+    }
+    found.extend(apart.into_iter().map(|(step, requests)| Caveat::BrokenOff { step, requests }));
+    Ok(Left { plan, plan_toml: run.plan_toml, meta: run.meta, steps, warmups, found })
+}
+
+/// Whether all of a step's limits are there: those of a tier end with its stability.
+fn has_limits(plan: &Plan, step: &Step) -> bool {
+    plan.slo.as_slice().iter().all(|slo| step.row(slo.tier(), "stability").is_some())
+}
+
+/// Whether a step shows how the sweep ended, not what the server does.
+fn broken_off(step: &Step) -> bool {
+    matches!(step.abort, Some(Abort::Interrupted | Abort::ServerGone))
+}
+
+/// Drops torn rows and what does not count beyond the first `steps` steps from every file; requests of such steps move to
+/// `requests-partial.csv`. A file is replaced as a whole or not at all.
+pub fn tidy(dir: &Path, steps: usize) -> Result<()> {
+    for name in FILES {
+        let path = dir.join(name);
+        let mut all_count = true;
+        let torn = walk(&path, |_, _, step| {
+            all_count &= step as usize <= steps;
+            Ok(())
+        })?;
+        if !torn && all_count {
+            continue;
+        }
+        let (kept, set_apart) = (path.with_extension("tmp"), dir.join("requests-partial.tmp"));
+        let mut kept_rows = rows_to(&kept, true)?;
+        let mut apart = None;
+        if name == REQUESTS && !all_count {
+            if dir.join(PARTIAL).is_file() {
+                fs::copy(dir.join(PARTIAL), &set_apart)
+                    .with_context(|| format!("failed to write {}", set_apart.display()))?;
+            }
+            apart = Some(rows_to(&set_apart, false)?);
+        }
+        let mut first = (true, fs::metadata(&set_apart).map_or(true, |m| m.len() == 0));
+        walk(&path, |heads, row, step| {
+            let (rows, first) = match (&mut apart, step as usize <= steps) {
+                (_, true) => (&mut kept_rows, &mut first.0),
+                (Some(apart), false) => (apart, &mut first.1),
+                (None, false) => return Ok(()),
+            };
+            if std::mem::take(first) {
+                rows.write_byte_record(heads)?;
+            }
+            Ok(rows.write_byte_record(row)?)
+        })?;
+        if let Some(apart) = apart {
+            finish(apart, &set_apart, &dir.join(PARTIAL))?;
+        }
+        finish(kept_rows, &kept, &path)?;
+    }
+    Ok(())
+}
+
+type Rows = csv::Writer<BufWriter<File>>;
+
+/// A writer of rows without a head of its own.
+fn rows_to(path: &Path, anew: bool) -> Result<Rows> {
+    let file = File::options().create(true).write(true).append(!anew).truncate(anew).open(path);
+    let file = file.with_context(|| format!("failed to write {}", path.display()))?;
+    Ok(csv::WriterBuilder::new().has_headers(false).from_writer(BufWriter::new(file)))
+}
+
+/// Brings what was written to disk and puts it in its place.
+fn finish(rows: Rows, from: &Path, to: &Path) -> Result<()> {
+    let write = || -> Result<()> {
+        let mut file = rows.into_inner().context("the rows cannot be written")?;
+        file.flush()?;
+        file.get_ref().sync_data()?;
+        Ok(fs::rename(from, to)?)
+    };
+    write().with_context(|| format!("failed to write {}", to.display()))
+}
+
+/// Reads a file row by row: column names, cells, and the step that the row is of. Tells whether the last row, or the head, is
+/// torn; it is passed over.
+///
+/// Fails where the file cannot be read or another row than the last is damaged.
+fn walk(path: &Path, mut each: impl FnMut(&ByteRecord, &ByteRecord, u32) -> Result<()>) -> Result<bool> {
+    let mut read = || -> Result<bool> {
+        let mut file = match File::open(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(e.into()),
+        };
+        let cut = ends_torn(&mut file)?;
+        let from = BufReader::with_capacity(1 << 18, file);
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
+        let heads = reader.byte_headers()?.clone();
+        let step_at = heads.iter().position(|h| h == b"step");
+        // One row behind, since only the last can be torn.
+        let (mut row, mut next) = (ByteRecord::new(), ByteRecord::new());
+        let mut more = reader.read_byte_record(&mut row)?;
+        if !more {
+            return Ok(cut);
+        }
+        while more {
+            more = reader.read_byte_record(&mut next)?;
+            let step = step_at.and_then(|at| std::str::from_utf8(row.get(at)?).ok()?.parse().ok());
+            match step {
+                _ if !more && (cut || row.len() != heads.len()) => return Ok(true),
+                Some(step) if row.len() == heads.len() => each(&heads, &row, step)?,
+                _ => bail!("row {} is damaged", row.position().map_or(0, |p| p.line())),
+            }
+            std::mem::swap(&mut row, &mut next);
+        }
+        Ok(false)
+    };
+    read().with_context(|| format!("failed to read {}", path.display()))
+}
+
+/// What a row of `requests.csv` tells of a request's tokens; times are left out.
+fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<Record> {
+    #[derive(Deserialize)]
+    struct Tokens {
+        input_asked: u32,
+        input_tokens: Option<u32>,
+        cached_tokens: Option<u32>,
+        output_asked: u32,
+        output_tokens: Option<u32>,
+        token_source: Option<TokenSource>,
+        outcome: Outcome,
+        finish: Option<Box<str>>,
+    }
+    let line = || format!("row {}", row.position().map_or(0, |p| p.line()));
+    let cells: Tokens = row.deserialize(Some(heads)).with_context(line)?;
+    Ok(Record {
+        input_asked: cells.input_asked,
+        input_tokens: cells.input_tokens,
+        cached_tokens: cells.cached_tokens,
+        output_asked: cells.output_asked,
+        output_tokens: cells.output_tokens,
+        token_source: cells.token_source,
+        outcome: cells.outcome,
+        finish: cells.finish,
+        ..Record::due(0, Phase::Measure, Duration::ZERO)
+    })
+}
+
+#[cfg(test)]
+mod tests;

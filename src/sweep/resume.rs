@@ -1,0 +1,214 @@
+//! Going on with a sweep that was killed or interrupted. The search is a pure function of the steps, so nothing has to be
+//! remembered: what counts of the folder is read, and the next step is asked for.
+//!
+//! What a resumed step asks of the server is what the uninterrupted one would have asked, nonces of cold prompts apart. What it
+//! measures is the same, to the last request, in simulated time on an engine without randomness of its own; other engines begin
+//! their random numbers anew, and a real server is never twice the same.
+
+use super::host::Host;
+use super::prepare::{self, Prepared};
+use super::progress::Progress;
+use super::tally::SweepTally;
+use super::{SERIES, Sweep, meta, over_budget, own_budget, step};
+use crate::caveat::Caveat;
+use crate::plan::Plan;
+use crate::rundir::{self, Left, Meta, PLAN, Resumed, Run, Writer, json};
+use crate::search::config::Mode;
+use crate::search::{Ask, Next, Search};
+use crate::units::Span;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The run folder of a sweep that may go on.
+pub struct Resumption {
+    dir: PathBuf,
+    left: Left,
+    search: Search,
+    sweep_tally: SweepTally,
+    /// The step that comes next; `None` where the search is done or no further step fits into the budget.
+    next: Option<Ask>,
+}
+
+impl Resumption {
+    /// Reads a run folder; changes nothing. With a `budget` the search goes on under that one in place of its own.
+    ///
+    /// Fails where it is no run folder, cannot be read, or was written in another form; the message says what to do.
+    pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
+        let mut sweep_tally = SweepTally::default();
+        let mut left = rundir::left(dir, |record| sweep_tally.add(std::slice::from_ref(record)))?;
+        match (budget, &mut left.plan.search.mode) {
+            (Some(budget), Mode::Adaptive(adaptive)) => adaptive.budget = budget,
+            (Some(budget), _) => left.meta.budget = own_budget(&left.plan, Some(budget.0)),
+            (None, _) => {}
+        }
+        let plan = &left.plan;
+        let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
+            .map_err(anyhow::Error::msg)?;
+        let next = match search.next(SERIES, &left.steps) {
+            Next::Measure(ask) => {
+                Some(ask).filter(|a| !over_budget(plan, left.meta.budget, spent(&left), a.level))
+            }
+            Next::Done => None,
+        };
+        Ok(Self { dir: dir.to_owned(), left, search, sweep_tally, next })
+    }
+
+    /// The plan, with the budget that counts.
+    pub fn plan(&self) -> &Plan {
+        &self.left.plan
+    }
+
+    /// Whether the sweep ran in simulated time, and so has to go on.
+    pub fn virtual_time(&self) -> bool {
+        self.left.meta.virtual_time
+    }
+
+    /// Whether there is nothing left to measure.
+    pub fn is_done(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Where there is nothing left to measure: an interruption that came after the last step left nothing out.
+    pub fn close(mut self) -> Result<()> {
+        let run = rundir::read(&self.dir)?;
+        let noted = self.left.meta.noted.len();
+        self.left.meta.noted.retain(|c| *c != Caveat::Interrupted);
+        if noted == self.left.meta.noted.len() {
+            return Ok(());
+        }
+        let meta = self.left.meta;
+        let caveats = meta.noted.clone();
+        let run = Run::assemble(&self.left.plan, run.plan_toml, meta, run.steps, run.failures, caveats)?;
+        rundir::write_result(&self.dir, &json::result(&run))
+    }
+}
+
+/// The time that a sweep has spent: what came after its last step that counts does not count either.
+fn spent(left: &Left) -> Duration {
+    Duration::from_secs_f64(left.steps.last().map_or(0.0, |s| s.ended_s.max(0.0)))
+}
+
+/// Goes on with a sweep and returns what was measured in all; the caller writes the reports.
+///
+/// As with [`super::run`], it needs a current-thread runtime whose clock is paused where time is simulated. Nothing on disk is
+/// changed before the server was found to be the one that was measured. A step that was broken off is measured again with
+/// the same arrivals and lengths, but, in a cold cache, other prompts: the server may have seen the first.
+pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken) -> Result<Run> {
+    let Resumption { dir, left, search, sweep_tally, .. } = on;
+    let before = spent(&left);
+    let Left { plan, meta: earlier, steps, warmups, found, .. } = left;
+    if earlier.virtual_time {
+        plan.check_virtual()?;
+    }
+    let host = if earlier.virtual_time { Host::paused() } else { Host::real()? };
+    let ready = tokio::select! {
+        ready = ready_again(&plan, &earlier, &host) => ready?,
+        () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
+    };
+    let next = steps.len() as u32 + 1;
+    let meta = resumed_meta(earlier, &ready, found, next);
+    let plan_toml = plan.to_toml()?;
+    let opening = |e: anyhow::Error| e.context(format!("failed to resume {}", dir.display()));
+    // Notes first: killed between the two, they are at worst made twice.
+    let noted =
+        Run::assemble(&plan, plan_toml.clone(), meta.clone(), steps.clone(), Vec::new(), meta.noted.clone());
+    rundir::write_result(&dir, &json::result(&noted?)).map_err(opening)?;
+    rundir::replace(&dir.join(PLAN), plan_toml.as_bytes()).map_err(opening)?;
+    rundir::tidy(&dir, steps.len()).map_err(opening)?;
+    let mut sweep = Sweep {
+        plan: &plan,
+        plan_toml,
+        host,
+        ready,
+        writer: Writer::open(&dir)?,
+        meta,
+        steps,
+        began: Instant::now(),
+        before,
+        warmups,
+        interrupt,
+        sweep_tally,
+        progress: Progress::new(progress, step::shown_limit(plan.slo.as_slice())),
+    };
+    sweep
+        .progress
+        .say(&format!("resumed at step {next}, with {} of the sweep spent", Span::secs(before.as_secs())));
+    sweep.run(&search).await?;
+    rundir::read(&dir).context("failed to read back the run folder")
+}
+
+/// The notes of a sweep that goes on: what was true of its end is not any more, and what is counted again is counted anew.
+fn resumed_meta(mut meta: Meta, ready: &Prepared, found: Vec<Caveat>, next: u32) -> Meta {
+    meta.noted.retain(|c| match c {
+        Caveat::Interrupted | Caveat::BudgetSpent { .. } => false,
+        Caveat::NotDrained { step, .. } => *step < next,
+        other => !SweepTally::counts(other),
+    });
+    for caveat in &ready.noted {
+        if !meta.noted.contains(caveat) {
+            meta.noted.push(caveat.clone());
+        }
+    }
+    meta.noted.extend(found);
+    meta.words = Some(ready.rate);
+    meta.resumed.push(Resumed {
+        at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        step: next,
+        goodput_version: env!("CARGO_PKG_VERSION").into(),
+    });
+    meta
+}
+
+/// Makes everything ready as at the start of the sweep, and refuses another server than the one that was measured.
+async fn ready_again(plan: &Plan, earlier: &Meta, host: &Host) -> Result<Prepared> {
+    let mut asked = plan.clone();
+    asked.server.model.get_or_insert_with(|| earlier.model.clone());
+    let mut ready = prepare::prepare(&asked, host).await.with_context(|| {
+        format!("cannot go on with the run, which was made against the model {:?}", earlier.model)
+    })?;
+    let now = meta(plan, &ready, earlier.virtual_time);
+    for (what, was, is) in [
+        ("server", &earlier.server, &now.server),
+        ("model", &earlier.model, &now.model),
+        ("workload", &earlier.workload, &now.workload),
+        ("SLO", &earlier.slo, &now.slo),
+        ("seed", &earlier.seed.to_string(), &now.seed.to_string()),
+    ] {
+        if was != is {
+            bail!(
+                "the run was made with the {what} {was}, now it is {is}: put it back, or start a new sweep"
+            );
+        }
+    }
+    ready.resumed = earlier.resumed.len() as u32 + 1;
+    keep_lengths(plan, earlier, &mut ready)?;
+    Ok(ready)
+}
+
+/// Prompts keep the lengths that they had, unless the server has begun to count otherwise.
+fn keep_lengths(plan: &Plan, earlier: &Meta, ready: &mut Prepared) -> Result<()> {
+    let uncalibrated =
+        |noted: &[Caveat]| noted.iter().any(|c| matches!(c, Caveat::InputNotCalibrated { .. }));
+    let Some(was) = earlier.words else {
+        tracing::info!(
+            "the run does not tell how it measured the lengths of prompts: they were measured anew"
+        );
+        return Ok(());
+    };
+    if !uncalibrated(&earlier.noted) && !uncalibrated(&ready.noted) {
+        let words = was.words(plan.workload.synthetic().input_tokens.mean());
+        let (was, is) = (was.tokens(words), ready.rate.tokens(words));
+        if (is - was).abs() > (0.02 * was).max(2.0) {
+            bail!(
+                "the server counts prompts otherwise than in the run: {words} words were {was:.0} tokens and are now {is:.0}; \
+                 serve the same model with the same chat template, or start a new sweep"
+            );
+        }
+    }
+    ready.rate = was;
+    ready.noted.retain(|c| !matches!(c, Caveat::InputNotCalibrated { .. }));
+    Ok(())
+}
