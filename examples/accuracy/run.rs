@@ -1,0 +1,96 @@
+//! One sweep: a case, a strategy, a budget, a seed; and what it answered.
+
+use crate::cases::Case;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use goodput::search::answer::Status;
+use goodput::search::{Next, Search};
+use goodput::stats::step::Step;
+use goodput::sweep::bare::Bare;
+
+/// The name of the only series.
+const SERIES: &str = "main";
+
+/// Who chooses the levels and reads the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Strategy {
+    /// The adaptive search of this program.
+    Ours,
+}
+
+impl Strategy {
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Ours => "adaptive search",
+        }
+    }
+}
+
+/// What is the same for all runs of a table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Setting {
+    pub(crate) strategy: Strategy,
+    pub(crate) budget_s: f64,
+    /// Where the adaptive search stops, as a share of the rate.
+    pub(crate) width: f64,
+}
+
+/// What a strategy answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: Status,
+    pub(crate) rate: Option<f64>,
+    pub(crate) interval: Option<[f64; 2]>,
+    pub(crate) safe: Option<f64>,
+    pub(crate) reason: String,
+}
+
+/// A sweep that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Run {
+    pub(crate) answer: Answer,
+    /// Simulated seconds.
+    pub(crate) spent_s: f64,
+    /// Seconds of this machine's processor, where it tells.
+    pub(crate) cpu_s: Option<f64>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// Sweeps a case.
+pub(crate) fn run(case: &Case, setting: Setting, seed: u32) -> Result<Run> {
+    let started = cpu_s();
+    let (plan, model) = case.build(seed, setting.budget_s, setting.width)?;
+    let mut sweep = Bare::on(&plan, model);
+    let answer = match setting.strategy {
+        Strategy::Ours => {
+            let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), None)
+                .map_err(anyhow::Error::msg)?;
+            ours(&search, &mut sweep)?
+        }
+    };
+    let steps = sweep.steps().to_vec();
+    let spent_s = steps.last().map_or(0.0, |s| s.ended_s);
+    let cpu_s = cpu_s().zip(started).map(|(now, then)| now - then);
+    Ok(Run { answer, spent_s, cpu_s, steps })
+}
+
+fn ours(search: &Search, sweep: &mut Bare<'_>) -> Result<Answer> {
+    while let Next::Measure(ask) = search.next(SERIES, sweep.steps()) {
+        sweep.measure(ask)?;
+    }
+    let answer = search.answers(SERIES, sweep.steps()).into_iter().next().context("there is one answer")?;
+    let goodput = answer.goodput;
+    Ok(Answer {
+        status: goodput.status,
+        rate: goodput.rate,
+        interval: goodput.interval90,
+        safe: goodput.safe_rate,
+        reason: goodput.reason,
+    })
+}
+
+/// Seconds that this thread has had a processor for, where the kernel tells.
+fn cpu_s() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse::<f64>().ok().map(|ns| ns / 1e9)
+}
