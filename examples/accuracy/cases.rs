@@ -1,7 +1,9 @@
 //! The cases: servers, workloads and limits whose true goodput is known.
 
 mod dev;
+mod drawn;
 mod engines;
+mod held_out;
 
 use anyhow::{Context, Result};
 use goodput::plan::Plan;
@@ -14,6 +16,7 @@ use goodput::slo::Metric;
 use std::fmt::Write;
 
 pub(crate) use dev::development;
+pub(crate) use held_out::held_out;
 
 /// A server, by the settings of its model; their seeds are replaced.
 #[derive(Debug, Clone)]

@@ -23,6 +23,9 @@ struct Args {
     /// Only the cases of these names.
     #[arg(long, global = true)]
     case: Vec<String>,
+    /// The held-out cases in place of the development ones: to report, never to tune on.
+    #[arg(long, global = true)]
+    held_out: bool,
     /// Budgets in seconds.
     #[arg(long, value_delimiter = ',', default_value = "900")]
     budget: Vec<u32>,
@@ -58,7 +61,7 @@ enum Command {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let mut cases = cases::development();
+    let mut cases = if args.held_out { cases::held_out() } else { cases::development() };
     cases.retain(|c| args.case.is_empty() || args.case.contains(&c.name));
     match args.command {
         Some(Command::Truths { requests }) => truths(&cases, requests),
