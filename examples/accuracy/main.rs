@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
 mod cases;
+mod peers;
 mod run;
 mod score;
 mod table;
@@ -51,6 +52,8 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Prints the cases and their truths.
+    Cases,
     /// Finds the truths by long simulation and prints them with their standard errors.
     Truths {
         /// Requests of each case.
@@ -65,6 +68,10 @@ fn main() -> Result<()> {
     cases.retain(|c| args.case.is_empty() || args.case.contains(&c.name));
     match args.command {
         Some(Command::Truths { requests }) => truths(&cases, requests),
+        Some(Command::Cases) => {
+            println!("{}", table::cases(&cases));
+            Ok(())
+        }
         None => {
             for budget in &args.budget {
                 for strategy in &args.strategy {
@@ -179,3 +186,6 @@ fn truths(cases: &[Case], requests: usize) -> Result<()> {
     })?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! One sweep: a case, a strategy, a budget, a seed; and what it answered.
 
 use crate::cases::Case;
+use crate::peers::Peer;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use goodput::search::answer::Status;
@@ -16,12 +17,24 @@ const SERIES: &str = "main";
 pub(crate) enum Strategy {
     /// The adaptive search of this program.
     Ours,
+    /// Ten equally spaced rates up to the capacity.
+    Grid,
+    /// A ramp, then bisection, in steps of 60 s.
+    Bisect,
+    /// A closed loop: doubling, then bisection, while 99 % meet all limits together.
+    Joint,
+    /// The same with 95 %.
+    Joint95,
 }
 
 impl Strategy {
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Ours => "adaptive search",
+            Self::Grid => "grid of ten",
+            Self::Bisect => "ramp and bisection",
+            Self::Joint => "closed loop, joint .99",
+            Self::Joint95 => "closed loop, joint .95",
         }
     }
 }
@@ -61,12 +74,17 @@ pub(crate) fn run(case: &Case, setting: Setting, seed: u32) -> Result<Run> {
     let started = cpu_s();
     let (plan, model) = case.build(seed, setting.budget_s, setting.width)?;
     let mut sweep = Bare::on(&plan, model);
+    let peer = |sweep| Peer { sweep, budget_s: setting.budget_s, max_rate: case.max_rate() };
     let answer = match setting.strategy {
         Strategy::Ours => {
             let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), None)
                 .map_err(anyhow::Error::msg)?;
             ours(&search, &mut sweep)?
         }
+        Strategy::Grid => peer(&mut sweep).grid()?,
+        Strategy::Bisect => peer(&mut sweep).bisect()?,
+        Strategy::Joint => peer(&mut sweep).joint(0.99)?,
+        Strategy::Joint95 => peer(&mut sweep).joint(0.95)?,
     };
     let steps = sweep.steps().to_vec();
     let spent_s = steps.last().map_or(0.0, |s| s.ended_s);

@@ -1,8 +1,11 @@
 //! The Markdown tables.
 
-use crate::cases::{Case, Right};
+use crate::cases::{Arrivals, Case, Engine, Right};
 use crate::run::{Run, Setting};
 use crate::score::{Score, Told, mean, median};
+use goodput::sim::engine::batch::{self, cost::Cost};
+use goodput::sim::engine::queue::{self, Dist};
+use goodput::units::short;
 
 /// A case with its runs under one setting.
 pub(crate) type Row<'a> = (&'a Case, Vec<Run>);
@@ -57,12 +60,12 @@ fn times(runs: &[Run]) -> String {
 fn rated(case: &Case, s: &Score, runs: &[Run], budget_s: f64) -> String {
     let mark = if case.resolvable(budget_s) { "" } else { " †" };
     format!(
-        "| {}{mark} | {:.4} | {:.1} | {:+.1} | {:.1} | {} | {} | {} | {:.0} % | {} | {} | {} |",
+        "| {}{mark} | {:.4} | {:.1} | {} | {} | {} | {} | {:.0} % | {} | {} | {} |",
         case.name,
         case.truth.rate.unwrap_or(0.0),
         100.0 * case.truth.bound(budget_s).unwrap_or(f64::NAN),
-        s.bias,
-        s.rmse,
+        // Nobody named a rate: there is nothing to be wrong.
+        if s.rated > 0.0 { format!("{:+.1} | {:.1}", s.bias, s.rmse) } else { "– | –".into() },
         percent(s.rated),
         s.coverage.map_or("–".into(), percent),
         percent(s.violates),
@@ -124,4 +127,87 @@ fn summary(name: &str, scores: &[Score]) -> String {
         percent(mean(&of(|s| s.rated))),
         percent(mean(&of(|s| s.denied)))
     )
+}
+
+/// The cases with their truths.
+pub(crate) fn cases(cases: &[Case]) -> String {
+    let mut lines = vec![
+        "| case | server | requests | limits on p99 | r* | s.e. | r*/capacity | β | IF | unloaded misses | bound 300 / 900 / 2700 s |".to_owned(),
+        "|---|---|---|---|---|---|---|---|---|---|---|".to_owned(),
+    ];
+    lines.extend(cases.iter().map(case));
+    lines.join("\n")
+}
+
+fn case(case: &Case) -> String {
+    let limits: Vec<String> =
+        case.limits.iter().map(|(metric, ms)| format!("{} {} ms", metric.title(), short(*ms))).collect();
+    let t = &case.truth;
+    let known = t.rate.map_or("none | – | – | – | –".to_owned(), |rate| {
+        let error = if t.error > 0.0 { format!("{:.2} %", 100.0 * t.error) } else { "exact".into() };
+        let share = rate / t.capacity;
+        format!("{rate:.4} | {error} | {share:.2} | {:.1} | {:.1}", t.slope, t.inflation)
+    });
+    let bounds: Vec<String> = [300.0, 900.0, 2700.0]
+        .iter()
+        .filter_map(|budget| Some(format!("{:.1}", 100.0 * t.bound(*budget)?)))
+        .collect();
+    let bounds = if bounds.is_empty() { "–".to_owned() } else { format!("{} %", bounds.join(" / ")) };
+    let cap = case.cap.map_or(String::new(), |ratio| format!("; max-rate r*/{ratio}"));
+    format!(
+        "| {} | {} | {} | {}{cap} | {known} | {:.2} % | {bounds} |",
+        case.name,
+        server(&case.engine),
+        requests(case),
+        limits.join(", "),
+        100.0 * t.unloaded
+    )
+}
+
+fn server(engine: &Engine) -> String {
+    let ms = |d: std::time::Duration| short(d.as_secs_f64() * 1e3);
+    match engine {
+        Engine::Queue(queue::Settings { servers, service, .. }) => {
+            let service = match service {
+                Dist::Fixed(d) => format!("{} ms", ms(*d)),
+                Dist::Exponential(d) => format!("exponential {} ms", ms(*d)),
+                Dist::Lognormal { mean, cv } => format!("lognormal {} ms cv {cv}", ms(*mean)),
+            };
+            format!("{servers} × {service}")
+        }
+        Engine::Batch(batch::Settings { cost, limits, block_size, .. }) => {
+            let time = match cost {
+                Cost::Formula(f) => format!(
+                    "{} + {} ms, {} µs a token",
+                    short(f.base_ns / 1e6),
+                    short(f.weights_ns / 1e6),
+                    short(f.token_ns / 1e3)
+                ),
+                Cost::Table(points) => format!("{} times", points.len()),
+            };
+            let kv = (limits.kv_blocks.get() - 1) * block_size.get() / 1000;
+            format!("{time}; {} seats, {kv}k KV tokens", limits.max_num_seqs)
+        }
+    }
+}
+
+/// Arrivals and lengths; a queue does not look at the latter.
+fn requests(case: &Case) -> String {
+    let arrivals = match case.arrivals {
+        Arrivals::Poisson => "Poisson".to_owned(),
+        Arrivals::Gamma(cv) => format!("gamma cv {cv}"),
+    };
+    let words = |lengths: &str| -> String {
+        lengths
+            .chars()
+            .filter(|c| !matches!(c, '{' | '}' | '=' | ','))
+            .collect::<String>()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    match case.engine {
+        Engine::Queue(_) => arrivals,
+        Engine::Batch(_) => format!("{arrivals}; {} in, {} out", words(&case.input), words(&case.output)),
+    }
 }

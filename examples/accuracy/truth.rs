@@ -25,6 +25,8 @@ const FIRST_RUN: u32 = 1 << 24;
 struct Share {
     p: f64,
     inflation: f64,
+    /// The same from forty long blocks: where misses come in clusters longer than a block, it is larger. For the error.
+    long_inflation: f64,
     n: f64,
 }
 
@@ -34,17 +36,19 @@ impl Share {
         let n = missed.len() as f64;
         let count = |part: &[bool]| part.iter().filter(|m| **m).count() as f64;
         let p = count(missed) / n;
-        let blocks: Vec<f64> = missed.chunks_exact(BLOCK).map(count).collect();
-        let mean = blocks.iter().sum::<f64>() / blocks.len() as f64;
-        let variance = blocks.iter().map(|k| (k - mean).powi(2)).sum::<f64>() / (blocks.len() as f64 - 1.0);
-        let binomial = BLOCK as f64 * p * (1.0 - p);
-        let inflation = if p > 0.0 && blocks.len() > 1 { variance / binomial } else { 1.0 };
-        Self { p, inflation, n }
+        let inflation = |block: usize| {
+            let blocks: Vec<f64> = missed.chunks_exact(block).map(count).collect();
+            let mean = blocks.iter().sum::<f64>() / blocks.len() as f64;
+            let squares: f64 = blocks.iter().map(|k| (k - mean).powi(2)).sum();
+            let variance = squares / (blocks.len() as f64 - 1.0);
+            if p > 0.0 && blocks.len() > 1 { variance / (block as f64 * p * (1.0 - p)) } else { 1.0 }
+        };
+        Self { p, inflation: inflation(BLOCK), long_inflation: inflation((missed.len() / 40).max(BLOCK)), n }
     }
 
     /// Variance of ln p.
     fn variance(&self) -> f64 {
-        self.inflation.max(1.0) * (1.0 - self.p) / (self.p * self.n)
+        self.inflation.max(self.long_inflation).max(1.0) * (1.0 - self.p) / (self.p * self.n)
     }
 }
 
@@ -93,7 +97,7 @@ impl<'a> Tally<'a> {
                 Metric::E2e => emission.at - open.due,
                 Metric::Tpot | Metric::Itl => (emission.at - first) / open.tokens.saturating_sub(1).max(1),
             };
-            // Refused ones have no tokens, and stay missed.
+            // Refused ones have no tokens, and stay missed. A TPOT of one token is none, and met: too few answers are so short to matter.
             if let Some(missed) = missed.get_mut(emission.id as usize) {
                 *missed = value > limit.limit || open.tokens == 0;
             }
@@ -113,13 +117,15 @@ struct Long {
     plan: Plan,
     limits: Vec<Limit>,
     runs: u32,
+    /// Preemptions a request in the last run.
+    preemptions: f64,
 }
 
 impl Long {
     fn new(case: &Case) -> Result<Self> {
         let (plan, _) = case.build(FIRST_RUN, 900.0, 0.1)?;
         let limits = plan.slo.as_slice().first().context("a case has limits")?.limits();
-        Ok(Self { plan, limits, runs: FIRST_RUN })
+        Ok(Self { plan, limits, runs: FIRST_RUN, preemptions: 0.0 })
     }
 
     fn chains(&self, case: &Case, level: Level) -> Result<Chains> {
@@ -149,7 +155,9 @@ impl Long {
         for emission in model.advance(Duration::MAX) {
             tally.token(&emission);
         }
-        Ok(tally.missed.iter().map(|missed| Share::of(&missed[warm_up..])).collect())
+        let shares = tally.missed.iter().map(|missed| Share::of(&missed[warm_up..])).collect();
+        self.preemptions = model.preemptions() as f64 / (n + warm_up) as f64;
+        Ok(shares)
     }
 
     /// With so many requests in flight all the time: requests/s, and the shares of misses.
@@ -218,7 +226,8 @@ pub(crate) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
             .zip(&shares[2])
             .map(|(l, s)| format!("{} {:.2} %", l.name(), 100.0 * s.p))
             .collect();
-        said = format!("{} at {:.4}", all.join(", "), rates[2]);
+        said =
+            format!("{} at {:.4}, {:.3} preemptions a request", all.join(", "), rates[2], long.preemptions);
         (center, slope) = (rate, fit.slope);
     }
     Ok((truth, said))
@@ -255,5 +264,43 @@ impl Fit {
         let at_root = slope + curvature * root;
         let slope = if (0.5..2.0).contains(&(at_root / slope)) { at_root } else { slope };
         Self { root, error: variance.sqrt() / slope, slope }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parabola_is_read_back() {
+        // ln(p / 1 %) = 4·(x − 0.01) + 6·(x − 0.01)² at the five points.
+        let spread = 0.03;
+        let shares: Vec<Share> = (-2..=2)
+            .map(|k| {
+                let x = f64::from(k) * spread - 0.01;
+                Share {
+                    p: ALLOWED * (4.0 * x + 6.0 * x * x).exp(),
+                    inflation: 2.0,
+                    long_inflation: 1.0,
+                    n: 1e6,
+                }
+            })
+            .collect();
+        let fit = Fit::of(&shares, spread);
+        assert!((fit.root - 0.01).abs() < 1e-9 && (fit.slope - 4.0).abs() < 1e-6, "{fit:?}");
+        // sqrt(17/35 · 2 · .99 / (.01 · 10⁶)) / 4, the shares differing a little.
+        assert!((fit.error / (17.0 / 35.0 * 1.98e-4_f64).sqrt() * 4.0 - 1.0).abs() < 0.05, "{fit:?}");
+    }
+
+    #[test]
+    fn inflation_is_one_where_misses_are_independent_and_the_size_of_clusters_where_not() {
+        // A hundredth of the requests misses, one by one and in runs of ten.
+        let mut rng = <rand_chacha::ChaCha8Rng as rand::SeedableRng>::seed_from_u64(1);
+        let single: Vec<bool> = (0..900_000).map(|_| rand::RngExt::random::<f64>(&mut rng) < 0.01).collect();
+        let runs: Vec<bool> = single[..90_000].iter().flat_map(|m| [*m; 10]).collect();
+        let (single, runs) = (Share::of(&single), Share::of(&runs));
+        // 300 blocks: a variance is known to 8 %.
+        assert!((single.p - 0.01).abs() < 5e-4 && (single.inflation - 1.0).abs() < 0.33, "{single:?}");
+        assert!((runs.inflation - 10.0).abs() < 3.3, "{runs:?}");
     }
 }
