@@ -65,6 +65,11 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
+    /// Whether it has been found: every server has a capacity.
+    pub(crate) fn is_known(&self) -> bool {
+        self.capacity > 0.0
+    }
+
     /// The best that counting can do in `budget_s` at the true rate, its slope and inflation known: the standard deviation of
     /// the logarithm of the rate.
     pub(crate) fn bound(&self, budget_s: f64) -> Option<f64> {

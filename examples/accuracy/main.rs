@@ -8,7 +8,7 @@ mod score;
 mod table;
 mod truth;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use cases::Case;
 use clap::{Parser, Subcommand};
 use goodput::stats::step::Step;
@@ -87,6 +87,9 @@ fn main() -> Result<()> {
 
 /// All runs of all cases under one setting, as tables.
 fn sweeps(cases: &[Case], setting: Setting, args: &Args) -> Result<String> {
+    if let Some(case) = cases.iter().find(|c| !c.truth.is_known()) {
+        bail!("the truth of {} is not known: `accuracy truths --case {0}` finds it", case.name);
+    }
     let seeds = args.seeds as usize;
     let runs = each(cases.len() * seeds, |i| {
         let (case, seed) = (&cases[i / seeds], args.first + (i % seeds) as u32);
