@@ -1,4 +1,15 @@
-//! How good the adaptive search is, on servers whose true goodput is known: whole sweeps on the bare engine model, many seeds.
+//! How good the adaptive search is, on servers whose true goodput is known: whole sweeps on the bare engine model, many seeds. See
+//! `docs/accuracy.md`.
+//!
+//! ```text
+//! cargo run --release --example accuracy                             # development cases, 900 s, 60 runs of each
+//! cargo run --release --example accuracy -- --held-out --budget 300,900,2700 --strategy ours,grid,bisect,joint
+//! cargo run --release --example accuracy -- --case 8b --case mm1 --seeds 3 --each --steps
+//! cargo run --release --example accuracy -- cases --held-out         # what is simulated
+//! cargo run --release --example accuracy -- truths --case 8b         # its truth by long simulation, and the standard error
+//! ```
+//!
+//! A new case is a line in `cases/dev.rs`; `truths` prints the line of constants that goes with it.
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
 mod cases;
@@ -54,6 +65,12 @@ struct Args {
 enum Command {
     /// Prints the cases and their truths.
     Cases,
+    /// Measures one long step at each true rate, as a sweep would, and prints the share of misses: it should be 1 %.
+    Check {
+        /// Requests of each case.
+        #[arg(long, default_value_t = 100_000)]
+        requests: u32,
+    },
     /// Finds the truths by long simulation and prints them with their standard errors.
     Truths {
         /// Requests of each case.
@@ -68,6 +85,7 @@ fn main() -> Result<()> {
     cases.retain(|c| args.case.is_empty() || args.case.contains(&c.name));
     match args.command {
         Some(Command::Truths { requests }) => truths(&cases, requests),
+        Some(Command::Check { requests }) => check(&cases, requests),
         Some(Command::Cases) => {
             println!("{}", table::cases(&cases));
             Ok(())
@@ -166,6 +184,19 @@ fn each<T: Send>(n: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<V
     })?;
     done.sort_by_key(|(i, _)| *i);
     Ok(done.into_iter().map(|(_, t)| t).collect())
+}
+
+fn check(cases: &[Case], requests: u32) -> Result<()> {
+    each(cases.len(), |i| {
+        let case = &cases[i];
+        if let Some(found) = run::at_truth(case, requests)? {
+            // In standard errors of the count, its inflation being known.
+            let error = (case.truth.inflation * 0.0099 / f64::from(requests)).sqrt();
+            println!("{:12} {:.3} %, {:+.1} s.e.", case.name, 100.0 * found, (found - 0.01) / error);
+        }
+        Ok(())
+    })?;
+    Ok(())
 }
 
 fn truths(cases: &[Case], requests: usize) -> Result<()> {

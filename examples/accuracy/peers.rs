@@ -1,9 +1,9 @@
-//! What others do, in our reading: a grid of rates, a ramp with bisection, a closed loop with doubling and bisection. They take a step
-//! at its word, and their answer is one rate without an interval.
+//! What others do, in our reading: a grid of rates, a ramp with bisection, a closed loop with doubling and bisection. They take
+//! a step at its word, and their answer is one rate without an interval.
 //!
-//! A step is 1/6 settling (at most 10 s) and measured for the rest; no load is kept on behind it, and its open requests may take 30 s
-//! more, which the budget pays. It passes where the naive p99 of every limit is met: the ⌈0.99·n⌉-th smallest of the n requests that can
-//! be told, failed ones being the largest.
+//! A step is 1/6 settling (at most 10 s) and measured for the rest; no load is kept on behind it, and its open requests may take
+//! 30 s more, which the budget pays. It passes where the naive p99 of every limit is met: the ⌈0.99·n⌉-th smallest of the n
+//! requests that can be told, failed ones being the largest.
 
 use crate::run::Answer;
 use anyhow::Result;

@@ -4,10 +4,12 @@ use crate::cases::Case;
 use crate::peers::Peer;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use goodput::level::Level;
 use goodput::search::answer::Status;
-use goodput::search::{Next, Search};
-use goodput::stats::step::Step;
+use goodput::search::{Ask, Ends, Next, Search};
+use goodput::stats::step::{Step, StepKind};
 use goodput::sweep::bare::Bare;
+use std::time::Duration;
 
 /// The name of the only series.
 const SERIES: &str = "main";
@@ -90,6 +92,28 @@ pub(crate) fn run(case: &Case, setting: Setting, seed: u32) -> Result<Run> {
     let spent_s = steps.last().map_or(0.0, |s| s.ended_s);
     let cpu_s = cpu_s().zip(started).map(|(now, then)| now - then);
     Ok(Run { answer, spent_s, cpu_s, steps })
+}
+
+/// The share of misses of the limit that binds in one long step at the true rate; none where there is no such rate.
+pub(crate) fn at_truth(case: &Case, requests: u32) -> Result<Option<f64>> {
+    let Some(rate) = case.truth.rate else { return Ok(None) };
+    let (plan, model) = case.build(0, 900.0, 0.1)?;
+    let length_s = f64::from(requests) / rate;
+    let mut sweep = Bare::on(&plan, model);
+    let step = sweep.measure(Ask {
+        level: Level::rate(rate),
+        kind: StepKind::List,
+        settle: Duration::from_secs_f64(length_s / 20.0),
+        measure: Duration::from_secs_f64(length_s),
+        extend: false,
+        tail: plan.step.tail(),
+        drain: plan.timeout(),
+        ends: Ends::AtItsTime,
+        confidence: 0.95,
+    })?;
+    let latencies = step.limits.iter().filter(|row| row.limit.ends_with(".p99"));
+    let shares = latencies.map(|row| row.misses as f64 / row.n.saturating_sub(row.censored).max(1) as f64);
+    Ok(shares.reduce(f64::max))
 }
 
 fn ours(search: &Search, sweep: &mut Bare<'_>) -> Result<Answer> {
