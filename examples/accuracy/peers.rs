@@ -109,6 +109,8 @@ impl Peer<'_, '_> {
                 (Some(low), Some(high)) => (low * high).sqrt(),
                 (Some(low), None) if self.is_highest(low) => break,
                 (Some(low), None) => low * RAMP,
+                // A step of not even one request says nothing: no lower rate can be tried.
+                (None, Some(high)) if high / 2.0 * BISECT_S < 1.0 => break,
                 (None, Some(high)) => high / 2.0,
                 (None, None) => rate,
             };

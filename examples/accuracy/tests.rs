@@ -61,6 +61,11 @@ fn peers_come_to_a_rate() {
         assert!(run.spent_s < 935.0, "{strategy:?}: {}", run.spent_s);
         assert_eq!(run.answer.safe, run.answer.rate, "{strategy:?}");
     }
+    // Where every rate fails, the halving ends.
+    let none = Case::new("late", case("md1").engine).limit(goodput::slo::Metric::Ttft, 20.0);
+    let late = run(&none, Setting { strategy: Strategy::Bisect, budget_s: 9000.0, width: 0.1 }, 1).unwrap();
+    assert_eq!((late.answer.status, late.answer.rate), (Status::None, None));
+    assert!(late.spent_s < 1000.0, "{}", late.spent_s);
     let capped = case("capped-2");
     let run = run(&capped, Setting { strategy: Strategy::Grid, budget_s: 900.0, width: 0.1 }, 1).unwrap();
     assert_eq!((run.answer.status, run.answer.rate), (Status::NotReached, capped.max_rate()));
