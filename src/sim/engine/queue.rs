@@ -3,6 +3,7 @@
 use super::{Emission, Request};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, VecDeque},
@@ -10,16 +11,23 @@ use std::{
 };
 
 /// How long a request holds its server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Dist {
     /// Always the same.
     Fixed(Duration),
     /// Exponential with this mean.
     Exponential(Duration),
+    /// Lognormal.
+    Lognormal {
+        /// Its mean.
+        mean: Duration,
+        /// Its coefficient of variation (of the holding time itself, not of its logarithm); zero for a fixed time.
+        cv: f64,
+    },
 }
 
 /// What makes one queue differ from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Servers; `u32::MAX` for a pure delay, where nothing ever waits.
     pub servers: u32,
@@ -246,13 +254,20 @@ impl Queue {
         }
     }
 
-    /// A holding time. By inversion, so that each arrival takes exactly one number from the generator.
+    /// A holding time. Drawn at the arrival, so that the n-th one has the n-th draw.
     fn draw(&mut self) -> Duration {
         match self.settings.service {
             Dist::Fixed(hold) => hold,
             Dist::Exponential(mean) => {
                 let u: f64 = self.rng.random();
                 let seconds = -mean.as_secs_f64() * (-u).ln_1p();
+                Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+            }
+            // With σ² = ln(1 + cv²) and μ = ln(mean) − σ²/2 (Johnson, Kotz and Balakrishnan, vol. 1, ch. 14).
+            Dist::Lognormal { mean, cv } => {
+                let sigma = (cv * cv).ln_1p().sqrt();
+                let z: f64 = StandardNormal.sample(&mut self.rng);
+                let seconds = mean.as_secs_f64() * (sigma * z - sigma * sigma / 2.0).exp();
                 Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
             }
         }

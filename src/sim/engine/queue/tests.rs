@@ -152,6 +152,31 @@ fn the_p99_is_at_the_limit_at_the_known_rates() {
     }
 }
 
+/// M/G/1: the mean wait is λ·E S² / (2·(1 − ρ)) (Pollaczek–Khinchine); alone, the share above t is that of the lognormal itself.
+#[test]
+fn lognormal_holding_times_have_the_mean_and_spread_asked_for() {
+    const N: usize = 400_000;
+    let (mean, cv, rate) = (0.04, 0.8, 10.0);
+    let q = queue(1, Dist::Lognormal { mean: 40 * MS, cv }, None);
+    // exp(μ) is the median: half of the unloaded requests take longer.
+    let median = Duration::from_secs_f64(mean / (1.0_f64 + cv * cv).sqrt());
+    let alone =
+        late(Queue { settings: Settings { servers: u32::MAX, ..q.settings }, ..q.clone() }, rate, median, N);
+    assert!((alone - 0.5).abs() < 4.0 * 0.5 / (N as f64).sqrt(), "{alone}");
+    let mut q = q;
+    let due: Vec<Duration> = arrivals(rate, N, 43).collect();
+    for (id, at) in due.iter().enumerate() {
+        q.arrive(*at, &ask(id as u64, 1));
+    }
+    let total: f64 = q.advance(FOREVER).iter().map(|e| (e.at - due[e.id as usize]).as_secs_f64()).sum();
+    let wait = rate * mean * mean * (1.0 + cv * cv) / (2.0 * (1.0 - rate * mean));
+    let found = total / N as f64;
+    // The relaxation time of such a queue is about ten services: four standard errors are some 3 %.
+    assert!((found / (mean + wait) - 1.0).abs() < 0.03, "{found} for {}", mean + wait);
+    let fixed = queue(1, Dist::Lognormal { mean: 40 * MS, cv: 0.0 }, None).draw();
+    assert_eq!(fixed, 40 * MS, "no spread, no chance");
+}
+
 #[test]
 fn waits_are_distributed_as_the_closed_forms_say() {
     const N: usize = 200_000;

@@ -1,0 +1,165 @@
+//! What others do, in our reading: a grid of rates, a ramp with bisection, a closed loop with doubling and bisection. They take
+//! a step at its word, and their answer is one rate without an interval.
+//!
+//! A step is 1/6 settling (at most 10 s) and measured for the rest; no load is kept on behind it, and its open requests may take
+//! 30 s more, which the budget pays. It passes where the naive p99 of every limit is met: the ⌈0.99·n⌉-th smallest of the n
+//! requests that can be told, failed ones being the largest.
+
+use crate::run::Answer;
+use anyhow::Result;
+use goodput::level::Level;
+use goodput::search::answer::Status;
+use goodput::search::{Ask, Ends};
+use goodput::stats::step::{Step, StepKind};
+use goodput::sweep::bare::Bare;
+use std::time::Duration;
+
+/// How long open requests may take after a step, in seconds.
+const DRAIN_S: f64 = 30.0;
+/// Rates of the grid.
+const RATES: u32 = 10;
+/// Requests in flight that saturate a server, to find the top of the grid; and the share of the budget that it takes.
+const SATURATED: u32 = 256;
+const SATURATION: f64 = 0.05;
+/// Steps of the bisection over rates, of the closed loop, and of one request at a time, in seconds.
+const BISECT_S: f64 = 60.0;
+const JOINT_S: f64 = 30.0;
+/// Factor of the ramp, and the bracket at which the bisection stops.
+const RAMP: f64 = 1.5;
+const BRACKET: f64 = 1.02;
+/// The most in flight that the closed loop tries: as many as the client may have open.
+const MOST: u32 = 4096;
+
+/// A sweep with its budget and its cap on rates.
+pub(crate) struct Peer<'a, 'b> {
+    pub(crate) sweep: &'a mut Bare<'b>,
+    pub(crate) budget_s: f64,
+    pub(crate) max_rate: Option<f64>,
+}
+
+impl Peer<'_, '_> {
+    fn left_s(&self) -> f64 {
+        self.budget_s - self.sweep.steps().last().map_or(0.0, |s| s.ended_s)
+    }
+
+    fn measure(&mut self, level: Level, length_s: f64) -> Result<&Step> {
+        let settle_s = (length_s / 6.0).min(10.0);
+        self.sweep.measure(Ask {
+            level,
+            kind: StepKind::List,
+            settle: Duration::from_secs_f64(settle_s),
+            measure: Duration::from_secs_f64(length_s - settle_s),
+            extend: false,
+            tail: Duration::ZERO,
+            drain: Duration::from_secs_f64(DRAIN_S),
+            ends: Ends::AtItsTime,
+            confidence: 0.95,
+        })
+    }
+
+    fn passes_at(&mut self, rate: f64, length_s: f64) -> Result<bool> {
+        Ok(passes(self.measure(Level::rate(rate), length_s)?))
+    }
+
+    /// Whether a rate is as high as any may be.
+    fn is_highest(&self, rate: f64) -> bool {
+        self.max_rate.is_some_and(|max| rate >= max * (1.0 - 1e-9))
+    }
+
+    /// Ten equal distances up to the capacity, in equal times, from below; the highest rate that passes with all below it.
+    pub(crate) fn grid(mut self) -> Result<Answer> {
+        let top = match self.max_rate {
+            Some(max) => max,
+            None => {
+                let length_s = SATURATION * self.budget_s;
+                self.measure(Level::concurrency(SATURATED), length_s)?.achieved_rate
+            }
+        };
+        let (mut best, mut failed) = (None, top <= 0.0);
+        for i in 1..=RATES {
+            let length_s = self.left_s() / f64::from(RATES + 1 - i);
+            // Steps that are drained for long leave less to the others.
+            if length_s < 1.0 || top <= 0.0 {
+                break;
+            }
+            let rate = top * f64::from(i) / f64::from(RATES);
+            let passed = self.passes_at(rate, length_s)?;
+            failed |= !passed;
+            best = if failed { best } else { Some(rate) };
+        }
+        Ok(self.answer(best, failed))
+    }
+
+    /// From the rate of one request at a time, ×1.5 until a step fails, then halving the logarithm of the bracket down to 2 %.
+    /// Where the first step fails, half of the rate until one passes.
+    pub(crate) fn bisect(mut self) -> Result<Answer> {
+        let first = self.measure(Level::concurrency(1), JOINT_S)?.achieved_rate;
+        // Not one was finished: the next thing to try is one in that time.
+        let mut rate = if first > 0.0 { first } else { 1.0 / JOINT_S };
+        let (mut best, mut worst): (Option<f64>, Option<f64>) = (None, None);
+        while self.left_s() >= BISECT_S {
+            rate = self.max_rate.map_or(rate, |max| rate.min(max));
+            if self.passes_at(rate, BISECT_S)? {
+                best = Some(rate)
+            } else {
+                worst = Some(rate)
+            }
+            rate = match (best, worst) {
+                (Some(low), Some(high)) if high / low <= BRACKET => break,
+                (Some(low), Some(high)) => (low * high).sqrt(),
+                (Some(low), None) if self.is_highest(low) => break,
+                (Some(low), None) => low * RAMP,
+                // A step of not even one request says nothing: no lower rate can be tried.
+                (None, Some(high)) if high / 2.0 * BISECT_S < 1.0 => break,
+                (None, Some(high)) => high / 2.0,
+                (None, None) => rate,
+            };
+        }
+        Ok(self.answer(best, worst.is_some()))
+    }
+
+    /// Requests in flight doubled while the share that meets all limits together is at least `target`, then bisected; the achieved rate
+    /// at the most that passes.
+    pub(crate) fn joint(mut self, target: f64) -> Result<Answer> {
+        let (mut low, mut high, mut best) = (0, None, None);
+        let mut next = 1;
+        while self.left_s() >= JOINT_S {
+            let max_rate = self.max_rate.unwrap_or(f64::INFINITY);
+            let step = self.measure(Level::concurrency(next), JOINT_S)?;
+            if step.joint_attainment.is_some_and(|share| share >= target) {
+                (low, best) = (next, Some(step.achieved_rate.min(max_rate)));
+            } else {
+                high = Some(next);
+            }
+            next = match high {
+                None if low >= MOST || best.is_some_and(|b| self.is_highest(b)) => break,
+                None => low * 2,
+                Some(high) if high <= low + 1 => break,
+                Some(high) => low.midpoint(high),
+            };
+        }
+        Ok(self.answer(best, high.is_some()))
+    }
+
+    /// One rate that counts as everything; `failed` says whether any step did.
+    fn answer(&self, rate: Option<f64>, failed: bool) -> Answer {
+        let rate = rate.filter(|r| *r > 0.0);
+        let status = match rate {
+            None => Status::None,
+            Some(rate) if !failed || self.is_highest(rate) => Status::NotReached,
+            Some(_) => Status::Found,
+        };
+        let reason = format!("{} steps", self.sweep.steps().len());
+        Answer { status, rate, interval: None, safe: rate, reason }
+    }
+}
+
+/// Whether the naive p99 of every limit is met. Nothing that could be told is no pass.
+fn passes(step: &Step) -> bool {
+    let mut limits = step.limits.iter().filter(|row| row.limit.ends_with(".p99")).peekable();
+    limits.peek().is_some()
+        && limits.all(|row| {
+            let n = row.n.saturating_sub(row.censored);
+            n > 0 && row.misses <= n - (99 * n).div_ceil(100)
+        })
+}
