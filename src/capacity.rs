@@ -78,8 +78,15 @@ impl Capacity {
     /// The figures of a step. `gpus` is how many the server uses; `price_per_hour` is that of all of them together, in
     /// any currency. `None` where nothing was completed: then there is no rate to speak of.
     pub fn of(step: &Step, gpus: Option<u32>, price_per_hour: Option<f64>) -> Option<Self> {
+        let achieved = step.achieved_rate;
+        Self::at(step, step.level.per_s().map_or(achieved, |level| level.min(achieved)), gpus, price_per_hour)
+    }
+
+    /// The figures at a rate, in requests per second, that lies between the steps: what a request brings is that of `step`, the one
+    /// nearest to it. As [`Capacity::of`] otherwise.
+    pub fn at(step: &Step, rate: f64, gpus: Option<u32>, price_per_hour: Option<f64>) -> Option<Self> {
         let achieved = positive(step.achieved_rate).filter(|_| step.completed > 0)?;
-        let rate = positive(step.level.per_s().map_or(achieved, |level| level.min(achieved)))?;
+        let rate = positive(rate)?;
         let scaled = |tokens: f64| positive(tokens).map(|t| t * (rate / achieved));
         let (output, prompt) = (scaled(step.output_tokens_per_s), scaled(step.prompt_tokens_per_s));
         let share = |gpus: u32| {
@@ -199,6 +206,14 @@ mod tests {
         assert!(near(Some(c.requests_per_hour), 19.5 * 3_600.0), "{c:?}");
         let idle = Step { achieved_rate: 0.0, ..closed };
         assert!(Capacity::of(&idle, None, None).is_none());
+    }
+
+    #[test]
+    fn figures_between_steps_scale_with_the_rate() {
+        let c = Capacity::at(&step(), 26.0, Some(2), Some(1.0)).unwrap();
+        assert!(near(Some(c.requests_per_s), 26.0) && near(c.output_tokens_per_s, 26.0 * 30.0), "{c:?}");
+        assert!(near(c.per_gpu.map(|g| g.requests_per_s), 13.0));
+        assert!(Capacity::at(&step(), 0.0, None, None).is_none(), "no rate");
     }
 
     #[test]

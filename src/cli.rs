@@ -66,9 +66,13 @@ pub struct SweepArgs {
     /// SLO profile, in place of the plan's limits.
     #[arg(long, value_name = "PROFILE")]
     pub slo: Option<String>,
-    /// Begin no step that could end later than this.
+    /// Begin no step that could end later than this. More time makes the interval of the answer narrower.
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Span>,
+    /// After the search, soak the server at the safe rate for this long; the soak has a verdict of its own, and is not part of
+    /// the budget.
+    #[arg(long, value_name = "TIME")]
+    pub confirm: Option<Span>,
     /// Go on with the sweep of a run folder, at the step that it had come to; the time in between spends no budget.
     ///
     /// Plan and server are those of the run. --budget gives the sweep more time than it had; of the other options only
@@ -76,7 +80,7 @@ pub struct SweepArgs {
     #[arg(
         long,
         value_name = "RUN",
-        conflicts_with_all = ["plan", "url", "model", "slo", "out", "set", "virtual_time", "force"]
+        conflicts_with_all = ["plan", "url", "model", "slo", "confirm", "out", "set", "virtual_time", "force"]
     )]
     pub resume: Option<PathBuf>,
     /// Run folder [default: runs/NAME-TIMESTAMP].

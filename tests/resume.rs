@@ -10,7 +10,6 @@ mod common;
 use common::{goodput, result};
 use goodput::plan::Plan;
 use goodput::rundir::{self, Meta, Run, Writer, json};
-use goodput::search::Search;
 use goodput::stats::step::Step;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
@@ -118,7 +117,7 @@ fn a_search_over_files_asks_what_a_search_over_memory_asks() {
         let plan = Plan::from_text(&text(search)).unwrap();
         let measured = goodput::sweep::bare::steps(&plan).unwrap();
         assert!(measured.len() > 4);
-        let own = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), None).unwrap();
+        let own = plan.searcher().unwrap();
         let dir = tempdir().unwrap();
         let plan_toml = plan.to_toml().unwrap();
         let mut writer = Writer::create(&dir.path().join("run"), &plan_toml, false).unwrap();

@@ -6,6 +6,7 @@
 //! cargo run --release --example accuracy -- --held-out --budget 300,900,2700 --strategy ours,grid,bisect,joint
 //! cargo run --release --example accuracy -- --case 8b --case mm1 --seeds 3 --each --steps
 //! cargo run --release --example accuracy -- cases --held-out         # what is simulated
+//! cargo run --release --example accuracy -- think --case 8b          # how long the search takes to choose a step
 //! cargo run --release --example accuracy -- truths --case 8b         # its truth by long simulation, and the standard error
 //! ```
 //!
@@ -20,7 +21,7 @@ mod table;
 mod truth;
 
 use anyhow::{Result, bail};
-use cases::Case;
+use cases::{Case, Right};
 use clap::{Parser, Subcommand};
 use goodput::stats::step::Step;
 use run::{Run, Setting, Strategy};
@@ -71,6 +72,8 @@ enum Command {
         #[arg(long, default_value_t = 100_000)]
         requests: u32,
     },
+    /// Prints how long the search thinks about its next step, by the number of steps that it has seen.
+    Think,
     /// Finds the truths by long simulation and prints them with their standard errors.
     Truths {
         /// Requests of each case.
@@ -86,6 +89,7 @@ fn main() -> Result<()> {
     match args.command {
         Some(Command::Truths { requests }) => truths(&cases, requests),
         Some(Command::Check { requests }) => check(&cases, requests),
+        Some(Command::Think) => think(&cases),
         Some(Command::Cases) => {
             println!("{}", table::cases(&cases));
             Ok(())
@@ -101,6 +105,27 @@ fn main() -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// Milliseconds of one `next` after so many steps, the least of five: of a sweep that is long enough to have them.
+fn think(cases: &[Case]) -> Result<()> {
+    const STEPS: [usize; 3] = [10, 30, 100];
+    for case in cases.iter().filter(|c| c.right() == Right::Rate) {
+        let budget_s = 150.0 * 130.0;
+        let steps = run::run(case, Setting { strategy: Strategy::Ours, budget_s, width: 0.001 }, 1)?.steps;
+        let search = case.build(1, budget_s, 0.001)?.0.searcher().map_err(anyhow::Error::msg)?;
+        let least = |n: usize| {
+            let once = || {
+                let began = tokio::time::Instant::now();
+                std::hint::black_box(search.next(run::SERIES, &steps[..n.min(steps.len())]));
+                began.elapsed().as_secs_f64() * 1e3
+            };
+            (0..5).map(|_| once()).fold(f64::INFINITY, f64::min)
+        };
+        let times = STEPS.map(|n| format!("{n} steps {:.1} ms", least(n))).join(", ");
+        println!("{}, {} limits, {} steps in all: {times}", case.name, case.limits.len(), steps.len());
+    }
+    Ok(())
 }
 
 /// All runs of all cases under one setting, as tables.

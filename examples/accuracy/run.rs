@@ -12,7 +12,7 @@ use goodput::sweep::bare::Bare;
 use std::time::Duration;
 
 /// The name of the only series.
-const SERIES: &str = "main";
+pub(crate) const SERIES: &str = "main";
 
 /// Who chooses the levels and reads the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,8 +79,7 @@ pub(crate) fn run(case: &Case, setting: Setting, seed: u32) -> Result<Run> {
     let peer = |sweep| Peer { sweep, budget_s: setting.budget_s, max_rate: case.max_rate() };
     let answer = match setting.strategy {
         Strategy::Ours => {
-            let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), None)
-                .map_err(anyhow::Error::msg)?;
+            let search = plan.searcher().map_err(anyhow::Error::msg)?;
             ours(&search, &mut sweep)?
         }
         Strategy::Grid => peer(&mut sweep).grid()?,

@@ -4,7 +4,7 @@ use crate::cli::CheckArgs;
 use crate::cmd::say;
 use crate::level::{Control, Level};
 use crate::plan::{Plan, Source};
-use crate::search::config::{Adaptive, Mode, Ramp};
+use crate::search::config::{Adaptive, Mode, Over, Ramp};
 use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
 use crate::units::{Span, short};
@@ -181,23 +181,35 @@ fn words(plan: &Plan, p: &Preview) -> String {
     out
 }
 
-/// What the adaptive search would do, and from which rate on its budget can show an SLO to be met.
+/// What the adaptive search would do, and from which level on its answers speak.
 fn adaptive(plan: &Plan, a: &Adaptive) -> String {
-    let max = plan.search.max_rate.map(|r| format!(", never above {r} req/s")).unwrap_or_default();
+    let (levels, most) = match a.over {
+        Over::Rate => ("rates", plan.search.max_rate.map(|r| format!(", never above {r} req/s"))),
+        Over::Concurrency => {
+            ("numbers of workers", Some(format!(", never above {} (max-in-flight)", plan.step.max_in_flight)))
+        }
+    };
+    let width = short(100.0 * a.width.get());
+    let soak =
+        plan.search.confirm.map(|t| format!(", then a soak of {t} at the safe rate")).unwrap_or_default();
     let mut out = format!(
-        "  steps     chosen by the search: one request at a time, then rates that double from below until one is too much{max},\n\
-         \x20           then rates between, each as long as it takes to decide\n  requests  as many as the server takes, {} for warm-up\n\
-         \x20 time      {} at the longest",
-        plan.server.warmup_requests, a.budget
+        "  steps     chosen by the search: one request at a time, then {levels} that triple until one is too much{},\n\
+         \x20           then at the likely boundary, until its 90 % interval is within {width} % of it{soak}\n\
+         \x20 requests  as many as the server takes, {} for warm-up\n  time      {} at the longest",
+        most.unwrap_or_default(),
+        plan.server.warmup_requests,
+        a.budget
     );
-    if let Some(least) = least_to_meet(plan) {
-        // Two thirds of the budget are left for the step that shows it, after baseline, ramp and the search for the boundary.
-        let rate = least / (a.budget.0.as_secs_f64() * 2.0 / 3.0);
+    if let Some(length) = plan.search.confirm {
+        out += &format!(", and {length} for the soak");
+    }
+    let lowest = plan.searcher().ok().and_then(|s| s.terms()).map(|t| t.lowest);
+    if let (Over::Rate, Some(lowest)) = (a.over, lowest) {
         out += &format!(
-            "\n  note      showing that this SLO is met takes about {} requests in a step without a miss, until the sweep has \
-             seen how misses cluster: a server whose goodput is below about {} req/s needs a longer budget for it",
-            hundreds(least),
-            short(rate)
+            "\n  note      in this time nothing can be said of rates below {} req/s; a server slower than about {} req/s gets a \
+             wide interval",
+            short(lowest),
+            short(10.0 * lowest)
         );
     }
     out

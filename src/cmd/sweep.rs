@@ -122,6 +122,7 @@ fn sets(args: &SweepArgs) -> Vec<String> {
     sets.extend(
         args.slo.as_deref().map(|s| format!("slo={{profile={}}}", toml::Value::String(s.to_owned()))),
     );
+    sets.extend(args.confirm.map(|length| quoted("search.confirm", &length.to_string())));
     sets.extend(args.set.iter().cloned());
     sets
 }
@@ -176,7 +177,7 @@ fn exit_code(run: &Run, plan: &Plan) -> u8 {
         Status::None => 2,
         Status::NotReached => {
             let wanted = plan.search.max_rate.map(|r| r.get());
-            let met = answer.goodput.met.unwrap_or(0.0);
+            let met = answer.goodput.rate.unwrap_or(0.0);
             if wanted.is_some_and(|w| met >= w * (1.0 - 1e-9)) { 0 } else { UNDECIDED }
         }
         Status::Undecided | Status::Invalid => UNDECIDED,

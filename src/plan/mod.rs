@@ -10,7 +10,7 @@ use crate::capacity::Hardware;
 use crate::client::config::{Server, Target};
 use crate::load::config::StepTimes;
 use crate::search::Search;
-use crate::search::config::{Mode, SearchPlan};
+use crate::search::config::{Mode, Over, SearchPlan};
 use crate::sim::config::Simulated;
 use crate::slo::Metric;
 use crate::units::Span;
@@ -208,8 +208,17 @@ impl Plan {
             ));
         }
         // The search says itself what it cannot do.
-        Search::new(&self.search, &self.step, self.slo.as_slice(), self.hardware.gpu_count())?;
+        self.searcher()?;
         Ok(self)
+    }
+
+    /// The search that the plan describes.
+    ///
+    /// # Errors
+    /// What the search cannot do, with what to write instead.
+    pub fn searcher(&self) -> Result<Search, String> {
+        let (tiers, gpus) = (self.slo.as_slice(), self.hardware.gpu_count());
+        Search::new(&self.search, &self.step, tiers, &self.workload.arrivals, gpus)
     }
 
     /// What a request may take within the SLO: the largest TTFT limit and the longest answer at the TPOT limit, or e2e.
@@ -268,8 +277,13 @@ impl Plan {
     pub fn check_virtual(&self) -> Result<()> {
         if matches!(self.server.target, Target::Simulated(_)) {
             // On the real clock the client's own limits end such a ramp; simulated time has none.
-            if matches!(self.search.mode, Mode::Ramp(_) | Mode::Adaptive(_)) && self.search.max_rate.is_none()
-            {
+            // A closed loop ends at max-in-flight.
+            let endless = match &self.search.mode {
+                Mode::Ramp(_) => true,
+                Mode::Adaptive(adaptive) => adaptive.over == Over::Rate,
+                Mode::Rates(_) | Mode::Concurrency(_) => false,
+            };
+            if endless && self.search.max_rate.is_none() {
                 bail!(
                     "--virtual-time needs [search] max-rate unless the levels are listed: a simulated server may have no knee"
                 );

@@ -2,11 +2,12 @@
 
 mod adaptive;
 mod cases;
+mod estimates;
 mod traces;
 
 use crate::caveat::Caveat;
 use crate::level::{Control, Level};
-use crate::rundir::{Meta, Run};
+use crate::rundir::{Meta, Run, View};
 use crate::search::answer::{Answer, Goodput, Knee, Status};
 use crate::slo::{Metric, Slo};
 use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
@@ -214,6 +215,8 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         currency: None,
         price_per_hour: None,
         failures: vec![],
+        terms: None,
+        view: View::default(),
     }
 }
 
@@ -243,6 +246,8 @@ pub(super) fn bracket(steps: &[Step]) -> Goodput {
         rate,
         interval90: None,
         safe_rate: None,
+        throughput: None,
+        halve_s: None,
         met,
         failed,
         binding: lowest.and_then(|s| s.binding.clone()),

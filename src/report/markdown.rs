@@ -86,9 +86,15 @@ fn answer(run: &Run) -> String {
     };
     let mut out = String::new();
     for (i, a) in run.answers.iter().enumerate() {
-        let [said, with, evidence] = words::sentences(run, a).map(|s| markdown(&s));
-        let with = if with.is_empty() || i > 0 { String::new() } else { format!(" {with}") };
-        out.push_str(&format!("**{said}**{with}\n\n{evidence}\n\n"));
+        let s = words::sentences(run, a);
+        let with = if i > 0 { String::new() } else { s.with };
+        let rest = [s.plan, s.soak, with].into_iter().filter(|s| !s.is_empty());
+        let rest: String = rest.map(|s| format!(" {}", markdown(&s))).collect();
+        out.push_str(&format!("**{}**{rest}\n\n{}\n\n", markdown(&s.answer), markdown(&s.evidence)));
+    }
+    let assumed = words::assumptions(run);
+    if !assumed.is_empty() {
+        out.push_str(&format!("*{}*\n\n", markdown(&assumed)));
     }
     out.push_str("Three numbers are called goodput; these are all of them:\n\n");
     out.push_str(&run.answers.iter().map(|a| three(run, a)).collect::<String>());
@@ -126,9 +132,18 @@ fn capacity(run: &Run) -> String {
     let known = run.answers.iter().filter_map(|a| run.capacity(a).map(|c| (a, c)));
     let price = words::price(run).map(|p| format!(" Cost {}.", markdown(&p))).unwrap_or_default();
     let one = |(a, c): (&Answer, crate::capacity::Capacity)| {
+        let within = of(run, a).replacen(" of ", " within the SLO of ", 1);
+        if let Some(safe) = run.capacity_at_safe_rate(a) {
+            return format!(
+                "Held all the time{within} {}, and beside it {}, with nothing in reserve.{price} Tokens per request as in step {}.\n\n{}\n",
+                markdown(&words::safe_basis(a, &safe)),
+                markdown(&words::basis(a, &c)),
+                safe.step,
+                tables::capacity_at_both(run, &safe, &c)
+            );
+        }
         format!(
-            "Held all the time{} {}, with nothing in reserve.{price}\n\n{}\n",
-            of(run, a).replacen(" of ", " within the SLO of ", 1),
+            "Held all the time{within} {}, with nothing in reserve.{price}\n\n{}\n",
             markdown(&words::basis(a, &c)),
             tables::capacity(run, &c)
         )
@@ -194,6 +209,9 @@ fn steps(run: &Run) -> String {
     }
     if has(|s| s.kind == StepKind::Refine) {
         notes.push("*ramp*: short, to find the range; *refine*: to decide.");
+    }
+    if has(|s| s.kind == StepKind::Confirm) {
+        notes.push("*confirm*: a soak at the safe rate, after the search.");
     }
     if has(|s| s.stable == Some(false)) {
         notes.push(

@@ -5,6 +5,7 @@ use super::escape::{clip, markdown};
 use super::words;
 use crate::capacity::Capacity;
 use crate::rundir::Run;
+use crate::rundir::derive::interval;
 use crate::slo::Metric;
 use crate::stats::step::{LimitRow, Quantiles, Step, StepKind, Verdict};
 
@@ -80,6 +81,14 @@ const fn sign(v: Verdict) -> &'static str {
 /// Steps that are worth a row for every metric: all of a few; of many, the unloaded server, the ends of the answer and
 /// what lies between them.
 pub fn telling(run: &Run) -> Vec<&Step> {
+    if run.steps.len() > FEW
+        && let Some((_, [low, high])) = run.answers.first().and_then(|a| interval(&a.goodput))
+    {
+        // A little more than the interval, for the steps that hem it in.
+        let near = |s: &&Step| (low * 0.9..=high * 1.1).contains(&s.level.value);
+        let unloaded_or_soak = |s: &&Step| matches!(s.kind, StepKind::Baseline | StepKind::Confirm);
+        return run.steps.iter().filter(|s| near(s) || unloaded_or_soak(s)).collect();
+    }
     let ends = run.answers.first().map(|a| (a.goodput.met, a.goodput.failed));
     let (met, failed) = match ends {
         Some((met, failed)) if run.steps.len() > FEW && (met.is_some() || failed.is_some()) => (met, failed),
@@ -108,6 +117,26 @@ pub fn capacity(run: &Run, c: &Capacity) -> String {
         cells
     };
     table(&head, &[""], words::capacity(run, c).into_iter().map(row).collect())
+}
+
+/// What an estimate amounts to: at its safe rate, and beside it at its median.
+pub fn capacity_at_both(run: &Run, safe: &Capacity, median: &Capacity) -> String {
+    let several = run.meta.gpus.is_some_and(|n| n > 1);
+    let mut head = vec!["", "at the safe rate", "at the goodput"];
+    if several {
+        head.insert(2, "per GPU");
+    }
+    let beside = words::capacity(run, median);
+    let cell = |text: &str| if text.is_empty() { UNKNOWN.to_owned() } else { markdown(text) };
+    let row = |(name, all, each): (String, String, String)| {
+        let other = beside.iter().find(|(n, ..)| *n == name).map_or("", |(_, text, _)| text);
+        let mut cells = vec![name, cell(&all), cell(other)];
+        if several {
+            cells.insert(2, cell(&each));
+        }
+        cells
+    };
+    table(&head, &[""], words::capacity(run, safe).into_iter().map(row).collect())
 }
 
 /// The steps: rates, the latencies that mostly decide, and the verdict.

@@ -201,6 +201,7 @@ fn legend(run: &Run, width: usize) -> Vec<String> {
         (any(|s| s.kind == StepKind::Baseline), "baseline: one request at a time"),
         (any(|s| s.kind == StepKind::Refine), "ramp: short, to find the range"),
         (any(|s| s.kind == StepKind::Refine), "refine: to decide"),
+        (any(|s| s.kind == StepKind::Confirm), "confirm: a soak at the safe rate"),
         (any(|s| s.stable == Some(false)), "↗ the backlog grows: no steady latency"),
         (
             any(|s| s.verdict == Verdict::Undecided && s.kind != StepKind::Baseline),
@@ -226,7 +227,8 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
     match run.answers.first() {
         None => out.push_str("No answer: no step was finished.\n"),
         Some(a) => {
-            let said = words::sentences(run, a).map(|s| plain(&s));
+            let s = words::sentences(run, a);
+            let said = [s.answer, s.plan, s.soak, s.with, s.evidence].map(|s| plain(&s));
             out.push_str(
                 &said.iter().filter(|s| !s.is_empty()).map(|s| format!("{s}\n")).collect::<String>(),
             );
@@ -247,7 +249,8 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
 
 /// What is said of an answer that is not the first: the answer, and what it amounts to.
 fn other(run: &Run, a: &Answer) -> String {
-    let [said, ..] = words::sentences(run, a);
+    let words::Said { answer, plan, .. } = words::sentences(run, a);
+    let said = format!("{answer} {plan}");
     let amounts = run.capacity(a).map_or_else(
         || format!("goodput {}", words::goodput_cell(a.control, &a.goodput)),
         |c| {
@@ -255,11 +258,16 @@ fn other(run: &Run, a: &Answer) -> String {
                 "requests" => text,
                 _ => format!("{name} {text}"),
             };
+            // Where there is a safe rate it is the one to plan with.
+            let (c, basis) = match run.capacity_at_safe_rate(a) {
+                Some(safe) => (safe.clone(), words::safe_basis(a, &safe)),
+                None => (c.clone(), words::basis(a, &c)),
+            };
             let parts: Vec<String> = words::in_short(run, &c).into_iter().map(part).collect();
-            format!("held all the time {}: {}", words::basis(a, &c), parts.join("; "))
+            format!("held all the time {basis}: {}", parts.join("; "))
         },
     );
-    format!("\n{}\n  {}: {}\n", plain(&said), plain(&words::whose(run, a)), plain(&amounts))
+    format!("\n{}\n  {}: {}\n", plain(said.trim_end()), plain(&words::whose(run, a)), plain(&amounts))
 }
 
 /// The three goodputs, the knee, and what the level shown to meet amounts to.
@@ -279,15 +287,29 @@ fn figures(run: &Run, a: &Answer) -> String {
     let of = if whose.is_empty() { whose } else { format!("{}:\n", plain(&whose)) };
     let out = format!("{of}{}", listed(&rows));
     let Some(c) = run.capacity(a) else { return out };
-    let basis = words::basis(a, &c);
     let within = if words::several_tiers(run) {
         format!("within {} ", plain(&words::slo_name(run, a)))
     } else {
         String::new()
     };
+    let Some(safe) = run.capacity_at_safe_rate(a) else {
+        let (basis, rows) = (words::basis(a, &c), words::in_short(run, &c));
+        return format!(
+            "{out}\nHeld all the time {within}{basis}, with nothing in reserve:\n{}",
+            listed(&rows)
+        );
+    };
+    let beside = words::in_short(run, &c).into_iter().map(|(name, text)| match name {
+        "requests" => text,
+        _ => format!("{name} {text}"),
+    });
+    let beside = beside.filter(|text| !text.starts_with("per GPU")).collect::<Vec<_>>().join("; ");
     format!(
-        "{out}\nHeld all the time {within}{basis}, with nothing in reserve:\n{}",
-        listed(&words::in_short(run, &c))
+        "{out}\nHeld all the time {within}{}:\n{}And {}, with nothing in reserve: {}\n",
+        words::safe_basis(a, &safe),
+        listed(&words::in_short(run, &safe)),
+        words::basis(a, &c),
+        plain(&beside)
     )
 }
 

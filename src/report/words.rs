@@ -2,13 +2,16 @@
 //! in `evidence`, its figures in `figures`.
 
 mod answer;
+mod estimate;
 mod evidence;
 mod figures;
 
-pub use answer::{headline, sentences};
+pub use answer::{Said, headline, sentences};
+pub(super) use estimate::ends;
+pub use estimate::{assumptions, numbers, soak, span};
 pub use evidence::{deciding, measured, why};
 pub use figures::{
-    basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target, knee, price,
+    basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target, knee, price, safe_basis,
 };
 
 use super::charts::thousands;

@@ -91,11 +91,79 @@ impl Run {
         }
     }
 
-    /// What the highest level shown to meet amounts to; `None` where none is, and where nothing was completed there.
+    /// What an answer amounts to: at its rate where there is an estimate with a safe rate, else at the highest level shown to
+    /// meet. `None` where there is neither, and where nothing was completed there.
     pub fn capacity(&self, answer: &Answer) -> Option<Capacity> {
-        let step = self.step_at(answer, answer.goodput.met?, Verdict::Meets)?;
+        let g = &answer.goodput;
+        if let Some(safe) = usable_safe_rate(g) {
+            return self.capacity_at(answer, g.rate.unwrap_or(safe), g.throughput);
+        }
+        let step = self.step_at(answer, g.met?, Verdict::Meets)?;
         Capacity::of(step, self.meta.gpus, self.price_per_hour)
     }
+
+    /// What an answer amounts to at its safe rate, where it has one.
+    pub fn capacity_at_safe_rate(&self, answer: &Answer) -> Option<Capacity> {
+        self.capacity_at(answer, usable_safe_rate(&answer.goodput)?, None)
+    }
+
+    /// The figures of a level between the steps, by the nearest of them; `throughput` is what a closed loop gets there, where known.
+    fn capacity_at(&self, answer: &Answer, level: f64, throughput: Option<f64>) -> Option<Capacity> {
+        let step = self.nearest(answer, level)?;
+        let rate = match answer.control {
+            Control::Rate => level,
+            _ => throughput.unwrap_or_else(|| throughput_at(step, level)),
+        };
+        Capacity::at(step, rate, self.meta.gpus, self.price_per_hour)
+    }
+
+    /// The step under load nearest to a level of an answer that completed requests and was not overloaded; the longest of several.
+    pub(crate) fn nearest(&self, answer: &Answer, level: f64) -> Option<&Step> {
+        let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
+        let told = |s: &&Step| {
+            s.kind != StepKind::Baseline
+                && !s.overloaded()
+                && s.verdict != Verdict::Invalid
+                && s.completed > 0
+        };
+        let far = |s: &Step| (s.level.value / level).ln().abs();
+        let nearer =
+            |a: &&Step, b: &&Step| far(a).total_cmp(&far(b)).then(b.measure_s.total_cmp(&a.measure_s));
+        self.steps.iter().filter(own).filter(told).min_by(nearer)
+    }
+
+    /// Completed requests per second of an answer's level: the level itself where that is a rate.
+    pub fn throughput(&self, answer: &Answer, level: f64) -> Option<f64> {
+        let same = |rate: f64| (rate - level).abs() <= 1e-9 * level.abs();
+        match answer.control {
+            Control::Rate => Some(level),
+            _ if answer.goodput.rate.is_some_and(same) && answer.goodput.throughput.is_some() => {
+                answer.goodput.throughput
+            }
+            _ => self.nearest(answer, level).map(|s| throughput_at(s, level)),
+        }
+    }
+}
+
+/// What a closed loop of so many workers gets, by the nearest step: below it no more per worker than there, above it no more.
+fn throughput_at(step: &Step, level: f64) -> f64 {
+    step.achieved_rate * (level / step.level.value).min(1.0)
+}
+
+/// The 90 % interval of an answer, with its median, where the answer rests on it.
+pub(crate) fn interval(g: &Goodput) -> Option<(f64, [f64; 2])> {
+    g.rate.zip(g.interval90).filter(|_| matches!(g.status, Status::Found | Status::Undecided))
+}
+
+/// The safe rate of an answer, where the answer rests on it: not where there is none, and not where the server went away, which
+/// takes the rate from an interval.
+pub(crate) fn usable_safe_rate(g: &Goodput) -> Option<f64> {
+    let holds = match g.status {
+        Status::Found | Status::NotReached => true,
+        Status::Undecided => g.rate.is_some() || g.interval90.is_none(),
+        Status::None | Status::Invalid => false,
+    };
+    g.safe_rate.filter(|_| holds)
 }
 
 /// How clusters of misses were reckoned with, for the limit that binds or else the first.
@@ -231,6 +299,27 @@ mod tests {
         run.answers[0].goodput.met = Some(10.0);
         run.steps[4].verdict = Meets;
         assert_eq!(run.capacity(&run.answers[0]).map(|c| c.step), Some(5));
+    }
+
+    /// At the safe rate and at the median, whatever the steps between them show; JSON has both.
+    #[test]
+    fn an_estimate_has_figures_at_its_rate_and_at_its_safe_rate() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
+        let rates = |run: &Run| {
+            let a = &run.answers[0];
+            [run.capacity(a), run.capacity_at_safe_rate(a)].map(|c| c.map(|c| (c.requests_per_s, c.step)))
+        };
+        assert_eq!(rates(&run), [Some((33.4, 9)), Some((31.6, 8))]);
+        run.answers[0].goodput.status = Status::None;
+        assert_eq!(rates(&run)[1], None, "no level is safe");
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "concurrency").unwrap();
+        let g = &mut run.answers[0].goodput;
+        (g.rate, g.interval90, g.safe_rate, g.throughput) =
+            (Some(40.0), Some([30.0, 50.0]), Some(30.0), Some(31.0));
+        let [rate, safe] = rates(&run);
+        assert_eq!(rate, Some((31.0, 6)));
+        let least = run.steps[5].achieved_rate * 30.0 / 32.0;
+        assert!(safe.is_some_and(|s| (s.0 - least).abs() < 1e-9), "{safe:?}: in proportion to the workers");
     }
 
     /// Of two tiers each is judged by its own rows.

@@ -23,7 +23,7 @@ pub fn result(run: &Run) -> Value {
         "control": first.map(|a| a.control),
         "goodput": goodput,
         "joint_goodput": joint,
-        "capacity": first.and_then(|a| run.capacity(a)),
+        "capacity": first.map(|a| capacity(run, a)),
         "knee": first.and_then(|a| a.knee),
         "answers": run.answers.iter().map(|a| answer(run, a)).collect::<Vec<_>>(),
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
@@ -38,7 +38,16 @@ pub fn result(run: &Run) -> Value {
 /// An answer with what it amounts to.
 fn answer(run: &Run, a: &Answer) -> Value {
     let mut value = json!(a);
-    value["capacity"] = json!(run.capacity(a));
+    value["capacity"] = capacity(run, a);
+    value
+}
+
+/// What an answer amounts to at its rate, and at its safe rate; null where there is none.
+fn capacity(run: &Run, a: &Answer) -> Value {
+    let mut value = json!(run.capacity(a));
+    if value.is_object() {
+        value["at_safe_rate"] = json!(run.capacity_at_safe_rate(a));
+    }
     value
 }
 
@@ -49,6 +58,8 @@ fn nothing() -> Goodput {
         rate: None,
         interval90: None,
         safe_rate: None,
+        throughput: None,
+        halve_s: None,
         met: None,
         failed: None,
         binding: None,
@@ -92,12 +103,12 @@ mod tests {
         let mut v = one_step();
         v["steps"] = json!(v["steps"].as_array().map(Vec::len));
         insta::assert_snapshot!(lines(&v), @r#"
-        answers: [{"capacity":{"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1},"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"},"joint_goodput":{"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"},"knee":null,"series":"main","tier":"main"}]
-        capacity: {"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1}
+        answers: [{"capacity":{"at_safe_rate":null,"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1},"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null},"joint_goodput":{"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null},"knee":null,"series":"main","tier":"main"}]
+        capacity: {"at_safe_rate":null,"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1}
         caveats: []
         control: "rate"
-        goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"}
-        joint_goodput: {"binding":null,"failed":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached"}
+        goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
+        joint_goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
         knee: null
         meta: {"goodput_version":"0.1.0","gpu":"A40","gpus":1,"host":"linux x86_64, 2 cores","model":"qwen3-0.6b","noted":[],"notes":"hypothesis: prefill bound","seed":1,"server":"http://127.0.0.1:8000","slo":"p99 TTFT ≤ 200ms, p99 TPOT ≤ 20ms","started":"2026-11-20T10:15:00Z","virtual_time":false,"workload":"600 in / 30 out tokens, Poisson arrivals, cold cache"}
         name: "A40, Qwen3-0.6B, 600 in / 30 out"

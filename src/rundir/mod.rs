@@ -8,12 +8,16 @@ mod resume;
 mod sketch;
 mod table;
 mod traces;
+mod view;
 mod write;
 
+pub use crate::search::view::Terms;
 pub use read::read;
 pub use resume::{Left, left, tidy};
 pub use sketch::Sketch;
 pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
+pub use view::View;
+pub(crate) use view::reach;
 pub(crate) use write::replace;
 pub use write::{Histogram, Writer, check_free, write_result};
 
@@ -117,6 +121,10 @@ pub struct Run {
     pub price_per_hour: Option<f64>,
     /// Failures: step, kind, status, count, sample.
     pub failures: Vec<FailureRow>,
+    /// What the adaptive search was to find; `None` where the plan lists its levels.
+    pub terms: Option<Terms>,
+    /// What the charts show of the adaptive search's fit; empty elsewhere, and while a sweep runs.
+    pub view: View,
 }
 
 /// A row of `failures.csv`.

@@ -2,7 +2,7 @@
 
 use super::json::SCHEMA;
 use super::table::{Row, read_limit, read_step};
-use super::{FAILURES, FailureRow, LIMITS, Meta, PLAN, REQUESTS, RESULT, Run, STEPS, derive};
+use super::{FAILURES, FailureRow, LIMITS, Meta, PLAN, REQUESTS, RESULT, Run, STEPS, View, derive};
 use crate::caveat::Caveat;
 use crate::plan::Plan;
 use crate::search::Search;
@@ -28,7 +28,14 @@ pub fn read(dir: &Path) -> Result<Run> {
     let steps = read_steps(dir, &mut caveats)?;
     caveats.extend(partial_steps(dir, &steps)?);
     let failures = read_failures(dir, &mut caveats)?;
-    Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)
+    let run = Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)?;
+    // Here and not for each step of a running sweep: it takes a fit for every step.
+    let view = View::of(&searcher(&plan)?, &run.steps, run.answers.first());
+    Ok(Run { view, ..run })
+}
+
+fn searcher(plan: &Plan) -> Result<Search> {
+    plan.searcher().map_err(|e| anyhow::anyhow!("in the plan of the run: {e}"))
 }
 
 impl Run {
@@ -41,8 +48,7 @@ impl Run {
         failures: Vec<FailureRow>,
         mut caveats: Vec<Caveat>,
     ) -> Result<Self> {
-        let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
-            .map_err(|e| anyhow::anyhow!("in the plan of the run: {e}"))?;
+        let search = searcher(plan)?;
         let answers = search.answers("main", &steps);
         caveats.extend(meta.resumed.last().map(|last| Caveat::Resumed {
             times: meta.resumed.len() as u32,
@@ -61,6 +67,8 @@ impl Run {
             currency: plan.hardware.currency.clone(),
             price_per_hour: plan.hardware.total_price_per_hour(),
             failures,
+            terms: search.terms(),
+            view: View::default(),
         })
     }
 }

@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// A level shown to meet the SLO lies below one shown to fail.
+    /// There is a level that is safe, and an interval for the boundary; where levels are listed, one shown to meet below one shown to
+    /// fail.
     Found,
-    /// The lowest level is shown to fail, and not by overload: lower ones are no way out. Or every request failed there.
+    /// No level of which the steps can speak meets the SLO; where levels are listed, the lowest is shown to fail, and not by overload. Or
+    /// every request failed there.
     None,
-    /// The highest measured level meets.
+    /// The highest level meets: that of the plan, or where levels are listed, the highest measured one.
     NotReached,
     /// The steps do not show enough.
     Undecided,
@@ -37,11 +39,11 @@ impl Status {
 pub struct Goodput {
     /// What kind of answer this is.
     pub status: Status,
-    /// The level itself: the best single number, `met` where there is only a bracket.
+    /// The level itself: the median of where the boundary may lie, `met` where there is only a bracket.
     pub rate: Option<f64>,
-    /// 90 % interval; `None` until one is honest.
+    /// 90 % interval of the boundary; it begins at 0 where no level is shown to be safe. `None` where none is honest.
     pub interval90: Option<[f64; 2]>,
-    /// The level that is safe at the plan's confidence; `None` until one is honest.
+    /// The level that is safe at the plan's confidence; `None` where the evidence carries none.
     pub safe_rate: Option<f64>,
     /// Highest level shown to meet, below the lowest shown to fail.
     pub met: Option<f64>,
@@ -49,6 +51,12 @@ pub struct Goodput {
     pub failed: Option<f64>,
     /// The limit that binds at `failed`; `errors` where failed requests make up at least half of its misses.
     pub binding: Option<String>,
+    /// Completed requests per second at `rate`: for a closed loop, what its workers get; else the rate itself.
+    #[serde(default)]
+    pub throughput: Option<f64>,
+    /// Seconds of further budget that would about halve the interval.
+    #[serde(default)]
+    pub halve_s: Option<f64>,
     /// `rate` per GPU, where the plan declares them.
     pub per_gpu: Option<f64>,
     /// What the answer rests on, and why the search stopped.

@@ -36,27 +36,14 @@ pub struct Ask {
     pub confidence: f64,
 }
 
-/// When a step may end before its window is over.
+/// When a step may end before its window is over. None of these can make a step meet that would not have met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     /// Never: the step was asked for. It is extended where it is short of `min-requests`.
     AtItsTime,
-    /// As soon as its misses are gross.
+    /// As soon as its misses are shown to be too many, by a value that may be looked at any time.
     WhenGross,
-    /// As soon as its misses are gross, or it is hopeless, or it is decided at one of so many looks, evenly spread over the
-    /// window and the last of them at its end.
-    WhenDecided {
-        /// How many looks; they share the error of the verdict.
-        looks: u32,
-    },
-}
-
-impl Ends {
-    /// How often a verdict may be taken of the step, its end included.
-    pub const fn looks(self) -> u32 {
-        match self {
-            Self::AtItsTime | Self::WhenGross => 1,
-            Self::WhenDecided { looks } => looks,
-        }
-    }
+    /// As soon as its misses are so many that it lies far above the boundary. One near the boundary tells most, and runs its time
+    /// though it may fail.
+    WhenFarOver,
 }

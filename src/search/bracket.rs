@@ -51,13 +51,35 @@ pub(super) fn bracket(points: &[Point], ended: &str, gpus: Option<u32>) -> Goodp
         status,
         rate,
         interval90: None,
+        throughput: None,
+        halve_s: None,
         safe_rate: None,
         met: met.map(|m| m.value),
         failed: failed.map(|f| f.value),
         binding: failed.and_then(|f| f.binding.clone()),
-        per_gpu: rate.zip(gpus.filter(|g| *g > 0)).map(|(rate, gpus)| rate / f64::from(gpus)),
+        per_gpu: per_gpu(rate, gpus),
         reason: words(met, failed, &beyond, &points, ended),
     }
+}
+
+/// A rate per GPU, where the plan declares them.
+pub(super) fn per_gpu(rate: Option<f64>, gpus: Option<u32>) -> Option<f64> {
+    rate.zip(gpus.filter(|g| *g > 0)).map(|(rate, gpus)| rate / f64::from(gpus))
+}
+
+/// The highest level shown to meet and the lowest shown to fail, each with its evidence.
+pub(super) fn shown(points: &[Point]) -> String {
+    let least =
+        points.iter().filter(|p| p.verdict == Verdict::Fails).min_by(|a, b| a.value.total_cmp(&b.value));
+    let met = points
+        .iter()
+        .filter(|p| p.verdict == Verdict::Meets && least.is_none_or(|f| p.value < f.value))
+        .max_by(|a, b| a.value.total_cmp(&b.value));
+    let say = |p: Option<&Point>, what: &str| match p {
+        Some(p) => format!("{} is shown to {what} ({})", p.level, p.evidence),
+        None => format!("no level alone is shown to {what}"),
+    };
+    format!("{}; {}", say(met, "meet"), say(least, "fail"))
 }
 
 fn words(

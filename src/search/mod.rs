@@ -1,20 +1,25 @@
 //! The search: a pure function from the steps measured so far to what to do next, and to the answers.
 //!
 //! `config` is the plan's `[search]`; `series` has [`Search`], which steps through a list or a ramp or leaves it to
-//! `adaptive`; `ask` is what it asks for. The adaptive search has a baseline and a ramp, and closes in by `refine`, which
-//! guesses from `curve` where a step tells most. `stop` says when a series is done; `bracket` reads an answer off verdicts;
-//! `knee` marks the knee of a curve.
+//! `adaptive`; `ask` is what it asks for. The adaptive search has a baseline and a ramp, and closes in by `refine`: at
+//! quantiles of the `posterior` of where the boundary lies, from all steps together (`seen` sorts them). `estimate` reads the
+//! answer off the posterior, `bracket` off the verdicts alone; `confirm` is the soak afterwards. `stop` says when a series is
+//! done; `knee` marks the knee of a curve; `view` is what the reports show of the posterior.
 
 mod adaptive;
 pub mod answer;
 mod ask;
 mod bracket;
 pub mod config;
-mod curve;
+mod confirm;
+mod estimate;
 pub mod knee;
+mod posterior;
 mod refine;
+mod seen;
 mod series;
 pub mod stop;
+pub mod view;
 
 pub use ask::{Ask, Ends, Next};
 pub use series::Search;

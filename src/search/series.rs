@@ -3,16 +3,23 @@
 use super::adaptive::{Policy, missed_unloaded};
 use super::answer::{Answer, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
-use super::bracket::{Point, bracket};
-use super::config::{Mode, Over, Ramp, SearchPlan, Until};
+use super::bracket::{Point, bracket, per_gpu, shown};
+use super::config::{Mode, Ramp, SearchPlan, Until};
+use super::confirm;
+use super::estimate::{Estimate, distrusted};
 use super::knee::of_steps;
+use super::posterior::{Posterior, limits};
+use super::refine::lowest;
 use super::stop::{Stop, dead, overloaded, plateau};
+use super::view::Terms;
 use crate::level::{Control, Level};
 use crate::load::config::StepTimes;
 use crate::slo::Slo;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::{ERRORS, blamed, step_verdict, tier_verdict, worst};
 use crate::units::{NonEmpty, Rate, short};
+use crate::workload::arrivals::Arrivals;
+use std::time::Duration;
 
 /// The levels of a series: all of a list, those of a ramp until a stop rule fires, or the search's own.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +37,7 @@ pub struct Search {
     max_rate: Option<f64>,
     tiers: Vec<Slo>,
     gpus: Option<u32>,
+    confirm: Option<Duration>,
 }
 
 /// Confidence of the verdicts of listed steps.
@@ -39,27 +47,18 @@ impl Search {
     /// The search of a plan. `times` is its `[step]`, `tiers` the resolved tiers of its SLO; `gpus` is what it declares.
     ///
     /// # Errors
-    /// What is not supported, with what to write instead: the adaptive search over a closed loop, and `confirm`.
+    /// The adaptive search has no SLO to search for.
     pub fn new(
         plan: &SearchPlan,
         times: &StepTimes,
         tiers: &[Slo],
+        arrivals: &Arrivals,
         gpus: Option<u32>,
     ) -> Result<Self, String> {
-        if plan.confirm.is_some() {
-            return Err("[search] confirm is not in this version: leave it out".into());
-        }
         let max_rate = plan.max_rate.map(Rate::get);
         let levels = match &plan.mode {
-            Mode::Adaptive(a) if a.over == Over::Concurrency => {
-                return Err("[search] adaptive over = \"concurrency\" is not in this version: leave it out to search \
-                    for a rate, or list the levels: concurrency = [1, 2, 4, 8]"
-                    .into());
-            }
-            Mode::Adaptive(a) => {
-                let slo = tiers.first().ok_or("there is no SLO to search for")?;
-                Levels::Adaptive(Box::new(Policy::new(a, max_rate, times, slo)))
-            }
+            Mode::Adaptive(_) if tiers.is_empty() => return Err("there is no SLO to search for".into()),
+            Mode::Adaptive(a) => Levels::Adaptive(Box::new(Policy::new(a, max_rate, times, tiers, arrivals))),
             Mode::Rates(rates) => Levels::Listed(listed(rates)),
             Mode::Ramp(ramp) => Levels::Ramp(*ramp),
             Mode::Concurrency(list) => {
@@ -67,7 +66,8 @@ impl Search {
             }
         };
         let tiers = tiers.to_vec();
-        Ok(Self { levels, times: *times, max_rate, tiers, gpus })
+        let confirm = plan.confirm.map(|span| span.0);
+        Ok(Self { levels, times: *times, max_rate, tiers, gpus, confirm })
     }
 
     /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
@@ -75,8 +75,28 @@ impl Search {
         self.decide(&of_series(series, steps)).map_or(Next::Done, Next::Measure)
     }
 
-    /// The next step of a series, or why it is done.
+    /// The next step of a series, or why it is done: a soak ends it, whatever the search would make of its counts.
     fn decide(&self, own: &[&Step]) -> Result<Ask, Stop> {
+        let soaked = own.iter().find(|s| s.kind == StepKind::Confirm && !interrupted(s));
+        let searched = confirm::before(own);
+        let stop = match (self.searched(&searched), soaked) {
+            (Ok(ask), None) => return Ok(ask),
+            // The budget has been raised since: a soak at another level would be a sweep of its own.
+            (Ok(_), Some(soak)) => Stop::Soaked { level: soak.level.to_string() },
+            (Err(stop), _) => stop,
+        };
+        let (Some(length), None, None) = (self.confirm, soaked, dead(own)) else { return Err(stop) };
+        let answer = self.tiers.first().map(|slo| self.goodput(&searched, "", slo));
+        let confidence = match &self.levels {
+            Levels::Adaptive(policy) => policy.confidence,
+            Levels::Listed(_) | Levels::Ramp(_) => CONFIDENCE,
+        };
+        let soak = answer.and_then(|a| confirm::soak(&a, self.control(), length, &self.times, confidence));
+        soak.ok_or(stop)
+    }
+
+    /// The next step of the search itself, or why it is done.
+    fn searched(&self, own: &[&Step]) -> Result<Ask, Stop> {
         let done = finished(own);
         match &self.levels {
             Levels::Adaptive(policy) => policy.next(&done),
@@ -108,20 +128,46 @@ impl Search {
             Ok(_) => "ended early: levels were left to measure".into(),
         };
         let knee = of_steps(&own);
-        let control = match &self.levels {
-            Levels::Listed(levels) => levels.first().map_or(Control::Rate, |l| l.control),
-            Levels::Ramp(_) | Levels::Adaptive(_) => Control::Rate,
-        };
         let answer = |slo: &Slo| Answer {
             series: series.to_owned(),
             tier: slo.tier().to_owned(),
             class: "all".into(),
-            control,
-            goodput: self.read(&own, &ended, |s| step_verdict(s, slo.tier()), slo),
-            joint_goodput: self.read(&own, &ended, |s| joint_verdict(s, slo.tier()), slo),
+            control: self.control(),
+            goodput: self.goodput(&own, &ended, slo),
+            joint_goodput: self.read(&own, &ended, |s| joint_verdict(s, slo.tier()), slo, &joint(slo)),
             knee,
         };
         self.tiers.iter().map(answer).collect()
+    }
+
+    fn control(&self) -> Control {
+        match &self.levels {
+            Levels::Listed(levels) => levels.first().map_or(Control::Rate, |l| l.control),
+            Levels::Ramp(_) => Control::Rate,
+            Levels::Adaptive(policy) => policy.control,
+        }
+    }
+
+    fn goodput(&self, own: &[&Step], ended: &str, slo: &Slo) -> Goodput {
+        self.read(own, ended, |s| step_verdict(s, slo.tier()), slo, &limits(slo))
+    }
+
+    /// What the adaptive search was to find; `None` for the other modes.
+    pub fn terms(&self) -> Option<Terms> {
+        match &self.levels {
+            Levels::Adaptive(p) => {
+                let lowest = self.tiers.iter().map(|slo| lowest(p, slo)).fold(0.0, f64::max);
+                Some(Terms { confidence: p.confidence, lowest })
+            }
+            Levels::Listed(_) | Levels::Ramp(_) => None,
+        }
+    }
+
+    /// The posterior of a tier's boundary; `None` unless the search is adaptive and a step ran under load.
+    pub(super) fn posterior(&self, steps: &[&Step], tier: &str) -> Option<Posterior> {
+        let Levels::Adaptive(policy) = &self.levels else { return None };
+        let slo = self.tiers.iter().find(|slo| slo.tier() == tier)?;
+        Posterior::of(&finished(steps), tier, &limits(slo), policy.power)
     }
 
     fn read(
@@ -130,6 +176,7 @@ impl Search {
         ended: &str,
         verdict: impl Fn(&Step) -> (Verdict, Option<String>),
         slo: &Slo,
+        limits: &[(String, f64)],
     ) -> Goodput {
         let adaptive = matches!(self.levels, Levels::Adaptive(_));
         let point = |step: &&Step| {
@@ -143,14 +190,48 @@ impl Search {
         // A baseline offers no load: what it shows is no level of the curve.
         let (baselines, loaded): (Vec<&Step>, Vec<&Step>) =
             steps.iter().partition(|s| s.kind == StepKind::Baseline);
-        let mut goodput = bracket(&loaded.iter().map(point).collect::<Vec<_>>(), ended, self.gpus);
+        let points: Vec<Point> = loaded.iter().map(point).collect();
+        let mut goodput = bracket(&points, ended, self.gpus);
+        if let Levels::Adaptive(policy) = &self.levels
+            && goodput.status != Status::Invalid
+            && let finished = finished(steps)
+            && let Some(posterior) = Posterior::of(&finished, slo.tier(), limits, policy.power)
+        {
+            let shown = format!("{}; {ended}", shown(&points));
+            let estimate = Estimate::of(policy, slo, &finished, &posterior, goodput.met);
+            goodput = estimate.answer(goodput, &shown);
+            goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
+        } else if self.control() == Control::Rate {
+            goodput.throughput = goodput.rate;
+        } else {
+            let at = |s: &&&Step| goodput.rate.is_some_and(|r| (s.level.value - r).abs() < 1e-9);
+            goodput.throughput = loaded.iter().rfind(at).map(|s| s.achieved_rate);
+        }
+        // What was called safe is not, if the soak was at that level: for the answer that it was chosen by, or where it lies below.
+        let soak = steps.iter().rfind(|s| s.kind == StepKind::Confirm && verdict(s).0 == Verdict::Fails);
+        let first = self.tiers.first().is_some_and(|t| t.tier() == slo.tier()) && *limits != joint(slo);
+        let promised = |level: f64| first || goodput.safe_rate.is_some_and(|safe| level <= safe);
+        if let Some(soak) = soak.filter(|s| promised(s.level.value)) {
+            goodput = distrusted(goodput, &format!("the soak at {} failed", soak.level));
+        }
+        let none = |status, goodput: Goodput| Goodput {
+            status,
+            rate: None,
+            interval90: None,
+            safe_rate: None,
+            throughput: None,
+            halve_s: None,
+            per_gpu: None,
+            ..goodput
+        };
         if let Some(missed) = missed_unloaded(&baselines, slo) {
-            (goodput.status, goodput.binding) = (Status::None, Some(missed.limit.clone()));
+            goodput = none(Status::None, goodput);
+            goodput.binding = Some(missed.limit.clone());
             goodput.reason = format!("{missed}; {ended}");
         }
         if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
             // A server that dies under the load has no goodput yet; what was met and failed before stays as evidence.
-            (goodput.status, goodput.rate, goodput.per_gpu) = (Status::Undecided, None, None);
+            goodput = none(Status::Undecided, goodput);
         }
         goodput
     }
@@ -164,7 +245,9 @@ impl Search {
                 .then(|| Stop::SloMissed { level: last.level.to_string() }),
         };
         let at_max = || self.max_rate.filter(|max| last.level.value >= max * (1.0 - 1e-9));
-        by_rule.or_else(|| at_max().map(|rate| Stop::MaxRate { rate }))
+        by_rule.or_else(|| {
+            at_max().map(|rate| Stop::Highest { key: "max-rate", level: Level::rate(rate).to_string() })
+        })
     }
 
     /// The rate of the ramp's step number `done`, from 0; never above the plan's highest.
@@ -184,7 +267,11 @@ fn of_series<'a>(series: &str, steps: &'a [Step]) -> Vec<&'a Step> {
 
 /// Steps that were not interrupted.
 fn finished<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
-    steps.iter().copied().filter(|s| s.abort != Some(Abort::Interrupted)).collect()
+    steps.iter().copied().filter(|s| !interrupted(s)).collect()
+}
+
+fn interrupted(step: &Step) -> bool {
+    step.abort == Some(Abort::Interrupted)
 }
 
 /// A server with fewer requests in flight than this is as good as empty.
@@ -205,6 +292,11 @@ fn inherent(step: &Step) -> bool {
         },
     };
     unloaded || step.all_failed()
+}
+
+/// All limits of a tier together, as one.
+fn joint(slo: &Slo) -> [(String, f64); 1] {
+    [("joint".to_owned(), (1.0 - slo.joint_target()).max(0.0))]
 }
 
 /// The verdict on all limits of a tier together, with stability.
@@ -239,4 +331,4 @@ fn evidence(step: &Step, tier: &str, verdict: Verdict, binding: Option<&str>) ->
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -29,10 +29,12 @@ pub enum Stop {
         /// The step's level.
         level: String,
     },
-    /// The plan's highest rate is reached.
-    MaxRate {
-        /// That rate.
-        rate: f64,
+    /// The plan's highest level is reached, or shown to meet.
+    Highest {
+        /// The key of the plan that sets it.
+        key: &'static str,
+        /// That level.
+        level: String,
     },
     /// Every tier is shown to miss its SLO.
     SloMissed {
@@ -51,32 +53,34 @@ pub enum Stop {
     },
     /// The unloaded server misses a limit.
     Unloaded(MissedUnloaded),
+    /// No limit allows a miss, so there is no curve to fit.
+    NoCurve,
+    /// The soak is over.
+    Soaked {
+        /// Its level.
+        level: String,
+    },
     /// Every rate of the ramp failed, however low.
     NothingHolds {
         /// The lowest.
         level: String,
     },
-    /// The bracket is as narrow as was asked for.
+    /// The interval is as narrow as was asked for.
     Width {
-        /// Highest rate shown to meet.
-        low: f64,
-        /// Lowest rate shown to fail.
-        high: f64,
+        /// Its lower end.
+        low: String,
+        /// Its upper end.
+        high: String,
     },
     /// The budget is spent.
     Budget {
         /// In seconds.
         budget_s: f64,
     },
-    /// What is left of the budget can decide no further level.
-    Resolution {
-        /// Seconds left.
-        left_s: f64,
-        /// Seconds of the budget.
-        budget_s: f64,
-        /// Seconds that it takes, at the least, to show that a level somewhat below the likely boundary meets; `None` where
-        /// one is shown to.
-        needed_s: Option<f64>,
+    /// No level from this one on meets the SLO.
+    Infeasible {
+        /// The level.
+        level: String,
     },
     /// Two successive steps bought less than half of the added load in throughput.
     Plateau {
@@ -113,22 +117,19 @@ impl fmt::Display for Stop {
             Self::AllFailed { level } => write!(f, "every request failed at {level}"),
             Self::ServerGone { level } => write!(f, "the server went away at {level}"),
             Self::ClientLimit { level } => write!(f, "the client was the limit at {level}"),
-            Self::MaxRate { rate } => write!(f, "max-rate, {} req/s, is reached", short(*rate)),
+            Self::Highest { key, level } => write!(f, "{key}, {level}, is as far as the plan goes"),
+            Self::NoCurve => f.write_str("no limit of the SLO allows a miss, so that no curve can be fitted"),
+            Self::Soaked { level } => write!(f, "the soak at {level} is over"),
             Self::SloMissed { level } => write!(f, "the SLO is missed at {level}"),
             Self::Unstable { level } => write!(f, "the backlog grew at {level}"),
             Self::Gross { level } => write!(f, "misses were far beyond what is allowed at {level}"),
             Self::Unloaded(_) => f.write_str("no load makes an unloaded server faster"),
             Self::NothingHolds { level } => write!(f, "every rate failed, down to {level}"),
             Self::Width { low, high } => {
-                write!(f, "the bracket is narrow enough: {:.1} %", (high / low - 1.0) * 100.0)
+                write!(f, "the interval is narrow enough: {low} to {high}")
             }
             Self::Budget { budget_s } => write!(f, "the budget of {} is spent", seconds(*budget_s)),
-            Self::Resolution { left_s, budget_s, needed_s } => {
-                let (left, budget) = (seconds(*left_s), seconds(*budget_s));
-                write!(f, "the {left} left of the budget of {budget} can decide no further level")?;
-                needed_s
-                    .map_or(Ok(()), |s| write!(f, "; to show that one meets takes {} or more", seconds(s)))
-            }
+            Self::Infeasible { level } => write!(f, "no level from {level} on meets the SLO"),
             Self::Plateau { achieved, offered } => write!(
                 f,
                 "throughput levelled off: {} req/s achieved of {} offered, after two steps that bought less than half of \
@@ -162,23 +163,22 @@ pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
     if last.stable == Some(false) {
         return Some(Stop::Unstable { level });
     }
-    if last.abort == Some(Abort::Gross) || gross_in_every_tier(last) {
+    if last.abort == Some(Abort::Gross) || by_far(last) {
         return Some(Stop::Gross { level });
     }
     (last.verdict == Verdict::Invalid).then_some(Stop::ClientLimit { level })
 }
 
 /// Whether a latency limit of every tier was missed by far, as the rows of the whole step show it.
-fn gross_in_every_tier(step: &Step) -> bool {
-    let by_far = |r: &&LimitRow| {
+pub(super) fn by_far(step: &Step) -> bool {
+    let missed = |r: &&LimitRow| {
         let share = r.limit.split_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok());
-        // All gaps of a request are worth one.
-        let inflation = GROSS_INFLATION * (r.n as f64 / step.due_n.max(1) as f64).max(1.0);
+        let inflation = GROSS_INFLATION * r.per_request(step.due_n);
         r.verdict == Verdict::Fails
             && share.is_some_and(|p| gross(r.misses, r.n, p.miss_share(), inflation) > GROSS)
     };
-    let missed: Vec<&str> = step.limits.iter().filter(by_far).map(|r| r.tier.as_str()).collect();
-    !missed.is_empty() && step.limits.iter().all(|r| missed.contains(&r.tier.as_str()))
+    let tiers: Vec<&str> = step.limits.iter().filter(missed).map(|r| r.tier.as_str()).collect();
+    !tiers.is_empty() && step.limits.iter().all(|r| tiers.contains(&r.tier.as_str()))
 }
 
 /// Fewer requests than this in a step say nothing of its throughput.

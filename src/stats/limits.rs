@@ -5,9 +5,7 @@ use super::fault::{Client, OWN_DELAY, client_limit_at, tightest_by_lag, tightest
 use super::steady::{Steady, Window, stable};
 use super::step::{Abort, LimitRow, StepKind, Verdict};
 use super::summary::StepInput;
-use super::verdict::{
-    Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, UNLOADED_INFLATION, error_per_look, gross, judge,
-};
+use super::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, UNLOADED_INFLATION, gross, judge};
 use crate::record::{Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Metric, Slo};
 use crate::units::short;
@@ -60,12 +58,6 @@ struct Judge<'a> {
     mean_e2e_s: f64,
 }
 
-/// The rows of what is counted: one per latency limit, and `error-rate` where it is set, for each tier in turn.
-pub(super) fn counts(input: &StepInput<'_>) -> Vec<Counted> {
-    let judge = Judge::new(input);
-    input.tiers.iter().flat_map(|slo| judge.counts(slo)).collect()
-}
-
 /// A row per latency limit, `error-rate` where it is set, `joint` and `stability`, for each tier in turn.
 pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
     let judge = Judge::new(input);
@@ -88,7 +80,7 @@ impl<'a> Judge<'a> {
         let e2e: Vec<f64> =
             measured.iter().filter(|r| r.ok()).filter_map(|r| Some(r.e2e()?.as_secs_f64())).collect();
         let mean_e2e_s = e2e.iter().sum::<f64>() / e2e.len().max(1) as f64;
-        let error = error_per_look(input.confidence, input.looks);
+        let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
         Self { input, measured, before, ideal: OnceCell::new(), client, error, mean_e2e_s }
     }
 
@@ -301,10 +293,7 @@ impl<'a> Judge<'a> {
 
     /// What a tally shows by its bounds, or by gross misses.
     fn shown(&self, tally: &Tally, p0: f64, inflation: f64) -> Shown {
-        // Gaps: an open request has as many to come as the others had.
-        let open = (self.input.open as f64 * tally.inflation.max(1.0)).ceil() as u64;
-        let counts =
-            Counts { n: tally.counts.n + open, censored: tally.counts.censored + open, ..tally.counts };
+        let counts = tally.counts;
         let mut shown = judge(counts, p0, self.error, inflation);
         let gross_inflation = match self.input.kind {
             StepKind::Baseline => UNLOADED_INFLATION,

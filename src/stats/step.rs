@@ -1,6 +1,6 @@
 //! A measured step: what `steps.csv` and `limits.csv` hold of it, and all that the search and the reports may see.
 
-use crate::level::Level;
+use crate::level::{Control, Level};
 use crate::slo::Metric;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -44,10 +44,13 @@ named!(
         List = "list",
         /// A level of the ramp.
         Ramp = "ramp",
-        /// One request at a time, before the adaptive search offers any load: what the server does unloaded.
+        /// One request at a time, before the adaptive search offers any load, or again where it doubts that any level meets: what the server
+        /// does unloaded.
         Baseline = "baseline",
-        /// A level between one that does not fail and one that does, chosen by the adaptive search.
+        /// A level at the likely boundary, chosen by the adaptive search.
         Refine = "refine",
+        /// A soak at the safe rate, after the search.
+        Confirm = "confirm",
     }
 );
 
@@ -236,6 +239,14 @@ pub struct Step {
     pub limits: Vec<LimitRow>,
 }
 
+impl LimitRow {
+    /// How many of what the row counts belong to one of its `due_n` requests: gaps between tokens, which stall together; 1 for a limit on
+    /// requests.
+    pub fn per_request(&self, due_n: u64) -> f64 {
+        if self.limit.starts_with("itl.") { (self.n as f64 / due_n.max(1) as f64).max(1.0) } else { 1.0 }
+    }
+}
+
 impl Step {
     /// Percentiles of a metric; empty where nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
@@ -252,8 +263,20 @@ impl Step {
         self.abort == Some(Abort::AllFailed) || (self.failed > 0 && self.failed == self.due_n)
     }
 
-    /// Growth of the requests in flight beyond the window, or early end, counts as an overload.
+    /// Whether its latencies are those of an overload, or of a step that was broken off.
     pub fn overloaded(&self) -> bool {
         self.stable == Some(false) || self.abort.is_some()
+    }
+
+    /// Whether it was too much for the server: its backlog grew, its misses were gross, or nothing was answered.
+    pub fn too_much(&self) -> bool {
+        self.stable == Some(false) || matches!(self.abort, Some(Abort::Gross | Abort::AllFailed))
+    }
+
+    /// The level that it held, as the horizontal axis of a miss curve: what was due where it ran its time, since that is what its misses
+    /// come from; else what was asked for, since when it was ended is an accident of the arrivals that came.
+    pub fn held(&self) -> f64 {
+        let ran = self.level.control == Control::Rate && self.abort.is_none() && self.offered_rate > 0.0;
+        if ran { self.offered_rate } else { self.level.value }
     }
 }

@@ -45,16 +45,12 @@ pub struct StepInput<'a> {
     pub records: &'a [Record],
     /// The gaps of its measured requests.
     pub itl: &'a ItlTally,
-    /// Measured requests that are still open and have no record, where one looks at a step before its end; else 0.
-    pub open: u64,
     /// The steps of the series before this one: their misses tell how misses cluster.
     pub earlier: &'a [Step],
     /// The tiers of the SLO, resolved; the step's own verdict is that of the first.
     pub tiers: &'a [Slo],
     /// 99th percentile of socket readable → stamp.
     pub receive_lag_p99_ms: Option<f64>,
-    /// How often a verdict may be taken of the step while it runs, the end included; they share the error.
-    pub looks: u32,
     /// Confidence of every verdict, on each side.
     pub confidence: f64,
     /// Whether `max-in-flight` was reached, or descriptors or ports ran out.

@@ -50,11 +50,6 @@ pub struct Shown {
     pub high: Option<f64>,
 }
 
-/// The error that each look may make, on each side: 1 − confidence, split over the looks that a step is given (Bonferroni).
-pub fn error_per_look(confidence: f64, looks: u32) -> f64 {
-    ((1.0 - confidence) / f64::from(looks.max(1))).clamp(1e-9, 0.5)
-}
-
 /// Judges counts against the share `p0` of misses that is allowed: *meets* if the largest miss share they leave possible is
 /// at most p0, *fails* if the smallest is above it, else *undecided*.
 ///
@@ -178,15 +173,6 @@ mod tests {
             assert_eq!(verdict(k, n, p0, inflation), want, "{k} of {n} at {p0}");
         }
         assert_eq!(verdict(0, 0, 0.01, 1.0), Verdict::Undecided, "nothing measured");
-    }
-
-    #[test]
-    fn looks_share_the_error() {
-        assert!(
-            (error_per_look(0.95, 5) - 0.01).abs() < 1e-12 && (error_per_look(0.95, 0) - 0.05).abs() < 1e-12
-        );
-        let at = |n| judge(counts(0, n), 0.01, error_per_look(0.95, 5), 1.0).verdict;
-        assert_eq!((at(459), at(458)), (Verdict::Meets, Verdict::Undecided), "99 %, as the table has it");
     }
 
     #[test]

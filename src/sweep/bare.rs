@@ -3,13 +3,13 @@
 
 use super::SERIES;
 use super::ended::StepSoFar;
-use super::looks::{Found, Looks, TICK, drain};
+use super::looks::{Looks, TICK, drain};
 use super::tally::StepTally;
 use crate::client::config::Api;
 use crate::level::Control;
 use crate::plan::Plan;
 use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
-use crate::search::{Ask, Ends, Next, Search};
+use crate::search::{Ask, Next};
 use crate::sim::engine::blocks::blocks_of;
 use crate::sim::engine::{Emission, KvCache, Model, Request};
 use crate::sim::router::{TEMPLATE_TOKEN, TEMPLATE_TOKENS};
@@ -30,8 +30,7 @@ use std::time::Duration;
 /// # Errors
 /// The plan's server is not simulated, its search has no end of its own, or its workload cannot be drawn.
 pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
-    let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
-        .map_err(anyhow::Error::msg)?;
+    let search = plan.searcher().map_err(anyhow::Error::msg)?;
     let mut sweep = Bare::new(plan)?;
     while let Next::Measure(ask) = search.next(SERIES, sweep.steps()) {
         sweep.measure(ask)?;
@@ -125,12 +124,12 @@ impl<'a> Bare<'a> {
         let chains = Chains::new(&self.plan.workload, &key, ask.level).map_err(anyhow::Error::msg)?;
         let mut load = Load::new(chains, ask, number);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
-        let mut looks = Looks::new(ask.ends);
+        let mut looks = Looks::new(&ask);
         let started = self.now;
         while !(load.sent_all.is_some() && load.open.is_empty()) {
             let at = self.next_time(&load, &looks, started);
             self.pass(at, &mut load, &mut tally, started);
-            self.look(at, &mut load, &mut looks, &tally, started);
+            Self::look(at, &mut load, &mut looks, &tally);
             load.end_sending(at, started + at, &mut self.model, &mut tally);
         }
         if load.abort.is_none() && tally.nothing_came() {
@@ -189,23 +188,15 @@ impl<'a> Bare<'a> {
         }
     }
 
-    fn look(&self, at: Duration, load: &mut Load, looks: &mut Looks, tally: &StepTally, started: Duration) {
+    fn look(at: Duration, load: &mut Load, looks: &mut Looks, tally: &StepTally) {
         if tally.all_failed() {
             load.abort.get_or_insert((Abort::AllFailed, at));
         }
         // As the director does: not before its tick.
         let due = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
-        if load.abort.is_some() || due.is_none_or(|due| at < due) {
-            return;
-        }
         let share = at.saturating_sub(load.settle).as_secs_f64() / load.window.as_secs_f64();
-        match looks.take(share.min(1.0), &self.so_far(load, started), tally, load.measured_open) {
-            Found::Gross => load.abort = Some((Abort::Gross, at)),
-            Found::Enough => {
-                load.window = at.saturating_sub(load.settle);
-                *looks = Looks::new(Ends::AtItsTime);
-            }
-            Found::GoOn => {}
+        if load.abort.is_none() && due.is_some_and(|due| at >= due) && looks.take(share.min(1.0), tally) {
+            load.abort = Some((Abort::Gross, at));
         }
     }
 

@@ -9,7 +9,7 @@ use crate::stats::step::{Abort, Step};
 use crate::stats::summary::{StepInput, summarize};
 use std::time::Duration;
 
-/// A step while it runs or when it has ended. Times count from the start of the sweep.
+/// A step that has ended. Times count from the start of the sweep.
 #[derive(Debug, Clone)]
 pub(crate) struct StepSoFar<'a> {
     pub(crate) plan: &'a Plan,
@@ -19,7 +19,7 @@ pub(crate) struct StepSoFar<'a> {
     /// When it started (RFC 3339).
     pub(crate) started_at: String,
     pub(crate) started: Duration,
-    /// Now, or when its last request was over.
+    /// When its last request was over.
     pub(crate) ended: Duration,
     /// The settling, and the measured window as it is now.
     pub(crate) settle: Duration,
@@ -36,8 +36,8 @@ impl StepSoFar<'_> {
         self.earlier.len() as u32 + 1
     }
 
-    /// What the statistics are made from; `open` measured requests are still under way.
-    pub(crate) fn input<'b>(&'b self, tally: &'b StepTally, open: u64) -> StepInput<'b> {
+    /// What the statistics are made from.
+    fn input<'b>(&'b self, tally: &'b StepTally) -> StepInput<'b> {
         let window_end = self.settle + self.window;
         let last_due = tally.records.last().map_or(window_end, |r| r.due);
         let tail = last_due.saturating_sub(window_end);
@@ -57,12 +57,9 @@ impl StepSoFar<'_> {
             abort: self.abort.map(|(why, _)| why),
             records: &tally.records,
             itl: &tally.itl,
-            open,
             earlier: self.earlier,
             tiers: self.plan.slo.as_slice(),
             receive_lag_p99_ms: self.receive_lag_p99_ms,
-            // Gross misses are tested by a value that holds at any time; looks at which a step may be decided share its error.
-            looks: self.ask.ends.looks(),
             confidence: self.ask.confidence,
             // Reached by ourselves, or told by the system: no descriptor or no port was left.
             client_limit: self.client_limit
@@ -83,6 +80,6 @@ impl StepSoFar<'_> {
             None => {}
         }
         tally.records.sort_by_key(|r| (r.due, r.id));
-        summarize(&self.input(tally, 0))
+        summarize(&self.input(tally))
     }
 }

@@ -19,8 +19,8 @@ use crate::level::Level;
 use crate::plan::Plan;
 use crate::rundir::{self, Meta, Run, Writer, json};
 use crate::search::config::Mode;
-use crate::search::{Next, Search};
-use crate::stats::step::{Abort, Step};
+use crate::search::{Ask, Next, Search};
+use crate::stats::step::{Abort, Step, StepKind};
 use crate::units::Span;
 use anyhow::{Context, Result};
 use host::Host;
@@ -80,8 +80,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         plan.check_virtual()?;
     }
     rundir::check_free(&options.out, options.force)?;
-    let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
-        .map_err(anyhow::Error::msg)?;
+    let search = plan.searcher().map_err(anyhow::Error::msg)?;
     let host = if options.virtual_time { Host::paused() } else { Host::real()? };
     let ready = tokio::select! {
         ready = prepare::prepare(plan, &host) => ready?,
@@ -147,7 +146,7 @@ impl Sweep<'_> {
             if self.interrupt.is_cancelled() {
                 break;
             }
-            if over_budget(self.plan, self.meta.budget, self.now(), ask.level) {
+            if over_budget(self.plan, self.meta.budget, self.now(), &ask) {
                 self.note(Caveat::BudgetSpent { next: ask.level.value });
                 return self.write_result();
             }
@@ -186,9 +185,10 @@ impl Sweep<'_> {
     }
 }
 
-/// Whether a step at `level` that begins when so much is spent could end after the budget.
-fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, level: Level) -> bool {
-    budget.is_some_and(|budget| spent + longest_step(plan, level) > budget.0)
+/// Whether a step that begins when so much is spent could end after the budget. A soak is no part of it.
+fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, ask: &Ask) -> bool {
+    let late = |budget: Span| spent + longest_step(plan, ask.level) > budget.0;
+    ask.kind != StepKind::Confirm && budget.is_some_and(late)
 }
 
 /// The longest that a step of this plan at `level` can take, tail and drain included.

@@ -45,12 +45,9 @@ impl Resumption {
             (None, _) => {}
         }
         let plan = &left.plan;
-        let search = Search::new(&plan.search, &plan.step, plan.slo.as_slice(), plan.hardware.gpu_count())
-            .map_err(anyhow::Error::msg)?;
+        let search = plan.searcher().map_err(anyhow::Error::msg)?;
         let next = match search.next(SERIES, &left.steps) {
-            Next::Measure(ask) => {
-                Some(ask).filter(|a| !over_budget(plan, left.meta.budget, spent(&left), a.level))
-            }
+            Next::Measure(ask) => Some(ask).filter(|a| !over_budget(plan, left.meta.budget, spent(&left), a)),
             Next::Done => None,
         };
         Ok(Self { dir: dir.to_owned(), left, search, sweep_tally, next })

@@ -1,7 +1,7 @@
 //! One step: the director starts the load, takes the records home, and decides when it is over.
 
 use super::ended::StepSoFar;
-use super::looks::{Found, Looks, TICK, drain};
+use super::looks::{Looks, TICK, drain};
 use super::tally::StepTally;
 use super::{SERIES, Sweep};
 use crate::caveat::Caveat;
@@ -11,7 +11,7 @@ use crate::load::lag;
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job, fire};
 use crate::record::Finished;
-use crate::search::{Ask, Ends};
+use crate::search::Ask;
 use crate::server::idle::in_server;
 use crate::slo::{Metric, Slo};
 use crate::stats::percentile::order_statistic;
@@ -211,7 +211,7 @@ impl Sweep<'_> {
     ) -> Result<Option<(Abort, Duration)>> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let (mut looks, mut flushed) = (Looks::new(running.ask.ends), Instant::now());
+        let (mut looks, mut flushed) = (Looks::new(&running.ask), Instant::now());
         let (interrupt, sent_all) = (self.interrupt.clone(), running.sent_all.clone());
         let mut drain_until = None;
         loop {
@@ -293,7 +293,7 @@ impl Sweep<'_> {
             running.end(Abort::AllFailed);
         }
         let elapsed = running.began.elapsed();
-        self.look(running, tally, looks, elapsed);
+        Self::look(running, tally, looks, elapsed);
         self.extend(running, tally, elapsed);
         // The load is kept on until the measured requests have finished, but not for ever.
         if elapsed >= running.window_end() + running.ask.tail {
@@ -303,20 +303,11 @@ impl Sweep<'_> {
     }
 
     /// Looks at the step where a look is due.
-    fn look(&self, running: &mut Running, tally: &StepTally, looks: &mut Looks, elapsed: Duration) {
+    fn look(running: &mut Running, tally: &StepTally, looks: &mut Looks, elapsed: Duration) {
         let window = *running.window.borrow();
         let share = elapsed.saturating_sub(running.settle).as_secs_f64() / window.as_secs_f64();
-        if !looks.is_due(share) || running.abort.is_some() {
-            return;
-        }
-        let open = running.gauge.measured_open();
-        match looks.take(share.min(1.0), &self.so_far(running), tally, open) {
-            Found::Gross => running.end(Abort::Gross),
-            Found::Enough => {
-                running.window.send_replace(elapsed.saturating_sub(running.settle));
-                *looks = Looks::new(Ends::AtItsTime);
-            }
-            Found::GoOn => {}
+        if running.abort.is_none() && looks.take(share.min(1.0), tally) {
+            running.end(Abort::Gross);
         }
     }
 

@@ -14,6 +14,10 @@ const GONE: u32 = 10;
 /// … or fewer, when no other answer came for so long.
 const GONE_FEW: u32 = 3;
 const GONE_AFTER: Duration = Duration::from_secs(5);
+/// A step is far over a limit with so many times the misses that it may have …
+const FAR_OVER: f64 = 8.0;
+/// … and so many more.
+const FAR_OVER_LEAST: f64 = 5.0;
 /// So many requests, all failed, end a step.
 const ALL_FAILED: u64 = 50;
 
@@ -107,29 +111,42 @@ impl StepTally {
     /// Whether some limit of every tier has gross misses (design §7), so that no tier needs more of this step. `inflation` is
     /// how many requests are worth one.
     pub(crate) fn gross(&self, inflation: f64) -> bool {
-        !self.limits.is_empty()
-            && self.limits.iter().all(|(limits, errors)| {
-                limits.iter().any(|limit| self.gross_on(limit, inflation))
-                    || errors.is_some_and(|p0| self.gross_errors(p0, inflation))
-            })
+        self.every_tier(|k, n, p0| gross(k, n, p0, inflation) > GROSS)
     }
 
-    fn gross_errors(&self, p0: f64, inflation: f64) -> bool {
-        let told = self.records.iter().filter(|r| r.phase == Phase::Measure && r.outcome != Outcome::Cut);
-        let (k, n) = told.fold((0, 0), |(k, n), r| (k + u64::from(r.outcome == Outcome::Failed), n + 1));
-        gross(k, n, p0, inflation) > GROSS
+    /// Whether some limit of every tier has more than eight times the misses that `planned` requests may have, and five more.
+    pub(crate) fn far_over(&self, planned: f64) -> bool {
+        // For a median the eightfold would be more than all: half of what is left is far as well.
+        let most = |p0: f64| (FAR_OVER * p0).min(0.5 * (1.0 + p0)) * planned + FAR_OVER_LEAST;
+        self.every_tier(|k, _, p0| k as f64 > most(p0))
     }
 
-    fn gross_on(&self, limit: &Limit, inflation: f64) -> bool {
-        let (mut k, mut n) = (0, 0);
-        for r in self.records.iter().filter(|r| r.phase == Phase::Measure) {
-            match limit.judge(r) {
-                Judged::Missed => (k, n) = (k + 1, n + 1),
-                Judged::Met => n += 1,
-                Judged::Unknown | Judged::NotApplicable => {}
-            }
-        }
-        gross(k, n, limit.percentile.miss_share(), inflation) > GROSS
+    /// Whether every tier has a limit of which `shows` holds, by misses, told requests, and the share of misses that is allowed.
+    fn every_tier(&self, shows: impl Fn(u64, u64, f64) -> bool) -> bool {
+        let latency = |limit: &Limit| {
+            let (k, n) = self.count(|r| limit.judge(r));
+            shows(k, n, limit.percentile.miss_share())
+        };
+        let errors = |p0: f64| {
+            let (k, n) = self.count(|r| match r.outcome {
+                Outcome::Ok => Judged::Met,
+                Outcome::Failed => Judged::Missed,
+                Outcome::Cut => Judged::Unknown,
+            });
+            shows(k, n, p0)
+        };
+        let tier =
+            |(limits, p0): &(Vec<Limit>, Option<f64>)| limits.iter().any(latency) || p0.is_some_and(errors);
+        !self.limits.is_empty() && self.limits.iter().all(tier)
+    }
+
+    /// Misses among the measured requests of which it can be told, and those.
+    fn count(&self, judge: impl Fn(&Record) -> Judged) -> (u64, u64) {
+        self.records.iter().filter(|r| r.phase == Phase::Measure).fold((0, 0), |(k, n), r| match judge(r) {
+            Judged::Missed => (k + 1, n + 1),
+            Judged::Met => (k, n + 1),
+            Judged::Unknown | Judged::NotApplicable => (k, n),
+        })
     }
 
     /// p99 TTFT of the measured requests so far, in milliseconds.

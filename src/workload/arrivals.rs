@@ -26,6 +26,17 @@ pub struct GammaShape {
     pub cv: Positive,
 }
 
+impl Arrivals {
+    /// How the chance of another arrival within a short time t after one grows: as t to this power. 1 for independent users; below it
+    /// where arrivals come in bursts, whose gamma gaps have this shape, 1/cv².
+    pub fn crowding(&self) -> f64 {
+        match self {
+            Self::Gamma(gamma) => (1.0 / gamma.cv.get().powi(2)).min(1.0),
+            Self::Poisson | Self::Constant => 1.0,
+        }
+    }
+}
+
 impl fmt::Display for Arrivals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,15 +6,16 @@ use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{
     Across, Curve, Mark, charted, control, curves, hue_of, radius, steady, tier_name, without_afar,
 };
+use super::fit::Fit;
 use super::frame::{Frame, Slot, x_axis};
-use super::legend::marks;
+use super::legend::{Entry, marks};
 use super::panel::RED;
 use super::place::Taken;
 use super::throughput::level_title;
 use super::{Format, Scene};
 use crate::report::escape::clip;
 use crate::report::words;
-use crate::rundir::{Run, Traces};
+use crate::rundir::{Run, Traces, reach};
 use crate::slo::Limit;
 use crate::stats::step::{LimitRow, Step, Verdict};
 
@@ -94,6 +95,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let slots = vec![Slot { height, values_above: false, own_x: false }; targets.len()];
     let shown = targets.iter().flat_map(|t| curves.iter().flat_map(|c| &c.steps).filter_map(|s| t.mark(s)));
     let mut legend = marks(shown, Mark::words_of_limit);
+    let fits: Vec<Option<Fit>> = targets.iter().map(|t| fit(run, t, &curves)).collect();
+    legend.extend(fits.iter().flatten().next().map(|_| Entry::Fit("fit and its 90 % band")));
     legend.extend(boundary.entries());
     let mut frame = Frame::new(scene, &slots, 30.0, legend);
     let levels = curves.iter().flat_map(|c| &c.steps).map(|s| s.level.value);
@@ -107,15 +110,20 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         let heading = format!("Share of {what} {}{}", target.text, tier_name(run, &target.tier));
         frame.axes(i, &plot, &heading, &notes, title);
         boundary.draw(&mut frame.canvas, &plot);
-        frame.spines(&plot);
         let mut taken = Taken::default();
+        if let Some(fit) = &fits[i] {
+            fit.draw(&mut frame.canvas, &plot, &mut taken);
+        }
+        frame.spines(&plot);
         boundary.take(&mut taken, &plot);
         let c = &mut frame.canvas;
         let y = plot.at_y(target.share);
         c.dashes((plot.area.x, y), (plot.area.right(), y), 1.8, (8.0, 4.5), RED);
         taken.line(&[(plot.area.x, y), (plot.area.right(), y)], 1.0);
         for curve in &curves {
-            draw_curve(c, &plot, target, curve, radius(run), &mut taken);
+            // The fit is the line of its series.
+            let joined = fits[i].as_ref().is_none_or(|_| curve.series != run.answers[0].series);
+            draw_curve(c, &plot, target, (curve, joined), radius(run), &mut taken);
         }
         label_target(c, &plot, target, &mut taken);
         if curves.len() > 1 {
@@ -142,8 +150,24 @@ fn place(plot: &Plot, target: &Target, step: &Step) -> Option<Point> {
     Some(plot.at(step.level.value, target.row(step)?.attainment?.max(plot.y.min)))
 }
 
-fn draw_curve(c: &mut Canvas, plot: &Plot, target: &Target, curve: &Curve<'_>, r: f64, taken: &mut Taken) {
-    let joined = curve.joined(Across::Offered);
+/// The fitted curve of a target, over the levels of the steps that are shown.
+fn fit(run: &Run, target: &Target, curves: &[Curve<'_>]) -> Option<Fit> {
+    let answer = run.answers.first().filter(|a| a.tier == target.tier)?;
+    let fitted = run.view.fitted.iter().find(|f| f.limit == target.name)?;
+    let own = curves.iter().filter(|c| c.series == answer.series).flat_map(|c| &c.steps);
+    let levels = own.map(|s| s.level.value).fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+    Fit::of(fitted, reach(&answer.goodput, levels))
+}
+
+fn draw_curve(
+    c: &mut Canvas,
+    plot: &Plot,
+    target: &Target,
+    (curve, joins): (&Curve<'_>, bool),
+    r: f64,
+    taken: &mut Taken,
+) {
+    let joined = if joins { curve.joined(Across::Offered) } else { Vec::new() };
     let line: Vec<Point> = joined.into_iter().filter_map(|s| place(plot, target, s)).collect();
     for (step, x) in apart(plot, curve) {
         let Some((low, high)) = target.row(step).and_then(|l| l.low.zip(l.high)) else { continue };
@@ -260,7 +284,7 @@ mod tests {
         let least = places.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
         assert!((least - APART).abs() < 1e-9, "{places:?}");
         let mut c = Canvas::new(400, 100);
-        draw_curve(&mut c, &plot, target, &curves(&run)[0], 4.0, &mut Taken::default());
+        draw_curve(&mut c, &plot, target, (&curves(&run)[0], true), 4.0, &mut Taken::default());
         let at = plot.at_x(20.0);
         let last = c.shapes.iter().rev().find_map(|s| match s {
             Shape::Disc(p, _, colour) if (p.0 - at).abs() < 1e-9 => Some(*colour),

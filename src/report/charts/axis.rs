@@ -37,6 +37,17 @@ impl Axis {
         Self { min: 0.0, max, step: step.unwrap_or(10.0 * power), scale: Scale::Linear }
     }
 
+    /// A linear axis between two values, widened to whole steps.
+    pub(super) fn between(min: f64, max: f64, about: f64) -> Self {
+        let step = Self::upto(max - min, about).step;
+        Self {
+            min: (min / step).floor().max(0.0) * step,
+            max: (max / step).ceil() * step,
+            step,
+            scale: Scale::Linear,
+        }
+    }
+
     /// A logarithmic axis; both ends positive.
     pub(super) fn log(min: f64, max: f64) -> Self {
         let min = if min > 0.0 && min.is_finite() { min } else { 1.0 };
@@ -69,7 +80,8 @@ impl Axis {
         });
         let digits = digits.unwrap_or(9) as usize;
         let count = (self.max / self.step + 1e-6).floor() as u32;
-        (0..=count)
+        let first = (self.min / self.step - 1e-6).ceil().max(0.0) as u32;
+        (first..=count)
             .map(|i| f64::from(i) * self.step)
             .map(|v| (v, if v >= 1_000.0 { thousands(v) } else { format!("{v:.digits$}") }))
             .collect()
@@ -181,6 +193,10 @@ mod tests {
             let labels_got: Vec<String> = Axis::upto(max, about).ticks().into_iter().map(|t| t.1).collect();
             assert_eq!(labels_got.join(" "), labels, "{max}");
         }
+        let between =
+            |min, max| Axis::between(min, max, 4.0).ticks().into_iter().map(|t| t.1).collect::<Vec<_>>();
+        assert_eq!(between(28.2, 39.1).join(" "), "25 30 35 40");
+        assert_eq!(between(-1.0, 3.9).join(" "), "0 2 4", "no level is below zero");
         assert_eq!(thousands(1_234_567.0), "1,234,567");
         assert_eq!(thousands(-123.0), "-123");
     }

@@ -1,4 +1,4 @@
-//! The answer on a plot: goodput line, bracket or interval, knee.
+//! The answer on a plot: goodput line, bracket or interval, safe rate, knee.
 
 use super::Format;
 use super::axis::Plot;
@@ -6,7 +6,9 @@ use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Across, curves, rgb, shown, tier_name};
 use super::legend::Entry;
 use super::place::Taken;
+use crate::report::words::{self, ends};
 use crate::rundir::Run;
+use crate::rundir::derive::{interval, usable_safe_rate};
 use crate::search::answer::{Answer, Status};
 use crate::stats::step::{Step, Verdict};
 use crate::units::short;
@@ -19,11 +21,20 @@ pub(super) const GREEN_TEXT: RGBColor = rgb(0x14713a);
 /// Colour of the line at the knee.
 pub(super) const KNEE: RGBColor = rgb(0x6b6b6b);
 
+/// Dashes and gaps of the line at the safe rate.
+pub(super) const SAFE: (f64, f64) = (5.0, 3.0);
+/// A band is drawn up to so many times the highest step.
+const BEYOND: f64 = 1.25;
+
 /// Where the answer lies on the horizontal axis of a chart.
 #[derive(Debug, Default)]
 pub(super) struct Boundary {
     line: Option<f64>,
     band: Option<(f64, f64)>,
+    /// The safe rate of an estimate.
+    safe: Option<f64>,
+    /// The highest of the steps: a band that reaches far beyond is cut, since nothing was measured there.
+    most: f64,
     knee: Option<f64>,
     words: Vec<String>,
     legend: Vec<Entry>,
@@ -34,11 +45,16 @@ impl Boundary {
     pub(super) fn new(run: &Run, across: Across, format: Format) -> Self {
         let Some(a) = run.answers.first() else { return Self::default() };
         let g = &a.goodput;
-        let ends = g.interval90.map(|[l, h]| (l, h)).or(g.met.zip(g.failed));
+        let estimate = interval(g);
+        let ends = estimate.map(|(_, [l, h])| (l, h)).or(g.met.zip(g.failed));
+        let safe = usable_safe_rate(g);
         let line = match g.status {
+            _ if estimate.is_some() => g.rate,
             Status::Found => g.rate.or(g.met),
+            Status::NotReached if safe.is_some() => g.rate,
             Status::NotReached => g.met.or(g.rate),
-            Status::Undecided if g.failed.is_none() => g.met,
+            // The safe rate says more than the level that met.
+            Status::Undecided if g.failed.is_none() && safe.is_none() => g.met,
             Status::None | Status::Undecided | Status::Invalid => None,
         };
         let scale = Scale::new(run, a);
@@ -52,9 +68,11 @@ impl Boundary {
         });
         let line = line.map(&place);
         let band = ends.map(|(l, h)| (place(l), place(h))).filter(|(l, h)| h > l);
-        let words = words(run, a);
-        let legend = legend(a, line.is_some(), band.is_some(), (&words, format));
-        Self { line, band, knee, words, legend }
+        let safe = safe.map(&place);
+        let most = scale.steps.iter().map(|s| across.of(s)).chain(line).fold(0.0, f64::max);
+        let words = lines(run, a);
+        let legend = legend(a, line.is_some(), band.is_some(), safe.is_some(), (&words, format));
+        Self { line, band, safe, most, knee, words, legend }
     }
 
     /// What is drawn of it, for the legend; on a slide with its numbers, since there is no room in the plots.
@@ -65,14 +83,15 @@ impl Boundary {
 
     /// Values that must be on the horizontal axis.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> {
-        self.line.into_iter().chain(self.band.map(|b| b.1)).chain(self.knee)
+        let high = self.band.map(|b| b.1.min(BEYOND * self.most));
+        self.line.into_iter().chain(high).chain(self.safe).chain(self.knee)
     }
 
     /// Draws band and lines; labels come later, where there is room.
     pub(super) fn draw(&self, c: &mut Canvas, plot: &Plot) {
         let a = plot.area;
         if let Some((low, high)) = self.band {
-            let (x0, x1) = (plot.at_x(low), plot.at_x(high));
+            let (x0, x1) = (plot.at_x(low), plot.at_x(high).min(a.right()));
             c.fill(&Rect { x: x0, y: a.y, w: x1 - x0, h: a.h }, GREEN.mix(0.13));
         }
         if let Some(knee) = self.knee {
@@ -83,11 +102,15 @@ impl Boundary {
             let x = plot.at_x(line);
             c.stroke((x, a.bottom()), (x, a.y), 2.0, GREEN);
         }
+        if let Some(safe) = self.safe {
+            let x = plot.at_x(safe);
+            c.dashes((x, a.bottom()), (x, a.y), 1.6, SAFE, GREEN_TEXT);
+        }
     }
 
     /// Keeps the lines clear of labels.
     pub(super) fn take(&self, taken: &mut Taken, plot: &Plot) {
-        for x in self.line.into_iter().chain(self.knee) {
+        for x in self.line.into_iter().chain(self.safe).chain(self.knee) {
             let x = plot.at_x(x);
             taken.line(&[(x, plot.area.y), (x, plot.area.bottom())], 4.0);
         }
@@ -95,7 +118,11 @@ impl Boundary {
 
     /// Writes the answer beside its line. Where there is no room at all it is left to the headline, which says the same.
     pub(super) fn label(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
-        let edges = self.band.map_or((self.line, self.line), |(l, h)| (Some(l), Some(h)));
+        let right = |h: f64| h.min(BEYOND * self.most);
+        let edges = self.band.map_or((self.line, self.line), |(l, h)| (Some(l), Some(right(h))));
+        // A safe rate may lie below a line that has no band.
+        let edges = (edges.0.map(|l| self.safe.map_or(l, |s| s.min(l))), edges.1);
+        let edges = (edges.0.or(self.safe), edges.1.or(self.safe));
         let (Some(left), Some(right), false) = (edges.0, edges.1, self.words.is_empty()) else { return };
         let edges = if plot.x.share(left) < 0.3 { [right, left] } else { [left, right] };
         for size in [12.0, 11.0, 10.3] {
@@ -160,19 +187,33 @@ fn achieved_at(levels: &[Point], level: f64) -> f64 {
     }
 }
 
-/// Line and band, where they are drawn.
-fn legend(a: &Answer, line: bool, band: bool, (words, format): (&[String], Format)) -> Vec<Entry> {
-    let (mut words, slide) = (words.iter(), format == Format::Slide);
+/// Line, band and safe rate, where they are drawn; on a slide with the words that have no room in its plots.
+fn legend(
+    a: &Answer,
+    line: bool,
+    band: bool,
+    safe: bool,
+    (lines, format): (&[String], Format),
+) -> Vec<Entry> {
+    let (mut lines, slide) = (lines.iter(), format == Format::Slide);
     let said =
         |own: Option<&String>, short: &str| own.filter(|_| slide).map_or(short.to_owned(), Clone::clone);
-    let name = if a.goodput.status == Status::Found { "goodput" } else { "highest level shown to meet" };
+    let name = match (a.goodput.status, interval(&a.goodput)) {
+        (Status::Found, _) => "goodput",
+        (Status::Undecided, Some(_)) => "median estimate",
+        (Status::NotReached, _) if safe => "highest of the plan",
+        _ => "highest level shown to meet",
+    };
     let mut out = Vec::new();
     if line {
-        out.push(Entry::Line(said(words.next(), name)));
+        out.push(Entry::Line(said(lines.next(), name)));
     }
     if band {
-        let name = if a.goodput.interval90.is_some() { "90 % interval" } else { "between met and failed" };
-        out.push(Entry::Band(said(words.next(), name)));
+        let name = if interval(&a.goodput).is_some() { "90 % interval" } else { "between met and failed" };
+        out.push(Entry::Band(said(lines.next(), name)));
+    }
+    if safe {
+        out.push(Entry::Safe(said(lines.next(), &format!("safe {}", words::noun(a.control)))));
     }
     out
 }
@@ -203,19 +244,28 @@ fn place_beside(
     true
 }
 
-fn words(run: &Run, a: &Answer) -> Vec<String> {
+fn lines(run: &Run, a: &Answer) -> Vec<String> {
     let (g, unit) = (&a.goodput, a.control.unit());
     let tier = tier_name(run, &a.tier);
     let n = short;
+    if let Some(([rate, low, high], safe)) = ends(a.control, g) {
+        let name = if g.status == Status::Found { "goodput" } else { "undecided: about" };
+        let safe = safe.map_or(format!("no {} is shown to be safe", words::noun(a.control)), |s| {
+            format!("safe {} {s}{unit}", words::noun(a.control))
+        });
+        return vec![format!("{name}{tier} {rate}{unit}"), format!("90 % interval {low} – {high}"), safe];
+    }
+    if let Some(safe) = usable_safe_rate(g) {
+        let safe = format!("safe {} {}{unit}", words::noun(a.control), n(safe));
+        return match g.rate {
+            Some(rate) => vec![format!("at least{tier} {}{unit}", n(rate)), safe],
+            None => vec![safe, "above is undecided".into()],
+        };
+    }
     match (g.status, g.rate.or(g.met), g.met, g.failed) {
         (Status::Found, Some(rate), met, failed) => {
-            let mut lines = vec![format!("goodput{tier} {}{unit}", n(rate))];
-            match (g.interval90, met, failed) {
-                (Some([l, h]), ..) => lines.push(format!("90 % interval {} – {}", n(l), n(h))),
-                (None, Some(m), Some(f)) => lines.push(format!("met at {}, failed at {}", n(m), n(f))),
-                _ => {}
-            }
-            lines
+            let ends = met.zip(failed).map(|(m, f)| format!("met at {}, failed at {}", n(m), n(f)));
+            std::iter::once(format!("goodput{tier} {}{unit}", n(rate))).chain(ends).collect()
         }
         (Status::NotReached, Some(rate), ..) => {
             vec![format!("met{tier} up to {}{unit}", n(rate)), "more was not tried".into()]
@@ -244,6 +294,32 @@ mod tests {
         assert_eq!(b.words, ["met up to 32 req/s", "above is undecided"]);
         assert_eq!((b.line.map(f64::round), b.band), (Some(32.0), None));
     }
+
+    #[test]
+    fn an_estimate_has_its_interval_and_its_safe_rate() {
+        let mut run = fixture::found();
+        let g = &mut run.answers[0].goodput;
+        (g.rate, g.interval90, g.safe_rate) = (Some(33.4), Some([31.6, 35.3]), Some(31.2));
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        assert_eq!(b.words, ["goodput 33.4 req/s", "90 % interval 31.6 – 35.3", "safe rate 31.2 req/s"]);
+        assert_eq!((b.line, b.band, b.safe), (Some(33.4), Some((31.6, 35.3)), Some(31.2)));
+        let slide = format!("{:?}", Boundary::new(&run, Across::Offered, Format::Slide).entries());
+        assert!(slide.contains("Safe(\"safe rate 31.2 req/s\")"), "{slide}");
+        let g = &mut run.answers[0].goodput;
+        (g.status, g.interval90, g.safe_rate) = (Status::Undecided, Some([0.0, 300.0]), None);
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        assert_eq!(b.words[2], "no rate is shown to be safe");
+        assert!(b.values().all(|v| v <= 60.0 + 1e-9), "no room for where nothing was measured");
+        let g = &mut run.answers[0].goodput;
+        (g.rate, g.interval90, g.safe_rate, g.failed) = (None, None, Some(30.0), None);
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        assert_eq!((b.line, b.safe), (None, Some(30.0)), "it says more than what met");
+        assert_eq!(b.words, ["safe rate 30 req/s", "above is undecided"]);
+        run.answers[0].goodput.status = Status::None;
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        assert_eq!((b.line, b.safe, b.words.len()), (None, None, 0));
+    }
+
     #[test]
     fn levels_lie_where_their_steps_are() {
         let levels = [(8.0, 4.0), (16.0, 6.0)];

@@ -7,7 +7,7 @@ use super::frame::GREY;
 use super::panel::RED;
 use crate::report::words;
 use crate::rundir::{Span, Trace, Ttft};
-use crate::stats::step::Step;
+use crate::stats::step::{Step, StepKind};
 use plotters::style::RGBColor;
 
 /// Height of a small picture with the room around it.
@@ -59,7 +59,8 @@ impl Cell<'_> {
         Mark::of(self.step).draw(c, (left.x + 5.0, r.y + 12.0), 4.2, hue.dark);
         let bold = Type::bold(11.0, rgb(0x333333));
         c.text((left.x + 15.0, r.y + 16.0), Align::Left, &bold, &self.step.level.to_string());
-        let number = format!("step {}", self.step.step);
+        let soak = if self.step.kind == StepKind::Confirm { "soak, " } else { "" };
+        let number = format!("{soak}step {}", self.step.step);
         c.text((left.right(), r.y + 16.0), Align::Right, &Type::book(10.0, GREY), &number);
         for plot in [&flight, &ttft] {
             self.phases(c, plot);

@@ -89,9 +89,9 @@ pub(super) fn fitted(text: &str, width: f64) -> (Type, Vec<String>) {
     }
     let face = face.sized(17.0);
     // Lines of like length: a last word alone on its line is ugly.
-    let even = (face.width(&text) * 0.55).min(width);
-    let lines = wrap(&face, &text, even, usize::MAX);
-    let lines = if lines.len() <= 2 { lines } else { wrap(&face, &text, width, 2) };
+    let even = |share: f64| wrap(&face, &text, (face.width(&text) * share).min(width), usize::MAX);
+    let two = [0.52, 0.56, 0.6, 0.65, 0.7].into_iter().map(even).find(|lines| lines.len() <= 2);
+    let lines = two.unwrap_or_else(|| wrap(&face, &text, width, 2));
     (face, lines.into_iter().map(|l| ellipsis(&face, &l, width)).collect())
 }
 

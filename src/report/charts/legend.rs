@@ -1,8 +1,9 @@
 //! The legend: what is drawn, and nothing else.
 
-use super::boundary::{GREEN, KNEE};
+use super::boundary::{GREEN, GREEN_TEXT, KNEE, SAFE};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Mark, rgb};
+use super::curves::{Mark, hue_of, rgb};
+use super::fit::shade;
 use super::frame::GAP;
 use super::throughput::GOOD;
 use plotters::style::{Color, RGBColor};
@@ -16,6 +17,14 @@ pub(super) enum Entry {
     Line(String),
     /// The band of the answer.
     Band(String),
+    /// The line at the safe rate.
+    Safe(String),
+    /// A fitted curve and its band.
+    Fit(&'static str),
+    /// What was known of the limit over time: a line along a band.
+    Path(&'static str),
+    /// The safe rate where levels run upwards.
+    SafeLevel(String),
     /// The line at the knee.
     Knee,
     /// What was good.
@@ -55,8 +64,12 @@ pub(super) fn rows(entries: Vec<Entry>, left: f64, right: f64) -> Vec<Vec<Entry>
 impl Entry {
     fn words(&self) -> &str {
         match self {
-            Self::Step(_, text) | Self::Good(text) => text,
-            Self::Line(text) | Self::Band(text) | Self::Say(text) => text,
+            Self::Step(_, text) | Self::Good(text) | Self::Fit(text) | Self::Path(text) => text,
+            Self::Line(text)
+            | Self::Band(text)
+            | Self::Safe(text)
+            | Self::SafeLevel(text)
+            | Self::Say(text) => text,
             Self::Knee => "knee",
         }
     }
@@ -79,6 +92,16 @@ impl Entry {
             Self::Step(mark, _) => mark.draw(c, middle, 4.4, colour),
             Self::Line(_) => c.stroke((middle.0, y + 1.5), (middle.0, y - 9.5), 2.0, GREEN),
             Self::Band(_) => c.fill(&Rect { x, y: y - 9.5, w: 11.0, h: 11.0 }, GREEN.mix(0.26)),
+            Self::Safe(_) => c.dashes((middle.0, y + 1.5), (middle.0, y - 9.5), 1.6, SAFE, GREEN_TEXT),
+            Self::Fit(_) => {
+                c.fill(&Rect { x: x - 1.0, y: y - 9.5, w: 12.5, h: 11.0 }, shade(hue_of(0)));
+                c.stroke((x - 1.0, middle.1), (x + 11.5, middle.1), 2.2, hue_of(0).middle);
+            }
+            Self::Path(_) => {
+                c.fill(&Rect { x: x - 1.0, y: y - 9.5, w: 12.5, h: 11.0 }, GREEN.mix(0.18));
+                c.stroke((x - 1.0, middle.1), (x + 11.5, middle.1), 2.0, GREEN);
+            }
+            Self::SafeLevel(_) => c.dashes((x - 2.0, middle.1), (x + 11.5, middle.1), 1.6, SAFE, GREEN_TEXT),
             Self::Knee => c.dashes((middle.0, y + 1.5), (middle.0, y - 9.5), 1.3, (1.6, 2.6), KNEE),
             Self::Good(_) => c.fill(&Rect { x: x + 1.0, y: y - 8.0, w: 8.0, h: 8.0 }, GOOD.into()),
             Self::Say(_) => {}

@@ -9,6 +9,7 @@ mod canvas;
 mod cells;
 mod curves;
 mod distribution;
+mod fit;
 mod frame;
 mod heads;
 mod labels;
@@ -18,6 +19,7 @@ mod mark;
 mod panel;
 mod place;
 mod raster;
+mod search;
 mod svg;
 mod throughput;
 mod timelines;
@@ -119,6 +121,13 @@ pub const CHARTS: &[Chart] = &[
         slide: true,
         applies: attainment::applies,
         draw: attainment::draw,
+    },
+    Chart {
+        name: "search",
+        caption: "How the search closed in",
+        slide: true,
+        applies: search::applies,
+        draw: search::draw,
     },
     Chart {
         name: "distribution",

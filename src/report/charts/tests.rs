@@ -1,5 +1,5 @@
 //! Every chart of every case: text within the picture and clear of other text, SVG well-formed, a few drawn in full.
-//! Set `GOODPUT_CHART_DIR` to draw them all, and look at them.
+//! Set `GOODPUT_CHART_DIR` to draw them all, and look at them; `GOODPUT_CHART_CASES` for some cases alone: `found,soak`.
 
 use super::canvas::{Shape, Type};
 use super::curves::Mark;
@@ -72,12 +72,16 @@ fn charts_apply_where_there_is_something_to_show() {
         let names: Vec<&str> = of(&run, &traces).iter().map(|c| c.name).collect();
         let missing: Vec<&str> = all.iter().copied().filter(|n| !names.contains(n)).collect();
         // The one for the load is named by what the load is.
-        let other = if case == "concurrency" { "latency-offered" } else { "latency-in-flight" };
-        let missing: Vec<&str> = missing.into_iter().filter(|n| *n != other).collect();
+        let other =
+            if ["concurrency", "workers"].contains(&case) { "latency-offered" } else { "latency-in-flight" };
+        let (view, closed) = (run.view.path.len() > 1, names.contains(&"search"));
+        assert_eq!(view, closed, "{case}: a search has a path");
+        let missing: Vec<&str> = missing.into_iter().filter(|n| *n != other && *n != "search").collect();
         assert!(!names.contains(&other), "{case}");
-        let all: Vec<&str> = all.iter().copied().filter(|n| *n != other).collect();
+        let all: Vec<&str> = all.iter().copied().filter(|n| *n != other && *n != "search").collect();
         let expected: &[&str] = match case {
             "no-step" | "unloaded-misses" => &all, // one request at a time is no curve
+            "no-rate" | "no-rate-unloaded" => &["distribution"],
             "all-failed" => &["latency", "latency-offered", "distribution", "timelines"],
             "none" => &["distribution"],
             "one-failing" => &["latency", "latency-offered", "distribution"],
@@ -185,7 +189,13 @@ fn check_pixels(bytes: &[u8], format: Format, name: &str) {
 fn pictures_fill_their_frame() {
     let keep = std::env::var_os("GOODPUT_CHART_DIR").map(PathBuf::from);
     for (case, run, traces) in cases() {
-        if keep.is_none() && case != "adaptive" {
+        let asked = std::env::var("GOODPUT_CHART_CASES").unwrap_or_default();
+        let wanted = if keep.is_none() {
+            case == "adaptive"
+        } else {
+            asked.is_empty() || asked.split(',').any(|c| c == case)
+        };
+        if !wanted {
             continue;
         }
         for chart in of(&run, &traces) {
@@ -211,7 +221,8 @@ fn pictures_fill_their_frame() {
 fn a_backlog_that_grows_is_on_no_curve() {
     let (run, traces) = fixture::traced();
     // The last of the steps is overloaded: no line of any chart over levels may reach it.
-    for chart in CHARTS.iter().filter(|c| c.slide || c.name == "latency-offered") {
+    let charts = CHARTS.iter().filter(|c| c.slide || c.name == "latency-offered");
+    for chart in charts.filter(|c| c.name != "search") {
         let canvas = chart.canvas(&run, &traces, Format::Report);
         let round = |s: &Shape| match s {
             Shape::Line { points, round: true, .. } => points.last().map(|p| p.0),
@@ -292,7 +303,7 @@ fn a_loose_limit_of_another_tier_is_named_and_squashes_nothing() {
 #[test]
 fn slides_and_reports_name_every_line() {
     for (case, run, traces) in cases() {
-        for chart in of(&run, &traces).into_iter().filter(|c| c.slide) {
+        for chart in of(&run, &traces).into_iter().filter(|c| c.slide && c.name != "search") {
             for format in [Format::Report, Format::Slide] {
                 let shapes = chart.canvas(&run, &traces, format).shapes;
                 let dotted = |s: &&Shape| matches!(s, Shape::Line { dash: Some((a, _)), width, .. } if (*a - 1.2).abs() < 1e-9 && *width < 1.2);
@@ -319,4 +330,41 @@ fn requests_in_flight_are_whole() {
         let axis = frame::x_axis(Control::Concurrency, curves::Across::Offered, std::iter::once(most));
         assert!(axis.ticks().iter().all(|t| !t.1.contains('.')), "{most}: {:?}", axis.ticks());
     }
+}
+
+/// The fit is drawn, named and cut where the steps end; the search's path is drawn with its answer.
+#[test]
+fn an_estimate_is_drawn_with_its_fit_and_its_safe_rate() {
+    let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "soak").unwrap();
+    for (chart, format, says) in [
+        (
+            "attainment",
+            Format::Report,
+            &["fit and its 90 % band", "safe rate 33 req/s", "90 % interval 33 – 35.3"][..],
+        ),
+        ("attainment", Format::Slide, &["fit and its 90 % band", "safe rate 33 req/s"]),
+        ("latency", Format::Report, &["goodput 34.1 req/s", "safe rate"]),
+        ("throughput", Format::Report, &["safe rate 33 req/s"]),
+        (
+            "search",
+            Format::Report,
+            &["goodput 34.1", "up to 35.3", "safe 33", "soak", "minutes since the sweep began"],
+        ),
+        ("timelines", Format::Report, &["soak, step 15"]),
+    ] {
+        let all = texts(&run, chart, format);
+        for part in says {
+            assert!(all.iter().any(|(t, _)| t.contains(part)), "{chart}: {part} in {all:?}");
+        }
+    }
+    let bands = |run: &Run| {
+        let chart = CHARTS.iter().find(|c| c.name == "attainment").unwrap();
+        let shapes = chart.canvas(run, &Traces::default(), Format::Report).shapes;
+        shapes.iter().filter(|s| matches!(s, Shape::Polygon(points, _) if points.len() > 20)).count()
+    };
+    assert_eq!(bands(&run), 2, "one for each limit");
+    let mut bare = run;
+    bare.view = crate::rundir::View::default();
+    assert_eq!(bands(&bare), 0);
+    assert!(!texts(&bare, "attainment", Format::Report).iter().any(|(t, _)| t.contains("fit and")));
 }

@@ -11,7 +11,7 @@ use super::panel::RED;
 use crate::report::words;
 use crate::rundir::{Run, Trace, Traces, Ttft};
 use crate::slo::{Limit, Metric};
-use crate::stats::step::Step;
+use crate::stats::step::{Step, StepKind};
 
 /// Steps that a page can show.
 const MOST: usize = 12;
@@ -41,9 +41,14 @@ fn telling<'a>(run: &Run, all: Vec<(&'a Step, &'a Trace)>) -> Vec<(&'a Step, &'a
         (rate, met, failed) => rate.or(met).or(failed),
     };
     let boundary = g.and_then(middle).unwrap_or(all[all.len() / 2].0.level.value);
+    // The soak is what a reader looks for.
+    let soak = |s: &Step| s.kind == StepKind::Confirm;
     let far = |s: &Step| (s.level.value.max(1e-9) / boundary.max(1e-9)).ln().abs();
     let mut order: Vec<usize> = (1..all.len() - 1).collect();
-    order.sort_by(|a, b| far(all[*a].0).total_cmp(&far(all[*b].0)));
+    order.sort_by(|a, b| {
+        let ([a, b], key) = ([all[*a].0, all[*b].0], |s: &Step| !soak(s));
+        key(a).cmp(&key(b)).then(far(a).total_cmp(&far(b)))
+    });
     order.truncate(MOST - 2);
     let keep = |i: usize| i == 0 || i + 1 == all.len() || order.contains(&i);
     all.iter().enumerate().filter(|(i, _)| keep(*i)).map(|(_, s)| *s).collect()
@@ -65,7 +70,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let legend = marks(shown.iter().map(|s| Mark::of(s.0)), Mark::words);
     let mut frame = Frame::new(scene, &slots, 30.0, legend);
     let left_out = if shown.len() < count {
-        format!("{} of {count} steps: lowest, highest, and those nearest to the boundary", shown.len())
+        let soak = if shown.iter().any(|s| s.0.kind == StepKind::Confirm) { ", the soak" } else { "" };
+        format!("{} of {count} steps: lowest, highest{soak}, and those nearest to the boundary", shown.len())
     } else {
         String::new()
     };

@@ -173,7 +173,7 @@ fn answers_claim_no_more_than_was_shown() {
         .concat();
     insta::assert_snapshot!(answers, @r#"
     interval:
-    **One A40 serves 33.4 requests/s (90 % interval 31.6 – 35.3; 31.6 is safe) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, where p99 TTFT is the limit that binds.** Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
+    **One A40 serves 33.4 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, where p99 TTFT is the limit that binds; with 90 % confidence the true limit lies between 31.6 and 35.3.** Plan with 31.6 requests/s (safe rate: 5 % chance that it is too much). Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     none:
     **At no measured rate does one A40 keep p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: even 5 requests/s, the lowest, fails, where p99 TTFT is the limit that binds.** Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     not-reached:

@@ -159,18 +159,20 @@ fn the_answer_in_words() {
     runs/a/charts: 1 chart as PNG and SVG
     "#);
     insta::assert_snapshot!(said("interval"), @r#"
-    One A40 serves 33.4 requests/s (90 % interval 31.6 – 35.3; 31.6 is safe) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, where p99 TTFT is the limit that binds.
+    One A40 serves 33.4 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, where p99 TTFT is the limit that binds; with 90 % confidence the true limit lies between 31.6 and 35.3.
+    Plan with 31.6 requests/s (safe rate: 5 % chance that it is too much).
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
-    Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+    Evidence: a fit to 11 steps under load with 32,760 requests; 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); ended because all 11 levels of the list are measured.
 
-    goodput          33.4 req/s (90 % interval 31.6 – 35.3) · each limit on its own
+    goodput          33.4 req/s (90 % interval 31.6 – 35.3, safe 31.6) · each limit on its own
     joint goodput    at least 32 req/s, fails at 36 · 99 % of requests within all limits
     good requests/s  31.8 req/s at 32 req/s · due in the window and within all limits
     knee             latency turns up at 37 requests/s (37 req/s achieved), Kneedle's mark · not the SLO answer
 
-    Held all the time at 31.94 requests/s, as achieved in step 8, with nothing in reserve:
-    requests  1,920 a minute, 115,000 an hour, 2.76 million a day
-    tokens    958 output a second, 19,200 prompt a second
+    Held all the time at 31.6 requests/s, the safe rate:
+    requests  1,900 a minute, 114,000 an hour, 2.73 million a day
+    tokens    948 output a second, 19,000 prompt a second
+    And at 33.4 requests/s, the goodput, with nothing in reserve: 2,000 a minute, 120,000 an hour, 2.89 million a day; tokens 1,000 output a second, 20,000 prompt a second
 
     runs/a/report.md
     runs/a/charts: 1 chart as PNG and SVG

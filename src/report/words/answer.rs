@@ -1,18 +1,19 @@
 //! The answer in words: one line for above a chart, and two sentences for a reader who must decide by them.
 
 use super::{
-    binding, evidence, figure, level, level_number, lower, many, noun, plural, several_tiers, slo, slo_name,
-    steps_of, subject, tier_of, workload,
+    binding, estimate, evidence, figure, level, level_number, lower, many, noun, plural, several_tiers, slo,
+    slo_name, steps_of, subject, tier_of, workload,
 };
 use crate::level::Control;
+use crate::report::charts::thousands;
 use crate::report::escape::clip;
-use crate::rundir::derive::adaptive;
+use crate::rundir::derive::{adaptive, interval, usable_safe_rate};
 use crate::rundir::{Meta, Run};
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::stats::step::{Abort, Step, Verdict};
 use crate::stats::summary::ERRORS;
 
-fn verb(meta: &Meta, singular: &str) -> String {
+pub(super) fn verb(meta: &Meta, singular: &str) -> String {
     if plural(meta) { singular.to_owned() } else { format!("{singular}s") }
 }
 
@@ -40,7 +41,7 @@ fn binding_clause(name: &str) -> String {
 }
 
 /// The limit that binds at a level that fails: `, where p99 TTFT is the limit that binds`.
-fn binds(g: &Goodput) -> String {
+pub(super) fn binds(g: &Goodput) -> String {
     match g.binding.as_deref() {
         Some("stability") => ", where the backlog grows".into(),
         Some(ERRORS) => ", where requests fail".into(),
@@ -59,6 +60,9 @@ pub fn headline(run: &Run) -> String {
     let at = |x: f64| level(a.control, x);
     let serves = verb(&run.meta, "serve");
     let within = format!("within {}", slo_name(run, a));
+    if let Some(open) = open_in_short(run, a) {
+        return open;
+    }
     match (g.status, g.rate.or(g.met)) {
         (Status::Found, Some(rate)) if bracket_only(g) => {
             let why = g.binding.as_deref().map(|b| format!(" ({})", cause(b))).unwrap_or_default();
@@ -68,7 +72,9 @@ pub fn headline(run: &Run) -> String {
         }
         (Status::Found, Some(rate)) => {
             let clause = g.binding.as_deref().map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
-            format!("{who} {serves} {} {within}{clause}", at(rate))
+            let number =
+                estimate::ends(a.control, g).map_or_else(|| level_number(rate), |(n, _)| n[0].clone());
+            format!("{who} {serves} {} {within}{clause}", at(rate).replacen(&level_number(rate), &number, 1))
         }
         (Status::None, _) => none_in_short(run, a),
         (Status::NotReached, Some(met)) => {
@@ -91,12 +97,47 @@ pub fn headline(run: &Run) -> String {
     }
 }
 
+/// An estimate that is open, in short: its upper end is known, or a rate that is safe.
+fn open_in_short(run: &Run, a: &Answer) -> Option<String> {
+    let g = &a.goodput;
+    if g.status != Status::Undecided {
+        return None;
+    }
+    let within = format!("within {}", slo_name(run, a));
+    match (estimate::ends(a.control, g), usable_safe_rate(g)) {
+        (Some(([.., high], None)), _) => {
+            let (_, [_, top]) = interval(g)?;
+            let most = level(a.control, top).replacen(&level_number(top), &high, 1);
+            Some(format!(
+                "Undecided: at most {most} {within}, and no {} is shown to be safe",
+                noun(a.control)
+            ))
+        }
+        (None, Some(safe)) => {
+            let serves = verb(&run.meta, "serve");
+            let safe = level(a.control, safe);
+            Some(format!("{} {serves} at least {safe} {within}; above is undecided", subject(&run.meta)))
+        }
+        _ => None,
+    }
+}
+
 fn none_in_short(run: &Run, a: &Answer) -> String {
     if let Some((level, kind)) = nothing_answered(run, a) {
         return format!("Every request failed {level}{kind}");
     }
     let why = a.goodput.binding.as_deref().filter(|b| *b != "stability");
     let why = why.map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
+    if let Some(from) = evidence::none_from(run, a) {
+        let keeps = verb(&run.meta, "keep");
+        let who = subject(&run.meta);
+        return format!(
+            "{who} {keeps} {} at no {} from {} on{why}",
+            slo_name(run, a),
+            noun(a.control),
+            level(a.control, from)
+        );
+    }
     match (a.goodput.failed, lowest(run, a)) {
         (None, _) => {
             let misses = if plural(&run.meta) { "miss" } else { "misses" };
@@ -160,22 +201,42 @@ fn with_achieved(run: &Run, a: &Answer, value: f64) -> String {
     }
 }
 
-/// The answer in sentences: what was found, per GPU, at which SLO, and which limit binds; the workload that it was
-/// measured with; then the evidence, why the search ended, and what would decide where nothing is decided. They claim no
-/// more than was shown.
-pub fn sentences(run: &Run, a: &Answer) -> [String; 3] {
+/// What is said of an answer, each a sentence or two, empty where there is nothing to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// What was found, per GPU, at which SLO, and which limit binds.
+    pub answer: String,
+    /// Which rate to plan with, and what more time would buy.
+    pub plan: String,
+    /// What the soak after the search showed.
+    pub soak: String,
+    /// The workload that it was measured with.
+    pub with: String,
+    /// The evidence, why the search ended, and what would decide where nothing is decided.
+    pub evidence: String,
+}
+
+/// The answer in sentences. They claim no more than was shown.
+pub fn sentences(run: &Run, a: &Answer) -> Said {
     let g = &a.goodput;
-    let said = match g.rate.or(g.met).filter(|_| g.status != Status::None) {
+    let told = estimate::said(run, a);
+    let said = told.unwrap_or_else(|| match g.met.or(g.rate).filter(|_| g.status != Status::None) {
         Some(rate) => serves(run, a, rate),
         None => serves_nothing(run, a),
-    };
+    });
     let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
     let with = match clip(&workload(run), 160) {
         w if w.is_empty() => w,
         w => format!("Measured with: {w}."),
     };
     let evidence = evidence::evidence(run, a);
-    [format!("{said}."), with, format!("Evidence: {}{decides}.", evidence.trim_end_matches('.'))]
+    Said {
+        answer: format!("{said}."),
+        plan: estimate::plan(run, a),
+        soak: estimate::confirmed(run, a),
+        with,
+        evidence: format!("Evidence: {}{decides}.", evidence.trim_end_matches('.')),
+    }
 }
 
 fn limits(run: &Run, a: &Answer) -> String {
@@ -183,43 +244,37 @@ fn limits(run: &Run, a: &Answer) -> String {
 }
 
 /// The limits that are kept, with the name of their SLO where there are several.
-fn kept(run: &Run, a: &Answer) -> String {
+pub(super) fn kept(run: &Run, a: &Answer) -> String {
     if several_tiers(run) { format!("{} ({})", slo_name(run, a), limits(run, a)) } else { limits(run, a) }
 }
 
 /// A level is shown to meet: how much at least, and what is known of more.
 fn serves(run: &Run, a: &Answer, rate: f64) -> String {
     let g = &a.goodput;
-    let least = if g.interval90.is_some() { "" } else { "at least " };
-    let per_gpu = match (g.per_gpu, run.meta.gpus) {
-        (_, None | Some(0 | 1)) => String::new(),
-        (per_gpu, Some(n)) => {
-            format!(" ({} per GPU)", figure(per_gpu.unwrap_or(rate / f64::from(n))))
-        }
-    };
-    let within = match g.interval90 {
-        Some([low, high]) => {
-            let safe = g.safe_rate.map(|s| format!("; {} is safe", level_number(s))).unwrap_or_default();
-            format!(" (90 % interval {} – {}{safe})", level_number(low), level_number(high))
-        }
-        None => String::new(),
-    };
-    let more = match (g.status, g.interval90, g.failed) {
-        (_, Some(_), _) => binds(g),
-        (Status::NotReached, ..) => "; more was not tried, so where the limit lies is not known".into(),
-        (Status::Invalid, ..) => "; above that the client was the limit, not the server".into(),
-        (_, _, Some(f)) => format!(", and {} at {}{}", verb(&run.meta, "fail"), level_number(f), binds(g)),
+    let more = match (g.status, g.failed) {
+        (Status::NotReached, _) => "; more was not tried, so where the limit lies is not known".into(),
+        (Status::Invalid, _) => "; above that the client was the limit, not the server".into(),
+        (_, Some(f)) => format!(", and {} at {}{}", verb(&run.meta, "fail"), level_number(f), binds(g)),
         _ if gone(run, a) => ", before the server stopped answering".into(),
         _ => "; whether it can take more is undecided".into(),
     };
     format!(
-        "{} {} {least}{}{per_gpu}{within} {} {}{more}",
+        "{} {} at least {}{} {} {}{more}",
         subject(&run.meta),
         verb(&run.meta, "serve"),
         with_achieved(run, a, rate),
+        per_gpu(run, g, rate),
         if several_tiers(run) { "within" } else { "while keeping" },
         kept(run, a),
     )
+}
+
+/// A level for each of several GPUs, in brackets: ` (10 per GPU)`.
+pub(super) fn per_gpu(run: &Run, g: &Goodput, rate: f64) -> String {
+    match (g.per_gpu, run.meta.gpus) {
+        (_, None | Some(0 | 1)) => String::new(),
+        (per_gpu, Some(n)) => format!(" ({} per GPU)", figure(per_gpu.unwrap_or(rate / f64::from(n)))),
+    }
 }
 
 /// No level is shown to meet: why, and whether that is the server's fault.
@@ -233,6 +288,18 @@ fn serves_nothing(run: &Run, a: &Answer) -> String {
             format!(
                 "Every request to {who} failed {place}{kind}: no {} keeps {keep}, and nothing is shown of its latencies",
                 noun(a.control)
+            )
+        }
+        (Status::None, _) if evidence::none_from(run, a).is_some() => {
+            let from = evidence::none_from(run, a).map(|x| level(a.control, x)).unwrap_or_default();
+            let unloaded = evidence::missed_unloaded(run, a).map(|(k, n)| {
+                format!("; unloaded, {} of {} requests missed it", thousands(k as f64), thousands(n as f64))
+            });
+            format!(
+                "With 90 % confidence no {} at or above {from} keeps {keep}{}{}",
+                noun(a.control),
+                binds(g),
+                unloaded.unwrap_or_default()
             )
         }
         (Status::None, None) => {
@@ -282,8 +349,13 @@ fn gone(run: &Run, a: &Answer) -> bool {
 /// What would decide an answer that is open.
 fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
     let interrupted = run.steps.iter().any(|s| s.abort == Some(Abort::Interrupted));
-    let text = match a.goodput.status {
+    let g = &a.goodput;
+    let text = match g.status {
         Status::None => return None,
+        Status::NotReached if usable_safe_rate(g).is_some() => {
+            "a higher search.max-rate would tell how much more"
+        }
+        Status::Found if interval(g).is_some() => return None,
         // Levels within the bracket that the steps were too short for: the reason names them.
         Status::Found if !adaptive(&run.steps) && open_levels(run, a) => {
             "longer steps at the undecided levels would narrow it (step.measure, step.min-requests)"
@@ -296,6 +368,9 @@ fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
         Status::Undecided if gone(run, a) => "the server's log may tell why it stopped",
         Status::Undecided if interrupted => "the rest of the sweep would tell",
         Status::Undecided if fails_at_the_lowest(run, a).is_some() => "lower levels would decide it",
+        Status::Undecided if adaptive(&run.steps) && g.halve_s.is_some() && interval(g).is_some() => {
+            return None;
+        }
         Status::Undecided if adaptive(&run.steps) => "more time (--budget) would decide it",
         Status::Undecided if open_levels(run, a) => {
             "longer steps at the undecided levels would decide it (step.measure, step.min-requests)"

@@ -4,6 +4,7 @@ use super::{binding, in_words, many, step_level};
 use crate::level::Control;
 use crate::report::charts::thousands;
 use crate::rundir::Run;
+use crate::rundir::derive::{interval, usable_safe_rate};
 use crate::search::answer::{Answer, Status};
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::stats::summary::ERRORS;
@@ -19,25 +20,30 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     let failed = g.failed.and_then(|failed| run.step_at(a, failed, Verdict::Fails));
     let mut told: Vec<(&Step, Verdict)> = met.map(|s| (s, Verdict::Meets)).into_iter().collect();
     told.extend(failed.map(|s| (s, Verdict::Fails)));
-    let mut open = between(run, a);
+    let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
+    // Of an estimate no step is open: they count together.
+    let mut open = if fitted { Vec::new() } else { between(run, a) };
     // The ones with the most requests tell most.
     open.sort_by_key(|s| std::cmp::Reverse(s.due_n));
     let more = open.len().saturating_sub(MOST - told.len());
     open.truncate(MOST - told.len());
     open.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
     told.extend(open.into_iter().map(|s| (s, run.judged(a, s).0)));
-    if told.is_empty() || (g.status == Status::None && failed.is_none()) {
+    if !fitted && (told.is_empty() || (g.status == Status::None && failed.is_none())) {
         return in_words(&g.reason);
     }
     let mut parts: Vec<String> = told.iter().map(|(s, verdict)| shows(run, a, s, *verdict)).collect();
-    if met.is_some() && failed.is_none() {
+    if fitted {
+        parts.insert(0, together(run, a));
+    } else if met.is_some() && failed.is_none() {
         parts.push("no level is shown to fail".into());
     }
     if more > 0 {
         parts.push(format!("{more} more {} open", if more == 1 { "level is" } else { "levels are" }));
     }
     let above = |s: &&Step| {
-        failed.is_some_and(|f| s.level.value > f.level.value * (1.0 + 1e-9))
+        !fitted
+            && failed.is_some_and(|f| s.level.value > f.level.value * (1.0 + 1e-9))
             && run.judged(a, s).0 == Verdict::Meets
     };
     for s in super::steps_of(run, a).into_iter().filter(above).take(1) {
@@ -45,6 +51,14 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     }
     parts.extend(ended);
     parts.join("; ")
+}
+
+/// What an estimate rests on: all steps under load together.
+fn together(run: &Run, a: &Answer) -> String {
+    let steps = super::steps_of(run, a).into_iter().filter(|s| s.kind != StepKind::Baseline);
+    let (steps, requests) = steps.fold((0, 0), |(n, due), s| (n + 1, due + s.due_n));
+    let several = if steps == 1 { "" } else { "s" };
+    format!("a fit to {steps} step{several} under load with {} requests", thousands(requests as f64))
 }
 
 /// The steps between the ends of an answer that show neither, one for each level.
@@ -63,15 +77,38 @@ fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     open
 }
 
+/// No level from the lowest on that the search speaks of: what its fit says, where steps ran under load.
+pub(super) fn none_from(run: &Run, a: &Answer) -> Option<f64> {
+    let loaded = super::steps_of(run, a).iter().any(|s| s.kind != StepKind::Baseline);
+    run.terms.map(|t| t.lowest).filter(|_| loaded)
+}
+
+/// Requests that missed the limit that binds while the server was unloaded, where they were more than is allowed.
+pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
+    let name = a.goodput.binding.as_deref()?;
+    let slo = super::tier_of(run, a)?;
+    let allowed = slo.limits().iter().find(|l| l.name() == name)?.percentile.miss_share();
+    let unloaded = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
+    let rows = unloaded.filter_map(|s| s.row(&a.tier, name));
+    let (misses, n) = rows.fold((0, 0), |(k, n), r| (k + r.misses, n + r.n));
+    (misses as f64 > allowed * n as f64).then_some((misses, n))
+}
+
 /// The steps that decide an answer: at the level that meets, the one that fails, and all between, in order.
 pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let g = &a.goodput;
     let ends = [g.met, g.failed].into_iter().flatten().flat_map(|level| run.steps_at(a, level));
-    let inside = between(run, a).into_iter().flat_map(|s| run.steps_at(a, s.level.value));
+    let soak = super::soak(run, a);
+    let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
+    let inside = if fitted { Vec::new() } else { between(run, a) };
+    let inside = inside.into_iter().flat_map(|s| run.steps_at(a, s.level.value));
     // Steps of a ramp are short on purpose: that they are undecided is no news.
     let brief = |s: &&Step| s.kind == StepKind::Ramp && run.judged(a, s).0 == Verdict::Undecided;
     let inside = inside.filter(|s| !brief(s) && (g.met.is_some() || g.failed.is_some()));
     let mut steps: Vec<&Step> = ends.chain(inside).collect();
+    if let Some(s) = soak.filter(|s| !steps.iter().any(|other| other.step == s.step)) {
+        steps.push(s);
+    }
     if steps.is_empty() && g.status == Status::None {
         steps.extend(run.steps.iter().rfind(|s| s.series == a.series && s.kind == StepKind::Baseline));
     }

@@ -1,12 +1,13 @@
 //! The figures of the answer in words: the three goodputs, what they amount to, and what to read with care.
 
-use super::{count, figure, level, level_number, precise, step_level, steps_of, tier_of};
+use super::estimate::ends;
+use super::{count, figure, level, level_number, numbers, precise, step_level, steps_of, tier_of};
 use crate::capacity::Capacity;
 use crate::caveat::Caveat;
 use crate::level::Control;
 use crate::report::escape::clip;
 use crate::rundir::Run;
-use crate::rundir::derive::adaptive;
+use crate::rundir::derive::{adaptive, interval, usable_safe_rate};
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::stats::step::{Step, Verdict};
 use crate::units::short;
@@ -15,15 +16,16 @@ use crate::units::short;
 pub fn goodput_cell(control: Control, g: &Goodput) -> String {
     let unit = control.unit();
     let status = g.status.name();
-    match (g.rate, g.interval90, g.met, g.failed) {
-        (Some(rate), Some([low, high]), ..) => {
-            format!(
-                "{}{unit} (90 % interval {} – {})",
-                level_number(rate),
-                level_number(low),
-                level_number(high)
-            )
-        }
+    if let Some(([rate, low, high], safe)) = ends(control, g) {
+        let safe = safe.map_or("no safe one".to_owned(), |s| format!("safe {s}"));
+        let open = if g.status == Status::Undecided { "undecided: about " } else { "" };
+        return format!("{open}{rate}{unit} (90 % interval {low} – {high}, {safe})");
+    }
+    let rate = g.rate.filter(|_| !matches!(g.status, Status::None | Status::Undecided));
+    let safe = usable_safe_rate(g).map(level_number);
+    match (rate, safe, g.met, g.failed) {
+        (Some(rate), Some(safe), ..) => format!("at least {}{unit}, safe {safe}", level_number(rate)),
+        (None, Some(safe), ..) => format!("{status} ({safe}{unit} is safe)"),
         (Some(rate), None, _, Some(failed)) => {
             format!("at least {}{unit}, fails at {}", level_number(rate), level_number(failed))
         }
@@ -50,6 +52,10 @@ pub fn joint_target(run: &Run, a: &Answer) -> String {
 pub fn good_requests(run: &Run, a: &Answer) -> String {
     let say = |s: &Step| format!("{} req/s at {}", figure(good_rate(s, &a.tier)), step_level(s));
     if let Some(step) = a.goodput.met.and_then(|met| run.step_at(a, met, Verdict::Meets)) {
+        return say(step);
+    }
+    let rate = interval(&a.goodput).map(|(rate, _)| rate);
+    if let Some(step) = rate.and_then(|rate| run.nearest(a, rate)) {
         return say(step);
     }
     let loaded = steps_of(run, a);
@@ -160,10 +166,19 @@ pub fn price(run: &Run) -> Option<String> {
     Some(format!("at {times}{each}{} an hour", currency(run)))
 }
 
-/// Which rate the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`.
+/// Which rate the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`, `at 33.4 requests/s, the goodput`.
 pub fn basis(a: &Answer, c: &Capacity) -> String {
+    let g = &a.goodput;
     let rate = precise(c.requests_per_s);
-    match a.goodput.met {
+    if let (Some(_), Some(value)) = (usable_safe_rate(g), g.rate) {
+        let [number, _] = numbers([value, g.safe_rate.unwrap_or(value)]);
+        let what = if interval(g).is_some() { "the goodput" } else { "the highest of the plan" };
+        return match a.control {
+            Control::Rate => format!("at {number} requests/s, {what}"),
+            _ => format!("at {}, {rate} requests/s, {what}", level(a.control, value)),
+        };
+    }
+    match g.met {
         Some(met) if a.control != Control::Rate => {
             format!("at {}, {rate} requests/s as achieved in step {}", level(a.control, met), c.step)
         }
@@ -171,6 +186,22 @@ pub fn basis(a: &Answer, c: &Capacity) -> String {
             format!("at {rate} requests/s, the level of step {}", c.step)
         }
         _ => format!("at {rate} requests/s, as achieved in step {}", c.step),
+    }
+}
+
+/// The same of the figures at the safe rate: `at 31.6 requests/s, the safe rate`.
+pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
+    let g = &a.goodput;
+    let safe = g.safe_rate.unwrap_or(c.requests_per_s);
+    let [number, _] = numbers([safe, g.rate.unwrap_or(safe)]);
+    match a.control {
+        Control::Rate => format!("at {number} requests/s, the safe rate"),
+        _ => format!(
+            "at {}, {} requests/s, the safe {}",
+            level(a.control, safe),
+            precise(c.requests_per_s),
+            super::noun(a.control)
+        ),
     }
 }
 

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 fn search(text: &str) -> Search {
     let slo: Slo = toml::from_str("ttft.p99 = \"100ms\"").unwrap();
-    Search::new(&toml::from_str(text).unwrap(), &StepTimes::default(), &[slo], Some(2)).unwrap()
+    Search::new(&toml::from_str(text).unwrap(), &StepTimes::default(), &[slo], &Arrivals::Poisson, Some(2))
+        .unwrap()
 }
 
 fn row(limit: &str, verdict: Verdict) -> LimitRow {
@@ -29,7 +30,7 @@ fn row(limit: &str, verdict: Verdict) -> LimitRow {
     }
 }
 
-fn step(level: Level, verdict: Verdict) -> Step {
+pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
     let ttft = Quantiles { p99: Some(10.0 + level.value), ..Quantiles::default() };
     let e2e = Quantiles { p50: Some(500.0), ..Quantiles::default() };
     Step {
@@ -241,7 +242,7 @@ fn each_tier_has_its_answer() {
         .map(|n| toml::from_str(&format!("name = \"{n}\"\nttft.p99 = \"1s\"")).unwrap())
         .collect();
     let plan = toml::from_str("ramp = { start = 1, factor = 2, until = \"slo-missed\" }").unwrap();
-    let search = Search::new(&plan, &StepTimes::default(), &tiers, None).unwrap();
+    let search = Search::new(&plan, &StepTimes::default(), &tiers, &Arrivals::Poisson, None).unwrap();
     let rows = |tier: &str, level: Level, good: f64, joint: f64| -> Vec<LimitRow> {
         let at = |good| if level.value <= good { Verdict::Meets } else { Verdict::Fails };
         let named = |limit, verdict| LimitRow { tier: tier.into(), ..row(limit, verdict) };
@@ -299,15 +300,4 @@ fn none_needs_a_server_that_is_not_overloaded() {
     }
     let a = &search("rates = [100]").answers("main", &[all_failed(one)])[0].goodput;
     assert!(a.reason.contains("100 req/s, already fails (every request failed)"), "{}", a.reason);
-}
-
-#[test]
-fn what_is_not_supported_says_what_to_write() {
-    for (text, says) in [
-        ("adaptive.over = \"concurrency\"", "concurrency = [1, 2, 4, 8]"),
-        ("rates = [1]\nconfirm = \"10m\"", "leave it out"),
-    ] {
-        let e = Search::new(&toml::from_str(text).unwrap(), &StepTimes::default(), &[], None).unwrap_err();
-        assert!(e.contains(says), "{e}");
-    }
 }

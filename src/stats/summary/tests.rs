@@ -3,7 +3,6 @@
 use super::*;
 use crate::record::{Failure, Finished};
 use crate::stats::cluster::pooled_inflation;
-use crate::stats::look::{Look, look};
 use crate::stats::queues::{Queue, Service};
 
 const FAST: Queue = Queue { servers: 1, mean_s: 0.002, service: Service::Fixed };
@@ -28,11 +27,9 @@ fn input<'a>(rate: f64, records: &'a [Record], itl: &'a ItlTally, tiers: &'a [Sl
         abort: None,
         records,
         itl,
-        open: 0,
         earlier: &[],
         tiers,
         receive_lag_p99_ms: Some(0.1),
-        looks: 1,
         confidence: 0.95,
         client_limit: false,
         price_per_hour: Some(3.6),
@@ -314,27 +311,6 @@ fn percentiles_know_of_requests_that_were_cut_off() {
     let failed = |r: &mut Record| (r.outcome, r.failure) = (Outcome::Failed, Some(Failure::Truncated));
     let s = step(TTFT, every(5, failed), |_| ());
     assert_eq!(s.quantiles(Metric::Ttft).n, s.completed, "a failure is never a latency");
-}
-
-/// Rows: misses as every n-th request, requests still open, and what a look at the middle of the window says.
-#[test]
-fn looks_end_what_is_decided_or_hopeless() {
-    let slow = |r: &mut Record| r.first_token = Some(r.due + Duration::from_millis(150));
-    for (what, nth, open, want) in [
-        ("no miss", u64::MAX, 0, Look::Decided),
-        ("no miss, but most of them are out", u64::MAX, 20_000, Look::GoOn),
-        ("one in fifty", 50, 0, Look::Decided),
-        ("one in a hundred, just what is allowed", 100, 0, Look::Futile),
-        ("a few", 1500, 0, Look::GoOn),
-    ] {
-        let mut records = FAST.records(100.0, 10.0, 60.0, 3);
-        records.iter_mut().for_each(every(nth, slow));
-        let (tiers, itl) = (tiers(TTFT), ItlTally::new(&tiers(TTFT)));
-        let mut input = input(100.0, &records, &itl, &tiers);
-        // With fewer looks a few misses would be no obstacle.
-        (input.looks, input.open) = (if nth == 1500 { 40 } else { 2 }, open);
-        assert_eq!(look(&input, 0.5), want, "{what}");
-    }
 }
 
 /// What the sweep has seen of clusters decides how many requests are worth one.

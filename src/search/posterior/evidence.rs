@@ -1,0 +1,125 @@
+//! What the steps say of each limit of a tier, and how much each step weighs.
+
+use super::ease::ease;
+use super::fit::Row;
+use super::prior::Ease;
+use crate::stats::step::{Abort, Step, StepKind, Verdict};
+
+/// Under load shorter than this many end-to-end times a step has not seen the steady state: that it holds is no evidence.
+const STEADY: f64 = 5.0;
+/// Steps with more than this many times the allowed share of misses are overloaded: their clusters are of another kind.
+const OVERLOADED: f64 = 5.0;
+/// Where more requests than this miss, they are neighbours by chance, and clusters mean nothing.
+const FREQUENT: f64 = 0.15;
+/// How many misses the assumed inflation weighs as much as.
+const PRIOR_MISSES: f64 = 10.0;
+/// The assumed inflation: this times a power of the slope at the boundary, and at least …
+const PER_SLOPE: f64 = 1.3;
+const SLOPE_POWER: f64 = 1.3;
+const LEAST_PRIOR: f64 = 1.5;
+/// How fast clusters grow with the level, per slope.
+const GROWTH: f64 = 0.3;
+
+/// One step as evidence on one limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Count {
+    pub(super) rate: f64,
+    pub(super) n: f64,
+    pub(super) misses: f64,
+    cluster_sq: f64,
+}
+
+/// What all steps say of one limit.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Evidence {
+    pub(super) limit: String,
+    pub(super) p0: f64,
+    pub(super) counts: Vec<Count>,
+    bursts: f64,
+    pub(super) ease: Ease,
+}
+
+impl Evidence {
+    pub(super) fn of(steps: &[&Step], tier: &str, limit: &str, p0: f64, e2e_s: f64, power: f64) -> Self {
+        let counts = steps.iter().filter_map(|s| count(s, tier, limit, p0, e2e_s)).collect();
+        Self {
+            limit: limit.to_owned(),
+            p0,
+            counts,
+            bursts: 0.5 * (1.0 + 1.0 / power),
+            ease: ease(steps, tier, limit),
+        }
+    }
+
+    /// How many requests are worth one at the boundary e^`centre`: (10·A + Σ C²/g) / (10 + Σ C) over the clusters C of misses in the
+    /// steps under load that are not overloaded, at least 1. The assumed A is 1.3·slope^1.3: steep curves are those of long
+    /// queues, and long queues make large clusters; bursts of gamma arrivals make them (1 + cv²)/2 times as large (fitted to the truths
+    /// of the development cases of the accuracy harness). g is how much larger than at the boundary they are at the step's level.
+    fn inflation(&self, slope: f64, centre: Option<f64>) -> f64 {
+        let most = (OVERLOADED * self.p0).min(FREQUENT);
+        let near = self.counts.iter().filter(|c| c.rate > 0.0 && c.misses <= most * c.n);
+        let (misses, sum_sq) = near.fold((0.0, 0.0), |(k, sq), c| {
+            let there = centre.map_or(1.0, |x| growth(slope, c.rate.ln() - x));
+            (k + c.misses, sq + c.cluster_sq / there)
+        });
+        let assumed = (PER_SLOPE * slope.powf(SLOPE_POWER)).max(LEAST_PRIOR) * self.bursts;
+        ((PRIOR_MISSES * assumed + sum_sq) / (PRIOR_MISSES + misses)).max(1.0)
+    }
+
+    /// The rows of the likelihood, weighted for a boundary near e^`centre` and this slope.
+    ///
+    /// A step far from the boundary says less of it than its requests do, since no curve is quite the true one: its logarithm of the
+    /// odds is taken to be off by clip(slope/2, .3, 1) per unit of ln rate. The variance that this adds is reckoned with the misses that
+    /// are expected there and not with those that came, else a lucky step would weigh more.
+    pub(super) fn rows(&self, centre: f64, slope: f64) -> Vec<Row> {
+        let inflation = self.inflation(slope, Some(centre));
+        let misfit = (0.5 * slope).clamp(0.3, 1.0);
+        let row = |c: &Count| {
+            let weight = if c.rate > 0.0 {
+                let d = c.rate.ln() - centre;
+                let expected = c.n * (self.p0 * (slope * d).min(5.0).exp()).min(0.6);
+                1.0 / ((inflation * growth(slope, d)).max(1.0) + misfit.powi(2) * (expected + 1.0) * d * d)
+            } else {
+                1.0
+            };
+            Row { rate: c.rate, n: c.n, misses: c.misses, weight }
+        };
+        self.counts.iter().map(row).collect()
+    }
+
+    /// The rows of the very first pass, when neither boundary nor slope are known.
+    pub(super) fn first_rows(&self) -> Vec<Row> {
+        let inflation = self.inflation(4.0, None);
+        let weight = |c: &Count| if c.rate > 0.0 { 1.0 / (inflation + 0.1 * c.misses) } else { 1.0 };
+        self.counts
+            .iter()
+            .map(|c| Row { rate: c.rate, n: c.n, misses: c.misses, weight: weight(c) })
+            .collect()
+    }
+}
+
+/// How much larger clusters are at e^d times the boundary than at it.
+///
+/// In an M/M/1 queue they grow as 1/(1 − ρ)², which near the boundary is this power of the rate for one whose misses rise with the
+/// slope; taken over for other servers.
+fn growth(slope: f64, d: f64) -> f64 {
+    (GROWTH * slope * d.clamp(-1.0, 0.2)).exp()
+}
+
+/// What a step says of a limit, if anything. Requests that were cut off before it could be told are judged both ways: a step that holds
+/// must hold if all of them missed, and then they count as misses; one that fails does so without them.
+fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<Count> {
+    let row = step.row(tier, limit).filter(|r| r.verdict != Verdict::Invalid && r.n > 0)?;
+    let each = row.per_request(step.due_n);
+    let [n, misses, cut] = [row.n, row.misses, row.censored].map(|x| x as f64 / each);
+    let holds = misses <= p0 * (n - cut);
+    let failed = row.verdict == Verdict::Fails || (step.abort == Some(Abort::Gross) && !holds);
+    let short = step.kind == StepKind::Ramp && STEADY * e2e_s > step.measure_s;
+    let loaded = step.kind != StepKind::Baseline;
+    if (loaded && !failed && (short || (holds && misses + cut > p0 * n))) || n - cut <= 0.0 {
+        return None;
+    }
+    let (n, misses) = if holds && loaded { (n, misses + cut) } else { (n - cut, misses) };
+    let rate = if loaded { step.held() } else { 0.0 };
+    Some(Count { rate, n, misses, cluster_sq: row.cluster_sq as f64 / each.powi(2) })
+}

@@ -1,0 +1,259 @@
+//! The posterior of one limit's boundary.
+//!
+//! The share of misses at rate r is p(r) = 1 − e^(−L(r)). With x = r/r*, C0 = −ln(1 − p0) and p0 the share that the limit allows:
+//!
+//! - L = C0·(f + (1 − f)·G(x)) with a floor f < 1, so that L(r*) = C0: the limit can be met, and r* is its boundary;
+//! - L = C0·(f + G(r/r1)) with f > 1: even the unloaded server misses more than is allowed.
+//!
+//! G rises from 0 to 1 at x = 1 ([`super::prior`]). All is summed over a grid: nothing is sampled, so the same steps give the same
+//! answer (reference: the held-out study of the search, §5).
+
+use super::prior::{Ease, Floor, Prior, Shapes, beyond, floors, shapes};
+use super::table::ln_share;
+
+/// Points of the grid of ln r*.
+const POINTS: usize = 41;
+/// Points of the grid of ln r1.
+const COARSE: usize = 11;
+/// L is kept within these bounds: from one miss in ten million to 98 %, or farther up where the limit itself is there.
+const LEAST: f64 = 1e-7;
+const MOST: f64 = 4.0;
+
+/// The highest L that is told apart, for a limit with this L at its boundary; the table ends at 8.
+fn most(c0: f64) -> f64 {
+    (2.0 * c0).clamp(MOST, 7.9)
+}
+
+/// What a step says of a limit, with the weight that it is given: one over the number of its requests that are worth one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Row {
+    /// Requests per second, or in flight; 0 for the unloaded server.
+    pub(super) rate: f64,
+    pub(super) n: f64,
+    pub(super) misses: f64,
+    pub(super) weight: f64,
+}
+
+/// How likely a boundary lies where.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Spread {
+    /// Its logarithm, evenly spaced.
+    pub(super) grid: Vec<f64>,
+    /// Mass at each point of the grid; adds up to 1.
+    pub(super) mass: Vec<f64>,
+}
+
+impl Spread {
+    /// From masses that need not add up to 1.
+    pub(super) fn new(mut mass: Vec<f64>, grid: Vec<f64>) -> Self {
+        let sum: f64 = mass.iter().sum();
+        mass.iter_mut().for_each(|m| *m /= sum);
+        Self { grid, mass }
+    }
+
+    /// Mean of the logarithm.
+    pub(super) fn centre(&self) -> f64 {
+        self.grid.iter().zip(&self.mass).map(|(x, m)| x * m).sum()
+    }
+
+    /// Chance that it lies below e^`ln_level`: each point's mass is spread evenly over its cell.
+    pub(super) fn below(&self, ln_level: f64) -> f64 {
+        let width = self.grid[1] - self.grid[0];
+        let part = |x: f64| ((ln_level - x) / width + 0.5).clamp(0.0, 1.0);
+        self.grid.iter().zip(&self.mass).map(|(x, m)| m * part(*x)).sum()
+    }
+}
+
+/// The posterior of one limit.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fit {
+    c0: f64,
+    /// Where r* lies, given that the limit can be met.
+    pub(super) boundary: Spread,
+    /// Chance that it cannot.
+    pub(super) infeasible: f64,
+    /// Posterior mean of d ln p / d ln r at r*, given that it can be met.
+    pub(super) slope: f64,
+    cells: Vec<f64>,
+    floors: Vec<Floor>,
+    shapes: Shapes,
+}
+
+/// Ranges of ln r*: the one that is refined, and the one that the prior is spread over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Range {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) prior: Prior,
+}
+
+impl Range {
+    pub(super) const fn wide(prior: Prior) -> Self {
+        Self { low: prior.low, high: prior.high, prior }
+    }
+
+    fn points(self, n: usize) -> Vec<f64> {
+        let step = (self.high - self.low) / (n - 1) as f64;
+        (0..n).map(|i| self.low + step * i as f64).collect()
+    }
+}
+
+impl Fit {
+    pub(super) fn of(rows: &[Row], p0: f64, range: Range, (power, ease): (f64, Ease)) -> Self {
+        let shapes = &shapes(power, ease);
+        let c0 = -(-p0).ln_1p();
+        let (floors, beyond) = (floors(ease), beyond());
+        let grid = range.points(POINTS);
+        let mut cells = Grid { c0, shapes, floors: &floors, below: true }.ln_posterior(rows, &grid);
+        let coarse = Range::wide(range.prior).points(COARSE);
+        let without = Grid { c0, shapes, floors: &beyond, below: false }.ln_posterior(rows, &coarse);
+        let per_point = floors.len() * shapes.all.len();
+        // What a narrow range leaves out of the prior's has no mass to speak of, but had its share of the prior.
+        let width = grid[1] - grid[0];
+        for (at, (x, of_point)) in grid.iter().zip(cells.chunks_mut(per_point)).enumerate() {
+            // The trapezoidal rule: a point at an end stands for half as much.
+            let part = if at == 0 || at + 1 == POINTS { 0.5 } else { 1.0 };
+            let ln_prior = (range.prior.density(*x) * width * part).ln();
+            of_point.iter_mut().for_each(|c| *c += ln_prior);
+        }
+        let ln_with = normalise(&mut cells) + (1.0 - ease.infeasible()).ln();
+        let ln_without = sum_exp(&without) - (COARSE as f64).ln() + ease.infeasible().ln();
+        let mass: Vec<f64> = cells.chunks(per_point).map(|c| c.iter().sum()).collect();
+        let mut fit = Self {
+            c0,
+            boundary: Spread::new(mass, grid),
+            infeasible: 1.0 / (1.0 + (ln_with - ln_without).exp()),
+            slope: 0.0,
+            cells,
+            floors,
+            shapes: shapes.clone(),
+        };
+        fit.slope = fit.mean_slope();
+        fit
+    }
+
+    fn mean_slope(&self) -> f64 {
+        let shapes = &self.shapes;
+        let rise: Vec<f64> = shapes
+            .all
+            .iter()
+            .map(|s| {
+                let b = shapes.bends[s.bend];
+                s.w * b * b.exp() / b.exp_m1() + (1.0 - s.w) * shapes.powers[s.power]
+            })
+            .collect();
+        let per_floor = shapes.all.len();
+        let mut sum = 0.0;
+        for (at, cell) in self.cells.chunks(per_floor).enumerate() {
+            let floor = self.floors[at % self.floors.len()].share;
+            sum += (1.0 - floor) * cell.iter().zip(&rise).map(|(m, r)| m * r).sum::<f64>();
+        }
+        sum
+    }
+
+    /// Quantiles of the share of misses at a rate, given that the limit can be met.
+    pub(super) fn shares<const N: usize>(&self, rate: f64, quantiles: [f64; N]) -> [f64; N] {
+        let mut all: Vec<(f64, f64)> = Vec::with_capacity(self.cells.len());
+        let per_floor = self.shapes.all.len();
+        let mut rises = vec![0.0; per_floor];
+        for (at, cell) in self.cells.chunks(per_floor * self.floors.len()).enumerate() {
+            rise(&self.shapes, rate / self.boundary.grid[at].exp(), &mut rises);
+            for (floor, of_floor) in self.floors.iter().zip(cell.chunks(per_floor)) {
+                let share = |g: &f64| {
+                    -(-(self.c0 * (floor.share + (1.0 - floor.share) * g)).clamp(LEAST, most(self.c0)))
+                        .exp_m1()
+                };
+                all.extend(rises.iter().map(share).zip(of_floor.iter().copied()));
+            }
+        }
+        all.retain(|(_, m)| *m > 1e-9);
+        all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let total: f64 = all.iter().map(|a| a.1).sum();
+        let find = |u: f64| {
+            let mut sum = 0.0;
+            let hit = all.iter().find(|(_, m)| {
+                sum += m;
+                sum >= u * total
+            });
+            hit.or(all.last()).map_or(0.0, |a| a.0)
+        };
+        quantiles.map(find)
+    }
+}
+
+/// The cells of one kind: floors below the limit, or beyond it.
+struct Grid<'a> {
+    c0: f64,
+    shapes: &'a Shapes,
+    floors: &'a [Floor],
+    below: bool,
+}
+
+impl Grid<'_> {
+    /// ln of prior times likelihood, by boundary, floor and shape.
+    fn ln_posterior(&self, rows: &[Row], grid: &[f64]) -> Vec<f64> {
+        let (n, most) = (self.shapes.all.len(), most(self.c0));
+        let mut cells = Vec::with_capacity(grid.len() * self.floors.len() * n);
+        let mut rises = vec![0.0; n];
+        for ln_boundary in grid {
+            let from = cells.len();
+            for floor in self.floors {
+                let kind = usize::from(floor.share > 0.0);
+                cells.extend(self.shapes.all.iter().map(|s| floor.ln_mass + s.ln_mass[kind]));
+            }
+            for row in rows {
+                rise(self.shapes, row.rate / ln_boundary.exp(), &mut rises);
+                let (misses, hits) = (row.weight * row.misses, row.weight * (row.n - row.misses));
+                for (floor, of_floor) in self.floors.iter().zip(cells[from..].chunks_mut(n)) {
+                    let left = if self.below { 1.0 - floor.share } else { 1.0 };
+                    let (base, part) = (self.c0 * floor.share, self.c0 * left);
+                    if misses > 0.0 {
+                        for (cell, g) in of_floor.iter_mut().zip(&rises) {
+                            let l = (base + part * g).clamp(LEAST, most);
+                            *cell += misses * ln_share(l) - hits * l;
+                        }
+                    } else {
+                        for (cell, g) in of_floor.iter_mut().zip(&rises) {
+                            *cell -= hits * (base + part * g).clamp(LEAST, most);
+                        }
+                    }
+                }
+            }
+        }
+        cells
+    }
+}
+
+/// G(x) of every shape.
+fn rise(shapes: &Shapes, x: f64, out: &mut [f64]) {
+    let mut steep = [0.0; 32];
+    for (to, b) in steep.iter_mut().zip(&shapes.bends) {
+        *to = (b * x).exp_m1() / b.exp_m1();
+    }
+    let mut power = [x; 2];
+    for (to, c) in power.iter_mut().zip(&shapes.powers).skip(1) {
+        *to = x.powf(*c);
+    }
+    for (to, s) in out.iter_mut().zip(&shapes.all) {
+        *to = s.w * steep[s.bend] + (1.0 - s.w) * power[s.power];
+    }
+}
+
+/// ln Σ e^v, by its largest term.
+fn sum_exp(values: &[f64]) -> f64 {
+    let top = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + values.iter().map(|v| (v - top).exp()).sum::<f64>().ln()
+}
+
+/// Turns logarithms into masses that add up to 1; returns ln of what they added up to.
+fn normalise(values: &mut [f64]) -> f64 {
+    let top = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut sum = 0.0;
+    for v in values.iter_mut() {
+        // Below e^-40 of the largest there is nothing to be seen, and no need for an exponential.
+        *v = if *v < top - 40.0 { 0.0 } else { (*v - top).exp() };
+        sum += *v;
+    }
+    values.iter_mut().for_each(|v| *v /= sum);
+    top + sum.ln()
+}

@@ -1,0 +1,167 @@
+//! What is taken for likely before requests are counted: where the boundary lies, and the lists of floors and shapes that a miss curve
+//! may have, with their prior masses.
+//!
+//! Two things of it come from the same steps as the counts, which makes it an empirical prior: the range and its centre from which steps
+//! of the ramp held, and the mass of floors from how far latencies lie below the limit. How well the answers are calibrated in spite of it
+//! is what the accuracy harness measures.
+
+/// Prior chance that the limit is missed too often even unloaded, and where the latencies of a lightly loaded server lie far below it.
+const INFEASIBLE: f64 = 0.15;
+const SURELY_FEASIBLE: f64 = 0.02;
+/// Standard deviations between those latencies and the limit: nothing follows from the first, all that can from the second.
+const IN_DOUBT: (f64, f64) = (3.2, 4.5);
+/// Mass of no floor, and of a rise that is all exponential, where it is the second.
+const SURELY: f64 = 0.97;
+
+/// The share of the prior of ln r* that lies around the capacity that the ramp has shown, and how far around it.
+const PEAK: f64 = 0.7;
+const SCALE: f64 = 0.5;
+/// The likely boundary, as a share of that capacity.
+pub(super) const OF_CAPACITY: f64 = 0.7;
+
+/// Floors of a limit that can be met, as shares of what it allows: mostly none.
+const NO_FLOOR: f64 = 0.6;
+const FLOORS: [f64; 13] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97];
+/// Floors of a limit that cannot.
+const BEYOND: [f64; 17] =
+    [1.03, 1.06, 1.1, 1.15, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.5, 5.0, 8.0, 15.0, 30.0, 60.0, 110.0];
+
+/// Exponents of a rise that is all exponential. The concave ones are rare.
+const BENDS: [f64; 15] = [-1.5, -0.5, 0.3, 1.0, 1.7, 2.5, 3.5, 5.0, 7.0, 9.5, 13.0, 18.0, 25.0, 35.0, 50.0];
+/// Exponents of the exponential part of a rise that begins with the first requests that meet.
+const MIXED_BENDS: [f64; 7] = [1.2, 2.2, 3.5, 5.5, 9.0, 15.0, 25.0];
+const CENTRE: f64 = 9.0;
+/// Shares of the exponential part, with their masses without a floor and with one.
+const SHARES: [(f64, f64, f64); 4] =
+    [(1.0, 0.85, 0.4), (0.5, 0.08, 0.2), (0.15, 0.04, 0.2), (0.03, 0.03, 0.2)];
+
+/// A floor, in shares of what the limit allows, and ln of its prior mass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Floor {
+    pub(super) share: f64,
+    pub(super) ln_mass: f64,
+}
+
+/// A rise G(x) = w·(e^(b·x) − 1)/(e^b − 1) + (1 − w)·x^c over x = r/r*, and ln of its prior mass without a floor and with one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shape {
+    pub(super) w: f64,
+    /// Where the exponent is found in [`Shapes::bends`].
+    pub(super) bend: usize,
+    /// Where the power is found in [`Shapes::powers`].
+    pub(super) power: usize,
+    pub(super) ln_mass: [f64; 2],
+}
+
+/// All rises, with the exponents and powers that they are made of.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shapes {
+    pub(super) all: Vec<Shape>,
+    pub(super) bends: Vec<f64>,
+    pub(super) powers: Vec<f64>,
+}
+
+/// What is taken for likely of ln r*.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Prior {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// Where most boundaries are, where an overload tells.
+    pub(super) centre: Option<f64>,
+}
+
+impl Prior {
+    /// Density at ln r*: even, or partly a Laplace distribution around the centre.
+    pub(super) fn density(&self, x: f64) -> f64 {
+        let even = 1.0 / (self.high - self.low);
+        let Some(centre) = self.centre else { return even };
+        // The part of it that lies within the range.
+        let tail = |d: f64| 0.5 * (-d / SCALE).exp();
+        let inside = 1.0 - tail(centre - self.low) - tail(self.high - centre);
+        let peak = (-(x - centre).abs() / SCALE).exp() / (2.0 * SCALE * inside);
+        (1.0 - PEAK) * even + PEAK * peak
+    }
+}
+
+/// How far the latencies of a lightly loaded server lie below a limit, in standard deviations of their logarithm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ease {
+    /// Those of single requests.
+    pub(super) alone: f64,
+    /// Those of two together.
+    pub(super) pair: f64,
+}
+
+impl Ease {
+    /// Nothing is known.
+    pub(super) const UNKNOWN: Self = Self { alone: 0.0, pair: 0.0 };
+
+    fn between(self, z: f64, near: f64, far: f64) -> f64 {
+        let (a, b) = IN_DOUBT;
+        near + (far - near) * ((z - a) / (b - a)).clamp(0.0, 1.0)
+    }
+
+    pub(super) fn infeasible(self) -> f64 {
+        self.between(self.alone, INFEASIBLE, SURELY_FEASIBLE)
+    }
+}
+
+/// Floors below the limit.
+pub(super) fn floors(ease: Ease) -> Vec<Floor> {
+    let none = ease.between(ease.alone, NO_FLOOR, SURELY);
+    let spread = spacing(&FLOORS);
+    let sum: f64 = spread.iter().sum();
+    let some = FLOORS.iter().zip(spread).map(|(f, s)| (*f, (1.0 - none) * s / sum));
+    std::iter::once((0.0, none)).chain(some).map(|(share, m)| Floor { share, ln_mass: m.ln() }).collect()
+}
+
+/// Floors beyond it.
+pub(super) fn beyond() -> Vec<Floor> {
+    let spread = spacing(&BEYOND);
+    let sum: f64 = spread.iter().sum();
+    BEYOND.iter().zip(spread).map(|(f, s)| Floor { share: *f, ln_mass: (s / sum).ln() }).collect()
+}
+
+/// Rises under arrivals whose number in a short time t grows as t^`power`: 1 for Poisson arrivals, the shape of the gaps where they come
+/// in bursts. Where two requests close together already miss, misses grow with the rate as such meetings do.
+pub(super) fn shapes(power: f64, ease: Ease) -> Shapes {
+    let powers: Vec<f64> = if power < 1.0 { vec![1.0, power] } else { vec![1.0] };
+    let bends: Vec<f64> = BENDS.iter().chain(&MIXED_BENDS).copied().collect();
+    let log_normal = |b: f64, sd: f64| (-0.5 * ((b / CENTRE).ln() / sd).powi(2)).exp();
+    let convex = &BENDS[2..];
+    let mut pure: Vec<f64> =
+        convex.iter().zip(spacing(convex)).map(|(b, s)| log_normal(*b, 1.0) * s).collect();
+    let concave = 0.5 * pure[0];
+    pure.splice(0..0, [concave, concave]);
+    let mixed: Vec<f64> =
+        MIXED_BENDS.iter().zip(spacing(&MIXED_BENDS)).map(|(b, s)| log_normal(*b, 2.0) * s).collect();
+    let mut all = Vec::new();
+    let all_exponential =
+        if power < 1.0 { SHARES[0].1 } else { ease.between(ease.pair, SHARES[0].1, SURELY) };
+    for (w, without, with) in SHARES {
+        let without =
+            if w < 1.0 { without * (1.0 - all_exponential) / (1.0 - SHARES[0].1) } else { all_exponential };
+        let (masses, first) = if w < 1.0 { (&mixed, BENDS.len()) } else { (&pure, 0) };
+        let sum: f64 = masses.iter().sum();
+        let own = if w < 1.0 { powers.len() } else { 1 };
+        for (at, mass) in masses.iter().enumerate() {
+            let ln = (mass / sum / own as f64).ln();
+            let ln_mass = [ln + without.ln(), ln + with.ln()];
+            all.extend((0..own).map(|power| Shape { w, bend: first + at, power, ln_mass }));
+        }
+    }
+    Shapes { all, bends, powers }
+}
+
+/// The width that each value of an ascending list stands for, in its logarithm: central differences, one-sided at the ends.
+fn spacing(values: &[f64]) -> Vec<f64> {
+    let ln: Vec<f64> = values.iter().map(|v| v.ln()).collect();
+    let last = ln.len() - 1;
+    (0..=last)
+        .map(|i| match i {
+            0 => ln[1] - ln[0],
+            i if i == last => ln[last] - ln[last - 1],
+            i => 0.5 * (ln[i + 1] - ln[i - 1]),
+        })
+        .collect()
+}
