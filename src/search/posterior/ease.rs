@@ -3,6 +3,8 @@
 use super::prior::Ease;
 use crate::slo::Metric;
 use crate::stats::step::{LimitRow, Quantiles, Step};
+use statrs::function::erf::erfc_inv;
+use std::f64::consts::SQRT_2;
 
 /// Fewer requests say nothing of a spread.
 const FEW: u64 = 20;
@@ -18,7 +20,11 @@ const CHANCE: f64 = 1.5;
 
 /// The distance of a limit by the step that shows most of it: load makes latencies longer, so the largest is the nearest to that of an
 /// idle server. For all limits together it is that of the nearest one.
-pub(super) fn ease(steps: &[&Step], tier: &str, limit: &str) -> Ease {
+///
+/// Distances are those of a p99: where the limit allows another share of misses, `p0`, they are shifted by the difference of the normal
+/// quantiles, so that the same distance is left to where the limit would be missed too often.
+pub(super) fn ease(steps: &[&Step], tier: &str, limit: &str, p0: f64) -> Ease {
+    let shift = Z99 - SQRT_2 * erfc_inv(2.0 * p0);
     let own = |r: &&LimitRow| r.tier == tier && (r.limit == limit || limit == "joint");
     let of_step = |step: &&&Step| {
         let of_row = |r: &LimitRow| {
@@ -29,9 +35,10 @@ pub(super) fn ease(steps: &[&Step], tier: &str, limit: &str) -> Ease {
         all.reduce(|a, b| Ease { alone: a.alone.min(b.alone), pair: a.pair.min(b.pair) })
     };
     let whole = steps.iter().filter(|s| s.abort.is_none());
-    whole
-        .filter_map(|s| of_step(&s))
-        .fold(Ease::UNKNOWN, |a, b| Ease { alone: a.alone.max(b.alone), pair: a.pair.max(b.pair) })
+    whole.filter_map(|s| of_step(&s)).fold(Ease::UNKNOWN, |a, b| Ease {
+        alone: a.alone.max(b.alone + shift),
+        pair: a.pair.max(b.pair + shift),
+    })
 }
 
 /// From the quantiles of a step: standard deviations of ln latency between its median and the limit, the deviation being that of a
@@ -57,6 +64,14 @@ fn of(q: &Quantiles, limit_ms: f64) -> Option<Ease> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a p99 and a p90 need is 2.326 and 1.282 deviations; the rest is what is left.
+    #[test]
+    fn other_percentiles_are_told_by_what_is_left() {
+        let shift = |p0: f64| Z99 - SQRT_2 * erfc_inv(2.0 * p0);
+        assert!(shift(0.01).abs() < 1e-3, "{}", shift(0.01));
+        assert!((shift(0.1) - 1.0448).abs() < 1e-3 && (shift(0.5) - Z99).abs() < 1e-9);
+    }
 
     #[test]
     fn the_distance_of_known_distributions() {

@@ -47,7 +47,7 @@ impl Evidence {
             p0,
             counts,
             bursts: 0.5 * (1.0 + 1.0 / power),
-            ease: ease(steps, tier, limit),
+            ease: ease(steps, tier, limit, p0),
         }
     }
 
