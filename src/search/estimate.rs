@@ -48,6 +48,7 @@ impl Estimate {
         let tested = || loaded().filter(|s| s.due_n >= FEW && !policy.invalid(s)).map(|s| s.level.value);
         let (least, most) = (tested().fold(f64::INFINITY, f64::min), tested().fold(0.0, f64::max));
         let client = loaded().filter(|s| policy.invalid(s)).map(|s| s.level.value).min_by(f64::total_cmp);
+        let sent = tested().filter(|l| client.is_none_or(|c| *l < c)).fold(0.0, f64::max);
         let whole = |level: f64| if policy.control == Control::Concurrency { level.floor() } else { level };
         let name = |level: f64| policy.level(level).to_string();
         let from = lowest(policy, slo);
@@ -58,7 +59,8 @@ impl Estimate {
             status: Status::Undecided,
             rate: None,
             interval90: None,
-            safe_rate: safe.map(|s| s.min(most)),
+            // No safer than what was measured, and what the client could send.
+            safe_rate: safe.map(|s| s.min(sent)).filter(|s| *s > 0.0),
             throughput: None,
             halve_s: halve_s(steps),
             binding: None,
