@@ -173,6 +173,13 @@ pub fn ms(d: Duration) -> f64 {
     d.as_nanos() as f64 / 1e6
 }
 
+/// A positive number to three significant figures, made whole at the third by `whole`: [`f64::round`], or [`f64::floor`] where it must not
+/// grow.
+pub fn three_digits(x: f64, whole: impl Fn(f64) -> f64) -> f64 {
+    let scale = 10_f64.powi(2 - x.log10().floor() as i32);
+    whole(x * scale) / scale
+}
+
 /// A number for people: three significant figures, no trailing zeros, thousands in full (`0.333`, `12.5`, `1280`).
 pub fn short(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {

@@ -12,6 +12,7 @@ use crate::slo::Slo;
 use crate::stats::step::{Abort, LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
 use crate::stats::verdict::{UNLOADED_INFLATION, foreseen};
+use crate::units::three_digits;
 use crate::workload::arrivals::Arrivals;
 use std::time::Duration;
 
@@ -271,10 +272,7 @@ impl Policy {
     pub(super) fn rounded(&self, value: f64) -> f64 {
         match self.control {
             Control::Concurrency => value.round().max(1.0),
-            _ => {
-                let digits = 10_f64.powi(2 - value.log10().floor() as i32);
-                (value * digits).round() / digits
-            }
+            _ => three_digits(value, f64::round),
         }
     }
 }

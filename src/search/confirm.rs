@@ -5,6 +5,7 @@ use super::ask::{Ask, Ends};
 use crate::level::{Control, Level};
 use crate::load::config::StepTimes;
 use crate::stats::step::{Step, StepKind};
+use crate::units::three_digits;
 use std::time::Duration;
 
 /// The soak of an answer, if there is a level to confirm: the safe one, or where no interval is published the highest shown to meet.
@@ -16,11 +17,10 @@ pub(super) fn soak(
     confidence: f64,
 ) -> Option<Ask> {
     let value = answer.safe_rate.or_else(|| answer.met.filter(|_| answer.interval90.is_none()))?;
-    // Three digits, cut off: what is confirmed is never above what is called safe.
-    let digits = 10_f64.powi(2 - value.log10().floor() as i32);
     let level = match control {
         Control::Concurrency => Level::concurrency(value as u32),
-        _ => Level::rate((value * digits).floor() / digits),
+        // Cut off: what is confirmed is never above what is called safe.
+        _ => Level::rate(three_digits(value, f64::floor)),
     };
     (level.value > 0.0).then(|| Ask {
         level,

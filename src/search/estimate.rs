@@ -21,100 +21,70 @@ const FEW: u64 = 100;
 /// An interval narrows as one over the root of the time that it rests on: half of it takes three times that time more.
 const TO_HALVE: f64 = 3.0;
 
-/// What the posterior of a boundary comes to.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Estimate {
-    status: Status,
-    rate: Option<f64>,
-    interval90: Option<[f64; 2]>,
-    safe_rate: Option<f64>,
-    throughput: Option<f64>,
-    halve_s: Option<f64>,
-    binding: Option<String>,
-    words: String,
-}
-
-impl Estimate {
-    /// From the posterior of a tier's boundary and the finished steps that it rests on; `met` is the highest level shown to meet by its
-    /// own counts.
-    pub(super) fn of(
-        policy: &Policy,
-        slo: &Slo,
-        steps: &[&Step],
-        posterior: &Posterior,
-        met: Option<f64>,
-    ) -> Self {
-        let loaded = || steps.iter().filter(|s| s.kind != StepKind::Baseline);
-        let tested = || loaded().filter(|s| s.due_n >= FEW && !policy.invalid(s)).map(|s| s.level.value);
-        let (least, most) = (tested().fold(f64::INFINITY, f64::min), tested().fold(0.0, f64::max));
-        let client = loaded().filter(|s| policy.invalid(s)).map(|s| s.level.value).min_by(f64::total_cmp);
-        let sent = tested().filter(|l| client.is_none_or(|c| *l < c)).fold(0.0, f64::max);
-        let whole = |level: f64| if policy.control == Control::Concurrency { level.floor() } else { level };
-        let name = |level: f64| policy.level(level).to_string();
-        let from = lowest(policy, slo);
-        let safe = Some(whole(posterior.quantile(1.0 - policy.confidence).min(policy.highest)));
-        let safe = safe.filter(|s| *s >= from && *s >= UNTRIED * least);
-        let (rate, high) = (posterior.quantile(0.5), whole(posterior.quantile(0.95)));
-        let mut e = Self {
-            status: Status::Undecided,
-            rate: None,
-            interval90: None,
-            // No safer than what was measured, and what the client could send.
-            safe_rate: safe.map(|s| s.min(sent)).filter(|s| *s > 0.0),
-            throughput: None,
-            halve_s: halve_s(steps),
-            binding: None,
-            words: "hardly anything was measured near the boundary".into(),
-        };
-        if met.is_none() && posterior.below(from) >= SHOWN {
-            (e.status, e.safe_rate) = (Status::None, None);
-            e.binding = Some(posterior.missed(from).to_owned());
-            e.words =
-                format!("no level at or above {} meets the SLO, with a chance of 90 % or more", name(from));
-        } else if 1.0 - posterior.below(policy.highest) >= SHOWN {
-            (e.status, e.rate, e.safe_rate) = (Status::NotReached, Some(policy.highest), safe);
-            e.words = format!("{} meets the SLO, with a chance of 90 % or more", name(policy.highest));
-        } else if client.is_some_and(|c| high >= c || rate > GUESS * most) {
-            e.status = Status::Invalid;
-            e.words = "the client was the limit below where the boundary may lie".into();
-        } else if rate <= GUESS * most {
-            let low = if safe.is_some() { whole(posterior.quantile(0.05)) } else { 0.0 };
-            e.rate = Some(whole(rate)).filter(|r| *r > 0.0);
-            (e.interval90, e.safe_rate) = (Some([low, high]), safe);
-            e.binding = Some(posterior.binding().to_owned());
-            e.words = if safe.is_some() {
-                e.status = Status::Found;
-                format!("the boundary lies between {} and {}, with a chance of 90 %", name(low), name(high))
-            } else {
+/// Puts an estimate in the place of what the verdicts alone say: from the posterior of a tier's boundary and the finished steps that it
+/// rests on. `bracket` is what the verdicts say, `shown` the evidence in words.
+pub(super) fn estimate(
+    policy: &Policy,
+    slo: &Slo,
+    steps: &[&Step],
+    posterior: &Posterior,
+    (bracket, shown): (Goodput, &str),
+) -> Goodput {
+    let loaded = || steps.iter().filter(|s| s.kind != StepKind::Baseline);
+    let tested = || loaded().filter(|s| s.due_n >= FEW && !policy.invalid(s)).map(|s| s.level.value);
+    let (least, most) = (tested().fold(f64::INFINITY, f64::min), tested().fold(0.0, f64::max));
+    let client = loaded().filter(|s| policy.invalid(s)).map(|s| s.level.value).min_by(f64::total_cmp);
+    let sent = tested().filter(|l| client.is_none_or(|c| *l < c)).fold(0.0, f64::max);
+    let whole = |level: f64| if policy.control == Control::Concurrency { level.floor() } else { level };
+    let name = |level: f64| policy.level(level).to_string();
+    let from = lowest(policy, slo);
+    let safe = Some(whole(posterior.quantile(1.0 - policy.confidence).min(policy.highest)));
+    let safe = safe.filter(|s| *s >= from && *s >= UNTRIED * least);
+    let (rate, high) = (posterior.quantile(0.5), whole(posterior.quantile(0.95)));
+    let mut words = "hardly anything was measured near the boundary".to_owned();
+    let mut g = Goodput {
+        status: Status::Undecided,
+        rate: None,
+        // No safer than what was measured, and what the client could send.
+        safe_rate: safe.map(|s| s.min(sent)).filter(|s| *s > 0.0),
+        ..bracket
+    };
+    if g.met.is_none() && posterior.below(from) >= SHOWN {
+        (g.status, g.safe_rate) = (Status::None, None);
+        g.binding = Some(posterior.missed(from).to_owned());
+        words = format!("no level at or above {} meets the SLO, with a chance of 90 % or more", name(from));
+    } else if 1.0 - posterior.below(policy.highest) >= SHOWN {
+        (g.status, g.rate, g.safe_rate) = (Status::NotReached, Some(policy.highest), safe);
+        words = format!("{} meets the SLO, with a chance of 90 % or more", name(policy.highest));
+    } else if client.is_some_and(|c| high >= c || rate > GUESS * most) {
+        g.status = Status::Invalid;
+        words = "the client was the limit below where the boundary may lie".into();
+    } else if rate <= GUESS * most {
+        let low = if safe.is_some() { whole(posterior.quantile(0.05)) } else { 0.0 };
+        g.rate = Some(whole(rate)).filter(|r| *r > 0.0);
+        (g.interval90, g.safe_rate, g.halve_s) = (Some([low, high]), safe, halve_s(steps));
+        g.binding = Some(posterior.binding().to_owned());
+        (g.status, words) = match safe {
+            Some(_) => (
+                Status::Found,
+                format!("the boundary lies between {} and {}, with a chance of 90 %", name(low), name(high)),
+            ),
+            None => (
+                Status::Undecided,
                 format!(
                     "no level is shown to be safe; the boundary lies below {}, with a chance of 95 %",
                     name(high)
-                )
-            };
-        }
-        e.throughput = e.rate.map(|r| Seen::of(policy, steps).per_s(r));
-        e
-    }
-
-    /// Puts the estimate in the place of what the verdicts alone say; `shown` is the evidence in words.
-    pub(super) fn answer(self, bracket: Goodput, shown: &str) -> Goodput {
-        let answer = Goodput {
-            status: self.status,
-            rate: self.rate,
-            interval90: self.interval90,
-            safe_rate: self.safe_rate,
-            throughput: self.throughput,
-            halve_s: self.halve_s.filter(|_| self.interval90.is_some()),
-            binding: self.binding.or(bracket.binding),
-            reason: format!("{}; {shown}", self.words),
-            ..bracket
+                ),
+            ),
         };
-        match (answer.safe_rate, answer.failed) {
-            (Some(safe), Some(failed)) if safe >= failed => {
-                distrusted(answer, &format!("{} is shown to fail", short(failed)))
-            }
-            _ => answer,
+    }
+    g.throughput = g.rate.map(|r| Seen::of(policy, steps).per_s(r));
+    g.reason = format!("{words}; {shown}");
+    match (g.safe_rate, g.failed) {
+        (Some(safe), Some(failed)) if safe >= failed => {
+            distrusted(g, &format!("{} is shown to fail", short(failed)))
         }
+        _ => g,
     }
 }
 

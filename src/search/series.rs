@@ -6,7 +6,7 @@ use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket, per_gpu, shown};
 use super::config::{Mode, Ramp, SearchPlan, Until};
 use super::confirm;
-use super::estimate::{Estimate, distrusted};
+use super::estimate::{distrusted, estimate};
 use super::knee::of_steps;
 use super::posterior::{Posterior, limits};
 use super::refine::lowest;
@@ -198,8 +198,7 @@ impl Search {
             && let Some(posterior) = Posterior::of(&finished, slo.tier(), limits, policy.power)
         {
             let shown = format!("{}; {ended}", shown(&points));
-            let estimate = Estimate::of(policy, slo, &finished, &posterior, goodput.met);
-            goodput = estimate.answer(goodput, &shown);
+            goodput = estimate(policy, slo, &finished, &posterior, (goodput, &shown));
             goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
         } else if self.control() == Control::Rate {
             goodput.throughput = goodput.rate;

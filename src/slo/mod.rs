@@ -32,6 +32,12 @@ impl Metric {
     /// Those that count from `due`; the others count between tokens.
     pub const FROM_DUE: [Self; 3] = [Self::Ttft, Self::Ttfc, Self::E2e];
 
+    /// The metric of a limit that goes by this name in `limits.csv`, as `ttft.p99`.
+    pub fn of_limit(limit: &str) -> Option<Self> {
+        let (name, _) = limit.split_once('.')?;
+        Self::ALL.into_iter().find(|m| m.name() == name)
+    }
+
     /// The name in plans and columns.
     pub const fn name(self) -> &'static str {
         match self {

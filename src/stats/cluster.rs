@@ -62,10 +62,22 @@ pub fn pooled_inflation<'a>(
 ) -> f64 {
     let loaded = steps.into_iter().filter(|s| s.kind != StepKind::Baseline);
     let rows = loaded.flat_map(|s| &s.limits).filter(|r| r.tier == tier && r.limit == limit).chain(own);
-    let near = rows.filter(|r| r.misses as f64 <= (OVERLOADED * p0).min(FREQUENT) * r.n as f64);
+    let near = rows.filter(|r| tells(r.misses as f64, r.n as f64, p0));
     let (misses, sum_sq) =
         near.fold((0.0, 0.0), |(n, sq), r| (n + r.misses as f64, sq + r.cluster_sq as f64));
-    ((PRIOR_MISSES * INFLATION + sum_sq) / (PRIOR_MISSES + misses)).max(1.0)
+    inflation(INFLATION, misses, sum_sq)
+}
+
+/// Whether the clusters of a step's misses are of the kind that there is near the boundary: no more than five times the share `p0` that is
+/// allowed, and no more than 15 %.
+pub fn tells(misses: f64, n: f64, p0: f64) -> bool {
+    misses <= (OVERLOADED * p0).min(FREQUENT) * n
+}
+
+/// How many requests are worth one where `misses` came in clusters with this sum of squared sizes, and `assumed` was taken for likely before
+/// that: (10·assumed + Σ C²) / (10 + Σ C), at least 1.
+pub fn inflation(assumed: f64, misses: f64, sum_sq: f64) -> f64 {
+    ((PRIOR_MISSES * assumed + sum_sq) / (PRIOR_MISSES + misses)).max(1.0)
 }
 
 #[cfg(test)]

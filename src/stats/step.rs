@@ -243,7 +243,11 @@ impl LimitRow {
     /// How many of what the row counts belong to one of its `due_n` requests: gaps between tokens, which stall together; 1 for a limit on
     /// requests.
     pub fn per_request(&self, due_n: u64) -> f64 {
-        if self.limit.starts_with("itl.") { (self.n as f64 / due_n.max(1) as f64).max(1.0) } else { 1.0 }
+        if Metric::of_limit(&self.limit) == Some(Metric::Itl) {
+            (self.n as f64 / due_n.max(1) as f64).max(1.0)
+        } else {
+            1.0
+        }
     }
 }
 

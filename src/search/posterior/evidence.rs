@@ -2,17 +2,12 @@
 
 use super::ease::ease;
 use super::fit::Row;
-use super::prior::Ease;
+use super::prior::{Ease, bursts};
+use crate::stats::cluster::{inflation, tells};
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 
 /// Under load shorter than this many end-to-end times a step has not seen the steady state: that it holds is no evidence.
 const STEADY: f64 = 5.0;
-/// Steps with more than this many times the allowed share of misses are overloaded: their clusters are of another kind.
-const OVERLOADED: f64 = 5.0;
-/// Where more requests than this miss, they are neighbours by chance, and clusters mean nothing.
-const FREQUENT: f64 = 0.15;
-/// How many misses the assumed inflation weighs as much as.
-const PRIOR_MISSES: f64 = 10.0;
 /// The assumed inflation: this times a power of the slope at the boundary, and at least …
 const PER_SLOPE: f64 = 1.3;
 const SLOPE_POWER: f64 = 1.3;
@@ -46,7 +41,7 @@ impl Evidence {
             limit: limit.to_owned(),
             p0,
             counts,
-            bursts: 0.5 * (1.0 + 1.0 / power),
+            bursts: bursts(power),
             ease: ease(steps, tier, limit, p0),
         }
     }
@@ -56,14 +51,13 @@ impl Evidence {
     /// queues, and long queues make large clusters; bursts of gamma arrivals make them (1 + cv²)/2 times as large (fitted to the truths
     /// of the development cases of the accuracy harness). g is how much larger than at the boundary they are at the step's level.
     fn inflation(&self, slope: f64, centre: Option<f64>) -> f64 {
-        let most = (OVERLOADED * self.p0).min(FREQUENT);
-        let near = self.counts.iter().filter(|c| c.rate > 0.0 && c.misses <= most * c.n);
+        let near = self.counts.iter().filter(|c| c.rate > 0.0 && tells(c.misses, c.n, self.p0));
         let (misses, sum_sq) = near.fold((0.0, 0.0), |(k, sq), c| {
             let there = centre.map_or(1.0, |x| growth(slope, c.rate.ln() - x));
             (k + c.misses, sq + c.cluster_sq / there)
         });
         let assumed = (PER_SLOPE * slope.powf(SLOPE_POWER)).max(LEAST_PRIOR) * self.bursts;
-        ((PRIOR_MISSES * assumed + sum_sq) / (PRIOR_MISSES + misses)).max(1.0)
+        inflation(assumed, misses, sum_sq)
     }
 
     /// The rows of the likelihood, weighted for a boundary near e^`centre` and this slope.

@@ -104,9 +104,9 @@ impl Fit {
         let c0 = -(-p0).ln_1p();
         let (floors, beyond) = (floors(ease), beyond());
         let grid = range.points(POINTS);
-        let mut cells = Grid { c0, shapes, floors: &floors, below: true }.ln_posterior(rows, &grid);
+        let mut cells = Grid { c0, shapes, floors: &floors }.ln_posterior(rows, &grid);
         let coarse = Range::wide(range.prior).points(COARSE);
-        let without = Grid { c0, shapes, floors: &beyond, below: false }.ln_posterior(rows, &coarse);
+        let without = Grid { c0, shapes, floors: &beyond }.ln_posterior(rows, &coarse);
         let per_point = floors.len() * shapes.all.len();
         // What a narrow range leaves out of the prior's has no mass to speak of, but had its share of the prior.
         let width = grid[1] - grid[0];
@@ -186,7 +186,6 @@ struct Grid<'a> {
     c0: f64,
     shapes: &'a Shapes,
     floors: &'a [Floor],
-    below: bool,
 }
 
 impl Grid<'_> {
@@ -205,7 +204,8 @@ impl Grid<'_> {
                 rise(self.shapes, row.rate / ln_boundary.exp(), &mut rises);
                 let (misses, hits) = (row.weight * row.misses, row.weight * (row.n - row.misses));
                 for (floor, of_floor) in self.floors.iter().zip(cells[from..].chunks_mut(n)) {
-                    let left = if self.below { 1.0 - floor.share } else { 1.0 };
+                    // A floor below the limit leaves a part of C0 to the rise; one beyond it leaves none, and the rise is C0 at r1.
+                    let left = if floor.share < 1.0 { 1.0 - floor.share } else { 1.0 };
                     let (base, part) = (self.c0 * floor.share, self.c0 * left);
                     if misses > 0.0 {
                         for (cell, g) in of_floor.iter_mut().zip(&rises) {

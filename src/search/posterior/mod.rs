@@ -74,7 +74,7 @@ impl Posterior {
             fits = all.iter().zip(&fits).map(again).collect();
         }
         let stability = unseen_backlog(steps, tier, limits)
-            .then(|| edge::edge(steps, range, 0.5 * (1.0 + 1.0 / power)))
+            .then(|| edge::edge(steps, range, prior::bursts(power)))
             .flatten();
         Some(Self { limits: all.into_iter().zip(fits).collect(), stability, range })
     }
@@ -161,7 +161,7 @@ fn quantile((mut low, mut high): (f64, f64), u: f64, below: impl Fn(f64) -> f64)
 /// Whether the backlog may grow and no limit see it: none counts from `due`, or a step was unstable that none of them failed.
 fn unseen_backlog(steps: &[&Step], tier: &str, limits: &[(String, f64)]) -> bool {
     let from_due = |limit: &str| {
-        limit == "joint" || Metric::FROM_DUE.iter().any(|m| limit.starts_with(&format!("{}.", m.name())))
+        limit == "joint" || Metric::of_limit(limit).is_some_and(|m| Metric::FROM_DUE.contains(&m))
     };
     let failed = |s: &Step| {
         let fails = |limit: &str| s.row(tier, limit).is_some_and(|r| r.verdict == Verdict::Fails);

@@ -106,6 +106,12 @@ impl Ease {
     }
 }
 
+/// The variance of arrivals and Poisson departures together over that of Poisson's: (1 + cv²)/2 for gamma gaps, whose shape, 1/cv²,
+/// `power` is.
+pub(super) fn bursts(power: f64) -> f64 {
+    0.5 * (1.0 + 1.0 / power)
+}
+
 /// Floors below the limit.
 pub(super) fn floors(ease: Ease) -> Vec<Floor> {
     let none = ease.between(ease.alone, NO_FLOOR, SURELY);
