@@ -1,6 +1,8 @@
-//! Load: the pacer, the bodies built ahead, and the loop that fires a step's chains and sends Records home.
+//! Load: the threads that send, the pacer, the bodies built ahead, and the loop that fires a step's chains and sends Records
+//! home.
 
 pub mod config;
+pub mod host;
 pub mod lag;
 pub mod pacer;
 pub mod source;

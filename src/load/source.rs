@@ -26,24 +26,35 @@ pub struct Ready {
 }
 
 /// Makes the bodies of one step's chains, in order.
+#[derive(Clone)]
 pub struct Builder {
     chains: Chains,
     prompter: Prompter,
     encoder: Encoder,
     heads: HashMap<u32, Bytes>,
     left: usize,
+    /// How many chains are passed over before the next one …
+    skip: usize,
+    /// … and between one and the next.
+    others: usize,
 }
 
 impl Builder {
     /// Bodies for these chains, with this text, in this dialect.
     pub fn new(chains: Chains, prompter: Prompter, encoder: Encoder) -> Self {
-        Self { chains, prompter, encoder, heads: HashMap::new(), left: usize::MAX }
+        Self { chains, prompter, encoder, heads: HashMap::new(), left: usize::MAX, skip: 0, others: 0 }
     }
 
     /// Only the first `n` of them.
     pub fn first(mut self, n: usize) -> Self {
         self.left = n;
         self
+    }
+
+    /// Every `of`-th of them, from the `part`-th on: what one of several threads sends. Together they send the same chains,
+    /// however many they are.
+    pub fn part(self, part: usize, of: usize) -> Self {
+        Self { skip: part, others: of.saturating_sub(1), ..self }
     }
 }
 
@@ -52,7 +63,7 @@ impl Iterator for Builder {
 
     fn next(&mut self) -> Option<Ready> {
         self.left = self.left.checked_sub(1)?;
-        let chain = self.chains.next()?;
+        let chain = self.chains.nth(std::mem::replace(&mut self.skip, self.others))?;
         let payloads = chain
             .turns
             .iter()
@@ -107,6 +118,40 @@ impl Source {
         match self {
             Self::Ahead(chains) => chains.recv().await,
             Self::Inline(builder) => builder.next(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::config::Api;
+    use crate::client::dialect::Pinning;
+    use crate::level::Level;
+    use crate::workload::config::Workload;
+    use crate::workload::draw::StepKey;
+    use crate::workload::prompts::WordRate;
+
+    fn builder() -> Builder {
+        let workload: Workload = toml::from_str(
+            "prompts.synthetic = { input-tokens = { uniform = { min = 4, max = 40 } }, output-tokens = { fixed = 3 } }",
+        )
+        .unwrap();
+        let key = StepKey { seed: 1, series: "main".into(), step: 1 };
+        let chains = Chains::new(&workload, &key, Level::rate(5.0)).unwrap();
+        let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), Pinning::NONE, true);
+        Builder::new(chains, Prompter::new(&workload, key, WordRate::UNKNOWN), encoder)
+    }
+
+    #[test]
+    fn the_parts_of_several_threads_are_the_chains_of_one() {
+        let whole: Vec<Ready> = builder().take(12).collect();
+        for of in [1, 2, 3, 4] {
+            let mut dealt: Vec<Ready> =
+                (0..of).flat_map(|part| builder().part(part, of).take(12 / of).collect::<Vec<_>>()).collect();
+            dealt.sort_by_key(|r| r.chain.turns[0].request.id);
+            let same = |(a, b): (&Ready, &Ready)| a.chain == b.chain && a.payloads == b.payloads;
+            assert!(dealt.len() == 12 && whole.iter().zip(&dealt).all(same), "dealt to {of}");
         }
     }
 }

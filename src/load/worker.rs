@@ -1,18 +1,19 @@
 //! One loop that fires a step's chains when they are due, whatever the arrival process, and sends Records home.
 
-use super::pacer::Pacer;
+use super::pacer::{Clock, Pacer};
 use super::source::{Ready, Source};
 use crate::client::{Client, Shot};
 use crate::record::{Failure, Finished, Outcome, Phase, Record};
 use crate::workload::chain::Start;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What the director may look at while a step runs.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub struct Gauge {
     in_flight: AtomicU64,
     measured_open: AtomicU64,
     client_limit: AtomicBool,
+    /// Rung when the last measured request has finished after the window.
+    quiet: Notify,
 }
 
 impl Gauge {
@@ -33,38 +36,32 @@ impl Gauge {
         self.measured_open.load(Relaxed)
     }
 
-    fn enter(&self, phase: Phase) {
-        self.in_flight.fetch_add(1, Relaxed);
-        self.measured_open.fetch_add(u64::from(phase == Phase::Measure), Relaxed);
-    }
-
-    fn leave(&self, phase: Phase) {
-        self.in_flight.fetch_sub(1, Relaxed);
-        self.measured_open.fetch_sub(u64::from(phase == Phase::Measure), Relaxed);
-    }
-
     /// Whether `max-in-flight` was reached.
     pub fn client_limit(&self) -> bool {
         self.client_limit.load(Relaxed)
     }
+
+    /// Counts a request in, and says how many there were before it.
+    fn enter(&self, phase: Phase) -> u64 {
+        self.measured_open.fetch_add(u64::from(phase == Phase::Measure), Relaxed);
+        self.in_flight.fetch_add(1, Relaxed)
+    }
+
+    /// Counts a request out, and says whether it was the last measured one.
+    fn leave(&self, phase: Phase) -> bool {
+        self.in_flight.fetch_sub(1, Relaxed);
+        phase == Phase::Measure && self.measured_open.fetch_sub(1, Relaxed) == 1
+    }
 }
 
-/// Everything that one step's load needs.
+/// What all threads that send one step's load have in common.
 pub struct Job {
-    /// Sends the requests.
-    pub client: Client,
-    /// Where the chains come from.
-    pub source: Source,
-    /// Wakes the loop on time.
-    pub pacer: Pacer,
     /// Start of the step: all times of its records count from here.
     pub began: Instant,
     /// When the measured window begins.
     pub settle: Duration,
     /// Length of the measured window; the director may extend it.
     pub window: watch::Receiver<Duration>,
-    /// Slots of a closed loop; `None` where chains have due times of their own.
-    pub slots: Option<usize>,
     /// Phase of every request where the step is none, as for warm-up requests.
     pub phase: Option<Phase>,
     /// Longest time from `due` to the last byte.
@@ -81,39 +78,9 @@ pub struct Job {
     pub stop: CancellationToken,
     /// Cuts off the requests in flight.
     pub cut: CancellationToken,
-    /// Told by the loop when it has sent its last request.
-    pub sent_all: CancellationToken,
 }
 
-/// Fires chains until the window has passed and every measured request has finished, or until `stop`; then waits for the
-/// requests in flight until `cut`. Load is kept on for as long as measured requests are open.
-pub async fn fire(job: Job) {
-    Loop::new(job).run().await;
-}
-
-struct Loop {
-    job: Job,
-    shared: Arc<Shared>,
-    flying: JoinSet<Instant>,
-    /// When each idle slot of a closed loop was freed.
-    idle: VecDeque<Instant>,
-}
-
-/// What a chain needs of its step.
-struct Shared {
-    client: Client,
-    began: Instant,
-    settle: Duration,
-    window: watch::Receiver<Duration>,
-    phase: Option<Phase>,
-    timeout: Duration,
-    itl_limit: Option<Duration>,
-    home: mpsc::Sender<Finished>,
-    gauge: Arc<Gauge>,
-    cut: CancellationToken,
-}
-
-impl Shared {
+impl Job {
     /// When the measured window ends, as the director has it now.
     fn window_end(&self) -> Duration {
         self.settle + *self.window.borrow()
@@ -130,30 +97,58 @@ impl Shared {
             }
         })
     }
+
+    /// Whether a request that is due at `due` would be sent for nobody's sake: beyond the window the load is kept on only for
+    /// measured requests.
+    fn needless(&self, due: Duration) -> bool {
+        due >= self.window_end() && self.gauge.measured_open() == 0
+    }
+}
+
+/// One thread's part of a load.
+pub struct Part {
+    /// Sends the requests, over connections of its own.
+    pub client: Client,
+    /// Where its chains come from.
+    pub source: Source,
+    /// Its slots of a closed loop; `None` where chains have due times of their own.
+    pub slots: Option<usize>,
+    /// What it wakes by.
+    pub clock: Clock,
+    /// Let go when it has sent its last request.
+    pub sending: Arc<DropGuard>,
+}
+
+/// Fires a part's chains until the window has passed and every measured request has finished, or until `stop`; then waits for
+/// the requests in flight until `cut`. Load is kept on for as long as measured requests are open.
+///
+/// Fails if the system gives no timer.
+pub async fn fire(job: Arc<Job>, part: Part) -> io::Result<()> {
+    Loop::new(job, part)?.run().await
+}
+
+struct Loop {
+    job: Arc<Job>,
+    client: Client,
+    source: Source,
+    pacer: Pacer,
+    sending: Arc<DropGuard>,
+    flying: JoinSet<Instant>,
+    /// When each idle slot of a closed loop was freed.
+    idle: VecDeque<Instant>,
 }
 
 impl Loop {
-    fn new(job: Job) -> Self {
-        let shared = Arc::new(Shared {
-            client: job.client.clone(),
-            began: job.began,
-            settle: job.settle,
-            window: job.window.clone(),
-            phase: job.phase,
-            timeout: job.timeout,
-            itl_limit: job.itl_limit,
-            home: job.home.clone(),
-            gauge: job.gauge.clone(),
-            cut: job.cut.clone(),
-        });
-        let idle = vec![job.began; job.slots.unwrap_or(0)].into();
-        Self { job, shared, flying: JoinSet::new(), idle }
+    fn new(job: Arc<Job>, part: Part) -> io::Result<Self> {
+        let Part { client, source, slots, clock, sending } = part;
+        let idle = vec![job.began; slots.unwrap_or(0)].into();
+        Ok(Self { job, client, source, pacer: Pacer::new(clock)?, sending, flying: JoinSet::new(), idle })
     }
 
-    async fn run(mut self) {
-        while let Some(ready) = self.job.source.next().await {
+    async fn run(mut self) -> io::Result<()> {
+        while let Some(ready) = self.source.next().await {
             let due = match ready.chain.start {
-                Start::At(at) => self.wait_due(at).await,
+                Start::At(at) => self.wait_due(at).await?,
                 Start::WhenFree => self.wait_free().await,
             };
             match due {
@@ -161,40 +156,36 @@ impl Loop {
                 None => break,
             }
         }
-        self.job.sent_all.cancel();
+        drop(self.sending);
         while self.flying.join_next().await.is_some() {}
+        Ok(())
     }
 
     /// Waits until `at`; `None` when the step is over before that.
-    async fn wait_due(&mut self, at: Duration) -> Option<Duration> {
-        let mut window = self.shared.window.clone();
+    async fn wait_due(&mut self, at: Duration) -> io::Result<Option<Duration>> {
+        let job = &self.job;
+        let mut window = job.window.clone();
         loop {
             window.mark_unchanged();
-            let end = self.shared.window_end();
-            let past_end = self.job.began + end <= Instant::now();
-            // Beyond the window the load is kept on only for the sake of the measured requests.
-            if at >= end && past_end && self.shared.gauge.measured_open() == 0 {
-                return None;
+            let quiet = job.gauge.quiet.notified();
+            let end = job.window_end();
+            let past_end = job.began + end <= Instant::now();
+            if past_end && job.needless(at) {
+                return Ok(None);
             }
             let target = if at >= end && !past_end { end } else { at };
-            let wake = self.job.pacer.until(self.job.began + target);
-            tokio::pin!(wake);
-            let woke = loop {
-                tokio::select! {
-                    biased;
-                    () = self.job.stop.cancelled() => return None,
-                    () = &mut wake => break true,
-                    // The director ends the window early, or extends it.
-                    Ok(()) = window.changed() => break false,
-                    Some(_) = self.flying.join_next(), if !self.flying.is_empty() => {
-                        if past_end && self.shared.gauge.measured_open() == 0 {
-                            break false;
-                        }
-                    }
-                }
+            let woke = tokio::select! {
+                biased;
+                () = job.stop.cancelled() => return Ok(None),
+                woke = self.pacer.until(job.began + target) => woke.map(|()| true)?,
+                // The director ends the window early, or extends it.
+                Ok(()) = window.changed() => false,
+                () = quiet, if past_end => false,
             };
-            if woke && target == at {
-                return Some(at);
+            if woke && target == at && !job.needless(at) {
+                // What has finished since is let go; nobody was woken for it.
+                while self.flying.try_join_next().is_some() {}
+                return Ok(Some(at));
             }
         }
     }
@@ -202,11 +193,9 @@ impl Loop {
     /// Waits for a free slot and returns when it was freed; `None` when the step is over.
     async fn wait_free(&mut self) -> Option<Duration> {
         loop {
-            let end = self.shared.window_end();
             if let Some(freed) = self.idle.pop_front() {
                 let due = freed.saturating_duration_since(self.job.began);
-                let over = due >= end && self.shared.gauge.measured_open() == 0;
-                return (!over && !self.job.stop.is_cancelled()).then_some(due);
+                return (!self.job.needless(due) && !self.job.stop.is_cancelled()).then_some(due);
             }
             tokio::select! {
                 biased;
@@ -218,20 +207,20 @@ impl Loop {
     }
 
     fn launch(&mut self, ready: Ready, due: Duration) {
-        let gauge = &self.shared.gauge;
-        let fits = gauge.in_flight() < u64::from(self.job.max_in_flight);
+        let gauge = &self.job.gauge;
+        let phase = self.job.phase_of(due);
+        let fits = gauge.enter(phase) < u64::from(self.job.max_in_flight);
         if !fits {
             gauge.client_limit.store(true, Relaxed);
         }
-        let phase = self.shared.phase_of(due);
-        gauge.enter(phase);
-        self.flying.spawn(chain(self.shared.clone(), ready, due, phase, fits));
+        self.flying.spawn(chain(self.job.clone(), self.client.clone(), ready, due, phase, fits));
     }
 }
 
 /// Sends the turns of one chain, one after the other; returns when its slot is free again.
 async fn chain(
-    shared: Arc<Shared>,
+    job: Arc<Job>,
+    client: Client,
     ready: Ready,
     first_due: Duration,
     first_phase: Phase,
@@ -241,9 +230,9 @@ async fn chain(
     for (i, (turn, payload)) in ready.chain.turns.iter().zip(ready.payloads).enumerate() {
         if i > 0 {
             due += turn.after;
-            tokio::time::sleep_until(shared.began + due).await;
-            phase = shared.phase_of(due);
-            shared.gauge.enter(phase);
+            tokio::time::sleep_until(job.began + due).await;
+            phase = job.phase_of(due);
+            job.gauge.enter(phase);
         }
         let mut record = Record::due(turn.request.id, phase, due);
         record.class = turn.class;
@@ -254,25 +243,27 @@ async fn chain(
             let shot = Shot {
                 record,
                 payload,
-                began: shared.began,
-                timeout: shared.timeout,
-                cut: shared.cut.clone(),
-                itl_limit: shared.itl_limit,
+                began: job.began,
+                timeout: job.timeout,
+                cut: job.cut.clone(),
+                itl_limit: job.itl_limit,
             };
-            shared.client.send(shot).await
+            client.send(shot).await
         } else {
             (record.outcome, record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
-            record.end = shared.began.elapsed().max(due);
+            record.end = job.began.elapsed().max(due);
             Finished { record, gaps_us: Vec::new(), sample: None }
         };
         due = finished.record.end;
         let ended = finished.record.outcome != Outcome::Ok;
         // The director only goes away when the whole sweep does.
-        let _ = shared.home.send(finished).await;
-        shared.gauge.leave(phase);
+        let _ = job.home.send(finished).await;
+        if job.gauge.leave(phase) && job.began.elapsed() >= job.window_end() {
+            job.gauge.quiet.notify_waiters();
+        }
         if ended {
             break;
         }
     }
-    shared.began + due
+    job.began + due
 }

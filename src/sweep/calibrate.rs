@@ -1,9 +1,9 @@
 //! Input lengths in tokens without a tokenizer: how many words the server counts as how many tokens.
 
-use super::host::Host;
 use crate::caveat::Caveat;
 use crate::client::dialect::Encoder;
 use crate::client::{Client, Shot};
+use crate::load::host::Host;
 use crate::record::{Phase, Record};
 use crate::workload::chain::Recipe;
 use crate::workload::config::Workload;

@@ -4,7 +4,6 @@
 pub mod bare;
 mod calibrate;
 mod ended;
-mod host;
 mod looks;
 mod prepare;
 mod progress;
@@ -16,6 +15,7 @@ pub use resume::{Resumption, resume};
 
 use crate::caveat::Caveat;
 use crate::level::Level;
+use crate::load::host::Host;
 use crate::plan::Plan;
 use crate::rundir::{self, Meta, Run, Writer, json};
 use crate::search::config::Mode;
@@ -23,7 +23,6 @@ use crate::search::{Ask, Next, Search};
 use crate::stats::step::{Abort, Step, StepKind};
 use crate::units::Span;
 use anyhow::{Context, Result};
-use host::Host;
 use prepare::Prepared;
 use progress::Progress;
 use std::path::PathBuf;
@@ -81,7 +80,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     }
     rundir::check_free(&options.out, options.force)?;
     let search = plan.searcher().map_err(anyhow::Error::msg)?;
-    let host = if options.virtual_time { Host::paused() } else { Host::real()? };
+    let host = if options.virtual_time { Host::paused() } else { Host::real(Host::default_threads())? };
     let ready = tokio::select! {
         ready = prepare::prepare(plan, &host) => ready?,
         () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),

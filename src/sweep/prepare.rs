@@ -1,6 +1,5 @@
 //! Before the first step: who answers, what it understands, how it counts, and that it is warm.
 
-use super::host::Host;
 use super::{SERIES, calibrate};
 use crate::caveat::Caveat;
 use crate::client::Client;
@@ -10,8 +9,9 @@ use crate::client::key::ApiKey;
 use crate::client::negotiate::negotiate;
 use crate::client::preflight;
 use crate::level::Level;
+use crate::load::host::{Host, Share};
 use crate::load::source::Builder;
-use crate::load::worker::{Gauge, Job, fire};
+use crate::load::worker::{Gauge, Job};
 use crate::plan::Plan;
 use crate::record::{Finished, Phase};
 use crate::sim::serve::Embedded;
@@ -36,7 +36,8 @@ const NEGOTIATION_TOKENS: u32 = 2;
 
 /// A server that is ready to be measured.
 pub(crate) struct Prepared {
-    pub(crate) client: Client,
+    /// One for each thread that sends.
+    pub(crate) clients: Vec<Client>,
     pub(crate) encoder: Encoder,
     pub(crate) rate: WordRate,
     pub(crate) model: String,
@@ -51,7 +52,8 @@ pub(crate) struct Prepared {
 ///
 /// Errors say what to check; nothing has been measured yet.
 pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
-    let (client, embedded) = connect(plan, host)?;
+    let (clients, embedded) = connect(plan, host)?;
+    let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
     let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
     check_length(plan, served.max_model_len)?;
@@ -77,21 +79,32 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
-    Ok(Prepared { client, encoder, rate, model: served.id, noted, resumed: 0, _embedded: embedded })
+    Ok(Prepared { clients, encoder, rate, model: served.id, noted, resumed: 0, _embedded: embedded })
 }
 
-fn connect(plan: &Plan, host: &Host) -> Result<(Client, Option<Embedded>)> {
+impl Prepared {
+    /// The first thread's client, for what is asked between steps.
+    pub(crate) fn client(&self) -> &Client {
+        &self.clients[0]
+    }
+}
+
+/// A client for each thread that sends, and the simulated server where it is embedded.
+fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Option<Embedded>)> {
+    let each = |server: &Server, key: Option<ApiKey>| {
+        (0..host.threads()).map(|_| Client::http(server, key.clone())).collect::<Result<Vec<_>>>()
+    };
     let Some(sim) = plan.simulated()? else {
         let key = plan.server.key.as_ref().map(ApiKey::read).transpose()?;
-        return Ok((Client::http(&plan.server, key)?, None));
+        return Ok((each(&plan.server, key)?, None));
     };
     if host.is_paused() {
-        return Ok((Client::in_process(crate::sim::router::router(&sim), &plan.server), None));
+        return Ok((vec![Client::in_process(crate::sim::router::router(&sim), &plan.server)], None));
     }
     let embedded = Embedded::start(&sim)?;
     let url = embedded.url.parse().map_err(anyhow::Error::msg)?;
     let server = Server { target: Target::Url(url), ..plan.server.clone() };
-    Ok((Client::http(&server, None)?, Some(embedded)))
+    Ok((each(&server, None)?, Some(embedded)))
 }
 
 fn check_length(plan: &Plan, max_model_len: Option<u32>) -> Result<()> {
@@ -129,13 +142,9 @@ pub(crate) async fn warm_up(
     let (home, mut finished) = mpsc::channel(wanted as usize);
     let (_window, window) = watch::channel(NEVER);
     let job = Job {
-        client: ready.client.clone(),
-        source: host.source(builder, None)?,
-        pacer: host.pacer()?,
         began: Instant::now(),
         settle: Duration::ZERO,
         window,
-        slots: Some(slots),
         phase: Some(Phase::Warmup),
         timeout: plan.timeout(),
         max_in_flight: plan.step.max_in_flight,
@@ -144,9 +153,10 @@ pub(crate) async fn warm_up(
         gauge: Arc::new(Gauge::default()),
         stop: interrupt.clone(),
         cut: interrupt.clone(),
-        sent_all: CancellationToken::new(),
     };
-    host.run(fire(job)).await?;
+    // Whoever sends them: it is the server that warms up. Connections are warmed before each step.
+    let share = Share { rate: None, slots: Some(slots) };
+    host.fire(job, &ready.clients[..1], &builder, share)?.ended().await?;
     let mut all = Vec::new();
     while let Some(f) = finished.recv().await {
         all.push(f);

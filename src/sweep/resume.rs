@@ -5,12 +5,12 @@
 //! measures is the same, to the last request, in simulated time on an engine without randomness of its own; other engines begin
 //! their random numbers anew, and a real server is never twice the same.
 
-use super::host::Host;
 use super::prepare::{self, Prepared};
 use super::progress::Progress;
 use super::tally::SweepTally;
 use super::{SERIES, Sweep, meta, over_budget, own_budget, step};
 use crate::caveat::Caveat;
+use crate::load::host::Host;
 use crate::plan::Plan;
 use crate::rundir::{self, Left, Meta, PLAN, Resumed, Run, Writer, json};
 use crate::search::config::Mode;
@@ -100,7 +100,7 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
     if earlier.virtual_time {
         plan.check_virtual()?;
     }
-    let host = if earlier.virtual_time { Host::paused() } else { Host::real()? };
+    let host = if earlier.virtual_time { Host::paused() } else { Host::real(Host::default_threads())? };
     let ready = tokio::select! {
         ready = ready_again(&plan, &earlier, &host) => ready?,
         () = interrupt.cancelled() => bail!("interrupted before anything was measured"),

@@ -7,9 +7,10 @@ use super::{SERIES, Sweep};
 use crate::caveat::Caveat;
 use crate::client::Client;
 use crate::level::{Control, Level};
+use crate::load::host::{Firing, Share};
 use crate::load::lag;
 use crate::load::source::Builder;
-use crate::load::worker::{Gauge, Job, fire};
+use crate::load::worker::{Gauge, Job};
 use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
@@ -49,11 +50,10 @@ struct Running {
     gauge: Arc<Gauge>,
     stop: CancellationToken,
     cut: CancellationToken,
-    sent_all: CancellationToken,
     began: Instant,
     settle: Duration,
-    /// The loop that fires; taken when it is awaited.
-    load: Option<JoinHandle<()>>,
+    /// The loops that fire; taken when they are awaited.
+    load: Option<Firing>,
     /// Asks whether anybody answers, while that is in doubt.
     probe: Option<JoinHandle<bool>>,
 }
@@ -101,7 +101,7 @@ impl Sweep<'_> {
 
     /// Waits until the server says that it has no requests, where it has metrics; notes it where it does not get there.
     async fn wait_idle(&mut self, number: u32) -> Result<()> {
-        let client = self.ready.client.clone();
+        let client = self.ready.client().clone();
         let left = self
             .host
             .run(async move {
@@ -131,8 +131,14 @@ impl Sweep<'_> {
             (_, None, Some(one)) => level.value / one.achieved_rate.max(1e-3) * 1.5,
             (_, None, None) => 4.0,
         };
-        let (client, n) = (self.ready.client.clone(), likely.ceil().clamp(2.0, 256.0) as usize);
-        self.host.run(async move { client.warm(n).await }).await
+        let clients = &self.ready.clients;
+        let each = (likely / clients.len() as f64).ceil().clamp(2.0, 256.0) as usize;
+        let warming = self.host.each(|i| {
+            let client = clients[i].clone();
+            async move { client.warm(each).await }
+        });
+        warming.join_all().await;
+        Ok(())
     }
 
     /// The step as it stands.
@@ -165,41 +171,38 @@ impl Sweep<'_> {
         let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
         let (send_home, home) = mpsc::channel(HOME);
         let (window, window_seen) = watch::channel(ask.measure);
-        let running = Running {
+        let (gauge, stop, cut) =
+            (Arc::<Gauge>::default(), CancellationToken::new(), CancellationToken::new());
+        let began = Instant::now();
+        let job = Job {
+            began,
+            settle: ask.settle,
+            window: window_seen,
+            phase: None,
+            timeout: plan.timeout(),
+            max_in_flight: plan.step.max_in_flight,
+            itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
+            home: send_home,
+            gauge: gauge.clone(),
+            stop: stop.clone(),
+            cut: cut.clone(),
+        };
+        let load = self.host.fire(job, &self.ready.clients, &builder, Share { rate, slots })?;
+        Ok(Running {
             ask,
             started_at: String::new(),
             started: Duration::ZERO,
             abort: None,
             home,
             window,
-            gauge: Arc::default(),
-            stop: CancellationToken::new(),
-            cut: CancellationToken::new(),
-            sent_all: CancellationToken::new(),
-            began: Instant::now(),
+            gauge,
+            stop,
+            cut,
+            began,
             settle: ask.settle,
-            load: None,
+            load: Some(load),
             probe: None,
-        };
-        let load = self.host.spawn(fire(Job {
-            client: self.ready.client.clone(),
-            source: self.host.source(builder, rate.or(slots.map(|s| s as f64)))?,
-            pacer: self.host.pacer()?,
-            began: running.began,
-            settle: running.settle,
-            window: window_seen,
-            slots,
-            phase: None,
-            timeout: plan.timeout(),
-            max_in_flight: plan.step.max_in_flight,
-            itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
-            home: send_home,
-            gauge: running.gauge.clone(),
-            stop: running.stop.clone(),
-            cut: running.cut.clone(),
-            sent_all: running.sent_all.clone(),
-        }));
-        Ok(Running { load: Some(load), ..running })
+        })
     }
 
     /// Takes records home until the load has ended; returns why it ended early, if it did, and when.
@@ -212,7 +215,8 @@ impl Sweep<'_> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut looks, mut flushed) = (Looks::new(&running.ask), Instant::now());
-        let (interrupt, sent_all) = (self.interrupt.clone(), running.sent_all.clone());
+        let interrupt = self.interrupt.clone();
+        let sent_all = running.load.as_ref().context("the load is awaited once")?.sent_all.clone();
         let mut drain_until = None;
         loop {
             tokio::select! {
@@ -245,12 +249,7 @@ impl Sweep<'_> {
                 },
             }
         }
-        running
-            .load
-            .take()
-            .context("the load is awaited once")?
-            .await
-            .context("the load of the step has failed")?;
+        running.load.take().context("the load is awaited once")?.ended().await?;
         if running.abort.is_none() && running.began.elapsed() < running.window_end() {
             bail!("the load of the step ended before its window did");
         }
@@ -267,7 +266,7 @@ impl Sweep<'_> {
         let at = abort.map_or(began.elapsed(), |(_, at)| at);
         let settled = matches!(abort, Some((Abort::Interrupted | Abort::ServerGone, _)));
         if !settled && tally.ended_unreachable() {
-            let client = self.ready.client.clone();
+            let client = self.ready.client().clone();
             if self.host.run(async move { nobody_answers(&client).await }).await? {
                 return Ok(Some((Abort::ServerGone, at)));
             }
@@ -281,7 +280,7 @@ impl Sweep<'_> {
     /// Ends the step early where it has to be, and extends its window where it is short of requests.
     async fn tick(&self, running: &mut Running, tally: &StepTally, looks: &mut Looks) -> Result<()> {
         if running.probe.is_none() && tally.seems_gone() && running.abort.is_none() {
-            let client = self.ready.client.clone();
+            let client = self.ready.client().clone();
             running.probe = Some(self.host.spawn(async move { nobody_answers(&client).await }));
         }
         if let Some(probe) = running.probe.take_if(|p| p.is_finished())

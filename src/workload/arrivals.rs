@@ -47,6 +47,7 @@ impl fmt::Display for Arrivals {
     }
 }
 
+#[derive(Clone)]
 enum Gap {
     Exponential,
     Constant,
@@ -60,6 +61,7 @@ const LAST_S: f64 = 3e9;
 ///
 /// The first arrival comes one gap after 0. Times are summed in seconds as f64: after a day at 1,000 req/s the rounding is
 /// below a nanosecond a gap.
+#[derive(Clone)]
 pub struct Times {
     rng: ChaCha8Rng,
     gap: Gap,

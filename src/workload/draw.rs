@@ -22,6 +22,7 @@ pub struct StepKey {
 }
 
 /// The chains of one step. Never ends: the load takes as many as it needs, so that a step can be extended.
+#[derive(Clone)]
 pub struct Chains {
     times: Option<Times>,
     workload: Workload,

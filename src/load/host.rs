@@ -1,0 +1,171 @@
+//! Where the load runs: on the real clock a thread for each share of it, under the paused one the caller's runtime.
+
+use super::pacer::Clock;
+use super::source::{Builder, Source};
+use super::worker::{Job, Part, fire};
+use crate::client::Client;
+use anyhow::{Context, Result};
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// What is to be dealt over the threads.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Share {
+    /// How many chains a second will be taken, as far as is known.
+    pub rate: Option<f64>,
+    /// Slots of a closed loop; `None` where chains have due times of their own.
+    pub slots: Option<usize>,
+}
+
+/// A load that is being fired; it ends when this is dropped.
+pub struct Firing {
+    parts: JoinSet<io::Result<()>>,
+    /// Fires when the last request has been sent.
+    pub sent_all: CancellationToken,
+}
+
+impl Firing {
+    /// Waits until every request has finished.
+    ///
+    /// # Errors
+    /// A thread had no timer, or its load panicked.
+    pub async fn ended(mut self) -> Result<()> {
+        while let Some(part) = self.parts.join_next().await {
+            part.context("the load has failed")?.context("the load has no timer to wake by")?;
+        }
+        Ok(())
+    }
+}
+
+/// The runtimes that send requests and receive answers; they do nothing else.
+///
+/// Each is a thread with a runtime of its own, its own connections, and its own share of a step's chains: no request is handed
+/// from one thread to another, and no two threads wake for one. `docs/timing.md` has what other designs cost.
+pub struct Host {
+    workers: Vec<Handle>,
+    clock: Clock,
+    end: CancellationToken,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Host {
+    /// So many threads, each with a runtime of its own: connections live there from one step to the next.
+    ///
+    /// # Errors
+    /// The system gives no runtime or no thread.
+    pub fn real(threads: usize) -> Result<Self> {
+        let end = CancellationToken::new();
+        let mut host = Self { workers: Vec::new(), clock: Clock::Real, end, threads: Vec::new() };
+        for _ in 0..threads.max(1) {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .context("failed to start the runtime that sends requests")?;
+            let (handle, ended) = (runtime.handle().clone(), host.end.clone());
+            let thread = std::thread::Builder::new()
+                .name("load".into())
+                .spawn(move || {
+                    runtime.block_on(ended.cancelled());
+                    // A name that is still being looked up must not hold the program back.
+                    runtime.shutdown_background();
+                })
+                .context("failed to start the thread that sends requests")?;
+            host.workers.push(handle);
+            host.threads.push(thread);
+        }
+        Ok(host)
+    }
+
+    /// How many threads send where nobody says: one for every two cores, since the director, the bodies and often the server
+    /// want some as well, and eight at most.
+    pub fn default_threads() -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        (cores / 2).clamp(1, 8)
+    }
+
+    /// The caller's runtime, whose clock is paused.
+    pub fn paused() -> Self {
+        let workers = vec![Handle::current()];
+        Self { workers, clock: Clock::Paused, end: CancellationToken::new(), threads: Vec::new() }
+    }
+
+    /// Whether time is simulated.
+    pub fn is_paused(&self) -> bool {
+        self.clock == Clock::Paused
+    }
+
+    /// How many threads send.
+    pub fn threads(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Starts `future` on the first thread.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.workers[0].spawn(future)
+    }
+
+    /// Runs `future` on the first thread and waits for it.
+    ///
+    /// # Errors
+    /// The future panics.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        self.spawn(future).await.context("the runtime that sends requests has failed")
+    }
+
+    /// Starts a future on each thread, made from the thread's number.
+    pub fn each<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        make: impl Fn(usize) -> F,
+    ) -> JoinSet<F::Output> {
+        let mut set = JoinSet::new();
+        for (i, worker) in self.workers.iter().enumerate() {
+            set.spawn_on(make(i), worker);
+        }
+        set
+    }
+
+    /// Fires a load: each thread sends every n-th chain of `builder` by its own of `clients`, or has its share of the slots.
+    ///
+    /// # Errors
+    /// The system gives no thread to build bodies on.
+    pub fn fire(&self, job: Job, clients: &[Client], builder: &Builder, share: Share) -> Result<Firing> {
+        let (job, sent_all) = (Arc::new(job), CancellationToken::new());
+        let sending = Arc::new(sent_all.clone().drop_guard());
+        let mut parts = JoinSet::new();
+        // A thread without a slot would send nothing.
+        let n = self.workers.len().min(clients.len()).min(share.slots.unwrap_or(usize::MAX)).max(1);
+        for (i, (worker, client)) in self.workers.iter().zip(clients).take(n).enumerate() {
+            let builder = builder.clone().part(i, n);
+            let source = match self.clock {
+                Clock::Real => Source::ahead(builder, share.rate.map(|r| r / n as f64))
+                    .context("failed to start the thread that builds bodies")?,
+                Clock::Paused => Source::Inline(Box::new(builder)),
+            };
+            let slots = share.slots.map(|slots| slots / n + usize::from(i < slots % n));
+            let part =
+                Part { client: client.clone(), source, slots, clock: self.clock, sending: sending.clone() };
+            parts.spawn_on(fire(job.clone(), part), worker);
+        }
+        Ok(Firing { parts, sent_all })
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.end.cancel();
+        for thread in self.threads.drain(..) {
+            // It has nothing left to do; a panic in it has been reported by `run` already.
+            let _ = thread.join();
+        }
+    }
+}
