@@ -5,6 +5,8 @@
 mod expected;
 #[path = "wire/faults.rs"]
 mod faults;
+#[path = "wire/http.rs"]
+mod http;
 #[path = "wire/pure.rs"]
 mod pure;
 #[path = "wire/recording.rs"]

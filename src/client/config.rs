@@ -5,7 +5,11 @@ use super::key::KeySource;
 use crate::units::{NonEmpty, Span};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 /// The API that requests are written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -28,7 +32,35 @@ impl Api {
     }
 }
 
-/// Where a server listens: scheme, host, port and perhaps a path; without a trailing `/` or `/v1`.
+/// Which HTTP is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Http {
+    /// HTTP/1.1, a connection for each request in flight, kept alive.
+    #[default]
+    #[serde(rename = "1.1")]
+    One,
+    /// HTTP/2: every request in flight is a stream of one connection per sending thread. Over `http://` without asking
+    /// (prior knowledge), over `https://` as agreed in the handshake (ALPN).
+    #[serde(rename = "2")]
+    Two,
+    /// Over `https://` HTTP/2 where the server agrees to it (ALPN), else HTTP/1.1.
+    #[serde(rename = "auto")]
+    Auto,
+}
+
+/// Whether requests find connections open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connections {
+    /// Opened before a step, and used again: no handshake counts as TTFT.
+    #[default]
+    Warm,
+    /// Every request opens its own, and its handshake counts: what users without keep-alive see.
+    Cold,
+}
+
+/// Where a server listens: scheme, host, port and perhaps a path, without a trailing `/` or `/v1`; or `unix:` and the path of
+/// a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BaseUrl(String);
@@ -36,7 +68,16 @@ pub struct BaseUrl(String);
 impl BaseUrl {
     /// The URL of `path`, which begins with `/v1/…` or another slash.
     pub fn join(&self, path: &str) -> Url {
+        if self.socket().is_some() {
+            return Url::parse(&format!("http://localhost{path}"))
+                .expect("a fixed host with a path is a URL");
+        }
         Url::parse(&format!("{}{path}", self.0)).expect("a checked URL with a path is a URL")
+    }
+
+    /// The Unix socket that it names, if it does.
+    pub fn socket(&self) -> Option<&Path> {
+        self.0.strip_prefix(UNIX).map(Path::new)
     }
 
     /// Whether it names this machine.
@@ -52,6 +93,9 @@ impl FromStr for BaseUrl {
     // Messages never quote the URL: it may hold a password.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
+        if let Some(path) = text.strip_prefix(UNIX) {
+            return socket(path);
+        }
         let url = Url::parse(text).map_err(|e| {
             format!("this is no URL ({e}): write the server's address, such as \"http://127.0.0.1:8000\"")
         })?;
@@ -81,6 +125,21 @@ impl FromStr for BaseUrl {
         }
         Ok(Self(base.strip_suffix("/v1").unwrap_or(base).trim_end_matches('/').to_owned()))
     }
+}
+
+/// What a URL of a Unix socket begins with.
+const UNIX: &str = "unix:";
+
+/// `unix:/path` and `unix:///path` are the same.
+fn socket(path: &str) -> Result<BaseUrl, String> {
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if cfg!(not(unix)) {
+        return Err("Unix sockets are there on Linux and macOS only".into());
+    }
+    if !path.starts_with('/') || path.len() < 2 {
+        return Err("unix: is followed by the whole path of a socket, such as \"unix:/run/vllm.sock\"".into());
+    }
+    Ok(BaseUrl(format!("{UNIX}{path}")))
 }
 
 impl TryFrom<String> for BaseUrl {
@@ -140,6 +199,10 @@ pub struct Server {
     pub headers: Headers,
     /// Extra fields of the body.
     pub body: ExtraBody,
+    /// Which HTTP is spoken.
+    pub http: Http,
+    /// Whether requests find connections open.
+    pub connections: Connections,
     /// How long a connection may take: name, TCP and TLS together.
     pub connect_timeout: Span,
     /// Requests sent after the start of a server, before anything is counted.
@@ -156,6 +219,8 @@ impl Server {
             key: None,
             headers: Headers::default(),
             body: ExtraBody::default(),
+            http: Http::default(),
+            connections: Connections::default(),
             connect_timeout: connect_timeout(),
             warmup_requests: warmup_requests(),
         }
@@ -172,6 +237,10 @@ struct RawServer {
     model: Option<String>,
     api_key_env: Option<String>,
     api_key_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    http: Http,
+    #[serde(default, skip_serializing_if = "is_default")]
+    connections: Connections,
     #[serde(default = "connect_timeout")]
     connect_timeout: Span,
     #[serde(default = "warmup_requests")]
@@ -185,6 +254,10 @@ struct RawServer {
 
 const fn connect_timeout() -> Span {
     Span::secs(5)
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 const fn warmup_requests() -> u32 {
@@ -229,6 +302,8 @@ impl TryFrom<RawServer> for Server {
             key,
             headers: r.headers,
             body: r.body,
+            http: r.http,
+            connections: r.connections,
             connect_timeout: r.connect_timeout,
             warmup_requests: r.warmup_requests,
         })
@@ -261,6 +336,8 @@ impl From<Server> for RawServer {
             model: s.model,
             api_key_env,
             api_key_file,
+            http: s.http,
+            connections: s.connections,
             connect_timeout: s.connect_timeout,
             warmup_requests: s.warmup_requests,
             headers: s.headers,

@@ -60,9 +60,30 @@ fn urls_are_normalised() {
         ("http://127.3.0.1", true),
         ("http://[::1]:2", true),
         ("http://h", false),
+        ("unix:/run/x.sock", true),
     ] {
         assert_eq!(text.parse::<BaseUrl>().unwrap().is_loopback(), loopback, "{text}");
     }
+    for text in ["unix:/run/x.sock", "unix:///run/x.sock"] {
+        let url: BaseUrl = text.parse().unwrap();
+        assert_eq!(
+            (url.to_string().as_str(), url.socket()),
+            ("unix:/run/x.sock", Some("/run/x.sock".as_ref()))
+        );
+        assert_eq!(url.join("/v1/models").as_str(), "http://localhost/v1/models");
+    }
+}
+
+#[test]
+fn ways_to_connect_are_chosen() {
+    let read = |more: &str| toml::from_str::<Server>(&format!("url = \"http://h\"\n{more}"));
+    let plain = read("").unwrap();
+    assert_eq!((plain.http, plain.connections), (Http::One, Connections::Warm));
+    let other = read("http = \"2\"\nconnections = \"cold\"").unwrap();
+    assert_eq!((other.http, other.connections), (Http::Two, Connections::Cold));
+    assert_eq!(toml::from_str::<Server>(&toml::to_string(&other).unwrap()).unwrap(), other);
+    let said = read("http = \"3\"").unwrap_err().to_string();
+    assert!(said.contains("1.1") && said.contains("auto"), "the versions that there are: {said}");
 }
 
 #[test]
@@ -73,6 +94,7 @@ fn faults_say_what_to_write() {
         ("urls = []", "at least one", "no URL"),
         ("url = \"localhost:8000\"", "begins with http://", "no scheme"),
         ("url = \"h\"", "this is no URL", "no URL"),
+        ("url = \"unix:run.sock\"", "whole path of a socket", "a relative path"),
         ("url = \"ftp://h\"", "begins with http://", "other scheme"),
         ("url = \"http://u:hunter2@h\"", "api-key-env", "password in the URL"),
         ("url = \"http://token@h\"", "api-key-env", "user in the URL"),

@@ -3,7 +3,7 @@
 //! Each answer that is not good names the URL, the cause, and what to do about it.
 
 use super::broken::Broken;
-use super::config::BaseUrl;
+use super::config::{BaseUrl, Http};
 use super::send::Client;
 use crate::record::Failure;
 use anyhow::{anyhow, bail};
@@ -75,7 +75,8 @@ async fn check_one(
     base: &BaseUrl,
     wanted: Option<&str>,
 ) -> anyhow::Result<ServedModel> {
-    let (status, body) = client.fetch(target, MODELS).await.map_err(|e| unreachable(base, &e))?;
+    let (status, body) =
+        client.fetch(target, MODELS).await.map_err(|e| unreachable(client.http_version(), base, &e))?;
     match status {
         200..=299 => {}
         401 | 403 => bail!(unauthorized(client, base, status, &body)),
@@ -116,7 +117,7 @@ fn choose(list: &[Listed], base: &BaseUrl, wanted: Option<&str>) -> anyhow::Resu
     }
 }
 
-fn unreachable(base: &BaseUrl, e: &Broken) -> anyhow::Error {
+fn unreachable(http: Http, base: &BaseUrl, e: &Broken) -> anyhow::Error {
     let cause = &e.text;
     match e.failure {
         Failure::Connect => anyhow!(
@@ -134,6 +135,10 @@ fn unreachable(base: &BaseUrl, e: &Broken) -> anyhow::Error {
         ),
         Failure::ClientLimit => anyhow!(
             "no connection to {base}: {cause}. This machine is out of file descriptors or ports: raise `ulimit -n`"
+        ),
+        _ if http == Http::Two => anyhow!(
+            "{base}{MODELS} gave no whole answer: {cause}. [server] asks for http = \"2\": check that the server speaks \
+             HTTP/2 (vLLM and llama.cpp do not by themselves), or leave http out"
         ),
         _ => {
             anyhow!("{base}{MODELS} gave no whole answer: {cause}. Check that url is that of an HTTP server")

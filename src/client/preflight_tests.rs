@@ -66,7 +66,7 @@ fn an_unreachable_server_is_explained() {
         (Failure::ClientLimit, "ulimit -n"),
         (Failure::Reset, "gave no whole answer"),
     ] {
-        let said = unreachable(&base, &Broken::new(failure, "the cause")).to_string();
+        let said = unreachable(Http::One, &base, &Broken::new(failure, "the cause")).to_string();
         assert!(said.contains(says) && said.contains("the cause"), "{said}");
     }
 }

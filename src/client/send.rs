@@ -1,7 +1,7 @@
 //! The client: one request is sent, its stream is read, and a record comes home whatever happens.
 
 use super::broken::Broken;
-use super::config::{Api, BaseUrl, Server};
+use super::config::{Api, BaseUrl, Connections, Http, Server};
 use super::event::{self, Parsed};
 use super::key::ApiKey;
 use super::payload::Payload;
@@ -58,6 +58,8 @@ struct Inner {
     headers: HeaderMap,
     key: Option<ApiKey>,
     connect_timeout: Duration,
+    http: Http,
+    connections: Connections,
 }
 
 struct Endpoints {
@@ -93,7 +95,17 @@ impl Client {
             headers.insert(header::AUTHORIZATION, key.header());
         }
         let connect_timeout = server.connect_timeout.0;
-        Self(Arc::new(Inner { transport, api: server.api, targets, headers, key, connect_timeout }))
+        let (http, connections) = (server.http, server.connections);
+        Self(Arc::new(Inner {
+            transport,
+            api: server.api,
+            targets,
+            headers,
+            key,
+            connect_timeout,
+            http,
+            connections,
+        }))
     }
 
     /// The URLs that requests go to, without path.
@@ -134,9 +146,12 @@ impl Client {
         exchange.finish(end, self.key())
     }
 
-    /// Opens up to `n` connections by as many parallel requests for the list of models, dealt over the URLs in turn.
-    /// What comes back does not matter; each has the connect timeout.
+    /// Opens up to `n` connections by as many parallel requests for the list of models, dealt over the URLs in turn; none where
+    /// the plan wants them cold. What comes back does not matter; each has the connect timeout.
     pub async fn warm(&self, n: usize) {
+        if self.0.connections == Connections::Cold {
+            return;
+        }
         let targets = self.0.targets.len();
         let one = |i: usize| timeout(self.0.connect_timeout, self.fetch(i % targets, "/v1/models"));
         join_all((0..n).map(one)).await;
@@ -165,13 +180,19 @@ impl Client {
         let mut headers = inner.headers.clone();
         headers.remove(header::CONTENT_TYPE);
         let get = async {
-            let answer = inner.transport.send(Method::GET, &url, &headers, Payload::default()).await?;
+            let answer =
+                inner.transport.send(target, Method::GET, &url, &headers, Payload::default()).await?;
             let status = answer.status.as_u16();
             Ok((status, answer.body(GET_MAX).await?))
         };
         let limit = inner.connect_timeout + GET_TIMEOUT;
         let late = || Broken::new(Failure::Timeout, format!("no answer within {} s", limit.as_secs()));
         timeout(limit, get).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Which HTTP is spoken.
+    pub(crate) fn http_version(&self) -> Http {
+        self.0.http
     }
 }
 
@@ -209,11 +230,12 @@ impl Exchange {
     }
 
     async fn run(&mut self, inner: &Inner, payload: Payload) -> End {
-        let url = &inner.targets[usize::from(self.record.target)].generate;
+        let target = usize::from(self.record.target);
+        let url = &inner.targets[target].generate;
         let mut answer = loop {
             self.record.attempts += 1;
             self.record.sent.get_or_insert(self.began.elapsed());
-            match inner.transport.send(Method::POST, url, &inner.headers, payload.clone()).await {
+            match inner.transport.send(target, Method::POST, url, &inner.headers, payload.clone()).await {
                 Ok(answer) => break answer,
                 Err(e) if e.unanswered && self.record.attempts == 1 => {}
                 Err(e) => return self.broken(&e),
@@ -222,7 +244,7 @@ impl Exchange {
         let at = self.now();
         self.record.headers = Some(at);
         self.record.status = Some(answer.status.as_u16());
-        self.record.conn = Some(answer.conn);
+        self.record.conn = answer.conn;
         let mut reading = self.reading(at, &answer);
         loop {
             let next = match self.tally.sealed_at() {

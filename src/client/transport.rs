@@ -1,7 +1,7 @@
 //! How bytes get to the server and back: a socket, or a router in this process.
 
 use super::broken::Broken;
-use super::config::{BaseUrl, Server, Target};
+use super::config::{BaseUrl, Connections, Http, Server, Target};
 use super::dns::InTurn;
 use super::payload::Payload;
 use crate::record::{Conn, Failure};
@@ -15,6 +15,7 @@ use reqwest::Url;
 use std::{
     collections::HashSet,
     net::SocketAddr,
+    path::Path,
     pin::Pin,
     sync::{Arc, Mutex, Once},
     task::{self, Poll},
@@ -45,8 +46,8 @@ impl Unused {
 
 /// Where requests go.
 pub(crate) enum Transport {
-    /// A socket.
-    Http(Box<reqwest::Client>, Unused),
+    /// A client for each URL; those of TCP are one and the same, with one pool.
+    Http(Vec<reqwest::Client>, Unused),
     /// A router in this process.
     Local(Router),
 }
@@ -54,7 +55,8 @@ pub(crate) enum Transport {
 /// A response head, and a body to read.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    pub(crate) conn: Conn,
+    /// `None` where it is not known.
+    pub(crate) conn: Option<Conn>,
     /// What the content type announces.
     pub(crate) format: Format,
     body: Body,
@@ -99,45 +101,47 @@ impl Transport {
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let unused = Unused::default();
-        let mut builder = reqwest::Client::builder()
-            .http1_only()
-            .connect_timeout(server.connect_timeout.0)
-            .pool_idle_timeout(IDLE)
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            .user_agent(concat!("goodput/", env!("CARGO_PKG_VERSION")))
-            .dns_resolver(InTurn::default())
-            .connector_layer(Watch(unused.clone()));
-        if server.target.urls().iter().all(BaseUrl::is_loopback) {
-            builder = builder.no_proxy();
+        let mut over_tcp: Option<reqwest::Client> = None;
+        let mut clients = Vec::new();
+        for url in server.target.urls() {
+            let client = match (url.socket(), &over_tcp) {
+                (None, Some(client)) => client.clone(),
+                (socket, _) => {
+                    builder(server, socket, &unused).build().context("failed to set up the HTTP client")?
+                }
+            };
+            if url.socket().is_none() {
+                over_tcp.get_or_insert_with(|| client.clone());
+            }
+            clients.push(client);
         }
-        let client = builder.build().context("failed to set up the HTTP client")?;
-        Ok(Self::Http(Box::new(client), unused))
+        Ok(Self::Http(clients, unused))
     }
 
     /// Sends one request and waits for the response head.
     pub(crate) async fn send(
         &self,
+        target: usize,
         method: Method,
         url: &Url,
         headers: &HeaderMap,
         payload: Payload,
     ) -> Result<Answer, Broken> {
         match self {
-            Self::Http(client, unused) => {
+            Self::Http(clients, unused) => {
                 let mut request = reqwest::Request::new(method, url.clone());
                 request.headers_mut().clone_from(headers);
                 if !payload.is_empty() {
                     *request.body_mut() = Some(reqwest::Body::wrap(payload));
                 }
-                let response = client.execute(request).await.map_err(|e| Broken::sending(&e))?;
+                let response = clients[target].execute(request).await.map_err(|e| Broken::sending(&e))?;
                 let info = response.extensions().get::<HttpInfo>();
                 let ends = info.map(|i| (i.local_addr(), i.remote_addr()));
-                let new = ends.is_some_and(|e| unused.first_use(&e));
+                // A Unix socket has no ends to tell it by.
+                let new = ends.map(|e| if unused.first_use(&e) { Conn::New } else { Conn::Reused });
                 Ok(Answer {
                     status: response.status(),
-                    conn: if new { Conn::New } else { Conn::Reused },
+                    conn: new,
                     format: Format::of(response.headers()),
                     body: Body::Http(response),
                 })
@@ -151,13 +155,43 @@ impl Transport {
                 let (head, body) = response.into_parts();
                 Ok(Answer {
                     status: head.status,
-                    conn: Conn::Reused,
+                    conn: Some(Conn::Reused),
                     format: Format::of(&head.headers),
                     body: Body::Local(body),
                 })
             }
         }
     }
+}
+
+fn builder(server: &Server, socket: Option<&Path>, unused: &Unused) -> reqwest::ClientBuilder {
+    let mut builder = reqwest::Client::builder()
+        .connect_timeout(server.connect_timeout.0)
+        .pool_idle_timeout(IDLE)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .user_agent(concat!("goodput/", env!("CARGO_PKG_VERSION")))
+        .dns_resolver(InTurn::default())
+        .connector_layer(Watch(unused.clone()));
+    builder = match server.http {
+        Http::One => builder.http1_only(),
+        Http::Two => builder.http2_prior_knowledge(),
+        Http::Auto => builder,
+    };
+    if server.connections == Connections::Cold {
+        builder = builder.pool_max_idle_per_host(0);
+    }
+    if server.target.urls().iter().all(BaseUrl::is_loopback) {
+        builder = builder.no_proxy();
+    }
+    #[cfg(unix)]
+    if let Some(path) = socket {
+        builder = builder.unix_socket(path);
+    }
+    #[cfg(not(unix))]
+    let _ = socket;
+    builder
 }
 
 impl Answer {

@@ -132,7 +132,8 @@ impl Sweep<'_> {
             (_, None, None) => 4.0,
         };
         let clients = &self.ready.clients;
-        let each = (likely / clients.len() as f64).ceil().clamp(2.0, 256.0) as usize;
+        let most = f64::from(self.plan.step.max_in_flight).max(2.0);
+        let each = (likely.clamp(2.0, most) / clients.len() as f64).ceil() as usize;
         let warming = self.host.each(|i| {
             let client = clients[i].clone();
             async move { client.warm(each).await }

@@ -129,7 +129,12 @@ pub(crate) fn client(url: &str, api: Api) -> Client {
 
 /// A request due now, with ten seconds to finish.
 pub(crate) fn shot() -> Shot {
-    let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), Pinning::FULL, true);
+    shot_for("m")
+}
+
+/// The same, for a model of another name.
+pub(crate) fn shot_for(model: &str) -> Shot {
+    let encoder = Encoder::new(Api::Chat, model, &serde_json::Map::new(), Pinning::FULL, true);
     Shot {
         record: Record::due(0, Phase::Measure, Duration::ZERO),
         payload: encoder.request(&encoder.prefix(None), "hello", 4),
