@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(null_settings(&[]).unwrap(), null::Settings::default());
         for (set, said) in [
             ("first=soon", "first: "),
-            ("ttft=20ms", "ttft: unknown field `ttft`"),
+            ("ttft=20ms", "unknown field `ttft`"),
             ("model=", "model is empty"),
             ("max-model-len=0", "max-model-len: "),
             ("preset=md1", "--set preset"),
