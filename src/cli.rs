@@ -139,16 +139,21 @@ pub struct ReportArgs {
 
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  goodput simulate --preset a40-qwen3-0.6b --set max-num-seqs=64 --port 8000"
-)]
+#[command(after_help = "Examples:
+  goodput simulate --preset a40-qwen3-0.6b --set max-num-seqs=64 --port 8000
+  goodput simulate --preset null --set first=20ms --set gap=5ms    exact delays, told in the field server-timing
+  goodput simulate --preset null --unix /tmp/null.sock             on a Unix socket")]
 pub struct SimulateArgs {
     /// What to simulate: the engines demo and a40-qwen3-0.6b, the queues md1, mm1 and mmc, fixed, null.
     #[arg(long, default_value = "demo", value_name = "PRESET")]
     pub preset: String,
-    /// Change a parameter of the preset, as in [server.simulated] of a plan; may be repeated.
+    /// Change a parameter of the preset, as in [server.simulated] of a plan; may be repeated. Here null also takes first (the
+    /// delay of the first token) and gap (that from token to token).
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Listen on a Unix socket, whose file must not exist yet, in place of a port; only with the preset null.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port"])]
+    pub unix: Option<PathBuf>,
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDR")]
     pub host: IpAddr,

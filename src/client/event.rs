@@ -5,7 +5,7 @@
 
 use super::sse::Item;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use std::fmt;
 
 /// Whether a field with text is there, and whether it has any.
@@ -92,7 +92,12 @@ pub fn parse(item: Item<'_>) -> Parsed {
     if data.is_empty() || data[0] == b':' {
         return Parsed::Ignored;
     }
-    match serde_json::from_slice::<Raw>(data) {
+    // Checked once as a whole: it is checked string by string otherwise.
+    let raw = match str::from_utf8(data) {
+        Ok(text) => serde_json::from_str::<Raw>(text),
+        Err(_) => serde_json::from_slice(data),
+    };
+    match raw {
         Ok(raw) if data[0] == b'{' => Parsed::Event(raw.into_event()),
         _ => Parsed::Malformed,
     }
@@ -302,28 +307,18 @@ macro_rules! skip {
     };
 }
 
-lenient!(Text, TextVisitor {
-    skip!(Text, numbers);
-    fn visit_str<E>(self, s: &str) -> Result<Text, E> {
-        Ok(Text::of(s.is_empty()))
+/// Looked at where it stands, so that text with escapes is not written anew only to see whether it is empty. Besides strings
+/// there are content parts, an array of objects with text, and arguments of a tool as an object.
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(d)?.get().as_bytes();
+        Ok(match raw {
+            [b'"', inner @ .., b'"'] => Self::of(inner.is_empty()),
+            [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => Self::of(inner.trim_ascii().is_empty()),
+            _ => Self::Absent,
+        })
     }
-    // Content parts: an array of objects with text.
-    fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<Text, A::Error> {
-        let mut empty = true;
-        while a.next_element::<IgnoredAny>()?.is_some() {
-            empty = false;
-        }
-        Ok(Text::of(empty))
-    }
-    // Arguments of a tool as an object.
-    fn visit_map<A: MapAccess<'de>>(self, mut a: A) -> Result<Text, A::Error> {
-        let mut empty = true;
-        while a.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
-            empty = false;
-        }
-        Ok(Text::of(empty))
-    }
-});
+}
 
 lenient!(Calls, CallsVisitor {
     skip!(Calls, numbers);

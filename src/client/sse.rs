@@ -3,6 +3,8 @@
 //! Follows the event stream format of the HTML standard (§9.2.6), for what an inference server may send: `data:` with and
 //! without a space, several `data:` lines in one event, comments, `event:` lines; lines end in LF, CR LF or CR.
 
+use memchr::memchr2;
+
 /// The largest event that is read, in bytes.
 pub const EVENT_MAX: usize = 16 << 20;
 
@@ -52,7 +54,7 @@ impl Parser {
             self.after_cr = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
-        while let Some(end) = bytes.iter().position(|&b| b == b'\n' || b == b'\r') {
+        while let Some(end) = memchr2(b'\n', b'\r', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
             bytes = if bytes[end] == b'\r' {
                 self.after_cr = rest.is_empty();

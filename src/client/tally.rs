@@ -25,6 +25,9 @@ pub enum End {
 /// How much of what a failure was seen in is kept, in bytes.
 const SEEN_MAX: usize = 16 << 10;
 
+/// Room for gaps that is made at the first one, so that most answers make none again.
+const GAPS: usize = 64;
+
 /// The state of one answer.
 #[derive(Debug)]
 pub struct Tally {
@@ -180,6 +183,9 @@ impl Tally {
     fn token_event(&mut self, at: Duration, tokens: Option<u32>, content: bool) {
         if let Some(last) = self.last_token {
             let gap = at.saturating_sub(last);
+            if self.gaps_us.is_empty() {
+                self.gaps_us.reserve(GAPS);
+            }
             self.gaps_us.push(u32::try_from(gap.as_micros()).unwrap_or(u32::MAX));
             self.itl_max = self.itl_max.max(Some(gap));
             self.itl_over += u32::from(self.itl_limit.is_some_and(|limit| gap > limit));

@@ -1,46 +1,97 @@
 //! `simulate`: the simulated server on a port.
 
 use crate::cli::SimulateArgs;
-use crate::sim::config::Simulated;
+use crate::sim::config::{Preset, Simulated};
+use crate::sim::null::{self, Listener};
 use crate::sim::serve;
 use anyhow::{Context, Result, anyhow, ensure};
+use serde::de::DeserializeOwned;
 
 /// Serves until interrupted.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
+    if args.preset.parse() == Ok(Preset::Null) {
+        return null(args);
+    }
+    ensure!(args.unix.is_none(), "--unix: only the preset null listens on a Unix socket");
     let sim = read(&args.preset, &args.set)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("failed to start a runtime")?;
     runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind((args.host, args.port)).await.with_context(|| {
-            format!("failed to listen on {}:{}; is the port taken?", args.host, args.port)
-        })?;
-        let address = listener.local_addr().context("the socket has no address")?;
-        if !args.host.is_loopback() {
-            tracing::warn!(
-                "warning: listening on {address}: anyone who reaches this machine can use the server"
-            );
-        }
-        tracing::info!("{sim} on http://{address}/v1 (Ctrl-C stops it)");
-        let stop = async {
-            // Without a handler there is only the default: to end, which is what is wanted.
-            let _ = tokio::signal::ctrl_c().await;
-        };
-        serve::serve(&sim, listener, stop).await
+        let listener = listen(args, &sim)?;
+        serve::serve(&sim, listener, interrupted()).await
     })
+}
+
+/// The null server, on one thread, so that the client has the other cores.
+fn null(args: &SimulateArgs) -> Result<()> {
+    let settings = null_settings(&args.set)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("failed to start a runtime")?;
+    runtime.block_on(async {
+        let listener = match &args.unix {
+            None => Listener::Tcp(listen(args, &settings)?),
+            Some(path) => {
+                let listener = tokio::net::UnixListener::bind(path)
+                    .with_context(|| format!("failed to listen on {}", path.display()))?;
+                tracing::info!("{settings} on unix:{} (Ctrl-C stops it)", path.display());
+                Listener::Unix(listener)
+            }
+        };
+        null::serve(settings, listener, interrupted()).await;
+        if let Some(path) = &args.unix {
+            std::fs::remove_file(path).with_context(|| format!("failed to remove {}", path.display()))?;
+        }
+        Ok(())
+    })
+}
+
+/// Listens on the port, and says so.
+fn listen(args: &SimulateArgs, what: &impl std::fmt::Display) -> Result<tokio::net::TcpListener> {
+    let listener = serve::listen((args.host, args.port).into())
+        .with_context(|| format!("failed to listen on {}:{}; is the port taken?", args.host, args.port))?;
+    let address = listener.local_addr().context("the socket has no address")?;
+    if !args.host.is_loopback() {
+        tracing::warn!("warning: listening on {address}: anyone who reaches this machine can use the server");
+    }
+    tracing::info!("{what} on http://{address}/v1 (Ctrl-C stops it)");
+    Ok(listener)
+}
+
+async fn interrupted() {
+    // Without a handler there is only the default: to end, which is what is wanted.
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// What is set of the null server, which over a socket has delays besides.
+fn null_settings(sets: &[String]) -> Result<null::Settings> {
+    let text = table(sets)?.to_string();
+    let settings: null::Settings = parse(&text)?;
+    ensure!(!settings.model.trim().is_empty(), "model is empty");
+    Ok(settings)
 }
 
 /// The server of a preset and what is set beside it.
 fn read(preset: &str, sets: &[String]) -> Result<Simulated> {
+    let mut table = table(sets)?;
+    table.insert("preset".into(), preset.into());
+    parse(&table.to_string())
+}
+
+fn table(sets: &[String]) -> Result<toml::Table> {
     let mut table = toml::Table::new();
     for set in sets {
         crate::plan::apply_set(&mut table, set)?;
     }
     ensure!(!table.contains_key("preset"), "--set preset=…: choose the preset with --preset");
-    table.insert("preset".into(), preset.into());
-    let text = table.to_string();
-    toml::from_str(&text).map_err(|e| match key(&text, &e) {
+    Ok(table)
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
+    toml::from_str(text).map_err(|e| match key(text, &e) {
         Some(key) => anyhow!("{key}: {}", e.message()),
         None => anyhow!("{}", e.message()),
     })
@@ -83,5 +134,23 @@ mod tests {
         assert!(read("md2", &[]).unwrap_err().to_string().starts_with("preset: "));
         let sim = read("demo", &["max-num-seqs=3".into(), "model=\"m\"".into()]).unwrap();
         assert_eq!((sim.to_string().as_str(), sim.model.as_str()), ("simulated demo (max-num-seqs 3)", "m"));
+    }
+
+    #[test]
+    fn the_null_server_has_settings_of_its_own() {
+        let sets = ["first=20ms", "gap=5ms", "max-model-len=4096"].map(str::to_owned);
+        let settings = null_settings(&sets).unwrap();
+        assert_eq!(settings.to_string(), "simulated null (first 20ms, gap 5ms, max-model-len 4096)");
+        assert_eq!(null_settings(&[]).unwrap(), null::Settings::default());
+        for (set, said) in [
+            ("first=soon", "first: "),
+            ("ttft=20ms", "unknown field `ttft`"),
+            ("model=", "model is empty"),
+            ("max-model-len=0", "max-model-len: "),
+            ("preset=md1", "--set preset"),
+        ] {
+            let error = format!("{:#}", null_settings(&[set.to_owned()]).unwrap_err());
+            assert!(error.starts_with(said), "{set}: {error}");
+        }
     }
 }

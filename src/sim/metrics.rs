@@ -76,9 +76,14 @@ impl Histogram {
 
     /// Counts a value; one that is at a bound belongs below it.
     pub(super) fn record(&mut self, value: Duration) {
+        self.record_many(value, 1);
+    }
+
+    /// Counts a value `times` times.
+    pub(super) fn record_many(&mut self, value: Duration, times: u32) {
         let seconds = value.as_secs_f64();
-        self.counts[self.bounds.partition_point(|bound| *bound < seconds)] += 1;
-        self.sum = self.sum.saturating_add(value);
+        self.counts[self.bounds.partition_point(|bound| *bound < seconds)] += u64::from(times);
+        self.sum = self.sum.saturating_add(value.saturating_mul(times));
     }
 }
 

@@ -7,6 +7,8 @@ mod actor;
 pub mod config;
 pub mod engine;
 mod metrics;
+pub mod null;
 pub mod router;
+mod rules;
 pub mod serve;
 mod wire;

@@ -5,7 +5,8 @@ use crate::sim::{
     config::Simulated,
     engine::{KvCache, Request, blocks::blocks_of},
     metrics::prometheus,
-    wire::{self, Api, Ask, Writer},
+    rules::{Limits, MAX_BODY, Refusal},
+    wire::{self, Api, Ask, Writer, json_string},
 };
 use axum::{
     Router,
@@ -33,10 +34,6 @@ use tokio::time::Instant;
 pub(crate) const TEMPLATE_TOKENS: usize = 8;
 /// What names each of them: no word and no token id in use.
 pub(crate) const TEMPLATE_TOKEN: u64 = u64::MAX;
-/// Output tokens of a completion that asks for no number, where the context holds as many. A chat is given all that is left of it.
-const DEFAULT_MAX_TOKENS: u32 = 16;
-/// Largest request body; a prompt as long as the default `max-model-len` takes about 1 MiB.
-const MAX_BODY: usize = 32 << 20;
 /// Events that are ready together go out together, up to about this many bytes.
 const MAX_FRAME: usize = 64 << 10;
 
@@ -96,11 +93,11 @@ struct Server {
 }
 
 async fn chat(State(server): State<Arc<Server>>, body: Bytes) -> Response {
-    answer(&server, Api::Chat, &body).await.unwrap_or_else(Refusal::into_response)
+    answer(&server, Api::Chat, &body).await.unwrap_or_else(IntoResponse::into_response)
 }
 
 async fn completions(State(server): State<Arc<Server>>, body: Bytes) -> Response {
-    answer(&server, Api::Completions, &body).await.unwrap_or_else(Refusal::into_response)
+    answer(&server, Api::Completions, &body).await.unwrap_or_else(IntoResponse::into_response)
 }
 
 async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refusal> {
@@ -108,7 +105,8 @@ async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refu
     let at = Instant::now();
     let ask: Ask = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
     let prompt = Prompt::of(api, &ask).ok_or_else(|| Refusal::missing(api.field()))?;
-    let (input_tokens, output_tokens) = server.check(api, &ask, &prompt)?;
+    let limits = Limits { model: &server.model, max_model_len: server.max_model_len };
+    let (input_tokens, output_tokens) = limits.check(api, &ask, (prompt.len(), prompt.texts))?;
     let id = server.requests.fetch_add(1, Ordering::Relaxed);
     let request = Request::new(id, input_tokens, output_tokens);
     let request = request.with_blocks(server.blocks(&prompt, output_tokens));
@@ -178,77 +176,9 @@ impl Server {
         })
     }
 
-    /// Input and output tokens of a request, or why vLLM would refuse it, in its order.
-    fn check(&self, api: Api, ask: &Ask, prompt: &Prompt<'_>) -> Result<(u32, u32), Refusal> {
-        if let Some(model) = ask.model.as_ref().filter(|m| **m != self.model) {
-            let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.model);
-            return Err(Refusal {
-                status: StatusCode::NOT_FOUND,
-                kind: "NotFoundError",
-                param: Some("model".into()),
-                message,
-            });
-        }
-        if prompt.texts > 1 || ask.n.is_some_and(|n| n != 1) {
-            return Err(Refusal::bad(None, "the simulated server answers one prompt with one choice".into()));
-        }
-        let (input, limit) = (prompt.len(), self.max_model_len);
-        if input == 0 {
-            return Err(Refusal::bad(Some("prompt"), "The prompt cannot be empty".into()));
-        }
-        if input > limit {
-            return Err(Refusal::bad(
-                Some("input_tokens"),
-                format!(
-                    "This model's maximum context length is {limit} tokens. However, your prompt contains {input} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value={input})"
-                ),
-            ));
-        }
-        // At least one, so that a prompt that leaves no room is refused below.
-        let left = (limit - input).max(1);
-        let usual = if api == Api::Chat { left } else { left.min(DEFAULT_MAX_TOKENS) };
-        let output = ask.max_completion_tokens.or(ask.max_tokens).unwrap_or(usual);
-        if output == 0 {
-            let message = "max_tokens must be at least 1, got 0.".into();
-            return Err(Refusal::bad(Some("max_tokens"), message));
-        }
-        if output > limit {
-            return Err(Refusal::bad(
-                Some("max_tokens"),
-                format!(
-                    "max_tokens={output} cannot be greater than max_model_len={limit}. Please request fewer output tokens. (parameter=max_tokens, value={output})"
-                ),
-            ));
-        }
-        if let Some(least) = ask.min_tokens.filter(|least| *least > output) {
-            return Err(Refusal::bad(
-                None,
-                format!("min_tokens must be less than or equal to max_tokens={output}, got {least}."),
-            ));
-        }
-        if output > limit - input {
-            return Err(Refusal::bad(
-                Some("input_tokens"),
-                format!(
-                    "This model's maximum context length is {limit} tokens. However, you requested {output} output tokens and your prompt contains {input} input tokens. Please reduce the length of the input prompt or the number of requested output tokens. (parameter=input_tokens, value={input})"
-                ),
-            ));
-        }
-        Ok((input, output))
-    }
-
-    /// The beginning of an answer or of its events.
     fn head(&self, api: Api, id: u64, stream: bool) -> String {
-        let (prefix, object) = match (api, stream) {
-            (Api::Chat, true) => ("chatcmpl", "chat.completion.chunk"),
-            (Api::Chat, false) => ("chatcmpl", "chat.completion"),
-            (Api::Completions, _) => ("cmpl", "text_completion"),
-        };
         let created = self.created + self.started.elapsed().as_secs();
-        format!(
-            r#""id":"{prefix}-{id:016x}","object":"{object}","created":{created},"model":{}"#,
-            self.model_json
-        )
+        wire::head(api, id, stream, created, &self.model_json)
     }
 }
 
@@ -293,68 +223,15 @@ impl http_body::Body for Stream {
     }
 }
 
-/// An error in vLLM's shape.
-struct Refusal {
-    status: StatusCode,
-    kind: &'static str,
-    param: Option<String>,
-    message: String,
-}
-
-impl Refusal {
-    fn bad(param: Option<&str>, message: String) -> Self {
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            kind: "BadRequestError",
-            param: param.map(str::to_owned),
-            message,
-        }
-    }
-
-    fn missing(field: &str) -> Self {
-        let param = format!("body.{field}");
-        let message = format!(
-            "1 validation error:\n  {{'type': 'missing', 'loc': '{param}', 'msg': 'Field required'}}"
-        );
-        Self { kind: "Bad Request", ..Self::bad(Some(&param), message) }
-    }
-
-    fn unreadable(error: &serde_json::Error) -> Self {
-        let (kind, said) = match error.classify() {
-            serde_json::error::Category::Data => ("type_error", "Input has the wrong type"),
-            _ => ("json_invalid", "JSON decode error"),
-        };
-        let param = format!("body.{}", error.column());
-        let message = format!(
-            "1 validation error:\n  {{'type': '{kind}', 'loc': '{param}', 'msg': '{said}', 'ctx': {{'error': '{error}'}}}}"
-        );
-        Self { kind: "Bad Request", ..Self::bad(Some(&param), message) }
-    }
-
-    fn gone() -> Self {
-        let message = "the engine stopped".into();
-        Self { status: StatusCode::INTERNAL_SERVER_ERROR, kind: "InternalServerError", param: None, message }
-    }
-
+impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let param = self.param.map_or("null".into(), |p| json_string(&p));
-        let (message, kind, code) = (json_string(&self.message), self.kind, self.status.as_u16());
-        let body =
-            format!(r#"{{"error":{{"message":{message},"type":"{kind}","param":{param},"code":{code}}}}}"#);
-        (self.status, JSON, body).into_response()
+        (self.status, JSON, self.body()).into_response()
     }
-}
-
-fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 async fn models(State(server): State<Arc<Server>>) -> impl IntoResponse {
     let Server { created, model_json: model, max_model_len, .. } = &*server;
-    let body = format!(
-        r#"{{"object":"list","data":[{{"id":{model},"object":"model","created":{created},"owned_by":"goodput","root":{model},"parent":null,"max_model_len":{max_model_len},"permission":[]}}]}}"#
-    );
-    (JSON, body)
+    (JSON, wire::models(model, *created, *max_model_len))
 }
 
 async fn version() -> impl IntoResponse {

@@ -1,6 +1,10 @@
 //! The simulated server on a socket: as a command (`serve`), or inside the process on a thread of its own ([`Embedded`]).
 
-use crate::sim::{config::Simulated, router::router};
+use crate::sim::{
+    config::{Engine, Simulated},
+    null::{self, Listener, Settings},
+    router::router,
+};
 use anyhow::Context;
 use axum::serve::ListenerExt;
 use std::{future::Future, net::SocketAddr, thread, time::Duration};
@@ -14,7 +18,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Connections that may wait to be accepted: a burst of a whole step must not be dropped.
 const BACKLOG: u32 = 4096;
 
-/// Serves until `shutdown` completes, then lets open streams finish for at most five seconds.
+/// Serves until `shutdown` completes, then lets open streams finish for at most five seconds. The null engine is served by the
+/// [`null`] server, without a model of anything.
 ///
 /// # Errors
 /// The listener fails for good.
@@ -23,6 +28,12 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
+    if sim.engine == Engine::Null {
+        let (model, max_model_len) = (sim.model.clone(), sim.max_model_len);
+        let settings = Settings { model, max_model_len, ..Settings::default() };
+        null::serve(settings, Listener::Tcp(listener), shutdown).await;
+        return Ok(());
+    }
     let (stopping, stopped) = oneshot::channel();
     let signal = async {
         shutdown.await;
@@ -64,12 +75,30 @@ impl Embedded {
     /// # Errors
     /// No thread, no runtime or no port is to be had.
     pub fn start(sim: &Simulated) -> anyhow::Result<Self> {
+        let sim = sim.clone();
+        Self::on_thread(async move |listener| serve(&sim, listener, std::future::pending()).await)
+    }
+
+    /// Starts a null server, likewise.
+    ///
+    /// # Errors
+    /// As with [`Embedded::start`].
+    pub(crate) fn null(settings: Settings) -> anyhow::Result<Self> {
+        Self::on_thread(async move |listener| {
+            null::serve(settings, Listener::Tcp(listener), std::future::pending()).await;
+            Ok(())
+        })
+    }
+
+    /// Starts what serves a listener.
+    fn on_thread(
+        serve: impl AsyncFnOnce(TcpListener) -> anyhow::Result<()> + Send + 'static,
+    ) -> anyhow::Result<Self> {
         let (stop, stopped) = oneshot::channel::<()>();
         let (ready, bound) = std::sync::mpsc::channel();
-        let sim = sim.clone();
         let thread = thread::Builder::new()
             .name("simulated-server".into())
-            .spawn(move || run(&sim, &ready, stopped))
+            .spawn(move || run(serve, &ready, stopped))
             .context("failed to start the thread of the simulated server")?;
         let address = bound.recv().context("the simulated server ended before it listened")??;
         Ok(Self { url: format!("http://{address}"), stop: Some(stop), thread: Some(thread) })
@@ -88,7 +117,7 @@ impl Drop for Embedded {
 
 /// The thread: one runtime with one worker, since the engine is one task and the client needs the other cores.
 fn run(
-    sim: &Simulated,
+    serve: impl AsyncFnOnce(TcpListener) -> anyhow::Result<()>,
     ready: &std::sync::mpsc::Sender<anyhow::Result<SocketAddr>>,
     stopped: oneshot::Receiver<()>,
 ) {
@@ -100,7 +129,7 @@ fn run(
         }
     };
     runtime.block_on(async {
-        let listener = match bind() {
+        let listener = match loopback() {
             Ok((listener, address)) => {
                 let _ = ready.send(Ok(address));
                 listener
@@ -111,7 +140,7 @@ fn run(
             }
         };
         tokio::select! {
-            ended = serve(sim, listener, std::future::pending()) => if let Err(error) = ended {
+            ended = serve(listener) => if let Err(error) = ended {
                 tracing::error!("{error:#}");
             },
             _ = stopped => {}
@@ -120,15 +149,25 @@ fn run(
     // The runtime is dropped here, and every open connection with it.
 }
 
-fn bind() -> anyhow::Result<(TcpListener, SocketAddr)> {
+fn loopback() -> anyhow::Result<(TcpListener, SocketAddr)> {
     let bind = || {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        let listener = socket.listen(BACKLOG)?;
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let address = listener.local_addr()?;
         std::io::Result::Ok((listener, address))
     };
     bind().context("failed to listen on 127.0.0.1")
+}
+
+/// Listens on an address, with room for a burst of connections.
+///
+/// # Errors
+/// The port is taken, or the address is not that of this machine.
+pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // So that a server can be started again at once, as tokio's own `bind` has it.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 #[cfg(test)]

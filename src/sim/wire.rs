@@ -9,7 +9,7 @@ use serde::{
 use std::fmt::{self, Write};
 
 /// Which of the two routes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Api {
     Chat,
     Completions,
@@ -25,12 +25,13 @@ impl Api {
     }
 }
 
-/// The fields of a request that the simulated server heeds; it takes any other as given, like vLLM.
+/// The fields of a request that the simulated server heeds; it takes any other as given, like vLLM. `T` keeps the tokens.
 #[derive(Debug, Deserialize)]
-pub(super) struct Ask {
+#[serde(bound = "T: Default + Extend<u64>")]
+pub(super) struct Ask<T = Vec<u64>> {
     pub(super) model: Option<String>,
-    pub(super) messages: Option<Vec<Message>>,
-    pub(super) prompt: Option<Words>,
+    pub(super) messages: Option<Vec<Message<T>>>,
+    pub(super) prompt: Option<Words<T>>,
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
     pub(super) max_tokens: Option<u32>,
@@ -41,8 +42,9 @@ pub(super) struct Ask {
 
 /// A message of a chat.
 #[derive(Debug, Deserialize)]
-pub(super) struct Message {
-    pub(super) content: Option<Words>,
+#[serde(bound = "T: Default + Extend<u64>")]
+pub(super) struct Message<T> {
+    pub(super) content: Option<Words<T>>,
 }
 
 /// What to send besides tokens.
@@ -56,14 +58,24 @@ pub(super) struct StreamOptions {
 
 /// A prompt, or the content of a message: a text, a list of texts, parts or token ids, or a list of such lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct Words<T = Vec<u64>> {
     /// What names its tokens: words separated by white space, and token ids.
-    pub(super) tokens: Vec<u64>,
+    pub(super) tokens: T,
     /// Texts and lists of ids within a list.
     pub(super) texts: u32,
 }
 
-impl<'de> Deserialize<'de> for Words {
+/// Tokens of which only the number is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counted(pub(super) usize);
+
+impl Extend<u64> for Counted {
+    fn extend<I: IntoIterator<Item = u64>>(&mut self, tokens: I) {
+        self.0 += tokens.into_iter().count();
+    }
+}
+
+impl<'de, T: Default + Extend<u64>> Deserialize<'de> for Words<T> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let mut words = Self::default();
         Gather(&mut words).deserialize(d)?;
@@ -72,9 +84,9 @@ impl<'de> Deserialize<'de> for Words {
 }
 
 /// Adds what comes to what is there.
-struct Gather<'a>(&'a mut Words);
+struct Gather<'a, T>(&'a mut Words<T>);
 
-impl<'de> DeserializeSeed<'de> for Gather<'_> {
+impl<'de, T: Extend<u64>> DeserializeSeed<'de> for Gather<'_, T> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
@@ -82,7 +94,7 @@ impl<'de> DeserializeSeed<'de> for Gather<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Gather<'_> {
+impl<'de, T: Extend<u64>> Visitor<'de> for Gather<'_, T> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,7 +108,7 @@ impl<'de> Visitor<'de> for Gather<'_> {
     }
 
     fn visit_u64<E: de::Error>(self, token: u64) -> Result<(), E> {
-        self.0.tokens.push(token);
+        self.0.tokens.extend([token]);
         Ok(())
     }
 
@@ -178,6 +190,14 @@ impl Writer {
 
     /// Appends an event of `tokens` tokens; before the first, what opens a chat; after the last, what closes the stream.
     pub(super) fn event(&mut self, out: &mut String, tokens: u32, finished: bool) {
+        self.tokens(out, tokens, finished);
+        if finished {
+            self.close(out);
+        }
+    }
+
+    /// Like [`Writer::event`], without what closes the stream.
+    pub(super) fn tokens(&mut self, out: &mut String, tokens: u32, finished: bool) {
         let chat = self.api == Api::Chat;
         if chat && self.output_tokens == 0 {
             out.push_str(&self.head);
@@ -205,15 +225,22 @@ impl Writer {
         });
         self.usage(out, self.options.continuous_usage_stats, None);
         out.push_str("}\n\n");
-        if finished {
-            if self.options.include_usage {
-                out.push_str(&self.head);
-                out.push(']');
-                self.usage(out, true, self.cached_tokens);
-                let _ = write!(out, ",\"system_fingerprint\":\"{FINGERPRINT}\"}}\n\n");
-            }
-            out.push_str("data: [DONE]\n\n");
+    }
+
+    /// Takes tokens as sent that were not written here.
+    pub(super) fn skip(&mut self, tokens: u32) {
+        self.output_tokens += tokens;
+    }
+
+    /// Appends what comes after the last token.
+    pub(super) fn close(&self, out: &mut String) {
+        if self.options.include_usage {
+            out.push_str(&self.head);
+            out.push(']');
+            self.usage(out, true, self.cached_tokens);
+            let _ = write!(out, ",\"system_fingerprint\":\"{FINGERPRINT}\"}}\n\n");
         }
+        out.push_str("data: [DONE]\n\n");
     }
 
     fn usage(&self, out: &mut String, wanted: bool, cached_tokens: Option<u32>) {
@@ -230,6 +257,28 @@ impl Writer {
             out.push('}');
         }
     }
+}
+
+/// The beginning of an answer or of its events. `created` is a Unix time in seconds, `model` a JSON string.
+pub(super) fn head(api: Api, id: u64, stream: bool, created: u64, model: &str) -> String {
+    let (prefix, object) = match (api, stream) {
+        (Api::Chat, true) => ("chatcmpl", "chat.completion.chunk"),
+        (Api::Chat, false) => ("chatcmpl", "chat.completion"),
+        (Api::Completions, _) => ("cmpl", "text_completion"),
+    };
+    format!(r#""id":"{prefix}-{id:016x}","object":"{object}","created":{created},"model":{model}"#)
+}
+
+/// The list of models, of which there is one; `model` is a JSON string.
+pub(super) fn models(model: &str, created: u64, max_model_len: u32) -> String {
+    format!(
+        r#"{{"object":"list","data":[{{"id":{model},"object":"model","created":{created},"owned_by":"goodput","root":{model},"parent":null,"max_model_len":{max_model_len},"permission":[]}}]}}"#
+    )
+}
+
+/// A text as JSON.
+pub(super) fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// The whole answer of a request that does not stream; `head` as for [`Writer::new`], `cached_tokens` where there is a prefix cache.

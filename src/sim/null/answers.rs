@@ -1,0 +1,126 @@
+//! The events of answers, written once for each number of tokens.
+
+use crate::sim::wire::{Api, StreamOptions, Writer};
+use std::{collections::HashMap, sync::Arc};
+
+/// About how many bytes of events are kept. Answers are forgotten where a workload asks for more kinds of them than this holds.
+const KEPT: usize = 64 << 20;
+
+/// What tells answers apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Kind {
+    pub(super) api: Api,
+    /// At least one.
+    pub(super) output_tokens: u32,
+    /// Input tokens, where each event tells them.
+    pub(super) continuous: Option<u32>,
+}
+
+/// The events of an answer from the first token to the last, one token each.
+#[derive(Debug)]
+pub(super) struct Events {
+    text: String,
+    /// Where in the text each token's event ends.
+    ends: Vec<usize>,
+}
+
+impl Events {
+    /// `head` is that of [`Writer::new`].
+    fn new(kind: Kind, head: &str) -> Self {
+        let continuous = kind.continuous.is_some();
+        let options = StreamOptions { include_usage: continuous, continuous_usage_stats: continuous };
+        let mut writer = Writer::new(kind.api, head, kind.continuous.unwrap_or(0), options);
+        let (mut text, mut ends) = (String::new(), Vec::with_capacity(kind.output_tokens as usize));
+        for token in 1..=kind.output_tokens {
+            writer.tokens(&mut text, 1, token == kind.output_tokens);
+            ends.push(text.len());
+        }
+        text.shrink_to_fit();
+        Self { text, ends }
+    }
+
+    /// The bytes of the events of tokens `from` to `to`, counted from zero, the second not included. What opens a chat comes
+    /// with the first.
+    pub(super) fn tokens(&self, from: usize, to: usize) -> &[u8] {
+        let end = |tokens: usize| tokens.checked_sub(1).map_or(0, |last| self.ends[last]);
+        &self.text.as_bytes()[end(from)..end(to)]
+    }
+
+    fn size(&self) -> usize {
+        self.text.len() + size_of_val(&*self.ends)
+    }
+}
+
+/// The answers written so far.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    kept: HashMap<Kind, Arc<Events>>,
+    bytes: usize,
+}
+
+impl Answers {
+    /// The events of a kind of answer; `head` as for [`Writer::new`].
+    pub(super) fn events(&mut self, kind: Kind, head: &str) -> Arc<Events> {
+        if let Some(events) = self.kept.get(&kind) {
+            return events.clone();
+        }
+        let events = Arc::new(Events::new(kind, head));
+        if self.bytes + events.size() > KEPT {
+            self.kept.clear();
+            self.bytes = 0;
+        }
+        self.bytes += events.size();
+        self.kept.insert(kind, events.clone());
+        events
+    }
+}
+
+/// What follows the last token of an answer: usage, where it is asked for, and the end of the stream.
+pub(super) fn closing(api: Api, head: &str, input: u32, output: u32, options: StreamOptions) -> String {
+    // Without usage nothing of the head is shown.
+    let mut writer = Writer::new(api, if options.include_usage { head } else { "" }, input, options);
+    writer.skip(output);
+    let mut out = String::with_capacity(if options.include_usage { 512 } else { 32 });
+    writer.close(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_those_of_the_writer() {
+        for api in [Api::Chat, Api::Completions] {
+            for (include_usage, continuous_usage_stats) in
+                [(false, false), (true, false), (true, true), (false, true)]
+            {
+                let options = StreamOptions { include_usage, continuous_usage_stats };
+                let mut writer = Writer::new(api, "\"id\":\"x\"", 7, options);
+                let mut expected = String::new();
+                for token in 1..=5 {
+                    writer.event(&mut expected, 1, token == 5);
+                }
+                let continuous = (include_usage && continuous_usage_stats).then_some(7);
+                let kind = Kind { api, output_tokens: 5, continuous };
+                let events = Answers::default().events(kind, "\"id\":\"x\"");
+                let mut got = (0..5).flat_map(|i| events.tokens(i, i + 1).to_vec()).collect::<Vec<u8>>();
+                assert_eq!(got, events.tokens(0, 5));
+                got.extend(closing(api, "\"id\":\"x\"", 7, 5, options).bytes());
+                assert_eq!(String::from_utf8(got).unwrap(), expected, "{api:?} {options:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut answers = Answers::default();
+        for input in 0..40 {
+            let kind = Kind { api: Api::Chat, output_tokens: 10_000, continuous: Some(input) };
+            answers.events(kind, "\"id\":\"x\"");
+            assert_eq!(answers.bytes, answers.kept.values().map(|e| e.size()).sum::<usize>());
+            assert!(answers.bytes <= KEPT && !answers.kept.is_empty());
+        }
+        assert!(answers.kept.len() < 40, "40 answers of some 3 MiB are more than is kept");
+    }
+}

@@ -1,0 +1,310 @@
+//! Requests of HTTP/1.1, cut out of what has been read so far.
+
+use crate::sim::rules::MAX_BODY;
+use std::borrow::Cow;
+
+/// Largest head of a request, in bytes.
+const MAX_HEAD: usize = 64 << 10;
+/// Most header fields of a request.
+const MAX_FIELDS: usize = 64;
+/// Most that a request may take with its head and its coding, in bytes.
+pub(super) const MAX_REQUEST: usize = MAX_HEAD + 2 * MAX_BODY;
+
+/// A whole request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Request<'a> {
+    pub(super) method: &'a str,
+    /// Without what follows a question mark.
+    pub(super) path: &'a str,
+    pub(super) body: Cow<'a, [u8]>,
+    /// No other request will follow on this connection.
+    pub(super) close: bool,
+}
+
+/// What the bytes at hand are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found<'a> {
+    /// The beginning of a request, or nothing.
+    Part {
+        /// A request is whole with no fewer bytes than these.
+        least: usize,
+        /// The head is whole, and the client waits for a word before it sends the body.
+        expects: bool,
+    },
+    /// A request, and the bytes that it took.
+    Whole(Request<'a>, usize),
+}
+
+/// A request that is not understood, after which nothing on the connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bad {
+    /// The status line's code and reason.
+    pub(super) status: &'static str,
+    pub(super) why: &'static str,
+}
+
+const fn bad(why: &'static str) -> Bad {
+    Bad { status: "400 Bad Request", why }
+}
+
+const TOO_LARGE: Bad = Bad { status: "413 Content Too Large", why: "the body is larger than 32 MiB" };
+const HEAD_TOO_LARGE: Bad = Bad {
+    status: "431 Request Header Fields Too Large",
+    why: "the head is larger than 64 KiB or has more than 64 fields",
+};
+
+/// Looks for a request at the beginning of `bytes`.
+pub(super) fn find(bytes: &[u8]) -> Result<Found<'_>, Bad> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut head = httparse::Request::new(&mut fields);
+    let start = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(start)) if start <= MAX_HEAD => start,
+        Ok(httparse::Status::Partial) if bytes.len() <= MAX_HEAD => {
+            return Ok(Found::Part { least: bytes.len() + 1, expects: false });
+        }
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(HEAD_TOO_LARGE),
+        Err(_) => return Err(bad("the head is not that of a request of HTTP/1.1")),
+    };
+    let (Some(method), Some(target), Some(1)) = (head.method, head.path, head.version) else {
+        return Err(Bad { status: "505 HTTP Version Not Supported", why: "only HTTP/1.1 is spoken here" });
+    };
+    let facts = Facts::of(head.headers)?;
+    let path = target.split('?').next().unwrap_or(target);
+    let close = facts.close;
+    let request = |body| Request { method, path, body, close };
+    let rest = &bytes[start..];
+    match facts.body {
+        Body::None if method == "POST" => {
+            Err(Bad { status: "411 Length Required", why: "content-length or chunked coding is needed" })
+        }
+        Body::None => Ok(Found::Whole(request(Cow::Borrowed(&[])), start)),
+        Body::Length(length) => Ok(match rest.get(..length) {
+            Some(body) => Found::Whole(request(Cow::Borrowed(body)), start + length),
+            None => Found::Part { least: start + length, expects: facts.expects },
+        }),
+        Body::Chunked => Ok(match chunked(rest)? {
+            Chunked::Whole(body, taken) => Found::Whole(request(body), start + taken),
+            Chunked::Part(least) => Found::Part { least: start + least, expects: facts.expects },
+        }),
+    }
+}
+
+/// How the body is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    None,
+    Length(usize),
+    Chunked,
+}
+
+/// What the header fields say, as far as it matters here.
+struct Facts {
+    body: Body,
+    close: bool,
+    expects: bool,
+}
+
+impl Facts {
+    fn of(fields: &[httparse::Header<'_>]) -> Result<Self, Bad> {
+        let mut facts = Self { body: Body::None, close: false, expects: false };
+        for field in fields {
+            let value = field.value.trim_ascii();
+            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+            // By length first: five comparisons for each field would cost more than the parser.
+            match field.name.len() {
+                14 if is("content-length") => facts.take(Body::Length(length(value)?))?,
+                17 if is("transfer-encoding") => {
+                    if !value.eq_ignore_ascii_case(b"chunked") {
+                        let why = "of the transfer codings only chunked is known";
+                        return Err(Bad { status: "501 Not Implemented", why });
+                    }
+                    facts.take(Body::Chunked)?;
+                }
+                10 if is("connection") => {
+                    let mut words = value.split(|b| *b == b',');
+                    facts.close |= words.any(|w| w.trim_ascii().eq_ignore_ascii_case(b"close"));
+                }
+                6 if is("expect") => {
+                    if !value.eq_ignore_ascii_case(b"100-continue") {
+                        let why = "only 100-continue may be expected";
+                        return Err(Bad { status: "417 Expectation Failed", why });
+                    }
+                    facts.expects = true;
+                }
+                _ => {}
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Two lengths that differ, or a length beside chunked coding, are how requests are smuggled.
+    fn take(&mut self, body: Body) -> Result<(), Bad> {
+        if self.body != Body::None && self.body != body {
+            return Err(bad("the length of the body is given in two ways"));
+        }
+        self.body = body;
+        Ok(())
+    }
+}
+
+fn length(value: &[u8]) -> Result<usize, Bad> {
+    const WHY: Bad = bad("content-length is not a number");
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return Err(WHY);
+    }
+    // More digits than fit say only that it is too large.
+    let length = std::str::from_utf8(value).map_err(|_| WHY)?.parse().unwrap_or(usize::MAX);
+    if length > MAX_BODY { Err(TOO_LARGE) } else { Ok(length) }
+}
+
+/// What is there of a body in chunked coding.
+enum Chunked<'a> {
+    /// The body, and the bytes that it took.
+    Whole(Cow<'a, [u8]>, usize),
+    /// It takes no fewer bytes than these.
+    Part(usize),
+}
+
+fn chunked(bytes: &[u8]) -> Result<Chunked<'_>, Bad> {
+    const BAD: Bad = bad("the chunked coding of the body is broken");
+    let mut body = Cow::Borrowed(&bytes[..0]);
+    let mut at = 0;
+    loop {
+        let (line, size) = match httparse::parse_chunk_size(&bytes[at..]) {
+            Ok(httparse::Status::Complete(found)) => found,
+            Ok(httparse::Status::Partial) if bytes.len() - at <= MAX_HEAD => {
+                return Ok(Chunked::Part(bytes.len() + 1));
+            }
+            Ok(httparse::Status::Partial) | Err(_) => return Err(BAD),
+        };
+        at += line;
+        if size == 0 {
+            return match trailer(&bytes[at..])? {
+                Some(taken) => Ok(Chunked::Whole(body, at + taken)),
+                None => Ok(Chunked::Part(bytes.len() + 1)),
+            };
+        }
+        let size =
+            usize::try_from(size).ok().filter(|size| *size <= MAX_BODY - body.len()).ok_or(TOO_LARGE)?;
+        let Some(data) = bytes.get(at..at + size + 2) else { return Ok(Chunked::Part(at + size + 2)) };
+        let data = data.strip_suffix(b"\r\n").ok_or(BAD)?;
+        if body.is_empty() {
+            body = Cow::Borrowed(data);
+        } else {
+            body.to_mut().extend_from_slice(data);
+        }
+        at += size + 2;
+        if at > MAX_REQUEST - MAX_HEAD {
+            return Err(TOO_LARGE);
+        }
+    }
+}
+
+/// The bytes of the fields after the last chunk, to the empty line that ends them; `None` where it has not come.
+fn trailer(bytes: &[u8]) -> Result<Option<usize>, Bad> {
+    if bytes.starts_with(b"\r\n") {
+        return Ok(Some(2));
+    }
+    if let Some(end) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
+        return Ok(Some(end + 4));
+    }
+    if bytes.len() > MAX_HEAD { Err(HEAD_TOO_LARGE) } else { Ok(None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(text: &str) -> (Request<'_>, usize) {
+        match find(text.as_bytes()) {
+            Ok(Found::Whole(request, taken)) => (request, taken),
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn requests_are_whole_only_at_their_last_byte() {
+        for (text, method, path, body, close) in [
+            ("GET /health HTTP/1.1\r\nhost: x\r\n\r\n", "GET", "/health", "", false),
+            ("GET /v1/models?a=b HTTP/1.1\r\nConnection: Close\r\n\r\n", "GET", "/v1/models", "", true),
+            ("GET / HTTP/1.1\r\nconnection: te, close\r\n\r\n", "GET", "/", "", true),
+            ("POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "POST", "/a", "abc", false),
+            ("POST /a HTTP/1.1\r\ncontent-length:  0 \r\n\r\n", "POST", "/a", "", false),
+            (
+                "POST /a HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nab",
+                "POST",
+                "/a",
+                "ab",
+                false,
+            ),
+            (
+                "POST /a HTTP/1.1\r\ntransfer-encoding: Chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n",
+                "POST",
+                "/a",
+                "abc0123456789",
+                false,
+            ),
+            // Fields after the last chunk.
+            (
+                "POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx: y\r\n\r\n",
+                "POST",
+                "/a",
+                "a",
+                false,
+            ),
+        ] {
+            let (request, taken) = whole(text);
+            assert_eq!((request.method, request.path, request.close), (method, path, close), "{text}");
+            assert_eq!((request.body.as_ref(), taken), (body.as_bytes(), text.len()), "{text}");
+            for end in 0..text.len() {
+                match find(&text.as_bytes()[..end]) {
+                    Ok(Found::Part { least, .. }) => {
+                        assert!((end + 1..=text.len()).contains(&least), "{text}")
+                    }
+                    other => panic!("{end} of {text}: {other:?}"),
+                }
+            }
+            // The next request is left alone.
+            let two = text.repeat(2);
+            assert_eq!(whole(&two).1, text.len());
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for (text, status) in [
+            ("hello\r\n\r\n", "400"),
+            ("\x16\x03\x01\x02", "400"), // TLS
+            ("GET / HTTP/1.0\r\n\r\n", "505"),
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400"),
+            ("POST / HTTP/1.1\r\n\r\n", "411"),
+            ("POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n", "400"),
+            ("POST / HTTP/1.1\r\ncontent-length: +1\r\n\r\n", "400"),
+            ("POST / HTTP/1.1\r\ncontent-length: \r\n\r\n", "400"),
+            ("POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", "400"),
+            ("POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n", "400"),
+            ("POST / HTTP/1.1\r\ncontent-length: 33554433\r\n\r\n", "413"),
+            ("POST / HTTP/1.1\r\ncontent-length: 99999999999999999999999\r\n\r\n", "413"),
+            ("POST / HTTP/1.1\r\ntransfer-encoding: gzip\r\n\r\n", "501"),
+            ("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", "400"),
+            ("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\nabc", "400"),
+            ("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n2000001\r\n", "413"),
+            ("POST / HTTP/1.1\r\nexpect: more\r\n\r\n", "417"),
+        ] {
+            let error = find(text.as_bytes()).unwrap_err();
+            assert!(error.status.starts_with(status), "{text:?}: {error:?}");
+        }
+        let fields = "a: b\r\n".repeat(MAX_FIELDS + 1);
+        for head in
+            [format!("GET / HTTP/1.1\r\n{fields}"), format!("GET / HTTP/1.1\r\na: {}", "b".repeat(MAX_HEAD))]
+        {
+            assert_eq!(find(head.as_bytes()), Err(HEAD_TOO_LARGE));
+        }
+    }
+
+    #[test]
+    fn a_client_that_waits_for_a_word_is_noticed() {
+        let head = "POST / HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 4\r\n\r\n";
+        assert_eq!(find(head.as_bytes()), Ok(Found::Part { least: head.len() + 4, expects: true }));
+    }
+}
