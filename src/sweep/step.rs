@@ -92,7 +92,6 @@ impl Sweep<'_> {
         let mut so_far = self.so_far(&running);
         so_far.receive_lag_p99_ms = lag_p99(&lags, running.settle, running.window_end());
         let step = so_far.conclude(&mut tally);
-        self.sweep_tally.add(&tally.records);
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
         self.progress.step(&step);
         self.steps.push(step);
@@ -239,7 +238,8 @@ impl Sweep<'_> {
                 finished = running.home.recv() => match finished {
                     Some(finished) => {
                         self.writer.request(SERIES, number, "all", &finished)?;
-                        tally.add(finished);
+                        self.sweep_tally.add(&finished.record);
+                        tally.add(&finished);
                     }
                     None => break,
                 },
