@@ -55,6 +55,19 @@ impl ItlTally {
         Self { pooled, answered: 0, limits, requests: vec![], misses: vec![] }
     }
 
+    /// Forgets everything, and makes room for `n` requests as [`super::kept::Kept::room`] does.
+    pub fn begin(&mut self, n: usize) {
+        self.pooled.reset();
+        self.answered = 0;
+        let n = if self.limits.is_empty() { 0 } else { n };
+        self.requests.clear();
+        self.requests.resize(n, Entry { id: 0, outcome: Outcome::Cut, gaps: 0, censored: 1 });
+        self.requests.clear();
+        self.misses.clear();
+        self.misses.resize(n * self.limits.len(), 1);
+        self.misses.clear();
+    }
+
     /// Adds a measured request; one of another phase is passed over.
     ///
     /// A failed request counts a miss for every gap it was asked for, one at least; a cut one counts the gaps it had and is

@@ -116,6 +116,20 @@ impl Kept {
         }
     }
 
+    /// Room for `n` of them, whatever it holds now: empties it, and lets it hold so many without asking the system for memory.
+    ///
+    /// The memory is written to, not only reserved: a system gives it out when it is first touched.
+    pub fn room(kept: &mut Vec<Self>, n: usize) {
+        kept.clear();
+        if kept.capacity() < n {
+            // The old room first goes, so that there are never two.
+            *kept = Vec::new();
+            kept.reserve_exact(n);
+        }
+        kept.resize(n, Self::from(&Record::due(0, Phase::Settle, Duration::ZERO)));
+        kept.clear();
+    }
+
     /// Whether a whole answer came.
     pub fn ok(&self) -> bool {
         self.outcome == Outcome::Ok

@@ -1,7 +1,10 @@
 //! What the director counts while requests of a step come home.
 
-use crate::caveat::Caveat;
-use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
+mod sweep;
+
+pub(crate) use sweep::SweepTally;
+
+use crate::record::{Failure, Finished, Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Slo};
 use crate::stats::itl::ItlTally;
 use crate::stats::kept::Kept;
@@ -9,6 +12,7 @@ use crate::stats::verdict::{GROSS, gross};
 use crate::units::ms;
 use hdrhistogram::Histogram;
 use std::time::Duration;
+use sweep::Room;
 
 /// So many failures in a row, every one of them to connect, raise the question whether the server is still there …
 const GONE: u32 = 10;
@@ -100,9 +104,13 @@ impl Tier {
 impl StepTally {
     /// For a step judged by these tiers.
     pub(crate) fn new(tiers: &[Slo]) -> Self {
+        Self::in_room(tiers, Room::default())
+    }
+
+    fn in_room(tiers: &[Slo], room: Room) -> Self {
         Self {
-            kept: Vec::new(),
-            itl: ItlTally::new(tiers),
+            kept: room.kept,
+            itl: room.itl.unwrap_or_else(|| ItlTally::new(tiers)),
             tiers: tiers.iter().map(Tier::new).collect(),
             measured: 0,
             ttft: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
@@ -205,91 +213,6 @@ impl StepTally {
     /// Measured requests that are home.
     pub(crate) fn measured(&self) -> u64 {
         self.measured
-    }
-}
-
-/// Counts over the whole sweep that no file tells.
-#[derive(Debug, Default)]
-pub(crate) struct SweepTally {
-    estimated: u64,
-    unfinished: u64,
-    cached: Option<u64>,
-    input: Lengths,
-    output: Lengths,
-}
-
-/// Tokens asked for and got, over the requests of which both are known.
-#[derive(Debug, Default)]
-struct Lengths {
-    requests: u64,
-    asked: u64,
-    got: u64,
-}
-
-impl Lengths {
-    fn add(&mut self, asked: u32, got: Option<u32>) {
-        if let Some(got) = got {
-            self.requests += 1;
-            self.asked += u64::from(asked);
-            self.got += u64::from(got);
-        }
-    }
-
-    /// Mean asked for and mean got, where they are further apart than max(2 %, `tokens`).
-    fn off(&self, tokens: f64) -> Option<(f64, f64)> {
-        let mean = |sum: u64| sum as f64 / self.requests.max(1) as f64;
-        let (asked, got) = (mean(self.asked), mean(self.got));
-        ((got - asked).abs() > (0.02 * asked).max(tokens)).then_some((asked, got))
-    }
-}
-
-impl SweepTally {
-    /// Counts a request of a step.
-    pub(crate) fn add(&mut self, r: &Record) {
-        if !r.ok() {
-            return;
-        }
-        self.estimated += u64::from(r.token_source == Some(TokenSource::Events));
-        self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
-        self.input.add(r.input_asked, r.input_tokens);
-        self.output.add(r.output_asked, r.output_tokens);
-        if let Some(cached) = r.cached_tokens {
-            *self.cached.get_or_insert(0) += u64::from(cached);
-        }
-    }
-
-    /// Whether a caveat is one of those that are counted here.
-    pub(crate) const fn counts(caveat: &Caveat) -> bool {
-        matches!(
-            caveat,
-            Caveat::TokensEstimated { .. }
-                | Caveat::NoFinishReason { .. }
-                | Caveat::InputLengthOff { .. }
-                | Caveat::LengthsNotPinned { .. }
-                | Caveat::ColdCacheHits { .. }
-        )
-    }
-
-    /// What the reader must know of them.
-    pub(crate) fn caveats(&self, cold: bool) -> Vec<Caveat> {
-        let mut found = Vec::new();
-        if self.estimated > 0 {
-            found.push(Caveat::TokensEstimated { requests: self.estimated });
-        }
-        if self.unfinished > 0 {
-            found.push(Caveat::NoFinishReason { requests: self.unfinished });
-        }
-        found.extend(self.input.off(2.0).map(|(asked, got)| Caveat::InputLengthOff { asked, got }));
-        // Rule 5 of the design allows inputs 2 tokens; outputs are pinned to the token. Estimates are not compared.
-        if self.estimated == 0 {
-            found.extend(self.output.off(0.5).map(|(asked, got)| Caveat::LengthsNotPinned { asked, got }));
-        }
-        let share = self.cached.unwrap_or(0) as f64 / self.input.got.max(1) as f64;
-        // The chat template is the same in every prompt: a few tokens always hit.
-        if cold && share > 0.05 {
-            found.push(Caveat::ColdCacheHits { share });
-        }
-        found
     }
 }
 
