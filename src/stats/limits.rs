@@ -2,6 +2,7 @@
 
 use super::cluster::{clusters, gap, pooled_inflation};
 use super::fault::{Client, OWN_DELAY, client_limit_at, tightest_by_lag, tightest_from_due, without_delay};
+use super::itl::ByRequest;
 use super::kept::Kept;
 use super::steady::{Steady, Window, stable};
 use super::step::{Abort, LimitRow, StepKind, Verdict};
@@ -10,7 +11,7 @@ use super::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, UNLOADED_
 use crate::record::{Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Metric, Slo};
 use crate::units::short;
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 /// A row, and what is needed to put it into words.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,11 +142,11 @@ impl<'a> Judge<'a> {
 
     fn joint(&self, slo: &Slo) -> Counted {
         let limits = slo.joint_limits();
-        let gaps: Vec<HashMap<u64, Judged>> =
+        let gaps: Vec<ByRequest> =
             limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l)).collect();
         let count = |view| {
             self.requests(view, |r| {
-                let by_gaps = gaps.iter().map(|g| g.get(&r.id).copied().unwrap_or(Judged::Unknown));
+                let by_gaps = gaps.iter().map(|g| g.get(r.id).unwrap_or(Judged::Unknown));
                 let record = r.record();
                 together(&record, limits.iter().map(|l| l.judge(&record)).chain(by_gaps))
             })
