@@ -186,6 +186,14 @@ fn write_rows(bencher: Bencher<'_, '_>) {
     });
 }
 
+/// The memory of a million, asked for and touched before a step starts.
+#[divan::bench(sample_count = 10, sample_size = 1)]
+fn room_for_a_million() -> Vec<Kept> {
+    let mut kept = Vec::new();
+    Kept::room(&mut kept, REQUESTS as usize);
+    kept
+}
+
 /// What a report reads of a million requests, charts and text apart.
 #[divan::bench(sample_count = 3, sample_size = 1)]
 fn read_a_million(bencher: Bencher<'_, '_>) {
