@@ -1,8 +1,9 @@
 //! What the client itself did wrong in a step, so that it is never mistaken for a slow server.
 
+use super::kept::{Kept, Nanos};
 use super::summary::StepInput;
 use crate::level::Control;
-use crate::record::{Failure, Outcome, Phase, Record};
+use crate::record::{Failure, Outcome, Phase};
 use crate::slo::{Metric, Slo};
 use crate::units::ms;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Looks at the measured records of a step.
-    pub(super) fn of(input: &StepInput<'_>, measured: &[&Record]) -> Self {
+    pub(super) fn of(input: &StepInput<'_>, measured: &[&Kept]) -> Self {
         let (due, sent) = (measured.len() as f64, sent_in_window(input) as f64);
         // A request due at the very end may be sent just after it, so up to three are no shortfall.
         let open = input.level.control != Control::Concurrency;
@@ -46,17 +47,17 @@ impl Client {
 /// (refused, say) was sent when due, unless it was the client's own limit that held it.
 pub(super) fn sent_in_window(input: &StepInput<'_>) -> usize {
     let window = input.settle..input.settle + input.measure;
-    let sent = |r: &Record| {
+    let sent = |r: &Kept| {
         let tried = r.outcome == Outcome::Failed && r.failure != Some(Failure::ClientLimit);
         r.sent.or(tried.then_some(r.due))
     };
     let loaded = input.records.iter().filter(|r| r.phase != Phase::Warmup);
-    loaded.filter(|r| sent(r).is_some_and(|t| window.contains(&t))).count()
+    loaded.filter(|r| sent(r).is_some_and(|t| window.contains(&t.get()))).count()
 }
 
 /// A percentile (in thousandths) of sent − due, in ms.
-pub(super) fn lateness_ms(records: &[&Record], permille: u64) -> Option<f64> {
-    let mut late: Vec<f64> = records.iter().filter_map(|r| r.lateness().map(ms)).collect();
+pub(super) fn lateness_ms(records: &[&Kept], permille: u64) -> Option<f64> {
+    let mut late: Vec<f64> = records.iter().filter_map(|r| r.record().lateness().map(ms)).collect();
     late.sort_unstable_by(f64::total_cmp);
     super::percentile::order_statistic(&late, permille)
 }
@@ -64,14 +65,15 @@ pub(super) fn lateness_ms(records: &[&Record], permille: u64) -> Option<f64> {
 /// When the first request that the client could not send was due.
 pub(super) fn client_limit_at(input: &StepInput<'_>) -> Option<Duration> {
     let held = input.records.iter().filter(|r| input.client_limit && r.failure == Some(Failure::ClientLimit));
-    held.map(|r| r.due).min()
+    held.map(|r| r.due.get()).min()
 }
 
-/// The record of a client that sends when due and stamps at once.
-pub(super) fn without_delay(r: &Record, lag: Duration) -> Record {
-    let mut r = r.clone();
+/// What a client that sends when due and stamps at once would have kept.
+pub(super) fn without_delay(r: &Kept, lag: Duration) -> Kept {
+    let mut r = *r;
     r.due = r.sent.unwrap_or(r.due);
-    r.last_token = r.last_token.map(|t| t.saturating_sub(lag).max(r.first_token.unwrap_or_default()));
+    let last = r.last_token.map(|t| Nanos::from(t.get().saturating_sub(lag)));
+    r.last_token = last.map(|t| r.first_token.map_or(t, |first| t.max(first)));
     r
 }
 

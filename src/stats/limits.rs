@@ -2,6 +2,8 @@
 
 use super::cluster::{clusters, gap, pooled_inflation};
 use super::fault::{Client, OWN_DELAY, client_limit_at, tightest_by_lag, tightest_from_due, without_delay};
+use super::itl::ByRequest;
+use super::kept::Kept;
 use super::steady::{Steady, Window, stable};
 use super::step::{Abort, LimitRow, StepKind, Verdict};
 use super::summary::StepInput;
@@ -9,7 +11,7 @@ use super::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, UNLOADED_
 use crate::record::{Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Metric, Slo};
 use crate::units::short;
-use std::{cell::OnceCell, collections::HashMap, time::Duration};
+use std::time::Duration;
 
 /// A row, and what is needed to put it into words.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,10 +51,10 @@ struct Tally {
 
 struct Judge<'a> {
     input: &'a StepInput<'a>,
-    measured: Vec<&'a Record>,
-    before: Vec<&'a Record>,
-    /// Copies, made only where a verdict may rest on the client's delay.
-    ideal: OnceCell<Vec<Record>>,
+    /// In order of `due`.
+    measured: Vec<&'a Kept>,
+    /// How many of them were due before the client reached a limit of its own.
+    before: usize,
     client: Client,
     error: f64,
     mean_e2e_s: f64,
@@ -72,28 +74,26 @@ pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
 
 impl<'a> Judge<'a> {
     fn new(input: &'a StepInput<'a>) -> Self {
-        let mut measured: Vec<&Record> = input.records.iter().filter(|r| r.phase == Phase::Measure).collect();
-        measured.sort_by_key(|r| (r.due, r.id));
+        let mut measured: Vec<&Kept> = input.records.iter().filter(|r| r.phase == Phase::Measure).collect();
+        measured.sort_unstable_by_key(|r| (r.due, r.id));
         let limit_at = client_limit_at(input);
-        let before = measured.iter().copied().filter(|r| limit_at.is_none_or(|at| r.due < at)).collect();
+        let before = limit_at.map_or(measured.len(), |at| measured.partition_point(|r| r.due.get() < at));
         let client = Client::of(input, &measured);
-        let e2e: Vec<f64> =
-            measured.iter().filter(|r| r.ok()).filter_map(|r| Some(r.e2e()?.as_secs_f64())).collect();
-        let mean_e2e_s = e2e.iter().sum::<f64>() / e2e.len().max(1) as f64;
+        let ok = measured.iter().filter(|r| r.ok());
+        let e2e = ok.filter_map(|r| Some(r.record().e2e()?.as_secs_f64()));
+        let mean_e2e_s = e2e.clone().sum::<f64>() / e2e.count().max(1) as f64;
         let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
-        Self { input, measured, before, ideal: OnceCell::new(), client, error, mean_e2e_s }
+        Self { input, measured, before, client, error, mean_e2e_s }
     }
 
-    fn records(&self, view: View) -> Vec<&Record> {
-        match view {
-            View::Measured => self.measured.clone(),
-            View::BeforeLimit => self.before.clone(),
-            View::Ideal => {
-                let lag = Duration::from_secs_f64(self.client.lag_ms / 1e3);
-                let ideal = || self.measured.iter().map(|r| without_delay(r, lag)).collect();
-                self.ideal.get_or_init(ideal).iter().collect()
-            }
-        }
+    /// Copied one by one as they are gone through, never all at once.
+    fn records(&self, view: View) -> impl Iterator<Item = Kept> {
+        let lag = Duration::from_secs_f64(self.client.lag_ms / 1e3);
+        let within = if view == View::BeforeLimit { self.before } else { self.measured.len() };
+        self.measured[..within].iter().map(move |r| match view {
+            View::Measured | View::BeforeLimit => **r,
+            View::Ideal => without_delay(r, lag),
+        })
     }
 
     fn counts(&self, slo: &Slo) -> Vec<Counted> {
@@ -104,7 +104,7 @@ impl<'a> Judge<'a> {
     fn latency(&self, slo: &Slo, limit: &Limit) -> Counted {
         let count = |view| match limit.metric {
             Metric::Itl => self.gaps(limit, view),
-            _ => self.requests(view, |r| limit.judge(r)),
+            _ => self.requests(view, |r| limit.judge(&r.record())),
         };
         let from_due = Metric::FROM_DUE.contains(&limit.metric);
         let (own, what) = if from_due {
@@ -142,12 +142,13 @@ impl<'a> Judge<'a> {
 
     fn joint(&self, slo: &Slo) -> Counted {
         let limits = slo.joint_limits();
-        let gaps: Vec<HashMap<u64, Judged>> =
+        let gaps: Vec<ByRequest> =
             limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l)).collect();
         let count = |view| {
             self.requests(view, |r| {
-                let by_gaps = gaps.iter().map(|g| g.get(&r.id).copied().unwrap_or(Judged::Unknown));
-                together(r, limits.iter().map(|l| l.judge(r)).chain(by_gaps))
+                let by_gaps = gaps.iter().map(|g| g.get(r.id).unwrap_or(Judged::Unknown));
+                let record = r.record();
+                together(&record, limits.iter().map(|l| l.judge(&record)).chain(by_gaps))
             })
         };
         let doubt =
@@ -204,14 +205,8 @@ impl<'a> Judge<'a> {
         if let Some(at) = limit_at {
             window.to = window.to.min(at.as_secs_f64());
         }
-        let records: Vec<Record> = self
-            .input
-            .records
-            .iter()
-            .filter(|r| limit_at.is_none_or(|at| r.due < at))
-            .map(|r| without_delay(r, Duration::ZERO))
-            .collect();
-        stable(&records, window) == Some(false)
+        let before = self.input.records.iter().filter(|r| limit_at.is_none_or(|at| r.due.get() < at));
+        stable(before.map(|r| without_delay(r, Duration::ZERO)), window) == Some(false)
     }
 
     fn counted(
@@ -324,10 +319,10 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn requests(&self, view: View, judge: impl Fn(&Record) -> Judged) -> Tally {
+    fn requests(&self, view: View, judge: impl Fn(&Kept) -> Judged) -> Tally {
         let mut tally = Tally { inflation: 1.0, ..Tally::default() };
         for r in self.records(view) {
-            let judged = judge(r);
+            let judged = judge(&r);
             if judged != Judged::NotApplicable {
                 tally.counts.n += 1;
                 tally.counts.misses += u64::from(judged == Judged::Missed);
@@ -340,7 +335,7 @@ impl<'a> Judge<'a> {
 
     /// Gaps against an ITL limit. All gaps of a request are worth one: an iteration that stalls hits many at once.
     fn gaps(&self, limit: &Limit, view: View) -> Tally {
-        let last = self.before.last().map(|r| r.id);
+        let last = self.measured[..self.before].last().map(|r| r.id);
         let keep = |id| view != View::BeforeLimit || last.is_some_and(|last| id <= last);
         let mut counted = self.input.itl.counts(limit, keep);
         if view == View::Ideal {

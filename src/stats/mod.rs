@@ -1,6 +1,6 @@
 //! Statistics of a step: pure functions from records to counts, percentiles and what they show.
 //!
-//! `summary` is the way in: a step's records become one [`step::Step`]. It rests on `percentile` (order statistics with
+//! `summary` is the way in: a step's records, as they are `kept`, become one [`step::Step`]. It rests on `percentile` (order statistics with
 //! bounds), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
 //! `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether the backlog grows).
 
@@ -8,6 +8,7 @@ mod binomial;
 pub mod cluster;
 mod fault;
 pub mod itl;
+pub mod kept;
 mod limits;
 pub mod percentile;
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The verdict of a tier from its rows, the limit that binds, and both in words.
 
+use super::kept::Kept;
 use super::limits::Counted;
 use super::step::{LimitRow, Step, Verdict};
-use crate::record::{Failure, Record};
+use crate::record::Failure;
 use crate::units::{Percentile, short};
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 
 /// What binds where a limit is missed because requests failed, whether or not the SLO has an error rate.
 pub const ERRORS: &str = "errors";
@@ -52,8 +54,8 @@ pub fn step_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
 }
 
 /// The failures among measured requests, most frequent kind first: `48 of 50 requests failed (server-error 500)`.
-pub(super) fn failures(measured: &[&Record]) -> String {
-    let mut kinds: BTreeMap<(Failure, Option<u16>), u64> = BTreeMap::new();
+pub(super) fn failures(measured: &[&Kept]) -> String {
+    let mut kinds: BTreeMap<(Failure, Option<NonZeroU16>), u64> = BTreeMap::new();
     for r in measured {
         if let Some(kind) = r.failure {
             *kinds.entry((kind, r.status)).or_default() += 1;
@@ -63,7 +65,7 @@ pub(super) fn failures(measured: &[&Record]) -> String {
     kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let failed: u64 = kinds.iter().map(|(_, count)| count).sum();
     let several = kinds.len() > 1;
-    let say = |((kind, status), count): &((Failure, Option<u16>), u64)| {
+    let say = |((kind, status), count): &((Failure, Option<NonZeroU16>), u64)| {
         let status = status.map(|s| format!(" {s}")).unwrap_or_default();
         let times = if several { format!(" × {count}") } else { String::new() };
         format!("{}{status}{times}", kind.name())

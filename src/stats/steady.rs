@@ -2,8 +2,11 @@
 //!
 //! A request counts as in flight from `due` to its end, in an open loop and in a closed one (where it is due when its slot
 //! is free): what the client has not sent yet is backlog too.
+//!
+//! Records are gone through many times and never copied: of a million of them, a copy in another form is what a step has no room for.
 
-use crate::record::{Outcome, Phase, Record};
+use super::kept::{Kept, Nanos};
+use crate::record::{Outcome, Phase};
 use std::time::Duration;
 
 /// Standard errors by which growth must exceed zero.
@@ -68,14 +71,14 @@ pub struct Steady {
 }
 
 /// Looks at the records of a step (all phases; warm-up is left out) over its measured window. `closed` is a closed loop.
-pub fn steady(records: &[Record], window: Window, closed: bool) -> Steady {
-    let stays = stays(records);
+pub fn steady(records: impl Iterator<Item = Kept> + Clone, window: Window, closed: bool) -> Steady {
+    let stays = stays(records.clone());
     Steady {
-        in_flight_mean: mean(&stays, window),
-        in_flight_max: most(&stays, window),
-        in_flight_slope: slope(&stays, window).map(|s| s.per_s),
-        ttft_slope: ttft_slope(records),
-        little_residual: little_residual(records, &stays, window),
+        in_flight_mean: mean(stays.clone(), window),
+        in_flight_max: most(stays.clone(), window),
+        in_flight_slope: slope(stays.clone(), window).map(|s| s.per_s),
+        ttft_slope: ttft_slope(records.clone()),
+        little_residual: little_residual(records.clone(), stays.clone(), window),
         stable: if closed { Some(true) } else { stable(records, window) },
     }
 }
@@ -105,43 +108,43 @@ pub fn steady(records: &[Record], window: Window, closed: bool) -> Steady {
 /// | batching engine, 120/s | 0 (0) | 0 (0) | 0 (0) | .17 (.10) | 1 (.99) | 1 (1) | 1 (1) |
 /// | batching engine, 21/s, e2e 2–12 s | 0 (0) | 0 (0) | 0 (0) | 0 (–) | – (–) | .89 (–) | 1 (1) |
 /// | batching engine, 5/s, e2e 8–50 s | 0 (0) | – (–) | – (–) | – (–) | – (–) | – (–) | – (–) |
-pub fn stable(records: &[Record], window: Window) -> Option<bool> {
-    let (waits, stays) = (waits(records), stays(records));
-    let queue = Window { from: window.from.max(typical(&waits, window)?), to: window.to };
-    let due = count(&waits, queue);
-    let trend = slope(&waits, queue)?;
+pub fn stable(records: impl Iterator<Item = Kept> + Clone, window: Window) -> Option<bool> {
+    let (waits, stays) = (waits(records.clone()), stays(records.clone()));
+    let queue = Window { from: window.from.max(typical(waits.clone(), window)?), to: window.to };
+    let due = count(waits.clone(), queue);
+    let trend = slope(waits.clone(), queue)?;
     let chance = SIGNIFICANT * trend.se * queue.length();
     if due >= FEW
-        && grows(&waits, queue)
-        && (starved(records) || ttft_slope(records).is_some_and(|s| s > 0.0))
+        && grows(waits, queue)
+        && (starved(records.clone()) || ttft_slope(records).is_some_and(|s| s > 0.0))
     {
         return Some(false);
     }
-    let fill = typical(&stays, window)?;
+    let fill = typical(stays.clone(), window)?;
     let late = Window { from: window.from.max(fill), to: window.to };
-    if due < FEW || late.length() < fill || chance > due as f64 / 3.0 || grows(&stays, late) {
+    if due < FEW || late.length() < fill || chance > due as f64 / 3.0 || grows(stays, late) {
         return None;
     }
     Some(true)
 }
 
 /// Whether more and more requests are inside: significantly, and by enough to matter.
-fn grows(stays: &[Stay], w: Window) -> bool {
-    let Some(trend) = slope(stays, w) else { return false };
+fn grows(stays: impl Iterator<Item = Stay> + Clone, w: Window) -> bool {
+    let Some(trend) = slope(stays.clone(), w) else { return false };
     let growth = trend.per_s * w.length();
     growth > SIGNIFICANT * trend.se * w.length()
-        && growth > GROWTH_OF_DUE * count(stays, w) as f64
+        && growth > GROWTH_OF_DUE * count(stays.clone(), w) as f64
         && growth > GROWTH_OF_MEAN * mean(stays, w)
 }
 
 /// Requests due within the window.
-fn count(stays: &[Stay], w: Window) -> usize {
-    stays.iter().filter(|s| w.holds(s.due)).count()
+fn count(stays: impl Iterator<Item = Stay>, w: Window) -> usize {
+    stays.filter(|s| w.holds(s.due)).count()
 }
 
 /// The median length of the stays that began in the first fifth of the load: how long it took to fill.
-fn typical(stays: &[Stay], w: Window) -> Option<f64> {
-    let mut took: Vec<f64> = stays.iter().filter(|s| s.due < w.to / 5.0).map(|s| s.end - s.due).collect();
+fn typical(stays: impl Iterator<Item = Stay>, w: Window) -> Option<f64> {
+    let mut took: Vec<f64> = stays.filter(|s| s.due < w.to / 5.0).map(|s| s.end - s.due).collect();
     took.sort_unstable_by(f64::total_cmp);
     super::percentile::order_statistic(&took, 500)
 }
@@ -154,39 +157,47 @@ struct Stay {
 }
 
 /// In the system: from `due` to the end.
-fn stays(records: &[Record]) -> Vec<Stay> {
+fn stays(records: impl Iterator<Item = Kept> + Clone) -> impl Iterator<Item = Stay> + Clone {
     until(records, |r| r.end)
 }
 
 /// In the queue: from `due` to the first token, or the end of one that never had any.
-fn waits(records: &[Record]) -> Vec<Stay> {
+fn waits(records: impl Iterator<Item = Kept> + Clone) -> impl Iterator<Item = Stay> + Clone {
     until(records, |r| r.first_token.unwrap_or(r.end))
 }
 
-fn until(records: &[Record], end: impl Fn(&Record) -> Duration) -> Vec<Stay> {
-    let loaded = records.iter().filter(|r| r.phase != Phase::Warmup);
-    loaded.map(|r| Stay { due: r.due.as_secs_f64(), end: end(r).max(r.due).as_secs_f64() }).collect()
+fn until(
+    records: impl Iterator<Item = Kept> + Clone,
+    end: impl Fn(&Kept) -> Nanos + Clone,
+) -> impl Iterator<Item = Stay> + Clone {
+    let loaded = records.filter(|r| r.phase != Phase::Warmup);
+    loaded.map(move |r| Stay { due: secs(r.due), end: secs(end(&r).max(r.due)) })
+}
+
+fn secs(t: Nanos) -> f64 {
+    t.get().as_secs_f64()
 }
 
 /// The parts of the stays that lie within the window.
-fn inside(stays: &[Stay], w: Window) -> impl Iterator<Item = (f64, f64)> {
-    stays.iter().map(move |s| (s.due.max(w.from), s.end.min(w.to))).filter(|(a, b)| a < b)
+fn inside(stays: impl Iterator<Item = Stay>, w: Window) -> impl Iterator<Item = (f64, f64)> {
+    stays.map(move |s| (s.due.max(w.from), s.end.min(w.to))).filter(|(a, b)| a < b)
 }
 
-fn mean(stays: &[Stay], w: Window) -> f64 {
+fn mean(stays: impl Iterator<Item = Stay>, w: Window) -> f64 {
     if w.length() > 0.0 { inside(stays, w).map(|(a, b)| b - a).sum::<f64>() / w.length() } else { 0.0 }
 }
 
-fn most(stays: &[Stay], w: Window) -> u64 {
-    // Ends sort before beginnings at the same time: a slot that is freed and filled at once holds one request.
-    let mut moves: Vec<(f64, i64)> = inside(stays, w).flat_map(|(a, b)| [(a, 1), (b, -1)]).collect();
-    moves.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let (mut now, mut most) = (0_i64, 0_i64);
-    for (_, step) in moves {
-        now += step;
-        most = most.max(now);
+fn most(stays: impl Iterator<Item = Stay>, w: Window) -> u64 {
+    let (mut begin, mut end): (Vec<f64>, Vec<f64>) = inside(stays, w).unzip();
+    begin.sort_unstable_by(f64::total_cmp);
+    end.sort_unstable_by(f64::total_cmp);
+    // Ends come before beginnings at the same time: a slot that is freed and filled at once holds one request.
+    let (mut over, mut most) = (0, 0);
+    for (begun, at) in (1..).zip(begin) {
+        over += end[over..].iter().take_while(|end| **end <= at).count();
+        most = most.max(begun - over);
     }
-    most.unsigned_abs()
+    most as u64
 }
 
 /// Least-squares slope of the step function N(t) over the window, exact: ∫(t − t̄)·N dt / (T³/12).
@@ -194,14 +205,14 @@ fn most(stays: &[Stay], w: Window) -> u64 {
 /// Its standard error is that of a driftless random walk, σ·√(6/5T) with σ² the variance per second of the increments of N
 /// between batches. A queue at its capacity is such a walk; a stable one swings less, so the error is on the safe side
 /// whatever the autocorrelation.
-fn slope(stays: &[Stay], w: Window) -> Option<Slope> {
+fn slope(stays: impl Iterator<Item = Stay> + Clone, w: Window) -> Option<Slope> {
     let t = w.length();
     if t <= 0.0 {
         return None;
     }
     let middle = 0.5 * (w.from + w.to);
     let moment: f64 =
-        inside(stays, w).map(|(a, b)| 0.5 * ((b - middle).powi(2) - (a - middle).powi(2))).sum();
+        inside(stays.clone(), w).map(|(a, b)| 0.5 * ((b - middle).powi(2) - (a - middle).powi(2))).sum();
     let mut increments = [0.0_f64; BATCHES];
     let batch = |at: f64| (((at - w.from) / t * BATCHES as f64) as usize).min(BATCHES - 1);
     for s in stays {
@@ -219,34 +230,48 @@ fn slope(stays: &[Stay], w: Window) -> Option<Slope> {
 }
 
 /// Whether measured requests were cut off before their first token.
-fn starved(records: &[Record]) -> bool {
-    records.iter().any(|r| r.phase == Phase::Measure && r.outcome == Outcome::Cut && r.first_token.is_none())
+fn starved(mut records: impl Iterator<Item = Kept>) -> bool {
+    records.any(|r| r.phase == Phase::Measure && r.outcome == Outcome::Cut && r.first_token.is_none())
 }
 
 /// Least-squares slope of TTFT over `due` of the measured requests that got a first token.
-fn ttft_slope(records: &[Record]) -> Option<f64> {
-    let measured = records.iter().filter(|r| r.phase == Phase::Measure && r.outcome != Outcome::Failed);
-    let points: Vec<(f64, f64)> =
-        measured.filter_map(|r| Some((r.due.as_secs_f64(), r.ttft()?.as_secs_f64()))).collect();
-    let n = points.len() as f64;
-    let (x, y) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
-    let sxx: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
-    let sxy: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
-    (points.len() >= 3 && sxx > 0.0).then(|| sxy / sxx)
+fn ttft_slope(records: impl Iterator<Item = Kept> + Clone) -> Option<f64> {
+    let measured = records.filter(|r| r.phase == Phase::Measure && r.outcome != Outcome::Failed);
+    let points = measured.filter_map(|r| Some((secs(r.due), r.record().ttft()?.as_secs_f64())));
+    let count = points.clone().count();
+    let n = count as f64;
+    let (x, y) = (points.clone().map(|p| p.0).sum::<f64>() / n, points.clone().map(|p| p.1).sum::<f64>() / n);
+    let sxx: f64 = points.clone().map(|p| (p.0 - x).powi(2)).sum();
+    let sxy: f64 = points.map(|p| (p.0 - x) * (p.1 - y)).sum();
+    (count >= 3 && sxx > 0.0).then(|| sxy / sxx)
 }
 
-fn little_residual(records: &[Record], stays: &[Stay], w: Window) -> Option<f64> {
+fn little_residual(
+    records: impl Iterator<Item = Kept>,
+    stays: impl Iterator<Item = Stay>,
+    w: Window,
+) -> Option<f64> {
     let n = mean(stays, w);
-    let measured = records.iter().filter(|r| r.phase == Phase::Measure);
+    let measured = records.filter(|r| r.phase == Phase::Measure);
     // λ·W = Σ of the times in system / T.
-    let stayed: f64 = measured.map(|r| r.end.saturating_sub(r.due).as_secs_f64()).sum();
+    let stayed: f64 = measured.map(|r| r.end.get().saturating_sub(r.due.get()).as_secs_f64()).sum();
     (n > 0.0).then(|| (n - stayed / w.length()) / n)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Record;
+    use crate::stats::kept::kept;
     use crate::stats::queues::{Engine, Queue, Service};
+
+    fn steady(records: &[Record], window: Window, closed: bool) -> Steady {
+        super::steady(kept(records).iter().copied(), window, closed)
+    }
+
+    fn stable(records: &[Record], window: Window) -> Option<bool> {
+        super::stable(kept(records).iter().copied(), window)
+    }
 
     /// Shares of 40 steps that are called unstable and that cannot be told.
     fn shares(measure: f64, records: impl Fn(u64) -> Vec<Record>) -> (f64, f64) {

@@ -2,6 +2,7 @@
 
 use super::fault::{lateness_ms, sent_in_window};
 use super::itl::ItlTally;
+use super::kept::Kept;
 use super::limits::{Counted, rows};
 use super::percentile::quantiles;
 pub use super::reason::{ERRORS, blamed, step_verdict, tier_verdict, worst};
@@ -9,7 +10,7 @@ use super::reason::{failures, reason};
 use super::steady::{Window, steady};
 use super::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
 use crate::level::{Control, Level};
-use crate::record::{Conn, Outcome, Phase, Record};
+use crate::record::{Conn, Outcome, Phase};
 use crate::slo::{Metric, Slo};
 use crate::units::ms;
 use std::{collections::BTreeMap, time::Duration};
@@ -42,7 +43,7 @@ pub struct StepInput<'a> {
     /// Why it ended early, if it did.
     pub abort: Option<Abort>,
     /// Every record of the step, in any order, with times from its start.
-    pub records: &'a [Record],
+    pub records: &'a [Kept],
     /// The gaps of its measured requests.
     pub itl: &'a ItlTally,
     /// The steps of the series before this one: their misses tell how misses cluster.
@@ -60,15 +61,15 @@ pub struct StepInput<'a> {
 }
 
 impl StepInput<'_> {
-    fn measured(&self) -> impl Iterator<Item = &Record> {
+    fn measured(&self) -> impl Iterator<Item = &Kept> {
         self.records.iter().filter(|r| r.phase == Phase::Measure)
     }
 
     /// Answers, of any phase, whose last token came within the measured window.
-    fn completed_in_window(&self) -> impl Iterator<Item = &Record> {
+    fn completed_in_window(&self) -> impl Iterator<Item = &Kept> {
         let window = self.settle..self.settle + self.measure;
         let loaded = self.records.iter().filter(|r| r.phase != Phase::Warmup && r.ok());
-        loaded.filter(move |r| window.contains(&r.last_token.unwrap_or(r.end)))
+        loaded.filter(move |r| window.contains(&r.last_token.unwrap_or(r.end).get()))
     }
 
     fn per_s(&self, n: f64) -> f64 {
@@ -80,11 +81,11 @@ impl StepInput<'_> {
 /// Sums a step up. The server's own counters are left empty: the director fills them in.
 pub fn summarize(input: &StepInput<'_>) -> Step {
     let closed = input.level.control == Control::Concurrency;
-    let steady = steady(input.records, Window::new(input.settle, input.measure), closed);
+    let steady = steady(input.records.iter().copied(), Window::new(input.settle, input.measure), closed);
     let counted = rows(input, &steady);
     let tier = input.tiers.first().map_or("main", Slo::tier).to_owned();
     let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
-    let measured: Vec<&Record> = input.measured().collect();
+    let measured: Vec<&Kept> = input.measured().collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, &tier);
     let binding = blamed(binding, verdict, &limits, &tier, count(Outcome::Failed));
@@ -169,16 +170,19 @@ fn cost(price_per_hour: Option<f64>, tokens_per_s: f64) -> Option<f64> {
 
 /// Percentiles over whole answers; of TTFT and TTFC also over requests that were cut off after it was known, since to leave
 /// them out would leave out the slowest.
-fn latencies(measured: &[&Record], itl: &ItlTally) -> BTreeMap<Metric, Quantiles> {
-    let of = |metric: Metric| match metric {
+fn latencies(measured: &[&Kept], itl: &ItlTally) -> BTreeMap<Metric, Quantiles> {
+    // One after the other in the same memory.
+    let mut values = Vec::with_capacity(measured.len());
+    let mut of = |metric: Metric| match metric {
         Metric::Itl => itl.quantiles(),
         _ => {
-            let known = |r: &Record| match metric {
+            let known = |r: &Kept| match metric {
                 Metric::Ttft | Metric::Ttfc => r.outcome != Outcome::Failed,
                 _ => r.ok(),
             };
             let answered = measured.iter().filter(|r| known(r));
-            let mut values: Vec<f64> = answered.filter_map(|r| metric.of(r)).map(ms).collect();
+            values.clear();
+            values.extend(answered.filter_map(|r| metric.of(&r.record())).map(ms));
             quantiles(&mut values, 1.0)
         }
     };

@@ -3,7 +3,7 @@
 use super::SERIES;
 use super::tally::StepTally;
 use crate::plan::Plan;
-use crate::record::{Failure, Phase};
+use crate::record::Phase;
 use crate::search::Ask;
 use crate::stats::step::{Abort, Step};
 use crate::stats::summary::{StepInput, summarize};
@@ -39,7 +39,7 @@ impl StepSoFar<'_> {
     /// What the statistics are made from.
     fn input<'b>(&'b self, tally: &'b StepTally) -> StepInput<'b> {
         let window_end = self.settle + self.window;
-        let last_due = tally.records.last().map_or(window_end, |r| r.due);
+        let last_due = tally.kept.last().map_or(window_end, |r| r.due.get());
         let tail = last_due.saturating_sub(window_end);
         let total = self.ended.saturating_sub(self.started);
         StepInput {
@@ -55,15 +55,14 @@ impl StepSoFar<'_> {
             tail,
             drain: total.saturating_sub(window_end + tail),
             abort: self.abort.map(|(why, _)| why),
-            records: &tally.records,
+            records: &tally.kept,
             itl: &tally.itl,
             earlier: self.earlier,
             tiers: self.plan.slo.as_slice(),
             receive_lag_p99_ms: self.receive_lag_p99_ms,
             confidence: self.ask.confidence,
             // Reached by ourselves, or told by the system: no descriptor or no port was left.
-            client_limit: self.client_limit
-                || tally.records.iter().any(|r| r.failure == Some(Failure::ClientLimit)),
+            client_limit: self.client_limit || tally.held,
             price_per_hour: self.plan.hardware.total_price_per_hour(),
         }
     }
@@ -74,12 +73,12 @@ impl StepSoFar<'_> {
             Some((_, at)) if at <= self.settle => {
                 // It ended before anything counted: what came until then is all that there is to report.
                 (self.settle, self.window) = (Duration::ZERO, at.max(Duration::from_millis(1)));
-                tally.records.iter_mut().for_each(|r| r.phase = Phase::Measure);
+                tally.kept.iter_mut().for_each(|r| r.phase = Phase::Measure);
             }
             Some((_, at)) => self.window = self.window.min(at - self.settle),
             None => {}
         }
-        tally.records.sort_by_key(|r| (r.due, r.id));
+        tally.kept.sort_unstable_by_key(|r| (r.due, r.id));
         summarize(&self.input(tally))
     }
 }

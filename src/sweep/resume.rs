@@ -38,7 +38,7 @@ impl Resumption {
     /// Fails where it is no run folder, cannot be read, or was written in another form; the message says what to do.
     pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
         let mut sweep_tally = SweepTally::default();
-        let mut left = rundir::left(dir, |record| sweep_tally.add(std::slice::from_ref(record)))?;
+        let mut left = rundir::left(dir, |record| sweep_tally.add(record))?;
         match (budget, &mut left.plan.search.mode) {
             (Some(budget), Mode::Adaptive(adaptive)) => adaptive.budget = budget,
             (Some(budget), _) => left.meta.budget = own_budget(&left.plan, Some(budget.0)),

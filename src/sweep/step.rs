@@ -75,6 +75,7 @@ impl Sweep<'_> {
     pub(super) async fn measure(&mut self, ask: Ask) -> Result<()> {
         let number = self.steps.len() as u32 + 1;
         self.wait_idle(number).await?;
+        let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), &ask);
         self.warm_connections(ask.level).await?;
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.now();
@@ -82,7 +83,6 @@ impl Sweep<'_> {
         let lags = (!self.host.is_paused()).then(|| self.host.spawn(lag::sample(lag_stop.clone())));
         let mut running = self.start(ask, number)?;
         (running.started_at, running.started) = (started_at, started);
-        let mut tally = StepTally::new(self.plan.slo.as_slice());
         running.abort = self.follow(&mut running, &mut tally, number).await?;
         lag_stop.cancel();
         let lags = match lags {
@@ -92,8 +92,8 @@ impl Sweep<'_> {
         let mut so_far = self.so_far(&running);
         so_far.receive_lag_p99_ms = lag_p99(&lags, running.settle, running.window_end());
         let step = so_far.conclude(&mut tally);
-        self.sweep_tally.add(&tally.records);
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
+        self.sweep_tally.end(tally);
         self.progress.step(&step);
         self.steps.push(step);
         self.write_result()
@@ -244,7 +244,8 @@ impl Sweep<'_> {
                 finished = running.home.recv() => match finished {
                     Some(finished) => {
                         self.writer.request(SERIES, number, "all", &finished)?;
-                        tally.add(finished);
+                        self.sweep_tally.add(&finished.record);
+                        tally.add(&finished);
                     }
                     None => break,
                 },

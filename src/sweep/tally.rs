@@ -1,13 +1,18 @@
 //! What the director counts while requests of a step come home.
 
-use crate::caveat::Caveat;
-use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
+mod sweep;
+
+pub(crate) use sweep::SweepTally;
+
+use crate::record::{Failure, Finished, Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Slo};
 use crate::stats::itl::ItlTally;
+use crate::stats::kept::Kept;
 use crate::stats::verdict::{GROSS, gross};
-use crate::units::{Fraction, ms};
+use crate::units::ms;
 use hdrhistogram::Histogram;
 use std::time::Duration;
+use sweep::Room;
 
 /// So many failures in a row, every one of them to connect, raise the question whether the server is still there …
 const GONE: u32 = 10;
@@ -25,73 +30,150 @@ const ALL_FAILED: u64 = 50;
 const HOUR_US: u64 = 3_600_000_000;
 
 /// The requests of one step that are home.
+///
+/// All that is asked while the step runs is counted as they come, so that a look costs the same however many there are.
 pub(crate) struct StepTally {
-    pub(crate) records: Vec<Record>,
+    pub(crate) kept: Vec<Kept>,
     pub(crate) itl: ItlTally,
-    /// The limits of each tier, and its error rate.
-    limits: Vec<(Vec<Limit>, Option<f64>)>,
+    tiers: Vec<Tier>,
     measured: u64,
     /// TTFT of measured requests in microseconds, for the progress line.
     ttft: Histogram<u64>,
-    good: u64,
     /// Failures to connect since the last answer, and when the first of them was due.
     unreachable: (u32, Duration),
+    /// When the last one to come home was over.
+    last_home: Duration,
+    /// When the last one that was not cut off ended, and whether it did so because nobody was there any more.
+    last_end: Option<(Duration, bool)>,
+    /// Failures of the server, and all that is neither one nor silence.
+    theirs: u64,
+    others: u64,
+    /// Whether a request was not sent because the client could not.
+    pub(crate) held: bool,
+}
+
+/// What the measured requests that are home show of one tier.
+struct Tier {
+    limits: Vec<(Limit, Told)>,
+    /// Its error rate, where it has one.
+    errors: Option<(f64, Told)>,
+}
+
+/// Requests of which it can be told whether they missed, and those that did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    misses: u64,
+    n: u64,
+}
+
+impl Told {
+    fn add(&mut self, judged: Judged) {
+        self.misses += u64::from(judged == Judged::Missed);
+        self.n += u64::from(matches!(judged, Judged::Met | Judged::Missed));
+    }
+}
+
+impl Tier {
+    fn new(slo: &Slo) -> Self {
+        Self {
+            limits: slo.limits().into_iter().map(|limit| (limit, Told::default())).collect(),
+            errors: slo.error_rate.map(|p0| (p0.get(), Told::default())),
+        }
+    }
+
+    fn add(&mut self, r: &Record) {
+        for (limit, told) in &mut self.limits {
+            told.add(limit.judge(r));
+        }
+        if let Some((_, told)) = &mut self.errors {
+            told.add(match r.outcome {
+                Outcome::Ok => Judged::Met,
+                Outcome::Failed => Judged::Missed,
+                Outcome::Cut => Judged::Unknown,
+            });
+        }
+    }
+
+    /// Of each limit what it has told, and the share of misses that it allows.
+    fn told(&self) -> impl Iterator<Item = (Told, f64)> {
+        let limits = self.limits.iter().map(|(limit, told)| (*told, limit.percentile.miss_share()));
+        limits.chain(self.errors.map(|(p0, told)| (told, p0)))
+    }
 }
 
 impl StepTally {
     /// For a step judged by these tiers.
     pub(crate) fn new(tiers: &[Slo]) -> Self {
+        Self::in_room(tiers, Room::default())
+    }
+
+    fn in_room(tiers: &[Slo], room: Room) -> Self {
         Self {
-            records: Vec::new(),
-            itl: ItlTally::new(tiers),
-            limits: tiers.iter().map(|slo| (slo.limits(), slo.error_rate.map(Fraction::get))).collect(),
+            kept: room.kept,
+            itl: room.itl.unwrap_or_else(|| ItlTally::new(tiers)),
+            tiers: tiers.iter().map(Tier::new).collect(),
             measured: 0,
             ttft: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
-            good: 0,
             unreachable: (0, Duration::ZERO),
+            last_home: Duration::ZERO,
+            last_end: None,
+            theirs: 0,
+            others: 0,
+            held: false,
         }
     }
 
-    /// Counts one request and keeps its record.
-    pub(crate) fn add(&mut self, finished: Finished) {
+    /// Counts one request and keeps what the statistics need of it.
+    pub(crate) fn add(&mut self, finished: &Finished) {
         let r = &finished.record;
-        self.good += u64::from(r.ok());
         if r.phase == Phase::Measure {
             self.measured += 1;
-            self.itl.add(&finished);
+            self.itl.add(finished);
+            self.tiers.iter_mut().for_each(|tier| tier.add(r));
             if let Some(ttft) = r.ttft() {
                 self.ttft.saturating_record(ttft.as_micros() as u64);
             }
         }
-        match r.failure {
-            Some(Failure::Connect | Failure::Dns) => {
-                if self.unreachable.0 == 0 {
-                    self.unreachable.1 = r.due;
-                }
-                self.unreachable.0 += 1;
-            }
-            _ if r.outcome != Outcome::Cut => self.unreachable.0 = 0,
-            _ => {}
+        self.ended(r);
+        self.kept.push(Kept::from(r));
+    }
+
+    /// Counts how a request ended.
+    fn ended(&mut self, r: &Record) {
+        let own = r.failure == Some(Failure::ClientLimit);
+        let nobody = matches!(r.failure, Some(Failure::Connect | Failure::Dns));
+        self.held |= own;
+        self.last_home = r.end;
+        match r.outcome {
+            _ if nobody && self.unreachable.0 == 0 => self.unreachable = (1, r.due),
+            _ if nobody => self.unreachable.0 += 1,
+            Outcome::Ok | Outcome::Failed => self.unreachable.0 = 0,
+            Outcome::Cut => {}
         }
-        self.records.push(finished.record);
+        match r.outcome {
+            Outcome::Failed if !own => self.theirs += 1,
+            Outcome::Cut if r.first_token.is_none() => {}
+            Outcome::Ok | Outcome::Failed | Outcome::Cut => self.others += 1,
+        }
+        if r.outcome != Outcome::Cut && self.last_end.is_none_or(|(end, _)| end <= r.end) {
+            self.last_end = Some((r.end, nobody || r.failure == Some(Failure::Reset)));
+        }
     }
 
     /// Requests that are home.
     pub(crate) fn home(&self) -> u64 {
-        self.records.len() as u64
+        self.kept.len() as u64
     }
 
     /// Whether the last answers were all failures to connect, so that somebody should ask if the server is there.
     pub(crate) fn seems_gone(&self) -> bool {
         let (n, since) = self.unreachable;
-        let last = self.records.last().map_or(Duration::ZERO, |r| r.end);
-        n >= GONE || (n >= GONE_FEW && last.saturating_sub(since) >= GONE_AFTER)
+        n >= GONE || (n >= GONE_FEW && self.last_home.saturating_sub(since) >= GONE_AFTER)
     }
 
     /// Whether the last request that ended did so because nobody was there any more.
     pub(crate) fn ended_unreachable(&self) -> bool {
-        let last = self.records.iter().filter(|r| r.outcome != Outcome::Cut).max_by_key(|r| r.end);
-        last.is_some_and(|r| matches!(r.failure, Some(Failure::Connect | Failure::Dns | Failure::Reset)))
+        self.last_end.is_some_and(|(_, unreachable)| unreachable)
     }
 
     /// Whether there were many requests and not one answer.
@@ -101,52 +183,26 @@ impl StepTally {
 
     /// Whether there were requests and not one answer.
     pub(crate) fn nothing_came(&self) -> bool {
-        let theirs = |r: &Record| r.outcome == Outcome::Failed && r.failure != Some(Failure::ClientLimit);
-        let silent = |r: &Record| r.outcome == Outcome::Cut && r.first_token.is_none();
-        self.good == 0
-            && self.records.iter().any(theirs)
-            && self.records.iter().all(|r| theirs(r) || silent(r))
+        self.theirs > 0 && self.others == 0
     }
 
     /// Whether some limit of every tier has gross misses (design §7), so that no tier needs more of this step. `inflation` is
     /// how many requests are worth one.
     pub(crate) fn gross(&self, inflation: f64) -> bool {
-        self.every_tier(|k, n, p0| gross(k, n, p0, inflation) > GROSS)
+        self.every_tier(|told, p0| gross(told.misses, told.n, p0, inflation) > GROSS)
     }
 
     /// Whether some limit of every tier has more than eight times the misses that `planned` requests may have, and five more.
     pub(crate) fn far_over(&self, planned: f64) -> bool {
         // For a median the eightfold would be more than all: half of what is left is far as well.
         let most = |p0: f64| (FAR_OVER * p0).min(0.5 * (1.0 + p0)) * planned + FAR_OVER_LEAST;
-        self.every_tier(|k, _, p0| k as f64 > most(p0))
+        self.every_tier(|told, p0| told.misses as f64 > most(p0))
     }
 
-    /// Whether every tier has a limit of which `shows` holds, by misses, told requests, and the share of misses that is allowed.
-    fn every_tier(&self, shows: impl Fn(u64, u64, f64) -> bool) -> bool {
-        let latency = |limit: &Limit| {
-            let (k, n) = self.count(|r| limit.judge(r));
-            shows(k, n, limit.percentile.miss_share())
-        };
-        let errors = |p0: f64| {
-            let (k, n) = self.count(|r| match r.outcome {
-                Outcome::Ok => Judged::Met,
-                Outcome::Failed => Judged::Missed,
-                Outcome::Cut => Judged::Unknown,
-            });
-            shows(k, n, p0)
-        };
-        let tier =
-            |(limits, p0): &(Vec<Limit>, Option<f64>)| limits.iter().any(latency) || p0.is_some_and(errors);
-        !self.limits.is_empty() && self.limits.iter().all(tier)
-    }
-
-    /// Misses among the measured requests of which it can be told, and those.
-    fn count(&self, judge: impl Fn(&Record) -> Judged) -> (u64, u64) {
-        self.records.iter().filter(|r| r.phase == Phase::Measure).fold((0, 0), |(k, n), r| match judge(r) {
-            Judged::Missed => (k + 1, n + 1),
-            Judged::Met => (k, n + 1),
-            Judged::Unknown | Judged::NotApplicable => (k, n),
-        })
+    /// Whether every tier has a limit of which `shows` holds, by what it has told and the share of misses that is allowed.
+    fn every_tier(&self, shows: impl Fn(Told, f64) -> bool) -> bool {
+        let tier = |tier: &Tier| tier.told().any(|(told, p0)| shows(told, p0));
+        !self.tiers.is_empty() && self.tiers.iter().all(tier)
     }
 
     /// p99 TTFT of the measured requests so far, in milliseconds.
@@ -157,90 +213,6 @@ impl StepTally {
     /// Measured requests that are home.
     pub(crate) fn measured(&self) -> u64 {
         self.measured
-    }
-}
-
-/// Counts over the whole sweep that no file tells.
-#[derive(Debug, Default)]
-pub(crate) struct SweepTally {
-    estimated: u64,
-    unfinished: u64,
-    cached: Option<u64>,
-    input: Lengths,
-    output: Lengths,
-}
-
-/// Tokens asked for and got, over the requests of which both are known.
-#[derive(Debug, Default)]
-struct Lengths {
-    requests: u64,
-    asked: u64,
-    got: u64,
-}
-
-impl Lengths {
-    fn add(&mut self, asked: u32, got: Option<u32>) {
-        if let Some(got) = got {
-            self.requests += 1;
-            self.asked += u64::from(asked);
-            self.got += u64::from(got);
-        }
-    }
-
-    /// Mean asked for and mean got, where they are further apart than max(2 %, `tokens`).
-    fn off(&self, tokens: f64) -> Option<(f64, f64)> {
-        let mean = |sum: u64| sum as f64 / self.requests.max(1) as f64;
-        let (asked, got) = (mean(self.asked), mean(self.got));
-        ((got - asked).abs() > (0.02 * asked).max(tokens)).then_some((asked, got))
-    }
-}
-
-impl SweepTally {
-    /// Counts the requests of a step.
-    pub(crate) fn add(&mut self, records: &[Record]) {
-        for r in records.iter().filter(|r| r.ok()) {
-            self.estimated += u64::from(r.token_source == Some(TokenSource::Events));
-            self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
-            self.input.add(r.input_asked, r.input_tokens);
-            self.output.add(r.output_asked, r.output_tokens);
-            if let Some(cached) = r.cached_tokens {
-                *self.cached.get_or_insert(0) += u64::from(cached);
-            }
-        }
-    }
-
-    /// Whether a caveat is one of those that are counted here.
-    pub(crate) const fn counts(caveat: &Caveat) -> bool {
-        matches!(
-            caveat,
-            Caveat::TokensEstimated { .. }
-                | Caveat::NoFinishReason { .. }
-                | Caveat::InputLengthOff { .. }
-                | Caveat::LengthsNotPinned { .. }
-                | Caveat::ColdCacheHits { .. }
-        )
-    }
-
-    /// What the reader must know of them.
-    pub(crate) fn caveats(&self, cold: bool) -> Vec<Caveat> {
-        let mut found = Vec::new();
-        if self.estimated > 0 {
-            found.push(Caveat::TokensEstimated { requests: self.estimated });
-        }
-        if self.unfinished > 0 {
-            found.push(Caveat::NoFinishReason { requests: self.unfinished });
-        }
-        found.extend(self.input.off(2.0).map(|(asked, got)| Caveat::InputLengthOff { asked, got }));
-        // Rule 5 of the design allows inputs 2 tokens; outputs are pinned to the token. Estimates are not compared.
-        if self.estimated == 0 {
-            found.extend(self.output.off(0.5).map(|(asked, got)| Caveat::LengthsNotPinned { asked, got }));
-        }
-        let share = self.cached.unwrap_or(0) as f64 / self.input.got.max(1) as f64;
-        // The chat template is the same in every prompt: a few tokens always hit.
-        if cold && share > 0.05 {
-            found.push(Caveat::ColdCacheHits { share });
-        }
-        found
     }
 }
 
@@ -265,17 +237,17 @@ mod tests {
     #[test]
     fn a_dead_server_is_noticed_and_a_refusing_one_is_not_dead() {
         let mut t = tally();
-        t.add(finished(0, None));
+        t.add(&finished(0, None));
         for i in 0..9 {
-            t.add(finished(i, Some(Failure::Connect)));
+            t.add(&finished(i, Some(Failure::Connect)));
         }
         assert!(!t.seems_gone(), "nine within ten milliseconds");
-        t.add(finished(10, Some(Failure::Connect)));
+        t.add(&finished(10, Some(Failure::Connect)));
         assert!(t.seems_gone());
-        t.add(finished(11, Some(Failure::RateLimited)));
+        t.add(&finished(11, Some(Failure::RateLimited)));
         assert!(!t.seems_gone(), "somebody answered");
         for i in 0..3 {
-            t.add(finished(12 + i * 3000, Some(Failure::Connect)));
+            t.add(&finished(12 + i * 3000, Some(Failure::Connect)));
         }
         assert!(t.seems_gone(), "three over six seconds");
     }
@@ -284,7 +256,7 @@ mod tests {
     fn the_progress_line_sees_the_p99() {
         let mut t = tally();
         for i in 0..100 {
-            t.add(finished(i, None));
+            t.add(&finished(i, None));
         }
         assert!(t.ttft_p99().is_some_and(|p99| (p99 - 10.0).abs() < 0.1), "{:?}", t.ttft_p99());
     }
@@ -293,12 +265,12 @@ mod tests {
     fn all_failed_needs_many_and_no_answer() {
         let mut t = tally();
         for i in 0..49 {
-            t.add(finished(i, Some(Failure::ServerError)));
+            t.add(&finished(i, Some(Failure::ServerError)));
         }
         assert!(!t.all_failed());
-        t.add(finished(50, Some(Failure::ServerError)));
+        t.add(&finished(50, Some(Failure::ServerError)));
         assert!(t.all_failed());
-        t.add(finished(51, None));
+        t.add(&finished(51, None));
         assert!(!t.all_failed());
     }
 
@@ -308,7 +280,7 @@ mod tests {
         let loose: Slo = toml::from_str("ttft.p50 = \"200ms\"").unwrap();
         let fill = |mut t: StepTally| {
             for i in 0..200 {
-                t.add(finished(i, (i % 2 == 0).then_some(Failure::Timeout)));
+                t.add(&finished(i, (i % 2 == 0).then_some(Failure::Timeout)));
             }
             t
         };
@@ -326,7 +298,7 @@ mod tests {
     fn our_own_limits_are_not_the_servers_failures() {
         let mut t = tally();
         for i in 0..60 {
-            t.add(finished(i, Some(Failure::ClientLimit)));
+            t.add(&finished(i, Some(Failure::ClientLimit)));
         }
         assert!(!t.all_failed() && !t.nothing_came());
     }

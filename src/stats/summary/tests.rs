@@ -1,8 +1,9 @@
 //! Whole steps of simulated queues, and what a faulty client makes of them.
 
 use super::*;
-use crate::record::{Failure, Finished};
+use crate::record::{Failure, Finished, Record};
 use crate::stats::cluster::pooled_inflation;
+use crate::stats::kept::kept;
 use crate::stats::queues::{Queue, Service};
 
 const FAST: Queue = Queue { servers: 1, mean_s: 0.002, service: Service::Fixed };
@@ -11,7 +12,7 @@ fn tiers(text: &str) -> Vec<Slo> {
     vec![toml::from_str(text).unwrap()]
 }
 
-fn input<'a>(rate: f64, records: &'a [Record], itl: &'a ItlTally, tiers: &'a [Slo]) -> StepInput<'a> {
+fn input<'a>(rate: f64, records: &'a [Kept], itl: &'a ItlTally, tiers: &'a [Slo]) -> StepInput<'a> {
     StepInput {
         series: "main",
         step: 1,
@@ -40,6 +41,7 @@ fn input<'a>(rate: f64, records: &'a [Record], itl: &'a ItlTally, tiers: &'a [Sl
 fn step(slo: &str, change: impl Fn(&mut Record), set: impl Fn(&mut StepInput<'_>)) -> Step {
     let mut records = FAST.records(100.0, 10.0, 60.0, 3);
     records.iter_mut().for_each(change);
+    let records = kept(&records);
     let (tiers, itl) = (tiers(slo), ItlTally::new(&tiers(slo)));
     let mut input = input(100.0, &records, &itl, &tiers);
     set(&mut input);
@@ -170,7 +172,7 @@ fn verdicts_follow_the_records() {
 #[test]
 fn an_overload_is_unstable_whatever_the_limits() {
     let q = Queue { servers: 1, mean_s: 0.05, service: Service::Fixed };
-    let records = q.records(24.0, 10.0, 60.0, 1);
+    let records = kept(&q.records(24.0, 10.0, 60.0, 1));
     let (tiers, itl) = (tiers("e2e.p99 = \"1h\""), ItlTally::new(&[]));
     let s = summarize(&input(24.0, &records, &itl, &tiers));
     assert_eq!((s.verdict, s.binding.as_deref(), s.stable), (Verdict::Fails, Some("stability"), Some(false)));
@@ -258,7 +260,7 @@ fn gaps_and_tiers_have_rows_of_their_own() {
         let gaps_us = (0..10).map(|i| if stalled && i < 3 { 20_000 } else { 1_000 }).collect();
         itl.add(&Finished { record: r.clone(), gaps_us, sample: None });
     }
-    let s = summarize(&input(100.0, &records, &itl, &two));
+    let s = summarize(&input(100.0, &kept(&records), &itl, &two));
     let row = |tier: &str, limit: &str| {
         s.limits.iter().find(|r| r.tier == tier && r.limit == limit).unwrap().clone()
     };
@@ -343,7 +345,7 @@ fn the_inflation_is_pooled_over_the_steps() {
     let mut records = FAST.records(100.0, 10.0, 60.0, 3);
     records.iter_mut().for_each(every(150, slow));
     let (tiers, itl) = (tiers(TTFT), ItlTally::new(&tiers(TTFT)));
-    let informed = summarize(&StepInput { earlier: &seen, ..input(100.0, &records, &itl, &tiers) });
+    let informed = summarize(&StepInput { earlier: &seen, ..input(100.0, &kept(&records), &itl, &tiers) });
     assert_eq!(informed.verdict, Verdict::Meets, "{}", informed.reason);
 }
 
@@ -358,6 +360,7 @@ fn an_unloaded_server_is_judged_by_few_requests() {
         assert_eq!(records.len(), 10);
         records.iter_mut().take(missed as usize).for_each(slow);
         let (tiers, itl) = (tiers(TTFT), ItlTally::new(&tiers(TTFT)));
+        let records = kept(&records);
         let input = input(1.0, &records, &itl, &tiers);
         let level = Level::concurrency(1);
         let settle = Duration::ZERO;
