@@ -9,6 +9,7 @@ pub use tiers::Tiers;
 use crate::capacity::Hardware;
 use crate::client::config::{Server, Target};
 use crate::load::config::StepTimes;
+use crate::load::own::OwnLimits;
 use crate::search::Search;
 use crate::search::config::{Mode, Over, SearchPlan};
 use crate::sim::config::Simulated;
@@ -41,6 +42,9 @@ pub struct Plan {
     /// How long a step takes.
     #[serde(default)]
     pub step: StepTimes,
+    /// What the client may use, and how much delay of its own it may have.
+    #[serde(default)]
+    pub client: OwnLimits,
     /// Which levels are measured.
     #[serde(default)]
     pub search: SearchPlan,
@@ -328,6 +332,9 @@ mod tests {
             ("{ fixed = 30 }", "{ fixed = 0 }", "at least 1 token"),
             ("error-rate = 0.01", "error-rate = 1.5", "between 0 and 1"),
             ("cache = \"cold\"", "cache = \"cool\"", "unknown variant"),
+            ("[search]", "[client]\nmax-lateness = 5\n[search]", "between 0 and 1"),
+            ("[search]", "[client]\nthreads = 0\n[search]", "nonzero"),
+            ("[search]", "[client]\nmax-late = 0.1\n[search]", "unknown field `max-late`"),
         ] {
             let e = changed(from, to).unwrap_err();
             assert!(e.contains(say), "{to}: {e}");

@@ -153,6 +153,8 @@ impl Server {
                 Verdict::Fails => "shown to miss its limit".into(),
                 _ => "too few requests to tell".into(),
             },
+            client_busy: Some(0.08),
+            client_waiting: Some(0.002),
             limits,
         }
     }

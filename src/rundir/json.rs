@@ -68,11 +68,14 @@ fn nothing() -> Goodput {
     }
 }
 
-/// The columns of `steps.csv`: those of one latency as an object of its own, and so the server's.
+/// The columns of `steps.csv`: those of one latency as an object of its own, and so the server's and the client's threads'.
 fn step(s: &Step) -> Value {
     let mut value = json!(s);
     if let Value::Object(map) = &mut value {
-        map.remove("latency");
+        for key in ["latency", "client_busy", "client_waiting"] {
+            map.remove(key);
+        }
+        map.insert("client".into(), json!({ "busy": s.client_busy, "waiting": s.client_waiting }));
         map.insert("control".into(), json!(s.level.control.name()));
         map.insert("level".into(), json!(s.level.value));
         for m in Metric::ALL {
@@ -129,6 +132,7 @@ mod tests {
         abort: null
         achieved_rate: 19.96
         binding: "ttft.p99"
+        client: {"busy":0.08,"waiting":0.002}
         completed: 2400
         conn_new: 3
         control: "rate"

@@ -51,6 +51,10 @@ pub struct StepInput<'a> {
     pub tiers: &'a [Slo],
     /// 99th percentile of socket readable → stamp.
     pub receive_lag_p99_ms: Option<f64>,
+    /// Share of the window that the busiest sending thread was on a core.
+    pub client_busy: Option<f64>,
+    /// Largest share of the window in which a sending thread waited for one.
+    pub client_waiting: Option<f64>,
     /// Confidence of every verdict, on each side.
     pub confidence: f64,
     /// Whether `max-in-flight` was reached, or descriptors or ports ran out.
@@ -141,6 +145,8 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         verdict,
         binding,
         reason,
+        client_busy: input.client_busy,
+        client_waiting: input.client_waiting,
         limits,
     }
 }

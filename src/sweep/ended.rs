@@ -2,11 +2,13 @@
 
 use super::SERIES;
 use super::tally::StepTally;
+use crate::load::lag::OwnDelay;
 use crate::plan::Plan;
 use crate::record::{Failure, Phase};
 use crate::search::Ask;
 use crate::stats::step::{Abort, Step};
 use crate::stats::summary::{StepInput, summarize};
+use crate::units::ms;
 use std::time::Duration;
 
 /// A step that has ended. Times count from the start of the sweep.
@@ -26,7 +28,8 @@ pub(crate) struct StepSoFar<'a> {
     pub(crate) window: Duration,
     /// Why it ended early, and when, counted from its own start.
     pub(crate) abort: Option<(Abort, Duration)>,
-    pub(crate) receive_lag_p99_ms: Option<f64>,
+    /// The client's own delay within the window.
+    pub(crate) own: OwnDelay,
     /// Whether the client reached a limit of its own.
     pub(crate) client_limit: bool,
 }
@@ -59,7 +62,9 @@ impl StepSoFar<'_> {
             itl: &tally.itl,
             earlier: self.earlier,
             tiers: self.plan.slo.as_slice(),
-            receive_lag_p99_ms: self.receive_lag_p99_ms,
+            receive_lag_p99_ms: self.own.lag_p99.map(ms),
+            client_busy: self.own.share.map(|s| s.busy),
+            client_waiting: self.own.share.and_then(|s| s.waiting),
             confidence: self.ask.confidence,
             // Reached by ourselves, or told by the system: no descriptor or no port was left.
             client_limit: self.client_limit

@@ -76,6 +76,8 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
         verdict,
         binding: None,
         reason: String::new(),
+        client_busy: None,
+        client_waiting: None,
         limits: vec![row("ttft.p99", verdict), row("joint", verdict), row("stability", Verdict::Meets)],
     }
 }

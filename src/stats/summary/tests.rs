@@ -30,6 +30,8 @@ fn input<'a>(rate: f64, records: &'a [Record], itl: &'a ItlTally, tiers: &'a [Sl
         earlier: &[],
         tiers,
         receive_lag_p99_ms: Some(0.1),
+        client_busy: Some(0.2),
+        client_waiting: Some(0.0),
         confidence: 0.95,
         client_limit: false,
         price_per_hour: Some(3.6),
