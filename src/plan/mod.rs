@@ -14,6 +14,7 @@ use crate::search::Search;
 use crate::search::config::{Mode, Over, SearchPlan};
 use crate::sim::config::Simulated;
 use crate::slo::Metric;
+use crate::stats::own::Allowed;
 use crate::units::Span;
 use crate::workload::config::Workload;
 use anyhow::{Context, Result, anyhow, bail};
@@ -249,6 +250,16 @@ impl Plan {
         })
     }
 
+    /// How much delay of its own the client may have.
+    pub fn allowed(&self) -> Allowed {
+        let own = &self.client;
+        Allowed {
+            lateness: own.max_lateness.get(),
+            receive_lag: own.max_receive_lag.get(),
+            starved: own.max_starved.get(),
+        }
+    }
+
     /// The timeout of a request.
     pub fn timeout(&self) -> Duration {
         self.step.longest_request()
@@ -340,6 +351,16 @@ mod tests {
             assert!(e.contains(say), "{to}: {e}");
             assert!(e.contains("line "), "{to} points at its line: {e}");
         }
+    }
+
+    #[test]
+    fn what_is_allowed_is_the_plans() {
+        let plan =
+            changed("[search]", "[client]\nmax-lateness = 0.1\nmax-starved = 0.3\nthreads = 4\n[search]")
+                .unwrap();
+        let want = Allowed { lateness: 0.1, starved: 0.3, ..Allowed::default() };
+        assert_eq!((plan.allowed(), plan.client.threads.map(std::num::NonZeroU32::get)), (want, Some(4)));
+        assert_eq!(Plan::parse(EXAMPLE).unwrap().allowed(), Allowed::default(), "one default, not two");
     }
 
     #[test]

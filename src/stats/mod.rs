@@ -2,13 +2,14 @@
 //!
 //! `summary` is the way in: a step's records become one [`step::Step`]. It rests on `percentile` (order statistics with
 //! bounds), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
-//! `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether the backlog grows).
+//! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether the backlog grows).
 
 mod binomial;
 pub mod cluster;
 mod fault;
 pub mod itl;
 mod limits;
+pub mod own;
 pub mod percentile;
 #[cfg(test)]
 mod queues;
