@@ -69,6 +69,8 @@ impl StepSoFar<'_> {
             // Reached by ourselves, or told by the system: no descriptor or no port was left.
             client_limit: self.client_limit
                 || tally.records.iter().any(|r| r.failure == Some(Failure::ClientLimit)),
+            in_flight_limit: self.client_limit.then_some(self.plan.step.max_in_flight),
+            allowed: self.plan.allowed(),
             price_per_hour: self.plan.hardware.total_price_per_hour(),
         }
     }
