@@ -9,6 +9,7 @@ use crate::search::Ask;
 use crate::stats::step::{Abort, Step};
 use crate::stats::summary::{StepInput, summarize};
 use crate::units::ms;
+use std::ops::Range;
 use std::time::Duration;
 
 /// A step that has ended. Times count from the start of the sweep.
@@ -75,17 +76,22 @@ impl StepSoFar<'_> {
         }
     }
 
+    /// The part of the step that counts, from its start: what was measured, or all that there is of a step that ended before that.
+    pub(crate) fn counted(&self) -> Range<Duration> {
+        match self.abort {
+            Some((_, at)) if at <= self.settle => Duration::ZERO..at.max(Duration::from_millis(1)),
+            Some((_, at)) => self.settle..at.min(self.settle + self.window),
+            None => self.settle..self.settle + self.window,
+        }
+    }
+
     /// Sums the step up, now that all of its requests are home.
     pub(crate) fn conclude(mut self, tally: &mut StepTally) -> Step {
-        match self.abort {
-            Some((_, at)) if at <= self.settle => {
-                // It ended before anything counted: what came until then is all that there is to report.
-                (self.settle, self.window) = (Duration::ZERO, at.max(Duration::from_millis(1)));
-                tally.records.iter_mut().for_each(|r| r.phase = Phase::Measure);
-            }
-            Some((_, at)) => self.window = self.window.min(at - self.settle),
-            None => {}
+        let counted = self.counted();
+        if self.abort.is_some_and(|(_, at)| at <= self.settle) {
+            tally.records.iter_mut().for_each(|r| r.phase = Phase::Measure);
         }
+        (self.settle, self.window) = (counted.start, counted.end - counted.start);
         tally.records.sort_by_key(|r| (r.due, r.id));
         summarize(&self.input(tally))
     }

@@ -88,7 +88,8 @@ impl Sweep<'_> {
             None => Vec::new(),
         };
         let mut so_far = self.so_far(&running);
-        so_far.own = lag::worst(&lags, running.settle, running.window_end());
+        let counted = so_far.counted();
+        so_far.own = lag::worst(&lags, counted.start, counted.end);
         let step = so_far.conclude(&mut tally);
         self.sweep_tally.add(&tally.records);
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
