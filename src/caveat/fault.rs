@@ -58,8 +58,13 @@ pub struct Excess {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// A thread waited for a core for more than the allowed share of the time.
-    Starved(f64),
+    /// A thread waited for a core for more than the allowed share of the time, or for longer than it had one.
+    Starved {
+        /// Share of the time that it waited.
+        waiting: f64,
+        /// Share of the time that it had one, where known.
+        busy: Option<f64>,
+    },
     /// A thread was on a core for most of the time: this share.
     Busy(f64),
     /// Neither; or the system does not tell.
@@ -105,7 +110,7 @@ impl OwnFault {
             Self::Behind { cause, .. }
             | Self::Late(Excess { cause, .. })
             | Self::Lagging(Excess { cause, .. }) => match cause {
-                Cause::Starved(_) => STARVED,
+                Cause::Starved { .. } => STARVED,
                 Cause::Busy(_) => {
                     "Let more threads send (client.threads) on more cores, use a faster machine, or spread the load over several machines."
                 }
@@ -156,8 +161,9 @@ impl Excess {
 impl Cause {
     fn text(self) -> String {
         match self {
-            Self::Starved(share) => {
-                format!("; a sending thread waited for a core {} of the time", percent(share))
+            Self::Starved { waiting, busy } => {
+                let had = busy.map(|b| format!(" and had one {}", percent(b))).unwrap_or_default();
+                format!("; a sending thread waited for a core {} of the time{had}", percent(waiting))
             }
             Self::Busy(share) => format!("; a sending thread was busy {} of the time", percent(share)),
             Self::Unknown => String::new(),
@@ -198,8 +204,8 @@ mod tests {
                 "client.threads",
             ),
             (
-                OwnFault::Late(excess(Cause::Starved(0.23))),
-                "the client sent late, p99 lateness of 12 ms where 5 ms is allowed (5 % of the tightest limit of 100 ms); a sending thread waited for a core 23 % of the time",
+                OwnFault::Late(excess(Cause::Starved { waiting: 0.23, busy: Some(0.05) })),
+                "the client sent late, p99 lateness of 12 ms where 5 ms is allowed (5 % of the tightest limit of 100 ms); a sending thread waited for a core 23 % of the time and had one 5 %",
                 "other programs",
             ),
             (

@@ -24,7 +24,7 @@ impl Client {
     pub(super) fn of(input: &StepInput<'_>, measured: &[&Record]) -> Self {
         let own = Own {
             allowed: input.allowed,
-            due: due(measured.len() as u64, input.level.control, input.abort),
+            due: due(measured.len() as u64, input.level, input.measure.as_secs_f64(), input.abort),
             sent: sent_in_window(input) as u64,
             lateness_ms: lateness_ms(measured, 990).unwrap_or(0.0),
             lag_ms: input.receive_lag_p99_ms.unwrap_or(0.0).max(0.0),

@@ -12,7 +12,7 @@ use crate::level::Control;
 use crate::record::{Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Metric, Slo};
 use crate::units::short;
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 /// A row, and what is needed to put it into words.
 #[derive(Debug, Clone, PartialEq)]
@@ -200,7 +200,7 @@ impl<'a> Judge<'a> {
             .records
             .iter()
             .filter(|r| limit_at.is_none_or(|at| r.due < at) && !is_unsent(r))
-            .map(|r| without_delay(r, std::time::Duration::ZERO, Metric::Ttft))
+            .map(|r| without_delay(r, Duration::ZERO, Metric::Ttft))
             .collect();
         stable(&records, window) == Some(false)
     }

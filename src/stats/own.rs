@@ -5,13 +5,15 @@
 
 use super::step::{Abort, Step};
 use crate::caveat::{Cause, Excess, OwnFault};
-use crate::level::Control;
+use crate::level::{Control, Level};
 use crate::slo::{Metric, Slo};
 use crate::units::ms;
 use serde::Serialize;
 
 /// From this share of its time on a core on, a thread is said to have been busy where the client was slow.
 const BUSY: f64 = 0.8;
+/// A smaller share of its time without a core explains nothing.
+const WAITED: f64 = 0.01;
 
 /// How much delay of its own the client may have before a verdict is tried without it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,7 +57,7 @@ impl Own {
     pub fn of(s: &Step, allowed: Allowed) -> Self {
         Self {
             allowed,
-            due: due(s.due_n, s.level.control, s.abort),
+            due: due(s.due_n, s.level, s.measure_s, s.abort),
             sent: (s.sent_rate * s.measure_s).round() as u64,
             lateness_ms: s.lateness_p99_ms.unwrap_or(0.0),
             lag_ms: s.receive_lag_p99_ms.unwrap_or(0.0),
@@ -99,8 +101,11 @@ impl Own {
     }
 
     fn cause(&self) -> Cause {
-        match (self.starved(), self.busy) {
-            (Some(waiting), _) => Cause::Starved(waiting),
+        // A thread that has little to do is never without a core for long, and is late all the same.
+        let waited_more = |w: &f64| self.busy.is_some_and(|busy| *w > busy.max(WAITED));
+        let waiting = self.starved().or_else(|| self.waiting.filter(waited_more));
+        match (waiting, self.busy) {
+            (Some(waiting), busy) => Cause::Starved { waiting, busy },
             (None, Some(busy)) if busy >= BUSY => Cause::Busy(busy),
             (None, _) => Cause::Unknown,
         }
@@ -108,8 +113,14 @@ impl Own {
 }
 
 /// Requests due in the window, where a shortfall of sends would be the client's own.
-pub(super) fn due(due: u64, control: Control, abort: Option<Abort>) -> Option<u64> {
-    (control != Control::Concurrency && abort.is_none()).then_some(due)
+///
+/// Of what a client far beyond its ceiling never comes to there is no record. So where fewer were due than the rate asks for by more than
+/// chance can do (ten standard deviations of Poisson arrivals, four of bursts with a cv of 2.5), the rate itself says how many.
+pub(super) fn due(due: u64, level: Level, measure_s: f64, abort: Option<Abort>) -> Option<u64> {
+    let asked = level.per_s().map_or(0.0, |rate| rate * measure_s);
+    let lost = due > 0 && asked - due as f64 > 10.0 * asked.sqrt();
+    let open = level.control != Control::Concurrency && abort.is_none();
+    open.then_some(if lost { asked.round() as u64 } else { due })
 }
 
 /// The smallest limit that counts from `due`, in ms: lateness and lag are in it.
@@ -243,7 +254,10 @@ mod tests {
     fn threads_tell_why() {
         for (busy, waiting, want) in [
             (Some(0.9), Some(0.01), Cause::Busy(0.9)),
-            (Some(0.9), Some(0.3), Cause::Starved(0.3)), // what it had was too little
+            (Some(0.9), Some(0.3), Cause::Starved { waiting: 0.3, busy: Some(0.9) }), // what it had was too little
+            (None, Some(0.3), Cause::Starved { waiting: 0.3, busy: None }),
+            (Some(0.024), Some(0.052), Cause::Starved { waiting: 0.052, busy: Some(0.024) }), // seldom awake, and late each time
+            (Some(0.001), Some(0.009), Cause::Unknown), // too little to tell
             (Some(0.3), Some(0.01), Cause::Unknown),
             (Some(0.9), None, Cause::Busy(0.9)),
             (None, None, Cause::Unknown),
@@ -269,9 +283,22 @@ mod tests {
         ] {
             assert_eq!(name(Own { due, sent, ..WELL }.behind()), want, "{sent} of {due:?}");
         }
-        use Abort::Gross;
-        assert_eq!(super::due(9, Control::Rate, None), Some(9));
-        assert_eq!(super::due(9, Control::Rate, Some(Gross)), None);
-        assert_eq!(super::due(9, Control::Concurrency, None), None);
+    }
+
+    /// Rows: the level, requests due in 60 s, why the step ended, and how many count as due.
+    #[test]
+    fn what_the_client_never_came_to_was_due() {
+        for (level, n, abort, want) in [
+            (Level::rate(100.0), 6000, None, Some(6000)),
+            (Level::rate(100.0), 5800, None, Some(5800)), // by chance
+            (Level::rate(100.0), 5300, None, Some(5300)), // by chance, of bursts
+            (Level::rate(100.0), 5200, None, Some(6000)),
+            (Level::rate(30_000.0), 1_500_000, None, Some(1_800_000)),
+            (Level::rate(30_000.0), 1_500_000, Some(Abort::Gross), None), // it had no time to
+            (Level::rate(100.0), 0, None, Some(0)),                       // nothing was measured
+            (Level::concurrency(8), 9, None, None),
+        ] {
+            assert_eq!(due(n, level, 60.0, abort), want, "{n} at {level}");
+        }
     }
 }

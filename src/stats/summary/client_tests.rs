@@ -96,7 +96,7 @@ fn a_delay_of_the_client_decides_nothing() {
             "starvation explains a lateness",
             step(TTFT, request(50, 60), waiting(0.5)),
             Invalid,
-            "the tightest limit of 100 ms); a sending thread waited for a core 50 % of the time. Stop other programs",
+            "the tightest limit of 100 ms); a sending thread waited for a core 50 % of the time and had one 20 %. Stop other programs",
         ),
         // TPOT counts from the first token: sending late is no part of it.
         (

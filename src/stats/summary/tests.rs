@@ -127,7 +127,13 @@ fn verdicts_follow_the_records() {
         ),
         (
             "too short to tell",
-            step(TTFT, |_| (), |i| i.records = &i.records[..2000]),
+            step(
+                TTFT,
+                |_| (),
+                |i| {
+                    (i.records, i.measure) = (&i.records[..2000], Duration::from_secs(11));
+                },
+            ),
             Verdict::Undecided,
             Some("ttft.p99"),
         ),
