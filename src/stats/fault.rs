@@ -22,11 +22,13 @@ pub(super) struct Client {
 impl Client {
     /// Looks at the measured records of a step.
     pub(super) fn of(input: &StepInput<'_>, measured: &[&Record]) -> Self {
+        let lateness_ms = lateness_ms(measured, 990).unwrap_or(0.0);
+        let window_s = input.measure.as_secs_f64();
         let own = Own {
             allowed: input.allowed,
-            due: due(measured.len() as u64, input.level, input.measure.as_secs_f64(), input.abort),
+            due: due(measured.len() as u64, input.level, window_s, lateness_ms, input.abort),
             sent: sent_in_window(input) as u64,
-            lateness_ms: lateness_ms(measured, 990).unwrap_or(0.0),
+            lateness_ms,
             lag_ms: input.receive_lag_p99_ms.unwrap_or(0.0).max(0.0),
             busy: input.client_busy,
             waiting: input.client_waiting,

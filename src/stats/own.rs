@@ -55,11 +55,12 @@ pub struct Own {
 impl Own {
     /// What the columns of a step tell.
     pub fn of(s: &Step, allowed: Allowed) -> Self {
+        let lateness_ms = s.lateness_p99_ms.unwrap_or(0.0);
         Self {
             allowed,
-            due: due(s.due_n, s.level, s.measure_s, s.abort),
+            due: due(s.due_n, s.level, s.measure_s, lateness_ms, s.abort),
             sent: (s.sent_rate * s.measure_s).round() as u64,
-            lateness_ms: s.lateness_p99_ms.unwrap_or(0.0),
+            lateness_ms,
             lag_ms: s.receive_lag_p99_ms.unwrap_or(0.0),
             busy: s.client_busy,
             waiting: s.client_waiting,
@@ -114,11 +115,21 @@ impl Own {
 
 /// Requests due in the window, where a shortfall of sends would be the client's own.
 ///
-/// Of what a client far beyond its ceiling never comes to there is no record. So where fewer were due than the rate asks for by more than
-/// chance can do (ten standard deviations of Poisson arrivals, four of bursts with a cv of 2.5), the rate itself says how many.
-pub(super) fn due(due: u64, level: Level, measure_s: f64, abort: Option<Abort>) -> Option<u64> {
-    let asked = level.per_s().map_or(0.0, |rate| rate * measure_s);
-    let lost = due > 0 && asked - due as f64 > 10.0 * asked.sqrt();
+/// Of what a client far beyond its ceiling never comes to there is no record. So where fewer were due than the rate asks for, by more than
+/// chance does (ten standard deviations of Poisson arrivals), and the last were late by the time that they take (their p99 by half of it,
+/// which rules out the chance of bursts), the rate itself says how many.
+pub(super) fn due(
+    due: u64,
+    level: Level,
+    measure_s: f64,
+    lateness_p99_ms: f64,
+    abort: Option<Abort>,
+) -> Option<u64> {
+    let rate = level.per_s().unwrap_or(0.0);
+    let asked = rate * measure_s;
+    let missing = asked - due as f64;
+    let late = lateness_p99_ms / 1e3 * rate > 0.5 * missing;
+    let lost = due > 0 && missing > 10.0 * asked.sqrt() && late;
     let open = level.control != Control::Concurrency && abort.is_none();
     open.then_some(if lost { asked.round() as u64 } else { due })
 }
@@ -285,20 +296,20 @@ mod tests {
         }
     }
 
-    /// Rows: the level, requests due in 60 s, why the step ended, and how many count as due.
+    /// Rows: the level, requests due in 60 s, p99 of their lateness in s, why the step ended, and how many count as due.
     #[test]
     fn what_the_client_never_came_to_was_due() {
-        for (level, n, abort, want) in [
-            (Level::rate(100.0), 6000, None, Some(6000)),
-            (Level::rate(100.0), 5800, None, Some(5800)), // by chance
-            (Level::rate(100.0), 5300, None, Some(5300)), // by chance, of bursts
-            (Level::rate(100.0), 5200, None, Some(6000)),
-            (Level::rate(30_000.0), 1_500_000, None, Some(1_800_000)),
-            (Level::rate(30_000.0), 1_500_000, Some(Abort::Gross), None), // it had no time to
-            (Level::rate(100.0), 0, None, Some(0)),                       // nothing was measured
-            (Level::concurrency(8), 9, None, None),
+        for (level, n, late_s, abort, want) in [
+            (Level::rate(100.0), 6000, 0.0, None, Some(6000)),
+            (Level::rate(100.0), 5300, 9.0, None, Some(5300)), // chance may do that
+            (Level::rate(100.0), 5200, 9.0, None, Some(6000)), // 8 s of the schedule, and late by 9
+            (Level::rate(100.0), 5200, 0.1, None, Some(5200)), // sent in time: bursts that did not come
+            (Level::rate(30_000.0), 1_500_000, 9.9, None, Some(1_800_000)),
+            (Level::rate(30_000.0), 1_500_000, 9.9, Some(Abort::Gross), None), // it had no time to
+            (Level::rate(100.0), 0, 0.0, None, Some(0)),                       // nothing was measured
+            (Level::concurrency(8), 9, 0.0, None, None),
         ] {
-            assert_eq!(due(n, level, 60.0, abort), want, "{n} at {level}");
+            assert_eq!(due(n, level, 60.0, late_s * 1e3, abort), want, "{n} at {level}");
         }
     }
 }
