@@ -122,8 +122,12 @@ fn sum_up(plan: &Plan, kept: &[Kept], itl: &ItlTally) -> Step {
         earlier: &[],
         tiers: plan.slo.as_slice(),
         receive_lag_p99_ms: Some(0.1),
+        client_busy: Some(0.2),
+        client_waiting: Some(0.01),
         confidence: 0.95,
         client_limit: false,
+        in_flight_limit: None,
+        allowed: plan.allowed(),
         price_per_hour: None,
     })
 }

@@ -1,5 +1,9 @@
 //! What the reader of a result must know, raised by numbers, each with advice.
 
+mod fault;
+
+pub use fault::{Cause, Excess, OwnFault};
+
 use crate::level::Control;
 use crate::units::short;
 use serde::{Deserialize, Serialize};
@@ -94,14 +98,14 @@ pub enum Caveat {
         #[serde(default)]
         most: bool,
     },
-    /// The client fired late in a step.
-    Late {
+    /// The client reached a limit of its own in a step.
+    Client {
         /// The step.
         step: u32,
-        /// p99 of sent − due in milliseconds.
-        p99_ms: f64,
-        /// The tightest limit that counts from `due`, in milliseconds.
-        limit_ms: f64,
+        /// Which limit, and by how much.
+        fault: OwnFault,
+        /// Whether the step is invalid for it; else its verdict does not hang on it.
+        invalid: bool,
     },
     /// The server still had requests when a step began.
     NotDrained {
@@ -200,9 +204,12 @@ impl Caveat {
                 "{requests} of {of} measured requests failed, {} {kind}; failures count as misses.",
                 if *most { "most of them as" } else { "most often as" }
             ),
-            Self::Late { step, p99_ms, limit_ms } => format!(
-                "In step {step} the client itself sent late: p99 {p99_ms:.1} ms, above 5 % of the tightest limit of {limit_ms:.0} ms."
-            ),
+            Self::Client { step, fault, invalid: true } => {
+                format!("Step {step} is invalid, it tells nothing of the server: {}.", fault.text())
+            }
+            Self::Client { step, fault, invalid: false } => {
+                format!("In step {step} {}. Its verdict stands all the same.", fault.text())
+            }
             Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
             Self::FewRequests { steps, refine } => few(*steps, *refine),
             Self::BudgetSpent { next } => format!(
@@ -261,7 +268,7 @@ impl Caveat {
                 "Before promising a rate to independent users, measure it: search.rates or search.ramp."
             }
             Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
-            Self::Late { .. } => "Run the client on an idle machine, or on more cores.",
+            Self::Client { fault, .. } => fault.advice(),
             Self::NotDrained { .. } => {
                 "Give step.drain more time, and make sure nobody else uses the server."
             }

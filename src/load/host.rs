@@ -1,5 +1,6 @@
 //! Where the load runs: on the real clock a thread for each share of it, under the paused one the caller's runtime.
 
+use super::own::OwnLimits;
 use super::pacer::Clock;
 use super::source::{Builder, Source};
 use super::worker::{Job, Part, fire};
@@ -78,6 +79,15 @@ impl Host {
             host.threads.push(thread);
         }
         Ok(host)
+    }
+
+    /// As the plan wants it: on the caller's runtime where time is simulated, else on so many threads as it says.
+    ///
+    /// # Errors
+    /// As [`Host::real`].
+    pub fn of(own: &OwnLimits, virtual_time: bool) -> Result<Self> {
+        let threads = own.threads.map_or_else(Self::default_threads, |n| n.get() as usize);
+        if virtual_time { Ok(Self::paused()) } else { Self::real(threads) }
     }
 
     /// How many threads send where nobody says: one for every two cores, since the director, the bodies and often the server

@@ -4,6 +4,8 @@
 pub mod config;
 pub mod host;
 pub mod lag;
+pub mod own;
 pub mod pacer;
 pub mod source;
+pub mod thread_clock;
 pub mod worker;

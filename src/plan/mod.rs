@@ -9,10 +9,12 @@ pub use tiers::Tiers;
 use crate::capacity::Hardware;
 use crate::client::config::{Server, Target};
 use crate::load::config::StepTimes;
+use crate::load::own::OwnLimits;
 use crate::search::Search;
 use crate::search::config::{Mode, Over, SearchPlan};
 use crate::sim::config::Simulated;
 use crate::slo::Metric;
+use crate::stats::own::Allowed;
 use crate::units::Span;
 use crate::workload::config::Workload;
 use anyhow::{Context, Result, anyhow, bail};
@@ -41,6 +43,9 @@ pub struct Plan {
     /// How long a step takes.
     #[serde(default)]
     pub step: StepTimes,
+    /// What the client may use, and how much delay of its own it may have.
+    #[serde(default)]
+    pub client: OwnLimits,
     /// Which levels are measured.
     #[serde(default)]
     pub search: SearchPlan,
@@ -245,6 +250,16 @@ impl Plan {
         })
     }
 
+    /// How much delay of its own the client may have.
+    pub fn allowed(&self) -> Allowed {
+        let own = &self.client;
+        Allowed {
+            lateness: own.max_lateness.get(),
+            receive_lag: own.max_receive_lag.get(),
+            starved: own.max_starved.get(),
+        }
+    }
+
     /// The timeout of a request.
     pub fn timeout(&self) -> Duration {
         self.step.longest_request()
@@ -328,11 +343,24 @@ mod tests {
             ("{ fixed = 30 }", "{ fixed = 0 }", "at least 1 token"),
             ("error-rate = 0.01", "error-rate = 1.5", "between 0 and 1"),
             ("cache = \"cold\"", "cache = \"cool\"", "unknown variant"),
+            ("[search]", "[client]\nmax-lateness = 5\n[search]", "between 0 and 1"),
+            ("[search]", "[client]\nthreads = 0\n[search]", "nonzero"),
+            ("[search]", "[client]\nmax-late = 0.1\n[search]", "unknown field `max-late`"),
         ] {
             let e = changed(from, to).unwrap_err();
             assert!(e.contains(say), "{to}: {e}");
             assert!(e.contains("line "), "{to} points at its line: {e}");
         }
+    }
+
+    #[test]
+    fn what_is_allowed_is_the_plans() {
+        let plan =
+            changed("[search]", "[client]\nmax-lateness = 0.1\nmax-starved = 0.3\nthreads = 4\n[search]")
+                .unwrap();
+        let want = Allowed { lateness: 0.1, starved: 0.3, ..Allowed::default() };
+        assert_eq!((plan.allowed(), plan.client.threads.map(std::num::NonZeroU32::get)), (want, Some(4)));
+        assert_eq!(Plan::parse(EXAMPLE).unwrap().allowed(), Allowed::default(), "one default, not two");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::level::{Control, Level};
 use crate::rundir::{Meta, Run, View};
 use crate::search::answer::{Answer, Goodput, Knee, Status};
 use crate::slo::{Metric, Slo};
+use crate::stats::own::Allowed;
 use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
 use crate::units::ms;
 use std::collections::BTreeMap;
@@ -153,6 +154,8 @@ impl Server {
                 Verdict::Fails => "shown to miss its limit".into(),
                 _ => "too few requests to tell".into(),
             },
+            client_busy: Some(0.08),
+            client_waiting: Some(0.002),
             limits,
         }
     }
@@ -214,6 +217,8 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         caveats,
         currency: None,
         price_per_hour: None,
+        allowed: Allowed::default(),
+        max_in_flight: 4096,
         failures: vec![],
         terms: None,
         view: View::default(),

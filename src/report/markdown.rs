@@ -311,7 +311,10 @@ fn client(run: &Run) -> String {
     if table.is_empty() {
         return table;
     }
-    format!("Lateness is sent − due: the client's own fault. It is part of every latency above.\n\n{table}")
+    let lines: String = words::client_lines(run).iter().map(|l| format!("- {}\n", markdown(l))).collect();
+    format!(
+        "Lateness is sent − due: the client's own fault. It is part of every latency above. How far the client was from its own limits:\n\n{lines}\n{table}"
+    )
 }
 
 fn reproduce(run: &Run) -> String {

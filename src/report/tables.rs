@@ -276,12 +276,15 @@ pub fn client(run: &Run) -> String {
         "lateness p50 ms",
         "lateness p99 ms",
         "receive lag p99 ms",
+        "threads busy",
+        "waiting for a core",
         "new connections",
         "sent again",
     ];
     let row = |s: &Step| {
         let mut cells = vec![number_of(s), name(run, s)];
         cells.extend([s.lateness_p50_ms, s.lateness_p99_ms, s.receive_lag_p99_ms].map(number));
+        cells.extend([s.client_busy, s.client_waiting].map(percent));
         cells.extend([s.conn_new.to_string(), s.retried.to_string()]);
         cells
     };

@@ -270,7 +270,7 @@ fn other(run: &Run, a: &Answer) -> String {
     format!("\n{}\n  {}: {}\n", plain(said.trim_end()), plain(&words::whose(run, a)), plain(&amounts))
 }
 
-/// The three goodputs, the knee, and what the level shown to meet amounts to.
+/// The three goodputs, the knee, how far the client was from its limits, and what the level shown to meet amounts to.
 fn figures(run: &Run, a: &Answer) -> String {
     let cell = |g| words::goodput_cell(a.control, g);
     let target = words::joint_target(run, a);
@@ -283,6 +283,7 @@ fn figures(run: &Run, a: &Answer) -> String {
         ),
     ];
     rows.extend(words::knee(a).map(|k| ("knee", k)));
+    rows.extend(words::client_in_short(run).map(|c| ("client", c)));
     let whose = words::whose(run, a);
     let of = if whose.is_empty() { whose } else { format!("{}:\n", plain(&whose)) };
     let out = format!("{of}{}", listed(&rows));

@@ -1,12 +1,14 @@
 //! What charts, terminal and Markdown say alike: units, limits and names here, the answer in `answer`, what it rests on
-//! in `evidence`, its figures in `figures`.
+//! in `evidence`, its figures in `figures`, and how the client did in `client`.
 
 mod answer;
+mod client;
 mod estimate;
 mod evidence;
 mod figures;
 
 pub use answer::{Said, headline, sentences};
+pub use client::{client_in_short, client_lines};
 pub(super) use estimate::ends;
 pub use estimate::{assumptions, numbers, soak, span};
 pub use evidence::{deciding, measured, why};

@@ -1,18 +1,17 @@
 //! What follows from the steps and failures of a run: caveats, and what the answer amounts to.
 
-use super::{FailureRow, Run};
+use super::{FailureRow, Run, own};
 use crate::capacity::Capacity;
 use crate::caveat::Caveat;
 use crate::client::config::Target;
 use crate::level::Control;
 use crate::plan::Plan;
 use crate::search::answer::{Answer, Goodput, Status};
-use crate::slo::{Metric, Slo};
+use crate::slo::Metric;
 use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
 use crate::stats::verdict::INFLATION;
-use crate::units::ms;
 use std::collections::BTreeMap;
 
 /// From this factor between its ends on, a bracket is called wide.
@@ -45,7 +44,7 @@ pub(crate) fn caveats(
         }
     }
     found.extend(failed(steps, failures));
-    found.extend(late(plan, steps));
+    found.extend(own::faults(plan, steps, failures));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
     let open = |s: &Step| s.quantiles(Metric::Ttft).n > 0 && s.quantiles(Metric::Ttft).p99_high.is_none();
@@ -208,18 +207,6 @@ fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
     let (kind, count) = kinds.into_iter().rev().max_by_key(|(_, count)| *count)?;
     let most = 2 * count > all;
     (requests > 0).then(|| Caveat::Failures { requests, of, kind: kind.to_owned(), most })
-}
-
-fn late(plan: &Plan, steps: &[Step]) -> Vec<Caveat> {
-    let tightest = plan.slo.as_slice().iter().filter_map(Slo::tightest_from_due).min();
-    let Some(limit_ms) = tightest.map(ms) else { return Vec::new() };
-    steps
-        .iter()
-        .filter_map(|s| {
-            let p99_ms = s.lateness_p99_ms.filter(|late| *late > 0.05 * limit_ms)?;
-            Some(Caveat::Late { step: s.step, p99_ms, limit_ms })
-        })
-        .collect()
 }
 
 #[cfg(test)]

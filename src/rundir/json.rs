@@ -26,6 +26,7 @@ pub fn result(run: &Run) -> Value {
         "capacity": first.map(|a| capacity(run, a)),
         "knee": first.and_then(|a| a.knee),
         "answers": run.answers.iter().map(|a| answer(run, a)).collect::<Vec<_>>(),
+        "client": run.margin(),
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "caveats": run.caveats.iter().map(|c| json!({
             "caveat": c,
@@ -68,11 +69,14 @@ fn nothing() -> Goodput {
     }
 }
 
-/// The columns of `steps.csv`: those of one latency as an object of its own, and so the server's.
+/// The columns of `steps.csv`: those of one latency as an object of its own, and so the server's and the client's threads'.
 fn step(s: &Step) -> Value {
     let mut value = json!(s);
     if let Value::Object(map) = &mut value {
-        map.remove("latency");
+        for key in ["latency", "client_busy", "client_waiting"] {
+            map.remove(key);
+        }
+        map.insert("client".into(), json!({ "busy": s.client_busy, "waiting": s.client_waiting }));
         map.insert("control".into(), json!(s.level.control.name()));
         map.insert("level".into(), json!(s.level.value));
         for m in Metric::ALL {
@@ -106,6 +110,7 @@ mod tests {
         answers: [{"capacity":{"at_safe_rate":null,"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1},"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null},"joint_goodput":{"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null},"knee":null,"series":"main","tier":"main"}]
         capacity: {"at_safe_rate":null,"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1}
         caveats: []
+        client: {"busy":{"allowed":null,"most":0.08,"step":1},"in_flight":{"allowed":4096.0,"most":25.0,"step":1},"lateness_p99_ms":{"allowed":10.0,"most":0.31,"step":1},"receive_lag_p99_ms":null,"waiting":{"allowed":0.1,"most":0.002,"step":1}}
         control: "rate"
         goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
         joint_goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
@@ -129,6 +134,7 @@ mod tests {
         abort: null
         achieved_rate: 19.96
         binding: "ttft.p99"
+        client: {"busy":0.08,"waiting":0.002}
         completed: 2400
         conn_new: 3
         control: "rate"

@@ -2,6 +2,7 @@
 
 pub(crate) mod derive;
 pub mod json;
+mod own;
 mod read;
 mod requests;
 mod resume;
@@ -119,6 +120,10 @@ pub struct Run {
     pub currency: Option<String>,
     /// Price of all GPUs together for an hour, in `currency`, where the plan declares it.
     pub price_per_hour: Option<f64>,
+    /// How much delay of its own the client was allowed.
+    pub allowed: crate::stats::own::Allowed,
+    /// The most requests in flight that the plan allows.
+    pub max_in_flight: u32,
     /// Failures: step, kind, status, count, sample.
     pub failures: Vec<FailureRow>,
     /// What the adaptive search was to find; `None` where the plan lists its levels.

@@ -66,6 +66,8 @@ impl Run {
             caveats,
             currency: plan.hardware.currency.clone(),
             price_per_hour: plan.hardware.total_price_per_hour(),
+            allowed: plan.allowed(),
+            max_in_flight: plan.step.max_in_flight,
             failures,
             terms: search.terms(),
             view: View::default(),

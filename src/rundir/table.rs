@@ -53,6 +53,14 @@ impl Row<'_> {
         }
     }
 
+    /// A column that folders of earlier versions do not have.
+    fn opt_late<T: FromStr>(&self, name: &str) -> Result<Option<T>>
+    where
+        T::Err: std::error::Error + Send + Sync + 'static,
+    {
+        if self.0.contains_key(name) { self.opt(name) } else { Ok(None) }
+    }
+
     fn text(&self, name: &str) -> Result<&str> {
         self.0.get(name).copied().with_context(|| format!("column {name} is missing"))
     }
@@ -147,6 +155,8 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     c.put("verdict", s.verdict);
     c.opt("binding", s.binding.as_deref());
     c.put("reason", &s.reason);
+    c.opt("client_busy", s.client_busy);
+    c.opt("client_waiting", s.client_waiting);
 }
 
 /// The step of a row of `steps.csv`; its limits are filled in from `limits.csv`.
@@ -216,6 +226,8 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         verdict: row.named("verdict", Verdict::from_name)?,
         binding: row.opt_text("binding")?,
         reason: row.text("reason")?.to_owned(),
+        client_busy: row.opt_late("client_busy")?,
+        client_waiting: row.opt_late("client_waiting")?,
         limits: Vec::new(),
     })
 }
@@ -284,6 +296,7 @@ mod tests {
             let mut step = run.steps[0].clone();
             (step.started_s, step.ended_s, step.level.value, step.in_flight_mean) = (x[0], x[1], x[2], x[3]);
             (step.ttft_slope, step.joint_attainment) = (Some(x[4]), Some(x[5]));
+            (step.client_busy, step.client_waiting) = (Some(x[1]), None);
             step.latency.insert(Metric::Ttft, Quantiles { n: 7, p99: Some(x[6]), ..Quantiles::default() });
             let mut limit = step.limits[0].clone();
             (limit.low, limit.limit_ms) = (Some(x[7]), Some(x[0]));
@@ -294,5 +307,16 @@ mod tests {
             step.limits.clear();
             prop_assert_eq!(read_step(&back(&cells)).unwrap(), step);
         }
+    }
+    #[test]
+    fn a_folder_of_an_earlier_version_does_not_know_of_threads() {
+        let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
+        let step = Step { client_busy: Some(0.2), client_waiting: Some(0.1), ..run.steps[0].clone() };
+        let cells = step_cells(&step);
+        assert!(cells.names.ends_with(&["reason".into(), "client_busy".into(), "client_waiting".into()]));
+        let mut row = back(&cells);
+        row.0.retain(|name, _| !name.starts_with("client_"));
+        let read = read_step(&row).unwrap();
+        assert_eq!((read.client_busy, read.client_waiting), (None, None));
     }
 }

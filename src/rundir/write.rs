@@ -251,15 +251,25 @@ fn head(dir: &Path, name: &str, columns: &[&str]) -> Result<()> {
         .with_context(|| format!("failed to write {}", path.display()))
 }
 
-/// Appends rows in one write, with the column names before the first.
+/// Appends rows in one write, with the column names before the first. A file that an earlier version began keeps its columns: each has
+/// cells for those alone.
 fn append(path: &Path, rows: &[Cells]) -> Result<()> {
     let Some(first) = rows.first() else { return Ok(()) };
     let mut text = csv::Writer::from_writer(Vec::new());
-    if is_empty(path) {
+    let heads = if is_empty(path) {
         text.write_record(&first.names)?;
-    }
+        first.names.clone()
+    } else {
+        let mut begun =
+            csv::Reader::from_path(path).with_context(|| format!("failed to open {}", path.display()))?;
+        begun.headers()?.iter().map(str::to_owned).collect()
+    };
     for row in rows {
-        text.write_record(&row.cells)?;
+        let cell = |head: &String| {
+            let at = row.names.iter().position(|name| name == head);
+            at.map_or("", |at| row.cells[at].as_str())
+        };
+        text.write_record(heads.iter().map(cell))?;
     }
     let bytes = text.into_inner().context("the rows are in memory")?;
     let mut file = open(path)?;
@@ -284,4 +294,31 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn write_result(dir: &Path, result: &serde_json::Value) -> Result<()> {
     let text = serde_json::to_vec_pretty(result).context("failed to write the result as JSON")?;
     replace(&dir.join(RESULT), &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+    use crate::rundir::table::{Row, read_step};
+
+    /// A folder that an earlier version began has fewer columns: what is added to it reads back all the same.
+    #[test]
+    fn a_file_keeps_the_columns_that_it_began_with() {
+        let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(STEPS);
+        let mut old = step_cells(&run.steps[0]);
+        let fewer = old.names.len() - 2;
+        old.names.truncate(fewer);
+        old.cells.truncate(fewer);
+        append(&path, &[old]).unwrap();
+        append(&path, &[step_cells(&run.steps[1])]).unwrap();
+        let mut reader = csv::Reader::from_path(&path).unwrap();
+        let heads = reader.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let read = |r: &csv::StringRecord| read_step(&Row(heads.iter().zip(r.iter()).collect())).unwrap();
+        assert_eq!((heads.len(), rows.len()), (fewer, 2));
+        assert_eq!((read(&rows[1]).step, read(&rows[1]).client_busy), (2, None));
+    }
 }

@@ -163,10 +163,11 @@ pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
     if last.stable == Some(false) {
         return Some(Stop::Unstable { level });
     }
-    if last.abort == Some(Abort::Gross) || by_far(last) {
-        return Some(Stop::Gross { level });
+    // Also where it was broken off since it missed by far: those misses were the client's own.
+    if last.verdict == Verdict::Invalid {
+        return Some(Stop::ClientLimit { level });
     }
-    (last.verdict == Verdict::Invalid).then_some(Stop::ClientLimit { level })
+    (last.abort == Some(Abort::Gross) || by_far(last)).then_some(Stop::Gross { level })
 }
 
 /// Whether a latency limit of every tier was missed by far, as the rows of the whole step show it.

@@ -1,46 +1,59 @@
 //! What the client itself did wrong in a step, so that it is never mistaken for a slow server.
 
 use super::kept::{Kept, Nanos};
+use super::own::{Own, due};
 use super::summary::StepInput;
-use crate::level::Control;
+use crate::caveat::OwnFault;
 use crate::record::{Failure, Outcome, Phase};
-use crate::slo::{Metric, Slo};
+use crate::slo::Metric;
 use crate::units::ms;
 use std::time::Duration;
-
-/// Share of a limit that the client's own delay may have.
-pub(super) const OWN_DELAY: f64 = 0.05;
 
 /// What the client did wrong.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// It reached a limit of its own, and how.
-    pub(super) limited: Option<String>,
+    /// It reached a limit of its own and held requests back.
+    pub(super) limited: Option<OwnFault>,
     /// It sent fewer requests than were due.
-    pub(super) behind: Option<String>,
-    /// p99 of sent − due.
-    pub(super) lateness_ms: f64,
-    /// p99 of socket readable → stamp.
-    pub(super) lag_ms: f64,
+    pub(super) behind: Option<OwnFault>,
+    /// Its delays, and what its threads did.
+    pub(super) own: Own,
 }
 
 impl Client {
     /// Looks at the measured records of a step.
     pub(super) fn of(input: &StepInput<'_>, measured: &[&Kept]) -> Self {
-        let (due, sent) = (measured.len() as f64, sent_in_window(input) as f64);
-        // A request due at the very end may be sent just after it, so up to three are no shortfall.
-        let open = input.level.control != Control::Concurrency;
-        let behind = open && input.abort.is_none() && due - sent > (0.01 * due).max(3.0);
-        Self {
-            limited: input.client_limit.then(|| {
-                let held = measured.iter().filter(|r| r.failure == Some(Failure::ClientLimit)).count();
-                format!("the client reached its own limit (max-in-flight, descriptors or ports): {held} of {due} requests were not sent")
-            }),
-            behind: behind.then(|| format!("the client sent {sent} of {due} requests that were due")),
-            lateness_ms: lateness_ms(measured, 990).unwrap_or(0.0),
+        let lateness_ms = lateness_ms(measured, 990).unwrap_or(0.0);
+        let window_s = input.measure.as_secs_f64();
+        let own = Own {
+            allowed: input.allowed,
+            due: due(measured.len() as u64, input.level, window_s, lateness_ms, input.abort),
+            sent: sent_in_window(input) as u64,
+            lateness_ms,
             lag_ms: input.receive_lag_p99_ms.unwrap_or(0.0).max(0.0),
-        }
+            busy: input.client_busy,
+            waiting: input.client_waiting,
+        };
+        let limited = input.client_limit.then(|| {
+            let held =
+                input.records.iter().filter(|r| r.failure == Some(Failure::ClientLimit)).count() as u64;
+            match input.in_flight_limit {
+                Some(allowed) => OwnFault::MaxInFlight { allowed, held },
+                None => OwnFault::Exhausted { held },
+            }
+        });
+        Self { limited, behind: own.behind(), own }
     }
+
+    /// The receive lag that every stamp is taken to have suffered.
+    pub(super) fn lag(&self) -> Duration {
+        Duration::from_secs_f64(self.own.lag_ms / 1e3)
+    }
+}
+
+/// Whether the client never got to send a request before the step was over: then it says nothing of the server.
+pub(super) fn is_unsent(r: &Kept) -> bool {
+    r.sent.is_none() && r.outcome == Outcome::Cut
 }
 
 /// Requests sent within the measured window, whenever they were due. One that failed without being handed to a connection
@@ -55,9 +68,13 @@ pub(super) fn sent_in_window(input: &StepInput<'_>) -> usize {
     loaded.filter(|r| sent(r).is_some_and(|t| window.contains(&t.get()))).count()
 }
 
-/// A percentile (in thousandths) of sent − due, in ms.
+/// A percentile (in thousandths) of sent − due, in ms. One that was never sent was late for as long as it was waited for.
 pub(super) fn lateness_ms(records: &[&Kept], permille: u64) -> Option<f64> {
-    let mut late: Vec<f64> = records.iter().filter_map(|r| r.record().lateness().map(ms)).collect();
+    let late = |r: &&Kept| {
+        let waited = || is_unsent(r).then(|| r.end.get().saturating_sub(r.due.get()));
+        r.record().lateness().or_else(waited)
+    };
+    let mut late: Vec<f64> = records.iter().filter_map(late).map(ms).collect();
     late.sort_unstable_by(f64::total_cmp);
     super::percentile::order_statistic(&late, permille)
 }
@@ -68,21 +85,17 @@ pub(super) fn client_limit_at(input: &StepInput<'_>) -> Option<Duration> {
     held.map(|r| r.due.get()).min()
 }
 
-/// What a client that sends when due and stamps at once would have kept.
-pub(super) fn without_delay(r: &Kept, lag: Duration) -> Kept {
+/// What a client that sends when due and stamps at once would have kept, as one metric sees it. What counts from `due` is too
+/// long by the lateness and by the lag of its stamp; TPOT by the lag of the last stamp, where the first had none. (p99 of the
+/// lag: hardly any stamp had more.)
+pub(super) fn without_delay(r: &Kept, lag: Duration, metric: Metric) -> Kept {
     let mut r = *r;
     r.due = r.sent.unwrap_or(r.due);
-    let last = r.last_token.map(|t| Nanos::from(t.get().saturating_sub(lag)));
-    r.last_token = last.map(|t| r.first_token.map_or(t, |first| t.max(first)));
+    if Metric::FROM_DUE.contains(&metric) {
+        r.due = Nanos::from(r.due.get() + lag);
+    } else {
+        let earlier = |t: Nanos| Nanos::from(t.get().saturating_sub(lag));
+        r.last_token = r.last_token.map(|t| r.first_token.map_or(earlier(t), |first| earlier(t).max(first)));
+    }
     r
-}
-
-/// The smallest limit that counts from `due`, in ms.
-pub(super) fn tightest_from_due(slo: &Slo) -> Option<f64> {
-    slo.tightest_from_due().map(ms)
-}
-
-/// The smallest limit that the receive lag touches, in ms.
-pub(super) fn tightest_by_lag(slo: &Slo) -> Option<f64> {
-    [Metric::Tpot, Metric::Itl].into_iter().filter_map(|m| slo.smallest(m)).min().map(ms)
 }

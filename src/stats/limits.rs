@@ -1,13 +1,16 @@
 //! A row of counts per tier and limit, judged, and guarded against the client's own faults (design §6, rule 9).
 
 use super::cluster::{clusters, gap, pooled_inflation};
-use super::fault::{Client, OWN_DELAY, client_limit_at, tightest_by_lag, tightest_from_due, without_delay};
+use super::fault::{Client, client_limit_at, is_unsent, without_delay};
 use super::itl::ByRequest;
 use super::kept::Kept;
-use super::steady::{Steady, Window, stable};
+use super::own::{tighter, tightest_by_lag, tightest_from_due};
+use super::steady::{GROWTH_OF_DUE, Steady, Window, stable};
 use super::step::{Abort, LimitRow, StepKind, Verdict};
 use super::summary::StepInput;
 use super::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, UNLOADED_INFLATION, gross, judge};
+use crate::caveat::OwnFault;
+use crate::level::Control;
 use crate::record::{Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Metric, Slo};
 use crate::units::short;
@@ -29,15 +32,13 @@ pub(super) struct Counted {
     pub(super) answered: bool,
 }
 
-/// Which records a count is taken over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum View {
-    /// The measured ones.
-    Measured,
-    /// Those due before the client reached a limit of its own.
-    BeforeLimit,
-    /// The measured ones as a client without any delay would have seen them.
-    Ideal,
+/// Which of the measured records a count is taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct View {
+    /// Only those due before the client reached a limit of its own.
+    before: bool,
+    /// As a client without any delay would have seen them; what it never sent it would not have seen at all.
+    ideal: bool,
 }
 
 /// What was counted in one view: the counts, and misses per request in order of `due`.
@@ -86,14 +87,18 @@ impl<'a> Judge<'a> {
         Self { input, measured, before, client, error, mean_e2e_s }
     }
 
-    /// Copied one by one as they are gone through, never all at once.
-    fn records(&self, view: View) -> impl Iterator<Item = Kept> {
-        let lag = Duration::from_secs_f64(self.client.lag_ms / 1e3);
-        let within = if view == View::BeforeLimit { self.before } else { self.measured.len() };
-        self.measured[..within].iter().map(move |r| match view {
-            View::Measured | View::BeforeLimit => **r,
-            View::Ideal => without_delay(r, lag),
-        })
+    fn records(&self, view: View) -> impl Iterator<Item = &'a Kept> {
+        let within = if view.before { self.before } else { self.measured.len() };
+        self.measured[..within].iter().copied().filter(move |r| !(view.ideal && is_unsent(r)))
+    }
+
+    /// What a limit says of a request in a view.
+    fn judged(&self, limit: &Limit, view: View, r: &Kept) -> Judged {
+        if view.ideal {
+            limit.judge(&without_delay(r, self.client.lag(), limit.metric).record())
+        } else {
+            limit.judge(&r.record())
+        }
     }
 
     fn counts(&self, slo: &Slo) -> Vec<Counted> {
@@ -104,22 +109,14 @@ impl<'a> Judge<'a> {
     fn latency(&self, slo: &Slo, limit: &Limit) -> Counted {
         let count = |view| match limit.metric {
             Metric::Itl => self.gaps(limit, view),
-            _ => self.requests(view, |r| limit.judge(&r.record())),
+            _ => self.requests(view, |r| self.judged(limit, view, r)),
         };
-        let from_due = Metric::FROM_DUE.contains(&limit.metric);
-        let (own, what) = if from_due {
-            (self.client.lateness_ms, "lateness")
+        let (from_due, own) = (tightest_from_due(slo), &self.client.own);
+        let doubt = if Metric::FROM_DUE.contains(&limit.metric) {
+            own.doubt(from_due, from_due)
         } else {
-            (self.client.lag_ms, "receive lag")
+            own.doubt(None, tightest_by_lag(slo))
         };
-        let tightest = if from_due { tightest_from_due(slo) } else { Some(limit.limit_ms()) };
-        let doubt = tightest.filter(|l| own > OWN_DELAY * l).map(|l| {
-            format!(
-                "the client's p99 {what} of {} ms is above 5 % of {} ms and decides the verdict",
-                short(own),
-                short(l)
-            )
-        });
         let row = (limit.name(), Some(limit.limit_ms()), limit.to_string());
         let mut counted = self.counted(slo, row, limit.percentile.miss_share(), doubt, count);
         if counted.row.n == 0 && counted.row.verdict == Verdict::Undecided && self.void(limit.metric) {
@@ -148,37 +145,30 @@ impl<'a> Judge<'a> {
             self.requests(view, |r| {
                 let by_gaps = gaps.iter().map(|g| g.get(r.id).unwrap_or(Judged::Unknown));
                 let record = r.record();
-                together(&record, limits.iter().map(|l| l.judge(&record)).chain(by_gaps))
+                together(&record, limits.iter().map(|l| self.judged(l, view, r)).chain(by_gaps))
             })
         };
-        let doubt =
-            [(tightest_from_due(slo), self.client.lateness_ms), (tightest_by_lag(slo), self.client.lag_ms)]
-                .into_iter()
-                .any(|(limit, own)| limit.is_some_and(|l| own > OWN_DELAY * l))
-                .then(|| "the client's own delay decides the verdict".to_owned());
+        let from_due = tightest_from_due(slo);
+        let doubt = self.client.own.doubt(from_due, tighter(from_due, tightest_by_lag(slo)));
         let p0 = (1.0 - slo.joint_target()).max(0.0);
         let title = format!("all limits together for {} %", short(slo.joint_target() * 100.0));
         self.counted(slo, ("joint".into(), None, title), p0, doubt, count)
     }
 
     fn stability(&self, slo: &Slo, steady: &Steady) -> Counted {
-        let late = self.client.lateness_ms > OWN_DELAY * tightest_from_due(slo).unwrap_or(f64::INFINITY);
-        let fault = self.client.limited.clone().or_else(|| self.client.behind.clone());
+        let held = self.client.limited.or(self.client.behind);
+        let any = tighter(tightest_from_due(slo), tightest_by_lag(slo));
         let plain = match steady.stable {
             Some(true) => Verdict::Meets,
             Some(false) => Verdict::Fails,
             None => Verdict::Undecided,
         };
-        let (verdict, fault) = match (plain, fault) {
-            (Verdict::Fails, fault) if late || fault.is_some() => {
-                if self.unstable_by_itself() {
-                    (Verdict::Fails, None)
-                } else {
-                    (Verdict::Invalid, fault.or_else(|| Some("requests pile up in the client".into())))
-                }
-            }
-            (_, fault @ Some(_)) => (Verdict::Invalid, fault),
-            (plain, None) => (plain, None),
+        // A client that holds requests back may hide a backlog, or be one; a late one may be one.
+        let fault = held.or_else(|| self.client.own.doubt(any, any).filter(|_| plain == Verdict::Fails));
+        let (verdict, fault) = match fault {
+            None => (plain, None),
+            Some(_) if self.unstable_by_itself() => (Verdict::Fails, None),
+            Some(fault) => (Verdict::Invalid, Some(fault.reason())),
         };
         let row = LimitRow {
             tier: slo.tier().into(),
@@ -198,15 +188,21 @@ impl<'a> Judge<'a> {
         Counted { row, p0: 0.0, inflation: 1.0, title: "stability".into(), fault, answered: self.answered() }
     }
 
-    /// Whether the backlog grew before the client's limit, or grows when counted from `sent`.
+    /// Whether the backlog grew before the client's limit, or grows when counted from `sent`, and by more than its own lag can account
+    /// for: answers that lie unread look like a queue of requests that wait for their first token.
     fn unstable_by_itself(&self) -> bool {
+        let lag_explains = self.client.lag() > self.input.measure.mul_f64(GROWTH_OF_DUE);
+        if lag_explains || self.input.level.control == Control::Concurrency {
+            return false;
+        }
         let mut window = Window::new(self.input.settle, self.input.measure);
         let limit_at = client_limit_at(self.input);
         if let Some(at) = limit_at {
             window.to = window.to.min(at.as_secs_f64());
         }
-        let before = self.input.records.iter().filter(|r| limit_at.is_none_or(|at| r.due.get() < at));
-        stable(before.map(|r| without_delay(r, Duration::ZERO)), window) == Some(false)
+        let before = self.input.records.iter();
+        let before = before.filter(|r| limit_at.is_none_or(|at| r.due.get() < at) && !is_unsent(r));
+        stable(before.map(|r| without_delay(r, Duration::ZERO, Metric::Ttft)), window) == Some(false)
     }
 
     fn counted(
@@ -214,29 +210,32 @@ impl<'a> Judge<'a> {
         slo: &Slo,
         (limit, limit_ms, title): (String, Option<f64>, String),
         p0: f64,
-        doubt: Option<String>,
+        doubt: Option<OwnFault>,
         count: impl Fn(View) -> Tally,
     ) -> Counted {
-        let tally = count(View::Measured);
+        let tally = count(View::default());
         let mut row = self.row(slo, limit, limit_ms, &tally);
         let inflation = tally.inflation.max(1.0) * self.inflation(&row, p0);
         let shown = self.shown(&tally, p0, inflation);
         let of = |view| self.shown(&count(view), p0, inflation).verdict;
-        let client = &self.client;
-        let (verdict, fault) = match (&client.limited, &client.behind, doubt) {
-            (Some(_), _, _) if of(View::BeforeLimit) == Verdict::Fails => (Verdict::Fails, None),
-            (None, Some(_), _) if shown.verdict == Verdict::Fails && of(View::Ideal) == Verdict::Fails => {
+        let ideal = View { ideal: true, before: false };
+        let (verdict, fault) = match (self.client.limited, self.client.behind, doubt) {
+            // What was due before it held anything back stands, unless that was late already.
+            (Some(_), _, doubt) if of(View { before: true, ideal: doubt.is_some() }) == Verdict::Fails => {
                 (Verdict::Fails, None)
             }
-            (Some(fault), _, _) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault.clone())),
+            (None, Some(_), _) if shown.verdict == Verdict::Fails && of(ideal) == Verdict::Fails => {
+                (Verdict::Fails, None)
+            }
+            // It was not offered what the level asks for: not even *meets* says anything.
+            (Some(fault), ..) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault)),
             // With its lateness included, a step that meets, meets.
-            (None, None, Some(fault))
-                if shown.verdict != Verdict::Meets && of(View::Ideal) != shown.verdict =>
-            {
+            (None, None, Some(fault)) if shown.verdict != Verdict::Meets && of(ideal) != shown.verdict => {
                 (Verdict::Invalid, Some(fault))
             }
             _ => (shown.verdict, None),
         };
+        let fault = fault.map(|f| f.reason());
         (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict));
         Counted { row, p0, inflation, title, fault, answered: self.answered() }
     }
@@ -336,11 +335,12 @@ impl<'a> Judge<'a> {
     /// Gaps against an ITL limit. All gaps of a request are worth one: an iteration that stalls hits many at once.
     fn gaps(&self, limit: &Limit, view: View) -> Tally {
         let last = self.measured[..self.before].last().map(|r| r.id);
-        let keep = |id| view != View::BeforeLimit || last.is_some_and(|last| id <= last);
+        let keep = |id| !view.before || last.is_some_and(|last| id <= last);
         let mut counted = self.input.itl.counts(limit, keep);
-        if view == View::Ideal {
-            let slack = Duration::from_secs_f64(self.client.lag_ms / 1e3);
-            counted.counts.misses = self.input.itl.misses_with_slack(limit, slack);
+        if view.ideal {
+            // Over the whole step, of which what came before the limit has no more.
+            let slack = self.input.itl.misses_with_slack(limit, self.client.lag());
+            counted.counts.misses = counted.counts.misses.min(slack);
         }
         let inflation = counted.counts.n as f64 / counted.requests.max(1) as f64;
         Tally { counts: counted.counts, by_request: counted.by_request, inflation }

@@ -2,7 +2,7 @@
 //!
 //! `summary` is the way in: a step's records, as they are `kept`, become one [`step::Step`]. It rests on `percentile` (order statistics with
 //! bounds), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
-//! `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether the backlog grows).
+//! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether the backlog grows).
 
 mod binomial;
 pub mod cluster;
@@ -10,6 +10,7 @@ mod fault;
 pub mod itl;
 pub mod kept;
 mod limits;
+pub mod own;
 pub mod percentile;
 #[cfg(test)]
 mod queues;

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Standard errors by which growth must exceed zero.
 const SIGNIFICANT: f64 = 2.0;
 /// Growth below this share of the requests due in the window is no overload worth the name: 1.03 × capacity.
-const GROWTH_OF_DUE: f64 = 0.03;
+pub(super) const GROWTH_OF_DUE: f64 = 0.03;
 /// Growth below this share of the mean is a fluctuation.
 const GROWTH_OF_MEAN: f64 = 0.25;
 /// Batches that the window is cut into, to learn how much the backlog moves by chance.

@@ -235,6 +235,10 @@ pub struct Step {
     pub binding: Option<String>,
     /// Why, in words.
     pub reason: String,
+    /// Share of the measured window that the busiest sending thread was on a core.
+    pub client_busy: Option<f64>,
+    /// Largest share of the measured window in which a sending thread wanted to run and had no core.
+    pub client_waiting: Option<f64>,
     /// Counts per tier, class and limit.
     pub limits: Vec<LimitRow>,
 }

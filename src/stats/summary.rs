@@ -4,6 +4,7 @@ use super::fault::{lateness_ms, sent_in_window};
 use super::itl::ItlTally;
 use super::kept::Kept;
 use super::limits::{Counted, rows};
+use super::own::Allowed;
 use super::percentile::quantiles;
 pub use super::reason::{ERRORS, blamed, step_verdict, tier_verdict, worst};
 use super::reason::{failures, reason};
@@ -52,10 +53,18 @@ pub struct StepInput<'a> {
     pub tiers: &'a [Slo],
     /// 99th percentile of socket readable → stamp.
     pub receive_lag_p99_ms: Option<f64>,
+    /// Share of the window that the busiest sending thread was on a core.
+    pub client_busy: Option<f64>,
+    /// Largest share of the window in which a sending thread waited for one.
+    pub client_waiting: Option<f64>,
     /// Confidence of every verdict, on each side.
     pub confidence: f64,
     /// Whether `max-in-flight` was reached, or descriptors or ports ran out.
     pub client_limit: bool,
+    /// The plan's `max-in-flight`, where it was reached.
+    pub in_flight_limit: Option<u32>,
+    /// How much delay of its own the client may have.
+    pub allowed: Allowed,
     /// Price of the server per hour.
     pub price_per_hour: Option<f64>,
 }
@@ -142,14 +151,21 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         verdict,
         binding,
         reason,
+        client_busy: input.client_busy,
+        client_waiting: input.client_waiting,
         limits,
     }
 }
 
-/// Stability as the step shows it: not known where the backlog was the client's.
+/// Stability as the step shows it: not known where the backlog was the client's; and one that grew until the client held requests back
+/// does not look like growth over the whole window.
 fn told(stable: Option<bool>, rows: &[Counted], tier: &str) -> Option<bool> {
     let row = rows.iter().find(|c| c.row.tier == tier && c.row.limit == "stability")?;
-    stable.filter(|stable| *stable || row.row.verdict != Verdict::Invalid)
+    match row.row.verdict {
+        Verdict::Fails => Some(false),
+        Verdict::Invalid => stable.filter(|stable| *stable),
+        Verdict::Meets | Verdict::Undecided => stable,
+    }
 }
 
 /// Output and prompt tokens per second of the answers completed within the window. Where the server does not tell the
@@ -194,5 +210,7 @@ fn mean(values: impl Iterator<Item = u32>) -> Option<f64> {
     (n > 0).then(|| sum as f64 / n as f64)
 }
 
+#[cfg(test)]
+mod client_tests;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use super::looks::{Looks, TICK, drain};
 use super::tally::StepTally;
 use crate::client::config::Api;
 use crate::level::Control;
+use crate::load::lag::OwnDelay;
 use crate::plan::Plan;
 use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
 use crate::search::{Ask, Next};
@@ -211,7 +212,8 @@ impl<'a> Bare<'a> {
             settle: load.settle,
             window: load.window,
             abort: load.abort,
-            receive_lag_p99_ms: Some(0.0),
+            // Nothing lies between the engine and its records.
+            own: OwnDelay { lag_p99: Some(Duration::ZERO), share: None },
             client_limit: load.client_limit,
         }
     }

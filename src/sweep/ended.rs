@@ -2,11 +2,14 @@
 
 use super::SERIES;
 use super::tally::StepTally;
+use crate::load::lag::OwnDelay;
 use crate::plan::Plan;
 use crate::record::Phase;
 use crate::search::Ask;
 use crate::stats::step::{Abort, Step};
 use crate::stats::summary::{StepInput, summarize};
+use crate::units::ms;
+use std::ops::Range;
 use std::time::Duration;
 
 /// A step that has ended. Times count from the start of the sweep.
@@ -26,7 +29,8 @@ pub(crate) struct StepSoFar<'a> {
     pub(crate) window: Duration,
     /// Why it ended early, and when, counted from its own start.
     pub(crate) abort: Option<(Abort, Duration)>,
-    pub(crate) receive_lag_p99_ms: Option<f64>,
+    /// The client's own delay within the window.
+    pub(crate) own: OwnDelay,
     /// Whether the client reached a limit of its own.
     pub(crate) client_limit: bool,
 }
@@ -59,25 +63,34 @@ impl StepSoFar<'_> {
             itl: &tally.itl,
             earlier: self.earlier,
             tiers: self.plan.slo.as_slice(),
-            receive_lag_p99_ms: self.receive_lag_p99_ms,
+            receive_lag_p99_ms: self.own.lag_p99.map(ms),
+            client_busy: self.own.share.map(|s| s.busy),
+            client_waiting: self.own.share.and_then(|s| s.waiting),
             confidence: self.ask.confidence,
             // Reached by ourselves, or told by the system: no descriptor or no port was left.
             client_limit: self.client_limit || tally.held,
+            in_flight_limit: self.client_limit.then_some(self.plan.step.max_in_flight),
+            allowed: self.plan.allowed(),
             price_per_hour: self.plan.hardware.total_price_per_hour(),
+        }
+    }
+
+    /// The part of the step that counts, from its start: what was measured, or all that there is of a step that ended before that.
+    pub(crate) fn counted(&self) -> Range<Duration> {
+        match self.abort {
+            Some((_, at)) if at <= self.settle => Duration::ZERO..at.max(Duration::from_millis(1)),
+            Some((_, at)) => self.settle..at.min(self.settle + self.window),
+            None => self.settle..self.settle + self.window,
         }
     }
 
     /// Sums the step up, now that all of its requests are home.
     pub(crate) fn conclude(mut self, tally: &mut StepTally) -> Step {
-        match self.abort {
-            Some((_, at)) if at <= self.settle => {
-                // It ended before anything counted: what came until then is all that there is to report.
-                (self.settle, self.window) = (Duration::ZERO, at.max(Duration::from_millis(1)));
-                tally.kept.iter_mut().for_each(|r| r.phase = Phase::Measure);
-            }
-            Some((_, at)) => self.window = self.window.min(at - self.settle),
-            None => {}
+        let counted = self.counted();
+        if self.abort.is_some_and(|(_, at)| at <= self.settle) {
+            tally.kept.iter_mut().for_each(|r| r.phase = Phase::Measure);
         }
+        (self.settle, self.window) = (counted.start, counted.end - counted.start);
         tally.kept.sort_unstable_by_key(|r| (r.due, r.id));
         summarize(&self.input(tally))
     }

@@ -80,7 +80,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     }
     rundir::check_free(&options.out, options.force)?;
     let search = plan.searcher().map_err(anyhow::Error::msg)?;
-    let host = if options.virtual_time { Host::paused() } else { Host::real(Host::default_threads())? };
+    let host = Host::of(&plan.client, options.virtual_time)?;
     let ready = tokio::select! {
         ready = prepare::prepare(plan, &host) => ready?,
         () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),

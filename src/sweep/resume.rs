@@ -100,7 +100,7 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
     if earlier.virtual_time {
         plan.check_virtual()?;
     }
-    let host = if earlier.virtual_time { Host::paused() } else { Host::real(Host::default_threads())? };
+    let host = Host::of(&plan.client, earlier.virtual_time)?;
     let ready = tokio::select! {
         ready = ready_again(&plan, &earlier, &host) => ready?,
         () = interrupt.cancelled() => bail!("interrupted before anything was measured"),

@@ -15,9 +15,7 @@ use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
 use crate::slo::{Metric, Slo};
-use crate::stats::percentile::order_statistic;
 use crate::stats::step::Abort;
-use crate::units::ms;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::Prompter;
 use anyhow::{Context, Result, bail};
@@ -80,17 +78,19 @@ impl Sweep<'_> {
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.now();
         let lag_stop = CancellationToken::new();
-        let lags = (!self.host.is_paused()).then(|| self.host.spawn(lag::sample(lag_stop.clone())));
+        let lags = (!self.host.is_paused()).then(|| self.host.each(|_| lag::sample(lag_stop.clone())));
         let mut running = self.start(ask, number)?;
         (running.started_at, running.started) = (started_at, started);
         running.abort = self.follow(&mut running, &mut tally, number).await?;
         lag_stop.cancel();
         let lags = match lags {
-            Some(task) => task.await.context("the receive-lag sampler failed")??,
-            None => Vec::new(),
+            Some(threads) => threads.join_all().await.into_iter().collect::<Result<_, _>>(),
+            None => Ok(Vec::new()),
         };
+        let lags: Vec<_> = lags.context("the receive-lag sampler failed")?;
         let mut so_far = self.so_far(&running);
-        so_far.receive_lag_p99_ms = lag_p99(&lags, running.settle, running.window_end());
+        let counted = so_far.counted();
+        so_far.own = lag::worst(&lags, counted.start, counted.end);
         let step = so_far.conclude(&mut tally);
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
         self.sweep_tally.end(tally);
@@ -154,7 +154,7 @@ impl Sweep<'_> {
             settle: running.settle,
             window: *running.window.borrow(),
             abort: running.abort,
-            receive_lag_p99_ms: None,
+            own: lag::OwnDelay::default(),
             client_limit: running.gauge.client_limit(),
         }
     }
@@ -349,13 +349,6 @@ async fn nobody_answers(client: &Client) -> bool {
         }
     }
     true
-}
-
-/// p99 of the lag within the measured window, in milliseconds.
-fn lag_p99(lags: &[lag::Sample], from: Duration, to: Duration) -> Option<f64> {
-    let mut lags: Vec<f64> = lags.iter().filter(|s| (from..to).contains(&s.at)).map(|s| ms(s.lag)).collect();
-    lags.sort_by(f64::total_cmp);
-    order_statistic(&lags, 990)
 }
 
 /// The limit on TTFT that the progress line shows.

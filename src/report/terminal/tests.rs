@@ -145,6 +145,7 @@ fn the_answer_in_words() {
     goodput          at least 30 req/s, fails at 34.6 · each limit on its own
     joint goodput    at least 30 req/s, fails at 34.6 · 99 % of requests within all limits
     good requests/s  29.8 req/s at 30 req/s · due in the window and within all limits
+    client           p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 2,160 of 4,096 in flight
 
     Held all the time at 29.94 requests/s, as achieved in step 10, with nothing in reserve:
     requests  1,800 a minute, 108,000 an hour, 2.59 million a day
@@ -168,6 +169,7 @@ fn the_answer_in_words() {
     joint goodput    at least 32 req/s, fails at 36 · 99 % of requests within all limits
     good requests/s  31.8 req/s at 32 req/s · due in the window and within all limits
     knee             latency turns up at 37 requests/s (37 req/s achieved), Kneedle's mark · not the SLO answer
+    client           p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 325 of 4,096 in flight
 
     Held all the time at 31.6 requests/s, the safe rate:
     requests  1,900 a minute, 114,000 an hour, 2.73 million a day
@@ -186,6 +188,7 @@ fn the_answer_in_words() {
     joint goodput    at least 32 req/s, fails at 36 · 99 % of requests within all limits
     good requests/s  31.8 req/s at 32 req/s · due in the window and within all limits
     knee             latency turns up at 37 requests/s (36.9 req/s achieved), Kneedle's mark · not the SLO answer
+    client           p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 1,500 of 4,096 in flight
 
     Held all the time at 31.94 requests/s, as achieved in step 8, with nothing in reserve:
     requests  1,920 a minute, 115,000 an hour, 2.76 million a day
@@ -214,6 +217,7 @@ fn open_answers_and_tiers_in_words() {
     goodput          none · each limit on its own
     joint goodput    none · 99 % of requests within all limits
     good requests/s  0 req/s · due in the window and within all limits
+    client           p99 lateness 0.31 of 0.05 ms allowed · threads busy 8 % · 3 of 4,096 in flight
     "#);
     insta::assert_snapshot!(answer(&case("adaptive-undecided"), &[]), @r#"
     It is undecided what one A40 can take while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
@@ -223,6 +227,7 @@ fn open_answers_and_tiers_in_words() {
     goodput          undecided · each limit on its own
     joint goodput    undecided · 99 % of requests within all limits
     good requests/s  best step 17.3 req/s at 17.3 req/s · due in the window and within all limits
+    client           p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 19 of 4,096 in flight
     "#);
     insta::assert_snapshot!(format!("{}\n\n{}", table(&case("tiers"), Some(100)), said("tiers")), @r#"
     ──────────────────────────────────────────────────────────────────────────────────────
@@ -248,6 +253,7 @@ fn open_answers_and_tiers_in_words() {
     goodput          at least 20 req/s, fails at 25 · each limit on its own
     joint goodput    at least 20 req/s, fails at 25 · 99 % of requests within all limits
     good requests/s  19.8 req/s at 20 req/s · due in the window and within all limits
+    client           p99 lateness 0.31 of 3 ms allowed · threads busy 8 % · 1,500 of 4,096 in flight
 
     Held all the time within the SLO of gold at 19.96 requests/s, as achieved in step 4, with nothing in reserve:
     requests  1,200 a minute, 71,900 an hour, 1.72 million a day

@@ -205,21 +205,21 @@ pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
     }
 }
 
-/// What to read with care: text and advice, each once. Of steps in which the client was late, only the worst; of a
-/// simulated clock and a simulated server, only the clock. A simulated server has no GPUs: figures of one are as declared.
+/// What to read with care: text and advice, each once. Of steps in which the client reached the same limit of its own, only the
+/// worst; of a simulated clock and a simulated server, only the clock. A simulated server has no GPUs: figures of one are as
+/// declared.
 pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
-    let delays: Vec<(u32, f64)> = run.caveats.iter().filter_map(late).collect();
-    let worst = delays.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(step, _)| *step);
     let mut all: Vec<(String, &'static str)> = Vec::new();
     for c in &run.caveats {
         let mut text = c.text();
-        match late(c) {
-            Some((step, _)) if Some(step) != worst => continue,
-            Some(_) if delays.len() == 2 => text.push_str(" So it did in another step."),
-            Some(_) if delays.len() > 2 => {
-                text.push_str(&format!(" So it did in {} other steps.", delays.len() - 1));
-            }
-            _ => {}
+        let like: Vec<&Caveat> = run.caveats.iter().filter(|other| is_like(c, other)).collect();
+        if like.iter().max_by(|a, b| excess(a).total_cmp(&excess(b))).is_some_and(|worst| *worst != c) {
+            continue;
+        }
+        match like.len() {
+            0 | 1 => {}
+            2 => text.push_str(" So it was in another step."),
+            n => text.push_str(&format!(" So it was in {} other steps.", n - 1)),
         }
         let simulated = matches!(c, Caveat::Simulated | Caveat::VirtualTime);
         if let Some(n) = run.meta.gpus.filter(|n| simulated && *n > 1) {
@@ -235,17 +235,28 @@ pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
     all
 }
 
-/// The step in which the client was late, and by how much.
-fn late(c: &Caveat) -> Option<(u32, f64)> {
+/// Whether two caveats are about the same limit of the client, and as grave.
+fn is_like(a: &Caveat, b: &Caveat) -> bool {
+    match (a, b) {
+        (Caveat::Client { fault: f, invalid: i, .. }, Caveat::Client { fault: g, invalid: j, .. }) => {
+            f.is_like(g) && i == j
+        }
+        _ => false,
+    }
+}
+
+/// By how much the client was beyond its limit.
+fn excess(c: &Caveat) -> f64 {
     match c {
-        Caveat::Late { step, p99_ms, .. } => Some((*step, *p99_ms)),
-        _ => None,
+        Caveat::Client { fault, .. } => fault.excess(),
+        _ => 0.0,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caveat::{Cause, Excess, OwnFault};
     use crate::report::fixture;
 
     #[test]
@@ -274,17 +285,27 @@ mod tests {
     #[test]
     fn caveats_are_said_once() {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
-        let late = |step, p99_ms| Caveat::Late { step, p99_ms, limit_ms: 200.0 };
-        run.caveats =
-            vec![Caveat::VirtualTime, Caveat::Simulated, late(1, 11.0), late(2, 30.0), late(3, 12.0)];
+        let excess = |p99_ms| Excess { p99_ms, allowed_ms: 10.0, limit_ms: 200.0, cause: Cause::Unknown };
+        let late =
+            |step, p99_ms, invalid| Caveat::Client { step, fault: OwnFault::Late(excess(p99_ms)), invalid };
+        run.caveats = vec![
+            Caveat::VirtualTime,
+            Caveat::Simulated,
+            late(1, 11.0, false),
+            late(2, 30.0, false),
+            late(3, 12.0, false),
+        ];
         let said = caveats(&run);
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(
-            said[1].0.starts_with("In step 2 the client itself")
-                && said[1].0.ends_with("So it did in 2 other steps.")
+            said[1].0.starts_with("In step 2 the client sent late")
+                && said[1].0.ends_with("So it was in 2 other steps."),
+            "{said:?}"
         );
-        run.caveats = vec![Caveat::Simulated, late(4, 11.0), Caveat::Simulated];
+        run.caveats = vec![Caveat::Simulated, late(4, 11.0, false), Caveat::Simulated];
         assert_eq!(caveats(&run).len(), 2);
         assert!(!caveats(&run)[1].0.contains("other"));
+        run.caveats = vec![late(4, 11.0, false), late(5, 30.0, true)];
+        assert_eq!(caveats(&run).len(), 2, "that a step is invalid is said of its own");
     }
 }
