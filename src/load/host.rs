@@ -13,13 +13,42 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+/// A request costs a sending thread about so many seconds of CPU time, and each token that comes in a read of its own about so
+/// many more (`docs/timing.md`).
+const REQUEST_S: f64 = 50e-6;
+const TOKEN_S: f64 = 10e-6;
+/// A thread that is busy for more than this share of its time makes others wait for it.
+const BUSY: f64 = 0.25;
+
+/// How many requests a second a slot of a closed loop is thought to make: more than most servers allow.
+const PER_SLOT: f64 = 64.0;
+
 /// What is to be dealt over the threads.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Share {
     /// How many chains a second will be taken, as far as is known.
     pub rate: Option<f64>,
+    /// Tokens that a request answers with on average.
+    pub tokens: f64,
     /// Slots of a closed loop; `None` where chains have due times of their own.
     pub slots: Option<usize>,
+}
+
+impl Share {
+    /// How many chains a second bodies are built ahead for.
+    fn chains_per_s(&self) -> f64 {
+        self.rate.or(self.slots.map(|n| n as f64 * PER_SLOT)).unwrap_or(PER_SLOT)
+    }
+
+    /// How many threads it takes for none to be busy. A closed loop may ask for anything, but no thread without a slot has
+    /// anything to send.
+    fn threads(&self) -> usize {
+        match (self.slots, self.rate) {
+            (Some(slots), _) => slots,
+            (None, Some(rate)) => (rate * (REQUEST_S + TOKEN_S * self.tokens) / BUSY).ceil() as usize,
+            (None, None) => usize::MAX,
+        }
+    }
 }
 
 /// A load that is being fired; it ends when this is dropped.
@@ -48,6 +77,8 @@ impl Firing {
 /// from one thread to another, and no two threads wake for one. `docs/timing.md` has what other designs cost.
 pub struct Host {
     workers: Vec<Handle>,
+    /// Whether every step is sent by all of them, as the plan has it.
+    all: bool,
     clock: Clock,
     end: CancellationToken,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -60,7 +91,7 @@ impl Host {
     /// The system gives no runtime or no thread.
     pub fn real(threads: usize) -> Result<Self> {
         let end = CancellationToken::new();
-        let mut host = Self { workers: Vec::new(), clock: Clock::Real, end, threads: Vec::new() };
+        let mut host = Self { workers: Vec::new(), all: true, clock: Clock::Real, end, threads: Vec::new() };
         for _ in 0..threads.max(1) {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -87,20 +118,23 @@ impl Host {
     /// As [`Host::real`].
     pub fn of(own: &OwnLimits, virtual_time: bool) -> Result<Self> {
         let threads = own.threads.map_or_else(Self::default_threads, |n| n.get() as usize);
-        if virtual_time { Ok(Self::paused()) } else { Self::real(threads) }
+        if virtual_time {
+            return Ok(Self::paused());
+        }
+        let mut host = Self::real(threads)?;
+        host.all = own.threads.is_some();
+        Ok(host)
     }
 
-    /// How many threads send where nobody says: one for every two cores, since the director, the bodies and often the server
-    /// want some as well, and eight at most.
-    pub fn default_threads() -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        (cores / 2).clamp(1, 8)
+    /// How many threads there are where nobody says: one for each core, eight at most. A step uses as many as it needs.
+    fn default_threads() -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 8)
     }
 
     /// The caller's runtime, whose clock is paused.
     pub fn paused() -> Self {
         let workers = vec![Handle::current()];
-        Self { workers, clock: Clock::Paused, end: CancellationToken::new(), threads: Vec::new() }
+        Self { workers, all: true, clock: Clock::Paused, end: CancellationToken::new(), threads: Vec::new() }
     }
 
     /// Whether time is simulated.
@@ -108,9 +142,15 @@ impl Host {
         self.clock == Clock::Paused
     }
 
-    /// How many threads send.
+    /// How many threads there are.
     pub fn threads(&self) -> usize {
         self.workers.len()
+    }
+
+    /// How many of the threads send such a load: fewer, where they suffice, need fewer connections and wake one another less.
+    pub fn used(&self, share: &Share) -> usize {
+        let wanted = if self.all { share.slots.unwrap_or(usize::MAX) } else { share.threads() };
+        wanted.clamp(1, self.workers.len())
     }
 
     /// Starts `future` on the first thread.
@@ -132,13 +172,14 @@ impl Host {
         self.spawn(future).await.context("the runtime that sends requests has failed")
     }
 
-    /// Starts a future on each thread, made from the thread's number.
+    /// Starts a future on each of the first `n` threads, made from the thread's number.
     pub fn each<F: Future<Output: Send> + Send + 'static>(
         &self,
+        n: usize,
         make: impl Fn(usize) -> F,
     ) -> JoinSet<F::Output> {
         let mut set = JoinSet::new();
-        for (i, worker) in self.workers.iter().enumerate() {
+        for (i, worker) in self.workers.iter().take(n).enumerate() {
             set.spawn_on(make(i), worker);
         }
         set
@@ -152,12 +193,11 @@ impl Host {
         let (job, sent_all) = (Arc::new(job), CancellationToken::new());
         let sending = Arc::new(sent_all.clone().drop_guard());
         let mut parts = JoinSet::new();
-        // A thread without a slot would send nothing.
-        let n = self.workers.len().min(clients.len()).min(share.slots.unwrap_or(usize::MAX)).max(1);
+        let n = self.used(&share).min(clients.len());
         for (i, (worker, client)) in self.workers.iter().zip(clients).take(n).enumerate() {
             let builder = builder.clone().part(i, n);
             let source = match self.clock {
-                Clock::Real => Source::ahead(builder, share.rate.map(|r| r / n as f64))
+                Clock::Real => Source::ahead(builder, share.chains_per_s() / n as f64)
                     .context("failed to start the thread that builds bodies")?,
                 Clock::Paused => Source::Inline(Box::new(builder)),
             };
@@ -177,5 +217,31 @@ impl Drop for Host {
             // It has nothing left to do; a panic in it has been reported by `run` already.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_threads_send_as_the_load_needs() {
+        let at = |rate, tokens| Share { rate: Some(rate), tokens, slots: None };
+        for (share, threads, why) in [
+            (at(35.0, 30.0), 1, "a small server"),
+            (at(0.01, 8.0), 1, "hardly anything"),
+            (at(5_000.0, 1.0), 2, "many short answers"),
+            (at(500.0, 200.0), 5, "many tokens"),
+            (at(1e6, 30.0), 8, "no more than there are"),
+            (Share { rate: None, tokens: 30.0, slots: Some(3) }, 3, "a closed loop: no more than slots"),
+            (Share { rate: None, tokens: 30.0, slots: Some(100) }, 8, "a closed loop"),
+        ] {
+            let mut host = Host::real(8).unwrap();
+            host.all = false;
+            assert_eq!(host.used(&share), threads, "{why}");
+        }
+        let all = Host::real(8).unwrap();
+        assert_eq!(all.used(&at(35.0, 30.0)), 8, "as the plan has it");
+        assert_eq!(all.used(&Share { slots: Some(3), ..Share::default() }), 3);
     }
 }

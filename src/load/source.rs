@@ -95,12 +95,12 @@ pub enum Source {
 }
 
 impl Source {
-    /// Starts the thread. `rate` is how many chains a second will be taken, as far as is known. Fails if the system gives no
+    /// Starts the thread. `rate` is how many chains a second are likely to be taken. Fails if the system gives no
     /// thread.
-    pub fn ahead(mut builder: Builder, rate: Option<f64>) -> std::io::Result<Self> {
+    pub fn ahead(mut builder: Builder, rate: f64) -> std::io::Result<Self> {
         let first = builder.next();
         let bytes = first.as_ref().map_or(1, |r| r.payloads.iter().map(Payload::len).sum::<usize>()).max(1);
-        let wanted = rate.map_or(AHEAD_LEAST, |r| (r * AHEAD_S) as usize);
+        let wanted = (rate * AHEAD_S) as usize;
         let (send, chains) = mpsc::channel(wanted.min(AHEAD_BYTES / bytes).max(AHEAD_LEAST));
         std::thread::Builder::new().name("bodies".into()).spawn(move || {
             for ready in first.into_iter().chain(builder) {

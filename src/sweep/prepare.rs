@@ -155,7 +155,7 @@ pub(crate) async fn warm_up(
         cut: interrupt.clone(),
     };
     // Whoever sends them: it is the server that warms up. Connections are warmed before each step.
-    let share = Share { rate: None, slots: Some(slots) };
+    let share = Share { slots: Some(slots), ..Share::default() };
     host.fire(job, &ready.clients[..1], &builder, share)?.ended().await?;
     let mut all = Vec::new();
     while let Some(f) = finished.recv().await {

@@ -77,8 +77,9 @@ impl Sweep<'_> {
         self.warm_connections(ask.level).await?;
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.now();
-        let lag_stop = CancellationToken::new();
-        let lags = (!self.host.is_paused()).then(|| self.host.each(|_| lag::sample(lag_stop.clone())));
+        let (share, lag_stop) = (self.share(ask.level), CancellationToken::new());
+        let lags = (!self.host.is_paused())
+            .then(|| self.host.each(self.host.used(&share), |_| lag::sample(lag_stop.clone())));
         let mut running = self.start(ask, number)?;
         (running.started_at, running.started) = (started_at, started);
         running.abort = self.follow(&mut running, &mut tally, number).await?;
@@ -133,13 +134,20 @@ impl Sweep<'_> {
         };
         let clients = &self.ready.clients;
         let most = f64::from(self.plan.step.max_in_flight).max(2.0);
-        let each = (likely.clamp(2.0, most) / clients.len() as f64).ceil() as usize;
-        let warming = self.host.each(|i| {
+        let threads = self.host.used(&self.share(level));
+        let each = (likely.clamp(2.0, most) / threads as f64).ceil() as usize;
+        let warming = self.host.each(threads, |i| {
             let client = clients[i].clone();
             async move { client.warm(each).await }
         });
         warming.join_all().await;
         Ok(())
+    }
+
+    /// What a level deals over the sending threads.
+    fn share(&self, level: Level) -> Share {
+        let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
+        Share { rate: level.per_s(), tokens: self.plan.workload.synthetic().output_tokens.mean(), slots }
     }
 
     /// The step as it stands.
@@ -168,8 +176,6 @@ impl Sweep<'_> {
             Prompter::new(&plan.workload, key, self.ready.rate).resumed(self.ready.resumed),
             self.ready.encoder.clone(),
         );
-        let rate = level.per_s();
-        let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
         let (send_home, home) = mpsc::channel(HOME);
         let (window, window_seen) = watch::channel(ask.measure);
         let (gauge, stop, cut) =
@@ -188,7 +194,7 @@ impl Sweep<'_> {
             stop: stop.clone(),
             cut: cut.clone(),
         };
-        let load = self.host.fire(job, &self.ready.clients, &builder, Share { rate, slots })?;
+        let load = self.host.fire(job, &self.ready.clients, &builder, self.share(level))?;
         Ok(Running {
             ask,
             started_at: String::new(),
