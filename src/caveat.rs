@@ -32,6 +32,15 @@ pub enum Caveat {
         /// The level shown to fail over the one shown to meet.
         factor: f64,
     },
+    /// The plan asks for more than the client was calibrated for.
+    BeyondCalibration {
+        /// What the plan asks for at most.
+        asked: f64,
+        /// What the client was seen to do.
+        most: f64,
+        /// What both count.
+        unit: String,
+    },
     /// Time was simulated.
     VirtualTime,
     /// The simulated server was measured, not a real one.
@@ -173,6 +182,12 @@ impl Caveat {
                 "The answer is the bracket between two measured levels; it carries no interval and no safe rate.".into()
             }
             Self::WideBracket { tier, control, factor } => wide(tier.as_deref(), *control, *factor),
+            Self::BeyondCalibration { asked, most, unit } => format!(
+                "The plan asks for up to {} {unit}, and this machine's client was calibrated for {}: beyond that it is the \
+                 client that is measured.",
+                short(*asked),
+                short(*most)
+            ),
             Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
             Self::Simulated => "The server was simulated.".into(),
             Self::PinningRefused { field, message, held } => {
@@ -247,6 +262,9 @@ impl Caveat {
             Self::WideBracket { .. } if adaptive => "Give it more time (--budget).",
             Self::WideBracket { .. } => {
                 "Measure levels between its two ends (search.rates, search.concurrency), or let the search choose them (search.adaptive, --budget)."
+            }
+            Self::BeyondCalibration { .. } => {
+                "Measure from a machine with more cores, or split the load over several; `goodput calibrate` tells what each can do."
             }
             Self::VirtualTime | Self::Simulated => "Set server.url to measure a real server.",
             Self::PinningRefused { .. } | Self::LengthsNotPinned { .. } => {

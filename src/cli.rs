@@ -36,6 +36,8 @@ pub enum Command {
     Init(InitArgs),
     /// Validate a plan; print what would run, how many requests, how long.
     Check(CheckArgs),
+    /// Measure how exact and how fast this machine's client is, against a server that answers at once.
+    Calibrate(CalibrateArgs),
     /// Remake every report and chart from a run folder.
     Report(ReportArgs),
     /// Serve the simulated server on a port.
@@ -80,7 +82,7 @@ pub struct SweepArgs {
     #[arg(
         long,
         value_name = "RUN",
-        conflicts_with_all = ["plan", "url", "model", "slo", "confirm", "out", "set", "virtual_time", "force"]
+        conflicts_with_all = ["plan", "url", "model", "slo", "confirm", "out", "set", "virtual_time", "force", "calibration"]
     )]
     pub resume: Option<PathBuf>,
     /// Run folder [default: runs/NAME-TIMESTAMP].
@@ -92,6 +94,10 @@ pub struct SweepArgs {
     /// Simulate time: the plan's server must be simulated.
     #[arg(long)]
     pub virtual_time: bool,
+    /// What `calibrate --save` wrote on this machine: warns before the start where the plan asks for more than the client can
+    /// do, and puts the figures into the report.
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<PathBuf>,
     /// Replace an earlier run in the run folder.
     #[arg(long)]
     pub force: bool,
@@ -122,6 +128,28 @@ pub struct CheckArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Print the plan as resolved, as JSON, with what would run.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `calibrate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  goodput calibrate                                     about a minute and a half, on an otherwise idle machine
+  goodput calibrate --save client.json                  kept, for the sweeps of this machine:
+  goodput sweep plan.toml --calibration client.json     warns where the plan asks for more, and says so in the report")]
+pub struct CalibrateArgs {
+    /// A null server elsewhere (`goodput simulate --preset null`), so that it takes no core of this machine; by default one
+    /// is started here.
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// How many threads send, as in [client] of a plan; by default as many as this machine has cores, eight at most.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<std::num::NonZeroU32>,
+    /// Keep the figures in this file, for `sweep --calibration`.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Print the figures as JSON.
     #[arg(long)]
     pub json: bool,
 }

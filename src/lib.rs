@@ -17,6 +17,7 @@
 //! stop rule into `search/stop.rs`, an API dialect into `client/dialect.rs`, a chart into `report/charts/`, an SLO profile
 //! into `slo-profiles/`, a plan that runs as it is into `sweeps/`.
 
+pub mod calibrate;
 pub mod capacity;
 pub mod caveat;
 pub mod cli;
@@ -56,6 +57,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Sweep(args) => cmd::sweep::sweep(args),
         Command::Init(args) => cmd::init::init(args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => cmd::check::check(args).map(|()| ExitCode::SUCCESS),
+        Command::Calibrate(args) => cmd::calibrate::calibrate(args),
         Command::Report(args) => cmd::report::report(args).map(|()| ExitCode::SUCCESS),
         Command::Simulate(args) => cmd::simulate::simulate(args).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => cmd::docs::completions(args).map(|()| ExitCode::SUCCESS),

@@ -272,6 +272,8 @@ pub struct Finished {
     pub gaps_us: Vec<u32>,
     /// The beginning of the body of a failed request: the key redacted, control characters escaped.
     pub sample: Option<Box<str>>,
+    /// Time to first token by the server's own clock, where it tells in the header `Server-Timing: ttft;dur=…`.
+    pub server_ttft: Option<Duration>,
 }
 
 #[cfg(test)]

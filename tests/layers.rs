@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["slo"],
     &["workload", "client", "server", "sim"],
     &["load", "stats"],
-    &["search", "capacity"],
+    &["search", "capacity", "calibrate"],
     &["plan"],
     &["rundir"],
     &["sweep"],

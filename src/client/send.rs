@@ -204,6 +204,7 @@ struct Exchange {
     /// The beginning of the body.
     head: Vec<u8>,
     head_max: usize,
+    server_ttft: Option<Duration>,
 }
 
 /// How the body is read.
@@ -222,7 +223,14 @@ impl Exchange {
         let target = record.id % inner.targets.len() as u64;
         record.target = u16::try_from(target).unwrap_or(0);
         let head_max = keep(inner.key.as_ref());
-        Self { record, began, tally: Tally::new(inner.api, itl_limit), head: Vec::new(), head_max }
+        Self {
+            record,
+            began,
+            tally: Tally::new(inner.api, itl_limit),
+            head: Vec::new(),
+            head_max,
+            server_ttft: None,
+        }
     }
 
     fn now(&self) -> Duration {
@@ -245,6 +253,7 @@ impl Exchange {
         self.record.headers = Some(at);
         self.record.status = Some(answer.status.as_u16());
         self.record.conn = answer.conn;
+        self.server_ttft = answer.server_ttft;
         let mut reading = self.reading(at, &answer);
         loop {
             let next = match self.tally.sealed_at() {
@@ -335,7 +344,7 @@ impl Exchange {
         let seen = tallied.seen.filter(|s| !s.is_empty());
         let shown = seen.as_deref().unwrap_or(&self.head);
         let sample = self.record.failure.map(|_| sample(shown, key));
-        Finished { record: self.record, gaps_us: tallied.gaps_us, sample }
+        Finished { record: self.record, gaps_us: tallied.gaps_us, sample, server_ttft: self.server_ttft }
     }
 }
 

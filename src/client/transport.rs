@@ -59,6 +59,8 @@ pub(crate) struct Answer {
     pub(crate) conn: Option<Conn>,
     /// What the content type announces.
     pub(crate) format: Format,
+    /// Time to first token by the server's own clock.
+    pub(crate) server_ttft: Option<Duration>,
     body: Body,
 }
 
@@ -85,6 +87,18 @@ impl Format {
             Self::Other
         }
     }
+}
+
+/// The metric `ttft` of a field `Server-Timing: ttft;dur=12.5` (W3C Server Timing: in milliseconds).
+fn server_ttft(headers: &HeaderMap) -> Option<Duration> {
+    let metrics = headers.get("server-timing")?.to_str().ok()?.split(',');
+    let of = |metric: &str| {
+        let mut parts = metric.split(';').map(str::trim);
+        (parts.next() == Some("ttft")).then_some(())?;
+        let ms = parts.find_map(|p| p.strip_prefix("dur="))?.trim_matches('"').parse::<f64>().ok()?;
+        Duration::try_from_secs_f64(ms / 1e3).ok()
+    };
+    metrics.map(of).find_map(|found| found)
 }
 
 enum Body {
@@ -143,6 +157,7 @@ impl Transport {
                     status: response.status(),
                     conn: new,
                     format: Format::of(response.headers()),
+                    server_ttft: server_ttft(response.headers()),
                     body: Body::Http(response),
                 })
             }
@@ -157,6 +172,7 @@ impl Transport {
                     status: head.status,
                     conn: Some(Conn::Reused),
                     format: Format::of(&head.headers),
+                    server_ttft: server_ttft(&head.headers),
                     body: Body::Local(body),
                 })
             }
@@ -286,6 +302,21 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_server_may_tell_its_own_ttft() {
+        for (field, ms, why) in [
+            ("ttft;dur=12.5", Some(12.5), "alone"),
+            ("cache;desc=hit, ttft;desc=\"first\"; dur=3", Some(3.0), "among others"),
+            ("total;dur=9", None, "another metric"),
+            ("ttft", None, "no duration"),
+            ("ttft;dur=-1", None, "no time"),
+        ] {
+            let headers = HeaderMap::from_iter([("server-timing".parse().unwrap(), field.parse().unwrap())]);
+            assert_eq!(server_ttft(&headers).map(crate::units::ms), ms, "{why}");
+        }
+        assert_eq!(server_ttft(&HeaderMap::new()), None);
+    }
 
     #[test]
     fn a_connection_is_new_once() {

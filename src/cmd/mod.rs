@@ -1,5 +1,6 @@
 //! The subcommands: read, do, write.
 
+pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod docs;
 pub(crate) mod init;

@@ -1,6 +1,7 @@
 //! `simulate`: the simulated server on a port.
 
 use crate::cli::SimulateArgs;
+use crate::load::descriptors::Descriptors;
 use crate::sim::config::{Preset, Simulated};
 use crate::sim::null::{self, Listener};
 use crate::sim::serve;
@@ -9,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 /// Serves until interrupted.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
+    Descriptors::raise();
     if args.preset.parse() == Ok(Preset::Null) {
         return null(args);
     }

@@ -2,7 +2,7 @@
 
 use crate::caveat::Caveat;
 use crate::cli::SweepArgs;
-use crate::cmd::report;
+use crate::cmd::{calibrate, report};
 use crate::plan::{Plan, Source};
 use crate::rundir::{RESULT, Run};
 use crate::search::answer::Status;
@@ -44,6 +44,7 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         virtual_time: args.virtual_time,
         budget: args.budget.map(|b| b.0),
         progress: std::io::stderr().is_terminal(),
+        calibration: args.calibration.as_deref().map(calibrate::read).transpose()?,
     };
     let measured = drive(args.virtual_time, &options.out, async |interrupt| {
         sweep::run(&plan, &options, interrupt).await.map(drop)

@@ -71,6 +71,12 @@ impl Firing {
     }
 }
 
+/// Operating system, architecture and cores of this machine.
+pub fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{} {}, {cores} cores", std::env::consts::OS, std::env::consts::ARCH)
+}
+
 /// The runtimes that send requests and receive answers; they do nothing else.
 ///
 /// Each is a thread with a runtime of its own, its own connections, and its own share of a step's chains: no request is handed

@@ -2,6 +2,7 @@
 //! home.
 
 pub mod config;
+pub mod descriptors;
 pub mod host;
 pub mod lag;
 pub mod own;

@@ -252,7 +252,7 @@ async fn chain(
         } else {
             (record.outcome, record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
             record.end = job.began.elapsed().max(due);
-            Finished { record, gaps_us: Vec::new(), sample: None }
+            Finished { record, gaps_us: Vec::new(), sample: None, server_ttft: None }
         };
         due = finished.record.end;
         let ended = finished.record.outcome != Outcome::Ok;

@@ -55,6 +55,7 @@ fn meta() -> Meta {
         virtual_time: false,
         noted: Vec::new(),
         budget: None,
+        calibration: None,
         words: None,
         resumed: Vec::new(),
     }

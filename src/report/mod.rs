@@ -1,5 +1,6 @@
 //! Reports and charts of a run folder, made from [`crate::rundir::Run`] alone.
 
+pub mod calibration;
 pub mod charts;
 pub mod escape;
 pub mod markdown;

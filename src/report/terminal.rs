@@ -22,7 +22,7 @@ const GROWS: &str = " ↗";
 const PERCENTILES: [&str; 4] = ["p50", "p90", "p95", "p99"];
 
 /// Lines above, below and under the head; none between rows, so that a sweep of twenty steps stays on one screen.
-const STYLE: TableStyle = {
+pub(super) const STYLE: TableStyle = {
     let line = LineStyle::none().fill('─').junction('─');
     TableStyle::new().top_border(line).header_separator(line).bottom_border(line)
 };

@@ -22,6 +22,7 @@ pub(crate) use view::reach;
 pub(crate) use write::replace;
 pub use write::{Histogram, Writer, check_free, write_result};
 
+use crate::calibrate::Calibration;
 use crate::caveat::Caveat;
 use crate::search::answer::Answer;
 use crate::stats::step::Step;
@@ -83,6 +84,9 @@ pub struct Meta {
     /// How words were counted as tokens, so that prompts keep their lengths when the sweep is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<WordRate>,
+    /// What the client of this machine can do, where the sweep was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
     /// Every time that the sweep was resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Resumed>,

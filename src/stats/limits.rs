@@ -321,7 +321,7 @@ impl<'a> Judge<'a> {
     fn requests(&self, view: View, judge: impl Fn(&Kept) -> Judged) -> Tally {
         let mut tally = Tally { inflation: 1.0, ..Tally::default() };
         for r in self.records(view) {
-            let judged = judge(&r);
+            let judged = judge(r);
             if judged != Judged::NotApplicable {
                 tally.counts.n += 1;
                 tally.counts.misses += u64::from(judged == Judged::Missed);

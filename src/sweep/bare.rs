@@ -316,7 +316,7 @@ impl Load {
         if self.closed {
             self.idle.push_back(at);
         }
-        tally.add(&Finished { record: open.record, gaps_us: open.gaps_us, sample: None });
+        tally.add(&Finished { record: open.record, gaps_us: open.gaps_us, sample: None, server_ttft: None });
     }
 
     /// Stops sending where the step is over, and cuts off what is still open when the drain is.

@@ -13,9 +13,12 @@ mod tally;
 
 pub use resume::{Resumption, resume};
 
+use crate::calibrate::Calibration;
 use crate::caveat::Caveat;
-use crate::level::Level;
-use crate::load::host::Host;
+use crate::client::config::Http;
+use crate::level::{Control, Level};
+use crate::load::descriptors::Descriptors;
+use crate::load::host::{Host, machine};
 use crate::plan::Plan;
 use crate::rundir::{self, Meta, Run, Writer, json};
 use crate::search::config::Mode;
@@ -47,6 +50,8 @@ pub struct Options {
     pub budget: Option<Duration>,
     /// Show a progress bar.
     pub progress: bool,
+    /// What this machine's client can do.
+    pub calibration: Option<Calibration>,
 }
 
 /// A sweep that is running.
@@ -80,6 +85,9 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     }
     rundir::check_free(&options.out, options.force)?;
     let search = plan.searcher().map_err(anyhow::Error::msg)?;
+    if !options.virtual_time {
+        warn_of_descriptors(plan);
+    }
     let host = Host::of(&plan.client, options.virtual_time)?;
     let ready = tokio::select! {
         ready = prepare::prepare(plan, &host) => ready?,
@@ -89,7 +97,11 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     let mut sweep = Sweep {
         plan,
         writer: Writer::create(&options.out, &plan_toml, options.force)?,
-        meta: Meta { budget: own_budget(plan, options.budget), ..meta(plan, &ready, options.virtual_time) },
+        meta: Meta {
+            budget: own_budget(plan, options.budget),
+            calibration: options.calibration.clone(),
+            ..meta(plan, &ready, options.virtual_time)
+        },
         plan_toml,
         host,
         ready,
@@ -101,6 +113,9 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         sweep_tally: SweepTally::default(),
         progress: Progress::new(options.progress, step::shown_limit(plan.slo.as_slice())),
     };
+    if let Some(level) = highest(plan) {
+        sweep.note_beyond(level);
+    }
     sweep.run(&search).await?;
     rundir::read(&options.out).context("failed to read back the run folder")
 }
@@ -149,6 +164,7 @@ impl Sweep<'_> {
                 self.note(Caveat::BudgetSpent { next: ask.level.value });
                 return self.write_result();
             }
+            self.note_beyond(ask.level);
             self.measure(ask).await?;
             let abort = self.steps.last().and_then(|s| s.abort);
             if matches!(abort, Some(Abort::Interrupted | Abort::ServerGone)) {
@@ -168,6 +184,23 @@ impl Sweep<'_> {
         Ok(())
     }
 
+    /// Says once, before it is tried, that the plan asks for more than this machine's client was calibrated for.
+    fn note_beyond(&mut self, level: Level) {
+        let tokens = self.plan.workload.synthetic().output_tokens.mean();
+        let slots = (level.control == Control::Concurrency).then_some(level.value as u64);
+        let calibration = self.meta.calibration.as_ref();
+        let beyond = calibration.and_then(|c| c.beyond(level.per_s(), tokens, slots));
+        let told = self.meta.noted.iter().any(|c| matches!(c, Caveat::BeyondCalibration { .. }));
+        if let Some(caveat) = beyond.filter(|_| !told) {
+            tracing::warn!(
+                "warning: {} {}",
+                caveat.text(),
+                caveat.advice(matches!(self.plan.search.mode, Mode::Adaptive(_)))
+            );
+            self.note(caveat);
+        }
+    }
+
     fn note(&mut self, caveat: Caveat) {
         self.meta.noted.push(caveat);
     }
@@ -181,6 +214,28 @@ impl Sweep<'_> {
         let run =
             Run::assemble(self.plan, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
         self.writer.result(&json::result(&run))
+    }
+}
+
+/// The highest level that the plan names.
+fn highest(plan: &Plan) -> Option<Level> {
+    let max = plan.search.max_rate.map(|r| Level::rate(r.get()));
+    match &plan.search.mode {
+        Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::max).map(Level::rate),
+        Mode::Concurrency(slots) => slots.iter().max().map(|n| Level::concurrency(n.get())),
+        Mode::Ramp(_) | Mode::Adaptive(_) => max,
+    }
+}
+
+/// Raises the limit of open files, and says where the plan may want more than there are then.
+fn warn_of_descriptors(plan: &Plan) {
+    let (limits, wanted) = (Descriptors::raise(), u64::from(plan.step.max_in_flight) + 64);
+    if let Some(most) = limits.soft.filter(|n| *n < wanted && plan.server.http != Http::Two) {
+        tracing::warn!(
+            "warning: this process may open {most} files, fewer than [step] max-in-flight = {} can take connections: raise \
+             the hard limit (`ulimit -Hn`, LimitNOFILE= of a service), or lower max-in-flight",
+            plan.step.max_in_flight
+        );
     }
 }
 
@@ -201,10 +256,9 @@ pub fn longest_step(plan: &Plan, level: Level) -> Duration {
 }
 
 fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
     Meta {
         goodput_version: env!("CARGO_PKG_VERSION").into(),
-        host: format!("{} {}, {cores} cores", std::env::consts::OS, std::env::consts::ARCH),
+        host: machine(),
         seed: plan.seed,
         started: jiff::Timestamp::now().to_string(),
         server: plan.server_title(),
@@ -221,6 +275,7 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         noted: ready.noted.clone(),
         budget: None,
         words: Some(ready.rate),
+        calibration: None,
         resumed: Vec::new(),
     }
 }

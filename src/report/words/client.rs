@@ -23,7 +23,9 @@ pub fn client_in_short(run: &Run) -> Option<String> {
         parts.extend(m.busy.map(|m| format!("threads busy {}", percent(m.most))));
         parts.extend(m.waiting.filter(Most::is_over).map(|m| format!("without a core {}", percent(m.most))));
     }
-    // The rate that this machine was calibrated for belongs here: `its ceiling is 25,000 req/s`.
+    parts.extend(
+        run.meta.calibration.as_ref().map(|c| format!("calibrated for {} req/s", thousands(c.ceiling))),
+    );
     parts.extend(
         m.in_flight
             .and_then(|m| Some(format!("{} of {} in flight", thousands(m.most), thousands(m.allowed?)))),
@@ -66,7 +68,17 @@ pub fn client_lines(run: &Run) -> Vec<String> {
             format!("sending threads, waiting for a core: at most {most} of the time (step {}); {allowed} is allowed{}", m.step, over(&m))
         }));
     }
-    // The rate that this machine was calibrated for belongs here: `its ceiling is 25,000 req/s`.
+    lines.extend(run.meta.calibration.as_ref().map(|c| {
+        let asked = run.steps.iter().map(|s| s.offered_rate).fold(0.0, f64::max);
+        format!(
+            "calibration: p99 lateness stays below 1 ms up to {} req/s of {} tokens (`goodput calibrate`, {}); offered at \
+             most {} req/s",
+            thousands(c.ceiling),
+            crate::calibrate::TOKENS,
+            c.at.get(..10).unwrap_or(&c.at),
+            figure(asked)
+        )
+    }));
     lines.extend(m.in_flight.map(|m| {
         let allowed = m.allowed.map(thousands).unwrap_or_default();
         format!(
