@@ -32,7 +32,14 @@ fn a_step_beyond_the_clients_ceiling_is_invalid_not_slow() {
     let plan = dir.path().join("plan.toml");
     std::fs::write(&plan, PLAN.replace("BEYOND", BEYOND)).unwrap();
     let mut command = Command::cargo_bin("goodput").unwrap();
-    let out = command.arg("sweep").arg(&plan).arg("--json").arg("--out").arg(dir.path().join("run")).output().unwrap();
+    let out = command
+        .arg("sweep")
+        .arg(&plan)
+        .arg("--json")
+        .arg("--out")
+        .arg(dir.path().join("run"))
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     let result: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
     assert_eq!(out.status.code(), Some(3), "invalid, not none: {said}");
