@@ -94,6 +94,38 @@ pub enum Caveat {
         #[serde(default)]
         most: bool,
     },
+    /// One of several replicas is far slower than the others.
+    SlowReplica {
+        /// Its URL.
+        url: String,
+        /// What is slow: `TTFT` or `TPOT`.
+        metric: String,
+        /// Its p99 in milliseconds, in one step.
+        p99_ms: f64,
+        /// That of the others (the lower median of theirs).
+        others_ms: f64,
+        /// The step.
+        step: u32,
+        /// In how many steps it is the slower one.
+        steps: u32,
+        /// Of how many.
+        of: u32,
+    },
+    /// One of several replicas fails more requests than the others.
+    FailingReplica {
+        /// Its URL.
+        url: String,
+        /// The share of its requests that failed, in one step.
+        share: f64,
+        /// That of the others (the lower median of theirs).
+        others: f64,
+        /// The step.
+        step: u32,
+        /// In how many steps it failed more.
+        steps: u32,
+        /// Of how many.
+        of: u32,
+    },
     /// The client fired late in a step.
     Late {
         /// The step.
@@ -200,6 +232,16 @@ impl Caveat {
                 "{requests} of {of} measured requests failed, {} {kind}; failures count as misses.",
                 if *most { "most of them as" } else { "most often as" }
             ),
+            Self::SlowReplica { url, metric, p99_ms, others_ms, step, steps, of } => {
+                let so = among(*steps, *of);
+                let (own, others) = (short(*p99_ms), short(*others_ms));
+                format!("Replica {url} is the slow one: in step {step} its p99 {metric} was {own} ms, that of the others {others} ms{so}.")
+            }
+            Self::FailingReplica { url, share, others, step, steps, of } => {
+                let so = among(*steps, *of);
+                let (own, others) = (short(share * 100.0), short(others * 100.0));
+                format!("Replica {url} is the failing one: in step {step} {own} % of its requests failed, of those of the others {others} %{so}.")
+            }
             Self::Late { step, p99_ms, limit_ms } => format!(
                 "In step {step} the client itself sent late: p99 {p99_ms:.1} ms, above 5 % of the tightest limit of {limit_ms:.0} ms."
             ),
@@ -261,6 +303,9 @@ impl Caveat {
                 "Before promising a rate to independent users, measure it: search.rates or search.ramp."
             }
             Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
+            Self::SlowReplica { .. } | Self::FailingReplica { .. } => {
+                "Requests are dealt in turn, so the service can take no more than its worst replica: look at that one, or measure it alone (server.url)."
+            }
             Self::Late { .. } => "Run the client on an idle machine, or on more cores.",
             Self::NotDrained { .. } => {
                 "Give step.drain more time, and make sure nobody else uses the server."
@@ -283,6 +328,11 @@ impl Caveat {
             Self::BrokenOff { .. } => "There is nothing to do: the step is measured again.",
         }
     }
+}
+
+/// In how many steps a replica stood apart; nothing where there is but one step.
+fn among(steps: u32, of: u32) -> String {
+    if of > 1 { format!(" (it stood apart in {steps} of {of} steps)") } else { String::new() }
 }
 
 fn inflated(assumed: f64, limit: &str, pooled: f64) -> String {

@@ -154,6 +154,7 @@ impl Server {
                 _ => "too few requests to tell".into(),
             },
             limits,
+            replicas: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod charts;
 pub mod escape;
 pub mod markdown;
+pub mod replicas;
 pub mod tables;
 pub mod terminal;
 pub mod words;

@@ -143,6 +143,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         binding,
         reason,
         limits,
+        replicas: Vec::new(),
     }
 }
 

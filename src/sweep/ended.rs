@@ -5,6 +5,7 @@ use super::tally::StepTally;
 use crate::plan::Plan;
 use crate::record::Phase;
 use crate::search::Ask;
+use crate::stats::replicas::replicas;
 use crate::stats::step::{Abort, Step};
 use crate::stats::summary::{StepInput, summarize};
 use std::time::Duration;
@@ -79,6 +80,7 @@ impl StepSoFar<'_> {
             None => {}
         }
         tally.kept.sort_unstable_by_key(|r| (r.due, r.id));
-        summarize(&self.input(tally))
+        let urls = self.plan.server.target.urls();
+        Step { replicas: replicas(&tally.kept, urls), ..summarize(&self.input(tally)) }
     }
 }

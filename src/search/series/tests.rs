@@ -77,6 +77,7 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
         binding: None,
         reason: String::new(),
         limits: vec![row("ttft.p99", verdict), row("joint", verdict), row("stability", Verdict::Meets)],
+        replicas: Vec::new(),
     }
 }
 
