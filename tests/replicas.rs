@@ -39,11 +39,20 @@ fn the_slow_replica_is_named() {
         assert!(p50(a) < 50.0 && p50(b) >= 59.0, "{a} {b}");
     }
     let report = fs::read_to_string(run.join("report.md")).unwrap();
-    assert!(report.contains("## Replicas") && report.contains("while requests are dealt in turn"), "{report}");
+    assert!(
+        report.contains("## Replicas") && report.contains("while requests are dealt in turn"),
+        "{report}"
+    );
     // The run folder alone says as much, and a report made again says it again.
     assert_eq!(fs::read_to_string(run.join("replicas.csv")).unwrap().lines().count(), 1 + 2 * 2);
     goodput().args(["report", run.to_str().unwrap()]).assert().success().stdout(contains(&named));
     assert_eq!(result(&run), json);
+    // Killed before the second step counted: measured again, and once in the file.
+    let steps = run.join("steps.csv");
+    let text = fs::read_to_string(&steps).unwrap();
+    fs::write(&steps, text.lines().take(2).map(|l| format!("{l}\n")).collect::<String>()).unwrap();
+    goodput().args(["sweep", "--resume", run.to_str().unwrap()]).assert().stdout(contains(&named));
+    assert_eq!(fs::read_to_string(run.join("replicas.csv")).unwrap().lines().count(), 1 + 2 * 2);
 }
 
 #[test]

@@ -190,7 +190,9 @@ fn spoken(server: &Server) -> String {
     let plain = urls.iter().any(|u| !u.to_string().starts_with("https:"));
     let http = match server.http {
         Http::One => None,
-        Http::Two if over_tls && plain => Some("HTTP/2, which https:// servers must agree to and others are taken to know"),
+        Http::Two if over_tls && plain => {
+            Some("HTTP/2, which https:// servers must agree to and others are taken to know")
+        }
         Http::Two if over_tls => Some("HTTP/2, which the server must agree to"),
         Http::Two => Some("HTTP/2 without asking (the server is taken to know it)"),
         Http::Auto if over_tls => Some("HTTP/2 where the server agrees to it, else HTTP/1.1"),

@@ -1,5 +1,7 @@
 //! What follows from the steps and failures of a run: caveats, and what the answer amounts to.
 
+mod replicas;
+
 use super::{FailureRow, Run};
 use crate::capacity::Capacity;
 use crate::caveat::Caveat;
@@ -9,7 +11,7 @@ use crate::plan::Plan;
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::{Metric, Slo};
 use crate::stats::cluster::pooled_inflation;
-use crate::stats::step::{Abort, Apart, Replica, Step, StepKind, Verdict};
+use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
 use crate::stats::verdict::INFLATION;
 use crate::units::ms;
@@ -45,7 +47,7 @@ pub(crate) fn caveats(
         }
     }
     found.extend(failed(steps, failures));
-    found.extend(replicas(steps));
+    found.extend(replicas::replicas(steps));
     found.extend(late(plan, steps));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
@@ -209,42 +211,6 @@ fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
     let (kind, count) = kinds.into_iter().rev().max_by_key(|(_, count)| *count)?;
     let most = 2 * count > all;
     (requests > 0).then(|| Caveat::Failures { requests, of, kind: kind.to_owned(), most })
-}
-
-/// Every replica that is far worse than the others in a step that says something about the servers; of those steps the one that
-/// was not overloaded and has the most requests.
-fn replicas(steps: &[Step]) -> Vec<Caveat> {
-    let told: Vec<&Step> =
-        steps.iter().filter(|s| !s.replicas.is_empty() && s.verdict != Verdict::Invalid).collect();
-    let mut apart: BTreeMap<u16, Vec<(&Step, &Replica)>> = BTreeMap::new();
-    for step in &told {
-        for r in step.replicas.iter().filter(|r| r.apart.is_some()) {
-            apart.entry(r.target).or_default().push((step, r));
-        }
-    }
-    let of = told.len() as u32;
-    let one = |seen: Vec<(&Step, &Replica)>| {
-        let steps = seen.len() as u32;
-        let (s, r) = seen.into_iter().max_by_key(|(s, _)| (!s.overloaded(), s.due_n))?;
-        let (url, step, others) = (r.url.clone(), s.step, r.others?);
-        let slow = |m: Metric| {
-            let (metric, p99_ms) = (m.title().to_owned(), r.quantiles(m).p99?);
-            Some(Caveat::SlowReplica { url: url.clone(), metric, p99_ms, others_ms: others, step, steps, of })
-        };
-        match r.apart? {
-            Apart::Ttft => slow(Metric::Ttft),
-            Apart::Tpot => slow(Metric::Tpot),
-            Apart::Failures => Some(Caveat::FailingReplica {
-                url: url.clone(),
-                share: r.failed_share(),
-                others,
-                step,
-                steps,
-                of,
-            }),
-        }
-    };
-    apart.into_values().filter_map(one).collect()
 }
 
 fn late(plan: &Plan, steps: &[Step]) -> Vec<Caveat> {
