@@ -7,7 +7,7 @@ use crate::caveat::Caveat;
 use crate::rundir::Run;
 use crate::rundir::derive::usable_safe_rate;
 use crate::slo::Metric;
-use crate::stats::step::{Quantiles, Replica, Step, StepKind, Verdict};
+use crate::stats::step::{Apart, Quantiles, Replica, Step, StepKind, Verdict};
 
 /// So many replicas are shown at most; of more, those with the longest TTFT.
 const MOST: usize = 16;
@@ -15,7 +15,7 @@ const MOST: usize = 16;
 /// Each replica at the step of the answer, and which is far worse than the others; empty where there are not several.
 pub fn section(run: &Run) -> String {
     let Some(step) = chosen(run) else { return String::new() };
-    let mut said: Vec<String> = run.caveats.iter().filter(|c| is_apart(c)).map(Caveat::text).collect();
+    let mut said: Vec<String> = run.caveats.iter().filter(|c| named(c).is_some()).map(Caveat::text).collect();
     said.push(match said.len() {
         0 => "No replica is far worse than the others.".into(),
         _ => "The service can take no more than its worst replica while requests are dealt in turn.".into(),
@@ -28,13 +28,16 @@ pub fn section(run: &Run) -> String {
         markdown(&said.join(" ")),
         step.step,
         words::step_level(step),
-        table(step)
+        table(run, step)
     )
 }
 
-/// Whether a caveat names a replica.
-const fn is_apart(caveat: &Caveat) -> bool {
-    matches!(caveat, Caveat::SlowReplica { .. } | Caveat::FailingReplica { .. })
+/// The URL of the replica that a caveat names, where it does.
+fn named(caveat: &Caveat) -> Option<&str> {
+    match caveat {
+        Caveat::SlowReplica { url, .. } | Caveat::FailingReplica { url, .. } => Some(url),
+        _ => None,
+    }
 }
 
 /// The step at the answer; where there is none, the highest that was not overloaded, else the last.
@@ -54,7 +57,7 @@ fn chosen(run: &Run) -> Option<&Step> {
     at_answer.filter(told).or_else(highest).or_else(|| run.steps.iter().rfind(told))
 }
 
-fn table(step: &Step) -> String {
+fn table(run: &Run, step: &Step) -> String {
     let head = [
         "replica",
         "requests",
@@ -84,7 +87,10 @@ fn table(step: &Step) -> String {
         .iter()
         .map(|r| {
             let of = |m: Metric| r.quantiles(m);
-            row(markdown(&clip(&r.url, 80)), r.n, r.failed, &of, r.apart.map_or("", |a| a.title()))
+            // What one step shows may be chance; it stands in replicas.csv.
+            let sure = run.caveats.iter().any(|c| named(c) == Some(&r.url));
+            let apart = r.apart.filter(|_| sure).map_or("", Apart::title);
+            row(markdown(&clip(&r.url, 80)), r.n, r.failed, &of, apart)
         })
         .collect();
     rows.push(row("all together".into(), step.due_n, step.failed, &|m| step.quantiles(m), ""));
@@ -104,7 +110,7 @@ mod tests {
     fn replicas_stand_beside_the_pooled_figures() {
         let run = case("replicas");
         insta::assert_snapshot!(section(&run), @r"
-        Replica http&#58;//b:8000 is the slow one: in step 8 its p99 TTFT was 318 ms, that of the others 127 ms (it stood apart in 7 of 11 steps). The service can take no more than its worst replica while requests are dealt in turn.
+        Replica http&#58;//b:8000 is the slow one: in step 8 its p99 TTFT was 318 ms, that of the others 127 ms (it stood apart in 6 of 11 steps). The service can take no more than its worst replica while requests are dealt in turn.
 
         Step 8 at 32 req/s, milliseconds; all steps stand in replicas.csv.
 

@@ -5,15 +5,23 @@ use crate::slo::Metric;
 use crate::stats::step::{Apart, Replica, Step, Verdict};
 use std::collections::BTreeMap;
 
-/// Every replica that is far worse than the others in a step that says something about the servers; of those steps the one that
-/// was not overloaded and has the most requests.
+/// A slow replica has to be so in a quarter of the steps, and in two where there are two: queues differ by chance.
+const RECURS: u32 = 4;
+
+/// Every replica that is far worse than the others, as the step shows it that was not overloaded and has the most requests. Steps
+/// whose backlog grows have no latencies to compare.
 pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
     let told: Vec<&Step> =
         steps.iter().filter(|s| !s.replicas.is_empty() && s.verdict != Verdict::Invalid).collect();
-    let mut apart: BTreeMap<u16, Vec<(&Step, &Replica)>> = BTreeMap::new();
+    let mut apart: BTreeMap<(u16, bool), Vec<(&Step, &Replica)>> = BTreeMap::new();
     for step in &told {
-        for r in step.replicas.iter().filter(|r| r.apart.is_some()) {
-            apart.entry(r.target).or_default().push((step, r));
+        let counts = |r: &&Replica| match r.apart {
+            Some(Apart::Failures) => true,
+            Some(Apart::Ttft | Apart::Tpot) => step.stable != Some(false),
+            None => false,
+        };
+        for r in step.replicas.iter().filter(counts) {
+            apart.entry((r.target, r.apart == Some(Apart::Failures))).or_default().push((step, r));
         }
     }
     let of = told.len() as u32;
@@ -38,7 +46,12 @@ pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
             }),
         }
     };
-    apart.into_values().filter_map(one).collect()
+    let recurs = |seen: &[(&Step, &Replica)]| {
+        let n = seen.len() as u32;
+        n >= of.min(2) && n * RECURS >= of
+    };
+    let sure = apart.into_iter().filter(|((_, failing), seen)| *failing || recurs(seen));
+    sure.filter_map(|(_, seen)| one(seen)).collect()
 }
 
 #[cfg(test)]
@@ -61,7 +74,7 @@ mod tests {
         };
         assert_eq!(
             (url.as_str(), metric.as_str(), *step, *in_steps, *of),
-            ("http://b:8000", "TTFT", 10, 7, 11)
+            ("http://b:8000", "TTFT", 10, 6, 11)
         );
         assert!((p99_ms / others_ms - 2.5).abs() < 1e-3, "{p99_ms} {others_ms}");
         steps[9].abort = Some(Abort::Gross);
@@ -69,6 +82,14 @@ mod tests {
             matches!(&*replicas(&steps), [Caveat::SlowReplica { step: 9, .. }]),
             "a step broken off tells less"
         );
+        let mut few = steps.clone();
+        few.iter_mut().skip(5).for_each(|s| s.replicas[1].apart = None);
+        assert_eq!(replicas(&few), [], "one of eleven is chance");
+        let growing = |s: &mut Step| s.stable = Some(false);
+        few = steps.clone();
+        few.iter_mut().for_each(growing);
+        assert_eq!(replicas(&few), [], "nothing is steady");
+        assert_eq!(replicas(&steps[5..6]).len(), 1, "the only step");
         steps.iter_mut().for_each(|s| s.verdict = Verdict::Invalid);
         assert_eq!(replicas(&steps), [], "the client was the limit");
     }

@@ -134,3 +134,33 @@ proptest! {
         prop_assert_eq!(got.iter().map(|r| r.n).sum::<u64>(), n);
     }
 }
+
+/// Queues with random service that are alike, at a share of their capacity: in how many of `runs` one is named.
+fn falsely(load: f64, of: u64, n: u64, runs: u64) -> u64 {
+    let one = |seed: u64| {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let (mut at, mut free) = (0.0_f64, vec![0.0_f64; of as usize]);
+        let gap = 10.0 / (load * of as f64);
+        let waits: Vec<f64> = (0..n)
+            .map(|id| {
+                at -= gap * (1.0 - rng.random::<f64>()).ln();
+                let own = &mut free[(id % of) as usize];
+                *own = own.max(at) - 10.0 * (1.0 - rng.random::<f64>()).ln();
+                *own - at
+            })
+            .collect();
+        u64::from(
+            !named(&replicas(&records(n, of, |id| Ok(waits[id as usize])), &urls(of as usize))).is_empty(),
+        )
+    };
+    (0..runs).map(one).sum()
+}
+
+/// Rows: load, servers, requests, and in how many of 60 steps one may be named.
+#[test]
+fn queues_that_are_alike_are_rarely_told_apart() {
+    for (load, of, n, most) in [(0.5, 4, 500, 0), (0.8, 4, 3000, 1), (0.9, 2, 3000, 2), (0.95, 2, 3000, 5)] {
+        let named = falsely(load, of, n, 60);
+        assert!(named <= most, "{load} of {of} servers: {named} of 60");
+    }
+}
