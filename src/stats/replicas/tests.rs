@@ -58,7 +58,8 @@ fn figures_are_those_of_each_ones_own_requests() {
 #[test]
 fn the_one_far_behind_is_named_and_nobody_else() {
     type Of = fn(u64) -> Result<f64, Failure>;
-    let rows: [(&str, u64, u64, Of, &[(u16, Apart)]); 10] = [
+    type Row = (&'static str, u64, u64, Of, &'static [(u16, Apart)]);
+    let rows: [Row; 10] = [
         ("alike", 1000, 2, |id| Ok(50.0 + (id % 7) as f64), &[]),
         ("twice as slow", 1000, 2, |id| Ok(if id % 2 == 1 { 100.0 } else { 50.0 }), &[(1, Apart::Ttft)]),
         ("a third slower", 1000, 2, |id| Ok(if id % 2 == 1 { 66.0 } else { 50.0 }), &[]),
