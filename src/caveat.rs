@@ -1,11 +1,11 @@
 //! What the reader of a result must know, raised by numbers, each with advice.
 
 mod fault;
+mod words;
 
 pub use fault::{Cause, Excess, OwnFault};
 
 use crate::level::Control;
-use crate::units::short;
 use serde::{Deserialize, Serialize};
 
 /// A reason to read a result with care. Shown in the terminal and in every report, and kept in `result.json`.
@@ -107,6 +107,38 @@ pub enum Caveat {
         #[serde(default)]
         most: bool,
     },
+    /// One of several replicas is far slower than the others.
+    SlowReplica {
+        /// Its URL.
+        url: String,
+        /// What is slow: `TTFT` or `TPOT`.
+        metric: String,
+        /// Its p99 in milliseconds, in one step.
+        p99_ms: f64,
+        /// That of the others (the lower median of theirs).
+        others_ms: f64,
+        /// The step.
+        step: u32,
+        /// In how many steps it is the slower one.
+        steps: u32,
+        /// Of how many.
+        of: u32,
+    },
+    /// One of several replicas fails more requests than the others.
+    FailingReplica {
+        /// Its URL.
+        url: String,
+        /// The share of its requests that failed, in one step.
+        share: f64,
+        /// That of the others (the lower median of theirs).
+        others: f64,
+        /// The step.
+        step: u32,
+        /// In how many steps it failed more.
+        steps: u32,
+        /// Of how many.
+        of: u32,
+    },
     /// The client reached a limit of its own in a step.
     Client {
         /// The step.
@@ -171,228 +203,4 @@ pub enum Caveat {
         /// Requests on disk.
         requests: u64,
     },
-}
-
-impl Caveat {
-    /// What is the case, as a sentence.
-    pub fn text(&self) -> String {
-        match self {
-            Self::InflationAssumed { inflation, limit, pooled } => inflated(*inflation, limit, *pooled),
-            Self::BracketOnly => {
-                "The answer is the bracket between two measured levels; it carries no interval and no safe rate.".into()
-            }
-            Self::WideBracket { tier, control, factor } => wide(tier.as_deref(), *control, *factor),
-            Self::BeyondCalibration { asked, most, unit } => format!(
-                "The plan asks for up to {} {unit}, and this machine's client was calibrated for {}: beyond that it is the \
-                 client that is measured.",
-                short(*asked),
-                short(*most)
-            ),
-            Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
-            Self::Simulated => "The server was simulated.".into(),
-            Self::PinningRefused { field, message, held } => {
-                let so = if *held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
-                format!("The server refused {field} ({message}): {so}.")
-            }
-            Self::LengthsNotPinned { asked, got } => {
-                format!("Answers had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
-            }
-            Self::UsageRefused { message } => format!("The server refused stream_options ({message}): it sends no usage in streams."),
-            Self::TokensEstimated { requests } => format!(
-                "The server sent no usage for {requests} requests: their output tokens are estimated, one per event with text."
-            ),
-            Self::InputLengthOff { asked, got } => {
-                format!("Prompts had {got:.1} input tokens on average where {asked:.1} were asked for.")
-            }
-            Self::InputNotCalibrated { reason } => format!("Input lengths were not calibrated: {reason}."),
-            Self::NoFinishReason { requests } => {
-                format!("{requests} streams ended with [DONE] but without a finish reason; they count as answered.")
-            }
-            Self::ColdCacheHits { share } => format!(
-                "{:.1} % of the prompt tokens came from the server's prefix cache although the workload is cold.",
-                share * 100.0
-            ),
-            Self::ClosedLoop => {
-                "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.".into()
-            }
-            Self::Failures { requests, of, kind, most } => format!(
-                "{requests} of {of} measured requests failed, {} {kind}; failures count as misses.",
-                if *most { "most of them as" } else { "most often as" }
-            ),
-            Self::Client { step, fault, invalid: true } => {
-                format!("Step {step} is invalid, it tells nothing of the server: {}.", fault.text())
-            }
-            Self::Client { step, fault, invalid: false } => {
-                format!("In step {step} {}. Its verdict stands all the same.", fault.text())
-            }
-            Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
-            Self::FewRequests { steps, refine } => few(*steps, *refine),
-            Self::BudgetSpent { next } => format!(
-                "The budget ended the sweep: the step at {} could have ended after it.",
-                short(*next)
-            ),
-            Self::Interrupted => "The sweep was interrupted: the answer rests on the steps measured until then.".into(),
-            Self::ServerGone { step } => format!("The server stopped answering in step {step}; the sweep ended there."),
-            Self::PartialStep { step, requests } => {
-                format!("Step {step} was not finished: its {requests} requests are kept and not judged.")
-            }
-            Self::TornRow { file } => format!("The last row of {file} was torn and has been dropped."),
-            Self::Resumed { times, at, step } => resumed(*times, at, *step),
-            Self::BrokenOff { step, requests } => format!(
-                "A try at step {step} was broken off: its {requests} requests stand in requests-partial.csv and are not judged."
-            ),
-        }
-    }
-
-    /// What to do about it. `adaptive`: whether the search chose its own levels, which then has other keys than a list.
-    pub const fn advice(&self, adaptive: bool) -> &'static str {
-        match self {
-            Self::InflationAssumed { .. } if adaptive => {
-                "More time (--budget) decides more; the assumption is on the cautious side."
-            }
-            Self::InflationAssumed { .. } => {
-                "Longer steps (step.measure, step.min-requests) decide more; the assumption is on the cautious side."
-            }
-            Self::BracketOnly if adaptive => {
-                "More time narrows it (--budget), down to search.adaptive.width where that is set."
-            }
-            Self::BracketOnly => {
-                "More levels between its two ends narrow it (search.rates, search.concurrency)."
-            }
-            Self::WideBracket { .. } if adaptive => "Give it more time (--budget).",
-            Self::WideBracket { .. } => {
-                "Measure levels between its two ends (search.rates, search.concurrency), or let the search choose them (search.adaptive, --budget)."
-            }
-            Self::BeyondCalibration { .. } => {
-                "Measure from a machine with more cores, or split the load over several; `goodput calibrate` tells what each can do."
-            }
-            Self::VirtualTime | Self::Simulated => "Set server.url to measure a real server.",
-            Self::PinningRefused { .. } | Self::LengthsNotPinned { .. } => {
-                "Compare with other servers only at equal output lengths; see output_tokens_mean in steps.csv."
-            }
-            Self::UsageRefused { .. } | Self::TokensEstimated { .. } => {
-                "Trust TTFT and e2e; TPOT and token rates are estimates where events carry several tokens."
-            }
-            Self::InputLengthOff { .. } | Self::InputNotCalibrated { .. } => {
-                "Quote the measured input length, not the one asked for; see input_tokens_mean in steps.csv."
-            }
-            Self::NoFinishReason { .. } => {
-                "Look at the server or the proxy in front of it: answers may have been cut short."
-            }
-            Self::ColdCacheHits { .. } => {
-                "An earlier run with the same seed left its prompts in the cache: restart the server or change the seed (--set seed=2)."
-            }
-            Self::ClosedLoop => {
-                "Before promising a rate to independent users, measure it: search.rates or search.ramp."
-            }
-            Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
-            Self::Client { fault, .. } => fault.advice(),
-            Self::NotDrained { .. } => {
-                "Give step.drain more time, and make sure nobody else uses the server."
-            }
-            Self::FewRequests { .. } if adaptive => "Give it more time (--budget).",
-            Self::FewRequests { .. } => "Use longer steps (step.measure, step.min-requests).",
-            Self::BudgetSpent { .. } if adaptive => "Give it more time (--budget).",
-            Self::BudgetSpent { .. } => {
-                "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
-            }
-            Self::Interrupted => "goodput sweep --resume RUN measures the rest.",
-            Self::ServerGone { .. } => {
-                "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on."
-            }
-            Self::PartialStep { .. } => "goodput sweep --resume RUN measures that step again and goes on.",
-            Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
-            Self::Resumed { .. } => {
-                "Make sure that the server was in the same state before and after: all steps are read as one sweep."
-            }
-            Self::BrokenOff { .. } => "There is nothing to do: the step is measured again.",
-        }
-    }
-}
-
-fn inflated(assumed: f64, limit: &str, pooled: f64) -> String {
-    let assumed = short(assumed);
-    if short(pooled.round()) == assumed {
-        return format!(
-            "Misses come in bunches, so {assumed} requests count as one independent request (assumed: the sweep saw too few misses to tell)."
-        );
-    }
-    format!(
-        "Misses come in bunches, so several requests count as one: assumed {assumed} at first, {} by what the sweep saw for {}.",
-        short(pooled),
-        title(limit)
-    )
-}
-
-fn resumed(times: u32, at: &str, step: u32) -> String {
-    let often = match times {
-        1 => "once, at".to_owned(),
-        n => format!("{n} times, last at"),
-    };
-    format!("The sweep was resumed {often} {at}, from step {step} on; the time in between spent no budget.")
-}
-
-fn wide(tier: Option<&str>, control: Control, factor: f64) -> String {
-    let what = match control {
-        Control::Rate | Control::Sessions => "rate",
-        Control::Concurrency => "number in flight",
-        Control::TraceScale => "speed",
-    };
-    format!(
-        "The bracket{} is wide: it fails at {} times the {what} shown to meet; between them nothing is decided.",
-        tier.map(|t| format!(" of {t}")).unwrap_or_default(),
-        short(factor)
-    )
-}
-
-fn few(steps: u32, refine: Option<u32>) -> String {
-    let of = match (refine, steps) {
-        (Some(all), 1) => format!("1 of {all} refinement steps has"),
-        (Some(all), n) => format!("{n} of {all} refinement steps have"),
-        (None, 1) => "1 step has".into(),
-        (None, n) => format!("{n} steps have"),
-    };
-    format!("{of} too few requests for an upper bound of the p99 (below 368 independent requests).")
-}
-
-/// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`.
-fn title(limit: &str) -> String {
-    match limit.split_once('.') {
-        Some(("e2e", percentile)) => format!("{percentile} e2e"),
-        Some((metric, percentile)) => format!("{percentile} {}", metric.to_uppercase()),
-        None => limit.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_assumption_says_what_it_came_to() {
-        let text =
-            |pooled| Caveat::InflationAssumed { inflation: 16.0, limit: "ttft.p99.9".into(), pooled }.text();
-        assert!(text(15.8).contains("so 16 requests count as one independent request (assumed"));
-        assert!(text(6.93).ends_with("assumed 16 at first, 6.93 by what the sweep saw for p99.9 TTFT."));
-    }
-
-    #[test]
-    fn advice_names_keys_that_the_search_uses() {
-        let all = [
-            Caveat::BracketOnly,
-            Caveat::WideBracket { tier: None, control: Control::Rate, factor: 3.6 },
-            Caveat::FewRequests { steps: 1, refine: Some(5) },
-            Caveat::BudgetSpent { next: 3.0 },
-            Caveat::InflationAssumed { inflation: 16.0, limit: "e2e.p95".into(), pooled: 4.0 },
-        ];
-        for c in all {
-            let (chosen, listed) = (c.advice(true), c.advice(false));
-            assert!(chosen.contains("--budget") && !chosen.contains("step."), "{chosen}");
-            assert!(listed.contains("step.") || listed.contains("search.rates"), "{listed}");
-        }
-        assert_eq!(
-            Caveat::FewRequests { steps: 1, refine: Some(5) }.text(),
-            "1 of 5 refinement steps has too few requests for an upper bound of the p99 (below 368 independent requests)."
-        );
-    }
 }

@@ -1,6 +1,7 @@
 //! `check`: is the plan sound, and what would run?
 
 use crate::cli::CheckArgs;
+use crate::client::config::{Connections, Http, Server};
 use crate::cmd::say;
 use crate::level::{Control, Level};
 use crate::plan::{Plan, Source};
@@ -137,9 +138,10 @@ fn preview(plan: &Plan) -> Preview {
 fn words(plan: &Plan, p: &Preview) -> String {
     let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
     let mut out = format!(
-        "{} is sound.\n  server    {}\n  workload  {}\n  SLO       {}\n  timeout   {} a request\n",
+        "{} is sound.\n  server    {}\n{}  workload  {}\n  SLO       {}\n  timeout   {} a request\n",
         plan.name,
         plan.server_title(),
+        spoken(&plan.server),
         plan.workload,
         plan.slo.summary(),
         Span(plan.timeout())
@@ -179,6 +181,33 @@ fn words(plan: &Plan, p: &Preview) -> String {
         out += &format!("\n{note}");
     }
     out
+}
+
+/// How the server is spoken to, a line for all that is not as usual; empty for the simulated one in this process.
+fn spoken(server: &Server) -> String {
+    let urls = server.target.urls();
+    let over_tls = urls.iter().any(|u| u.to_string().starts_with("https:"));
+    let plain = urls.iter().any(|u| !u.to_string().starts_with("https:"));
+    let http = match server.http {
+        Http::One => None,
+        Http::Two if over_tls && plain => {
+            Some("HTTP/2, which https:// servers must agree to and others are taken to know")
+        }
+        Http::Two if over_tls => Some("HTTP/2, which the server must agree to"),
+        Http::Two => Some("HTTP/2 without asking (the server is taken to know it)"),
+        Http::Auto if over_tls => Some("HTTP/2 where the server agrees to it, else HTTP/1.1"),
+        Http::Auto => Some("HTTP/1.1 (HTTP/2 is agreed on over https:// only)"),
+    };
+    let cold = "a new connection for every request: its handshake counts as latency";
+    let several = format!("{} replicas, dealt requests in turn; results pooled and for each", urls.len());
+    let lines = [
+        (urls.len() > 1).then_some(several),
+        http.map(str::to_owned),
+        (server.connections == Connections::Cold).then(|| cold.to_owned()),
+        urls.iter().any(|u| u.socket().is_some()).then(|| "over a Unix socket of this machine".to_owned()),
+    ];
+    let known = lines.into_iter().flatten().filter(|_| !urls.is_empty());
+    known.map(|line| format!("            {line}\n")).collect()
 }
 
 /// What the adaptive search would do, and from which level on its answers speak.
@@ -223,5 +252,33 @@ fn windows(plan: &Plan, p: &Preview) -> String {
     match (least, most) {
         (Some(a), Some(b)) if b - a > 0.5 => format!("{} to {}", span(a), span(b)),
         _ => Span(plan.step.measure.0.max(Duration::from_secs_f64(least.unwrap_or(0.0)))).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows: the table, and what is said of it.
+    #[test]
+    fn what_is_not_as_usual_is_said() {
+        let rows: [(&str, &[&str]); 6] = [
+            ("url = \"http://a\"", &[]),
+            ("simulated = { preset = \"md1\" }\nhttp = \"2\"", &[]),
+            (
+                "urls = [\"http://a\", \"http://b\"]\nconnections = \"cold\"",
+                &["2 replicas, dealt requests in turn", "a new connection for every request"],
+            ),
+            ("url = \"unix:/run/vllm.sock\"\nhttp = \"2\"", &["HTTP/2 without asking", "over a Unix socket"]),
+            ("url = \"https://a\"\nhttp = \"2\"", &["HTTP/2, which the server must agree to"]),
+            ("url = \"http://a\"\nhttp = \"auto\"", &["HTTP/1.1 (HTTP/2 is agreed on over https:// only)"]),
+        ];
+        for (table, want) in rows {
+            let said = spoken(&toml::from_str(table).unwrap());
+            assert_eq!(said.lines().count(), want.len(), "{table}: {said}");
+            for (line, want) in said.lines().zip(want) {
+                assert!(line.trim_start().starts_with(want), "{table}: {said}");
+            }
+        }
     }
 }

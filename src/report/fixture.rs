@@ -90,10 +90,7 @@ impl Server {
     /// The step of a level, judged against the limits.
     pub(super) fn step(&self, slo: &Slo, number: u32, level: Level) -> Step {
         let (offered, in_flight) = match level.control {
-            Control::Concurrency => {
-                let full = self.capacity * level.value / (level.value + 12.0);
-                (full, level.value)
-            }
+            Control::Concurrency => (self.capacity * level.value / (level.value + 12.0), level.value),
             _ => (level.value, level.value * 0.25 / (1.0 - (level.value / self.capacity).min(0.98))),
         };
         let stable = offered < self.capacity;
@@ -158,6 +155,7 @@ impl Server {
             client_busy: Some(0.08),
             client_waiting: Some(0.002),
             limits,
+            replicas: Vec::new(),
         }
     }
 }

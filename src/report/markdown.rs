@@ -2,7 +2,7 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{tables, words};
+use super::{replicas, tables, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -23,6 +23,7 @@ pub fn render(run: &Run, made: &[&Chart]) -> String {
         ("Limits", limits(run)),
         ("Percentiles", percentiles(run)),
         ("Throughput", tables::throughput(run)),
+        ("Replicas", replicas::section(run)),
         ("Failures", tables::failures(run)),
         ("The client", client(run)),
         ("The server's own counters", tables::server(run)),

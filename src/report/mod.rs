@@ -4,6 +4,7 @@ pub mod calibration;
 pub mod charts;
 pub mod escape;
 pub mod markdown;
+pub mod replicas;
 pub mod tables;
 pub mod terminal;
 pub mod words;

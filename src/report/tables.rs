@@ -15,7 +15,7 @@ pub const UNKNOWN: &str = "–";
 const FEW: usize = 8;
 
 /// A Markdown table; all columns but the named ones hold numbers and are set to the right.
-fn table(head: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(super) fn table(head: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
     if rows.is_empty() {
         return String::new();
     }

@@ -1,5 +1,7 @@
 //! What follows from the steps and failures of a run: caveats, and what the answer amounts to.
 
+mod replicas;
+
 use super::{FailureRow, Run, own};
 use crate::capacity::Capacity;
 use crate::caveat::Caveat;
@@ -44,6 +46,7 @@ pub(crate) fn caveats(
         }
     }
     found.extend(failed(steps, failures));
+    found.extend(replicas::replicas(steps));
     found.extend(own::faults(plan, steps, failures));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);

@@ -37,6 +37,8 @@ pub const RESULT: &str = "result.json";
 pub const STEPS: &str = "steps.csv";
 /// A row per step, tier, class and limit.
 pub const LIMITS: &str = "limits.csv";
+/// A row per step and replica, where the plan names several.
+pub const REPLICAS: &str = "replicas.csv";
 /// A row per request.
 pub const REQUESTS: &str = "requests.csv";
 /// Requests of steps that were broken off and measured again after a resume; the columns of `requests.csv`.

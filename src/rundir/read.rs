@@ -1,12 +1,12 @@
 //! Reading a run folder: finished, interrupted or killed.
 
 use super::json::SCHEMA;
-use super::table::{Row, read_limit, read_step};
-use super::{FAILURES, FailureRow, LIMITS, Meta, PLAN, REQUESTS, RESULT, Run, STEPS, View, derive};
+use super::table::{Row, read_limit, read_replica, read_step};
+use super::{FAILURES, FailureRow, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, View, derive};
 use crate::caveat::Caveat;
 use crate::plan::Plan;
 use crate::search::Search;
-use crate::stats::step::{LimitRow, Step};
+use crate::stats::step::{LimitRow, Replica, Step};
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -145,10 +145,20 @@ fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
         own.push(limit);
         Ok(())
     })?;
+    let mut replicas: HashMap<(String, u32), Vec<Replica>> = HashMap::new();
+    rows(&dir.join(REPLICAS), caveats, |heads, record| {
+        let (key, replica) = read_replica(&by_name(heads, record))?;
+        let own = replicas.entry(key).or_default();
+        own.retain(|r| r.target != replica.target);
+        own.push(replica);
+        Ok(())
+    })?;
     let mut steps = Vec::new();
     rows(&dir.join(STEPS), caveats, |heads, record| {
         let mut step = read_step(&by_name(heads, record))?;
-        step.limits = limits.remove(&(step.series.clone(), step.step)).unwrap_or_default();
+        let key = (step.series.clone(), step.step);
+        step.limits = limits.remove(&key).unwrap_or_default();
+        step.replicas = replicas.remove(&key).unwrap_or_default();
         steps.push(step);
         Ok(())
     })?;

@@ -1,7 +1,11 @@
-//! Rows by column name: `steps.csv` and `limits.csv` to and from [`Step`].
+//! Rows by column name: `steps.csv`, `limits.csv` and `replicas.csv` to and from [`Step`].
 //!
 //! Floats are written in the shortest form that reads back the same, so that a search over rows read from disk decides as
 //! it did over the steps in memory.
+
+mod replica;
+
+pub(crate) use replica::{read_replica, replica_cells};
 
 use crate::level::{Control, Level};
 use crate::slo::Metric;
@@ -110,21 +114,51 @@ pub(crate) fn step_cells(s: &Step) -> Cells {
     c.opt("input_tokens_mean", s.input_tokens_mean);
     c.opt("output_tokens_mean", s.output_tokens_mean);
     for metric in Metric::ALL {
-        let (q, m) = (s.quantiles(metric), metric.name());
-        c.put(format!("{m}_n_ms"), q.n);
-        for (name, value) in [
-            ("p50", q.p50),
-            ("p90", q.p90),
-            ("p95", q.p95),
-            ("p99", q.p99),
-            ("p99_low", q.p99_low),
-            ("p99_high", q.p99_high),
-        ] {
-            c.opt(format!("{m}_{name}_ms"), value);
-        }
+        quantile_cells(&mut c, metric, &s.quantiles(metric));
     }
     rest_cells(&mut c, s);
     c
+}
+
+/// The cells of one latency.
+fn quantile_cells(c: &mut Cells, metric: Metric, q: &Quantiles) {
+    let m = metric.name();
+    c.put(format!("{m}_n_ms"), q.n);
+    for (name, value) in [
+        ("p50", q.p50),
+        ("p90", q.p90),
+        ("p95", q.p95),
+        ("p99", q.p99),
+        ("p99_low", q.p99_low),
+        ("p99_high", q.p99_high),
+    ] {
+        c.opt(format!("{m}_{name}_ms"), value);
+    }
+}
+
+/// Latencies by metric; one of which nothing was measured is left out.
+fn read_latency(
+    row: &Row<'_>,
+    metrics: impl IntoIterator<Item = Metric>,
+) -> Result<BTreeMap<Metric, Quantiles>> {
+    let mut latency = BTreeMap::new();
+    for metric in metrics {
+        let cell = |name: &str| row.opt::<f64>(&format!("{}_{name}_ms", metric.name()));
+        let n = row.get(&format!("{}_n_ms", metric.name()))?;
+        let q = Quantiles {
+            n,
+            p50: cell("p50")?,
+            p90: cell("p90")?,
+            p95: cell("p95")?,
+            p99: cell("p99")?,
+            p99_low: cell("p99_low")?,
+            p99_high: cell("p99_high")?,
+        };
+        if n > 0 {
+            latency.insert(metric, q);
+        }
+    }
+    Ok(latency)
 }
 
 fn rest_cells(c: &mut Cells, s: &Step) {
@@ -159,25 +193,8 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     c.opt("client_waiting", s.client_waiting);
 }
 
-/// The step of a row of `steps.csv`; its limits are filled in from `limits.csv`.
+/// The step of a row of `steps.csv`; its limits and replicas are filled in from their own files.
 pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
-    let mut latency = BTreeMap::new();
-    for metric in Metric::ALL {
-        let cell = |name: &str| row.opt::<f64>(&format!("{}_{name}_ms", metric.name()));
-        let n = row.get(&format!("{}_n_ms", metric.name()))?;
-        let q = Quantiles {
-            n,
-            p50: cell("p50")?,
-            p90: cell("p90")?,
-            p95: cell("p95")?,
-            p99: cell("p99")?,
-            p99_low: cell("p99_low")?,
-            p99_high: cell("p99_high")?,
-        };
-        if n > 0 {
-            latency.insert(metric, q);
-        }
-    }
     Ok(Step {
         series: row.text("series")?.to_owned(),
         step: row.get("step")?,
@@ -204,7 +221,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         prompt_tokens_per_s: row.get("prompt_tokens_per_s")?,
         input_tokens_mean: row.opt("input_tokens_mean")?,
         output_tokens_mean: row.opt("output_tokens_mean")?,
-        latency,
+        latency: read_latency(row, Metric::ALL)?,
         joint_attainment: row.opt("joint_attainment")?,
         in_flight_mean: row.get("in_flight_mean")?,
         in_flight_max: row.get("in_flight_max")?,
@@ -229,6 +246,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         client_busy: row.opt_late("client_busy")?,
         client_waiting: row.opt_late("client_waiting")?,
         limits: Vec::new(),
+        replicas: Vec::new(),
     })
 }
 

@@ -1,8 +1,10 @@
 //! Writing a run folder as the sweep goes: killed at any moment, what was measured is on disk.
 
 use super::requests::RequestRow;
-use super::table::{Cells, limit_cells, step_cells};
-use super::{FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REQUESTS, RESULT, STEPS};
+use super::table::{Cells, limit_cells, replica_cells, step_cells};
+use super::{
+    FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS, RESULT, STEPS,
+};
 use crate::record::{Failure, Finished, Outcome};
 use crate::stats::step::Step;
 use anyhow::{Context, Result, bail};
@@ -17,6 +19,7 @@ const OURS: &[&str] = &[
     RESULT,
     STEPS,
     LIMITS,
+    REPLICAS,
     REQUESTS,
     PARTIAL,
     FAILURES,
@@ -118,7 +121,7 @@ impl Writer {
             .collect()
     }
 
-    /// Ends a step: its failures, histograms and limits, and last its row of `steps.csv`, which makes it count.
+    /// Ends a step: its failures, histograms, replicas and limits, and last its row of `steps.csv`, which makes it count.
     pub fn step(&mut self, step: &Step, class: &str, histograms: &[Histogram<'_>]) -> Result<()> {
         self.flush()?;
         self.end_failures(&step.series, step.step, class)?;
@@ -142,6 +145,8 @@ impl Writer {
             }
         }
         append(&self.dir.join(HISTOGRAMS), &rows)?;
+        let replicas: Vec<Cells> = step.replicas.iter().map(|r| replica_cells(step, r)).collect();
+        append(&self.dir.join(REPLICAS), &replicas)?;
         append(
             &self.dir.join(LIMITS),
             &step.limits.iter().map(|l| limit_cells(step, l)).collect::<Vec<_>>(),

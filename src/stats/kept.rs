@@ -64,6 +64,8 @@ pub struct Kept {
     pub outcome: Outcome,
     /// Kind of failure.
     pub failure: Option<Failure>,
+    /// Its server, as [`Record::target`]; 255 stands for every one from there on.
+    pub target: u8,
 }
 
 impl From<&Record> for Kept {
@@ -88,6 +90,7 @@ impl From<&Record> for Kept {
             attempts: r.attempts,
             outcome: r.outcome,
             failure: r.failure,
+            target: u8::try_from(r.target).unwrap_or(u8::MAX),
         }
     }
 }
@@ -112,6 +115,7 @@ impl Kept {
             attempts: self.attempts,
             outcome: self.outcome,
             failure: self.failure,
+            target: u16::from(self.target),
             ..Record::due(self.id, self.phase, self.due.get())
         }
     }
@@ -175,6 +179,7 @@ mod tests {
             (due, end, asked) in any::<(u32, u32, u32)>(),
             (input, output, first) in any::<(Option<u32>, Option<u32>, Option<u32>)>(),
             status in proptest::option::of(100_u16..600),
+            target in 0_u16..256,
         ) {
             let at = |i: usize| at[i].map(|us: u32| Duration::new(u64::from(us) / 1000, us));
             let mut r = Record::due(7, Phase::Tail, Duration::from_micros(u64::from(due)));
@@ -182,6 +187,7 @@ mod tests {
             (r.end, r.input_asked, r.output_asked) = (Duration::from_micros(u64::from(end)), asked, asked / 2);
             (r.input_tokens, r.output_tokens, r.first_event_tokens, r.status) = (input, output, first, status);
             (r.outcome, r.failure, r.conn, r.attempts) = (Outcome::Failed, Some(Failure::Reset), Some(Conn::New), 2);
+            r.target = target;
             let k = Kept::from(&r);
             let again = k.record();
             prop_assert_eq!(&again, &r);

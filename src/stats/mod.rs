@@ -2,7 +2,8 @@
 //!
 //! `summary` is the way in: a step's records, as they are `kept`, become one [`step::Step`]. It rests on `percentile` (order statistics with
 //! bounds), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
-//! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether the backlog grows).
+//! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether
+//! the backlog grows). `replicas` has the same requests by the server that they were dealt to.
 
 mod binomial;
 pub mod cluster;
@@ -15,6 +16,7 @@ pub mod percentile;
 #[cfg(test)]
 mod queues;
 mod reason;
+pub mod replicas;
 pub mod steady;
 pub mod step;
 pub mod summary;

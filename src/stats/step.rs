@@ -135,6 +135,71 @@ pub struct LimitRow {
     pub verdict: Verdict,
 }
 
+named!(
+    /// In what one replica of a service is far worse than the others.
+    Apart {
+        /// Its TTFT.
+        Ttft = "ttft",
+        /// Its TPOT.
+        Tpot = "tpot",
+        /// More of its requests fail.
+        Failures = "failures",
+    }
+);
+
+/// What one of several servers of a service did in a step, latencies in milliseconds: a row of `replicas.csv`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Replica {
+    /// Its place in `urls`, from 0.
+    pub target: u16,
+    /// Its URL, which holds no secret.
+    pub url: String,
+    /// Measured requests that it was dealt; without those that the client could not send.
+    pub n: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that were cut off.
+    pub cut: u64,
+    /// Percentiles by metric: TTFT, TPOT and e2e.
+    #[serde(flatten, serialize_with = "by_column")]
+    pub latency: BTreeMap<Metric, Quantiles>,
+    /// In what it is far worse than the others, if it is.
+    pub apart: Option<Apart>,
+    /// What that is measured by in the others: milliseconds, or the share of requests that failed.
+    pub others: Option<f64>,
+}
+
+impl Apart {
+    /// The name for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Ttft => "TTFT",
+            Self::Tpot => "TPOT",
+            Self::Failures => "failures",
+        }
+    }
+}
+
+impl Replica {
+    /// The metrics that it has percentiles of.
+    pub const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
+
+    /// Percentiles of a metric; empty where nothing was measured.
+    pub fn quantiles(&self, metric: Metric) -> Quantiles {
+        self.latency.get(&metric).copied().unwrap_or_default()
+    }
+
+    /// The share of its requests that failed.
+    pub fn failed_share(&self) -> f64 {
+        self.failed as f64 / self.n.max(1) as f64
+    }
+}
+
+/// Each metric under its name with the unit, as everywhere in `result.json`.
+fn by_column<S: serde::Serializer>(of: &BTreeMap<Metric, Quantiles>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(of.iter().map(|(metric, q)| (format!("{}_ms", metric.name()), q)))
+}
+
 /// The server's own counters over the measured window, where it has them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct ServerSide {
@@ -241,6 +306,9 @@ pub struct Step {
     pub client_waiting: Option<f64>,
     /// Counts per tier, class and limit.
     pub limits: Vec<LimitRow>,
+    /// Each server, where the plan names several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<Replica>,
 }
 
 impl LimitRow {

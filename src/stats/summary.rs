@@ -154,6 +154,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         client_busy: input.client_busy,
         client_waiting: input.client_waiting,
         limits,
+        replicas: Vec::new(),
     }
 }
 

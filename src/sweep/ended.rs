@@ -6,6 +6,7 @@ use crate::load::lag::OwnDelay;
 use crate::plan::Plan;
 use crate::record::Phase;
 use crate::search::Ask;
+use crate::stats::replicas::replicas;
 use crate::stats::step::{Abort, Step};
 use crate::stats::summary::{StepInput, summarize};
 use crate::units::ms;
@@ -92,6 +93,7 @@ impl StepSoFar<'_> {
         }
         (self.settle, self.window) = (counted.start, counted.end - counted.start);
         tally.kept.sort_unstable_by_key(|r| (r.due, r.id));
-        summarize(&self.input(tally))
+        let urls = self.plan.server.target.urls();
+        Step { replicas: replicas(&tally.kept, urls), ..summarize(&self.input(tally)) }
     }
 }

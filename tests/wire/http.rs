@@ -6,9 +6,9 @@ use goodput::record::{Conn, Outcome};
 use goodput::sim::config::Simulated;
 use goodput::sim::{router::router, serve::Embedded};
 
-/// A simulated server that answers at once, and how the plan speaks to it.
+/// A simulated server, and how the plan speaks to it.
 fn simulated(http: Http, connections: Connections) -> (Embedded, Client) {
-    let server = Embedded::start(&Simulated::named("null").unwrap()).unwrap();
+    let server = Embedded::start(&Simulated::named("fixed").unwrap()).unwrap();
     let target = Target::Url(server.url.parse().unwrap());
     let client = Client::http(&Server { http, connections, ..Server::new(target) }, None).unwrap();
     (server, client)
@@ -57,7 +57,7 @@ async fn a_unix_socket_is_a_server_like_another() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("server.sock");
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
-    let router = router(&Simulated::named("null").unwrap());
+    let router = router(&Simulated::named("fixed").unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
     for url in [format!("unix:{}", path.display()), format!("unix://{}", path.display())] {
         let client = Client::http(&Server::new(Target::Url(url.parse().unwrap())), None).unwrap();
