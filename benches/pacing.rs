@@ -190,6 +190,7 @@ fn main() {
     let rates: Vec<f64> = std::env::args().filter_map(|a| a.parse().ok()).collect();
     let rates = if rates.is_empty() { vec![100.0, 1_000.0, 10_000.0] } else { rates };
     Descriptors::raise();
+    rustls::crypto::ring::default_provider().install_default().unwrap();
     let server = NullServer::start(Settings::default()).unwrap();
     let url: reqwest::Url = format!("{}/v1/chat/completions", server.url).parse().unwrap();
     println!("| req/s | design | late p50 / p99 / p99.9 ms | first bytes p50 / p99 ms | CPU ms/request |");

@@ -135,7 +135,7 @@ pub struct CheckArgs {
 /// Arguments of `calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  goodput calibrate                                     about a minute and a half, on an otherwise idle machine
+  goodput calibrate                                     about two minutes, on an otherwise idle machine
   goodput calibrate --save client.json                  kept, for the sweeps of this machine:
   goodput sweep plan.toml --calibration client.json     warns where the plan asks for more, and says so in the report")]
 pub struct CalibrateArgs {

@@ -59,7 +59,7 @@ fn a_plan_beyond_the_calibration_is_told_before_it_starts() {
     let at = |rate: u32| {
         format!(
             r#"{{"goodput_version":"0.1.0","host":"another machine","at":"2026-11-20T10:15:00Z","threads":1,"lateness":[],
-            "ttft_error":[],"ceiling":{rate},"closed":{{"slots":32,"rate":9000.0,"cpu_ms":0.1}},"streams":{{"tried":100,
+            "ttft_error":[],"ceiling":{rate},"ceiling_streamed":{rate},"closed":{{"slots":32,"rate":9000.0,"cpu_ms":0.1}},"streams":{{"tried":100,
             "open":100,"lost":0,"rss_mib":null,"descriptors":200,"descriptors_hard":200,"ports":null}}}}"#
         )
     };

@@ -24,8 +24,8 @@ const RATES: [f64; 4] = [10.0, 100.0, 1_000.0, 10_000.0];
 const ERROR_RATES: [f64; 2] = [100.0, 400.0];
 /// Tokens of an answer, unless it is TTFT that is compared.
 pub const TOKENS: u32 = 32;
-/// Tokens of an answer whose TTFT is compared.
-const ERROR_TOKENS: u32 = 16;
+/// Tokens of an answer whose tokens come one by one.
+pub const ERROR_TOKENS: u32 = 16;
 /// Slots of the closed loop.
 pub const SLOTS: u32 = 32;
 /// p99 lateness at the highest rate.
@@ -74,7 +74,7 @@ pub struct Closed {
 pub struct Streams {
     /// Streams tried.
     pub tried: u64,
-    /// Most that were open at once.
+    /// Most that the server had at once, by its own count.
     pub open: u64,
     /// Streams that failed.
     pub lost: u64,
@@ -106,12 +106,15 @@ pub struct Calibration {
     pub lateness: Vec<AtRate>,
     /// TTFT against the server's own, by rate; empty where the server does not tell.
     pub ttft_error: Vec<AtRate>,
-    /// The highest rate whose p99 lateness is below [`EXACT_MS`], in requests per second.
+    /// The highest rate whose p99 lateness is below [`EXACT_MS`], in requests per second of [`TOKENS`] tokens in one write.
     pub ceiling: f64,
+    /// The same where each of [`ERROR_TOKENS`] tokens comes in a write of its own.
+    pub ceiling_streamed: f64,
     /// What a closed loop reaches.
     pub closed: Closed,
-    /// Streams open at once.
-    pub streams: Streams,
+    /// Streams open at once; not tried against a server of others, which holds none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<Streams>,
 }
 
 /// The null servers: one that answers at once, one with delays between tokens, one that holds its streams.
@@ -121,13 +124,13 @@ pub struct Servers {
     pub instant: BaseUrl,
     /// The first token later, the others one by one.
     pub paced: BaseUrl,
-    /// The first token after so long.
-    pub held: (BaseUrl, Duration),
+    /// The first token after so long; not a server of others.
+    pub held: Option<(BaseUrl, Duration)>,
     /// Whether they are not on this machine.
     pub foreign: bool,
 }
 
-/// Measures all of it, in about a minute and a half; `say` is told what is being done.
+/// Measures all of it, in about two minutes; `say` is told what is being done.
 ///
 /// # Errors
 /// No server answers, or the system gives no threads or timers.
@@ -167,14 +170,25 @@ pub async fn calibrate(
         Ok(seen.exact())
     })
     .await?;
+    say("the same with tokens that come one by one");
+    let ceiling_streamed = ceiling::find(async |rate| {
+        let seen = paced.run(&Load::open(rate, ERROR_TOKENS, Duration::from_secs(2))).await?;
+        Ok(seen.exact())
+    })
+    .await?;
     say("a closed loop");
     let seen = instant.run(&Load::closed(SLOTS, TOKENS, Duration::from_secs(5))).await?;
     let closed = Closed { slots: SLOTS, rate: seen.rate(), cpu_ms: seen.cpu_ms() };
     let threads = instant.threads() as u64;
     // Their connections are open still, and count against the same limit.
     drop((instant, paced));
-    say("streams open at once");
-    let streams = streams(&mut driver(&servers.held.0).await?, servers.held.1, descriptors).await?;
+    let streams = match &servers.held {
+        Some((url, held)) => {
+            say("streams open at once");
+            Some(streams(&mut driver(url).await?, *held, descriptors).await?)
+        }
+        None => None,
+    };
     Ok(Calibration {
         goodput_version: env!("CARGO_PKG_VERSION").into(),
         host: machine(),
@@ -184,6 +198,7 @@ pub async fn calibrate(
         lateness,
         ttft_error,
         ceiling,
+        ceiling_streamed,
         closed,
         streams,
     })
@@ -196,7 +211,7 @@ async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) 
     let seen = driver.run(&Load::once(most as u32, 1, held)).await?;
     Ok(Streams {
         tried: most,
-        open: seen.in_flight_max,
+        open: seen.open_max,
         lost: seen.failed,
         rss_mib: seen.rss_mib,
         descriptors: descriptors.soft,
@@ -206,16 +221,24 @@ async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) 
 }
 
 impl Calibration {
+    /// The highest rate that is thought to be exact for answers of so many tokens, each in a write of its own.
+    ///
+    /// A thread needs time for a request and for each token: 1 / rate = a + b·tokens, with a and b from the two ceilings (an answer
+    /// in one write counts as a single token).
+    pub fn ceiling_for(&self, tokens: f64) -> f64 {
+        let (one, many) = (1.0 / self.ceiling.max(1e-9), 1.0 / self.ceiling_streamed.max(1e-9));
+        let per_token = ((many - one) / f64::from(ERROR_TOKENS - 1)).max(0.0);
+        1.0 / (one + per_token * (tokens - 1.0).max(0.0))
+    }
+
     /// Why a level lies beyond what this machine's client was seen to do, if it does: more requests a second than it sends on
-    /// time, more tokens a second than it read then, or more streams than it had open.
+    /// time, or more streams than it had open.
     pub fn beyond(&self, rate: Option<f64>, tokens: f64, slots: Option<u64>) -> Option<Caveat> {
-        let asked = rate.map(|rate| rate * (tokens / f64::from(TOKENS)).max(1.0));
         let over = |asked: f64, most: f64, unit: &str| {
             (asked > most).then(|| Caveat::BeyondCalibration { asked, most, unit: unit.into() })
         };
-        asked
-            .and_then(|asked| over(asked, self.ceiling, "req/s"))
-            .or_else(|| over(slots? as f64, self.streams.open as f64, "streams"))
+        rate.and_then(|asked| over(asked, self.ceiling_for(tokens), "req/s"))
+            .or_else(|| over(slots? as f64, self.streams?.open as f64, "streams"))
     }
 }
 
@@ -233,8 +256,9 @@ pub(crate) fn example() -> Calibration {
         lateness: RATES.map(at).to_vec(),
         ttft_error: ERROR_RATES.map(at).to_vec(),
         ceiling: 12_000.0,
+        ceiling_streamed: 3_000.0,
         closed: Closed { slots: SLOTS, rate: 29_000.0, cpu_ms: 0.05 },
-        streams: Streams {
+        streams: Some(Streams {
             tried: 19_936,
             open: 19_936,
             lost: 0,
@@ -242,7 +266,7 @@ pub(crate) fn example() -> Calibration {
             descriptors: Some(20_000),
             descriptors_hard: Some(20_000),
             ports: Some(28_232),
-        },
+        }),
     }
 }
 
@@ -254,10 +278,13 @@ mod tests {
     fn what_is_asked_is_held_against_what_was_seen() {
         let c = example();
         for (rate, tokens, slots, beyond, why) in [
-            (Some(11_000.0), 8.0, None, false, "below the ceiling"),
-            (Some(13_000.0), 8.0, None, true, "above it"),
-            (Some(1_000.0), 400.0, None, true, "12.5 times the tokens of a calibrated request"),
-            (Some(900.0), 400.0, None, false, "as many, fewer requests"),
+            (Some(11_000.0), 1.0, None, false, "below the ceiling"),
+            (Some(13_000.0), 1.0, None, true, "above it"),
+            (Some(2_900.0), 16.0, None, false, "tokens one by one"),
+            (Some(3_100.0), 16.0, None, true, "too many of them"),
+            // 1/12000 + 99 · (1/3000 − 1/12000)/15 s are 1.73 ms.
+            (Some(570.0), 100.0, None, false, "long answers"),
+            (Some(585.0), 100.0, None, true, "too many of those"),
             (None, 400.0, Some(19_000), false, "slots"),
             (None, 8.0, Some(21_000), true, "more slots than streams"),
         ] {

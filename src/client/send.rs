@@ -2,6 +2,7 @@
 
 use super::broken::Broken;
 use super::config::{Api, BaseUrl, Connections, Http, Server};
+use super::dns::InTurn;
 use super::event::{self, Parsed};
 use super::key::ApiKey;
 use super::payload::Payload;
@@ -16,7 +17,13 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use reqwest::Url;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +67,8 @@ struct Inner {
     connect_timeout: Duration,
     http: Http,
     connections: Connections,
+    /// Which URL is next.
+    turn: AtomicU64,
 }
 
 struct Endpoints {
@@ -73,18 +82,31 @@ impl Client {
     /// # Errors
     /// Where the table names the simulated server, or TLS cannot be set up (no certificates on this system).
     pub fn http(server: &Server, key: Option<ApiKey>) -> anyhow::Result<Self> {
+        let mut one = Self::several(server, key, 1)?;
+        one.pop().ok_or_else(|| anyhow!("there is no client"))
+    }
+
+    /// So many clients with connections of their own, a thread for each. Each begins with another URL, and they share the
+    /// addresses of a name, so that all are used in turn however many clients there are.
+    ///
+    /// # Errors
+    /// As [`Client::http`].
+    pub fn several(server: &Server, key: Option<ApiKey>, n: usize) -> anyhow::Result<Vec<Self>> {
         if server.target.urls().is_empty() {
             return Err(anyhow!("the simulated server of this plan has no URL: it is called in process"));
         }
-        Ok(Self::new(Transport::http(server)?, server, key))
+        let names = InTurn::default();
+        let one = |i: usize| Ok(Self::new(Transport::http(server, &names)?, server, key.clone(), i as u64));
+        (0..n).map(one).collect()
     }
 
     /// A client of a router in this process: no socket, so that tokio's paused clock holds.
     pub fn in_process(router: Router, server: &Server) -> Self {
-        Self::new(Transport::Local(router), server, None)
+        Self::new(Transport::Local(router), server, None, 0)
     }
 
-    fn new(transport: Transport, server: &Server, key: Option<ApiKey>) -> Self {
+    fn new(transport: Transport, server: &Server, key: Option<ApiKey>, first: u64) -> Self {
+        let turn = AtomicU64::new(first);
         let targets = bases(&server.target)
             .into_iter()
             .map(|base| Endpoints { generate: base.join(server.api.path()), base })
@@ -105,6 +127,7 @@ impl Client {
             connect_timeout,
             http,
             connections,
+            turn,
         }))
     }
 
@@ -219,8 +242,8 @@ enum Reading {
 
 impl Exchange {
     fn new(inner: &Inner, mut record: Record, began: Instant, itl_limit: Option<Duration>) -> Self {
-        // By number, not by a counter: the same request of the same step goes to the same server in every run.
-        let target = record.id % inner.targets.len() as u64;
+        // In turn by client: by number, a thread that sends every other request would know only every other server.
+        let target = inner.turn.fetch_add(1, Relaxed) % inner.targets.len() as u64;
         record.target = u16::try_from(target).unwrap_or(0);
         let head_max = keep(inner.key.as_ref());
         Self {

@@ -47,7 +47,12 @@ impl Unused {
 /// Where requests go.
 pub(crate) enum Transport {
     /// A client for each URL; those of TCP are one and the same, with one pool.
-    Http(Vec<reqwest::Client>, Unused),
+    Http {
+        clients: Vec<reqwest::Client>,
+        unused: Unused,
+        /// Whether every request opens its own connection.
+        cold: bool,
+    },
     /// A router in this process.
     Local(Router),
 }
@@ -108,7 +113,7 @@ enum Body {
 
 impl Transport {
     /// Opens nothing yet.
-    pub(crate) fn http(server: &Server) -> anyhow::Result<Self> {
+    pub(crate) fn http(server: &Server, names: &InTurn) -> anyhow::Result<Self> {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
             // An error means that the program around us has chosen one already, which is as good.
@@ -120,16 +125,16 @@ impl Transport {
         for url in server.target.urls() {
             let client = match (url.socket(), &over_tcp) {
                 (None, Some(client)) => client.clone(),
-                (socket, _) => {
-                    builder(server, socket, &unused).build().context("failed to set up the HTTP client")?
-                }
+                (socket, _) => builder(server, socket, names, &unused)
+                    .build()
+                    .context("failed to set up the HTTP client")?,
             };
             if url.socket().is_none() {
                 over_tcp.get_or_insert_with(|| client.clone());
             }
             clients.push(client);
         }
-        Ok(Self::Http(clients, unused))
+        Ok(Self::Http { clients, unused, cold: server.connections == Connections::Cold })
     }
 
     /// Sends one request and waits for the response head.
@@ -142,7 +147,7 @@ impl Transport {
         payload: Payload,
     ) -> Result<Answer, Broken> {
         match self {
-            Self::Http(clients, unused) => {
+            Self::Http { clients, unused, cold } => {
                 let mut request = reqwest::Request::new(method, url.clone());
                 request.headers_mut().clone_from(headers);
                 if !payload.is_empty() {
@@ -152,7 +157,12 @@ impl Transport {
                 let info = response.extensions().get::<HttpInfo>();
                 let ends = info.map(|i| (i.local_addr(), i.remote_addr()));
                 // A Unix socket has no ends to tell it by.
-                let new = ends.map(|e| if unused.first_use(&e) { Conn::New } else { Conn::Reused });
+                let new = match ends {
+                    _ if *cold => Some(Conn::New),
+                    Some(ends) if unused.first_use(&ends) => Some(Conn::New),
+                    Some(_) => Some(Conn::Reused),
+                    None => None,
+                };
                 Ok(Answer {
                     status: response.status(),
                     conn: new,
@@ -180,7 +190,12 @@ impl Transport {
     }
 }
 
-fn builder(server: &Server, socket: Option<&Path>, unused: &Unused) -> reqwest::ClientBuilder {
+fn builder(
+    server: &Server,
+    socket: Option<&Path>,
+    names: &InTurn,
+    unused: &Unused,
+) -> reqwest::ClientBuilder {
     let mut builder = reqwest::Client::builder()
         .connect_timeout(server.connect_timeout.0)
         .pool_idle_timeout(IDLE)
@@ -188,7 +203,7 @@ fn builder(server: &Server, socket: Option<&Path>, unused: &Unused) -> reqwest::
         .retry(reqwest::retry::never())
         .referer(false)
         .user_agent(concat!("goodput/", env!("CARGO_PKG_VERSION")))
-        .dns_resolver(InTurn::default())
+        .dns_resolver(names.clone())
         .connector_layer(Watch(unused.clone()));
     builder = match server.http {
         Http::One => builder.http1_only(),

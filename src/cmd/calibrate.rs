@@ -3,6 +3,7 @@
 use crate::calibrate::{self, Calibration, Servers};
 use crate::cli::CalibrateArgs;
 use crate::cmd::say;
+use crate::cmd::sweep::INTERRUPTED;
 use crate::load::host::machine;
 use crate::load::own::OwnLimits;
 use crate::report::calibration;
@@ -12,6 +13,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// How long the streams that are to be open at once are held: longer than it takes to open them all.
@@ -19,13 +21,8 @@ const HELD: Duration = Duration::from_secs(10);
 
 /// Measures, prints, and keeps what is asked for.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode> {
-    // A file that cannot be written shall not be known only after a minute.
     if let Some(path) = &args.save {
-        std::fs::File::options()
-            .append(true)
-            .create(true)
-            .open(path)
-            .with_context(|| format!("failed to write {}", path.display()))?;
+        check_writable(path)?;
     }
     let (servers, _running) = servers(args.url.as_deref())?;
     let own = OwnLimits { threads: args.threads, ..OwnLimits::default() };
@@ -35,14 +32,22 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode> {
         .context("failed to start a runtime")?;
     let interrupt = CancellationToken::new();
     let measured = runtime.block_on(async {
+        // By SIGTERM as well: the servers that were started end with this process only if it ends in order.
+        let mut term = signal(SignalKind::terminate()).context("failed to watch for SIGTERM")?;
         let stop = interrupt.clone();
         tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                stop.cancel();
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = term.recv() => {}
             }
+            stop.cancel();
         });
         calibrate::calibrate(&servers, &own, &interrupt, |what| tracing::info!("{what} …")).await
-    })?;
+    });
+    if interrupt.is_cancelled() {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let measured = measured?;
     let json = serde_json::to_string_pretty(&measured).context("failed to write the figures as JSON")?;
     if let Some(path) = &args.save {
         rundir::replace(path, json.as_bytes())?;
@@ -50,6 +55,17 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode> {
     }
     say(&if args.json { json } else { calibration::table(&measured) })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file that cannot be written shall not be known only after minutes; a new one is not left behind empty.
+fn check_writable(path: &Path) -> Result<()> {
+    let there = path.exists();
+    let opened = std::fs::File::options().append(true).create(true).open(path);
+    opened.with_context(|| format!("failed to write {}", path.display()))?;
+    if !there {
+        std::fs::remove_file(path).with_context(|| format!("failed to remove {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Reads what `--save` wrote, and says where it is not of this machine.
@@ -87,8 +103,7 @@ impl Drop for Running {
 fn servers(url: Option<&str>) -> Result<(Servers, Vec<Running>)> {
     if let Some(url) = url {
         let base: crate::client::BaseUrl = url.parse().map_err(|e| anyhow!("--url: {e}"))?;
-        let servers =
-            Servers { instant: base.clone(), paced: base.clone(), held: (base, HELD), foreign: true };
+        let servers = Servers { instant: base.clone(), paced: base, held: None, foreign: true };
         return Ok((servers, Vec::new()));
     }
     let mut running = Vec::new();
@@ -100,7 +115,7 @@ fn servers(url: Option<&str>) -> Result<(Servers, Vec<Running>)> {
     let instant = start(&[])?;
     let paced = start(&["first=20ms", "gap=2ms"])?;
     let held = start(&[&format!("first={}s", HELD.as_secs())])?;
-    Ok((Servers { instant, paced, held: (held, HELD), foreign: false }, running))
+    Ok((Servers { instant, paced, held: Some((held, HELD)), foreign: false }, running))
 }
 
 /// Starts this program as a null server on a free port, and waits until it says where it listens.

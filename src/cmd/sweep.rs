@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 
 /// Exit code of an interrupted sweep, as shells have it for SIGINT.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Exit code where the sweep could not decide, or did not get there.
 const UNDECIDED: u8 = 3;

@@ -200,10 +200,11 @@ impl Host {
         let sending = Arc::new(sent_all.clone().drop_guard());
         let mut parts = JoinSet::new();
         let n = self.used(&share).min(clients.len());
+        job.gauge.begin(if share.slots.is_none() { n as u64 } else { 0 });
         for (i, (worker, client)) in self.workers.iter().zip(clients).take(n).enumerate() {
             let builder = builder.clone().part(i, n);
             let source = match self.clock {
-                Clock::Real => Source::ahead(builder, share.chains_per_s() / n as f64)
+                Clock::Real => Source::ahead(builder, share.chains_per_s() / n as f64, n)
                     .context("failed to start the thread that builds bodies")?,
                 Clock::Paused => Source::Inline(Box::new(builder)),
             };

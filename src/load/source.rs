@@ -15,6 +15,8 @@ const AHEAD_S: f64 = 2.0;
 const AHEAD_BYTES: usize = 64 << 20;
 /// … and never for fewer chains than this.
 const AHEAD_LEAST: usize = 16;
+/// Batches that lie ready.
+const BATCHES: usize = 4;
 
 /// A chain and the body of each of its turns.
 #[derive(Debug, Clone)]
@@ -89,34 +91,51 @@ impl Iterator for Builder {
 /// Where the load takes its chains from.
 pub enum Source {
     /// A thread builds ahead, so that the sending thread never does.
-    Ahead(mpsc::Receiver<Ready>),
+    Ahead(Ahead),
     /// Built when asked for: under the paused clock building takes no time.
     Inline(Box<Builder>),
 }
 
+/// What a thread builds ahead. It comes in batches, a few in the channel at most: a sending thread that takes a chain then
+/// hardly ever has to wake the other, which would want the core that the server answers on.
+pub struct Ahead {
+    batches: mpsc::Receiver<Vec<Ready>>,
+    batch: std::vec::IntoIter<Ready>,
+}
+
 impl Source {
-    /// Starts the thread. `rate` is how many chains a second are likely to be taken. Fails if the system gives no
-    /// thread.
-    pub fn ahead(mut builder: Builder, rate: f64) -> std::io::Result<Self> {
+    /// Starts the thread. `rate` is how many chains a second are likely to be taken, `parts` how many such threads there are.
+    /// Fails if the system gives no thread.
+    pub fn ahead(mut builder: Builder, rate: f64, parts: usize) -> std::io::Result<Self> {
         let first = builder.next();
         let bytes = first.as_ref().map_or(1, |r| r.payloads.iter().map(Payload::len).sum::<usize>()).max(1);
-        let wanted = (rate * AHEAD_S) as usize;
-        let (send, chains) = mpsc::channel(wanted.min(AHEAD_BYTES / bytes).max(AHEAD_LEAST));
+        let most = AHEAD_BYTES / bytes / parts.max(1);
+        let wanted = ((rate * AHEAD_S) as usize).min(most).max(AHEAD_LEAST);
+        let batch = wanted / BATCHES;
+        let (send, batches) = mpsc::channel(BATCHES);
         std::thread::Builder::new().name("bodies".into()).spawn(move || {
-            for ready in first.into_iter().chain(builder) {
+            let mut chains = first.into_iter().chain(builder);
+            // The first request waits for one body, not for a batch of them.
+            for n in (0..).map(|i| batch.min(1 << i.min(20))) {
+                let batch: Vec<Ready> = chains.by_ref().take(n).collect();
                 // The step is over when nobody takes them any more.
-                if send.blocking_send(ready).is_err() {
+                if batch.is_empty() || send.blocking_send(batch).is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Self::Ahead(chains))
+        Ok(Self::Ahead(Ahead { batches, batch: Vec::new().into_iter() }))
     }
 
     /// The next chain; `None` when there are no more.
     pub async fn next(&mut self) -> Option<Ready> {
         match self {
-            Self::Ahead(chains) => chains.recv().await,
+            Self::Ahead(Ahead { batches, batch }) => {
+                if batch.as_slice().is_empty() {
+                    *batch = batches.recv().await?.into_iter();
+                }
+                batch.next()
+            }
             Self::Inline(builder) => builder.next(),
         }
     }
@@ -141,6 +160,17 @@ mod tests {
         let chains = Chains::new(&workload, &key, Level::rate(5.0)).unwrap();
         let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), Pinning::NONE, true);
         Builder::new(chains, Prompter::new(&workload, key, WordRate::UNKNOWN), encoder)
+    }
+
+    #[tokio::test]
+    async fn what_is_built_ahead_comes_in_order_and_ends() {
+        for (rate, parts) in [(0.1, 1), (100.0, 2), (1e6, 1)] {
+            let mut ahead = Source::ahead(builder().first(300), rate, parts).unwrap();
+            for id in 0..300 {
+                assert_eq!(ahead.next().await.unwrap().chain.turns[0].request.id, id);
+            }
+            assert!(ahead.next().await.is_none());
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub struct Gauge {
     in_flight: AtomicU64,
     measured_open: AtomicU64,
+    /// Threads whose next chain is due within the measured window.
+    to_come: AtomicU64,
     client_limit: AtomicBool,
     /// Rung when the last measured request has finished after the window.
     quiet: Notify,
@@ -39,6 +41,11 @@ impl Gauge {
     /// Whether `max-in-flight` was reached.
     pub fn client_limit(&self) -> bool {
         self.client_limit.load(Relaxed)
+    }
+
+    /// So many threads have chains that are due within the window.
+    pub(super) fn begin(&self, threads: u64) {
+        self.to_come.store(threads, Relaxed);
     }
 
     /// Counts a request in, and says how many there were before it.
@@ -99,9 +106,10 @@ impl Job {
     }
 
     /// Whether a request that is due at `due` would be sent for nobody's sake: beyond the window the load is kept on only for
-    /// measured requests.
+    /// measured requests, those included that a late thread has not sent yet.
     fn needless(&self, due: Duration) -> bool {
-        due >= self.window_end() && self.gauge.measured_open() == 0
+        let none = |count: &AtomicU64| count.load(Relaxed) == 0;
+        due >= self.window_end() && none(&self.gauge.to_come) && none(&self.gauge.measured_open)
     }
 }
 
@@ -122,9 +130,16 @@ pub struct Part {
 /// Fires a part's chains until the window has passed and every measured request has finished, or until `stop`; then waits for
 /// the requests in flight until `cut`. Load is kept on for as long as measured requests are open.
 ///
-/// Fails if the system gives no timer.
+/// Fails if the system gives no timer, or a request's task panics; the whole load ends then.
 pub async fn fire(job: Arc<Job>, part: Part) -> io::Result<()> {
-    Loop::new(job, part)?.run().await
+    let (stop, cut) = (job.stop.clone(), job.cut.clone());
+    let fired = async { Loop::new(job, part)?.run().await }.await;
+    if fired.is_err() {
+        // The other threads would go on without it for the rest of the step.
+        stop.cancel();
+        cut.cancel();
+    }
+    fired
 }
 
 struct Loop {
@@ -134,6 +149,8 @@ struct Loop {
     pacer: Pacer,
     sending: Arc<DropGuard>,
     flying: JoinSet<Instant>,
+    /// Whether its next chain is due within the measured window, as the gauge has it.
+    to_come: bool,
     /// When each idle slot of a closed loop was freed.
     idle: VecDeque<Instant>,
 }
@@ -142,33 +159,54 @@ impl Loop {
     fn new(job: Arc<Job>, part: Part) -> io::Result<Self> {
         let Part { client, source, slots, clock, sending } = part;
         let idle = vec![job.began; slots.unwrap_or(0)].into();
-        Ok(Self { job, client, source, pacer: Pacer::new(clock)?, sending, flying: JoinSet::new(), idle })
+        let (pacer, to_come) = (Pacer::new(clock)?, slots.is_none());
+        Ok(Self { job, client, source, pacer, sending, flying: JoinSet::new(), to_come, idle })
     }
 
     async fn run(mut self) -> io::Result<()> {
         while let Some(ready) = self.source.next().await {
             let due = match ready.chain.start {
                 Start::At(at) => self.wait_due(at).await?,
-                Start::WhenFree => self.wait_free().await,
+                Start::WhenFree => self.wait_free().await?,
             };
             match due {
                 Some(due) => self.launch(ready, due),
                 None => break,
             }
+            // The request goes out before anything else is done: taking the next chain wakes the thread that builds bodies.
+            tokio::task::yield_now().await;
         }
+        self.comes(false);
         drop(self.sending);
-        while self.flying.join_next().await.is_some() {}
+        while let Some(done) = self.flying.join_next().await {
+            done?;
+        }
         Ok(())
+    }
+
+    /// Tells the gauge whether the next chain is due within the window. The window may grow, and bring it back.
+    fn comes(&mut self, within: bool) {
+        if self.to_come == within {
+            return;
+        }
+        self.to_come = within;
+        let gauge = &self.job.gauge;
+        if within {
+            gauge.to_come.fetch_add(1, Relaxed);
+        } else if gauge.to_come.fetch_sub(1, Relaxed) == 1 {
+            gauge.quiet.notify_waiters();
+        }
     }
 
     /// Waits until `at`; `None` when the step is over before that.
     async fn wait_due(&mut self, at: Duration) -> io::Result<Option<Duration>> {
-        let job = &self.job;
-        let mut window = job.window.clone();
+        let mut window = self.job.window.clone();
         loop {
             window.mark_unchanged();
+            let end = self.job.window_end();
+            self.comes(at < end);
+            let job = &self.job;
             let quiet = job.gauge.quiet.notified();
-            let end = job.window_end();
             let past_end = job.began + end <= Instant::now();
             if past_end && job.needless(at) {
                 return Ok(None);
@@ -184,24 +222,26 @@ impl Loop {
             };
             if woke && target == at && !job.needless(at) {
                 // What has finished since is let go; nobody was woken for it.
-                while self.flying.try_join_next().is_some() {}
+                while let Some(done) = self.flying.try_join_next() {
+                    done?;
+                }
                 return Ok(Some(at));
             }
         }
     }
 
     /// Waits for a free slot and returns when it was freed; `None` when the step is over.
-    async fn wait_free(&mut self) -> Option<Duration> {
+    async fn wait_free(&mut self) -> io::Result<Option<Duration>> {
         loop {
             if let Some(freed) = self.idle.pop_front() {
                 let due = freed.saturating_duration_since(self.job.began);
-                return (!self.job.needless(due) && !self.job.stop.is_cancelled()).then_some(due);
+                return Ok((!self.job.needless(due) && !self.job.stop.is_cancelled()).then_some(due));
             }
             tokio::select! {
                 biased;
-                () = self.job.stop.cancelled() => return None,
-                Some(done) = self.flying.join_next(), if !self.flying.is_empty() => self.idle.extend(done.ok()),
-                else => return None,
+                () = self.job.stop.cancelled() => return Ok(None),
+                Some(done) = self.flying.join_next(), if !self.flying.is_empty() => self.idle.push_back(done?),
+                else => return Ok(None),
             }
         }
     }

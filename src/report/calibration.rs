@@ -2,7 +2,7 @@
 
 use super::charts::thousands;
 use super::terminal::STYLE;
-use crate::calibrate::{AtRate, Calibration, EXACT_MS, Quantiles, Streams, TOKENS};
+use crate::calibrate::{AtRate, Calibration, ERROR_TOKENS, EXACT_MS, Quantiles, Streams, TOKENS};
 use crate::units::short;
 use comfy_table::{CellAlignment, Table};
 
@@ -33,9 +33,11 @@ pub fn table(c: &Calibration) -> String {
         rows.to_string(),
         String::new(),
         format!(
-            "Highest rate with a p99 lateness below {} ms: {} req/s ({TOKENS} tokens each, in one write)",
+            "Highest rate with a p99 lateness below {} ms: {} req/s where {TOKENS} tokens come in one write, {} where {ERROR_TOKENS} come \
+             one by one",
             short(EXACT_MS),
-            thousands(c.ceiling)
+            thousands(c.ceiling),
+            thousands(c.ceiling_streamed)
         ),
         format!(
             "Closed loop of {}: {} req/s, {} tokens/s, {} ms of CPU time a request",
@@ -44,8 +46,8 @@ pub fn table(c: &Calibration) -> String {
             thousands(c.closed.rate * f64::from(TOKENS)),
             short(c.closed.cpu_ms)
         ),
-        streams(&c.streams),
     ];
+    lines.extend(c.streams.as_ref().map(streams));
     if c.ttft_error.is_empty() {
         lines.push(
             "TTFT error: not known, since the server does not tell its own time (Server-Timing: ttft)".into(),
@@ -83,7 +85,20 @@ fn streams(s: &Streams) -> String {
 
 /// What would raise the limits that were met.
 fn advice(c: &Calibration) -> Vec<String> {
-    let s = &c.streams;
+    let mut told: Vec<String> = c.streams.as_ref().map(for_more_streams).unwrap_or_default();
+    let late = c.lateness.iter().find(|a| a.rate >= 1_000.0 && a.quantiles.p99_ms > EXACT_MS);
+    if let Some(at) = late {
+        told.push(format!(
+            "→ At {} req/s one request in a hundred is sent more than {} ms late: stop other programs on this machine, or \
+             measure from one with more cores",
+            thousands(at.rate),
+            short(EXACT_MS)
+        ));
+    }
+    told
+}
+
+fn for_more_streams(s: &Streams) -> Vec<String> {
     let mut told = Vec::new();
     if s.descriptors.is_some_and(|n| n < s.tried + 1_000) {
         told.push(
@@ -98,15 +113,6 @@ fn advice(c: &Calibration) -> Vec<String> {
              (urls)"
                 .into(),
         );
-    }
-    let late = c.lateness.iter().find(|a| a.rate >= 1_000.0 && a.quantiles.p99_ms > EXACT_MS);
-    if let Some(at) = late {
-        told.push(format!(
-            "→ At {} req/s one request in a hundred is sent more than {} ms late: stop other programs on this machine, or \
-             measure from one with more cores",
-            thousands(at.rate),
-            short(EXACT_MS)
-        ));
     }
     told
 }
@@ -130,7 +136,7 @@ mod tests {
         let mut late = example();
         late.lateness[2].quantiles.p99_ms = 4.0;
         late.ttft_error.clear();
-        late.streams.descriptors = None;
+        late.streams.as_mut().unwrap().descriptors = None;
         let text = table(&late);
         assert!(text.contains("stop other programs") && text.contains("Server-Timing"), "{text}");
         assert!(!text.contains("ulimit"), "there is no limit to raise: {text}");

@@ -14,6 +14,7 @@ use crate::level::Control;
 use crate::record::{Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Metric, Slo};
 use crate::units::short;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// A row, and what is needed to put it into words.
@@ -334,8 +335,10 @@ impl<'a> Judge<'a> {
 
     /// Gaps against an ITL limit. All gaps of a request are worth one: an iteration that stalls hits many at once.
     fn gaps(&self, limit: &Limit, view: View) -> Tally {
-        let last = self.measured[..self.before].last().map(|r| r.id);
-        let keep = |id| !view.before || last.is_some_and(|last| id <= last);
+        // By a set: in a closed loop over several threads ids do not come in order of `due`.
+        let before: HashSet<u64> =
+            self.measured[..if view.before { self.before } else { 0 }].iter().map(|r| r.id).collect();
+        let keep = |id| !view.before || before.contains(&id);
         let mut counted = self.input.itl.counts(limit, keep);
         if view.ideal {
             // Over the whole step, of which what came before the limit has no more.

@@ -189,6 +189,7 @@ impl Sweep<'_> {
         let tokens = self.plan.workload.synthetic().output_tokens.mean();
         let slots = (level.control == Control::Concurrency).then_some(level.value as u64);
         let calibration = self.meta.calibration.as_ref();
+        let calibration = calibration.filter(|_| !self.host.is_paused());
         let beyond = calibration.and_then(|c| c.beyond(level.per_s(), tokens, slots));
         let told = self.meta.noted.iter().any(|c| matches!(c, Caveat::BeyondCalibration { .. }));
         if let Some(caveat) = beyond.filter(|_| !told) {

@@ -91,9 +91,7 @@ impl Prepared {
 
 /// A client for each thread that sends, and the simulated server where it is embedded.
 fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Option<Embedded>)> {
-    let each = |server: &Server, key: Option<ApiKey>| {
-        (0..host.threads()).map(|_| Client::http(server, key.clone())).collect::<Result<Vec<_>>>()
-    };
+    let each = |server: &Server, key| Client::several(server, key, host.threads());
     let Some(sim) = plan.simulated()? else {
         let key = plan.server.key.as_ref().map(ApiKey::read).transpose()?;
         return Ok((each(&plan.server, key)?, None));
@@ -151,8 +149,8 @@ pub(crate) async fn warm_up(
         itl_limit: None,
         home,
         gauge: Arc::new(Gauge::default()),
-        stop: interrupt.clone(),
-        cut: interrupt.clone(),
+        stop: interrupt.child_token(),
+        cut: interrupt.child_token(),
     };
     // Whoever sends them: it is the server that warms up. Connections are warmed before each step.
     let share = Share { slots: Some(slots), ..Share::default() };

@@ -100,6 +100,9 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
     if earlier.virtual_time {
         plan.check_virtual()?;
     }
+    if !earlier.virtual_time {
+        super::warn_of_descriptors(&plan);
+    }
     let host = Host::of(&plan.client, earlier.virtual_time)?;
     let ready = tokio::select! {
         ready = ready_again(&plan, &earlier, &host) => ready?,

@@ -136,6 +136,7 @@ impl Sweep<'_> {
         let most = f64::from(self.plan.step.max_in_flight).max(2.0);
         let threads = self.host.used(&self.share(level));
         let each = (likely.clamp(2.0, most) / threads as f64).ceil() as usize;
+        let each = each.max(self.ready.client().urls().len());
         let warming = self.host.each(threads, |i| {
             let client = clients[i].clone();
             async move { client.warm(each).await }

@@ -6,6 +6,11 @@ use crate::rundir::Run;
 use crate::stats::own::Most;
 use crate::units::short;
 
+/// Output tokens of a request, by the longest answers of a step.
+fn tokens(run: &Run) -> f64 {
+    run.steps.iter().filter_map(|s| s.output_tokens_mean).fold(1.0, f64::max)
+}
+
 /// One line for a terminal: `p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 61 of 4,096 in flight`; each figure is the worst of any
 /// step. None where no step was measured.
 pub fn client_in_short(run: &Run) -> Option<String> {
@@ -24,7 +29,10 @@ pub fn client_in_short(run: &Run) -> Option<String> {
         parts.extend(m.waiting.filter(Most::is_over).map(|m| format!("without a core {}", percent(m.most))));
     }
     parts.extend(
-        run.meta.calibration.as_ref().map(|c| format!("calibrated for {} req/s", thousands(c.ceiling))),
+        run.meta
+            .calibration
+            .as_ref()
+            .map(|c| format!("calibrated for {} req/s", thousands(c.ceiling_for(tokens(run))))),
     );
     parts.extend(
         m.in_flight
@@ -71,10 +79,10 @@ pub fn client_lines(run: &Run) -> Vec<String> {
     lines.extend(run.meta.calibration.as_ref().map(|c| {
         let asked = run.steps.iter().map(|s| s.offered_rate).fold(0.0, f64::max);
         format!(
-            "calibration: p99 lateness stays below 1 ms up to {} req/s of {} tokens (`goodput calibrate`, {}); offered at \
+            "calibration: p99 lateness stays below 1 ms up to about {} req/s of {} tokens (`goodput calibrate`, {}); offered at \
              most {} req/s",
-            thousands(c.ceiling),
-            crate::calibrate::TOKENS,
+            thousands(c.ceiling_for(tokens(run))),
+            figure(tokens(run)),
             c.at.get(..10).unwrap_or(&c.at),
             figure(asked)
         )
