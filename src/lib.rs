@@ -11,7 +11,7 @@
 //!
 //! The middle is pure: [`workload`] draws requests from a seed, [`slo`] judges a record, [`stats`] turns records into a
 //! step, [`search`] turns steps into the next level or an answer. Only [`client`], [`load`], [`sim`] and [`sweep`] are
-//! async; [`sweep`] is the director that joins the parts. Reports are made from the files of a run folder alone.
+//! async ([`calibrate`] uses the same client); [`sweep`] is the director that joins the parts. Reports are made from the files of a run folder alone.
 //!
 //! Where things go: an arrival process into `workload/arrivals.rs`, a length distribution into `workload/lengths.rs`, a
 //! stop rule into `search/stop.rs`, an API dialect into `client/dialect.rs`, a chart into `report/charts/`, an SLO profile
