@@ -8,7 +8,10 @@ use crate::workload::chain::Start;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
@@ -108,8 +111,8 @@ impl Job {
     /// Whether a request that is due at `due` would be sent for nobody's sake: beyond the window the load is kept on only for
     /// measured requests, those included that a late thread has not sent yet.
     fn needless(&self, due: Duration) -> bool {
-        let none = |count: &AtomicU64| count.load(Relaxed) == 0;
-        due >= self.window_end() && none(&self.gauge.to_come) && none(&self.gauge.measured_open)
+        // A thread counts its last measured request in before it says that none is to come, and is seen to.
+        due >= self.window_end() && self.gauge.to_come.load(Acquire) == 0 && self.gauge.measured_open() == 0
     }
 }
 
@@ -133,7 +136,10 @@ pub struct Part {
 /// Fails if the system gives no timer, or a request's task panics; the whole load ends then.
 pub async fn fire(job: Arc<Job>, part: Part) -> io::Result<()> {
     let (stop, cut) = (job.stop.clone(), job.cut.clone());
-    let fired = async { Loop::new(job, part)?.run().await }.await;
+    let fired = match Loop::new(job, part) {
+        Ok(load) => load.run().await,
+        Err(e) => Err(e),
+    };
     if fired.is_err() {
         // The other threads would go on without it for the rest of the step.
         stop.cancel();
@@ -192,8 +198,8 @@ impl Loop {
         self.to_come = within;
         let gauge = &self.job.gauge;
         if within {
-            gauge.to_come.fetch_add(1, Relaxed);
-        } else if gauge.to_come.fetch_sub(1, Relaxed) == 1 {
+            gauge.to_come.fetch_add(1, AcqRel);
+        } else if gauge.to_come.fetch_sub(1, AcqRel) == 1 {
             gauge.quiet.notify_waiters();
         }
     }
