@@ -143,7 +143,7 @@ pub struct CalibrateArgs {
     /// is started here.
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// How many threads send, as in [client] of a plan; by default as many as this machine has cores, eight at most.
+    /// How many threads send, as `client.threads` of a plan; by default as many as this machine has cores, eight at most.
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroU32>,
     /// Keep the figures in this file, for `sweep --calibration`.

@@ -42,7 +42,7 @@ pub enum Http {
     /// HTTP/2: every request in flight is a stream of one connection per sending thread. Over `http://` without asking
     /// (prior knowledge), over `https://` as agreed in the handshake (ALPN).
     /// What is in flight beyond the streams that the server allows on one connection (often 100 to 250) waits in the client:
-    /// give [client] more threads then, or speak HTTP/1.1.
+    /// give the client more threads then (`client.threads`), or speak HTTP/1.1.
     #[serde(rename = "2")]
     Two,
     /// Over `https://` HTTP/2 where the server agrees to it (ALPN), else HTTP/1.1.
