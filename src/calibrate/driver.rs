@@ -60,8 +60,8 @@ impl Load {
         Self { level: Level::concurrency(requests), tokens, window, requests: Some(requests as usize) }
     }
 
-    fn slots(&self) -> Option<usize> {
-        self.level.per_s().is_none().then_some(self.level.value as usize)
+    fn share(&self) -> Share {
+        Share::of(self.level, f64::from(self.tokens))
     }
 }
 
@@ -161,9 +161,9 @@ impl Driver {
     /// Sends a load and takes it home.
     pub(super) async fn run(&mut self, load: &Load) -> Result<Seen> {
         self.loads += 1;
-        let share = Share { rate: load.level.per_s(), tokens: f64::from(load.tokens), slots: load.slots() };
+        let share = load.share();
         if load.requests.is_none() {
-            self.warm(&share).await;
+            self.host.warm(&self.clients, &share, WARM).await;
         }
         let (home, mut finished) = mpsc::channel(1 << 16);
         let (_window, window) = watch::channel(load.window);
@@ -215,15 +215,6 @@ impl Driver {
         in_server(&String::from_utf8_lossy(&text)).map(|n| n as u64)
     }
 
-    async fn warm(&self, share: &Share) {
-        let threads = self.host.used(share);
-        let warming = self.host.each(threads, |i| {
-            let client = self.clients[i].clone();
-            async move { client.warm(WARM / threads).await }
-        });
-        warming.join_all().await;
-    }
-
     /// The requests of a load: as a sweep would send them.
     fn builder(&self, load: &Load) -> Result<Builder> {
         let workload: Workload = toml::from_str(&format!(
@@ -236,7 +227,7 @@ impl Driver {
         let builder =
             Builder::new(chains, Prompter::new(&workload, key, WordRate::UNKNOWN), self.encoder.clone());
         // Slots are dealt over the threads, and each has one request to send.
-        let each = |n: usize| n.div_ceil(self.host.used(&Share { slots: load.slots(), ..Share::default() }));
+        let each = |n: usize| n.div_ceil(self.host.used(&load.share()));
         Ok(load.requests.map_or(builder.clone(), |n| builder.first(each(n))))
     }
 }

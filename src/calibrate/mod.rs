@@ -9,7 +9,7 @@ mod driver;
 use crate::caveat::Caveat;
 use crate::client::config::{BaseUrl, Server, Target};
 use crate::load::descriptors::{Descriptors, ports};
-use crate::load::host::machine;
+use crate::load::host::{Share, machine};
 use crate::load::own::OwnLimits;
 use crate::units::Span;
 use anyhow::Result;
@@ -233,12 +233,12 @@ impl Calibration {
 
     /// Why a level lies beyond what this machine's client was seen to do, if it does: more requests a second than it sends on
     /// time, or more streams than it had open.
-    pub fn beyond(&self, rate: Option<f64>, tokens: f64, slots: Option<u64>) -> Option<Caveat> {
+    pub fn beyond(&self, share: &Share) -> Option<Caveat> {
         let over = |asked: f64, most: f64, unit: &str| {
             (asked > most).then(|| Caveat::BeyondCalibration { asked, most, unit: unit.into() })
         };
-        rate.and_then(|asked| over(asked, self.ceiling_for(tokens), "req/s"))
-            .or_else(|| over(slots? as f64, self.streams?.open as f64, "streams"))
+        let rate = share.rate.and_then(|asked| over(asked, self.ceiling_for(share.tokens), "req/s"));
+        rate.or_else(|| over(share.slots? as f64, self.streams?.open as f64, "streams"))
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
             (None, 400.0, Some(19_000), false, "slots"),
             (None, 8.0, Some(21_000), true, "more slots than streams"),
         ] {
-            assert_eq!(c.beyond(rate, tokens, slots).is_some(), beyond, "{why}");
+            assert_eq!(c.beyond(&Share { rate, tokens, slots }).is_some(), beyond, "{why}");
         }
     }
 

@@ -5,6 +5,7 @@ use super::pacer::Clock;
 use super::source::{Builder, Source};
 use super::worker::{Job, Part, fire};
 use crate::client::Client;
+use crate::level::{Control, Level};
 use anyhow::{Context, Result};
 use std::future::Future;
 use std::io;
@@ -35,6 +36,12 @@ pub struct Share {
 }
 
 impl Share {
+    /// What a level deals, with answers of so many tokens.
+    pub fn of(level: Level, tokens: f64) -> Self {
+        let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
+        Self { rate: level.per_s(), tokens, slots }
+    }
+
     /// How many chains a second bodies are built ahead for.
     fn chains_per_s(&self) -> f64 {
         self.rate.or(self.slots.map(|n| n as f64 * PER_SLOT)).unwrap_or(PER_SLOT)
@@ -189,6 +196,17 @@ impl Host {
             set.spawn_on(make(i), worker);
         }
         set
+    }
+
+    /// Opens about `n` connections, dealt over the threads that send such a load; each thread opens one for every URL at least.
+    pub async fn warm(&self, clients: &[Client], share: &Share, n: usize) {
+        let threads = self.used(share).min(clients.len());
+        let each = n.div_ceil(threads);
+        let warming = self.each(threads, |i| {
+            let client = clients[i].clone();
+            async move { client.warm(each.max(client.urls().len())).await }
+        });
+        warming.join_all().await;
     }
 
     /// Fires a load: each thread sends every n-th chain of `builder` by its own of `clients`, or has its share of the slots.

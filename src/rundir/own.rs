@@ -5,7 +5,7 @@ use crate::caveat::{Caveat, OwnFault};
 use crate::plan::Plan;
 use crate::record::Failure;
 use crate::slo::Slo;
-use crate::stats::own::{Margin, Own, tighter, tightest_by_lag, tightest_from_due};
+use crate::stats::own::{Margin, Own, tightest_of};
 use crate::stats::step::{Step, Verdict};
 use crate::stats::summary::tier_verdict;
 
@@ -43,11 +43,9 @@ fn fault(plan: &Plan, s: &Step, failures: &[FailureRow]) -> Option<OwnFault> {
             OwnFault::MaxInFlight { allowed, held }
         });
     }
-    let tiers = plan.slo.as_slice();
-    let from_due = tiers.iter().filter_map(tightest_from_due).reduce(f64::min);
-    let by_lag = tiers.iter().filter_map(tightest_by_lag).reduce(f64::min);
+    let (from_due, any) = tightest_of(plan.slo.as_slice());
     let own = Own::of(s, plan.allowed());
-    own.behind().or_else(|| own.doubt(from_due, tighter(from_due, by_lag)))
+    own.behind().or_else(|| own.doubt(from_due, any))
 }
 
 #[cfg(test)]

@@ -149,6 +149,12 @@ pub fn tighter(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::min)
 }
 
+/// The smallest limits, in ms, of all tiers together: that counts from `due`, and that has the lag in it.
+pub fn tightest_of(tiers: &[Slo]) -> (Option<f64>, Option<f64>) {
+    let from_due = tiers.iter().filter_map(tightest_from_due).reduce(f64::min);
+    (from_due, tighter(from_due, tiers.iter().filter_map(tightest_by_lag).reduce(f64::min)))
+}
+
 /// How far the client was from its own limits over the steps of a run: the most that any step had of each.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Margin {
@@ -162,7 +168,6 @@ pub struct Margin {
     pub waiting: Option<Most>,
     /// Requests in flight.
     pub in_flight: Option<Most>,
-    // A rate that this machine was calibrated for belongs here: the most that was offered, of that.
 }
 
 /// The most of something.
@@ -186,8 +191,7 @@ impl Most {
 impl Margin {
     /// Over all steps, those under overload and invalid ones with the others: it is about the client, not about the server.
     pub fn of(steps: &[Step], tiers: &[Slo], allowed: Allowed, max_in_flight: u32) -> Self {
-        let from_due = tiers.iter().filter_map(tightest_from_due).reduce(f64::min);
-        let any = tighter(from_due, tiers.iter().filter_map(tightest_by_lag).reduce(f64::min));
+        let (from_due, any) = tightest_of(tiers);
         let most = |of: fn(&Step) -> Option<f64>, allowed: Option<f64>| {
             let each = steps.iter().filter_map(|s| Some(Most { most: of(s)?, step: s.step, allowed }));
             each.reduce(|a, b| if b.most > a.most { b } else { a })

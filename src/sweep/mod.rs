@@ -16,7 +16,7 @@ pub use resume::{Resumption, resume};
 use crate::calibrate::Calibration;
 use crate::caveat::Caveat;
 use crate::client::config::Http;
-use crate::level::{Control, Level};
+use crate::level::Level;
 use crate::load::descriptors::Descriptors;
 use crate::load::host::{Host, machine};
 use crate::plan::Plan;
@@ -186,11 +186,10 @@ impl Sweep<'_> {
 
     /// Says once, before it is tried, that the plan asks for more than this machine's client was calibrated for.
     fn note_beyond(&mut self, level: Level) {
-        let tokens = self.plan.workload.synthetic().output_tokens.mean();
-        let slots = (level.control == Control::Concurrency).then_some(level.value as u64);
+        let share = self.share(level);
         let calibration = self.meta.calibration.as_ref();
         let calibration = calibration.filter(|_| !self.host.is_paused());
-        let beyond = calibration.and_then(|c| c.beyond(level.per_s(), tokens, slots));
+        let beyond = calibration.and_then(|c| c.beyond(&share));
         let told = self.meta.noted.iter().any(|c| matches!(c, Caveat::BeyondCalibration { .. }));
         if let Some(caveat) = beyond.filter(|_| !told) {
             tracing::warn!(

@@ -74,7 +74,7 @@ impl Sweep<'_> {
         let number = self.steps.len() as u32 + 1;
         self.wait_idle(number).await?;
         let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), &ask);
-        self.warm_connections(ask.level).await?;
+        self.warm_connections(ask.level).await;
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.now();
         let (share, lag_stop) = (self.share(ask.level), CancellationToken::new());
@@ -122,7 +122,7 @@ impl Sweep<'_> {
     }
 
     /// Opens as many connections as the step is likely to need, judging by the step before it.
-    async fn warm_connections(&self, level: Level) -> Result<()> {
+    async fn warm_connections(&self, level: Level) {
         let like = self.steps.iter().rfind(|s| s.level.control == level.control);
         let unloaded = self.steps.iter().rfind(|s| s.level.control == Control::Concurrency);
         let likely = match (level.control, like, unloaded) {
@@ -132,23 +132,14 @@ impl Sweep<'_> {
             (_, None, Some(one)) => level.value / one.achieved_rate.max(1e-3) * 1.5,
             (_, None, None) => 4.0,
         };
-        let clients = &self.ready.clients;
         let most = f64::from(self.plan.step.max_in_flight).max(2.0);
-        let threads = self.host.used(&self.share(level));
-        let each = (likely.clamp(2.0, most) / threads as f64).ceil() as usize;
-        let each = each.max(self.ready.client().urls().len());
-        let warming = self.host.each(threads, |i| {
-            let client = clients[i].clone();
-            async move { client.warm(each).await }
-        });
-        warming.join_all().await;
-        Ok(())
+        let n = likely.clamp(2.0, most).ceil() as usize;
+        self.host.warm(&self.ready.clients, &self.share(level), n).await;
     }
 
     /// What a level deals over the sending threads.
-    fn share(&self, level: Level) -> Share {
-        let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
-        Share { rate: level.per_s(), tokens: self.plan.workload.synthetic().output_tokens.mean(), slots }
+    pub(super) fn share(&self, level: Level) -> Share {
+        Share::of(level, self.plan.workload.synthetic().output_tokens.mean())
     }
 
     /// The step as it stands.
