@@ -61,6 +61,11 @@ impl Level {
         Self { control: Control::Rate, value }
     }
 
+    /// A level of an open loop, or of a closed one: of whatever control.
+    pub const fn new(control: Control, value: f64) -> Self {
+        Self { control, value }
+    }
+
     /// Requests per second, where that is what is held.
     pub fn per_s(self) -> Option<f64> {
         (self.control == Control::Rate).then_some(self.value)

@@ -75,7 +75,7 @@ pub(crate) struct Run {
 pub(crate) fn run(case: &Case, setting: Setting, seed: u32) -> Result<Run> {
     let started = cpu_s();
     let (plan, model) = case.build(seed, setting.budget_s, setting.width)?;
-    let mut sweep = Bare::on(&plan, model);
+    let mut sweep = Bare::on(&plan, model)?;
     let peer = |sweep| Peer { sweep, budget_s: setting.budget_s, max_rate: case.max_rate() };
     let answer = match setting.strategy {
         Strategy::Ours => {
@@ -98,7 +98,7 @@ pub(crate) fn at_truth(case: &Case, requests: u32) -> Result<Option<f64>> {
     let Some(rate) = case.truth.rate else { return Ok(None) };
     let (plan, model) = case.build(0, 900.0, 0.1)?;
     let length_s = f64::from(requests) / rate;
-    let mut sweep = Bare::on(&plan, model);
+    let mut sweep = Bare::on(&plan, model)?;
     let step = sweep.measure(Ask {
         level: Level::rate(rate),
         kind: StepKind::List,

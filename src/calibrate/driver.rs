@@ -16,6 +16,7 @@ use crate::units::ms;
 use crate::workload::config::Workload;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::{Prompter, WordRate};
+use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, bail};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
@@ -177,6 +178,7 @@ impl Driver {
             timeout: Duration::from_secs(60),
             max_in_flight: load.requests.map_or(MOST, |n| n as u32),
             itl_limit: None,
+            keep_text: false,
             home,
             gauge: Arc::<Gauge>::default(),
             stop: self.interrupt.child_token(),
@@ -223,9 +225,10 @@ impl Driver {
         ))
         .context("the calibration has no workload")?;
         let key = StepKey { seed: 1, series: "calibrate".into(), step: self.loads };
-        let chains = Chains::new(&workload, &key, load.level).map_err(anyhow::Error::msg)?;
+        let traffic = Traffic::open(&workload)?;
+        let chains = Chains::new(&traffic, &key, load.level).map_err(anyhow::Error::msg)?;
         let builder =
-            Builder::new(chains, Prompter::new(&workload, key, WordRate::UNKNOWN), self.encoder.clone());
+            Builder::new(chains, Prompter::new(&traffic, key, WordRate::UNKNOWN), vec![self.encoder.clone()]);
         // Slots are dealt over the threads, and each has one request to send.
         let each = |n: usize| n.div_ceil(self.host.used(&load.share()));
         Ok(load.requests.map_or(builder.clone(), |n| builder.first(each(n))))

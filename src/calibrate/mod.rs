@@ -288,7 +288,7 @@ mod tests {
             (None, 400.0, Some(19_000), false, "slots"),
             (None, 8.0, Some(21_000), true, "more slots than streams"),
         ] {
-            assert_eq!(c.beyond(&Share { rate, tokens, slots }).is_some(), beyond, "{why}");
+            assert_eq!(c.beyond(&Share { rate, tokens, slots, pace: None }).is_some(), beyond, "{why}");
         }
     }
 

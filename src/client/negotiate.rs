@@ -98,7 +98,17 @@ fn refused_field(body: &str, pinning: Pinning, usage: bool) -> Option<Field> {
 async fn probe(client: &Client, timeout: Duration, payload: Payload) -> Finished {
     let record = Record::due(0, Phase::Warmup, Duration::ZERO);
     let cut = CancellationToken::new();
-    client.send(Shot { record, payload, began: Instant::now(), timeout, cut, itl_limit: None }).await
+    client
+        .send(Shot {
+            record,
+            payload,
+            began: Instant::now(),
+            timeout,
+            cut,
+            itl_limit: None,
+            keep_text: false,
+        })
+        .await
 }
 
 /// The message within an error body, else the body.

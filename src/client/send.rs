@@ -51,6 +51,8 @@ pub struct Shot {
     pub cut: CancellationToken,
     /// Gaps above this are counted in the record.
     pub itl_limit: Option<Duration>,
+    /// Whether the text of the answer is wanted.
+    pub keep_text: bool,
 }
 
 /// Sends requests to one server, or to several in turn. Cheap to clone; clones share connections.
@@ -148,7 +150,7 @@ impl Client {
 
     /// Sends one request and reads its answer to the end, to its timeout, or until it is cut.
     pub async fn send(&self, shot: Shot) -> Finished {
-        let Shot { record, payload, began, timeout, cut, itl_limit } = shot;
+        let Shot { record, payload, began, timeout, cut, itl_limit, .. } = shot;
         // Beyond what the clock can count, there is no deadline.
         let deadline = began.checked_add(record.due).and_then(|due| due.checked_add(timeout));
         let mut exchange = Exchange::new(&self.0, record, began, itl_limit);
@@ -367,7 +369,7 @@ impl Exchange {
         let seen = tallied.seen.filter(|s| !s.is_empty());
         let shown = seen.as_deref().unwrap_or(&self.head);
         let sample = self.record.failure.map(|_| sample(shown, key));
-        Finished { record: self.record, gaps_us: tallied.gaps_us, sample, server_ttft: self.server_ttft }
+        Finished { sample, server_ttft: self.server_ttft, ..Finished::new(self.record, tallied.gaps_us) }
     }
 }
 

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -33,13 +34,15 @@ pub struct Share {
     pub tokens: f64,
     /// Slots of a closed loop; `None` where chains have due times of their own.
     pub slots: Option<usize>,
+    /// A closed loop sends no more chains a second than this.
+    pub pace: Option<f64>,
 }
 
 impl Share {
     /// What a level deals, with answers of so many tokens.
     pub fn of(level: Level, tokens: f64) -> Self {
         let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
-        Self { rate: level.per_s(), tokens, slots }
+        Self { rate: level.per_s(), tokens, slots, pace: None }
     }
 
     /// How many chains a second bodies are built ahead for.
@@ -227,8 +230,10 @@ impl Host {
                 Clock::Paused => Source::Inline(Box::new(builder)),
             };
             let slots = share.slots.map(|slots| slots / n + usize::from(i < slots % n));
-            let part =
-                Part { client: client.clone(), source, slots, clock: self.clock, sending: sending.clone() };
+            // Each thread goes at its part of the pace.
+            let gap = share.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(n as f64 / pace));
+            let (client, sending) = (client.clone(), sending.clone());
+            let part = Part { client, source, slots, gap, clock: self.clock, sending };
             parts.spawn_on(fire(job.clone(), part), worker);
         }
         Ok(Firing { parts, sent_all })
@@ -251,15 +256,19 @@ mod tests {
 
     #[test]
     fn as_many_threads_send_as_the_load_needs() {
-        let at = |rate, tokens| Share { rate: Some(rate), tokens, slots: None };
+        let at = |rate, tokens| Share { rate: Some(rate), tokens, ..Share::default() };
         for (share, threads, why) in [
             (at(35.0, 30.0), 1, "a small server"),
             (at(0.01, 8.0), 1, "hardly anything"),
             (at(5_000.0, 1.0), 2, "many short answers"),
             (at(500.0, 200.0), 5, "many tokens"),
             (at(1e6, 30.0), 8, "no more than there are"),
-            (Share { rate: None, tokens: 30.0, slots: Some(3) }, 3, "a closed loop: no more than slots"),
-            (Share { rate: None, tokens: 30.0, slots: Some(100) }, 8, "a closed loop"),
+            (
+                Share { tokens: 30.0, slots: Some(3), ..Share::default() },
+                3,
+                "a closed loop: no more than slots",
+            ),
+            (Share { tokens: 30.0, slots: Some(100), ..Share::default() }, 8, "a closed loop"),
         ] {
             let mut host = Host::real(8).unwrap();
             host.all = false;

@@ -2,11 +2,13 @@
 
 use crate::client::dialect::Encoder;
 use crate::client::payload::Payload;
+use crate::message::{Message, Role};
 use crate::workload::chain::Chain;
 use crate::workload::draw::Chains;
 use crate::workload::prompts::Prompter;
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Bodies lie ready for this long at the step's rate …
@@ -18,13 +20,34 @@ const AHEAD_LEAST: usize = 16;
 /// Batches that lie ready.
 const BATCHES: usize = 4;
 
-/// A chain and the body of each of its turns.
+/// A chain, and what its requests say.
 #[derive(Debug, Clone)]
 pub struct Ready {
     /// The chain.
     pub chain: Chain,
-    /// A body per turn.
-    pub payloads: Vec<Payload>,
+    /// The body of its first turn.
+    pub first: Payload,
+    /// What it says afterwards; `None` where it has one turn.
+    pub dialogue: Option<Box<Dialogue>>,
+}
+
+/// What a conversation says after its first answer. The history grows by what the server answers.
+#[derive(Debug, Clone)]
+pub struct Dialogue {
+    encoder: Encoder,
+    history: Vec<Message>,
+    /// The messages that each later turn adds, in order.
+    further: std::vec::IntoIter<Vec<Message>>,
+}
+
+impl Dialogue {
+    /// The body of the next turn, now that the one before was answered. Writing it takes some microseconds for a history of
+    /// thousands of tokens; it is done before the turn is due wherever there is time to think.
+    pub fn follow(&mut self, answer: &str, output_tokens: u32) -> Payload {
+        self.history.push(Message::new(Role::Assistant, answer));
+        self.history.extend(self.further.next().into_iter().flatten());
+        self.encoder.messages(&self.history, output_tokens)
+    }
 }
 
 /// Makes the bodies of one step's chains, in order.
@@ -32,8 +55,9 @@ pub struct Ready {
 pub struct Builder {
     chains: Chains,
     prompter: Prompter,
-    encoder: Encoder,
-    heads: HashMap<u32, Bytes>,
+    /// One for each class; the last one serves those that have none of their own.
+    encoders: Vec<Encoder>,
+    heads: HashMap<(u16, Arc<str>), Bytes>,
     left: usize,
     /// How many chains are passed over before the next one …
     skip: usize,
@@ -42,9 +66,9 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Bodies for these chains, with this text, in this dialect.
-    pub fn new(chains: Chains, prompter: Prompter, encoder: Encoder) -> Self {
-        Self { chains, prompter, encoder, heads: HashMap::new(), left: usize::MAX, skip: 0, others: 0 }
+    /// Bodies for these chains, with this text, in the dialect of each class. There must be one.
+    pub fn new(chains: Chains, prompter: Prompter, encoders: Vec<Encoder>) -> Self {
+        Self { chains, prompter, encoders, heads: HashMap::new(), left: usize::MAX, skip: 0, others: 0 }
     }
 
     /// Only the first `n` of them.
@@ -66,25 +90,24 @@ impl Iterator for Builder {
     fn next(&mut self) -> Option<Ready> {
         self.left = self.left.checked_sub(1)?;
         let chain = self.chains.nth(std::mem::replace(&mut self.skip, self.others))?;
-        let payloads = chain
-            .turns
-            .iter()
-            .map(|turn| {
-                let recipe = &turn.request;
-                let text = self.prompter.text(recipe);
-                let head = if text.shared {
-                    // One copy in memory for all requests that begin alike.
-                    self.heads
-                        .entry(recipe.group)
-                        .or_insert_with(|| self.encoder.prefix(text.system.as_deref()))
-                        .clone()
-                } else {
-                    self.encoder.prefix(text.system.as_deref())
-                };
-                self.encoder.request(&head, &text.user, recipe.output_tokens)
-            })
-            .collect();
-        Some(Ready { chain, payloads })
+        let turn = chain.turns.first()?;
+        let text = self.prompter.text(turn);
+        let encoder = &self.encoders[usize::from(turn.class).min(self.encoders.len() - 1)];
+        let head = match &text.system {
+            // One copy in memory for all requests that begin alike.
+            Some(system) if text.shared => {
+                let prefix = || encoder.prefix(Some(system));
+                self.heads.entry((turn.class, system.clone())).or_insert_with(prefix).clone()
+            }
+            system => encoder.prefix(system.as_deref()),
+        };
+        let first = encoder.request(&head, &text.user, turn.request.output_tokens);
+        let dialogue = (chain.turns.len() > 1).then(|| {
+            let further = chain.turns[1..].iter().map(|turn| self.prompter.text(turn).messages());
+            let further = further.collect::<Vec<_>>().into_iter();
+            Box::new(Dialogue { encoder: encoder.clone(), history: text.messages(), further })
+        });
+        Some(Ready { chain, first, dialogue })
     }
 }
 
@@ -108,7 +131,7 @@ impl Source {
     /// Fails if the system gives no thread.
     pub fn ahead(mut builder: Builder, rate: f64, parts: usize) -> std::io::Result<Self> {
         let first = builder.next();
-        let bytes = first.as_ref().map_or(1, |r| r.payloads.iter().map(Payload::len).sum::<usize>()).max(1);
+        let bytes = first.as_ref().map_or(1, |r| r.first.len() * r.chain.turns.len()).max(1);
         let most = AHEAD_BYTES / bytes / parts.max(1);
         let wanted = ((rate * AHEAD_S) as usize).min(most).max(AHEAD_LEAST);
         let batch = wanted / BATCHES;
@@ -147,19 +170,20 @@ mod tests {
     use crate::client::config::Api;
     use crate::client::dialect::Pinning;
     use crate::level::Level;
-    use crate::workload::config::Workload;
     use crate::workload::draw::StepKey;
     use crate::workload::prompts::WordRate;
+    use crate::workload::traffic::Traffic;
 
     fn builder() -> Builder {
-        let workload: Workload = toml::from_str(
+        let workload = toml::from_str(
             "prompts.synthetic = { input-tokens = { uniform = { min = 4, max = 40 } }, output-tokens = { fixed = 3 } }",
         )
         .unwrap();
         let key = StepKey { seed: 1, series: "main".into(), step: 1 };
-        let chains = Chains::new(&workload, &key, Level::rate(5.0)).unwrap();
+        let traffic = Traffic::open(&workload).unwrap();
+        let chains = Chains::new(&traffic, &key, Level::rate(5.0)).unwrap();
         let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), Pinning::NONE, true);
-        Builder::new(chains, Prompter::new(&workload, key, WordRate::UNKNOWN), encoder)
+        Builder::new(chains, Prompter::new(&traffic, key, WordRate::UNKNOWN), vec![encoder])
     }
 
     #[tokio::test]
@@ -180,7 +204,7 @@ mod tests {
             let mut dealt: Vec<Ready> =
                 (0..of).flat_map(|part| builder().part(part, of).take(12 / of).collect::<Vec<_>>()).collect();
             dealt.sort_by_key(|r| r.chain.turns[0].request.id);
-            let same = |(a, b): (&Ready, &Ready)| a.chain == b.chain && a.payloads == b.payloads;
+            let same = |(a, b): (&Ready, &Ready)| a.chain == b.chain && a.first == b.first;
             assert!(dealt.len() == 12 && whole.iter().zip(&dealt).all(same), "dealt to {of}");
         }
     }

@@ -1,17 +1,17 @@
 //! One loop that fires a step's chains when they are due, whatever the arrival process, and sends Records home.
 
 use super::pacer::{Clock, Pacer};
-use super::source::{Ready, Source};
+use super::source::{Dialogue, Ready, Source};
+use crate::client::payload::Payload;
 use crate::client::{Client, Shot};
 use crate::record::{Failure, Finished, Outcome, Phase, Record};
-use crate::workload::chain::Start;
-use std::collections::VecDeque;
+use crate::workload::chain::{Chain, Start};
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
-};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
@@ -51,9 +51,13 @@ impl Gauge {
         self.to_come.store(threads, Relaxed);
     }
 
-    /// Counts a request in, and says how many there were before it.
-    fn enter(&self, phase: Phase) -> u64 {
+    /// Counts a request as open that will be sent when it is due: the next turn of a conversation.
+    fn promise(&self, phase: Phase) {
         self.measured_open.fetch_add(u64::from(phase == Phase::Measure), Relaxed);
+    }
+
+    /// Counts a request in that was promised, and says how many there were before it.
+    fn enter(&self) -> u64 {
         self.in_flight.fetch_add(1, Relaxed)
     }
 
@@ -80,6 +84,8 @@ pub struct Job {
     pub max_in_flight: u32,
     /// The tightest ITL limit, for `itl_over`.
     pub itl_limit: Option<Duration>,
+    /// Whether answers come home with their text.
+    pub keep_text: bool,
     /// Where finished requests go. Bounded: a director that falls behind holds back the requests, never the loop.
     pub home: mpsc::Sender<Finished>,
     /// What the director may look at.
@@ -124,6 +130,8 @@ pub struct Part {
     pub source: Source,
     /// Its slots of a closed loop; `None` where chains have due times of their own.
     pub slots: Option<usize>,
+    /// The least time between two chains of a closed loop.
+    pub gap: Duration,
     /// What it wakes by.
     pub clock: Clock,
     /// Let go when it has sent its last request.
@@ -148,42 +156,120 @@ pub async fn fire(job: Arc<Job>, part: Part) -> io::Result<()> {
     fired
 }
 
+/// A request on its way: a turn of a chain.
+struct Flight {
+    chain: Chain,
+    turn: usize,
+    payload: Payload,
+    /// What is said after it.
+    dialogue: Option<Box<Dialogue>>,
+    due: Duration,
+    /// The part of the step that it was due in when that was known. It has been promised to the gauge.
+    phase: Phase,
+}
+
+/// In order of `due`.
+struct Waiting(Flight);
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.0.due.cmp(&self.0.due)
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.due == other.0.due
+    }
+}
+
+impl Eq for Waiting {}
+
+/// What is to be sent next.
+enum Due {
+    /// The first turn of the next chain.
+    Chain(Duration),
+    /// A later turn of one.
+    Turn(Flight),
+    /// Nothing: the step is over.
+    Over,
+}
+
 struct Loop {
     job: Arc<Job>,
     client: Client,
     source: Source,
     pacer: Pacer,
     sending: Arc<DropGuard>,
-    flying: JoinSet<Instant>,
+    /// Requests in flight; each tells when it freed its slot, if it did.
+    flying: JoinSet<Option<Instant>>,
     /// Whether its next chain is due within the measured window, as the gauge has it.
     to_come: bool,
-    /// When each idle slot of a closed loop was freed.
-    idle: VecDeque<Instant>,
+    /// When each idle slot of a closed loop was freed; `None` for an open one.
+    idle: Option<VecDeque<Instant>>,
+    gap: Duration,
+    /// When the next chain of a closed loop may be sent at the earliest.
+    paced: Duration,
+    /// Later turns whose answers have come: those that are here, and where they come from.
+    waiting: BinaryHeap<Waiting>,
+    landed: mpsc::UnboundedReceiver<Flight>,
+    land: mpsc::UnboundedSender<Flight>,
 }
 
 impl Loop {
     fn new(job: Arc<Job>, part: Part) -> io::Result<Self> {
-        let Part { client, source, slots, clock, sending } = part;
-        let idle = vec![job.began; slots.unwrap_or(0)].into();
+        let Part { client, source, slots, gap, clock, sending } = part;
+        let idle = slots.map(|n| vec![job.began; n].into());
         let (pacer, to_come) = (Pacer::new(clock)?, slots.is_none());
-        Ok(Self { job, client, source, pacer, sending, flying: JoinSet::new(), to_come, idle })
+        let (land, landed) = mpsc::unbounded_channel();
+        let (flying, waiting) = (JoinSet::new(), BinaryHeap::new());
+        let paced = Duration::ZERO;
+        Ok(Self {
+            job,
+            client,
+            source,
+            pacer,
+            sending,
+            flying,
+            to_come,
+            idle,
+            gap,
+            paced,
+            waiting,
+            landed,
+            land,
+        })
     }
 
     async fn run(mut self) -> io::Result<()> {
-        while let Some(ready) = self.source.next().await {
-            let due = match ready.chain.start {
-                Start::At(at) => self.wait_due(at).await?,
-                Start::WhenFree => self.wait_free().await?,
-            };
-            match due {
-                Some(due) => self.launch(ready, due),
-                None => break,
+        let mut ready = self.source.next().await;
+        loop {
+            match self.wait(ready.as_ref().map(|r| r.chain.start)).await? {
+                Due::Chain(due) => {
+                    if let Some(Ready { chain, first, dialogue }) = ready {
+                        let phase = self.job.phase_of(due);
+                        self.job.gauge.promise(phase);
+                        self.launch(Flight { chain, turn: 0, payload: first, dialogue, due, phase });
+                    }
+                    // The request goes out before anything else is done: taking the next chain wakes the thread that builds bodies.
+                    tokio::task::yield_now().await;
+                    ready = self.source.next().await;
+                }
+                Due::Turn(flight) => {
+                    self.launch(flight);
+                    tokio::task::yield_now().await;
+                }
+                Due::Over => break,
             }
-            // The request goes out before anything else is done: taking the next chain wakes the thread that builds bodies.
-            tokio::task::yield_now().await;
         }
         self.comes(false);
-        drop(self.sending);
+        drop((self.sending, self.landed));
         while let Some(done) = self.flying.join_next().await {
             done?;
         }
@@ -204,112 +290,167 @@ impl Loop {
         }
     }
 
-    /// Waits until `at`; `None` when the step is over before that.
-    async fn wait_due(&mut self, at: Duration) -> io::Result<Option<Duration>> {
+    /// When the next chain is due, as far as it is known: a closed loop needs a free slot for it.
+    fn chain_due(&self, start: Start) -> Option<Duration> {
+        match (start, &self.idle) {
+            (Start::At(at), _) => Some(at),
+            (Start::WhenFree, Some(idle)) => {
+                let freed = idle.front()?.saturating_duration_since(self.job.began);
+                Some(freed.max(self.paced))
+            }
+            (Start::WhenFree, None) => None,
+        }
+    }
+
+    /// Takes home what has landed since; nobody was woken for it.
+    fn collect(&mut self) -> io::Result<()> {
+        while let Ok(flight) = self.landed.try_recv() {
+            self.waiting.push(Waiting(flight));
+        }
+        while let Some(done) = self.flying.try_join_next() {
+            let freed = done?;
+            if let Some(idle) = &mut self.idle {
+                idle.extend(freed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until something is due: the next chain, which starts as `start` says, or a later turn of one before.
+    async fn wait(&mut self, start: Option<Start>) -> io::Result<Due> {
         let mut window = self.job.window.clone();
         loop {
+            self.collect()?;
             window.mark_unchanged();
             let end = self.job.window_end();
-            self.comes(at < end);
-            let job = &self.job;
-            let quiet = job.gauge.quiet.notified();
-            let past_end = job.began + end <= Instant::now();
-            if past_end && job.needless(at) {
-                return Ok(None);
+            let chain = start.and_then(|start| self.chain_due(start));
+            let turn = self.waiting.peek().map(|w| w.0.due);
+            let next = [chain, turn].into_iter().flatten().min();
+            if self.idle.is_none() {
+                self.comes(chain.is_some_and(|at| at < end));
             }
-            let target = if at >= end && !past_end { end } else { at };
+            let job = &self.job;
+            let past_end = job.began + end <= Instant::now();
+            let over = |at| past_end && job.needless(at);
+            if job.stop.is_cancelled() || next.is_some_and(over) || (start.is_none() && self.silent()) {
+                return Ok(Due::Over);
+            }
+            let quiet = job.gauge.quiet.notified();
+            let target = next.map(|at| if at >= end && !past_end { end } else { at });
+            let at = job.began + target.unwrap_or_default();
+            let frees = self.idle.is_some() || start.is_none();
             let woke = tokio::select! {
                 biased;
-                () = job.stop.cancelled() => return Ok(None),
-                woke = self.pacer.until(job.began + target) => woke.map(|()| true)?,
+                () = job.stop.cancelled() => return Ok(Due::Over),
+                woke = self.pacer.until(at), if target.is_some() => woke.map(|()| true)?,
+                Some(flight) = self.landed.recv() => {
+                    self.waiting.push(Waiting(flight));
+                    false
+                }
+                Some(done) = self.flying.join_next(), if frees => {
+                    let freed = done?;
+                    if let Some(idle) = &mut self.idle {
+                        idle.extend(freed);
+                    }
+                    false
+                }
                 // The director ends the window early, or extends it.
                 Ok(()) = window.changed() => false,
                 () = quiet, if past_end => false,
             };
-            if woke && target == at && !job.needless(at) {
-                // What has finished since is let go; nobody was woken for it.
-                while let Some(done) = self.flying.try_join_next() {
-                    done?;
+            if woke && target == next && !next.is_some_and(|at| job.needless(at)) {
+                return Ok(self.take(chain, turn));
+            }
+        }
+    }
+
+    /// Whether nothing will come any more once the chains have run out.
+    fn silent(&self) -> bool {
+        // Each request that another turn may follow holds a sender of its own.
+        self.waiting.is_empty() && self.landed.is_empty() && self.landed.sender_strong_count() == 1
+    }
+
+    /// What is due now: whichever comes first.
+    fn take(&mut self, chain: Option<Duration>, turn: Option<Duration>) -> Due {
+        match (chain, turn) {
+            (Some(chain), turn) if turn.is_none_or(|turn| chain <= turn) => {
+                if let Some(idle) = &mut self.idle {
+                    idle.pop_front();
+                    self.paced = chain + self.gap;
                 }
-                return Ok(Some(at));
+                Due::Chain(chain)
             }
+            _ => self.waiting.pop().map_or(Due::Over, |w| Due::Turn(w.0)),
         }
     }
 
-    /// Waits for a free slot and returns when it was freed; `None` when the step is over.
-    async fn wait_free(&mut self) -> io::Result<Option<Duration>> {
-        loop {
-            if let Some(freed) = self.idle.pop_front() {
-                let due = freed.saturating_duration_since(self.job.began);
-                return Ok((!self.job.needless(due) && !self.job.stop.is_cancelled()).then_some(due));
-            }
-            tokio::select! {
-                biased;
-                () = self.job.stop.cancelled() => return Ok(None),
-                Some(done) = self.flying.join_next(), if !self.flying.is_empty() => self.idle.push_back(done?),
-                else => return Ok(None),
-            }
-        }
-    }
-
-    fn launch(&mut self, ready: Ready, due: Duration) {
+    fn launch(&mut self, flight: Flight) {
         let gauge = &self.job.gauge;
-        let phase = self.job.phase_of(due);
-        let fits = gauge.enter(phase) < u64::from(self.job.max_in_flight);
+        let fits = gauge.enter() < u64::from(self.job.max_in_flight);
         if !fits {
             gauge.client_limit.store(true, Relaxed);
         }
-        self.flying.spawn(chain(self.job.clone(), self.client.clone(), ready, due, phase, fits));
+        let land = flight.chain.needs_text(flight.turn).then(|| self.land.clone());
+        self.flying.spawn(fly(self.job.clone(), self.client.clone(), flight, fits, land));
     }
 }
 
-/// Sends the turns of one chain, one after the other; returns when its slot is free again.
-async fn chain(
+/// Sends one request, and hands the next turn back to the loop where there is one; else says when its slot is free again.
+async fn fly(
     job: Arc<Job>,
     client: Client,
-    ready: Ready,
-    first_due: Duration,
-    first_phase: Phase,
+    mut flight: Flight,
     fits: bool,
-) -> Instant {
-    let (mut due, mut phase) = (first_due, first_phase);
-    for (i, (turn, payload)) in ready.chain.turns.iter().zip(ready.payloads).enumerate() {
-        if i > 0 {
-            due += turn.after;
-            tokio::time::sleep_until(job.began + due).await;
-            phase = job.phase_of(due);
-            job.gauge.enter(phase);
-        }
-        let mut record = Record::due(turn.request.id, phase, due);
-        record.class = turn.class;
-        record.turn = i as u16;
-        record.input_asked = turn.request.input_tokens;
-        record.output_asked = turn.request.output_tokens;
-        let finished = if fits {
-            let shot = Shot {
-                record,
-                payload,
-                began: job.began,
-                timeout: job.timeout,
-                cut: job.cut.clone(),
-                itl_limit: job.itl_limit,
-            };
-            client.send(shot).await
-        } else {
-            (record.outcome, record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
-            record.end = job.began.elapsed().max(due);
-            Finished { record, gaps_us: Vec::new(), sample: None, server_ttft: None }
+    land: Option<mpsc::UnboundedSender<Flight>>,
+) -> Option<Instant> {
+    let (due, phase) = (flight.due, flight.phase);
+    let turn = &flight.chain.turns[flight.turn];
+    let mut record = Record::due(turn.request.id, phase, due);
+    (record.class, record.turn, record.session) = (turn.class, flight.turn as u16, flight.chain.session);
+    (record.input_asked, record.output_asked) = (turn.request.input_tokens, turn.request.output_tokens);
+    let mut finished = if fits {
+        let shot = Shot {
+            record,
+            payload: std::mem::take(&mut flight.payload),
+            began: job.began,
+            timeout: job.timeout,
+            cut: job.cut.clone(),
+            itl_limit: job.itl_limit,
+            keep_text: job.keep_text || land.is_some(),
         };
-        due = finished.record.end;
-        let ended = finished.record.outcome != Outcome::Ok;
-        // The director only goes away when the whole sweep does.
-        let _ = job.home.send(finished).await;
-        if job.gauge.leave(phase) && job.began.elapsed() >= job.window_end() {
-            job.gauge.quiet.notify_waiters();
-        }
-        if ended {
-            break;
+        client.send(shot).await
+    } else {
+        (record.outcome, record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
+        record.end = job.began.elapsed().max(due);
+        Finished::new(record, Vec::new())
+    };
+    let (end, ok) = (finished.record.end, finished.record.outcome == Outcome::Ok);
+    let answer = if job.keep_text { finished.text.clone() } else { finished.text.take() };
+    // The director only goes away when the whole sweep does.
+    let _ = job.home.send(finished).await;
+    // A turn that did not come to its end is the last one.
+    let next = land.filter(|_| ok).map(|land| {
+        flight.follow(&job, end, answer.as_deref().unwrap_or_default());
+        job.gauge.promise(flight.phase);
+        (land, flight)
+    });
+    if job.gauge.leave(phase) && job.began.elapsed() >= job.window_end() {
+        job.gauge.quiet.notify_waiters();
+    }
+    let freed = Some(job.began + end);
+    // The loop is over: nobody waits for this turn any more.
+    next.map_or(freed, |(land, flight)| if land.send(flight).is_ok() { None } else { freed })
+}
+
+impl Flight {
+    /// Becomes the next turn, now that this one was answered at `end`.
+    fn follow(&mut self, job: &Job, end: Duration, answer: &str) {
+        self.turn += 1;
+        let turn = &self.chain.turns[self.turn];
+        self.due = end + turn.after;
+        self.phase = job.phase_of(self.due);
+        if let Some(dialogue) = &mut self.dialogue {
+            self.payload = dialogue.follow(answer, turn.request.output_tokens);
         }
     }
-    job.began + due
 }

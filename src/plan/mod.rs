@@ -1,17 +1,20 @@
 //! The plan: the TOML file as types, checked, with profiles and defaults filled in.
 
+mod series;
 mod set;
 mod tiers;
 
+pub use series::{MAIN, Series};
 pub use set::apply as apply_set;
 pub use tiers::Tiers;
 
 use crate::capacity::Hardware;
 use crate::client::config::{Server, Target};
+use crate::client::extras::ExtraBody;
 use crate::load::config::StepTimes;
 use crate::load::own::OwnLimits;
 use crate::search::Search;
-use crate::search::config::{Mode, Over, SearchPlan};
+use crate::search::config::{Mode, Open, Over, SearchPlan};
 use crate::sim::config::Simulated;
 use crate::slo::Metric;
 use crate::stats::own::Allowed;
@@ -124,6 +127,9 @@ fn shown(text: &str, error: &toml::de::Error) -> String {
     }
 }
 
+/// Where only a file knows how long answers are: longer than nearly all.
+const UNKNOWN_OUTPUT: u32 = 2048;
+
 impl Plan {
     fn first_seed() -> u32 {
         1
@@ -212,8 +218,15 @@ impl Plan {
                 self.step.max_in_flight
             ));
         }
+        for class in self.workload.classes() {
+            if let Err(problem) = ExtraBody::try_from(class.body.clone()) {
+                return Err(format!("[[workload.class]] {}: {problem}", class.name));
+            }
+        }
         // The search says itself what it cannot do.
-        self.searcher()?;
+        for series in self.series() {
+            series.plan.searcher()?;
+        }
         Ok(self)
     }
 
@@ -223,12 +236,18 @@ impl Plan {
     /// What the search cannot do, with what to write instead.
     pub fn searcher(&self) -> Result<Search, String> {
         let (tiers, gpus) = (self.slo.as_slice(), self.hardware.gpu_count());
-        Search::new(&self.search, &self.step, tiers, &self.workload.arrivals, gpus)
+        Search::new(&self.search, &self.step, tiers, self.open(), gpus)
+    }
+
+    /// What an open loop steps through.
+    fn open(&self) -> Open {
+        let w = &self.workload;
+        Open { control: w.control(), arrivals: w.arrivals, per_level: w.per_level(), think_s: w.think_s() }
     }
 
     /// What a request may take within the SLO: the largest TTFT limit and the longest answer at the TPOT limit, or e2e.
     fn least_timeout(&self) -> Duration {
-        let longest = self.workload.synthetic().output_tokens.longest();
+        let longest = self.workload.longest_output().unwrap_or(UNKNOWN_OUTPUT);
         self.slo
             .as_slice()
             .iter()

@@ -14,6 +14,11 @@ impl Tiers {
         &self.0
     }
 
+    /// One tier.
+    pub(crate) fn of(slo: Slo) -> Self {
+        Self(vec![slo.resolve()])
+    }
+
     /// Every tier's limits in one line.
     pub fn summary(&self) -> String {
         self.0.iter().map(Slo::summary).collect::<Vec<_>>().join("; ")

@@ -30,7 +30,8 @@ pub fn read(dir: &Path) -> Result<Run> {
     let failures = read_failures(dir, &mut caveats)?;
     let run = Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)?;
     // Here and not for each step of a running sweep: it takes a fit for every step.
-    let view = View::of(&searcher(&plan)?, &run.steps, run.answers.first());
+    let first = plan.series().swap_remove(0).plan;
+    let view = View::of(&searcher(&first)?, &run.steps, run.answers.first());
     Ok(Run { view, ..run })
 }
 
@@ -48,8 +49,12 @@ impl Run {
         failures: Vec<FailureRow>,
         mut caveats: Vec<Caveat>,
     ) -> Result<Self> {
-        let search = searcher(plan)?;
-        let answers = search.answers("main", &steps);
+        let mut answers = Vec::new();
+        let series = plan.series();
+        for one in &series {
+            answers.extend(searcher(&one.plan)?.answers(&one.name, &steps));
+        }
+        let terms = series.first().and_then(|one| searcher(&one.plan).ok()?.terms());
         caveats.extend(meta.resumed.last().map(|last| Caveat::Resumed {
             times: meta.resumed.len() as u32,
             at: last.at.clone(),
@@ -69,7 +74,7 @@ impl Run {
             allowed: plan.allowed(),
             max_in_flight: plan.step.max_in_flight,
             failures,
-            terms: search.terms(),
+            terms,
             view: View::default(),
         })
     }

@@ -71,7 +71,7 @@ mod tests {
     use crate::load::config::StepTimes;
     use crate::report::fixture;
     use crate::rundir::Run;
-    use crate::search::config::SearchPlan;
+    use crate::search::config::{Open, SearchPlan};
     use crate::workload::arrivals::Arrivals;
 
     fn case(name: &str) -> Run {
@@ -80,7 +80,9 @@ mod tests {
 
     fn search(run: &Run, text: &str) -> (Search, Option<crate::search::view::Terms>) {
         let plan: SearchPlan = toml::from_str(text).unwrap();
-        let search = Search::new(&plan, &StepTimes::default(), &run.tiers, &Arrivals::Poisson, None).unwrap();
+        let search =
+            Search::new(&plan, &StepTimes::default(), &run.tiers, Open::rate(Arrivals::Poisson), None)
+                .unwrap();
         let terms = search.terms();
         (search, terms)
     }

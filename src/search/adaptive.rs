@@ -1,7 +1,7 @@
 //! The adaptive search: baseline, ramp from below, refinement. Which of them is next follows from the steps alone.
 
 use super::ask::{Ask, Ends};
-use super::config::{Adaptive, Over};
+use super::config::{Adaptive, Open, Over};
 use super::posterior::{limits, void};
 use super::refine;
 use super::seen::Seen;
@@ -13,7 +13,6 @@ use crate::stats::step::{Abort, LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
 use crate::stats::verdict::{UNLOADED_INFLATION, foreseen};
 use crate::units::three_digits;
-use crate::workload::arrivals::Arrivals;
 use std::time::Duration;
 
 /// Each level of the ramp over the one before.
@@ -57,8 +56,12 @@ pub(super) struct Policy {
     pub(super) control: Control,
     /// All tiers are answered from the same steps.
     pub(super) tiers: Vec<Slo>,
-    /// As [`Arrivals::crowding`] has it.
+    /// As [`crate::workload::arrivals::Arrivals::crowding`] has it.
     pub(super) power: f64,
+    /// Requests per second at level 1 of an open loop.
+    pub(super) per_level: f64,
+    /// How long the users of a conversation think in all, in seconds.
+    pub(super) think_s: f64,
 }
 
 impl Policy {
@@ -67,10 +70,10 @@ impl Policy {
         max_rate: Option<f64>,
         times: &StepTimes,
         tiers: &[Slo],
-        arrivals: &Arrivals,
+        open: Open,
     ) -> Self {
         let (control, highest, power) = match plan.over {
-            Over::Rate => (Control::Rate, max_rate.unwrap_or(f64::INFINITY), arrivals.crowding()),
+            Over::Rate => (open.control, max_rate.unwrap_or(f64::INFINITY), open.arrivals.crowding()),
             // A closed loop has as many in flight as it has workers.
             Over::Concurrency => (Control::Concurrency, f64::from(times.max_in_flight), 1.0),
         };
@@ -83,6 +86,8 @@ impl Policy {
             control,
             tiers: tiers.to_vec(),
             power,
+            per_level: open.per_level,
+            think_s: open.think_s,
         }
     }
 
@@ -152,7 +157,8 @@ impl Policy {
             })
         };
         let first = seen.loaded.is_empty();
-        let again = first && seen.baselines.len() < BASELINES && last.ended_s < self.budget_s / 4.0;
+        let again =
+            first && seen.baselines.len() < BASELINES && last.ended_s - seen.origin_s < self.budget_s / 4.0;
         Ok((again && open.iter().any(missing)).then_some(ask))
     }
 
@@ -177,7 +183,7 @@ impl Policy {
         let Some(last) = seen.ramp.last() else {
             let first = match self.control {
                 Control::Concurrency => FACTOR,
-                _ => self.rounded(FIRST / seen.e2e_s.max(1e-3)),
+                _ => self.rounded(FIRST / seen.e2e_s.max(1e-3) / self.per_level),
             };
             return self.in_time(self.ramp_step(first.min(self.highest), seen), seen).map(Some);
         };
@@ -192,7 +198,7 @@ impl Policy {
                 return Ok(None);
             }
             if seen.ramp.len() > HALVINGS || 4.0 * seen.spent_s > 3.0 * self.budget_s {
-                return Err(Stop::NothingHolds { level: Level::rate(lowest).to_string() });
+                return Err(Stop::NothingHolds { level: self.level(lowest).to_string() });
             }
             self.rounded(lowest / BACK)
         } else if seen.ramp.iter().any(|s| self.too_much(s)) || at_the_top || self.flattened(seen, last) {
@@ -240,8 +246,10 @@ impl Policy {
     fn ramp_step(&self, level: f64, seen: &Seen<'_>) -> Ask {
         let length = (0.02 * self.budget_s).clamp(3.0, 12.0);
         let settle = self.times.settle.0.as_secs_f64().min(length / 3.0);
+        // Later turns come once the first conversations have got there.
+        let settle = settle.max(seen.talk_s.min(self.budget_s / 30.0));
         let enough = (RAMP_REQUESTS / seen.per_s(level)).min(0.03 * self.budget_s);
-        let measure = (length - settle).max(enough).max(LEAST_S);
+        let measure = (length - settle).max(length / 2.0).max(enough).max(LEAST_S);
         Ask {
             level: self.level(level),
             kind: StepKind::Ramp,
@@ -264,7 +272,7 @@ impl Policy {
     pub(super) fn level(&self, value: f64) -> Level {
         match self.control {
             Control::Concurrency => Level::concurrency(value as u32),
-            _ => Level::rate(value),
+            open => Level::new(open, value),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The plan's `[search]` table.
 
+use crate::level::Control;
 use crate::units::{Fraction, NonEmpty, Rate, Span};
+use crate::workload::arrivals::Arrivals;
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroU32};
 
@@ -13,6 +15,26 @@ pub enum Over {
     Rate,
     /// Requests in flight, closed loop.
     Concurrency,
+}
+
+/// What an open loop steps through.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Open {
+    /// Requests, conversations, or the speed of a trace.
+    pub control: Control,
+    /// The shape of its arrivals.
+    pub arrivals: Arrivals,
+    /// Requests per second at level 1: the turns of a conversation, the mean rate of a trace.
+    pub per_level: f64,
+    /// How long the users of a conversation think in all, in seconds.
+    pub think_s: f64,
+}
+
+impl Open {
+    /// Requests per second with these arrivals.
+    pub const fn rate(arrivals: Arrivals) -> Self {
+        Self { control: Control::Rate, arrivals, per_level: 1.0, think_s: 0.0 }
+    }
 }
 
 /// The search that chooses its own levels.

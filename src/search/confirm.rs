@@ -20,7 +20,7 @@ pub(super) fn soak(
     let level = match control {
         Control::Concurrency => Level::concurrency(value as u32),
         // Cut off: what is confirmed is never above what is called safe.
-        _ => Level::rate(three_digits(value, f64::floor)),
+        open => Level::new(open, three_digits(value, f64::floor)),
     };
     (level.value > 0.0).then(|| Ask {
         level,

@@ -41,6 +41,7 @@ pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     let widest = widest(policy, seen)?;
     let tail = seen.tail();
     let settle = policy.times.settle.0.as_secs_f64().max(seen.e2e_s.min(20.0)).min(policy.budget_s / 15.0);
+    let settle = settle.max(seen.talk_s.min(policy.budget_s / 10.0));
     let overhead = settle + tail.as_secs_f64() + policy.drain().as_secs_f64();
     let left = policy.budget_s - seen.spent_s - overhead;
     let least = LEAST_S.min(LEAST_SHARE * policy.budget_s).max(1.0);
@@ -120,17 +121,17 @@ pub(super) fn lowest(policy: &Policy, slo: &Slo) -> f64 {
     let needed = |p0: f64| (1.0 - SPOKEN_OF).ln() / (-p0).ln_1p();
     let strictest = limits(slo).into_iter().map(|(_, p0)| p0).filter(|p0| *p0 > 0.0 && *p0 < 1.0);
     let requests = strictest.map(needed).fold(1.0, f64::max);
-    (requests.ceil() / policy.budget_s).min(policy.highest)
+    (requests.ceil() / policy.budget_s / policy.per_level).min(policy.highest)
 }
 
 /// The next level, or whether the unloaded server is asked once more.
 fn choose(policy: &Policy, seen: &Seen<'_>, p: &Posterior, usual_s: f64) -> (f64, bool) {
     let median = p.feasible_quantile(0.5);
-    let few = median * usual_s < REQUESTS;
+    let few = seen.per_s(median) * usual_s < REQUESTS;
     let infeasible = p.infeasible();
     let mut level = p.feasible_quantile(QUANTILES[seen.refined % QUANTILES.len()]);
-    if policy.control == Control::Rate && (few || infeasible > DOUBT) && seen.refined % 2 == 1 {
-        if 1.0 / seen.e2e_s > 0.5 * median {
+    if policy.control != Control::Concurrency && (few || infeasible > DOUBT) && seen.refined % 2 == 1 {
+        if 1.0 / seen.e2e_s > 0.5 * seen.per_s(median) {
             return (median, true);
         }
         level = if infeasible > MUCH_DOUBT { 0.5 * median } else { p.feasible_quantile(0.2) };

@@ -20,7 +20,12 @@ pub(super) struct Seen<'a> {
     pub(super) spent_s: f64,
     /// End-to-end time of an unloaded request, in seconds.
     pub(super) e2e_s: f64,
+    /// When the series began, in seconds of the sweep.
+    pub(super) origin_s: f64,
+    /// How long a conversation takes beyond one request, in seconds.
+    pub(super) talk_s: f64,
     control: Control,
+    per_level: f64,
     longest_tail_s: f64,
 }
 
@@ -28,13 +33,21 @@ impl<'a> Seen<'a> {
     pub(super) fn of(policy: &Policy, steps: &[&'a Step]) -> Self {
         let kind = |kind| steps.iter().copied().filter(|s| s.kind == kind).collect::<Vec<&Step>>();
         let baselines = kind(StepKind::Baseline);
+        let e2e_s = unloaded_e2e(&baselines);
+        let further =
+            if policy.control == Control::Sessions { (policy.per_level - 1.0).max(0.0) } else { 0.0 };
+        // The first series of a sweep has its warm-up in its budget, a later one begins where the one before ended.
+        let origin_s = steps.first().filter(|s| s.step > 1).map_or(0.0, |s| s.started_s);
         Self {
-            e2e_s: unloaded_e2e(&baselines),
+            e2e_s,
+            talk_s: policy.think_s + further * e2e_s,
+            origin_s,
             ramp: kind(StepKind::Ramp),
             loaded: steps.iter().copied().filter(|s| s.kind != StepKind::Baseline).collect(),
             refined: steps.iter().rev().take_while(|s| s.kind != StepKind::Ramp).count(),
-            spent_s: steps.last().map_or(0.0, |s| s.ended_s),
+            spent_s: steps.last().map_or(0.0, |s| s.ended_s - origin_s),
             control: policy.control,
+            per_level: policy.per_level,
             longest_tail_s: (0.1 * policy.budget_s).max(30.0),
             all: steps.to_vec(),
             baselines,
@@ -52,8 +65,8 @@ impl<'a> Seen<'a> {
 
     /// Requests per second at a level. Of a closed loop: what the nearest level made, and never more per worker than one alone.
     pub(super) fn per_s(&self, level: f64) -> f64 {
-        if self.control == Control::Rate {
-            return level;
+        if self.control != Control::Concurrency {
+            return level * self.per_level;
         }
         let near = |s: &&&Step| (s.level.value / level).ln().abs();
         let made = self.all.iter().filter(|s| s.achieved_rate > 0.0);

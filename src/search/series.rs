@@ -4,7 +4,7 @@ use super::adaptive::{Policy, missed_unloaded};
 use super::answer::{Answer, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket, per_gpu, shown};
-use super::config::{Mode, Ramp, SearchPlan, Until};
+use super::config::{Mode, Open, Ramp, SearchPlan, Until};
 use super::confirm;
 use super::estimate::{distrusted, estimate};
 use super::knee::of_steps;
@@ -18,7 +18,6 @@ use crate::slo::Slo;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::{ERRORS, blamed, step_verdict, tier_verdict, worst};
 use crate::units::{NonEmpty, Rate, short};
-use crate::workload::arrivals::Arrivals;
 use std::time::Duration;
 
 /// The levels of a series: all of a list, those of a ramp until a stop rule fires, or the search's own.
@@ -38,13 +37,16 @@ pub struct Search {
     tiers: Vec<Slo>,
     gpus: Option<u32>,
     confirm: Option<Duration>,
+    /// What an open loop steps through.
+    open: Control,
 }
 
 /// Confidence of the verdicts of listed steps.
 const CONFIDENCE: f64 = 0.95;
 
 impl Search {
-    /// The search of a plan. `times` is its `[step]`, `tiers` the resolved tiers of its SLO; `gpus` is what it declares.
+    /// The search of a plan. `times` is its `[step]`, `tiers` the resolved tiers of its SLO; `open` is what an open loop steps through;
+    /// `gpus` is what the plan declares.
     ///
     /// # Errors
     /// The adaptive search has no SLO to search for.
@@ -52,14 +54,14 @@ impl Search {
         plan: &SearchPlan,
         times: &StepTimes,
         tiers: &[Slo],
-        arrivals: &Arrivals,
+        open: Open,
         gpus: Option<u32>,
     ) -> Result<Self, String> {
         let max_rate = plan.max_rate.map(Rate::get);
         let levels = match &plan.mode {
             Mode::Adaptive(_) if tiers.is_empty() => return Err("there is no SLO to search for".into()),
-            Mode::Adaptive(a) => Levels::Adaptive(Box::new(Policy::new(a, max_rate, times, tiers, arrivals))),
-            Mode::Rates(rates) => Levels::Listed(listed(rates)),
+            Mode::Adaptive(a) => Levels::Adaptive(Box::new(Policy::new(a, max_rate, times, tiers, open))),
+            Mode::Rates(rates) => Levels::Listed(listed(open.control, rates)),
             Mode::Ramp(ramp) => Levels::Ramp(*ramp),
             Mode::Concurrency(list) => {
                 Levels::Listed(list.iter().map(|n| Level::concurrency(n.get())).collect())
@@ -67,7 +69,7 @@ impl Search {
         };
         let tiers = tiers.to_vec();
         let confirm = plan.confirm.map(|span| span.0);
-        Ok(Self { levels, times: *times, max_rate, tiers, gpus, confirm })
+        Ok(Self { levels, times: *times, max_rate, tiers, gpus, confirm, open: open.control })
     }
 
     /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
@@ -107,7 +109,7 @@ impl Search {
             },
             Levels::Ramp(ramp) => {
                 let stop = dead(own).or_else(|| overloaded(&done)).or_else(|| self.ramp_stop(ramp, &done));
-                let level = Level::rate(self.ramp_rate(ramp, done.len()));
+                let level = Level::new(self.open, self.ramp_rate(ramp, done.len()));
                 stop.map_or_else(|| Ok(self.ask(level, StepKind::Ramp, Ends::WhenGross)), Err)
             }
         }
@@ -142,8 +144,8 @@ impl Search {
 
     fn control(&self) -> Control {
         match &self.levels {
-            Levels::Listed(levels) => levels.first().map_or(Control::Rate, |l| l.control),
-            Levels::Ramp(_) => Control::Rate,
+            Levels::Listed(levels) => levels.first().map_or(self.open, |l| l.control),
+            Levels::Ramp(_) => self.open,
             Levels::Adaptive(policy) => policy.control,
         }
     }
@@ -245,7 +247,8 @@ impl Search {
         };
         let at_max = || self.max_rate.filter(|max| last.level.value >= max * (1.0 - 1e-9));
         by_rule.or_else(|| {
-            at_max().map(|rate| Stop::Highest { key: "max-rate", level: Level::rate(rate).to_string() })
+            at_max()
+                .map(|rate| Stop::Highest { key: "max-rate", level: Level::new(self.open, rate).to_string() })
         })
     }
 
@@ -256,8 +259,8 @@ impl Search {
     }
 }
 
-fn listed(rates: &NonEmpty<Rate>) -> Vec<Level> {
-    rates.iter().map(|r| Level::rate(r.get())).collect()
+fn listed(open: Control, rates: &NonEmpty<Rate>) -> Vec<Level> {
+    rates.iter().map(|r| Level::new(open, r.get())).collect()
 }
 
 fn of_series<'a>(series: &str, steps: &'a [Step]) -> Vec<&'a Step> {

@@ -1,24 +1,24 @@
 //! A sweep on the bare engine model: no HTTP, no clock, no tasks. The same search, arrivals, looks and statistics as any other
 //! sweep, some hundred times as fast: for finding out how good the search is on servers whose truth is known.
 
-use super::SERIES;
 use super::ended::StepSoFar;
 use super::looks::{Looks, TICK, drain};
 use super::tally::StepTally;
 use crate::client::config::Api;
 use crate::level::Control;
 use crate::load::lag::OwnDelay;
-use crate::plan::Plan;
+use crate::plan::{MAIN, Plan};
 use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
 use crate::search::{Ask, Next};
 use crate::sim::engine::blocks::blocks_of;
 use crate::sim::engine::{Emission, KvCache, Model, Request};
 use crate::sim::router::{TEMPLATE_TOKEN, TEMPLATE_TOKENS};
 use crate::stats::step::{Abort, Step};
-use crate::workload::chain::{Recipe, Start};
-use crate::workload::config::Cache;
+use crate::workload::chain::{Recipe, Start, Text};
+use crate::workload::config::{Cache, Prompts, Source};
 use crate::workload::draw::{Chains, StepKey};
-use anyhow::{Context, Result};
+use crate::workload::traffic::Traffic;
+use anyhow::{Context, Result, bail};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ use std::time::Duration;
 pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
     let search = plan.searcher().map_err(anyhow::Error::msg)?;
     let mut sweep = Bare::new(plan)?;
-    while let Next::Measure(ask) = search.next(SERIES, sweep.steps()) {
+    while let Next::Measure(ask) = search.next(MAIN, sweep.steps()) {
         sweep.measure(ask)?;
     }
     Ok(sweep.steps)
@@ -43,6 +43,7 @@ pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
 #[derive(Debug)]
 pub struct Bare<'a> {
     plan: &'a Plan,
+    traffic: Traffic,
     model: Model,
     /// Time of the sweep, and of the model.
     now: Duration,
@@ -54,12 +55,17 @@ pub struct Bare<'a> {
 fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, recipe: &Recipe) -> Arc<[u64]> {
     let Some(kv) = kv.filter(|kv| kv.prefix_cache) else { return Arc::default() };
     let template = if plan.server.api == Api::Chat { TEMPLATE_TOKENS } else { 0 };
-    let shared = plan.workload.synthetic().shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
+    let (Source::Prompts(Prompts::Synthetic(s)), Text::Words { group }) =
+        (&plan.workload.source, &recipe.text)
+    else {
+        return Arc::default();
+    };
+    let shared = s.shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
     let shared = shared.map_or(0, |p| u64::from(p.tokens.get()));
     // A prompt has at least one word of its own, and the answer behind it is nobody else's either.
     let least = template as u64 + shared + u64::from(shared > 0);
     let all = u64::from(recipe.input_tokens).max(least) + u64::from(recipe.output_tokens);
-    let of_group = (0..shared).map(|i| (1 << 62) | (u64::from(recipe.group) << 32) | i);
+    let of_group = (0..shared).map(|i| (1 << 62) | (u64::from(*group) << 32) | i);
     let own = (0..all.saturating_sub(template as u64 + shared))
         .map(|i| (u64::from(step) << 52) ^ (recipe.id << 22) ^ i);
     blocks_of(std::iter::repeat_n(TEMPLATE_TOKEN, template).chain(of_group).chain(own), kv.block_size)
@@ -102,12 +108,19 @@ impl<'a> Bare<'a> {
     pub fn new(plan: &'a Plan) -> Result<Self> {
         plan.check_virtual()?;
         let sim = plan.simulated()?.context("the plan has no simulated server")?;
-        Ok(Self::on(plan, sim.build()))
+        Self::on(plan, sim.build())
     }
 
     /// An engine that no preset describes, in place of the plan's server.
-    pub const fn on(plan: &'a Plan, model: Model) -> Self {
-        Self { plan, model, now: Duration::ZERO, steps: Vec::new() }
+    ///
+    /// # Errors
+    /// A file of the plan's workload cannot be read, or it has conversations, which need answers.
+    pub fn on(plan: &'a Plan, model: Model) -> Result<Self> {
+        let traffic = Traffic::open(&plan.workload)?;
+        if plan.workload.control() == Control::Sessions {
+            bail!("the bare model has no answers that a conversation could go on with");
+        }
+        Ok(Self { plan, traffic, model, now: Duration::ZERO, steps: Vec::new() })
     }
 
     /// The steps measured so far.
@@ -121,8 +134,8 @@ impl<'a> Bare<'a> {
     /// The workload cannot be drawn at this level.
     pub fn measure(&mut self, ask: Ask) -> Result<&Step> {
         let number = self.steps.len() as u32 + 1;
-        let key = StepKey { seed: self.plan.seed, series: SERIES.into(), step: number };
-        let chains = Chains::new(&self.plan.workload, &key, ask.level).map_err(anyhow::Error::msg)?;
+        let key = StepKey { seed: self.plan.seed, series: MAIN.into(), step: number };
+        let chains = Chains::new(&self.traffic, &key, ask.level).map_err(anyhow::Error::msg)?;
         let mut load = Load::new(chains, ask, number);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
         let mut looks = Looks::new(&ask);
@@ -148,7 +161,7 @@ impl<'a> Bare<'a> {
         let look = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
         [
             self.model.next_event().map(|t| t.saturating_sub(started)),
-            load.next.map(|(due, _)| due).filter(|_| sending),
+            load.next.as_ref().map(|(due, _)| *due).filter(|_| sending),
             load.idle.front().copied().filter(|_| sending),
             look.filter(|_| sending && load.abort.is_none()),
             load.deadlines.front().map(|d| d.0),
@@ -179,7 +192,7 @@ impl<'a> Bare<'a> {
         while load.sent_all.is_none() {
             let over = at >= load.settle + load.window && load.measured_open == 0;
             let Some((due, recipe)) = load.take_due(at).filter(|_| !over) else { break };
-            load.send(due, recipe, self.plan, tally);
+            load.send(due, &recipe, self.plan, tally);
             if load.open.contains_key(&recipe.id) {
                 let blocks = blocks(self.plan, self.model.kv_cache(), load.step, &recipe);
                 let request =
@@ -205,6 +218,8 @@ impl<'a> Bare<'a> {
         StepSoFar {
             plan: self.plan,
             ask: load.ask,
+            series: MAIN,
+            number: load.step,
             earlier: &self.steps,
             started_at: String::new(),
             started,
@@ -248,12 +263,12 @@ impl Load {
             let freed = self.idle.pop_front()?;
             return draw(&mut self.chains).map(|(_, recipe)| (freed, recipe));
         }
-        let due = self.next.filter(|(due, _)| *due <= now)?;
+        let due = self.next.take_if(|(due, _)| *due <= now)?;
         self.next = draw(&mut self.chains);
         Some(due)
     }
 
-    fn send(&mut self, due: Duration, recipe: Recipe, plan: &Plan, tally: &mut StepTally) {
+    fn send(&mut self, due: Duration, recipe: &Recipe, plan: &Plan, tally: &mut StepTally) {
         let phase = match due {
             t if t < self.settle => Phase::Settle,
             t if t < self.settle + self.window => Phase::Measure,
@@ -316,7 +331,7 @@ impl Load {
         if self.closed {
             self.idle.push_back(at);
         }
-        tally.add(&Finished { record: open.record, gaps_us: open.gaps_us, sample: None, server_ttft: None });
+        tally.add(&Finished::new(open.record, open.gaps_us));
     }
 
     /// Stops sending where the step is over, and cuts off what is still open when the drain is.
@@ -351,5 +366,5 @@ fn draw(chains: &mut Chains) -> Option<(Duration, Recipe)> {
         Start::At(at) => at,
         Start::WhenFree => Duration::ZERO,
     };
-    chain.turns.first().map(|turn| (at, turn.request))
+    chain.turns.into_iter().next().map(|turn| (at, turn.request))
 }

@@ -3,12 +3,14 @@
 use crate::caveat::Caveat;
 use crate::client::dialect::Encoder;
 use crate::client::{Client, Shot};
+use crate::level::Level;
 use crate::load::host::Host;
+use crate::plan::MAIN;
 use crate::record::{Phase, Record};
-use crate::workload::chain::Recipe;
-use crate::workload::config::Workload;
-use crate::workload::draw::StepKey;
+use crate::workload::chain::{Chain, Turn};
+use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::{Prompter, WordRate};
+use crate::workload::traffic::Traffic;
 use crate::workload::words::{CENSUS, census};
 use anyhow::Result;
 use std::time::Duration;
@@ -18,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// Numbers of requests that no step uses, so that their prompts are seen nowhere else in the run.
 const FIRST_ID: u64 = 3_000_000_000;
 /// Prompts of the plan's own mean length that tell what a shared prefix costs.
-const PROMPTS: u64 = 4;
+const PROMPTS: usize = 4;
 
 /// Finds the relation between words and tokens from the server's `usage`.
 ///
@@ -31,7 +33,7 @@ pub(crate) async fn calibrate(
     host: &Host,
     client: &Client,
     encoder: &Encoder,
-    workload: &Workload,
+    traffic: &Traffic,
     seed: u32,
     timeout: Duration,
 ) -> Result<(WordRate, Option<Caveat>)> {
@@ -49,18 +51,13 @@ pub(crate) async fn calibrate(
         let reason = "the server's token counts do not grow with the prompt".into();
         return Ok((WordRate::UNKNOWN, Some(Caveat::InputNotCalibrated { reason })));
     }
-    if workload.synthetic().shared_prefix.is_some() {
-        let key = StepKey { seed, series: super::SERIES.into(), step: 0 };
-        let prompter = Prompter::new(workload, key, rate);
+    if traffic.shared() > 0 {
+        let key = StepKey { seed, series: MAIN.into(), step: 0 };
+        let chains = Chains::new(traffic, &key, Level::concurrency(1)).map_err(anyhow::Error::msg)?;
+        let prompter = Prompter::new(traffic, key, rate);
         let mut off = 0.0;
-        for i in 0..PROMPTS {
-            let recipe = Recipe {
-                id: FIRST_ID + i,
-                input_tokens: workload.synthetic().input_tokens.mean().round() as u32,
-                output_tokens: 1,
-                group: i as u32 % workload.groups(),
-            };
-            let text = prompter.text(&recipe);
+        for chain in chains.take(PROMPTS) {
+            let text = prompter.text(&elsewhere(chain));
             match probe.tokens(text.system.as_deref(), &text.user).await? {
                 Ok(tokens) => off += (tokens - rate.tokens(text.words())) / PROMPTS as f64,
                 Err(reason) => return Ok((rate, Some(Caveat::InputNotCalibrated { reason }))),
@@ -69,6 +66,13 @@ pub(crate) async fn calibrate(
         rate.overhead += off;
     }
     Ok((rate, None))
+}
+
+/// The first turn of a chain, with a number that no step uses.
+fn elsewhere(mut chain: Chain) -> Turn {
+    let mut turn = chain.turns.swap_remove(0);
+    turn.request.id += FIRST_ID;
+    turn
 }
 
 struct Probe<'a> {
@@ -88,6 +92,7 @@ impl Probe<'_> {
             timeout: self.timeout,
             cut: CancellationToken::new(),
             itl_limit: None,
+            keep_text: false,
         };
         let client = self.client.clone();
         let finished = self.host.run(async move { client.send(shot).await }).await?;

@@ -1,6 +1,5 @@
 //! What is known of a step beside its records, and how the two become a row of `steps.csv`.
 
-use super::SERIES;
 use super::tally::StepTally;
 use crate::load::lag::OwnDelay;
 use crate::plan::Plan;
@@ -18,7 +17,10 @@ use std::time::Duration;
 pub(crate) struct StepSoFar<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) ask: Ask,
-    /// The steps before it.
+    /// The series, and the step's number within the sweep.
+    pub(crate) series: &'a str,
+    pub(crate) number: u32,
+    /// The steps of the series before it.
     pub(crate) earlier: &'a [Step],
     /// When it started (RFC 3339).
     pub(crate) started_at: String,
@@ -37,10 +39,6 @@ pub(crate) struct StepSoFar<'a> {
 }
 
 impl StepSoFar<'_> {
-    fn number(&self) -> u32 {
-        self.earlier.len() as u32 + 1
-    }
-
     /// What the statistics are made from.
     fn input<'b>(&'b self, tally: &'b StepTally) -> StepInput<'b> {
         let window_end = self.settle + self.window;
@@ -48,8 +46,8 @@ impl StepSoFar<'_> {
         let tail = last_due.saturating_sub(window_end);
         let total = self.ended.saturating_sub(self.started);
         StepInput {
-            series: SERIES,
-            step: self.number(),
+            series: self.series,
+            step: self.number,
             kind: self.ask.kind,
             level: self.ask.level,
             started_at: &self.started_at,

@@ -19,7 +19,7 @@ use crate::client::config::Http;
 use crate::level::Level;
 use crate::load::descriptors::Descriptors;
 use crate::load::host::{Host, machine};
-use crate::plan::Plan;
+use crate::plan::{Plan, Series};
 use crate::rundir::{self, Meta, Run, Writer, json};
 use crate::search::config::Mode;
 use crate::search::{Ask, Next, Search};
@@ -33,9 +33,6 @@ use std::time::Duration;
 use tally::SweepTally;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// The name of the one series.
-const SERIES: &str = "main";
 
 /// How to run a sweep, besides its plan.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +53,10 @@ pub struct Options {
 
 /// A sweep that is running.
 struct Sweep<'a> {
+    /// As the series has it that is measured.
     plan: &'a Plan,
+    series: String,
+    whole: &'a Plan,
     plan_toml: String,
     host: Host,
     ready: Prepared,
@@ -84,18 +84,21 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         plan.check_virtual()?;
     }
     rundir::check_free(&options.out, options.force)?;
-    let search = plan.searcher().map_err(anyhow::Error::msg)?;
+    let series = plan.series();
+    let first = series.first().context("a plan has at least one series")?;
     if !options.virtual_time {
         warn_of_descriptors(plan);
     }
     let host = Host::of(&plan.client, options.virtual_time)?;
     let ready = tokio::select! {
-        ready = prepare::prepare(plan, &host) => ready?,
+        ready = prepare::prepare(&first.plan, &host) => ready?,
         () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
     };
     let plan_toml = plan.to_toml()?;
     let mut sweep = Sweep {
-        plan,
+        plan: &first.plan,
+        series: first.name.clone(),
+        whole: plan,
         writer: Writer::create(&options.out, &plan_toml, options.force)?,
         meta: Meta {
             budget: own_budget(plan, options.budget),
@@ -116,7 +119,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     if let Some(level) = highest(plan) {
         sweep.note_beyond(level);
     }
-    sweep.run(&search).await?;
+    sweep.run(&series).await?;
     rundir::read(&options.out).context("failed to read back the run folder")
 }
 
@@ -125,16 +128,32 @@ fn own_budget(plan: &Plan, budget: Option<Duration>) -> Option<Span> {
     budget.filter(|_| !matches!(plan.search.mode, Mode::Adaptive(_))).map(Span)
 }
 
-impl Sweep<'_> {
-    /// Everything from the first request that is written down to the last step.
-    async fn run(&mut self, search: &Search) -> Result<()> {
+impl<'a> Sweep<'a> {
+    /// Everything from the first request that is written down to the last step of the last series.
+    async fn run(&mut self, series: &'a [Series]) -> Result<()> {
         self.write_result()?;
-        self.warm_up().await?;
-        if !self.steps.is_empty() {
-            // What it took to get ready again is not the sweep's.
-            self.began = Instant::now();
+        let resumed = !self.steps.is_empty();
+        for (i, one) in series.iter().enumerate() {
+            let search = one.plan.searcher().map_err(anyhow::Error::msg)?;
+            if search.next(&one.name, &self.steps) == Next::Done {
+                continue;
+            }
+            (self.plan, self.series) = (&one.plan, one.name.clone());
+            if i > 0 {
+                self.ready.turn_to(&one.plan).with_context(|| format!("in the series {}", one.name))?;
+            }
+            if series.len() > 1 {
+                self.progress.say(&format!("series {} of {}: {}", i + 1, series.len(), one.name));
+            }
+            self.warm_up().await?;
+            if resumed && self.own_steps().len() == self.steps.len() {
+                // What it took to get ready again is not the sweep's.
+                self.began = Instant::now();
+            }
+            if !self.steps(&search).await? {
+                break;
+            }
         }
-        self.steps(search).await?;
         self.note_interruption()?;
         self.progress.done();
         Ok(())
@@ -146,32 +165,35 @@ impl Sweep<'_> {
     }
 
     async fn warm_up(&mut self) -> Result<()> {
-        let mut finished = prepare::warm_up(self.plan, &self.host, &self.ready, &self.interrupt).await?;
+        let mut finished =
+            prepare::warm_up(self.plan, &self.host, &self.series, &self.ready, &self.interrupt).await?;
         for f in &mut finished {
             f.record.id += self.warmups;
-            self.writer.request(SERIES, 0, "all", f)?;
+            self.writer.request(&self.series, 0, "all", f)?;
         }
+        self.warmups += finished.len() as u64;
         self.writer.flush()?;
-        self.writer.end_failures(SERIES, 0, "all")
+        self.writer.end_failures(&self.series, 0, "all")
     }
 
-    async fn steps(&mut self, search: &Search) -> Result<()> {
-        while let Next::Measure(ask) = search.next(SERIES, &self.steps) {
+    /// The steps of one series; whether another may follow.
+    async fn steps(&mut self, search: &Search) -> Result<bool> {
+        while let Next::Measure(ask) = search.next(&self.series, &self.steps) {
             if self.interrupt.is_cancelled() {
-                break;
+                return Ok(false);
             }
             if over_budget(self.plan, self.meta.budget, self.now(), &ask) {
                 self.note(Caveat::BudgetSpent { next: ask.level.value });
-                return self.write_result();
+                return self.write_result().map(|()| false);
             }
             self.note_beyond(ask.level);
             self.measure(ask).await?;
             let abort = self.steps.last().and_then(|s| s.abort);
             if matches!(abort, Some(Abort::Interrupted | Abort::ServerGone)) {
-                break;
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// An interruption before, between or at the end of steps leaves none that says so.
@@ -212,7 +234,7 @@ impl Sweep<'_> {
         meta.noted.extend(self.sweep_tally.caveats(cold));
         let caveats = meta.noted.clone();
         let run =
-            Run::assemble(self.plan, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
+            Run::assemble(self.whole, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
         self.writer.result(&json::result(&run))
     }
 }

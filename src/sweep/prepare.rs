@@ -1,10 +1,11 @@
 //! Before the first step: who answers, what it understands, how it counts, and that it is warm.
 
-use super::{SERIES, calibrate};
+use super::calibrate;
 use crate::caveat::Caveat;
 use crate::client::Client;
 use crate::client::config::{Server, Target};
 use crate::client::dialect::Encoder;
+use crate::client::extras::ExtraBody;
 use crate::client::key::ApiKey;
 use crate::client::negotiate::negotiate;
 use crate::client::preflight;
@@ -15,8 +16,10 @@ use crate::load::worker::{Gauge, Job};
 use crate::plan::Plan;
 use crate::record::{Finished, Phase};
 use crate::sim::serve::Embedded;
+use crate::workload::config::Class;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::{Prompter, WordRate};
+use crate::workload::traffic::Traffic;
 use anyhow::{Result, bail};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +41,13 @@ const NEGOTIATION_TOKENS: u32 = 2;
 pub(crate) struct Prepared {
     /// One for each thread that sends.
     pub(crate) clients: Vec<Client>,
+    /// For requests of classes without anything of their own.
     pub(crate) encoder: Encoder,
+    /// One for each class; one where there are none.
+    pub(crate) encoders: Vec<Encoder>,
+    /// What is sent in the series that is measured.
+    pub(crate) traffic: Traffic,
+    pub(crate) max_model_len: Option<u32>,
     pub(crate) rate: WordRate,
     pub(crate) model: String,
     pub(crate) noted: Vec<Caveat>,
@@ -48,15 +57,16 @@ pub(crate) struct Prepared {
     _embedded: Option<Embedded>,
 }
 
-/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length.
+/// Opens the files of the first series, connects, checks the model, finds out which fields the server takes, and calibrates the input length.
 ///
 /// Errors say what to check; nothing has been measured yet.
 pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
+    let traffic = Traffic::open(&plan.workload)?;
     let (clients, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
     let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
-    check_length(plan, served.max_model_len)?;
+    check_length(&traffic, served.max_model_len)?;
     let body = plan.server.body.json();
     let (api, model) = (plan.server.api, served.id.clone());
     let encoder_for = move |pinning, usage| Encoder::new(api, &model, &body, pinning, usage);
@@ -73,16 +83,51 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
         .await??;
     let encoder = encoder_for(negotiated.pinning, negotiated.usage);
     let mut noted = negotiated.caveats;
-    let (rate, caveat) =
-        calibrate::calibrate(host, &client, &encoder, &plan.workload, plan.seed, timeout).await?;
+    let (rate, caveat) = calibrate::calibrate(host, &client, &encoder, &traffic, plan.seed, timeout).await?;
     noted.extend(caveat);
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
-    Ok(Prepared { clients, encoder, rate, model: served.id, noted, resumed: 0, _embedded: embedded })
+    let encoders = encoders(&encoder, plan)?;
+    let max_model_len = served.max_model_len;
+    Ok(Prepared {
+        clients,
+        encoder,
+        encoders,
+        traffic,
+        max_model_len,
+        rate,
+        model: served.id,
+        noted,
+        resumed: 0,
+        _embedded: embedded,
+    })
+}
+
+/// An encoder for each class: its own model and its own fields.
+fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
+    let classes = plan.workload.classes();
+    if classes.is_empty() {
+        return Ok(vec![base.clone()]);
+    }
+    let varied = |c: &Class| {
+        let body = ExtraBody::try_from(c.body.clone()).map_err(anyhow::Error::msg)?;
+        Ok(base.varied(c.model.as_deref(), &body.json()))
+    };
+    classes.iter().map(varied).collect()
 }
 
 impl Prepared {
+    /// Makes ready for another series of the same sweep: its own traffic, to the same server.
+    ///
+    /// Errors name the file, or the request that does not fit into the model.
+    pub(crate) fn turn_to(&mut self, plan: &Plan) -> Result<()> {
+        self.traffic = Traffic::open(&plan.workload)?;
+        check_length(&self.traffic, self.max_model_len)?;
+        self.encoders = encoders(&self.encoder, plan)?;
+        Ok(())
+    }
+
     /// The first thread's client, for what is asked between steps.
     pub(crate) fn client(&self) -> &Client {
         &self.clients[0]
@@ -105,11 +150,10 @@ fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Option<Embedded>)> 
     Ok((each(&server, None)?, Some(embedded)))
 }
 
-fn check_length(plan: &Plan, max_model_len: Option<u32>) -> Result<()> {
-    let s = plan.workload.synthetic();
-    let (input, output) = (s.input_tokens.longest(), s.output_tokens.longest());
+fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {
+    let (input, output) = traffic.longest();
     match max_model_len {
-        Some(max) if u64::from(input) + u64::from(output) > u64::from(max) => bail!(
+        Some(max) if input + output > u64::from(max) => bail!(
             "the longest request of the plan, {input} input and {output} output tokens, does not fit into the model's \
              {max} tokens: the server would refuse it; lower input-tokens or output-tokens, or give them a max"
         ),
@@ -121,22 +165,23 @@ fn check_length(plan: &Plan, max_model_len: Option<u32>) -> Result<()> {
 pub(crate) async fn warm_up(
     plan: &Plan,
     host: &Host,
+    series: &str,
     ready: &Prepared,
     interrupt: &CancellationToken,
 ) -> Result<Vec<Finished>> {
     let wanted = match plan.server.warmup_requests {
         0 => 0,
-        n => n.max(plan.workload.groups()),
+        n => n.max(ready.traffic.groups()),
     };
     if wanted == 0 {
         return Ok(Vec::new());
     }
-    let key = StepKey { seed: plan.seed, series: SERIES.into(), step: 0 };
+    let key = StepKey { seed: plan.seed, series: series.into(), step: 0 };
     let slots = WARMUP_SLOTS.min(wanted as usize).min(plan.step.max_in_flight as usize);
     let chains =
-        Chains::new(&plan.workload, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
-    let prompter = Prompter::new(&plan.workload, key, ready.rate).resumed(ready.resumed);
-    let builder = Builder::new(chains, prompter, ready.encoder.clone()).first(wanted as usize);
+        Chains::new(&ready.traffic, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
+    let prompter = Prompter::new(&ready.traffic, key, ready.rate).resumed(ready.resumed);
+    let builder = Builder::new(chains, prompter, ready.encoders.clone()).first(wanted as usize);
     let (home, mut finished) = mpsc::channel(wanted as usize);
     let (_window, window) = watch::channel(NEVER);
     let job = Job {
@@ -147,6 +192,7 @@ pub(crate) async fn warm_up(
         timeout: plan.timeout(),
         max_in_flight: plan.step.max_in_flight,
         itl_limit: None,
+        keep_text: false,
         home,
         gauge: Arc::new(Gauge::default()),
         stop: interrupt.child_token(),

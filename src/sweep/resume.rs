@@ -8,13 +8,13 @@
 use super::prepare::{self, Prepared};
 use super::progress::Progress;
 use super::tally::SweepTally;
-use super::{SERIES, Sweep, meta, over_budget, own_budget, step};
+use super::{Sweep, meta, over_budget, own_budget, step};
 use crate::caveat::Caveat;
 use crate::load::host::Host;
 use crate::plan::Plan;
 use crate::rundir::{self, Left, Meta, PLAN, Resumed, Run, Writer, json};
 use crate::search::config::Mode;
-use crate::search::{Ask, Next, Search};
+use crate::search::{Ask, Next};
 use crate::units::Span;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 pub struct Resumption {
     dir: PathBuf,
     left: Left,
-    search: Search,
     sweep_tally: SweepTally,
     /// The step that comes next; `None` where the search is done or no further step fits into the budget.
     next: Option<Ask>,
@@ -45,12 +44,16 @@ impl Resumption {
             (None, _) => {}
         }
         let plan = &left.plan;
-        let search = plan.searcher().map_err(anyhow::Error::msg)?;
-        let next = match search.next(SERIES, &left.steps) {
-            Next::Measure(ask) => Some(ask).filter(|a| !over_budget(plan, left.meta.budget, spent(&left), a)),
-            Next::Done => None,
-        };
-        Ok(Self { dir: dir.to_owned(), left, search, sweep_tally, next })
+        let mut next = None;
+        for series in plan.series() {
+            let search = series.plan.searcher().map_err(anyhow::Error::msg)?;
+            if let Next::Measure(ask) = search.next(&series.name, &left.steps) {
+                let late = over_budget(&series.plan, left.meta.budget, spent(&left), &ask);
+                next = Some(ask).filter(|_| !late);
+                break;
+            }
+        }
+        Ok(Self { dir: dir.to_owned(), left, sweep_tally, next })
     }
 
     /// The plan, with the budget that counts.
@@ -94,7 +97,7 @@ fn spent(left: &Left) -> Duration {
 /// changed before the server was found to be the one that was measured. A step that was broken off is measured again with
 /// the same arrivals and lengths, but, in a cold cache, other prompts: the server may have seen the first.
 pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken) -> Result<Run> {
-    let Resumption { dir, left, search, sweep_tally, .. } = on;
+    let Resumption { dir, left, sweep_tally, .. } = on;
     let before = spent(&left);
     let Left { plan, meta: earlier, steps, warmups, found, .. } = left;
     if earlier.virtual_time {
@@ -104,8 +107,9 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
         super::warn_of_descriptors(&plan);
     }
     let host = Host::of(&plan.client, earlier.virtual_time)?;
+    let series = plan.series();
     let ready = tokio::select! {
-        ready = ready_again(&plan, &earlier, &host) => ready?,
+        ready = ready_again(&plan, &series[0].plan, &earlier, &host) => ready?,
         () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
     };
     let next = steps.len() as u32 + 1;
@@ -119,7 +123,9 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
     rundir::replace(&dir.join(PLAN), plan_toml.as_bytes()).map_err(opening)?;
     rundir::tidy(&dir, steps.len()).map_err(opening)?;
     let mut sweep = Sweep {
-        plan: &plan,
+        plan: &series[0].plan,
+        series: series[0].name.clone(),
+        whole: &plan,
         plan_toml,
         host,
         ready,
@@ -136,7 +142,7 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
     sweep
         .progress
         .say(&format!("resumed at step {next}, with {} of the sweep spent", Span::secs(before.as_secs())));
-    sweep.run(&search).await?;
+    sweep.run(&series).await?;
     rundir::read(&dir).context("failed to read back the run folder")
 }
 
@@ -163,8 +169,8 @@ fn resumed_meta(mut meta: Meta, ready: &Prepared, found: Vec<Caveat>, next: u32)
 }
 
 /// Makes everything ready as at the start of the sweep, and refuses another server than the one that was measured.
-async fn ready_again(plan: &Plan, earlier: &Meta, host: &Host) -> Result<Prepared> {
-    let mut asked = plan.clone();
+async fn ready_again(plan: &Plan, first: &Plan, earlier: &Meta, host: &Host) -> Result<Prepared> {
+    let mut asked = first.clone();
     asked.server.model.get_or_insert_with(|| earlier.model.clone());
     let mut ready = prepare::prepare(&asked, host).await.with_context(|| {
         format!("cannot go on with the run, which was made against the model {:?}", earlier.model)
@@ -184,12 +190,12 @@ async fn ready_again(plan: &Plan, earlier: &Meta, host: &Host) -> Result<Prepare
         }
     }
     ready.resumed = earlier.resumed.len() as u32 + 1;
-    keep_lengths(plan, earlier, &mut ready)?;
+    keep_lengths(earlier, &mut ready)?;
     Ok(ready)
 }
 
 /// Prompts keep the lengths that they had, unless the server has begun to count otherwise.
-fn keep_lengths(plan: &Plan, earlier: &Meta, ready: &mut Prepared) -> Result<()> {
+fn keep_lengths(earlier: &Meta, ready: &mut Prepared) -> Result<()> {
     let uncalibrated =
         |noted: &[Caveat]| noted.iter().any(|c| matches!(c, Caveat::InputNotCalibrated { .. }));
     let Some(was) = earlier.words else {
@@ -199,7 +205,7 @@ fn keep_lengths(plan: &Plan, earlier: &Meta, ready: &mut Prepared) -> Result<()>
         return Ok(());
     };
     if !uncalibrated(&earlier.noted) && !uncalibrated(&ready.noted) {
-        let words = was.words(plan.workload.synthetic().input_tokens.mean());
+        let words = was.words(ready.traffic.mean_input());
         let (was, is) = (was.tokens(words), ready.rate.tokens(words));
         if (is - was).abs() > (0.02 * was).max(2.0) {
             bail!(

@@ -1,9 +1,9 @@
 //! One step: the director starts the load, takes the records home, and decides when it is over.
 
+use super::Sweep;
 use super::ended::StepSoFar;
 use super::looks::{Looks, TICK, drain};
 use super::tally::StepTally;
-use super::{SERIES, Sweep};
 use crate::caveat::Caveat;
 use crate::client::Client;
 use crate::level::{Control, Level};
@@ -15,7 +15,8 @@ use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
 use crate::slo::{Metric, Slo};
-use crate::stats::step::Abort;
+use crate::stats::step::{Abort, Step, StepKind};
+use crate::units::Rate;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::Prompter;
 use anyhow::{Context, Result, bail};
@@ -69,9 +70,20 @@ impl Running {
 }
 
 impl Sweep<'_> {
+    /// The number of the step that comes next.
+    fn number(&self) -> u32 {
+        self.steps.len() as u32 + 1
+    }
+
+    /// The steps of the series that is being measured: one series comes after the other.
+    pub(super) fn own_steps(&self) -> &[Step] {
+        let first = self.steps.iter().rposition(|s| s.series != self.series).map_or(0, |i| i + 1);
+        &self.steps[first..]
+    }
+
     /// Measures one level and writes what came of it.
     pub(super) async fn measure(&mut self, ask: Ask) -> Result<()> {
-        let number = self.steps.len() as u32 + 1;
+        let number = self.number();
         self.wait_idle(number).await?;
         let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), &ask);
         self.warm_connections(ask.level).await;
@@ -123,13 +135,15 @@ impl Sweep<'_> {
 
     /// Opens as many connections as the step is likely to need, judging by the step before it.
     async fn warm_connections(&self, level: Level) {
-        let like = self.steps.iter().rfind(|s| s.level.control == level.control);
-        let unloaded = self.steps.iter().rfind(|s| s.level.control == Control::Concurrency);
+        let like = self.own_steps().iter().rfind(|s| s.level.control == level.control);
+        let unloaded = self.own_steps().iter().rfind(|s| s.level.control == Control::Concurrency);
         let likely = match (level.control, like, unloaded) {
             (Control::Concurrency, ..) => level.value,
             (_, Some(last), _) => last.in_flight_mean * level.value / last.level.value * 1.5,
             // One at a time made so many a second, so that is how long one takes.
-            (_, None, Some(one)) => level.value / one.achieved_rate.max(1e-3) * 1.5,
+            (_, None, Some(one)) => {
+                level.value * self.plan.workload.per_level() / one.achieved_rate.max(1e-3) * 1.5
+            }
             (_, None, None) => 4.0,
         };
         let most = f64::from(self.plan.step.max_in_flight).max(2.0);
@@ -139,7 +153,12 @@ impl Sweep<'_> {
 
     /// What a level deals over the sending threads.
     pub(super) fn share(&self, level: Level) -> Share {
-        Share::of(level, self.plan.workload.synthetic().output_tokens.mean())
+        let rate = match level.control {
+            Control::Concurrency => None,
+            _ => Some(level.value * self.plan.workload.per_level()),
+        };
+        let pace = self.plan.workload.pace.map(Rate::get);
+        Share { rate, pace, ..Share::of(level, self.ready.traffic.mean_output()) }
     }
 
     /// The step as it stands.
@@ -147,7 +166,9 @@ impl Sweep<'_> {
         StepSoFar {
             plan: self.plan,
             ask: running.ask,
-            earlier: &self.steps,
+            series: &self.series,
+            number: self.number(),
+            earlier: self.own_steps(),
             started_at: running.started_at.clone(),
             started: running.started,
             ended: self.now(),
@@ -161,12 +182,14 @@ impl Sweep<'_> {
 
     fn start(&self, ask: Ask, number: u32) -> Result<Running> {
         let (plan, level) = (self.plan, ask.level);
-        let key = StepKey { seed: plan.seed, series: SERIES.into(), step: number };
-        let chains = Chains::new(&plan.workload, &key, level).map_err(anyhow::Error::msg)?;
+        let key = StepKey { seed: plan.seed, series: self.series.clone(), step: number };
+        let traffic = &self.ready.traffic;
+        let chains = Chains::new(traffic, &key, level).map_err(anyhow::Error::msg)?;
+        let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
         let builder = Builder::new(
             chains,
-            Prompter::new(&plan.workload, key, self.ready.rate).resumed(self.ready.resumed),
-            self.ready.encoder.clone(),
+            Prompter::new(traffic, key, self.ready.rate).resumed(self.ready.resumed),
+            self.ready.encoders.clone(),
         );
         let (send_home, home) = mpsc::channel(HOME);
         let (window, window_seen) = watch::channel(ask.measure);
@@ -180,6 +203,7 @@ impl Sweep<'_> {
             phase: None,
             timeout: plan.timeout(),
             max_in_flight: plan.step.max_in_flight,
+            keep_text: false,
             itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
             home: send_home,
             gauge: gauge.clone(),
@@ -241,7 +265,7 @@ impl Sweep<'_> {
                 }
                 finished = running.home.recv() => match finished {
                     Some(finished) => {
-                        self.writer.request(SERIES, number, "all", &finished)?;
+                        self.writer.request(&self.series, number, "all", &finished)?;
                         self.sweep_tally.add(&finished.record);
                         tally.add(&finished);
                     }

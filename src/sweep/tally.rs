@@ -227,7 +227,7 @@ mod tests {
         record.failure = failure;
         record.outcome = if failure.is_some() { Outcome::Failed } else { Outcome::Ok };
         record.first_token = Some(record.due + Duration::from_millis(10));
-        Finished { record, gaps_us: vec![], sample: None, server_ttft: None }
+        Finished::new(record, vec![])
     }
 
     fn tally() -> StepTally {

@@ -12,27 +12,41 @@ pub enum Start {
 }
 
 /// What a request asks for; its text is made later, from the seed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
     /// Number of the request within the step.
     pub id: u64,
-    /// Input tokens, everything the server counts as the prompt included.
+    /// Input tokens, everything the server counts as the prompt included. Of a later turn what is expected: its history holds the
+    /// server's own answers.
     pub input_tokens: u32,
     /// Output tokens.
     pub output_tokens: u32,
-    /// Which of the shared prefixes it begins with, where the workload has any.
-    pub group: u32,
+    /// What its prompt is made of.
+    pub text: Text,
+}
+
+/// What a prompt is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Text {
+    /// Words, after one of the shared prefixes where the workload has any.
+    Words {
+        /// Which prefix.
+        group: u32,
+    },
+    /// Words that a later turn of a conversation adds.
+    Further {
+        /// So many tokens.
+        tokens: u32,
+    },
 }
 
 /// One request of a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     /// Think time: how long after the end of the turn before it is due.
     pub after: Duration,
     /// Index of the class in the mix.
     pub class: u16,
-    /// Whether the answer's text is needed for the next turn.
-    pub keep_text: bool,
     /// The request.
     pub request: Recipe,
 }
@@ -42,6 +56,15 @@ pub struct Turn {
 pub struct Chain {
     /// When its first turn is due.
     pub start: Start,
+    /// Number of its conversation, where it is one.
+    pub session: Option<u64>,
     /// The turns, in order.
     pub turns: Vec<Turn>,
+}
+
+impl Chain {
+    /// Whether the text of a turn's answer is needed for the one after it.
+    pub fn needs_text(&self, turn: usize) -> bool {
+        turn + 1 < self.turns.len()
+    }
 }

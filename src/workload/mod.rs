@@ -1,10 +1,15 @@
 //! What is sent and when: seeded, lazily drawn chains of requests, and the text of their prompts.
+//!
+//! `config` is the plan's table, `traffic` the same with its files opened; `draw` makes the chains of a step of it, and
+//! `prompts` their text.
 
 pub mod arrivals;
 pub mod chain;
 pub mod config;
+pub mod conversation;
 pub mod draw;
 pub mod lengths;
 pub mod prompts;
 pub mod seed;
+pub mod traffic;
 pub mod words;

@@ -1,10 +1,13 @@
 //! The text of prompts: from a recipe and the calibrated relation between words and tokens.
 
-use super::chain::Recipe;
-use super::config::{Cache, Workload};
+use super::chain::{Recipe, Text, Turn};
+use super::config::Cache;
 use super::draw::StepKey;
 use super::seed::{Purpose, stream};
+use super::traffic::{Traffic, What};
 use super::words::{NONCE_WORDS, push_nonce, push_words};
+use crate::message::{Message, Role};
+use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -46,6 +49,12 @@ pub struct PromptText {
 }
 
 impl PromptText {
+    /// As messages.
+    pub fn messages(&self) -> Vec<Message> {
+        let system = self.system.as_deref().map(|s| Message::new(Role::System, s));
+        system.into_iter().chain([Message::new(Role::User, self.user.clone())]).collect()
+    }
+
     /// Words of both messages together.
     pub fn words(&self) -> usize {
         self.user.split(' ').count() + self.system.as_deref().map_or(0, |s| s.split(' ').count())
@@ -57,28 +66,38 @@ impl PromptText {
 pub struct Prompter {
     key: StepKey,
     attempt: u32,
-    cache: Cache,
+    cold: bool,
     rate: WordRate,
-    prefixes: Vec<Arc<str>>,
-    prefix_words: usize,
+    /// By class.
+    prefixes: Vec<Prefixes>,
+}
+
+/// The shared prefixes of a class.
+#[derive(Debug, Clone)]
+struct Prefixes {
+    texts: Vec<Arc<str>>,
+    words: usize,
 }
 
 impl Prompter {
     /// Prompts for a step. The shared prefixes are the same in every step of a run.
-    pub fn new(workload: &Workload, key: StepKey, rate: WordRate) -> Self {
-        let prefix = workload.synthetic().shared_prefix;
-        let prefix_words =
-            prefix.map_or(0, |p| ((f64::from(p.tokens.get()) / rate.per_word).round() as usize).max(1));
-        let prefixes = (0..prefix.map_or(0, |p| p.groups.get()))
-            .map(|group| {
+    pub fn new(traffic: &Traffic, key: StepKey, rate: WordRate) -> Self {
+        let prefixes = traffic.kinds().iter().enumerate().map(|(class, kind)| {
+            let What::Synthetic(s) = &kind.what;
+            let words = s
+                .shared_prefix
+                .map_or(0, |p| ((f64::from(p.tokens.get()) / rate.per_word).round() as usize).max(1));
+            let text = |group| {
                 let mut rng = stream(key.seed, &key.series, 0, Purpose::Prefix);
-                rng.set_stream(u64::from(group));
+                rng.set_stream((class as u64) << 32 | u64::from(group));
                 let mut text = String::new();
-                push_words(&mut text, prefix_words, &mut rng);
+                push_words(&mut text, words, &mut rng);
                 text.into()
-            })
-            .collect();
-        Self { key, attempt: 0, cache: workload.cache, rate, prefixes, prefix_words }
+            };
+            Prefixes { texts: (0..s.shared_prefix.map_or(0, |p| p.groups.get())).map(text).collect(), words }
+        });
+        let prefixes = prefixes.collect();
+        Self { key, attempt: 0, cold: traffic.workload().cache != Cache::Warm, rate, prefixes }
     }
 
     /// For a sweep that was resumed so many times: cold prompts have the same lengths and other nonces, since the server may
@@ -87,33 +106,42 @@ impl Prompter {
         Self { attempt: times, ..self }
     }
 
-    /// The text for a recipe: the same recipe always gets the same text.
-    pub fn text(&self, recipe: &Recipe) -> PromptText {
+    /// The text of a turn: the same turn always gets the same text.
+    pub fn text(&self, turn: &Turn) -> PromptText {
+        let recipe = &turn.request;
         let mut rng = stream(self.key.seed, &self.key.series, self.key.step, Purpose::Words);
         rng.set_stream(recipe.id);
+        match recipe.text {
+            Text::Words { group } => self.words(recipe, usize::from(turn.class), group, &mut rng),
+            Text::Further { tokens } => {
+                let mut user = String::new();
+                let words = (f64::from(tokens) / self.rate.per_word).round().max(1.0) as usize;
+                push_words(&mut user, words, &mut rng);
+                PromptText { system: None, shared: false, user }
+            }
+        }
+    }
+
+    /// A prompt of words, after the prefix of its group.
+    fn words(&self, recipe: &Recipe, class: usize, group: u32, rng: &mut ChaCha8Rng) -> PromptText {
         let words = self.rate.words(f64::from(recipe.input_tokens));
-        let cold = self.cache == Cache::Cold;
-        let prefix = self.prefixes.get(recipe.group as usize);
+        let prefixes = &self.prefixes[class];
         let mut nonce = String::new();
-        if cold {
+        if self.cold {
             push_nonce(&mut nonce, self.key.seed, self.attempt, self.key.step, recipe.id);
         }
-        let nonce_words = if cold { NONCE_WORDS } else { 0 };
-        let own = words.saturating_sub(self.prefix_words + nonce_words);
-        match prefix {
-            Some(prefix) if cold => {
-                let mut user = String::new();
-                push_words(&mut user, own.max(1), &mut rng);
-                PromptText { system: Some(format!("{nonce} {prefix}").into()), shared: false, user }
-            }
+        let nonce_words = if self.cold { NONCE_WORDS } else { 0 };
+        let own = words.saturating_sub(prefixes.words + nonce_words);
+        match prefixes.texts.get(group as usize) {
             Some(prefix) => {
                 let mut user = String::new();
-                push_words(&mut user, own.max(1), &mut rng);
-                PromptText { system: Some(prefix.clone()), shared: true, user }
+                push_words(&mut user, own.max(1), rng);
+                let system = if self.cold { format!("{nonce} {prefix}").into() } else { prefix.clone() };
+                PromptText { system: Some(system), shared: !self.cold, user }
             }
             None => {
                 let mut user = nonce;
-                push_words(&mut user, if cold { own } else { own.max(1) }, &mut rng);
+                push_words(&mut user, if self.cold { own } else { own.max(1) }, rng);
                 PromptText { system: None, shared: true, user }
             }
         }
@@ -123,19 +151,31 @@ impl Prompter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn prompter(extra: &str, step: u32) -> Prompter {
-        let workload: Workload = toml::from_str(&format!(
+        let workload = toml::from_str(&format!(
             "{extra}\nprompts.synthetic = {{ input-tokens = {{ fixed = 200 }}, output-tokens = {{ fixed = 3 }}, \
              shared-prefix = {{ tokens = 50, groups = 2 }} }}"
         ))
         .unwrap();
         let key = StepKey { seed: 1, series: "main".into(), step };
-        Prompter::new(&workload, key, WordRate { overhead: 8.0, per_word: 1.25 })
+        Prompter::new(&Traffic::open(&workload).unwrap(), key, WordRate { overhead: 8.0, per_word: 1.25 })
     }
 
-    fn recipe(id: u64, group: u32) -> Recipe {
-        Recipe { id, input_tokens: 200, output_tokens: 3, group }
+    fn recipe(id: u64, group: u32) -> Turn {
+        turn(id, Text::Words { group })
+    }
+
+    fn turn(id: u64, text: Text) -> Turn {
+        let request = Recipe { id, input_tokens: 200, output_tokens: 3, text };
+        Turn { after: Duration::ZERO, class: 0, request }
+    }
+
+    #[test]
+    fn a_later_turn_has_the_words_that_it_adds() {
+        let text = prompter("cache = \"cold\"", 1).text(&turn(7, Text::Further { tokens: 50 }));
+        assert_eq!((text.words(), text.system), (40, None), "and no nonce: its history is its own");
     }
 
     #[test]

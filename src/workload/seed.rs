@@ -21,6 +21,14 @@ pub enum Purpose {
     Words = 5,
     /// The words of shared prefixes.
     Prefix = 6,
+    /// Which class of a mix a request belongs to.
+    Class = 7,
+    /// Turns of conversations.
+    Turns = 8,
+    /// Think times.
+    Think = 9,
+    /// Which rows of a data set are taken.
+    Rows = 10,
 }
 
 /// The stream for one purpose in one step of one series.

@@ -21,7 +21,7 @@ pub(super) fn edge(steps: &[&Step], range: (f64, f64), bursts: f64) -> Option<Sp
     let told: Vec<(f64, f64, bool)> = steps
         .iter()
         .filter(|s| s.kind != StepKind::Baseline && s.verdict != Verdict::Invalid)
-        .filter(|s| s.level.control == Control::Rate)
+        .filter(|s| s.level.control != Control::Concurrency)
         .filter_map(|s| Some((s.level.value.ln(), s.due_n.max(1) as f64, s.stable?)))
         .collect();
     if told.is_empty() {

@@ -2,14 +2,22 @@
 
 use super::*;
 use crate::search::answer::Status;
+use crate::search::config::Open;
 use crate::slo::Metric;
 use crate::stats::step::{LimitRow, Quantiles, ServerSide};
+use crate::workload::arrivals::Arrivals;
 use std::collections::BTreeMap;
 
 fn search(text: &str) -> Search {
     let slo: Slo = toml::from_str("ttft.p99 = \"100ms\"").unwrap();
-    Search::new(&toml::from_str(text).unwrap(), &StepTimes::default(), &[slo], &Arrivals::Poisson, Some(2))
-        .unwrap()
+    Search::new(
+        &toml::from_str(text).unwrap(),
+        &StepTimes::default(),
+        &[slo],
+        Open::rate(Arrivals::Poisson),
+        Some(2),
+    )
+    .unwrap()
 }
 
 fn row(limit: &str, verdict: Verdict) -> LimitRow {
@@ -248,7 +256,8 @@ fn each_tier_has_its_answer() {
         .map(|n| toml::from_str(&format!("name = \"{n}\"\nttft.p99 = \"1s\"")).unwrap())
         .collect();
     let plan = toml::from_str("ramp = { start = 1, factor = 2, until = \"slo-missed\" }").unwrap();
-    let search = Search::new(&plan, &StepTimes::default(), &tiers, &Arrivals::Poisson, None).unwrap();
+    let search =
+        Search::new(&plan, &StepTimes::default(), &tiers, Open::rate(Arrivals::Poisson), None).unwrap();
     let rows = |tier: &str, level: Level, good: f64, joint: f64| -> Vec<LimitRow> {
         let at = |good| if level.value <= good { Verdict::Meets } else { Verdict::Fails };
         let named = |limit, verdict| LimitRow { tier: tier.into(), ..row(limit, verdict) };

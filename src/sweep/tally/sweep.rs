@@ -183,7 +183,7 @@ mod tests {
             for id in 0..750 {
                 let mut record = Record::due(id, Phase::Measure, Duration::from_millis(100 * id));
                 record.outcome = Outcome::Ok;
-                step.add(&Finished { record, gaps_us: vec![20_000], sample: None, server_ttft: None });
+                step.add(&Finished::new(record, vec![20_000]));
             }
             assert_eq!((step.kept.as_ptr(), step.kept.capacity()), (place, room));
             let counted = step.itl.counts(&tiers[0].limits()[1], |_| true);
