@@ -3,7 +3,12 @@
 //! Each type parses through `try_from`, so that the TOML reader points at the very characters that are wrong.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::{fmt, ops::Deref, str::FromStr, time::Duration};
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    str::FromStr,
+    time::Duration,
+};
 
 macro_rules! checked {
     ($(#[$doc:meta])* $name:ident, $say:literal, $ok:expr) => {
@@ -163,6 +168,13 @@ impl<T> Deref for NonEmpty<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         &self.0
+    }
+}
+
+impl<T> DerefMut for NonEmpty<T> {
+    /// Its entries may change, their number not.
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
     }
 }
 

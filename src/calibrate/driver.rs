@@ -16,6 +16,7 @@ use crate::units::ms;
 use crate::workload::config::Workload;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::{Prompter, WordRate};
+use crate::workload::data::Counter;
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, bail};
 use rustix::time::{ClockId, clock_gettime};
@@ -225,7 +226,7 @@ impl Driver {
         ))
         .context("the calibration has no workload")?;
         let key = StepKey { seed: 1, series: "calibrate".into(), step: self.loads };
-        let traffic = Traffic::open(&workload)?;
+        let traffic = Traffic::open(&workload, &Counter::default())?;
         let chains = Chains::new(&traffic, &key, load.level).map_err(anyhow::Error::msg)?;
         let builder =
             Builder::new(chains, Prompter::new(&traffic, key, WordRate::UNKNOWN), vec![self.encoder.clone()]);

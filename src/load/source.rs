@@ -5,7 +5,7 @@ use crate::client::payload::Payload;
 use crate::message::{Message, Role};
 use crate::workload::chain::Chain;
 use crate::workload::draw::Chains;
-use crate::workload::prompts::Prompter;
+use crate::workload::prompts::{Prompt, Prompter};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub struct Builder {
     prompter: Prompter,
     /// One for each class; the last one serves those that have none of their own.
     encoders: Vec<Encoder>,
-    heads: HashMap<(u16, Arc<str>), Bytes>,
+    heads: HashMap<(u16, Option<Arc<str>>), Bytes>,
     left: usize,
     /// How many chains are passed over before the next one …
     skip: usize,
@@ -89,24 +89,34 @@ impl Iterator for Builder {
 
     fn next(&mut self) -> Option<Ready> {
         self.left = self.left.checked_sub(1)?;
-        let chain = self.chains.nth(std::mem::replace(&mut self.skip, self.others))?;
+        let mut chain = self.chains.nth(std::mem::replace(&mut self.skip, self.others))?;
+        self.prompter.measure(&mut chain);
         let turn = chain.turns.first()?;
-        let text = self.prompter.text(turn);
         let encoder = &self.encoders[usize::from(turn.class).min(self.encoders.len() - 1)];
-        let head = match &text.system {
-            // One copy in memory for all requests that begin alike.
-            Some(system) if text.shared => {
-                let prefix = || encoder.prefix(Some(system));
-                self.heads.entry((turn.class, system.clone())).or_insert_with(prefix).clone()
+        let prompt = self.prompter.prompt(turn);
+        let tokens = turn.request.output_tokens;
+        let first = match &prompt {
+            Prompt::Said(messages) => encoder.messages(messages, tokens),
+            Prompt::Plain(text) => {
+                let head = match &text.system {
+                    // One copy in memory for all requests that begin alike.
+                    system if text.shared => {
+                        let prefix = || encoder.prefix(system.as_deref());
+                        self.heads.entry((turn.class, system.clone())).or_insert_with(prefix).clone()
+                    }
+                    system => encoder.prefix(system.as_deref()),
+                };
+                encoder.request(&head, &text.user, tokens)
             }
-            system => encoder.prefix(system.as_deref()),
         };
-        let first = encoder.request(&head, &text.user, turn.request.output_tokens);
         let dialogue = (chain.turns.len() > 1).then(|| {
-            let further = chain.turns[1..].iter().map(|turn| self.prompter.text(turn).messages());
+            let further = chain.turns[1..].iter().map(|turn| self.prompter.prompt(turn).messages());
             let further = further.collect::<Vec<_>>().into_iter();
-            Box::new(Dialogue { encoder: encoder.clone(), history: text.messages(), further })
+            Box::new(Dialogue { encoder: encoder.clone(), history: prompt.messages(), further })
         });
+        if self.prompter.failed() {
+            return None;
+        }
         Some(Ready { chain, first, dialogue })
     }
 }
@@ -170,6 +180,7 @@ mod tests {
     use crate::client::config::Api;
     use crate::client::dialect::Pinning;
     use crate::level::Level;
+    use crate::workload::data::Counter;
     use crate::workload::draw::StepKey;
     use crate::workload::prompts::WordRate;
     use crate::workload::traffic::Traffic;
@@ -180,7 +191,7 @@ mod tests {
         )
         .unwrap();
         let key = StepKey { seed: 1, series: "main".into(), step: 1 };
-        let traffic = Traffic::open(&workload).unwrap();
+        let traffic = Traffic::open(&workload, &Counter::default()).unwrap();
         let chains = Chains::new(&traffic, &key, Level::rate(5.0)).unwrap();
         let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), Pinning::NONE, true);
         Builder::new(chains, Prompter::new(&traffic, key, WordRate::UNKNOWN), vec![encoder])

@@ -20,6 +20,8 @@ use crate::slo::Metric;
 use crate::stats::own::Allowed;
 use crate::units::Span;
 use crate::workload::config::Workload;
+use crate::workload::data::Counter;
+use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -160,7 +162,36 @@ impl Plan {
                 }
             })?
         };
-        plan.resolve().map_err(|problem| anyhow!("in {title}: {problem}"))
+        let mut plan = plan.resolve().map_err(|problem| anyhow!("in {title}: {problem}"))?;
+        if let Source::File(path) = source {
+            plan.find_files(path.parent().unwrap_or(Path::new("")))?;
+        }
+        Ok(plan)
+    }
+
+    /// Files are named as seen from the plan's own folder; one that is not there is looked for from here. They are known by their
+    /// whole paths from then on, so that a run can be resumed from anywhere.
+    fn find_files(&mut self, folder: &Path) -> Result<()> {
+        let mut problem = None;
+        self.workload.each_file(|file| {
+            let beside = folder.join(&*file);
+            let found = if beside.exists() || !file.exists() { beside } else { file.clone() };
+            match std::path::absolute(&found) {
+                Ok(whole) => *file = whole,
+                Err(e) => problem = Some(anyhow!("the file {} cannot be found: {e}", found.display())),
+            }
+        });
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// Opens the files of the workload, and notes what they hold.
+    ///
+    /// # Errors
+    /// A file cannot be read, or holds something that it should not: the message names file, line and field.
+    pub fn open_files(&mut self) -> Result<Traffic> {
+        let traffic = Traffic::open(&self.workload, &Counter::default())?;
+        self.workload.found = traffic.found();
+        Ok(traffic)
     }
 
     /// Reads and resolves a plan from its text.
@@ -242,7 +273,7 @@ impl Plan {
     /// What an open loop steps through.
     fn open(&self) -> Open {
         let w = &self.workload;
-        Open { control: w.control(), arrivals: w.arrivals, per_level: w.per_level(), think_s: w.think_s() }
+        Open { control: w.control(), arrivals: w.shape(), per_level: w.per_level(), think_s: w.think_s() }
     }
 
     /// What a request may take within the SLO: the largest TTFT limit and the longest answer at the TPOT limit, or e2e.

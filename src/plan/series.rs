@@ -53,6 +53,8 @@ fn alone(of: Series) -> Vec<Series> {
 /// A class by itself: everything that is the class's own becomes the plan's.
 fn only(plan: &mut Plan, class: Class) {
     plan.workload.alone = false;
+    let place = plan.workload.classes().iter().position(|c| c.name == class.name);
+    plan.workload.found = place.and_then(|i| plan.workload.found.get(i).cloned()).into_iter().collect();
     plan.workload.source = Source::Prompts(class.prompts);
     plan.workload.conversation = class.conversation;
     plan.server.model = class.model.or(plan.server.model.take());

@@ -15,7 +15,9 @@ use crate::sim::engine::{Emission, KvCache, Model, Request};
 use crate::sim::router::{TEMPLATE_TOKEN, TEMPLATE_TOKENS};
 use crate::stats::step::{Abort, Step};
 use crate::workload::chain::{Recipe, Start, Text};
-use crate::workload::config::{Cache, Prompts, Source};
+use crate::workload::config::{Cache, Source};
+use crate::workload::data::Counter;
+use crate::workload::sources::Prompts;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, bail};
@@ -116,7 +118,7 @@ impl<'a> Bare<'a> {
     /// # Errors
     /// A file of the plan's workload cannot be read, or it has conversations, which need answers.
     pub fn on(plan: &'a Plan, model: Model) -> Result<Self> {
-        let traffic = Traffic::open(&plan.workload)?;
+        let traffic = Traffic::open(&plan.workload, &Counter::default())?;
         if plan.workload.control() == Control::Sessions {
             bail!("the bare model has no answers that a conversation could go on with");
         }

@@ -2,14 +2,15 @@
 
 use crate::caveat::Caveat;
 use crate::client::dialect::Encoder;
+use crate::client::payload::Payload;
 use crate::client::{Client, Shot};
 use crate::level::Level;
 use crate::load::host::Host;
 use crate::plan::MAIN;
 use crate::record::{Phase, Record};
-use crate::workload::chain::{Chain, Turn};
+use crate::workload::chain::{Chain, Text, Turn};
 use crate::workload::draw::{Chains, StepKey};
-use crate::workload::prompts::{Prompter, WordRate};
+use crate::workload::prompts::{Prompt, Prompter, WordRate};
 use crate::workload::traffic::Traffic;
 use crate::workload::words::{CENSUS, census};
 use anyhow::Result;
@@ -21,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 const FIRST_ID: u64 = 3_000_000_000;
 /// Prompts of the plan's own mean length that tell what a shared prefix costs.
 const PROMPTS: usize = 4;
+/// Texts of people that tell how many characters a token has: they differ more than our words do.
+const TEXTS: usize = 12;
 
 /// Finds the relation between words and tokens from the server's `usage`.
 ///
@@ -46,7 +49,7 @@ pub(crate) async fn calibrate(
         }
     }
     let overhead = counts[0] + counts[1] - counts[2];
-    let mut rate = WordRate { overhead, per_word: (counts[2] - overhead) / CENSUS as f64 };
+    let mut rate = WordRate { overhead, per_word: (counts[2] - overhead) / CENSUS as f64, per_char: None };
     if rate.per_word <= 0.0 {
         let reason = "the server's token counts do not grow with the prompt".into();
         return Ok((WordRate::UNKNOWN, Some(Caveat::InputNotCalibrated { reason })));
@@ -57,13 +60,16 @@ pub(crate) async fn calibrate(
         let prompter = Prompter::new(traffic, key, rate);
         let mut off = 0.0;
         for chain in chains.take(PROMPTS) {
-            let text = prompter.text(&elsewhere(chain));
+            let Prompt::Plain(text) = prompter.prompt(&elsewhere(chain)) else { continue };
             match probe.tokens(text.system.as_deref(), &text.user).await? {
                 Ok(tokens) => off += (tokens - rate.tokens(text.words())) / PROMPTS as f64,
                 Err(reason) => return Ok((rate, Some(Caveat::InputNotCalibrated { reason }))),
             }
         }
         rate.overhead += off;
+    }
+    if traffic.is_natural() {
+        rate.per_char = probe.natural(traffic, seed, rate).await?;
     }
     Ok((rate, None))
 }
@@ -83,11 +89,35 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
+    /// Tokens per character of the texts that people wrote, by the server's count of some of them; `None` where it counts none.
+    async fn natural(&self, traffic: &Traffic, seed: u32, rate: WordRate) -> Result<Option<f64>> {
+        let key = StepKey { seed, series: MAIN.into(), step: 0 };
+        let chains = Chains::new(traffic, &key, Level::concurrency(1)).map_err(anyhow::Error::msg)?;
+        let prompter = Prompter::new(traffic, key, rate);
+        let (mut tokens, mut chars) = (0.0, 0);
+        for chain in chains.take(TEXTS) {
+            let turn = elsewhere(chain);
+            if !matches!(turn.request.text, Text::Said(_) | Text::Piece { .. }) {
+                continue;
+            }
+            let messages = prompter.prompt(&turn).messages();
+            if let Ok(n) = self.count(self.encoder.messages(&messages, 1)).await? {
+                tokens += n - rate.overhead;
+                chars += messages.iter().map(|m| m.content.chars().count()).sum::<usize>();
+            }
+        }
+        Ok((chars > 0 && tokens > 0.0).then(|| tokens / chars as f64))
+    }
+
     /// Tokens of a prompt by the server's usage; the inner error says why it tells none.
     async fn tokens(&self, system: Option<&str>, user: &str) -> Result<Result<f64, String>> {
+        self.count(self.encoder.request(&self.encoder.prefix(system), user, 1)).await
+    }
+
+    async fn count(&self, payload: Payload) -> Result<Result<f64, String>> {
         let shot = Shot {
             record: Record::due(0, Phase::Warmup, Duration::ZERO),
-            payload: self.encoder.request(&self.encoder.prefix(system), user, 1),
+            payload,
             began: Instant::now(),
             timeout: self.timeout,
             cut: CancellationToken::new(),

@@ -84,14 +84,16 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         plan.check_virtual()?;
     }
     rundir::check_free(&options.out, options.force)?;
-    let series = plan.series();
+    let mut plan = plan.clone();
+    let traffic = plan.open_files()?;
+    let (plan, series) = (&plan, plan.series());
     let first = series.first().context("a plan has at least one series")?;
     if !options.virtual_time {
         warn_of_descriptors(plan);
     }
     let host = Host::of(&plan.client, options.virtual_time)?;
     let ready = tokio::select! {
-        ready = prepare::prepare(&first.plan, &host) => ready?,
+        ready = prepare::prepare(&first.plan, &traffic, &host) => ready?,
         () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
     };
     let plan_toml = plan.to_toml()?;

@@ -17,6 +17,7 @@ use crate::plan::Plan;
 use crate::record::{Finished, Phase};
 use crate::sim::serve::Embedded;
 use crate::workload::config::Class;
+use crate::workload::data::Counter;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::{Prompter, WordRate};
 use crate::workload::traffic::Traffic;
@@ -57,11 +58,12 @@ pub(crate) struct Prepared {
     _embedded: Option<Embedded>,
 }
 
-/// Opens the files of the first series, connects, checks the model, finds out which fields the server takes, and calibrates the input length.
+/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `traffic` is
+/// what the plan as a whole sends, `plan` that of the first series.
 ///
 /// Errors say what to check; nothing has been measured yet.
-pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
-    let traffic = Traffic::open(&plan.workload)?;
+pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Result<Prepared> {
+    let traffic = opened(plan, traffic)?;
     let (clients, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
@@ -90,7 +92,7 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
     }
     let encoders = encoders(&encoder, plan)?;
     let max_model_len = served.max_model_len;
-    Ok(Prepared {
+    let mut ready = Prepared {
         clients,
         encoder,
         encoders,
@@ -101,7 +103,14 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
         noted,
         resumed: 0,
         _embedded: embedded,
-    })
+    };
+    ready.count();
+    Ok(ready)
+}
+
+/// The traffic of a plan; files that are open already are not read again.
+fn opened(plan: &Plan, open: &Traffic) -> Result<Traffic> {
+    open.under(&plan.workload).map_or_else(|| Traffic::open(&plan.workload, &Counter::default()), Ok)
 }
 
 /// An encoder for each class: its own model and its own fields.
@@ -118,11 +127,19 @@ fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
 }
 
 impl Prepared {
+    /// Lengths of reference answers are counted as the server counts.
+    pub(crate) fn count(&mut self) {
+        if let Some(per_char) = self.rate.per_char {
+            self.traffic = self.traffic.counted(per_char);
+        }
+    }
+
     /// Makes ready for another series of the same sweep: its own traffic, to the same server.
     ///
     /// Errors name the file, or the request that does not fit into the model.
     pub(crate) fn turn_to(&mut self, plan: &Plan) -> Result<()> {
-        self.traffic = Traffic::open(&plan.workload)?;
+        self.traffic = opened(plan, &self.traffic)?;
+        self.count();
         check_length(&self.traffic, self.max_model_len)?;
         self.encoders = encoders(&self.encoder, plan)?;
         Ok(())
@@ -155,7 +172,8 @@ fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {
     match max_model_len {
         Some(max) if input + output > u64::from(max) => bail!(
             "the longest request of the plan, {input} input and {output} output tokens, does not fit into the model's \
-             {max} tokens: the server would refuse it; lower input-tokens or output-tokens, or give them a max"
+             {max} tokens: the server would refuse it; lower input-tokens or output-tokens, give them a max, or leave out long rows of \
+             a data set (max-input-tokens, max-output-tokens)"
         ),
         _ => Ok(()),
     }

@@ -16,6 +16,7 @@ use crate::rundir::{self, Left, Meta, PLAN, Resumed, Run, Writer, json};
 use crate::search::config::Mode;
 use crate::search::{Ask, Next};
 use crate::units::Span;
+use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -99,7 +100,7 @@ fn spent(left: &Left) -> Duration {
 pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken) -> Result<Run> {
     let Resumption { dir, left, sweep_tally, .. } = on;
     let before = spent(&left);
-    let Left { plan, meta: earlier, steps, warmups, found, .. } = left;
+    let Left { mut plan, meta: earlier, steps, warmups, found, .. } = left;
     if earlier.virtual_time {
         plan.check_virtual()?;
     }
@@ -107,9 +108,10 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
         super::warn_of_descriptors(&plan);
     }
     let host = Host::of(&plan.client, earlier.virtual_time)?;
+    let traffic = plan.open_files()?;
     let series = plan.series();
     let ready = tokio::select! {
-        ready = ready_again(&plan, &series[0].plan, &earlier, &host) => ready?,
+        ready = ready_again(&plan, (&series[0].plan, &traffic), &earlier, &host) => ready?,
         () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
     };
     let next = steps.len() as u32 + 1;
@@ -169,10 +171,15 @@ fn resumed_meta(mut meta: Meta, ready: &Prepared, found: Vec<Caveat>, next: u32)
 }
 
 /// Makes everything ready as at the start of the sweep, and refuses another server than the one that was measured.
-async fn ready_again(plan: &Plan, first: &Plan, earlier: &Meta, host: &Host) -> Result<Prepared> {
+async fn ready_again(
+    plan: &Plan,
+    (first, traffic): (&Plan, &Traffic),
+    earlier: &Meta,
+    host: &Host,
+) -> Result<Prepared> {
     let mut asked = first.clone();
     asked.server.model.get_or_insert_with(|| earlier.model.clone());
-    let mut ready = prepare::prepare(&asked, host).await.with_context(|| {
+    let mut ready = prepare::prepare(&asked, traffic, host).await.with_context(|| {
         format!("cannot go on with the run, which was made against the model {:?}", earlier.model)
     })?;
     let now = meta(plan, &ready, earlier.virtual_time);
@@ -215,6 +222,7 @@ fn keep_lengths(earlier: &Meta, ready: &mut Prepared) -> Result<()> {
         }
     }
     ready.rate = was;
+    ready.count();
     ready.noted.retain(|c| !matches!(c, Caveat::InputNotCalibrated { .. }));
     Ok(())
 }

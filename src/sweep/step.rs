@@ -275,7 +275,10 @@ impl Sweep<'_> {
         }
         running.load.take().context("the load is awaited once")?.ended().await?;
         if running.abort.is_none() && running.began.elapsed() < running.window_end() {
-            bail!("the load of the step ended before its window did");
+            match self.ready.traffic.failure() {
+                Some(why) => bail!("the load of the step ended before its window did: {why}"),
+                None => bail!("the load of the step ended before its window did"),
+            }
         }
         self.last_reason(tally, running.abort, running.began).await
     }

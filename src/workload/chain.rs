@@ -1,5 +1,7 @@
 //! What the load fires: chains of requests. A single request is a chain of one turn.
 
+use crate::message::Message;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When the first turn of a chain is due.
@@ -32,6 +34,22 @@ pub enum Text {
     Words {
         /// Which prefix.
         group: u32,
+    },
+    /// A piece of the plain text, from about this place on.
+    Piece {
+        /// Any number: taken modulo the length of the text.
+        at: u64,
+    },
+    /// Messages of a data set: those of a later turn are what it adds.
+    Said(Vec<Message>),
+    /// Words in the blocks of a trace: the same block is the same words.
+    Blocks {
+        /// The blocks, first to last; they may cover less than the prompt.
+        ids: Arc<[u64]>,
+        /// Tokens of a block.
+        tokens: u32,
+        /// How often the trace has begun anew.
+        round: u32,
     },
     /// Words that a later turn of a conversation adds.
     Further {

@@ -1,14 +1,17 @@
 //! The plan's `[workload]` table.
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, GammaShape};
 use super::conversation::Conversation;
-use super::lengths::{Lengths, TokenCount};
+use super::kind::{Found, Kind, Of};
+use super::sources::Prompts;
+use super::trace::TraceSource;
 use crate::level::Control;
 use crate::slo::Slo;
-use crate::units::{NonEmpty, Positive, Rate};
+use crate::units::{NonEmpty, Positive, Rate, short};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
+use std::path::PathBuf;
 
 /// What is sent, and in which rhythm; the rate is the search's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +29,8 @@ pub struct Workload {
     pub pace: Option<Rate>,
     /// Whether each class of a mix is measured by itself as well.
     pub alone: bool,
+    /// What its files were found to hold, for each kind of request; empty until they were read.
+    pub found: Vec<Found>,
 }
 
 /// What is sent.
@@ -33,6 +38,8 @@ pub struct Workload {
 pub enum Source {
     /// Prompts of one kind.
     Prompts(Prompts),
+    /// A recording of requests, replayed.
+    Trace(TraceSource),
     /// Several kinds, drawn jointly.
     Mix(NonEmpty<Class>),
 }
@@ -85,14 +92,6 @@ impl Cache {
     }
 }
 
-/// Sources of prompts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Prompts {
-    /// Made from a recipe.
-    Synthetic(Synthetic),
-}
-
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawWorkload {
@@ -109,7 +108,11 @@ struct RawWorkload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     conversation: Option<Conversation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<TraceSource>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     class: Option<NonEmpty<Class>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    found: Vec<Found>,
 }
 
 impl RawWorkload {
@@ -121,12 +124,12 @@ impl RawWorkload {
 impl TryFrom<RawWorkload> for Workload {
     type Error = String;
     fn try_from(r: RawWorkload) -> Result<Self, String> {
-        let sources = [r.prompts.map(Source::Prompts), r.class.map(Source::Mix)];
+        let sources = [r.prompts.map(Source::Prompts), r.trace.map(Source::Trace), r.class.map(Source::Mix)];
         let mut sources: Vec<Source> = sources.into_iter().flatten().collect();
         let source = match (sources.pop(), sources.is_empty()) {
             (Some(source), true) => source,
-            (None, _) => return Err("[workload] needs one of prompts, [[workload.class]]".into()),
-            (Some(_), false) => return Err("[workload] takes only one of prompts, [[workload.class]]".into()),
+            (None, _) => return Err("[workload] needs one of prompts, trace, [[workload.class]]".into()),
+            (Some(_), false) => return Err("[workload] takes only one of prompts, trace, [[workload.class]]".into()),
         };
         let w = Workload {
             arrivals: r.arrivals,
@@ -135,6 +138,7 @@ impl TryFrom<RawWorkload> for Workload {
             conversation: r.conversation,
             pace: r.pace,
             alone: r.alone,
+            found: r.found,
         };
         w.problem().map_or(Ok(w), Err)
     }
@@ -142,9 +146,10 @@ impl TryFrom<RawWorkload> for Workload {
 
 impl From<Workload> for RawWorkload {
     fn from(w: Workload) -> Self {
-        let (mut prompts, mut class) = (None, None);
+        let (mut prompts, mut trace, mut class) = (None, None, None);
         match w.source {
             Source::Prompts(p) => prompts = Some(p),
+            Source::Trace(t) => trace = Some(t),
             Source::Mix(c) => class = Some(c),
         }
         Self {
@@ -154,155 +159,80 @@ impl From<Workload> for RawWorkload {
             alone: w.alone,
             prompts,
             conversation: w.conversation,
+            trace,
             class,
+            found: w.found,
         }
     }
-}
-
-/// Prompts made from a recipe: lengths, and what they share.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "RawSynthetic", into = "RawSynthetic")]
-pub struct Synthetic {
-    /// Input tokens, shared prefix included, as the server counts them.
-    pub input_tokens: Lengths,
-    /// Output tokens.
-    pub output_tokens: Lengths,
-    /// A beginning that requests have in common.
-    pub shared_prefix: Option<SharedPrefix>,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawSynthetic {
-    input_tokens: Lengths,
-    output_tokens: Lengths,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shared_prefix: Option<SharedPrefix>,
-}
-
-/// A beginning that requests have in common, sent as the system message.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct SharedPrefix {
-    /// Its length.
-    pub tokens: TokenCount,
-    /// How many different ones there are; each request takes one at random.
-    #[serde(default = "SharedPrefix::one")]
-    pub groups: TokenCount,
-}
-
-impl SharedPrefix {
-    fn one() -> TokenCount {
-        TokenCount::try_from(1).expect("one is at least one")
-    }
-}
-
-impl TryFrom<RawSynthetic> for Synthetic {
-    type Error = String;
-    fn try_from(r: RawSynthetic) -> Result<Self, String> {
-        if let Some(p) = r.shared_prefix
-            && f64::from(p.tokens.get()) >= r.input_tokens.mean()
-        {
-            return Err(format!(
-                "shared-prefix.tokens ({}) is part of input-tokens and must be below their mean ({})",
-                p.tokens.get(),
-                r.input_tokens.mean()
-            ));
-        }
-        Ok(Self {
-            input_tokens: r.input_tokens,
-            output_tokens: r.output_tokens,
-            shared_prefix: r.shared_prefix,
-        })
-    }
-}
-
-impl From<Synthetic> for RawSynthetic {
-    fn from(s: Synthetic) -> Self {
-        Self { input_tokens: s.input_tokens, output_tokens: s.output_tokens, shared_prefix: s.shared_prefix }
-    }
-}
-
-impl fmt::Display for Synthetic {
-    /// `600 in / 30 out tokens, 400 shared`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in / {} out tokens", self.input_tokens, self.output_tokens)?;
-        match self.shared_prefix {
-            Some(p) => write!(f, ", {} shared", p.tokens.get()),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Prompts {
-    /// The longest answer that the plan asks for, where the plan says it.
-    pub fn longest_output(&self) -> Option<u32> {
-        match self {
-            Self::Synthetic(s) => Some(s.output_tokens.longest()),
-        }
-    }
-}
-
-impl fmt::Display for Prompts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Synthetic(s) => s.fmt(f),
-        }
-    }
-}
-
-/// The requests of one kind: a class of a mix, or all of them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Kind<'a> {
-    /// The class, where there are several.
-    pub name: Option<&'a str>,
-    /// Its share of the arrivals.
-    pub share: f64,
-    /// Its prompts.
-    pub prompts: &'a Prompts,
-    /// Turns that follow.
-    pub conversation: Option<&'a Conversation>,
 }
 
 impl Workload {
     /// The kinds of request, in the order of their classes.
-    pub fn kinds(&self) -> Vec<Kind<'_>> {
+    pub fn kinds<'a>(&'a self) -> Vec<Kind<'a>> {
         match &self.source {
-            Source::Prompts(prompts) => {
-                vec![Kind { name: None, share: 1.0, prompts, conversation: self.conversation.as_ref() }]
-            }
+            Source::Prompts(prompts) => vec![self.only_kind(Of::Prompts(prompts))],
+            Source::Trace(trace) => vec![self.only_kind(Of::Trace(trace))],
             Source::Mix(classes) => {
                 let sum: f64 = classes.iter().map(|c| c.weight.get()).sum();
-                let kind = |c: &'_ Class| -> f64 { c.weight.get() / sum };
-                classes
-                    .iter()
-                    .map(|c| Kind {
-                        name: Some(&c.name),
-                        share: kind(c),
-                        prompts: &c.prompts,
-                        conversation: c.conversation.as_ref(),
-                    })
-                    .collect()
+                let kind = |(i, c): (usize, &'a Class)| Kind {
+                    name: Some(&c.name),
+                    share: c.weight.get() / sum,
+                    of: Of::Prompts(&c.prompts),
+                    conversation: c.conversation.as_ref(),
+                    found: self.found.get(i),
+                };
+                classes.iter().enumerate().map(kind).collect()
             }
         }
+    }
+
+    fn only_kind<'a>(&'a self, of: Of<'a>) -> Kind<'a> {
+        let (conversation, found) = (self.conversation.as_ref(), self.found.first());
+        Kind { name: None, share: 1.0, of, conversation, found }
     }
 
     /// The classes of the mix; none where there is one kind of request.
     pub fn classes(&self) -> &[Class] {
         match &self.source {
             Source::Mix(classes) => classes,
-            Source::Prompts(_) => &[],
+            Source::Prompts(_) | Source::Trace(_) => &[],
         }
     }
 
-    /// What an open loop steps through: requests, conversations.
+    /// What an open loop steps through: requests, conversations, or the speed of a trace.
     pub fn control(&self) -> Control {
-        if self.kinds().iter().any(|k| k.conversation.is_some()) { Control::Sessions } else { Control::Rate }
+        match self.source {
+            Source::Trace(_) => Control::TraceScale,
+            _ if self.kinds().iter().any(Kind::talks) => Control::Sessions,
+            _ => Control::Rate,
+        }
     }
 
-    /// Requests per second at level 1 of an open loop: the turns of a conversation on average.
+    /// The shape of the arrivals, as far as it is known: a trace's own, as gamma gaps of the same spread.
+    pub fn shape(&self) -> Arrivals {
+        match (&self.source, self.found.first().and_then(|f| f.cv)) {
+            (Source::Trace(_), Some(cv)) => Arrivals::Gamma(GammaShape { cv }),
+            _ => self.arrivals,
+        }
+    }
+
+    /// Every file that it names, to be found from somewhere else.
+    pub fn each_file(&mut self, mut change: impl FnMut(&mut PathBuf)) {
+        let mut of_prompts = |p: &mut Prompts| match p {
+            Prompts::Synthetic(_) => {}
+            Prompts::Data(d) => d.files.iter_mut().for_each(&mut change),
+            Prompts::Text(t) => change(&mut t.file),
+        };
+        match &mut self.source {
+            Source::Prompts(p) => of_prompts(p),
+            Source::Mix(classes) => classes.iter_mut().for_each(|c| of_prompts(&mut c.prompts)),
+            Source::Trace(t) => change(&mut t.file),
+        }
+    }
+
+    /// Requests per second at level 1 of an open loop: the turns of a conversation on average, the mean rate of a trace.
     pub fn per_level(&self) -> f64 {
-        self.kinds().iter().map(|k| k.share * k.conversation.map_or(1.0, Conversation::mean_turns)).sum()
+        self.kinds().iter().map(|k| k.share * k.per_level()).sum()
     }
 
     /// How long the users of a conversation think in all, on average and in seconds, as far as the plan tells.
@@ -314,7 +244,7 @@ impl Workload {
 
     /// The longest answer that the plan asks for, where it says one.
     pub fn longest_output(&self) -> Option<u32> {
-        self.kinds().iter().map(|k| k.prompts.longest_output()).max().flatten()
+        self.kinds().iter().map(Kind::longest_output).reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
     /// What a closed loop sends: `600 in / 30 out tokens, closed loop, cold cache`. It has no arrivals of its own.
@@ -350,10 +280,8 @@ impl Workload {
             );
         }
         self.kinds().iter().find_map(|k| {
-            let Prompts::Synthetic(_) = k.prompts;
-            let c = k.conversation?;
             let class = k.name.map(|n| format!(" of class {n}")).unwrap_or_default();
-            c.problem_of_synthetic().map(|e| format!("[workload.conversation]{class}: {e}"))
+            k.problem_of_turns().map(|e| format!("[workload.conversation]{class}: {e}"))
         })
     }
 
@@ -364,10 +292,8 @@ impl Workload {
             .map(|k| {
                 let turns = k.conversation.map(|c| format!(", {c}")).unwrap_or_default();
                 match k.name {
-                    Some(name) => {
-                        format!("{} % {name} ({}{turns})", crate::units::short(100.0 * k.share), k.prompts)
-                    }
-                    None => format!("{}{turns}", k.prompts),
+                    Some(name) => format!("{} % {name} ({k}{turns})", short(100.0 * k.share)),
+                    None => format!("{k}{turns}"),
                 }
             })
             .collect();
@@ -382,6 +308,10 @@ impl Workload {
 impl fmt::Display for Workload {
     /// `600 in / 30 out tokens, Poisson arrivals, cold cache`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.described(&self.arrivals.to_string()))
+        let rhythm = match self.source {
+            Source::Trace(_) => "arrivals as recorded".to_owned(),
+            _ => self.arrivals.to_string(),
+        };
+        f.write_str(&self.described(&rhythm))
     }
 }

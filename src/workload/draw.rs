@@ -2,13 +2,14 @@
 
 use super::arrivals::Times;
 use super::chain::{Chain, Recipe, Start, Text, Turn};
-use super::conversation::Conversation;
+use super::conversation::Think;
 use super::seed::{Purpose, stream};
-use super::traffic::{Kind, Traffic, What};
+use super::trace::Replay;
+use super::traffic::{Traffic, What};
+use super::turns::Draws;
 use crate::level::{Control, Level};
 use crate::units::Rate;
 use rand::RngExt;
-use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
 /// Which step the requests are for: the key of its random numbers.
@@ -22,10 +23,11 @@ pub struct StepKey {
     pub step: u32,
 }
 
-/// The chains of one step. Never ends: the load takes as many as it needs, so that a step can be extended.
+/// The chains of one step. Never ends while its files can be read: the load takes as many as it needs, so that a step can be
+/// extended. Clones go on alike.
 #[derive(Clone)]
 pub struct Chains {
-    times: Option<Times>,
+    starts: Starts,
     traffic: Traffic,
     draws: Draws,
     /// Whether the shared prefixes are taken in turn, so that warming up reaches every one of them.
@@ -34,38 +36,38 @@ pub struct Chains {
     next: u64,
 }
 
-/// One stream of random numbers for each purpose.
+/// When chains start.
 #[derive(Clone)]
-struct Draws {
-    class: ChaCha8Rng,
-    input: ChaCha8Rng,
-    output: ChaCha8Rng,
-    group: ChaCha8Rng,
-    turns: ChaCha8Rng,
-    think: ChaCha8Rng,
+enum Starts {
+    Drawn(Times),
+    WhenFree,
+    /// As recorded, so many times as fast; at any speed in a closed loop.
+    Recorded { replay: Replay, speed: Option<f64> },
 }
 
 impl Chains {
     /// Draws for a step at `level`. Fails for a level that this workload cannot step through, or a rate that is none.
     pub fn new(traffic: &Traffic, key: &StepKey, level: Level) -> Result<Self, String> {
-        let rng = |purpose| stream(key.seed, &key.series, key.step, purpose);
         let workload = traffic.workload();
-        let times = match level.control {
-            Control::Concurrency => None,
-            open if open == workload.control() => {
-                Some(Times::new(workload.arrivals, Rate::try_from(level.value)?, rng(Purpose::Arrivals)))
+        let closed = level.control == Control::Concurrency;
+        if !closed && level.control != workload.control() {
+            return Err(format!("this workload cannot be stepped by {}", level.control.name()));
+        }
+        let starts = match &traffic.kinds()[0].what {
+            What::Trace(trace) => {
+                let speed = if closed { None } else { Some(Rate::try_from(level.value)?.get()) };
+                Starts::Recorded { replay: trace.replay(), speed }
             }
-            other => return Err(format!("this workload cannot be stepped by {}", other.name())),
+            _ if closed => Starts::WhenFree,
+            _ => {
+                let rate = Rate::try_from(level.value)?;
+                let rng = stream(key.seed, &key.series, key.step, Purpose::Arrivals);
+                Starts::Drawn(Times::new(workload.arrivals, rate, rng))
+            }
         };
-        let draws = Draws {
-            class: rng(Purpose::Class),
-            input: rng(Purpose::Input),
-            output: rng(Purpose::Output),
-            group: rng(Purpose::Group),
-            turns: rng(Purpose::Turns),
-            think: rng(Purpose::Think),
-        };
-        Ok(Self { times, traffic: traffic.clone(), draws, in_turn: key.step == 0, hurried: false, next: 0 })
+        let draws = Draws::new(traffic, key);
+        let in_turn = key.step == 0;
+        Ok(Self { starts, traffic: traffic.clone(), draws, in_turn, hurried: false, next: 0 })
     }
 
     /// Without the users' thinking, for what a server does with one request at a time.
@@ -91,76 +93,103 @@ impl Chains {
         let u: f64 = self.draws.class.random();
         (kinds.iter().position(|k| u < k.up_to).unwrap_or(kinds.len() - 1), None)
     }
+
+    /// The next chain. Where it is not `wanted`, the same numbers are drawn, and no row of a data set is read for it.
+    fn step(&mut self, wanted: bool) -> Option<Chain> {
+        let (start, recorded) = match &mut self.starts {
+            Starts::Drawn(times) => (Start::At(times.next()?), None),
+            Starts::WhenFree => (Start::WhenFree, None),
+            Starts::Recorded { replay, speed } => {
+                let Some(replayed) = replay.next() else {
+                    self.traffic.fail(replay.error().map_or_else(String::new, |e| format!("{e:#}")));
+                    return None;
+                };
+                let at = replayed.row.at;
+                (speed.map_or(Start::WhenFree, |speed| Start::At(at.div_f64(speed))), Some(replayed))
+            }
+        };
+        let (class, group) = self.kind();
+        let number = self.next;
+        self.next += 1;
+        let traffic = self.traffic.clone();
+        let kind = &traffic.kinds()[class];
+        let first = Turn {
+            after: Duration::ZERO,
+            class: class as u16,
+            // Numbers are the same whatever the chains before it have turned out to be.
+            request: Recipe {
+                id: self.traffic.first_id(number),
+                input_tokens: 0,
+                output_tokens: 0,
+                text: Text::Words { group: 0 },
+            },
+        };
+        let turns = match (&kind.what, recorded) {
+            // What comes before the first step is about prompts, not conversations.
+            (What::Synthetic(s), _) => {
+                self.draws.synthetic(s, kind.groups(), first, group, kind.conversation.filter(|_| !self.in_turn))
+            }
+            (What::Text(_, input, output), _) => {
+                let request = Recipe {
+                    input_tokens: input.draw(&mut self.draws.input),
+                    output_tokens: output.draw(&mut self.draws.output),
+                    text: Text::Piece { at: self.draws.group.random() },
+                    ..first.request
+                };
+                vec![Turn { request, ..first }]
+            }
+            (What::Trace(trace), Some(replayed)) => vec![self.draws.recorded(trace, replayed, first)],
+            (What::Trace(_), None) => return None,
+            (What::Data(set), _) => {
+                let row = self.draws.rows[class].as_mut()?.next()?;
+                let think = kind.conversation.map_or(Think::Recorded, |c| c.think);
+                match self.draws.said(set, row, think, first, wanted) {
+                    Ok(turns) => turns,
+                    Err(e) => {
+                        self.traffic.fail(format!("{e:#}"));
+                        return None;
+                    }
+                }
+            }
+        };
+        let mut turns = turns;
+        if self.in_turn {
+            turns.truncate(1);
+        }
+        if self.hurried {
+            turns.iter_mut().for_each(|turn| turn.after = Duration::ZERO);
+        }
+        let session = (kind.conversation.is_some() || kind.most_turns() > 1).then_some(number);
+        Some(Chain { start, session: session.filter(|_| !self.in_turn), turns })
+    }
 }
 
 impl Iterator for Chains {
     type Item = Chain;
 
     fn next(&mut self) -> Option<Chain> {
-        let start = match &mut self.times {
-            Some(times) => Start::At(times.next()?),
-            None => Start::WhenFree,
-        };
-        let (class, group) = self.kind();
-        let kind = &self.traffic.kinds()[class];
-        // What comes before the first step is about prompts, not conversations.
-        let conversation = kind.conversation.filter(|_| !self.in_turn);
-        let number = self.next;
-        self.next += 1;
-        let mut turns = self.draws.turns(kind, class as u16, number, group, conversation);
-        if self.hurried {
-            turns.iter_mut().for_each(|turn| turn.after = Duration::ZERO);
-        }
-        Some(Chain { start, session: conversation.map(|_| number), turns })
+        self.step(true)
     }
-}
 
-impl Draws {
-    /// The turns of chain `number`.
-    fn turns(
-        &mut self,
-        kind: &Kind,
-        class: u16,
-        number: u64,
-        group: Option<u32>,
-        conversation: Option<Conversation>,
-    ) -> Vec<Turn> {
-        let What::Synthetic(s) = &kind.what;
-        // Numbers are the same whatever the chains before it have turned out to be.
-        let first = number * u64::from(kind.most_turns());
-        let n = conversation.and_then(|c| c.turns).map_or(1, |t| t.draw(&mut self.turns));
-        let mut history = 0_u32;
-        let mut turns = Vec::with_capacity(n as usize);
-        for k in 0..n {
-            let (text, input) = if k == 0 {
-                let group = group.unwrap_or_else(|| self.group.random_range(0..kind.groups()));
-                (Text::Words { group }, s.input_tokens.draw(&mut self.input))
-            } else {
-                let further = conversation.and_then(|c| c.input_tokens);
-                let tokens = further.map_or(1, |t| t.draw(&mut self.input));
-                (Text::Further { tokens }, tokens)
-            };
-            let think = conversation.filter(|_| k > 0).map(|c| c.think.draw(None, &mut self.think));
-            let output_tokens = s.output_tokens.draw(&mut self.output);
-            let input_tokens = history.saturating_add(input);
-            history = input_tokens.saturating_add(output_tokens);
-            let request = Recipe { id: first + u64::from(k), input_tokens, output_tokens, text };
-            turns.push(Turn { after: think.unwrap_or(Duration::ZERO), class, request });
+    fn nth(&mut self, n: usize) -> Option<Chain> {
+        for _ in 0..n {
+            self.step(false)?;
         }
-        turns
+        self.step(true)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::data::Counter;
 
     const ONE: &str = "prompts.synthetic = { input-tokens = { lognormal = { mean = 600, cv = 0.4 } }, output-tokens = { fixed = 30 }, \
              shared-prefix = { tokens = 100, groups = 3 } }";
 
     fn of(text: &str, seed: u32, step: u32, level: Level) -> Vec<Chain> {
         let key = StepKey { seed, series: "main".into(), step };
-        let traffic = Traffic::open(&toml::from_str(text).unwrap()).unwrap();
+        let traffic = Traffic::open(&toml::from_str(text).unwrap(), &Counter::default()).unwrap();
         Chains::new(&traffic, &key, level).unwrap().take(500).collect()
     }
 
@@ -231,7 +260,7 @@ mod tests {
         ids.dedup();
         assert!(ids.len() == n && ids.is_sorted());
         assert!(chains.iter().enumerate().all(|(i, c)| c.session == Some(i as u64)));
-        let traffic = Traffic::open(&toml::from_str(TALK).unwrap()).unwrap();
+        let traffic = Traffic::open(&toml::from_str(TALK).unwrap(), &Counter::default()).unwrap();
         assert!((traffic.workload().per_level() - 2.0).abs() < 1e-9 && traffic.longest() == (200, 30));
         let key = StepKey { seed: 1, series: "main".into(), step: 1 };
         assert!(Chains::new(&traffic, &key, Level::rate(1.0)).is_err(), "its rate is that of conversations");

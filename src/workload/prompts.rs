@@ -1,9 +1,12 @@
 //! The text of prompts: from a recipe and the calibrated relation between words and tokens.
 
-use super::chain::{Recipe, Text, Turn};
+use super::chain::{Chain, Recipe, Text, Turn};
 use super::config::Cache;
+use super::data::TokenEstimate;
+use super::data::text::Size;
 use super::draw::StepKey;
-use super::seed::{Purpose, stream};
+use super::seed::{Purpose, fnv1a, stream};
+use super::synthetic::SharedPrefix;
 use super::traffic::{Traffic, What};
 use super::words::{NONCE_WORDS, push_nonce, push_words};
 use crate::message::{Message, Role};
@@ -20,20 +23,52 @@ pub struct WordRate {
     pub overhead: f64,
     /// Tokens per word.
     pub per_word: f64,
+    /// Tokens per character of texts that people wrote; `None` where there are none, or the server tells nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_char: Option<f64>,
 }
 
 impl WordRate {
     /// What is assumed where the server tells nothing: one token a word.
-    pub const UNKNOWN: Self = Self { overhead: 0.0, per_word: 1.0 };
+    pub const UNKNOWN: Self = Self { overhead: 0.0, per_word: 1.0, per_char: None };
 
     /// Tokens of so many words.
     pub fn tokens(&self, words: usize) -> f64 {
         self.overhead + self.per_word * words as f64
     }
 
+    /// Tokens per character of a text that people wrote: as the server counts, else as English prose has it.
+    pub fn of_chars(&self) -> f64 {
+        self.per_char.unwrap_or(1.0 / TokenEstimate::default().chars)
+    }
+
+    /// Words for so many tokens beside the template's; at least one.
+    pub fn words_of(&self, tokens: f64) -> usize {
+        (tokens / self.per_word).round().max(1.0) as usize
+    }
+
     /// Words for so many tokens; at least one.
     pub fn words(&self, tokens: f64) -> usize {
-        ((tokens - self.overhead) / self.per_word).round().max(1.0) as usize
+        self.words_of(tokens - self.overhead)
+    }
+}
+
+/// What a turn says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prompt {
+    /// A system message and the user's, which is how most are written.
+    Plain(PromptText),
+    /// The messages of a data set.
+    Said(Vec<Message>),
+}
+
+impl Prompt {
+    /// As messages.
+    pub fn messages(&self) -> Vec<Message> {
+        match self {
+            Self::Plain(text) => text.messages(),
+            Self::Said(messages) => messages.clone(),
+        }
     }
 }
 
@@ -49,6 +84,10 @@ pub struct PromptText {
 }
 
 impl PromptText {
+    fn of(user: String) -> Self {
+        Self { system: None, shared: true, user }
+    }
+
     /// As messages.
     pub fn messages(&self) -> Vec<Message> {
         let system = self.system.as_deref().map(|s| Message::new(Role::System, s));
@@ -68,36 +107,43 @@ pub struct Prompter {
     attempt: u32,
     cold: bool,
     rate: WordRate,
+    traffic: Traffic,
     /// By class.
     prefixes: Vec<Prefixes>,
 }
 
 /// The shared prefixes of a class.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Prefixes {
     texts: Vec<Arc<str>>,
     words: usize,
 }
 
+impl Prefixes {
+    fn new(prefix: Option<SharedPrefix>, class: usize, key: &StepKey, rate: WordRate) -> Self {
+        let Some(prefix) = prefix else { return Self::default() };
+        let words = ((f64::from(prefix.tokens.get()) / rate.per_word).round() as usize).max(1);
+        let text = |group| {
+            let mut rng = stream(key.seed, &key.series, 0, Purpose::Prefix);
+            rng.set_stream((class as u64) << 32 | u64::from(group));
+            let mut text = String::new();
+            push_words(&mut text, words, &mut rng);
+            text.into()
+        };
+        Self { texts: (0..prefix.groups.get()).map(text).collect(), words }
+    }
+}
+
 impl Prompter {
     /// Prompts for a step. The shared prefixes are the same in every step of a run.
     pub fn new(traffic: &Traffic, key: StepKey, rate: WordRate) -> Self {
-        let prefixes = traffic.kinds().iter().enumerate().map(|(class, kind)| {
-            let What::Synthetic(s) = &kind.what;
-            let words = s
-                .shared_prefix
-                .map_or(0, |p| ((f64::from(p.tokens.get()) / rate.per_word).round() as usize).max(1));
-            let text = |group| {
-                let mut rng = stream(key.seed, &key.series, 0, Purpose::Prefix);
-                rng.set_stream((class as u64) << 32 | u64::from(group));
-                let mut text = String::new();
-                push_words(&mut text, words, &mut rng);
-                text.into()
-            };
-            Prefixes { texts: (0..s.shared_prefix.map_or(0, |p| p.groups.get())).map(text).collect(), words }
+        let prefixes = traffic.kinds().iter().enumerate().map(|(class, kind)| match &kind.what {
+            What::Synthetic(s) => Prefixes::new(s.shared_prefix, class, &key, rate),
+            _ => Prefixes::default(),
         });
         let prefixes = prefixes.collect();
-        Self { key, attempt: 0, cold: traffic.workload().cache != Cache::Warm, rate, prefixes }
+        let cold = traffic.workload().cache != Cache::Warm;
+        Self { key, attempt: 0, cold, rate, traffic: traffic.clone(), prefixes }
     }
 
     /// For a sweep that was resumed so many times: cold prompts have the same lengths and other nonces, since the server may
@@ -106,30 +152,56 @@ impl Prompter {
         Self { attempt: times, ..self }
     }
 
-    /// The text of a turn: the same turn always gets the same text.
-    pub fn text(&self, turn: &Turn) -> PromptText {
+    /// Whether a file could not be read on.
+    pub fn failed(&self) -> bool {
+        self.traffic.failure().is_some()
+    }
+
+    /// Fills in how long prompts are that a data set holds, as the server counts: each with the history before it.
+    pub fn measure(&self, chain: &mut Chain) {
+        let mut before = 0.0;
+        for turn in &mut chain.turns {
+            let Text::Said(messages) = &turn.request.text else { continue };
+            let chars: usize = messages.iter().map(|m| m.content.chars().count()).sum();
+            before += chars as f64 * self.rate.of_chars();
+            turn.request.input_tokens = (before + self.rate.overhead).round().max(1.0) as u32;
+            before += f64::from(turn.request.output_tokens);
+        }
+    }
+
+    /// What a turn says: the same turn always says the same.
+    pub fn prompt(&self, turn: &Turn) -> Prompt {
         let recipe = &turn.request;
         let mut rng = stream(self.key.seed, &self.key.series, self.key.step, Purpose::Words);
         rng.set_stream(recipe.id);
-        match recipe.text {
-            Text::Words { group } => self.words(recipe, usize::from(turn.class), group, &mut rng),
+        let class = usize::from(turn.class);
+        Prompt::Plain(match &recipe.text {
+            Text::Words { group } => self.words(recipe, class, *group, &mut rng),
             Text::Further { tokens } => {
                 let mut user = String::new();
-                let words = (f64::from(tokens) / self.rate.per_word).round().max(1.0) as usize;
-                push_words(&mut user, words, &mut rng);
-                PromptText { system: None, shared: false, user }
+                push_words(&mut user, self.rate.words_of(f64::from(*tokens)), &mut rng);
+                PromptText::of(user)
             }
+            Text::Piece { at } => self.piece(recipe, class, *at),
+            Text::Blocks { ids, tokens, round } => self.blocks(recipe, ids, *tokens, *round, &mut rng),
+            Text::Said(messages) => return Prompt::Said(self.said(recipe, messages)),
+        })
+    }
+
+    /// What comes first in a cold prompt; empty in a warm one.
+    fn nonce(&self, id: u64) -> String {
+        let mut nonce = String::new();
+        if self.cold {
+            push_nonce(&mut nonce, self.key.seed, self.attempt, self.key.step, id);
         }
+        nonce
     }
 
     /// A prompt of words, after the prefix of its group.
     fn words(&self, recipe: &Recipe, class: usize, group: u32, rng: &mut ChaCha8Rng) -> PromptText {
         let words = self.rate.words(f64::from(recipe.input_tokens));
         let prefixes = &self.prefixes[class];
-        let mut nonce = String::new();
-        if self.cold {
-            push_nonce(&mut nonce, self.key.seed, self.attempt, self.key.step, recipe.id);
-        }
+        let nonce = self.nonce(recipe.id);
         let nonce_words = if self.cold { NONCE_WORDS } else { 0 };
         let own = words.saturating_sub(prefixes.words + nonce_words);
         match prefixes.texts.get(group as usize) {
@@ -142,16 +214,71 @@ impl Prompter {
             None => {
                 let mut user = nonce;
                 push_words(&mut user, if self.cold { own } else { own.max(1) }, rng);
-                PromptText { system: None, shared: true, user }
+                PromptText::of(user)
             }
         }
+    }
+
+    /// A piece of the plain text, as long as asked for by the characters that a token has.
+    fn piece(&self, recipe: &Recipe, class: usize, at: u64) -> PromptText {
+        let What::Text(corpus, ..) = &self.traffic.kinds()[class].what else {
+            return PromptText::of(String::new());
+        };
+        let tokens = f64::from(recipe.input_tokens) - self.rate.overhead;
+        let nonce = self.nonce(recipe.id);
+        let chars = (tokens / self.rate.of_chars()).round() as usize;
+        match corpus.cut(at, Size::Chars(chars.saturating_sub(nonce.len()).max(1))) {
+            Ok(text) if nonce.is_empty() => PromptText::of(text),
+            Ok(text) => PromptText::of(format!("{nonce}\n{text}")),
+            Err(e) => {
+                self.traffic.fail(format!("{e:#}"));
+                PromptText::of(nonce)
+            }
+        }
+    }
+
+    /// The words of a trace's blocks, then words of its own. In a cold cache blocks recur within a step and a round, as recorded,
+    /// and never from one to the next.
+    fn blocks(&self, recipe: &Recipe, ids: &[u64], tokens: u32, round: u32, rng: &mut ChaCha8Rng) -> PromptText {
+        let words = self.rate.words(f64::from(recipe.input_tokens));
+        let (step, round) = if self.cold { (self.key.step, round) } else { (0, 0) };
+        let mut text = String::new();
+        let mut have = 0;
+        for (i, id) in ids.iter().enumerate() {
+            // Up to where this block ends, so that roundings do not add up; it stands at the same place wherever it recurs.
+            let end = self.rate.words_of(f64::from(tokens) * (i as f64 + 1.0)).min(words);
+            let mut of_block = stream(self.key.seed, &self.key.series, step, Purpose::Prefix);
+            of_block.set_stream(fnv1a(&[id.to_le_bytes(), u64::from(round).to_le_bytes()].concat()));
+            push_words(&mut text, end.saturating_sub(have), &mut of_block);
+            have = have.max(end);
+        }
+        push_words(&mut text, words.saturating_sub(have), rng);
+        PromptText::of(text)
+    }
+
+    /// The messages of a row. The first turn of a cold one begins with a nonce, wherever its text begins.
+    fn said(&self, recipe: &Recipe, messages: &[Message]) -> Vec<Message> {
+        let mut messages = messages.to_vec();
+        let first = self.traffic.is_first(recipe.id);
+        if self.cold && first && let Some(message) = messages.first_mut() {
+            message.content = format!("{}\n{}", self.nonce(recipe.id), message.content);
+        }
+        messages
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::data::Counter;
     use std::time::Duration;
+
+    fn plain(p: &Prompter, turn: &Turn) -> PromptText {
+        match p.prompt(turn) {
+            Prompt::Plain(text) => text,
+            Prompt::Said(messages) => panic!("{messages:?}"),
+        }
+    }
 
     fn prompter(extra: &str, step: u32) -> Prompter {
         let workload = toml::from_str(&format!(
@@ -160,7 +287,8 @@ mod tests {
         ))
         .unwrap();
         let key = StepKey { seed: 1, series: "main".into(), step };
-        Prompter::new(&Traffic::open(&workload).unwrap(), key, WordRate { overhead: 8.0, per_word: 1.25 })
+        let traffic = Traffic::open(&workload, &Counter::default()).unwrap();
+        Prompter::new(&traffic, key, WordRate { overhead: 8.0, per_word: 1.25, per_char: None })
     }
 
     fn recipe(id: u64, group: u32) -> Turn {
@@ -174,13 +302,13 @@ mod tests {
 
     #[test]
     fn a_later_turn_has_the_words_that_it_adds() {
-        let text = prompter("cache = \"cold\"", 1).text(&turn(7, Text::Further { tokens: 50 }));
+        let text = plain(&prompter("cache = \"cold\"", 1), &turn(7, Text::Further { tokens: 50 }));
         assert_eq!((text.words(), text.system), (40, None), "and no nonce: its history is its own");
     }
 
     #[test]
     fn words_and_tokens_are_inverse() {
-        let rate = WordRate { overhead: 8.0, per_word: 1.25 };
+        let rate = WordRate { overhead: 8.0, per_word: 1.25, per_char: None };
         for words in [1, 10, 154, 3000] {
             assert_eq!(rate.words(rate.tokens(words)), words);
         }
@@ -190,7 +318,7 @@ mod tests {
     #[test]
     fn prompts_have_the_words_asked_for() {
         for extra in ["cache = \"cold\"", "cache = \"warm\""] {
-            let words = prompter(extra, 1).text(&recipe(3, 0)).words();
+            let words = plain(&prompter(extra, 1), &recipe(3, 0)).words();
             assert_eq!(words, 154, "{extra}: (200 − 8) / 1.25 rounded");
         }
     }
@@ -198,13 +326,13 @@ mod tests {
     #[test]
     fn cold_prompts_share_no_beginning() {
         let p = prompter("cache = \"cold\"", 1);
-        let (a, b) = (p.text(&recipe(1, 0)), p.text(&recipe(2, 0)));
+        let (a, b) = (plain(&p, &recipe(1, 0)), plain(&p, &recipe(2, 0)));
         let first =
             |t: &PromptText| t.system.as_deref().map(|s| s.split(' ').take(3).collect::<Vec<_>>().join(" "));
         assert_ne!(first(&a), first(&b));
-        assert_ne!(first(&a), first(&prompter("cache = \"cold\"", 2).text(&recipe(1, 0))), "another step");
-        assert_eq!(a, p.text(&recipe(1, 0)), "the same request is the same text");
-        let again = p.resumed(1).text(&recipe(1, 0));
+        assert_ne!(first(&a), first(&plain(&prompter("cache = \"cold\"", 2), &recipe(1, 0))), "another step");
+        assert_eq!(a, plain(&p, &recipe(1, 0)), "the same request is the same text");
+        let again = plain(&p.resumed(1), &recipe(1, 0));
         assert_ne!(first(&a), first(&again), "measured again after a resume");
         assert_eq!((a.words(), &a.user), (again.words(), &again.user), "as long, and of the same words");
     }
@@ -212,8 +340,8 @@ mod tests {
     #[test]
     fn warm_prompts_share_the_prefix_of_their_group() {
         let (p, q) = (prompter("cache = \"warm\"", 1), prompter("cache = \"warm\"", 2));
-        assert_eq!(p.text(&recipe(1, 0)).system, q.text(&recipe(9, 0)).system);
-        assert_ne!(p.text(&recipe(1, 0)).system, p.text(&recipe(1, 1)).system);
-        assert_ne!(p.text(&recipe(1, 0)).user, p.text(&recipe(2, 0)).user);
+        assert_eq!(plain(&p, &recipe(1, 0)).system, plain(&q, &recipe(9, 0)).system);
+        assert_ne!(plain(&p, &recipe(1, 0)).system, plain(&p, &recipe(1, 1)).system);
+        assert_ne!(plain(&p, &recipe(1, 0)).user, plain(&p, &recipe(2, 0)).user);
     }
 }

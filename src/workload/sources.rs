@@ -1,0 +1,103 @@
+//! `[workload.prompts]`: where prompts come from.
+
+use super::data::config::{
+    AiperfTable, CsvTable, DataSource, Format, JsonlTable, OutputFrom, ShareGptTable, SpecBenchTable, Turns,
+};
+use super::data::text::TextTable;
+use super::synthetic::Synthetic;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+
+/// Sources of prompts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RawPrompts", into = "RawPrompts")]
+pub enum Prompts {
+    /// Made from a recipe.
+    Synthetic(Synthetic),
+    /// The rows of a data set.
+    Data(DataSource),
+    /// Pieces of a plain text.
+    Text(TextTable),
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum RawPrompts {
+    Synthetic(Synthetic),
+    Sharegpt(ShareGptTable),
+    Jsonl(JsonlTable),
+    Csv(CsvTable),
+    Aiperf(AiperfTable),
+    SpecBench(SpecBenchTable),
+    Text(TextTable),
+}
+
+impl From<RawPrompts> for Prompts {
+    fn from(r: RawPrompts) -> Self {
+        match r {
+            RawPrompts::Synthetic(s) => Self::Synthetic(s),
+            RawPrompts::Sharegpt(ShareGptTable(d))
+            | RawPrompts::Jsonl(JsonlTable(d))
+            | RawPrompts::Csv(CsvTable(d))
+            | RawPrompts::Aiperf(AiperfTable(d))
+            | RawPrompts::SpecBench(SpecBenchTable(d)) => Self::Data(d),
+            RawPrompts::Text(t) => Self::Text(t),
+        }
+    }
+}
+
+impl From<Prompts> for RawPrompts {
+    fn from(p: Prompts) -> Self {
+        match p {
+            Prompts::Synthetic(s) => Self::Synthetic(s),
+            Prompts::Text(t) => Self::Text(t),
+            Prompts::Data(d) => match d.format {
+                Format::ShareGpt => Self::Sharegpt(ShareGptTable(d)),
+                Format::Jsonl(_) => Self::Jsonl(JsonlTable(d)),
+                Format::Csv(..) => Self::Csv(CsvTable(d)),
+                Format::Aiperf => Self::Aiperf(AiperfTable(d)),
+                Format::SpecBench => Self::SpecBench(SpecBenchTable(d)),
+            },
+        }
+    }
+}
+
+impl Prompts {
+    /// The longest answer that the plan asks for, where the plan says it.
+    pub fn longest_output(&self) -> Option<u32> {
+        match self {
+            Self::Synthetic(s) => Some(s.output_tokens.longest()),
+            Self::Text(t) => Some(t.output_tokens.longest()),
+            Self::Data(d) if d.output_from == Some(OutputFrom::Plan) => d.output_tokens.map(|t| t.longest()),
+            Self::Data(_) => None,
+        }
+    }
+
+    /// Whether a row may be a conversation of several turns.
+    pub fn talks(&self) -> bool {
+        matches!(self, Self::Data(d) if d.turns == Turns::All)
+    }
+}
+
+impl fmt::Display for Prompts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Synthetic(s) => s.fmt(f),
+            Self::Text(t) => {
+                let file = name(&t.file);
+                write!(f, "{} in / {} out tokens, text of {file}", t.input_tokens, t.output_tokens)
+            }
+            Self::Data(d) => {
+                let files: Vec<String> = d.files.iter().map(|f| name(f)).collect();
+                write!(f, "{} ({})", files.join(", "), d.format)
+            }
+        }
+    }
+}
+
+/// The name of a file without its folder.
+pub(super) fn name(file: &Path) -> String {
+    file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
+}
+

@@ -1,0 +1,130 @@
+//! The turns of one chain, drawn for each kind of request.
+
+use super::chain::{Recipe, Text, Turn};
+use super::conversation::{Conversation, Think};
+use super::data::{DataSet, Order, TurnSample};
+use super::draw::StepKey;
+use super::seed::{Purpose, stream};
+use super::synthetic::Synthetic;
+use super::trace::{Replayed, Trace};
+use super::traffic::{Traffic, What};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use std::time::Duration;
+
+/// One stream of random numbers for each purpose.
+#[derive(Clone)]
+pub(super) struct Draws {
+    pub(super) class: ChaCha8Rng,
+    pub(super) input: ChaCha8Rng,
+    pub(super) output: ChaCha8Rng,
+    pub(super) group: ChaCha8Rng,
+    turns: ChaCha8Rng,
+    think: ChaCha8Rng,
+    /// In which order rows are taken, for each kind that has any.
+    pub(super) rows: Vec<Option<Order>>,
+}
+
+impl Draws {
+    /// The streams of a step.
+    pub(super) fn new(traffic: &Traffic, key: &StepKey) -> Self {
+        let rng = |purpose| stream(key.seed, &key.series, key.step, purpose);
+        let rows = traffic.kinds().iter().enumerate().map(|(i, kind)| match &kind.what {
+            What::Data(set) => {
+                let mut own = rng(Purpose::Rows);
+                own.set_stream(i as u64);
+                Some(set.order(own.random()))
+            }
+            _ => None,
+        });
+        Self {
+            class: rng(Purpose::Class),
+            input: rng(Purpose::Input),
+            output: rng(Purpose::Output),
+            group: rng(Purpose::Group),
+            turns: rng(Purpose::Turns),
+            think: rng(Purpose::Think),
+            rows: rows.collect(),
+        }
+    }
+
+    /// The turns of a synthetic chain.
+    pub(super) fn synthetic(
+        &mut self,
+        s: &Synthetic,
+        groups: u32,
+        first: Turn,
+        group: Option<u32>,
+        conversation: Option<Conversation>,
+    ) -> Vec<Turn> {
+        let n = conversation.and_then(|c| c.turns).map_or(1, |t| t.draw(&mut self.turns));
+        let mut history = 0_u32;
+        let mut turns = Vec::with_capacity(n as usize);
+        for k in 0..n {
+            let (text, input) = if k == 0 {
+                let group = group.unwrap_or_else(|| self.group.random_range(0..groups));
+                (Text::Words { group }, s.input_tokens.draw(&mut self.input))
+            } else {
+                let further = conversation.and_then(|c| c.input_tokens);
+                let tokens = further.map_or(1, |t| t.draw(&mut self.input));
+                (Text::Further { tokens }, tokens)
+            };
+            let think = conversation.filter(|_| k > 0).map(|c| c.think.draw(None, &mut self.think));
+            let output_tokens = s.output_tokens.draw(&mut self.output);
+            let input_tokens = history.saturating_add(input);
+            history = input_tokens.saturating_add(output_tokens);
+            let request = Recipe { id: first.request.id + u64::from(k), input_tokens, output_tokens, text };
+            turns.push(Turn { after: think.unwrap_or(Duration::ZERO), class: first.class, request });
+        }
+        turns
+    }
+
+    /// The request of a trace.
+    pub(super) fn recorded(&mut self, trace: &Trace, replayed: Replayed, first: Turn) -> Turn {
+        let (row, round) = (replayed.row, replayed.round);
+        let planned = trace.source().output_tokens.map(|l| l.draw(&mut self.output));
+        let text = match trace.block_tokens() {
+            Some(tokens) => Text::Blocks { ids: row.blocks, tokens, round },
+            None => Text::Words { group: 0 },
+        };
+        let request = Recipe {
+            input_tokens: row.input_tokens,
+            output_tokens: row.output_tokens.or(planned).unwrap_or(1),
+            text,
+            ..first.request
+        };
+        Turn { request, ..first }
+    }
+
+    /// The turns of a row of a data set; none where it is not `wanted`.
+    pub(super) fn said(
+        &mut self,
+        set: &DataSet,
+        row: u64,
+        think: Think,
+        first: Turn,
+        wanted: bool,
+    ) -> anyhow::Result<Vec<Turn>> {
+        // From numbers of the row's own: how many a row takes is not known until it is read.
+        let (mut thinks, mut outputs) = (self.think.clone(), self.output.clone());
+        thinks.set_stream(first.request.id);
+        outputs.set_stream(first.request.id);
+        if !wanted {
+            return Ok(Vec::new());
+        }
+        let planned = set.source().output_tokens;
+        let turn = |(k, said): (usize, TurnSample)| {
+            let plan = planned.map(|l| l.draw(&mut outputs));
+            let after = if k == 0 { Duration::ZERO } else { think.draw(said.delay, &mut thinks) };
+            let request = Recipe {
+                id: first.request.id + k as u64,
+                // The prompter, which knows how the server counts, says how long it is.
+                input_tokens: 0,
+                output_tokens: said.output_tokens.or(plan).unwrap_or(1).max(1),
+                text: Text::Said(said.messages),
+            };
+            Turn { after, class: first.class, request }
+        };
+        Ok(set.get(row)?.conversation.into_iter().enumerate().map(turn).collect())
+    }
+}
