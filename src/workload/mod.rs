@@ -3,6 +3,7 @@
 pub mod arrivals;
 pub mod chain;
 pub mod config;
+pub mod data;
 pub mod draw;
 pub mod lengths;
 pub mod prompts;
