@@ -22,6 +22,8 @@ enum Body<'a> {
     Instruction(&'a str),
 }
 
+type Named = fn(&'static str) -> Body<'static>;
+
 /// The turns of a row.
 pub(super) fn read(row: &Object, fields: &Fields) -> Result<Parsed, Fault> {
     let mut turns = match body(row, fields)? {
@@ -86,7 +88,7 @@ fn body<'a>(row: &Object, fields: &'a Fields) -> Result<Body<'a>, Fault> {
         return Ok(Body::Instruction(f));
     }
     // A row may have several, of which one is filled; where none is, the first is what is wrong.
-    let known: [(&str, fn(&'static str) -> Body<'a>); 3] =
+    let known: [(&str, Named); 3] =
         [(MESSAGES, Body::Messages), (PROMPT, Body::Prompt), (INSTRUCTION, Body::Instruction)];
     let filled = known.iter().find(|(field, _)| find(row, field).is_some());
     if let Some((field, body)) = filled.or_else(|| known.iter().find(|(field, _)| row.contains_key(*field))) {
