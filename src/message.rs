@@ -46,6 +46,16 @@ impl Message {
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self { role, content: content.into() }
     }
+
+    /// What the user says.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self::new(Role::User, content)
+    }
+
+    /// What holds for the whole conversation.
+    pub fn system(content: impl Into<String>) -> Self {
+        Self::new(Role::System, content)
+    }
 }
 
 #[cfg(test)]
