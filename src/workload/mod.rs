@@ -7,4 +7,5 @@ pub mod draw;
 pub mod lengths;
 pub mod prompts;
 pub mod seed;
+pub mod trace;
 pub mod words;
