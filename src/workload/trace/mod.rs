@@ -190,10 +190,11 @@ impl Trace {
 }
 
 /// A length of time as people say it.
-fn long(seconds: f64) -> String {
+pub(crate) fn long(seconds: f64) -> String {
     match seconds {
-        s if s < 120.0 => format!("{} s", short(s)),
-        s if s < 7_200.0 => format!("{} min", short(s / 60.0)),
+        s if s < 1.0 => format!("{} ms", short(s * 1e3)),
+        s if s < 60.0 => format!("{} s", short(s)),
+        s if s < 5_400.0 => format!("{} min", short(s / 60.0)),
         s if s < 172_800.0 => format!("{} h", short(s / 3_600.0)),
         s => format!("{} days", short(s / 86_400.0)),
     }

@@ -24,7 +24,7 @@ pub(super) struct Rows {
 }
 
 enum Lines {
-    Csv(CsvRows),
+    Csv(Box<CsvRows>),
     Json(JsonRows),
 }
 
@@ -48,7 +48,7 @@ impl Rows {
     pub(super) fn open(path: &Path, how: &Reading, skip_bad: bool) -> Result<Self> {
         let bytes = bytes::open(path)?;
         let lines = if how.format.is_csv() {
-            Lines::Csv(CsvRows::new(bytes, how).with_context(|| path.display().to_string())?)
+            Lines::Csv(Box::new(CsvRows::new(bytes, how).with_context(|| path.display().to_string())?))
         } else {
             Lines::Json(JsonRows::new(bytes))
         };
