@@ -1,6 +1,7 @@
 //! The command line as types.
 
 use crate::units::Span;
+use crate::workload::trace::{Format, Unit, Window};
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Serve the simulated server on a port.
     Simulate(SimulateArgs),
+    /// Describe a recorded trace: rates, bursts, lengths, prefixes; or write it anew without its text.
+    Trace(TraceArgs),
     /// Print completions for a shell.
     Completions(CompletionsArgs),
     /// Print the manual page.
@@ -188,6 +191,53 @@ pub struct SimulateArgs {
     /// Port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 8000)]
     pub port: u16,
+}
+
+/// Arguments of `trace`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  goodput trace conversation_trace.jsonl --out trace          table, trace/trace.png and trace/trace.svg
+  goodput trace azure.csv.gz --window 10m..40m --json         a part of it, as JSON
+  goodput trace log.csv --column timestamp=ts --column input-tokens=prompt_len --column output-tokens=gen_len --unit ms
+  goodput trace requests.jsonl --anonymise trace.jsonl.gz --prefix-blocks 16
+                                                              times, lengths and prefixes of a log of requests, no text")]
+pub struct TraceArgs {
+    /// The trace: JSONL or CSV, plain or compressed with gzip or zstd; or a JSONL log of requests.
+    pub file: PathBuf,
+    /// Its format, where the first row does not tell: mooncake, azure, burstgpt, vllm, weka, copilot, requests, csv, jsonl.
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// The part to describe, from the first row on: 10m..40m, 10m.. or ..40m.
+    #[arg(long, value_name = "FROM..TO")]
+    pub window: Option<Window>,
+    /// Name of a column or field; KEY is timestamp, input-tokens, output-tokens, hash-ids, session or failed. May be repeated.
+    #[arg(long = "column", value_name = "KEY=NAME")]
+    pub columns: Vec<String>,
+    /// Unit of timestamps that are plain numbers: s, ms, us or ns; by default that of the format.
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<Unit>,
+    /// Tokens in a prefix block; by default those of the format.
+    #[arg(long, value_name = "N")]
+    pub block_tokens: Option<std::num::NonZeroU32>,
+    /// Count rows that cannot be read and leave them out, in place of an error.
+    #[arg(long)]
+    pub skip_bad_rows: bool,
+    /// Write trace.png and trace.svg into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the description as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Write times and lengths, and nothing else, as JSONL that goodput reads; compressed where the name ends in .gz.
+    #[arg(long, value_name = "FILE")]
+    pub anonymise: Option<PathBuf>,
+    /// Write ids of prefix blocks of so many tokens as well: hashes under a salt, so that prompts that begin alike still do.
+    #[arg(long, value_name = "N", requires = "anonymise")]
+    pub prefix_blocks: Option<std::num::NonZeroU32>,
+    /// Salt of those hashes; by default a random one that is not kept. Several files under one salt share their ids: keep it
+    /// secret, since whoever knows it can try out texts.
+    #[arg(long, value_name = "TEXT", requires = "prefix_blocks")]
+    pub salt: Option<String>,
 }
 
 /// Arguments of `completions`.

@@ -61,6 +61,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => cmd::calibrate::calibrate(args),
         Command::Report(args) => cmd::report::report(args).map(|()| ExitCode::SUCCESS),
         Command::Simulate(args) => cmd::simulate::simulate(args).map(|()| ExitCode::SUCCESS),
+        Command::Trace(args) => cmd::trace::trace(args).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => cmd::docs::completions(args).map(|()| ExitCode::SUCCESS),
         Command::Man => cmd::docs::man().map(|()| ExitCode::SUCCESS),
     }

@@ -7,6 +7,7 @@ pub(crate) mod init;
 pub(crate) mod report;
 pub(crate) mod simulate;
 pub(crate) mod sweep;
+pub(crate) mod trace;
 
 use anyhow::{Context, Result};
 use std::io::Write;

@@ -7,6 +7,7 @@ pub mod markdown;
 pub mod replicas;
 pub mod tables;
 pub mod terminal;
+pub mod trace;
 pub mod words;
 
 #[cfg(test)]

@@ -44,6 +44,16 @@ pub(super) struct Frame {
     notes: Vec<String>,
 }
 
+/// What stands above and below the plots.
+pub(super) struct Titles {
+    /// The headline.
+    pub(super) head: String,
+    /// What was measured, in lines that fit.
+    pub(super) about: (Type, Vec<String>),
+    /// The last line.
+    pub(super) foot: String,
+}
+
 /// A plot to be laid out: its height in a report, and whether it needs a row above it for values that do not fit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
@@ -60,11 +70,32 @@ impl Frame {
     pub(super) fn new(scene: &Scene<'_>, slots: &[Slot], right: f64, legend: Vec<Entry>) -> Self {
         let (run, format) = (scene.run, scene.format);
         let width = f64::from(format.width());
-        let (face, head) = fitted(&words::headline(run), width - 2.0 * EDGE);
-        let (small, about) = match format {
+        let about = match format {
             Format::Report => about(run, width - 2.0 * EDGE),
             Format::Slide => brief(run, width - 2.0 * EDGE),
         };
+        let slo = run.tiers.iter().map(|t| words::slo(t) + &tier_name(run, t.tier()));
+        let slo = slo.collect::<Vec<_>>().join("; ");
+        let version = &run.meta.goodput_version;
+        let plan = match format {
+            Format::Report => format!(" · plan: {}", clip(&run.name, 50)),
+            Format::Slide => String::new(),
+        };
+        let foot = format!("SLO: {}{plan} · goodput {version}", clip(&slo, 100));
+        Self::titled(&Titles { head: words::headline(run), about, foot }, format, slots, right, legend)
+    }
+
+    /// The same with titles of its own, for a chart of something else than a run.
+    pub(super) fn titled(
+        titles: &Titles,
+        format: Format,
+        slots: &[Slot],
+        right: f64,
+        legend: Vec<Entry>,
+    ) -> Self {
+        let width = f64::from(format.width());
+        let (face, head) = fitted(&titles.head, width - 2.0 * EDGE);
+        let (small, about) = &titles.about;
         let legend = rows(legend, left(format), width - EDGE);
         let below = 18.0 * (legend.len().max(1) - 1) as f64;
         let top = if format == Format::Slide { 31.0 } else { 36.0 };
@@ -86,16 +117,9 @@ impl Frame {
             y += 23.0;
         }
         for (i, line) in about.iter().enumerate() {
-            canvas.text((EDGE, y - 1.0 + 16.0 * i as f64), Align::Left, &small, line);
+            canvas.text((EDGE, y - 1.0 + 16.0 * i as f64), Align::Left, small, line);
         }
-        let slo = run.tiers.iter().map(|t| words::slo(t) + &tier_name(run, t.tier()));
-        let slo = slo.collect::<Vec<_>>().join("; ");
-        let version = &run.meta.goodput_version;
-        let plan = match format {
-            Format::Report => format!(" · plan: {}", clip(&run.name, 50)),
-            Format::Slide => String::new(),
-        };
-        let foot = format!("SLO: {}{plan} · goodput {version}", clip(&slo, 100));
+        let foot = titles.foot.clone();
         Self { canvas, areas, slots: slots.to_vec(), format, legend, foot, notes: Vec::new() }
     }
 

@@ -23,6 +23,7 @@ mod search;
 mod svg;
 mod throughput;
 mod timelines;
+mod trace;
 
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use anyhow::{Context, Result};
 use canvas::Canvas;
 
 pub(super) use axis::thousands;
+pub use trace::of_trace;
 
 /// What a picture is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,348 @@
+//! A log of requests with their text: times and lengths are read, the text is counted, hashed where asked for, and dropped.
+
+use super::format::Reading;
+use super::json::{broken, text};
+use super::row::{BadRow, Item, RawRow, session, tokens};
+use super::time;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+
+/// Characters that stand for a token where nobody counted them.
+const CHARS_PER_TOKEN: usize = 4;
+
+/// How prompts become block ids that tell which of them begin alike, and nothing of what they say.
+#[derive(Clone)]
+pub struct Hashing {
+    block_tokens: u32,
+    salt: Vec<u8>,
+}
+
+impl Hashing {
+    /// Blocks of so many tokens, under a salt: whoever does not know it cannot try out texts.
+    pub fn new(block_tokens: u32, salt: &[u8]) -> Self {
+        Self { block_tokens: block_tokens.max(1), salt: salt.to_vec() }
+    }
+
+    /// Tokens in a block.
+    pub fn block_tokens(&self) -> u32 {
+        self.block_tokens
+    }
+
+    /// Ids of the blocks of a text, each of which stands for all of it up to there.
+    fn blocks(&self, prompt: &str) -> Vec<u64> {
+        let length = self.block_tokens as usize * CHARS_PER_TOKEN;
+        let (mut ids, mut before, mut rest) = (Vec::new(), 0, prompt);
+        while !rest.is_empty() {
+            let end = rest.char_indices().nth(length).map_or(rest.len(), |(i, _)| i);
+            let (block, tail) = rest.split_at(end);
+            before = self.mix(before, block.as_bytes());
+            ids.push(before);
+            rest = tail;
+        }
+        ids
+    }
+
+    /// An id that was in a trace, under this salt: it may be a hash that others can try texts against.
+    pub(super) fn renamed(&self, id: u64) -> u64 {
+        self.mix(id, b"")
+    }
+
+    /// 63 bits, which every reader of JSON integers can hold.
+    fn mix(&self, before: u64, block: &[u8]) -> u64 {
+        let mut hash = Sha256::new();
+        hash.update((self.salt.len() as u64).to_le_bytes());
+        hash.update(&self.salt);
+        hash.update(before.to_le_bytes());
+        hash.update(block);
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash.finalize()[..8]);
+        u64::from_le_bytes(first) >> 1
+    }
+}
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    time: Option<&'a RawValue>,
+    #[serde(borrow)]
+    created: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    messages: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response: Option<&'a RawValue>,
+    #[serde(borrow)]
+    completion: Option<&'a RawValue>,
+    #[serde(borrow)]
+    choices: Option<&'a RawValue>,
+    #[serde(borrow)]
+    session_id: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+struct Usage<'a> {
+    #[serde(borrow)]
+    prompt_tokens: Option<&'a RawValue>,
+    #[serde(borrow)]
+    completion_tokens: Option<&'a RawValue>,
+}
+
+/// An answer as the OpenAI API has it.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    choices: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    role: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Option<Cow<'a, str>>,
+}
+
+/// One line of the log.
+pub(super) fn request(line: &[u8], number: u64, how: &Reading, hashing: Option<&Hashing>) -> Item {
+    let read: Request<'_> = match serde_json::from_slice(line) {
+        Ok(read) => read,
+        Err(e) => return broken(&e, number),
+    };
+    match row(&read, how, hashing) {
+        Ok(row) => Item::Row(row),
+        Err((field, reason)) => Item::Bad(BadRow { line: number, field: field.into(), reason }),
+    }
+}
+
+type Wrong = (&'static str, String);
+
+fn row(r: &Request<'_>, how: &Reading, hashing: Option<&Hashing>) -> Result<RawRow, Wrong> {
+    let at = r.timestamp.or(r.time).or(r.created).and_then(text);
+    let at = at.ok_or(("timestamp", "is missing, and so are time and created".to_owned()))?;
+    let at = time::parse(&at, how.unit).map_err(|e| ("timestamp", e))?;
+    let answer: Option<Answer<'_>> = r.response.and_then(|a| serde_json::from_str(a.get()).ok());
+    let usage = r.usage.or(answer.as_ref().and_then(|a| a.usage)).map(RawValue::get).unwrap_or("{}");
+    let usage: Usage<'_> = match usage {
+        "null" => Usage::default(),
+        text => serde_json::from_str(text).map_err(|_| ("usage", "is no object".to_owned()))?,
+    };
+    let counted = |value: Option<&RawValue>, field: &'static str| {
+        let value = value.and_then(text).map(|t| tokens(&t).map_err(|_| (field, "is no number".to_owned())));
+        Ok::<_, Wrong>(value.transpose()?.filter(|n| *n > 0))
+    };
+    let input = counted(usage.prompt_tokens, "usage.prompt_tokens")?;
+    let output = counted(usage.completion_tokens, "usage.completion_tokens")?;
+    let mut estimated = false;
+    let mut prompt = Said::default();
+    if input.is_none() || hashing.is_some() {
+        prompt = said_by_user(r)?;
+    }
+    let input = input.map_or_else(|| prompt.tokens(&mut estimated), Ok).map_err(|e| ("prompt", e))?;
+    let output = match output {
+        Some(n) => Some(n),
+        None => {
+            let mut said = Said::default();
+            let choices = r.choices.or(answer.as_ref().and_then(|a| a.choices));
+            choices.iter().for_each(|c| said.choices(c));
+            r.completion.iter().for_each(|t| said.value(t));
+            r.response.filter(|t| t.get().starts_with('"')).iter().for_each(|t| said.value(t));
+            if said.is_empty() {
+                None
+            } else {
+                Some(said.tokens(&mut estimated).map_err(|e| ("response", e))?)
+            }
+        }
+    };
+    let mut blocks = hashing.map(|h| h.blocks(&prompt.text)).unwrap_or_default();
+    // Blocks are cut by characters, the prompt was counted in tokens: they may not say more than it holds.
+    blocks.truncate(hashing.map_or(0, |h| input.div_ceil(h.block_tokens) as usize));
+    let session = r.session_id.and_then(text).map(|t| session(&t));
+    Ok(RawRow { at, input, output, blocks, session, cached: None, estimated })
+}
+
+fn said_by_user(r: &Request<'_>) -> Result<Said, Wrong> {
+    let mut prompt = Said::default();
+    match (r.messages, r.prompt) {
+        (Some(messages), _) => {
+            let all: Vec<Message<'_>> = serde_json::from_str(messages.get())
+                .map_err(|_| ("messages", "is no list of messages with a role and content".to_owned()))?;
+            all.iter().for_each(|m| prompt.message(m));
+        }
+        (None, Some(text)) => prompt.value(text),
+        (None, None) => return Err(("prompt", "is missing, and so is messages".into())),
+    }
+    Ok(prompt)
+}
+
+/// What was said: text, or tokens that are counted already.
+#[derive(Default)]
+struct Said {
+    text: String,
+    /// Characters that are no part of what a user wrote.
+    marks: usize,
+    ids: usize,
+}
+
+impl Said {
+    fn is_empty(&self) -> bool {
+        self.text.chars().count() == self.marks && self.ids == 0
+    }
+
+    /// A string, a list of them, a list of token ids, or a list of parts of a message.
+    fn value(&mut self, raw: &RawValue) {
+        let json = raw.get();
+        if json.starts_with('"') {
+            self.text.push_str(&text(raw).unwrap_or_default());
+        } else if let Ok(ids) = serde_json::from_str::<Vec<u32>>(json) {
+            self.ids += ids.len();
+            // Their identity counts for the blocks as text would; each is as long as a token.
+            for id in ids {
+                self.text.push_str(&format!("{id:04x}"));
+                self.marks += format!("{id:04x}").len();
+            }
+        } else if let Ok(texts) = serde_json::from_str::<Vec<Cow<'_, str>>>(json) {
+            texts.iter().for_each(|t| self.text.push_str(t));
+        } else if let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(json) {
+            parts.iter().filter_map(|p| p.text.as_deref()).for_each(|t| self.text.push_str(t));
+        }
+    }
+
+    fn message(&mut self, m: &Message<'_>) {
+        for mark in [m.role.as_deref().unwrap_or_default(), "\u{1}"] {
+            self.text.push_str(mark);
+            self.marks += mark.chars().count();
+        }
+        m.content.iter().for_each(|c| self.value(c));
+        self.text.push('\u{2}');
+        self.marks += 1;
+    }
+
+    fn choices(&mut self, raw: &RawValue) {
+        for choice in serde_json::from_str::<Vec<Choice<'_>>>(raw.get()).unwrap_or_default() {
+            choice.text.iter().for_each(|t| self.text.push_str(t));
+            let content = choice.message.and_then(|m| m.content);
+            content.iter().for_each(|c| self.value(c));
+        }
+    }
+
+    /// How many tokens that is, as ids or by its characters.
+    fn tokens(&self, estimated: &mut bool) -> Result<u32, String> {
+        let chars = self.text.chars().count().saturating_sub(self.marks);
+        *estimated |= chars > 0;
+        let n = (self.ids + chars.div_ceil(CHARS_PER_TOKEN)).max(1);
+        u32::try_from(n).map_err(|_| "is too long".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::Format;
+    use super::super::source::Unit;
+    use super::*;
+
+    fn read(line: &str, hashing: Option<&Hashing>) -> Item {
+        let how = Reading {
+            format: Format::Requests,
+            names: Format::Requests.names(),
+            named: false,
+            unit: Unit::S,
+            block_tokens: 2,
+            delimiter: b',',
+        };
+        request(line.as_bytes(), 3, &how, hashing)
+    }
+
+    /// Row: a line of a log, tokens of prompt and answer, and whether they were estimated.
+    #[test]
+    fn lengths_are_those_of_usage_or_estimated() {
+        for (line, input, output, estimated) in [
+            (
+                r#"{"time":1,"prompt":"hello","usage":{"prompt_tokens":7,"completion_tokens":9}}"#,
+                7,
+                Some(9),
+                false,
+            ),
+            (r#"{"created":1,"prompt":"12345678","completion":"12345"}"#, 2, Some(2), true),
+            (
+                r#"{"timestamp":1,"messages":[{"role":"user","content":"1234"}],"response":"1"}"#,
+                1,
+                Some(1),
+                true,
+            ),
+            (
+                r#"{"timestamp":"2026-01-02T03:04:05Z","messages":[{"role":"user","content":[{"type":"text","text":"12345"}]}],
+                   "response":{"usage":{"prompt_tokens":20,"completion_tokens":5},"choices":[{"message":{"content":"x"}}]}}"#,
+                20,
+                Some(5),
+                false,
+            ),
+            (r#"{"time":1,"prompt":[5,6,7],"choices":[{"text":"12345678"}]}"#, 3, Some(2), true),
+            (r#"{"time":1,"prompt":"abcd","usage":null}"#, 1, None, true),
+            (r#"{"time":1,"prompt":"","response":null}"#, 1, None, false),
+        ] {
+            let Item::Row(row) = read(line, None) else { panic!("{line}: {:?}", read(line, None)) };
+            assert_eq!((row.input, row.output, row.estimated), (input, output, estimated), "{line}");
+            assert!(row.blocks.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_text() {
+        for (line, field, says) in [
+            (r#"{"prompt":"secret"}"#, "timestamp", "missing"),
+            (r#"{"time":1}"#, "prompt", "missing"),
+            (r#"{"time":1,"messages":"secret"}"#, "messages", "no list"),
+            (
+                r#"{"time":1,"prompt":"secret","usage":{"prompt_tokens":"secret"}}"#,
+                "usage.prompt_tokens",
+                "number",
+            ),
+            (r#"{"time":1,"prompt":"secret"#, "", "column"),
+            (r#""secret""#, "", "column"),
+        ] {
+            let Item::Bad(bad) = read(line, None) else { panic!("{line}") };
+            assert!(bad.field == field && bad.reason.contains(says) && bad.line == 3, "{line}: {bad}");
+            assert!(!bad.to_string().contains("secret"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn prefixes_survive_and_text_does_not() {
+        let hashing = Hashing::new(2, b"salt");
+        let of = |prompt: &str, hashing: &Hashing| {
+            let line = format!(r#"{{"time":1,"prompt":"{prompt}"}}"#);
+            let Item::Row(row) = read(&line, Some(hashing)) else { panic!("{prompt}") };
+            row.blocks
+        };
+        let (a, b) = (of("12345678abcdefghX", &hashing), of("12345678abcdefghYZ", &hashing));
+        assert_eq!((a.len(), b.len()), (3, 3), "17 and 18 characters in blocks of 8");
+        assert_eq!(a[..2], b[..2]);
+        assert_ne!(a[2], b[2]);
+        assert_ne!(of("x2345678abcdefgh", &hashing)[1], a[1], "a block stands for all before it");
+        assert_ne!(of("12345678", &Hashing::new(2, b"pepper"))[0], a[0]);
+        assert!(a.iter().all(|id| *id < 1 << 63));
+    }
+}
