@@ -1,13 +1,14 @@
 //! Data sets: prompts and conversations read from files, checked row by row, in memory that grows by 16 bytes a row.
 //!
 //! ```text
-//! DataSource (plan) ─ Blob (open, spool) ─ Rows (lines, array, CSV) ─ format ─ TurnSamples ─ index + Summary
+//! DataSource (plan) ─ Blob (open, spool) ─ Rows (scan) ─ formats ─ build ─ index + Summary
 //!                                                                     DataSet::order ─ get ─ Sample
 //! ```
 //!
 //! [`DataSet::open`] reads every row once and keeps where it lies; [`DataSet::get`] reads a row again when it is needed. A new
 //! format is a variant of [`Format`] and a file beside `sharegpt.rs`.
 
+mod build;
 pub mod config;
 pub mod estimate;
 mod fields;
