@@ -7,8 +7,8 @@ use goodput::plan::Plan;
 use goodput::sim::engine::{Emission, Model, Request};
 use goodput::slo::{Limit, Metric};
 use goodput::workload::chain::{Recipe, Start};
-use goodput::workload::draw::{Chains, StepKey};
 use goodput::workload::data::Counter;
+use goodput::workload::draw::{Chains, StepKey};
 use goodput::workload::traffic::Traffic;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -132,7 +132,8 @@ impl Long {
 
     fn chains(&self, case: &Case, level: Level) -> Result<Chains> {
         let key = StepKey { seed: case.seed(self.runs), series: "truth".into(), step: 1 };
-        Chains::new(&Traffic::open(&self.plan.workload, &Counter::default())?, &key, level).map_err(anyhow::Error::msg)
+        Chains::new(&Traffic::open(&self.plan.workload, &Counter::default())?, &key, level)
+            .map_err(anyhow::Error::msg)
     }
 
     fn server(&mut self, case: &Case) -> Model {

@@ -129,7 +129,9 @@ impl TryFrom<RawWorkload> for Workload {
         let source = match (sources.pop(), sources.is_empty()) {
             (Some(source), true) => source,
             (None, _) => return Err("[workload] needs one of prompts, trace, [[workload.class]]".into()),
-            (Some(_), false) => return Err("[workload] takes only one of prompts, trace, [[workload.class]]".into()),
+            (Some(_), false) => {
+                return Err("[workload] takes only one of prompts, trace, [[workload.class]]".into());
+            }
         };
         let w = Workload {
             arrivals: r.arrivals,

@@ -42,7 +42,10 @@ enum Starts {
     Drawn(Times),
     WhenFree,
     /// As recorded, so many times as fast; at any speed in a closed loop.
-    Recorded { replay: Replay, speed: Option<f64> },
+    Recorded {
+        replay: Replay,
+        speed: Option<f64>,
+    },
 }
 
 impl Chains {
@@ -126,9 +129,13 @@ impl Chains {
         };
         let turns = match (&kind.what, recorded) {
             // What comes before the first step is about prompts, not conversations.
-            (What::Synthetic(s), _) => {
-                self.draws.synthetic(s, kind.groups(), first, group, kind.conversation.filter(|_| !self.in_turn))
-            }
+            (What::Synthetic(s), _) => self.draws.synthetic(
+                s,
+                kind.groups(),
+                first,
+                group,
+                kind.conversation.filter(|_| !self.in_turn),
+            ),
             (What::Text(_, input, output), _) => {
                 let request = Recipe {
                     input_tokens: input.draw(&mut self.draws.input),

@@ -74,7 +74,7 @@ impl Kind<'_> {
         Of::Prompts(_) => (c.turns.is_some() || c.input_tokens.is_some())
             .then(|| "turns and input-tokens are the data set's: only think is the plan's here".into()),
     }
-}
+    }
 
     /// Requests per chain on average, or per second of a trace.
     pub(super) fn per_level(&self) -> f64 {
@@ -86,10 +86,11 @@ impl Kind<'_> {
 impl fmt::Display for Kind<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.found, self.of) {
-            (Some(found), Of::Prompts(Prompts::Data(_) | Prompts::Text(_)) | Of::Trace(_)) => f.write_str(&found.title),
+            (Some(found), Of::Prompts(Prompts::Data(_) | Prompts::Text(_)) | Of::Trace(_)) => {
+                f.write_str(&found.title)
+            }
             (_, Of::Prompts(p)) => p.fmt(f),
             (_, Of::Trace(t)) => write!(f, "trace {}", name(&t.file)),
         }
     }
 }
-

@@ -239,7 +239,14 @@ impl Prompter {
 
     /// The words of a trace's blocks, then words of its own. In a cold cache blocks recur within a step and a round, as recorded,
     /// and never from one to the next.
-    fn blocks(&self, recipe: &Recipe, ids: &[u64], tokens: u32, round: u32, rng: &mut ChaCha8Rng) -> PromptText {
+    fn blocks(
+        &self,
+        recipe: &Recipe,
+        ids: &[u64],
+        tokens: u32,
+        round: u32,
+        rng: &mut ChaCha8Rng,
+    ) -> PromptText {
         let words = self.rate.words(f64::from(recipe.input_tokens));
         let (step, round) = if self.cold { (self.key.step, round) } else { (0, 0) };
         let mut text = String::new();
@@ -260,7 +267,10 @@ impl Prompter {
     fn said(&self, recipe: &Recipe, messages: &[Message]) -> Vec<Message> {
         let mut messages = messages.to_vec();
         let first = self.traffic.is_first(recipe.id);
-        if self.cold && first && let Some(message) = messages.first_mut() {
+        if self.cold
+            && first
+            && let Some(message) = messages.first_mut()
+        {
             message.content = format!("{}\n{}", self.nonce(recipe.id), message.content);
         }
         messages

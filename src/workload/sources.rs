@@ -100,4 +100,3 @@ impl fmt::Display for Prompts {
 pub(super) fn name(file: &Path) -> String {
     file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
-

@@ -13,7 +13,8 @@ use anyhow::Result;
 use std::sync::{Arc, OnceLock};
 
 /// Answers of a data set that gives them no length, where the plan does not either, would have no end.
-const NO_OUTPUT: &str = "the data set does not tell how long answers are: set output-tokens, such as { fixed = 200 }";
+const NO_OUTPUT: &str =
+    "the data set does not tell how long answers are: set output-tokens, such as { fixed = 200 }";
 
 /// A workload with its files opened. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -55,7 +56,9 @@ impl Traffic {
             up_to += k.share;
             let what = match k.of {
                 Of::Prompts(Prompts::Synthetic(s)) => What::Synthetic(*s),
-                Of::Prompts(Prompts::Text(t)) => What::Text(TextCorpus::open(t)?, t.input_tokens, t.output_tokens),
+                Of::Prompts(Prompts::Text(t)) => {
+                    What::Text(TextCorpus::open(t)?, t.input_tokens, t.output_tokens)
+                }
                 Of::Prompts(Prompts::Data(d)) => {
                     let set = DataSet::open(d, counter.clone())?;
                     let summary = set.summary();
@@ -82,7 +85,9 @@ impl Traffic {
         let estimate = TokenEstimate { chars: 1.0 / per_char, ..TokenEstimate::default() };
         let kinds = self.kinds.iter().map(|k| {
             let what = match &k.what {
-                What::Data(set) if !set.summary().exact => What::Data(set.with_counter(Counter::Estimate(estimate))),
+                What::Data(set) if !set.summary().exact => {
+                    What::Data(set.with_counter(Counter::Estimate(estimate)))
+                }
                 other => other.clone(),
             };
             Kind { what, ..k.clone() }
@@ -226,7 +231,8 @@ impl Kind {
     }
 
     fn longest(&self) -> (u64, u64) {
-        let planned = |known: u64, plan: Option<Lengths>| known.max(plan.map_or(0, |l| u64::from(l.longest())));
+        let planned =
+            |known: u64, plan: Option<Lengths>| known.max(plan.map_or(0, |l| u64::from(l.longest())));
         match &self.what {
             What::Synthetic(s) => {
                 let (input, output) =
@@ -238,7 +244,10 @@ impl Kind {
             What::Text(_, input, output) => (u64::from(input.longest()), u64::from(output.longest())),
             What::Data(set) => {
                 let s = set.summary();
-                (s.input.max, planned(s.output.max, set.source().output_tokens.filter(|_| s.output_from_plan > 0)))
+                (
+                    s.input.max,
+                    planned(s.output.max, set.source().output_tokens.filter(|_| s.output_from_plan > 0)),
+                )
             }
             // Both together: a long prompt need not have the longest answer.
             What::Trace(trace) => (trace.summary().longest, 0),
@@ -251,7 +260,12 @@ impl Kind {
         match &self.what {
             What::Synthetic(s) => {
                 let turns = self.conversation.map_or(1.0, |c| c.mean_turns());
-                Found { title: s.to_string(), requests_per_level: known(turns).unwrap_or(one), cv: None, note: None }
+                Found {
+                    title: s.to_string(),
+                    requests_per_level: known(turns).unwrap_or(one),
+                    cv: None,
+                    note: None,
+                }
             }
             What::Text(text, input, output) => {
                 let title = format!("{}, {input} in / {output} out tokens", text.title());
@@ -280,7 +294,12 @@ impl Kind {
                     );
                 }
                 let cv = s.gap_cv.and_then(known);
-                Found { title: trace.title(), requests_per_level: known(rate).unwrap_or(one), cv, note: Some(note) }
+                Found {
+                    title: trace.title(),
+                    requests_per_level: known(rate).unwrap_or(one),
+                    cv,
+                    note: Some(note),
+                }
             }
         }
     }

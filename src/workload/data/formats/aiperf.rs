@@ -1,8 +1,8 @@
 //! AIPerf: `{"text": …}` (single_turn, random_pool) and `{"session_id": …, "turns": [{"text": …, "delay": ms}, …]}` (multi_turn).
 
 use super::Parsed;
-use crate::workload::data::fields::{Fault, Object, find, kind, list, millis, name, text, tokens};
 use crate::message::{Message, Role};
+use crate::workload::data::fields::{Fault, Object, find, kind, list, millis, name, text, tokens};
 use crate::workload::data::sample::TurnSample;
 use serde_json::Value;
 

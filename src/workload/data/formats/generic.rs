@@ -1,9 +1,9 @@
 //! Rows whose fields the plan names: JSON objects and CSV records.
 
 use super::Parsed;
+use crate::message::Message;
 use crate::workload::data::config::{Delimiter, Fields};
 use crate::workload::data::fields::{Fault, Object, find, list, messages, millis, name, text, tokens};
-use crate::message::Message;
 use crate::workload::data::sample::{TurnSample, turns};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! ShareGPT: `{ "id": …, "conversations": [ { "from": "human", "value": "…" }, … ] }`.
 
 use super::Parsed;
-use crate::workload::data::fields::{Fault, Object, kind, text};
 use crate::message::{Message, Role};
+use crate::workload::data::fields::{Fault, Object, kind, text};
 use crate::workload::data::sample::{TurnSample, turns};
 use serde_json::Value;
 

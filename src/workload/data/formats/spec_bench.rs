@@ -1,8 +1,8 @@
 //! Spec-Bench and MT-bench: `{ "question_id": …, "category": …, "turns": ["…", …] }`.
 
 use super::Parsed;
-use crate::workload::data::fields::{Fault, Object, kind, list};
 use crate::message::Message;
+use crate::workload::data::fields::{Fault, Object, kind, list};
 use crate::workload::data::sample::TurnSample;
 use serde_json::Value;
 

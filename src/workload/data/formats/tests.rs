@@ -1,4 +1,5 @@
 use super::*;
+use crate::message::Message;
 use crate::workload::data::config::*;
 use proptest::prelude::*;
 

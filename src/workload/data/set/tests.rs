@@ -1,6 +1,6 @@
 use super::*;
+use crate::message::Role;
 use crate::workload::data::config::*;
-use crate::workload::data::sample::Role;
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::fs;
