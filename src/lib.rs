@@ -25,6 +25,7 @@ pub mod client;
 mod cmd;
 pub mod level;
 pub mod load;
+pub mod message;
 pub mod plan;
 pub mod record;
 pub mod report;

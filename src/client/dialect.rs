@@ -2,6 +2,7 @@
 
 use super::config::Api;
 use super::payload::Payload;
+use crate::message::{Message, Role};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -30,7 +31,9 @@ impl Pinning {
 #[derive(Debug, Clone)]
 pub struct Encoder {
     api: Api,
-    /// `{"model":…,` and everything else that is the same in every request.
+    /// What is the same in every request, …
+    fields: Map<String, Value>,
+    /// … and the same as text: `{"model":…,`.
     common: String,
     pinning: Pinning,
     /// Whether the plan's body sets the output's length itself.
@@ -50,12 +53,37 @@ impl Encoder {
             fields.insert("ignore_eos".into(), true.into());
         }
         fields.extend(extra.iter().map(|(k, v)| (k.clone(), v.clone())));
-        let own_length = extra.contains_key("max_tokens") || extra.contains_key("max_completion_tokens");
-        let min_tokens = pinning.min_tokens && !own_length && !extra.contains_key("min_tokens");
-        let object = Value::Object(fields).to_string();
+        Self::of(api, fields, pinning)
+    }
+
+    fn of(api: Api, fields: Map<String, Value>, pinning: Pinning) -> Self {
+        let own_length = fields.contains_key("max_tokens") || fields.contains_key("max_completion_tokens");
+        let object = serde_json::to_string(&fields).expect("a map of JSON values is JSON");
         let mut common = object.strip_suffix('}').expect("an object ends in a brace").to_owned();
         common.push(',');
-        Self { api, common, pinning: Pinning { min_tokens, ..pinning }, own_length }
+        Self { api, fields, common, pinning, own_length }
+    }
+
+    /// The same for another model, or a LoRA by its name, with other extra fields: those of `extra` take the place of those
+    /// that there are, whole. What goodput writes itself (`stream`, the output's length) is as before.
+    pub fn varied(&self, model: Option<&str>, extra: &Map<String, Value>) -> Self {
+        let mut fields = self.fields.clone();
+        fields.extend(model.map(|model| ("model".into(), model.into())));
+        fields.extend(extra.iter().map(|(k, v)| (k.clone(), v.clone())));
+        Self::of(self.api, fields, self.pinning)
+    }
+
+    /// The same, asking for the whole answer in one document.
+    pub fn whole(&self) -> Self {
+        let mut fields = self.fields.clone();
+        fields.remove("stream");
+        fields.remove("stream_options");
+        Self::of(self.api, fields, self.pinning)
+    }
+
+    /// Whether `min_tokens` is written: not where the plan's body says itself how long an answer is.
+    fn min_tokens(&self) -> bool {
+        self.pinning.min_tokens && !self.own_length && !self.fields.contains_key("min_tokens")
     }
 
     /// The request up to where the user's text begins. `system` is what many requests share: a system message in chat, the
@@ -88,14 +116,66 @@ impl Encoder {
             Api::Chat => b"\"}]",
             Api::Completions => b"\"",
         });
+        self.close(&mut out, output_tokens);
+        Payload { head: prefix.clone(), tail: out.into() }
+    }
+
+    /// One request with a whole conversation in it, and how many tokens to answer with.
+    ///
+    /// Chat sends the messages as they are. Completions knows no roles: the contents are joined into one prompt, each on a
+    /// line of its own, save that what the assistant says continues the text before it. That is how the server wrote it, so
+    /// the history is in its prefix cache.
+    pub fn messages(&self, messages: &[Message], output_tokens: u32) -> Payload {
+        let text: usize = messages.iter().map(|m| m.content.len() + m.content.len() / 16 + 40).sum();
+        let mut out = Vec::with_capacity(self.common.len() + text + 64);
+        out.extend_from_slice(self.common.as_bytes());
+        match self.api {
+            Api::Chat => {
+                out.extend_from_slice(b"\"messages\":[");
+                for (i, message) in messages.iter().enumerate() {
+                    out.extend_from_slice(if i == 0 { b"{\"role\":\"" } else { b",{\"role\":\"" });
+                    out.extend_from_slice(message.role.name().as_bytes());
+                    out.extend_from_slice(b"\",\"content\":\"");
+                    escape(&mut out, &message.content);
+                    out.extend_from_slice(b"\"}");
+                }
+                out.push(b']');
+            }
+            Api::Completions => {
+                out.extend_from_slice(b"\"prompt\":\"");
+                for (i, message) in messages.iter().enumerate() {
+                    if i > 0 && message.role != Role::Assistant {
+                        out.extend_from_slice(b"\\n");
+                    }
+                    escape(&mut out, &message.content);
+                }
+                out.push(b'"');
+            }
+        }
+        self.close(&mut out, output_tokens);
+        Payload { head: Bytes::new(), tail: out.into() }
+    }
+
+    /// One request whose prompt is a list of token ids, and how many tokens to answer with. Only completions takes such a
+    /// prompt; a plan that asks for it in chat is refused.
+    pub fn tokens(&self, ids: &[u32], output_tokens: u32) -> Payload {
+        let mut out = Vec::with_capacity(self.common.len() + ids.len() * 7 + 64);
+        out.extend_from_slice(self.common.as_bytes());
+        out.extend_from_slice(b"\"prompt\":");
+        serde_json::to_writer(&mut out, ids).expect("writing numbers to memory cannot fail");
+        self.close(&mut out, output_tokens);
+        Payload { head: Bytes::new(), tail: out.into() }
+    }
+
+    /// Appends what follows the prompt: the output's length, and the end of the object.
+    fn close(&self, out: &mut Vec<u8>, output_tokens: u32) {
         if !self.own_length {
             out.extend_from_slice(format!(",\"max_tokens\":{output_tokens}").as_bytes());
         }
-        if self.pinning.min_tokens {
+        if self.min_tokens() {
             out.extend_from_slice(format!(",\"min_tokens\":{output_tokens}").as_bytes());
         }
         out.push(b'}');
-        Payload { head: prefix.clone(), tail: out.into() }
     }
 }
 
@@ -175,6 +255,78 @@ mod tests {
         }
     }
 
+    #[test]
+    fn conversations_are_sent_whole() {
+        let said = |turns: &[(Role, &str)]| -> Vec<Message> {
+            turns.iter().map(|(role, text)| Message::new(*role, *text)).collect()
+        };
+        let all = [
+            (Role::System, "be \"brief\""),
+            (Role::User, "one\ntwo"),
+            (Role::Assistant, " three"),
+            (Role::Tool, "{}"),
+            (Role::User, "hé"),
+        ];
+        for (turns, joined) in
+            [(&all[..], "be \"brief\"\none\ntwo three\n{}\nhé"), (&all[1..2], "one\ntwo"), (&[], "")]
+        {
+            let messages = said(turns);
+            let chat = Encoder::new(Api::Chat, "m", &Map::new(), Pinning::FULL, true);
+            let got = whole(&chat.messages(&messages, 7));
+            assert_eq!(got["messages"], json!(messages));
+            assert_eq!(
+                (&got["max_tokens"], &got["min_tokens"], &got["stream"]),
+                (&json!(7), &json!(7), &json!(true))
+            );
+            let completions = Encoder::new(Api::Completions, "m", &Map::new(), Pinning::FULL, true);
+            assert_eq!(whole(&completions.messages(&messages, 7))["prompt"], joined);
+        }
+        // Whoever writes a prompt and a single message sends the same.
+        let e = Encoder::new(Api::Chat, "m", &Map::new(), Pinning::NONE, true);
+        let one = whole(&e.request(&e.prefix(Some("s")), "u", 3));
+        assert_eq!(one, whole(&e.messages(&said(&[(Role::System, "s"), (Role::User, "u")]), 3)));
+    }
+
+    #[test]
+    fn token_ids_are_numbers() {
+        let e = Encoder::new(Api::Completions, "m", &Map::new(), Pinning::NONE, false);
+        let expected =
+            json!({ "model": "m", "stream": true, "prompt": [1, 22, 4_000_000_000_u32], "max_tokens": 2 });
+        assert_eq!(whole(&e.tokens(&[1, 22, 4_000_000_000], 2)), expected);
+        assert_eq!(whole(&e.tokens(&[], 2))["prompt"], json!([]));
+    }
+
+    #[test]
+    fn a_class_has_its_own_model_and_fields() {
+        let body = extra(json!({ "temperature": 1.0, "stop": ["a"] }));
+        let e = Encoder::new(Api::Chat, "m", &body, Pinning::FULL, true);
+        for (model, own, field, expected) in [
+            (None, json!({}), "model", json!("m")),
+            (Some("lora"), json!({}), "model", json!("lora")),
+            (None, json!({}), "temperature", json!(1.0)),
+            (None, json!({ "temperature": 0.5 }), "temperature", json!(0.5)),
+            (None, json!({ "top_p": 0.5 }), "stop", json!(["a"])),
+            (None, json!({ "max_tokens": 3 }), "max_tokens", json!(3)),
+            (None, json!({ "max_tokens": 3 }), "min_tokens", Value::Null),
+            (None, json!({}), "min_tokens", json!(9)),
+            (None, json!({}), "stream_options", json!({ "include_usage": true })),
+        ] {
+            let varied = e.varied(model, &extra(own.clone()));
+            let got = whole(&varied.request(&varied.prefix(None), "x", 9));
+            assert_eq!(got.get(field).unwrap_or(&Value::Null), &expected, "{own} {field}");
+        }
+    }
+
+    #[test]
+    fn without_a_stream_nothing_is_said_of_one() {
+        for usage in [true, false] {
+            let e = Encoder::new(Api::Chat, "m", &Map::new(), Pinning::FULL, usage).whole();
+            let got = whole(&e.request(&e.prefix(None), "x", 9));
+            assert!(got.get("stream").is_none() && got.get("stream_options").is_none(), "{got}");
+            assert_eq!((&got["ignore_eos"], &got["min_tokens"]), (&json!(true), &json!(9)));
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_survives(system in ".*", user in ".*", model in ".*") {
@@ -185,6 +337,12 @@ mod tests {
                 match api {
                     Api::Chat => prop_assert_eq!(got["messages"][1]["content"].as_str(), Some(&*user)),
                     Api::Completions => prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}{user}"))),
+                }
+                let messages = [Message::new(Role::System, &system), Message::new(Role::User, &user)];
+                let got = whole(&e.messages(&messages, 1));
+                match api {
+                    Api::Chat => prop_assert_eq!(&got["messages"], &json!(messages)),
+                    Api::Completions => prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}\n{user}"))),
                 }
             }
         }
