@@ -92,7 +92,7 @@ fn requests() -> impl Iterator<Item = Finished> {
         (r.itl_max, r.output_bytes) =
             (gaps_us.iter().max().map(|g| Duration::from_micros(u64::from(*g))), 7_200);
         (r.outcome, r.status, r.finish) = (Outcome::Ok, Some(200), Some("length".into()));
-        Finished { record: r, gaps_us, sample: None, server_ttft: None }
+        Finished::new(r, gaps_us)
     })
 }
 

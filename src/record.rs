@@ -274,6 +274,18 @@ pub struct Finished {
     pub sample: Option<Box<str>>,
     /// Time to first token by the server's own clock, where it tells in the header `Server-Timing: ttft;dur=…`.
     pub server_ttft: Option<Duration>,
+    /// The text of a whole answer, where it was asked for: the content of a chat (or the refusal in its place), the text of a
+    /// completion.
+    pub text: Option<Box<str>>,
+    /// What the model wrote besides, where the text was asked for: its reasoning, and names and arguments of tools.
+    pub aside: Option<Box<str>>,
+}
+
+impl Finished {
+    /// A request of which nothing is known but its record and gaps.
+    pub fn new(record: Record, gaps_us: Vec<u32>) -> Self {
+        Self { record, gaps_us, sample: None, server_ttft: None, text: None, aside: None }
+    }
 }
 
 #[cfg(test)]

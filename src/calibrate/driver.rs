@@ -177,6 +177,7 @@ impl Driver {
             timeout: Duration::from_secs(60),
             max_in_flight: load.requests.map_or(MOST, |n| n as u32),
             itl_limit: None,
+            keep_text: false,
             home,
             gauge: Arc::<Gauge>::default(),
             stop: self.interrupt.child_token(),

@@ -201,6 +201,8 @@ pub struct Server {
     pub headers: Headers,
     /// Extra fields of the body.
     pub body: ExtraBody,
+    /// Whether answers come as streams of events, else as one document each: then only e2e is known of them.
+    pub stream: bool,
     /// Which HTTP is spoken.
     pub http: Http,
     /// Whether requests find connections open.
@@ -221,6 +223,7 @@ impl Server {
             key: None,
             headers: Headers::default(),
             body: ExtraBody::default(),
+            stream: true,
             http: Http::default(),
             connections: Connections::default(),
             connect_timeout: connect_timeout(),
@@ -239,6 +242,8 @@ struct RawServer {
     model: Option<String>,
     api_key_env: Option<String>,
     api_key_file: Option<PathBuf>,
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    stream: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     http: Http,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -260,6 +265,15 @@ const fn connect_timeout() -> Span {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 const fn warmup_requests() -> u32 {
@@ -297,6 +311,9 @@ impl TryFrom<RawServer> for Server {
         if r.model.as_deref() == Some("") {
             return Err("model is empty: leave it out for the model that the server lists".into());
         }
+        if !r.stream && r.body.names("stream_options") {
+            return Err("stream = false takes no body.stream_options: leave one of them out".into());
+        }
         Ok(Self {
             target,
             api: r.api,
@@ -304,6 +321,7 @@ impl TryFrom<RawServer> for Server {
             key,
             headers: r.headers,
             body: r.body,
+            stream: r.stream,
             http: r.http,
             connections: r.connections,
             connect_timeout: r.connect_timeout,
@@ -342,6 +360,7 @@ impl From<Server> for RawServer {
             connections: s.connections,
             connect_timeout: s.connect_timeout,
             warmup_requests: s.warmup_requests,
+            stream: s.stream,
             headers: s.headers,
             body: s.body,
             simulated,

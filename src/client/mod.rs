@@ -14,6 +14,7 @@ pub mod key;
 pub mod negotiate;
 pub mod payload;
 pub mod preflight;
+mod said;
 mod sample;
 mod send;
 pub mod sse;

@@ -36,7 +36,8 @@ pub async fn negotiate(
     timeout: Duration,
     build: impl Fn(Pinning, bool) -> Payload,
 ) -> anyhow::Result<Negotiated> {
-    let (mut pinning, mut usage) = (Pinning::FULL, true);
+    // One document has its usage unasked.
+    let (mut pinning, mut usage) = (Pinning::FULL, client.streams());
     let mut caveats = Vec::new();
     loop {
         let probe = probe(client, timeout, build(pinning, usage)).await;
@@ -98,7 +99,17 @@ fn refused_field(body: &str, pinning: Pinning, usage: bool) -> Option<Field> {
 async fn probe(client: &Client, timeout: Duration, payload: Payload) -> Finished {
     let record = Record::due(0, Phase::Warmup, Duration::ZERO);
     let cut = CancellationToken::new();
-    client.send(Shot { record, payload, began: Instant::now(), timeout, cut, itl_limit: None }).await
+    client
+        .send(Shot {
+            record,
+            payload,
+            began: Instant::now(),
+            timeout,
+            cut,
+            itl_limit: None,
+            keep_text: false,
+        })
+        .await
 }
 
 /// The message within an error body, else the body.

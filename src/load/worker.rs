@@ -80,6 +80,8 @@ pub struct Job {
     pub max_in_flight: u32,
     /// The tightest ITL limit, for `itl_over`.
     pub itl_limit: Option<Duration>,
+    /// Whether the text of every answer is wanted at home.
+    pub keep_text: bool,
     /// Where finished requests go. Bounded: a director that falls behind holds back the requests, never the loop.
     pub home: mpsc::Sender<Finished>,
     /// What the director may look at.
@@ -293,12 +295,13 @@ async fn chain(
                 timeout: job.timeout,
                 cut: job.cut.clone(),
                 itl_limit: job.itl_limit,
+                keep_text: job.keep_text,
             };
             client.send(shot).await
         } else {
             (record.outcome, record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
             record.end = job.began.elapsed().max(due);
-            Finished { record, gaps_us: Vec::new(), sample: None, server_ttft: None }
+            Finished::new(record, Vec::new())
         };
         due = finished.record.end;
         let ended = finished.record.outcome != Outcome::Ok;

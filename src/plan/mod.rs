@@ -13,7 +13,7 @@ use crate::load::own::OwnLimits;
 use crate::search::Search;
 use crate::search::config::{Mode, Over, SearchPlan};
 use crate::sim::config::Simulated;
-use crate::slo::Metric;
+use crate::slo::{Metric, Slo};
 use crate::stats::own::Allowed;
 use crate::units::Span;
 use crate::workload::config::Workload;
@@ -193,6 +193,9 @@ impl Plan {
         if self.name.trim().is_empty() {
             return Err("name is empty".into());
         }
+        if let Some(problem) = self.unseen() {
+            return Err(problem);
+        }
         let least = self.least_timeout();
         match self.step.timeout {
             None => self.step.timeout = Some(Span((least * 2).max(Duration::from_secs(60)))),
@@ -241,6 +244,16 @@ impl Plan {
             })
             .max()
             .unwrap_or_default()
+    }
+
+    /// A limit on what an answer in one piece does not show, with what to write instead.
+    fn unseen(&self) -> Option<String> {
+        let mut limits = self.slo.as_slice().iter().flat_map(Slo::limits);
+        let limit = limits.find(|l| !self.server.stream && l.metric != Metric::E2e)?;
+        Some(format!(
+            "[server] stream = false: an answer in one piece has no first token and no gaps between tokens, so {limit} cannot \
+             be judged: write limits on e2e instead, such as slo.e2e.p99 = \"5s\", or leave stream out"
+        ))
     }
 
     fn limit_above(&self, timeout: Duration) -> Option<(String, String)> {

@@ -148,7 +148,10 @@ pub fn steps(run: &Run) -> String {
         Some(t) if words::several_tiers(run) => format!("verdict ({})", markdown(&clip(t.tier(), 40))),
         _ => "verdict".into(),
     };
-    head.extend(["requests", "offered req/s", "achieved req/s", "good req/s", "TTFT p99 ms", "TPOT p99 ms"]);
+    // Where answers came in one piece there is no other latency.
+    let whole = run.steps.iter().any(|s| s.response() == Metric::E2e);
+    let (other, other_head) = if whole { (Metric::E2e, "e2e p99 ms") } else { (Metric::Tpot, "TPOT p99 ms") };
+    head.extend(["requests", "offered req/s", "achieved req/s", "good req/s", "TTFT p99 ms", other_head]);
     head.push(&verdict_of);
     let row = |s: &Step| {
         let grows = if s.stable == Some(false) { " ↗" } else { "" };
@@ -160,7 +163,7 @@ pub fn steps(run: &Run) -> String {
             number(Some(s.achieved_rate)),
             number(Some(s.good_rate)),
             latency(s, s.quantiles(Metric::Ttft).p99),
-            latency(s, s.quantiles(Metric::Tpot).p99),
+            latency(s, s.quantiles(other).p99),
             format!("{}{grows}", verdict(s)),
         ]);
         cells

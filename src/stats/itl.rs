@@ -206,7 +206,7 @@ mod tests {
         let mut record = Record::due(id, Phase::Measure, Duration::from_millis(id));
         (record.outcome, record.output_asked) = (outcome, asked);
         record.failure = (outcome == Outcome::Failed).then_some(Failure::Reset);
-        Finished { record, gaps_us: gaps_us.to_vec(), sample: None, server_ttft: None }
+        Finished::new(record, gaps_us.to_vec())
     }
 
     #[test]

@@ -329,6 +329,12 @@ impl Step {
         self.latency.get(&metric).copied().unwrap_or_default()
     }
 
+    /// By what its response times are told: TTFT, or e2e where every answer came in one piece.
+    pub fn response(&self) -> Metric {
+        let whole = self.quantiles(Metric::Ttft).n == 0 && self.quantiles(Metric::E2e).n > 0;
+        if whole { Metric::E2e } else { Metric::Ttft }
+    }
+
     /// The counts of a limit of a tier.
     pub fn row(&self, tier: &str, limit: &str) -> Option<&LimitRow> {
         self.limits.iter().find(|r| r.tier == tier && r.limit == limit)

@@ -88,6 +88,7 @@ impl Probe<'_> {
             timeout: self.timeout,
             cut: CancellationToken::new(),
             itl_limit: None,
+            keep_text: false,
         };
         let client = self.client.clone();
         let finished = self.host.run(async move { client.send(shot).await }).await?;

@@ -111,7 +111,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         warmups: 0,
         interrupt,
         sweep_tally: SweepTally::default(),
-        progress: Progress::new(options.progress, step::shown_limit(plan.slo.as_slice())),
+        progress: Progress::new(options.progress, step::shown_limit(plan)),
     };
     if let Some(level) = highest(plan) {
         sweep.note_beyond(level);

@@ -59,7 +59,11 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
     check_length(plan, served.max_model_len)?;
     let body = plan.server.body.json();
     let (api, model) = (plan.server.api, served.id.clone());
-    let encoder_for = move |pinning, usage| Encoder::new(api, &model, &body, pinning, usage);
+    let stream = plan.server.stream;
+    let encoder_for = move |pinning, usage| {
+        let encoder = Encoder::new(api, &model, &body, pinning, usage);
+        if stream { encoder } else { encoder.whole() }
+    };
     let timeout = plan.timeout();
     let (asked, build) = (client.clone(), encoder_for.clone());
     let negotiated = host
@@ -147,6 +151,7 @@ pub(crate) async fn warm_up(
         timeout: plan.timeout(),
         max_in_flight: plan.step.max_in_flight,
         itl_limit: None,
+        keep_text: false,
         home,
         gauge: Arc::new(Gauge::default()),
         stop: interrupt.child_token(),

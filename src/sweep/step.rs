@@ -11,6 +11,7 @@ use crate::load::host::{Firing, Share};
 use crate::load::lag;
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job};
+use crate::plan::Plan;
 use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
@@ -181,6 +182,7 @@ impl Sweep<'_> {
             timeout: plan.timeout(),
             max_in_flight: plan.step.max_in_flight,
             itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
+            keep_text: false,
             home: send_home,
             gauge: gauge.clone(),
             stop: stop.clone(),
@@ -237,7 +239,7 @@ impl Sweep<'_> {
                         running.cut.cancel();
                     }
                     let elapsed = running.began.elapsed();
-                    self.progress.tick(running.ask.level, elapsed, running.window_end(), running.gauge.in_flight(), tally.ttft_p99());
+                    self.progress.tick(running.ask.level, elapsed, running.window_end(), running.gauge.in_flight(), tally.response_p99());
                 }
                 finished = running.home.recv() => match finished {
                     Some(finished) => {
@@ -349,7 +351,8 @@ async fn nobody_answers(client: &Client) -> bool {
     true
 }
 
-/// The limit on TTFT that the progress line shows.
-pub(super) fn shown_limit(tiers: &[Slo]) -> Option<Duration> {
-    tiers.first().and_then(|slo| slo.smallest(Metric::Ttft))
+/// What the progress line shows, and the limit on it.
+pub(super) fn shown_limit(plan: &Plan) -> (Metric, Option<Duration>) {
+    let metric = if plan.server.stream { Metric::Ttft } else { Metric::E2e };
+    (metric, plan.slo.as_slice().first().and_then(|slo| slo.smallest(metric)))
 }

@@ -12,7 +12,7 @@ fn request(id: u64) -> Finished {
     let mut record = Record::due(id, Phase::Measure, Duration::from_millis(id));
     (record.outcome, record.input_asked, record.input_tokens) = (Outcome::Ok, 5, Some(6));
     record.finish = Some("a, \"quoted\"\nreason".into());
-    Finished { record, gaps_us: vec![], sample: None, server_ttft: None }
+    Finished::new(record, vec![])
 }
 
 /// A folder with two warm-up requests, steps of three requests each, and as many requests of the step after them.

@@ -272,7 +272,7 @@ fn gaps_and_tiers_have_rows_of_their_own() {
         r.output_asked = 11;
         let stalled = r.id % 4 == 0; // a quarter of the requests, each with three of ten gaps: 7.5 %
         let gaps_us = (0..10).map(|i| if stalled && i < 3 { 20_000 } else { 1_000 }).collect();
-        itl.add(&Finished { record: r.clone(), gaps_us, sample: None, server_ttft: None });
+        itl.add(&Finished::new(r.clone(), gaps_us));
     }
     let s = summarize(&input(100.0, &kept(&records), &itl, &two));
     let row = |tier: &str, limit: &str| {
