@@ -1,10 +1,11 @@
 //! Checks of answers: what a plan says an answer must be, and whether one is. Apart from the outcome of a request: an answer that
 //! fails a check came all the same, and its latency counts.
 
-use jsonschema::{PatternOptions, Validator};
+use boon::{Compiler, SchemaIndex, Schemas, UrlLoader};
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 /// The longest answer that is looked at, in bytes: a check of a longer one must not hold back those behind it. A regex sees no
@@ -93,12 +94,16 @@ impl Rule {
         match schema {
             toml::Value::String(text) if text.trim_start().starts_with('{') => {
                 let schema = serde_json::from_str(&text);
-                schema.map(Self::Schema).map_err(|e| format!("the json-schema of the check \"{name}\" is no JSON: {e}"))
+                schema
+                    .map(Self::Schema)
+                    .map_err(|e| format!("the json-schema of the check \"{name}\" is no JSON: {e}"))
             }
             toml::Value::String(path) => Ok(Self::SchemaFile(path.into())),
             toml::Value::Table(table) => {
                 let schema = serde_json::to_value(table);
-                schema.map(Self::Schema).map_err(|e| format!("the json-schema of the check \"{name}\" is no JSON: {e}"))
+                schema
+                    .map(Self::Schema)
+                    .map_err(|e| format!("the json-schema of the check \"{name}\" is no JSON: {e}"))
             }
             _ => Err(format!(
                 "json-schema of the check \"{name}\" is a file (\"schema.json\"), a table, or JSON in a string ('{{…}}')"
@@ -112,18 +117,47 @@ impl Rule {
             Self::NonEmpty => Ready::NonEmpty,
             Self::Regex(text) => {
                 let built = RegexBuilder::new(text).size_limit(REGEX_MAX).build();
-                Ready::Regex(built.map_err(|e| format!("the regex of the check \"{name}\" does not parse: {e}"))?)
+                Ready::Regex(
+                    built.map_err(|e| format!("the regex of the check \"{name}\" does not parse: {e}"))?,
+                )
             }
-            Self::Schema(schema) => Ready::Schema(Box::new(validator(schema, name)?)),
+            Self::Schema(schema) => Ready::Schema(Schema::new(schema, name)?),
             Self::SchemaFile(_) => return Ok(None),
         }))
     }
 }
 
-/// Patterns are matched in linear time. References to other documents find nothing: nothing is fetched.
-fn validator(schema: &Value, name: &str) -> Result<Validator, String> {
-    let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-    options.build(schema).map_err(|e| format!("the json-schema of the check \"{name}\" is no JSON Schema: {e}"))
+/// A JSON Schema, compiled. Its patterns are matched in linear time.
+struct Schema {
+    all: Schemas,
+    index: SchemaIndex,
+}
+
+/// Nothing is fetched, neither from the network nor from files: a schema stands by itself.
+struct Nowhere;
+
+impl UrlLoader for Nowhere {
+    fn load(&self, _: &str) -> Result<Value, Box<dyn Error>> {
+        Err("a schema refers to nothing outside of it".into())
+    }
+}
+
+impl Schema {
+    fn new(schema: &Value, name: &str) -> Result<Self, String> {
+        // Where it is said to lie: nobody looks there.
+        const PLACE: &str = "http://goodput.invalid/schema.json";
+        let (mut compiler, mut all) = (Compiler::new(), Schemas::new());
+        compiler.use_loader(Box::new(Nowhere));
+        let compiled =
+            compiler.add_resource(PLACE, schema.clone()).and_then(|()| compiler.compile(PLACE, &mut all));
+        let index = compiled
+            .map_err(|e| format!("the json-schema of the check \"{name}\" is no JSON Schema: {e}"))?;
+        Ok(Self { all, index })
+    }
+
+    fn describes(&self, json: &Value) -> bool {
+        self.all.validate(json, self.index).is_ok()
+    }
 }
 
 impl Check {
@@ -133,7 +167,8 @@ impl Check {
     /// The file cannot be read, or holds no JSON Schema; with its path.
     pub fn resolve(self) -> Result<Self, String> {
         let Rule::SchemaFile(path) = &self.rule else { return Ok(self) };
-        let schema = read(path).map_err(|e| format!("the json-schema of the check \"{}\": {e}", self.name))?;
+        let schema =
+            read(path).map_err(|e| format!("the json-schema of the check \"{}\": {e}", self.name))?;
         let rule = Rule::Schema(schema);
         rule.compile(&self.name).map_err(|e| format!("in {}: {e}", path.display()))?;
         Ok(Self { rule, ..self })
@@ -141,14 +176,15 @@ impl Check {
 }
 
 fn read(path: &Path) -> Result<Value, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("failed to read {}: {e}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|e| format!("failed to read {}: {e}", path.display()))?;
     serde_json::from_str(&text).map_err(|e| format!("{} is no JSON: {e}", path.display()))
 }
 
 enum Ready {
     NonEmpty,
     Regex(Regex),
-    Schema(Box<Validator>),
+    Schema(Schema),
 }
 
 /// The checks of a plan, ready to be asked.
@@ -187,12 +223,18 @@ impl Checks {
     }
 }
 
+/// As much of a text as is looked at, cut between two characters.
+fn beginning(text: &str) -> &str {
+    let end = (0..4).filter_map(|back| LOOKED_AT.checked_sub(back)).find(|at| text.is_char_boundary(*at));
+    end.filter(|at| *at < text.len()).map_or(text, |at| &text[..at])
+}
+
 impl Ready {
     fn passes(&self, text: &str, json: Option<&Value>) -> bool {
         match self {
             Self::NonEmpty => !text.trim_start().is_empty(),
-            Self::Regex(regex) => regex.is_match(&text[..text.floor_char_boundary(LOOKED_AT)]),
-            Self::Schema(schema) => json.is_some_and(|json| schema.is_valid(json)),
+            Self::Regex(regex) => regex.is_match(beginning(text)),
+            Self::Schema(schema) => json.is_some_and(|json| schema.describes(json)),
         }
     }
 }
@@ -207,7 +249,8 @@ mod tests {
 
     #[test]
     fn answers_pass_or_fail() {
-        let schema = "json-schema = { type = \"object\", required = [\"a\"], properties.a = { type = \"integer\" } }";
+        let schema =
+            "json-schema = { type = \"object\", required = [\"a\"], properties.a = { type = \"integer\" } }";
         for (rule, text, passes) in [
             ("non-empty = true", "x", true),
             ("non-empty = true", " \n", false),

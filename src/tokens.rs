@@ -71,12 +71,23 @@ impl Tokenizer {
     /// Exactly `n` tokens, none of them special: those of the text, cut off, or repeated from its beginning until there are
     /// enough. Where the text has none, tokens of the vocabulary in turn.
     pub fn exact_ids(&self, text: &str, n: usize) -> Vec<u32> {
-        let own = |ids: Vec<u32>| -> Vec<u32> { ids.into_iter().filter(|id| !self.is_special(*id)).collect() };
+        let own =
+            |ids: Vec<u32>| -> Vec<u32> { ids.into_iter().filter(|id| !self.is_special(*id)).collect() };
         let mut ids = own(self.encode(text));
         if ids.is_empty() {
             ids = own((0..u32::try_from(self.vocabulary()).unwrap_or(u32::MAX)).collect());
         }
         ids.iter().copied().cycle().take(n).collect()
+    }
+
+    /// A prompt of exactly `n` tokens: those of a prefix, which are the same in every prompt that has it, then those of the text,
+    /// as [`Tokenizer::exact_ids`] has them.
+    pub fn prompt(&self, prefix: Option<&str>, text: &str, n: usize) -> Vec<u32> {
+        let mut ids = self.encode(prefix.unwrap_or_default());
+        ids.retain(|id| !self.is_special(*id));
+        ids.truncate(n);
+        ids.extend(self.exact_ids(text, n - ids.len()));
+        ids
     }
 }
 

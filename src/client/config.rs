@@ -32,6 +32,17 @@ impl Api {
     }
 }
 
+/// What prompts are sent as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PromptForm {
+    /// As text, which the server makes tokens of.
+    #[default]
+    Text,
+    /// As token ids, exactly as many as are asked for.
+    TokenIds,
+}
+
 /// Which HTTP is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Http {
@@ -203,6 +214,10 @@ pub struct Server {
     pub body: ExtraBody,
     /// Whether answers come as streams of events, else as one document each: then only e2e is known of them.
     pub stream: bool,
+    /// The model's own tokenizer, a `tokenizer.json`: counts tokens where the server sends no usage.
+    pub tokenizer: Option<PathBuf>,
+    /// What prompts are sent as.
+    pub prompts: PromptForm,
     /// Which HTTP is spoken.
     pub http: Http,
     /// Whether requests find connections open.
@@ -224,6 +239,8 @@ impl Server {
             headers: Headers::default(),
             body: ExtraBody::default(),
             stream: true,
+            tokenizer: None,
+            prompts: PromptForm::default(),
             http: Http::default(),
             connections: Connections::default(),
             connect_timeout: connect_timeout(),
@@ -244,6 +261,10 @@ struct RawServer {
     api_key_file: Option<PathBuf>,
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     stream: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokenizer: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    prompts: PromptForm,
     #[serde(default, skip_serializing_if = "is_default")]
     http: Http,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -314,6 +335,11 @@ impl TryFrom<RawServer> for Server {
         if !r.stream && r.body.names("stream_options") {
             return Err("stream = false takes no body.stream_options: leave one of them out".into());
         }
+        if r.prompts == PromptForm::TokenIds && (r.api != Api::Completions || r.tokenizer.is_none()) {
+            return Err("prompts = \"token-ids\" needs api = \"completions\", since a chat takes no token ids, and the model's \
+                        tokenizer = \"tokenizer.json\""
+                .into());
+        }
         Ok(Self {
             target,
             api: r.api,
@@ -322,6 +348,8 @@ impl TryFrom<RawServer> for Server {
             headers: r.headers,
             body: r.body,
             stream: r.stream,
+            tokenizer: r.tokenizer,
+            prompts: r.prompts,
             http: r.http,
             connections: r.connections,
             connect_timeout: r.connect_timeout,
@@ -361,6 +389,8 @@ impl From<Server> for RawServer {
             connect_timeout: s.connect_timeout,
             warmup_requests: s.warmup_requests,
             stream: s.stream,
+            tokenizer: s.tokenizer,
+            prompts: s.prompts,
             headers: s.headers,
             body: s.body,
             simulated,

@@ -21,7 +21,7 @@ pub mod sse;
 pub mod tally;
 mod transport;
 
-pub use config::{Api, BaseUrl, Connections, Http, Server, Target};
+pub use config::{Api, BaseUrl, Connections, Http, PromptForm, Server, Target};
 pub use dialect::{Encoder, Pinning};
 pub use key::{ApiKey, KeySource};
 pub use payload::Payload;

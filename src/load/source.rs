@@ -2,6 +2,7 @@
 
 use crate::client::dialect::Encoder;
 use crate::client::payload::Payload;
+use crate::tokens::Tokenizer;
 use crate::workload::chain::Chain;
 use crate::workload::draw::Chains;
 use crate::workload::prompts::Prompter;
@@ -33,6 +34,8 @@ pub struct Builder {
     chains: Chains,
     prompter: Prompter,
     encoder: Encoder,
+    /// Makes the prompts token ids.
+    ids: Option<Tokenizer>,
     heads: HashMap<u32, Bytes>,
     left: usize,
     /// How many chains are passed over before the next one …
@@ -44,7 +47,21 @@ pub struct Builder {
 impl Builder {
     /// Bodies for these chains, with this text, in this dialect.
     pub fn new(chains: Chains, prompter: Prompter, encoder: Encoder) -> Self {
-        Self { chains, prompter, encoder, heads: HashMap::new(), left: usize::MAX, skip: 0, others: 0 }
+        Self {
+            chains,
+            prompter,
+            encoder,
+            ids: None,
+            heads: HashMap::new(),
+            left: usize::MAX,
+            skip: 0,
+            others: 0,
+        }
+    }
+
+    /// With prompts of token ids, exactly as many as are asked for, where there is a tokenizer for it.
+    pub fn as_ids(self, ids: Option<Tokenizer>) -> Self {
+        Self { ids, ..self }
     }
 
     /// Only the first `n` of them.
@@ -72,6 +89,11 @@ impl Iterator for Builder {
             .map(|turn| {
                 let recipe = &turn.request;
                 let text = self.prompter.text(recipe);
+                if let Some(tokenizer) = &self.ids {
+                    let ids =
+                        tokenizer.prompt(text.system.as_deref(), &text.user, recipe.input_tokens as usize);
+                    return self.encoder.tokens(&ids, recipe.output_tokens);
+                }
                 let head = if text.shared {
                     // One copy in memory for all requests that begin alike.
                     self.heads

@@ -295,7 +295,7 @@ async fn chain(
                 timeout: job.timeout,
                 cut: job.cut.clone(),
                 itl_limit: job.itl_limit,
-                keep_text: job.keep_text,
+                keep_text: job.keep_text || turn.keep_text,
             };
             client.send(shot).await
         } else {

@@ -7,6 +7,7 @@ pub use set::apply as apply_set;
 pub use tiers::Tiers;
 
 use crate::capacity::Hardware;
+use crate::check::Check;
 use crate::client::config::{Server, Target};
 use crate::load::config::StepTimes;
 use crate::load::own::OwnLimits;
@@ -15,6 +16,7 @@ use crate::search::config::{Mode, Over, SearchPlan};
 use crate::sim::config::Simulated;
 use crate::slo::{Metric, Slo};
 use crate::stats::own::Allowed;
+use crate::tokens::Tokenizer;
 use crate::units::Span;
 use crate::workload::config::Workload;
 use anyhow::{Context, Result, anyhow, bail};
@@ -52,6 +54,9 @@ pub struct Plan {
     /// What the server runs on.
     #[serde(default)]
     pub hardware: Hardware,
+    /// What answers must be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub check: Vec<Check>,
 }
 
 macro_rules! sweeps {
@@ -192,6 +197,14 @@ impl Plan {
         }
         if self.name.trim().is_empty() {
             return Err("name is empty".into());
+        }
+        if self.server.tokenizer.is_some() && !Tokenizer::BUILT_IN {
+            return Err(Tokenizer::MISSING.into());
+        }
+        self.check = self.check.into_iter().map(Check::resolve).collect::<Result<_, _>>()?;
+        let names: Vec<&str> = self.check.iter().map(|c| c.name.as_str()).collect();
+        if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+            return Err(format!("two [[check]] are called \"{}\": give each a name of its own", twice.1));
         }
         if let Some(problem) = self.unseen() {
             return Err(problem);

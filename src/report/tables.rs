@@ -33,7 +33,7 @@ fn number(x: Option<f64>) -> String {
 }
 
 /// A share in percent; 99.97 must not read as 100.
-fn percent(share: Option<f64>) -> String {
+pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or(UNKNOWN.into(), |s| {
         let digits = if s > 0.99 && s < 1.0 { 2 } else { 1 };
         let text = format!("{:.digits$}", s * 100.0);
@@ -49,14 +49,14 @@ pub fn latency(s: &Step, ms: Option<f64>) -> String {
 }
 
 /// The level of a step, with its series where there are several.
-fn name(run: &Run, s: &Step) -> String {
+pub(super) fn name(run: &Run, s: &Step) -> String {
     let several = run.steps.iter().any(|other| other.series != s.series);
     let series = if several { format!("{}: ", markdown(&clip(&s.series, 40))) } else { String::new() };
     format!("{series}{}", words::step_level(s))
 }
 
 /// The step's number: several steps may have one level.
-fn number_of(s: &Step) -> String {
+pub(super) fn number_of(s: &Step) -> String {
     s.step.to_string()
 }
 

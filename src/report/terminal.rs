@@ -2,7 +2,7 @@
 
 use super::escape::{clip, plain};
 use super::tables::{UNKNOWN as NOTHING, latency, verdict};
-use super::words;
+use super::{checks, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -239,6 +239,7 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
         }
     }
     out.push_str(&run.answers.iter().skip(1).map(|a| other(run, a)).collect::<String>());
+    out.push_str(&checks::lines(run));
     let caveats = words::caveats(run);
     if !caveats.is_empty() {
         out.push_str("\nRead this with care:\n");

@@ -1,6 +1,7 @@
 //! The director: the only place that joins the parts. It asks the search for a level, has it measured, and writes what came
 //! of it, until the search is done.
 
+mod answers;
 pub mod bare;
 mod calibrate;
 mod ended;

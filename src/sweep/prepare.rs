@@ -1,9 +1,10 @@
 //! Before the first step: who answers, what it understands, how it counts, and that it is warm.
 
+use super::answers::Reader;
 use super::{SERIES, calibrate};
 use crate::caveat::Caveat;
 use crate::client::Client;
-use crate::client::config::{Server, Target};
+use crate::client::config::{PromptForm, Server, Target};
 use crate::client::dialect::Encoder;
 use crate::client::key::ApiKey;
 use crate::client::negotiate::negotiate;
@@ -13,8 +14,9 @@ use crate::load::host::{Host, Share};
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job};
 use crate::plan::Plan;
-use crate::record::{Finished, Phase};
+use crate::record::{Finished, Phase, TokenSource};
 use crate::sim::serve::Embedded;
+use crate::tokens::Tokenizer;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::{Prompter, WordRate};
 use anyhow::{Result, bail};
@@ -41,6 +43,10 @@ pub(crate) struct Prepared {
     pub(crate) encoder: Encoder,
     pub(crate) rate: WordRate,
     pub(crate) model: String,
+    /// Makes prompts token ids, where the plan wants them.
+    pub(crate) ids: Option<Tokenizer>,
+    /// Reads what answers say.
+    pub(crate) reader: Reader,
     pub(crate) noted: Vec<Caveat>,
     /// How often the sweep was resumed.
     pub(crate) resumed: u32,
@@ -52,6 +58,8 @@ pub(crate) struct Prepared {
 ///
 /// Errors say what to check; nothing has been measured yet.
 pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
+    // A file that is not there is no reason to ask a server first.
+    let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
     let (clients, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
@@ -77,16 +85,39 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
         .await??;
     let encoder = encoder_for(negotiated.pinning, negotiated.usage);
     let mut noted = negotiated.caveats;
-    let (rate, caveat) =
-        calibrate::calibrate(host, &client, &encoder, &plan.workload, plan.seed, timeout).await?;
+    let told = negotiated.probe.record.token_source;
+    let told = matches!(told, Some(TokenSource::Usage | TokenSource::Continuous));
+    let reader = Reader::new(plan, tokenizer.as_ref(), told)?;
+    let ids = tokenizer.filter(|_| plan.server.prompts == PromptForm::TokenIds);
+    let (rate, caveat) = if ids.is_some() {
+        // Tokens are sent as such: nothing is to be learned of words.
+        (WordRate::UNKNOWN, None)
+    } else {
+        calibrate::calibrate(host, &client, &encoder, &plan.workload, plan.seed, timeout).await?
+    };
     noted.extend(caveat);
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
-    Ok(Prepared { clients, encoder, rate, model: served.id, noted, resumed: 0, _embedded: embedded })
+    Ok(Prepared {
+        clients,
+        encoder,
+        rate,
+        model: served.id,
+        ids,
+        reader,
+        noted,
+        resumed: 0,
+        _embedded: embedded,
+    })
 }
 
 impl Prepared {
+    /// Reads an answer that is home.
+    pub(crate) fn read(&mut self, finished: &mut Finished) {
+        self.reader.read(finished, &self.clients[0]);
+    }
+
     /// The first thread's client, for what is asked between steps.
     pub(crate) fn client(&self) -> &Client {
         &self.clients[0]
@@ -140,7 +171,8 @@ pub(crate) async fn warm_up(
     let chains =
         Chains::new(&plan.workload, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
     let prompter = Prompter::new(&plan.workload, key, ready.rate).resumed(ready.resumed);
-    let builder = Builder::new(chains, prompter, ready.encoder.clone()).first(wanted as usize);
+    let builder = Builder::new(chains, prompter, ready.encoder.clone()).as_ids(ready.ids.clone());
+    let builder = builder.first(wanted as usize);
     let (home, mut finished) = mpsc::channel(wanted as usize);
     let (_window, window) = watch::channel(NEVER);
     let job = Job {

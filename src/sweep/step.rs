@@ -16,7 +16,7 @@ use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
 use crate::slo::{Metric, Slo};
-use crate::stats::step::Abort;
+use crate::stats::step::{Abort, Step};
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::Prompter;
 use anyhow::{Context, Result, bail};
@@ -90,10 +90,11 @@ impl Sweep<'_> {
             None => Ok(Vec::new()),
         };
         let lags: Vec<_> = lags.context("the receive-lag sampler failed")?;
+        let checks = self.ready.reader.rows();
         let mut so_far = self.so_far(&running);
         let counted = so_far.counted();
         so_far.own = lag::worst(&lags, counted.start, counted.end);
-        let step = so_far.conclude(&mut tally);
+        let step = Step { checks, ..so_far.conclude(&mut tally) };
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
@@ -168,7 +169,8 @@ impl Sweep<'_> {
             chains,
             Prompter::new(&plan.workload, key, self.ready.rate).resumed(self.ready.resumed),
             self.ready.encoder.clone(),
-        );
+        )
+        .as_ids(self.ready.ids.clone());
         let (send_home, home) = mpsc::channel(HOME);
         let (window, window_seen) = watch::channel(ask.measure);
         let (gauge, stop, cut) =
@@ -182,7 +184,7 @@ impl Sweep<'_> {
             timeout: plan.timeout(),
             max_in_flight: plan.step.max_in_flight,
             itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
-            keep_text: false,
+            keep_text: self.ready.reader.wants_text(),
             home: send_home,
             gauge: gauge.clone(),
             stop: stop.clone(),
@@ -242,7 +244,8 @@ impl Sweep<'_> {
                     self.progress.tick(running.ask.level, elapsed, running.window_end(), running.gauge.in_flight(), tally.response_p99());
                 }
                 finished = running.home.recv() => match finished {
-                    Some(finished) => {
+                    Some(mut finished) => {
+                        self.ready.read(&mut finished);
                         self.writer.request(SERIES, number, "all", &finished)?;
                         self.sweep_tally.add(&finished.record);
                         tally.add(&finished);

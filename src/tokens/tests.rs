@@ -30,6 +30,12 @@ fn prompts_have_exactly_so_many_tokens() {
     ] {
         assert_eq!(t.exact_ids(text, n), expected, "{text} {n}");
     }
+    let prompt = t.prompt(Some("able about"), "above", 5);
+    assert_eq!(prompt, [&ids[..2], &t.exact_ids("above", 3)].concat());
+    assert_eq!(
+        (t.prompt(Some("able about"), "above", 1), t.prompt(None, "able about", 2)),
+        (ids[..1].to_vec(), ids[..2].to_vec())
+    );
     let any = t.exact_ids("", 1000);
     assert!(any.len() == 1000 && any.iter().all(|id| !t.is_special(*id)));
 }
