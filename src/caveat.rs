@@ -71,6 +71,11 @@ pub enum Caveat {
         /// Requests counted that way.
         requests: u64,
     },
+    /// Answers in one piece came without usage, and nobody counted their tokens.
+    TokensUnknown {
+        /// How many.
+        requests: u64,
+    },
     /// The mean input length is off what the plan asks for.
     InputLengthOff {
         /// Mean tokens asked for.

@@ -20,6 +20,7 @@
 pub mod calibrate;
 pub mod capacity;
 pub mod caveat;
+pub mod check;
 pub mod cli;
 pub mod client;
 mod cmd;
@@ -36,6 +37,7 @@ pub mod sim;
 pub mod slo;
 pub mod stats;
 pub mod sweep;
+pub mod tokens;
 pub mod units;
 pub mod workload;
 

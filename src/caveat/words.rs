@@ -27,6 +27,9 @@ impl Caveat {
             Self::TokensEstimated { requests } => format!(
                 "The server sent no usage for {requests} requests: their output tokens are estimated, one per event with text."
             ),
+            Self::TokensUnknown { requests } => {
+                format!("The server sent no usage for {requests} answers in one piece: how many tokens they have is not known.")
+            }
             Self::InputLengthOff { asked, got } => {
                 format!("Prompts had {got:.1} input tokens on average where {asked:.1} were asked for.")
             }
@@ -107,6 +110,7 @@ impl Caveat {
             Self::UsageRefused { .. } | Self::TokensEstimated { .. } => {
                 "Trust TTFT and e2e; TPOT and token rates are estimates where events carry several tokens."
             }
+            Self::TokensUnknown { .. } => "Trust e2e; token rates leave these answers out.",
             Self::InputLengthOff { .. } | Self::InputNotCalibrated { .. } => {
                 "Quote the measured input length, not the one asked for; see input_tokens_mean in steps.csv."
             }

@@ -32,6 +32,17 @@ impl Api {
     }
 }
 
+/// What prompts are sent as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PromptForm {
+    /// As text, which the server makes tokens of.
+    #[default]
+    Text,
+    /// As token ids, exactly as many as are asked for.
+    TokenIds,
+}
+
 /// Which HTTP is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Http {
@@ -201,6 +212,12 @@ pub struct Server {
     pub headers: Headers,
     /// Extra fields of the body.
     pub body: ExtraBody,
+    /// Whether answers come as streams of events, else as one document each: then only e2e is known of them.
+    pub stream: bool,
+    /// The model's own tokenizer, a `tokenizer.json`: counts tokens where the server sends no usage.
+    pub tokenizer: Option<PathBuf>,
+    /// What prompts are sent as.
+    pub prompts: PromptForm,
     /// Which HTTP is spoken.
     pub http: Http,
     /// Whether requests find connections open.
@@ -221,6 +238,9 @@ impl Server {
             key: None,
             headers: Headers::default(),
             body: ExtraBody::default(),
+            stream: true,
+            tokenizer: None,
+            prompts: PromptForm::default(),
             http: Http::default(),
             connections: Connections::default(),
             connect_timeout: connect_timeout(),
@@ -239,6 +259,12 @@ struct RawServer {
     model: Option<String>,
     api_key_env: Option<String>,
     api_key_file: Option<PathBuf>,
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    stream: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokenizer: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    prompts: PromptForm,
     #[serde(default, skip_serializing_if = "is_default")]
     http: Http,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -260,6 +286,15 @@ const fn connect_timeout() -> Span {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 const fn warmup_requests() -> u32 {
@@ -297,6 +332,14 @@ impl TryFrom<RawServer> for Server {
         if r.model.as_deref() == Some("") {
             return Err("model is empty: leave it out for the model that the server lists".into());
         }
+        if !r.stream && r.body.names("stream_options") {
+            return Err("stream = false takes no body.stream_options: leave one of them out".into());
+        }
+        if r.prompts == PromptForm::TokenIds && (r.api != Api::Completions || r.tokenizer.is_none()) {
+            return Err("prompts = \"token-ids\" needs api = \"completions\", since a chat takes no token ids, and the model's \
+                        tokenizer = \"tokenizer.json\""
+                .into());
+        }
         Ok(Self {
             target,
             api: r.api,
@@ -304,6 +347,9 @@ impl TryFrom<RawServer> for Server {
             key,
             headers: r.headers,
             body: r.body,
+            stream: r.stream,
+            tokenizer: r.tokenizer,
+            prompts: r.prompts,
             http: r.http,
             connections: r.connections,
             connect_timeout: r.connect_timeout,
@@ -342,6 +388,9 @@ impl From<Server> for RawServer {
             connections: s.connections,
             connect_timeout: s.connect_timeout,
             warmup_requests: s.warmup_requests,
+            stream: s.stream,
+            tokenizer: s.tokenizer,
+            prompts: s.prompts,
             headers: s.headers,
             body: s.body,
             simulated,

@@ -3,6 +3,10 @@
 //! Tolerant by design (see the reference on stream quirks): `choices`, `delta` and `usage` may be null or absent, unknown
 //! fields are skipped, and text is looked at without being copied.
 
+mod whole;
+
+pub use whole::parse_whole;
+
 use super::sse::Item;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, value::RawValue};
@@ -63,6 +67,16 @@ pub struct Event {
     pub usage: Option<Usage>,
     /// The message of an error under HTTP 200.
     pub error: Option<Box<str>>,
+}
+
+impl Event {
+    /// Folds what one choice says into it.
+    fn add(&mut self, said: Delta) {
+        self.content = self.content.max(said.content).max(said.refusal);
+        self.reasoning = self.reasoning.max(said.reasoning).max(said.reasoning_content);
+        let call = said.function_call.map_or(Text::Absent, |f| f.text());
+        self.tool_calls = self.tool_calls.max(said.tool_calls.0).max(call);
+    }
 }
 
 /// What a payload is.
@@ -229,10 +243,7 @@ impl Choices {
         e.has_choice = true;
         e.text = e.text.max(choice.text);
         if let Some(d) = choice.delta {
-            e.content = e.content.max(d.content).max(d.refusal);
-            e.reasoning = e.reasoning.max(d.reasoning).max(d.reasoning_content);
-            let call = d.function_call.map_or(Text::Absent, |f| f.text());
-            e.tool_calls = e.tool_calls.max(d.tool_calls.0).max(call);
+            e.add(d);
         }
         e.finish_reason = choice.finish_reason.0.or(e.finish_reason.take());
     }

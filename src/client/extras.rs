@@ -86,6 +86,11 @@ impl ExtraBody {
         self.0.iter().filter_map(|(k, v)| Some((k.clone(), json(v)?))).collect()
     }
 
+    /// Whether it has a field of this name.
+    pub fn names(&self, field: &str) -> bool {
+        self.0.contains_key(field)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -14,13 +14,14 @@ pub mod key;
 pub mod negotiate;
 pub mod payload;
 pub mod preflight;
+mod said;
 mod sample;
 mod send;
 pub mod sse;
 pub mod tally;
 mod transport;
 
-pub use config::{Api, BaseUrl, Connections, Http, Server, Target};
+pub use config::{Api, BaseUrl, Connections, Http, PromptForm, Server, Target};
 pub use dialect::{Encoder, Pinning};
 pub use key::{ApiKey, KeySource};
 pub use payload::Payload;

@@ -36,7 +36,8 @@ pub async fn negotiate(
     timeout: Duration,
     build: impl Fn(Pinning, bool) -> Payload,
 ) -> anyhow::Result<Negotiated> {
-    let (mut pinning, mut usage) = (Pinning::FULL, true);
+    // One document has its usage unasked.
+    let (mut pinning, mut usage) = (Pinning::FULL, client.streams());
     let mut caveats = Vec::new();
     loop {
         let probe = probe(client, timeout, build(pinning, usage)).await;

@@ -6,6 +6,7 @@ use super::dns::InTurn;
 use super::event::{self, Parsed};
 use super::key::ApiKey;
 use super::payload::Payload;
+use super::said::Said;
 use super::sample::{keep, sample};
 use super::sse::Parser;
 use super::tally::{End, Tally};
@@ -62,6 +63,8 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     transport: Transport,
     api: Api,
+    /// Whether answers come as streams, else as one document each.
+    stream: bool,
     targets: Vec<Endpoints>,
     /// For a `POST`; a `GET` leaves the content type out.
     headers: HeaderMap,
@@ -123,6 +126,7 @@ impl Client {
         Self(Arc::new(Inner {
             transport,
             api: server.api,
+            stream: server.stream,
             targets,
             headers,
             key,
@@ -150,10 +154,10 @@ impl Client {
 
     /// Sends one request and reads its answer to the end, to its timeout, or until it is cut.
     pub async fn send(&self, shot: Shot) -> Finished {
-        let Shot { record, payload, began, timeout, cut, itl_limit, .. } = shot;
+        let Shot { record, payload, began, timeout, cut, itl_limit, keep_text } = shot;
         // Beyond what the clock can count, there is no deadline.
         let deadline = began.checked_add(record.due).and_then(|due| due.checked_add(timeout));
-        let mut exchange = Exchange::new(&self.0, record, began, itl_limit);
+        let mut exchange = Exchange::new(&self.0, record, began, itl_limit, keep_text);
         let end = if cut.is_cancelled() {
             End::Cut
         } else {
@@ -215,6 +219,11 @@ impl Client {
         timeout(limit, get).await.unwrap_or_else(|_| Err(late()))
     }
 
+    /// Whether answers come as streams, else as one document each.
+    pub(crate) fn streams(&self) -> bool {
+        self.0.stream
+    }
+
     /// Which HTTP is spoken.
     pub(crate) fn http_version(&self) -> Http {
         self.0.http
@@ -229,6 +238,9 @@ struct Exchange {
     /// The beginning of the body.
     head: Vec<u8>,
     head_max: usize,
+    /// The body as it came, where the text is wanted: it is put together once nothing is timed any more.
+    body: Option<Vec<u8>>,
+    stream: bool,
     server_ttft: Option<Duration>,
 }
 
@@ -236,14 +248,22 @@ struct Exchange {
 enum Reading {
     /// As a stream of events, as it arrives.
     Events(Parser),
-    /// As one JSON document, at its end. Holds what has come.
+    /// As the one JSON document that was asked for, at its end. Holds what has come, and when its last byte did.
+    Whole(Vec<u8>, Duration),
+    /// As a JSON document in place of a stream, at its end: an error, or nothing that was asked for.
     Json(Vec<u8>),
     /// Not at all, save for its beginning: the status says enough.
     Skip,
 }
 
 impl Exchange {
-    fn new(inner: &Inner, mut record: Record, began: Instant, itl_limit: Option<Duration>) -> Self {
+    fn new(
+        inner: &Inner,
+        mut record: Record,
+        began: Instant,
+        itl_limit: Option<Duration>,
+        keep_text: bool,
+    ) -> Self {
         // In turn by client: by number, a thread that sends every other request would know only every other server.
         let target = inner.turn.fetch_add(1, Relaxed) % inner.targets.len() as u64;
         record.target = u16::try_from(target).unwrap_or(0);
@@ -254,6 +274,8 @@ impl Exchange {
             tally: Tally::new(inner.api, itl_limit),
             head: Vec::new(),
             head_max,
+            body: keep_text.then(Vec::new),
+            stream: inner.stream,
             server_ttft: None,
         }
     }
@@ -304,11 +326,15 @@ impl Exchange {
     fn reading(&mut self, at: Duration, answer: &Answer) -> Reading {
         if let Some(failure) = failure_of(answer.status) {
             self.tally.fail(at, failure, b"");
-            Reading::Skip
-        } else {
-            match answer.format {
-                Format::Json => Reading::Json(Vec::new()),
-                Format::Events | Format::Other => Reading::Events(Parser::new()),
+            return Reading::Skip;
+        }
+        match (self.stream, answer.format) {
+            (true, Format::Json) => Reading::Json(Vec::new()),
+            (true, Format::Events | Format::Other) => Reading::Events(Parser::new()),
+            (false, Format::Json | Format::Other) => Reading::Whole(Vec::new(), at),
+            (false, Format::Events) => {
+                self.tally.fail(at, Failure::Malformed, b"a stream came where one document was asked for");
+                Reading::Skip
             }
         }
     }
@@ -317,6 +343,10 @@ impl Exchange {
         self.record.output_bytes += bytes.len() as u64;
         let room = self.head_max.saturating_sub(self.head.len());
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        // A whole document is kept already.
+        if let (Some(body), Reading::Events(_)) = (&mut self.body, &*reading) {
+            body.extend_from_slice(bytes);
+        }
         match reading {
             Reading::Events(parser) => {
                 let tally = &mut self.tally;
@@ -325,6 +355,10 @@ impl Exchange {
                     self.tally.fail(at, Failure::Malformed, e.to_string().as_bytes());
                     *reading = Reading::Skip;
                 }
+            }
+            Reading::Whole(whole, last) => {
+                whole.extend_from_slice(bytes);
+                *last = at;
             }
             Reading::Json(whole) => whole.extend_from_slice(bytes),
             Reading::Skip => {}
@@ -343,6 +377,12 @@ impl Exchange {
                 });
                 if !self.tally.started() && format != Format::Events {
                     self.tally.fail(at, Failure::Malformed, b"");
+                }
+            }
+            Reading::Whole(whole, last) => {
+                self.tally.document(last, event::parse_whole(&whole), &whole);
+                if let Some(body) = &mut self.body {
+                    *body = whole;
                 }
             }
             Reading::Json(whole) => {
@@ -369,7 +409,19 @@ impl Exchange {
         let seen = tallied.seen.filter(|s| !s.is_empty());
         let shown = seen.as_deref().unwrap_or(&self.head);
         let sample = self.record.failure.map(|_| sample(shown, key));
-        Finished { sample, server_ttft: self.server_ttft, ..Finished::new(self.record, tallied.gaps_us) }
+        let said = self
+            .body
+            .filter(|_| self.record.ok())
+            .map(|body| if self.stream { Said::in_events(&body) } else { Said::in_document(&body) });
+        let (text, aside) = said.map(|s| (s.text.into(), s.aside.into())).unzip();
+        Finished {
+            record: self.record,
+            gaps_us: tallied.gaps_us,
+            sample,
+            server_ttft: self.server_ttft,
+            text,
+            aside,
+        }
     }
 }
 

@@ -133,6 +133,26 @@ impl Tally {
         self.first_event.is_some()
     }
 
+    /// Takes the answer as one document, the last byte of which arrived `at`: its tokens came together, none of them first.
+    pub fn document(&mut self, at: Duration, parsed: Parsed, body: &[u8]) {
+        if self.sealed() {
+            return;
+        }
+        let Parsed::Event(event) = parsed else { return self.fail(at, Failure::Malformed, body) };
+        if event.error.is_some() {
+            return self.fail(at, Failure::StreamError, body);
+        }
+        let counted = event.usage.and_then(|u| u.completion).is_some_and(|n| n > 0);
+        let text = [event.content, event.reasoning, event.tool_calls, event.text].iter().any(|t| t.some());
+        if text || (counted && self.api == Api::Completions) {
+            (self.events, self.last_token) = (1, Some(at));
+        }
+        self.take_usage(event.usage.unwrap_or_default());
+        self.finish = event.finish_reason;
+        self.done = true;
+        self.sealed_at = Some(at);
+    }
+
     fn event(&mut self, at: Duration, event: Event, payload: &[u8]) {
         if event.error.is_some() {
             self.fail(at, Failure::StreamError, payload);
@@ -248,12 +268,16 @@ impl Tally {
         let (output, source) = match counted {
             Some(n) if self.continuous => (Some(n), Some(TokenSource::Continuous)),
             Some(n) => (Some(n), Some(TokenSource::Usage)),
-            None if record.outcome == Outcome::Ok => (Some(self.events), Some(TokenSource::Events)),
+            // A document without usage says nothing of its tokens.
+            None if record.outcome == Outcome::Ok && self.first_token.is_some() => {
+                (Some(self.events), Some(TokenSource::Events))
+            }
             None => (None, None),
         };
         (record.output_tokens, record.token_source) = (output, source);
         // One event holds all tokens: then it is known how many.
-        record.first_event_tokens = self.first_event_tokens.or(counted.filter(|_| self.events == 1));
+        record.first_event_tokens =
+            self.first_event_tokens.or(counted.filter(|_| self.events == 1 && self.first_token.is_some()));
         record.finish = self.finish.or_else(|| self.done.then(|| "done".into()));
         Tallied { gaps_us: self.gaps_us, seen }
     }

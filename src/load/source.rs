@@ -3,6 +3,7 @@
 use crate::client::dialect::Encoder;
 use crate::client::payload::Payload;
 use crate::message::{Message, Role};
+use crate::tokens::Tokenizer;
 use crate::workload::chain::Chain;
 use crate::workload::draw::Chains;
 use crate::workload::prompts::{Prompt, Prompter};
@@ -58,6 +59,8 @@ pub struct Builder {
     /// One for each class; the last one serves those that have none of their own.
     encoders: Vec<Encoder>,
     heads: HashMap<(u16, Option<Arc<str>>), Bytes>,
+    /// Makes the prompts token ids.
+    ids: Option<Tokenizer>,
     left: usize,
     /// How many chains are passed over before the next one …
     skip: usize,
@@ -68,7 +71,13 @@ pub struct Builder {
 impl Builder {
     /// Bodies for these chains, with this text, in the dialect of each class. There must be one.
     pub fn new(chains: Chains, prompter: Prompter, encoders: Vec<Encoder>) -> Self {
-        Self { chains, prompter, encoders, heads: HashMap::new(), left: usize::MAX, skip: 0, others: 0 }
+        let (heads, ids) = (HashMap::new(), None);
+        Self { chains, prompter, encoders, heads, ids, left: usize::MAX, skip: 0, others: 0 }
+    }
+
+    /// With prompts of token ids, exactly as many as are asked for, where there is a tokenizer for it.
+    pub fn as_ids(self, ids: Option<Tokenizer>) -> Self {
+        Self { ids, ..self }
     }
 
     /// Only the first `n` of them.
@@ -95,9 +104,13 @@ impl Iterator for Builder {
         let encoder = &self.encoders[usize::from(turn.class).min(self.encoders.len() - 1)];
         let prompt = self.prompter.prompt(turn);
         let tokens = turn.request.output_tokens;
-        let first = match &prompt {
-            Prompt::Said(messages) => encoder.messages(messages, tokens),
-            Prompt::Plain(text) => {
+        let first = match (&prompt, &self.ids) {
+            (Prompt::Said(messages), _) => encoder.messages(messages, tokens),
+            (Prompt::Plain(text), Some(tokenizer)) => {
+                let length = turn.request.input_tokens as usize;
+                encoder.tokens(&tokenizer.prompt(text.system.as_deref(), &text.user, length), tokens)
+            }
+            (Prompt::Plain(text), None) => {
                 let head = match &text.system {
                     // One copy in memory for all requests that begin alike.
                     system if text.shared => {

@@ -84,7 +84,7 @@ pub struct Job {
     pub max_in_flight: u32,
     /// The tightest ITL limit, for `itl_over`.
     pub itl_limit: Option<Duration>,
-    /// Whether answers come home with their text.
+    /// Whether the text of every answer is wanted at home.
     pub keep_text: bool,
     /// Where finished requests go. Bounded: a director that falls behind holds back the requests, never the loop.
     pub home: mpsc::Sender<Finished>,

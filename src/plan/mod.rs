@@ -9,22 +9,27 @@ pub use set::apply as apply_set;
 pub use tiers::Tiers;
 
 use crate::capacity::Hardware;
-use crate::client::config::{Server, Target};
+use crate::check::Check;
+use crate::client::config::{PromptForm, Server, Target};
 use crate::client::extras::ExtraBody;
 use crate::load::config::StepTimes;
 use crate::load::own::OwnLimits;
 use crate::search::Search;
 use crate::search::config::{Mode, Open, Over, SearchPlan};
 use crate::sim::config::Simulated;
-use crate::slo::Metric;
+use crate::slo::{Metric, Slo};
 use crate::stats::own::Allowed;
+use crate::tokens::Tokenizer;
 use crate::units::Span;
 use crate::workload::config::Workload;
 use crate::workload::data::Counter;
+use crate::workload::kind::{Kind, Of};
+use crate::workload::sources::Prompts;
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A sweep plan.
@@ -57,6 +62,9 @@ pub struct Plan {
     /// What the server runs on.
     #[serde(default)]
     pub hardware: Hardware,
+    /// What answers must be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub check: Vec<Check>,
 }
 
 macro_rules! sweeps {
@@ -184,12 +192,19 @@ impl Plan {
         problem.map_or(Ok(()), Err)
     }
 
+    /// What counts the tokens of texts: the plan's tokenizer, else an estimate.
+    pub(crate) fn counter(&self) -> Result<Counter> {
+        let Some(file) = &self.server.tokenizer else { return Ok(Counter::default()) };
+        let tokenizer = Tokenizer::open(file)?;
+        Ok(Counter::Exact(Arc::new(move |text| tokenizer.count(text))))
+    }
+
     /// Opens the files of the workload, and notes what they hold.
     ///
     /// # Errors
     /// A file cannot be read, or holds something that it should not: the message names file, line and field.
     pub fn open_files(&mut self) -> Result<Traffic> {
-        let traffic = Traffic::open(&self.workload, &Counter::default())?;
+        let traffic = Traffic::open(&self.workload, &self.counter()?)?;
         self.workload.found = traffic.found();
         Ok(traffic)
     }
@@ -230,6 +245,17 @@ impl Plan {
         if self.name.trim().is_empty() {
             return Err("name is empty".into());
         }
+        if self.server.tokenizer.is_some() && !Tokenizer::BUILT_IN {
+            return Err(Tokenizer::MISSING.into());
+        }
+        self.check = self.check.into_iter().map(Check::resolve).collect::<Result<_, _>>()?;
+        let names: Vec<&str> = self.check.iter().map(|c| c.name.as_str()).collect();
+        if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+            return Err(format!("two [[check]] are called \"{}\": give each a name of its own", twice.1));
+        }
+        if let Some(problem) = self.unseen() {
+            return Err(problem);
+        }
         let least = self.least_timeout();
         match self.step.timeout {
             None => self.step.timeout = Some(Span((least * 2).max(Duration::from_secs(60)))),
@@ -248,6 +274,12 @@ impl Plan {
                 "[search] concurrency {high} is above [step] max-in-flight ({}): raise the one or lower the other",
                 self.step.max_in_flight
             ));
+        }
+        let said = |k: &Kind<'_>| k.conversation.is_some() || matches!(k.of, Of::Prompts(Prompts::Data(_)));
+        if self.server.prompts == PromptForm::TokenIds && self.workload.kinds().iter().any(said) {
+            return Err("[server] prompts = \"token-ids\" makes single prompts of exact lengths: conversations and the rows of \
+                        a data set are texts; leave it out"
+                .into());
         }
         for class in self.workload.classes() {
             if let Err(problem) = ExtraBody::try_from(class.body.clone()) {
@@ -291,6 +323,16 @@ impl Plan {
             })
             .max()
             .unwrap_or_default()
+    }
+
+    /// A limit on what an answer in one piece does not show, with what to write instead.
+    fn unseen(&self) -> Option<String> {
+        let mut limits = self.slo.as_slice().iter().flat_map(Slo::limits);
+        let limit = limits.find(|l| !self.server.stream && l.metric != Metric::E2e)?;
+        Some(format!(
+            "[server] stream = false: an answer in one piece has no first token and no gaps between tokens, so {limit} cannot \
+             be judged: write limits on e2e instead, such as slo.e2e.p99 = \"5s\", or leave stream out"
+        ))
     }
 
     fn limit_above(&self, timeout: Duration) -> Option<(String, String)> {

@@ -156,6 +156,7 @@ impl Server {
             client_waiting: Some(0.002),
             limits,
             replicas: Vec::new(),
+            checks: Vec::new(),
         }
     }
 }

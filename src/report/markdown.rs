@@ -2,7 +2,7 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{replicas, tables, words};
+use super::{checks, replicas, tables, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -25,6 +25,7 @@ pub fn render(run: &Run, made: &[&Chart]) -> String {
         ("Throughput", tables::throughput(run)),
         ("Replicas", replicas::section(run)),
         ("Failures", tables::failures(run)),
+        ("Answer checks", checks::section(run)),
         ("The client", client(run)),
         ("The server's own counters", tables::server(run)),
         ("How to reproduce", reproduce(run)),

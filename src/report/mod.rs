@@ -2,6 +2,7 @@
 
 pub mod calibration;
 pub mod charts;
+pub mod checks;
 pub mod escape;
 pub mod markdown;
 pub mod replicas;

@@ -33,7 +33,7 @@ fn number(x: Option<f64>) -> String {
 }
 
 /// A share in percent; 99.97 must not read as 100.
-fn percent(share: Option<f64>) -> String {
+pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or(UNKNOWN.into(), |s| {
         let digits = if s > 0.99 && s < 1.0 { 2 } else { 1 };
         let text = format!("{:.digits$}", s * 100.0);
@@ -49,14 +49,14 @@ pub fn latency(s: &Step, ms: Option<f64>) -> String {
 }
 
 /// The level of a step, with its series where there are several.
-fn name(run: &Run, s: &Step) -> String {
+pub(super) fn name(run: &Run, s: &Step) -> String {
     let several = run.steps.iter().any(|other| other.series != s.series);
     let series = if several { format!("{}: ", markdown(&clip(&s.series, 40))) } else { String::new() };
     format!("{series}{}", words::step_level(s))
 }
 
 /// The step's number: several steps may have one level.
-fn number_of(s: &Step) -> String {
+pub(super) fn number_of(s: &Step) -> String {
     s.step.to_string()
 }
 
@@ -148,7 +148,10 @@ pub fn steps(run: &Run) -> String {
         Some(t) if words::several_tiers(run) => format!("verdict ({})", markdown(&clip(t.tier(), 40))),
         _ => "verdict".into(),
     };
-    head.extend(["requests", "offered req/s", "achieved req/s", "good req/s", "TTFT p99 ms", "TPOT p99 ms"]);
+    // Where answers came in one piece there is no other latency.
+    let whole = run.steps.iter().any(|s| s.response() == Metric::E2e);
+    let (other, other_head) = if whole { (Metric::E2e, "e2e p99 ms") } else { (Metric::Tpot, "TPOT p99 ms") };
+    head.extend(["requests", "offered req/s", "achieved req/s", "good req/s", "TTFT p99 ms", other_head]);
     head.push(&verdict_of);
     let row = |s: &Step| {
         let grows = if s.stable == Some(false) { " ↗" } else { "" };
@@ -160,7 +163,7 @@ pub fn steps(run: &Run) -> String {
             number(Some(s.achieved_rate)),
             number(Some(s.good_rate)),
             latency(s, s.quantiles(Metric::Ttft).p99),
-            latency(s, s.quantiles(Metric::Tpot).p99),
+            latency(s, s.quantiles(other).p99),
             format!("{}{grows}", verdict(s)),
         ]);
         cells

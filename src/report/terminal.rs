@@ -2,7 +2,7 @@
 
 use super::escape::{clip, plain};
 use super::tables::{UNKNOWN as NOTHING, latency, verdict};
-use super::words;
+use super::{checks, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -92,8 +92,11 @@ fn columns(run: &Run, width: u16) -> Vec<Column> {
             PERCENTILES.into_iter().find(|p| *p == name).map(|p| Column::Latency(l.metric, p))
         })
         .collect();
-    let (median, tail) = (Column::Latency(Metric::Ttft, "p50"), Column::Latency(Metric::Ttft, "p99"));
-    let tpot = Column::Latency(Metric::Tpot, "p99");
+    let whole = run.steps.iter().any(|s| s.response() == Metric::E2e);
+    // Where answers came in one piece e2e is what there is; that TTFT is not known is shown.
+    let (first, beside) = if whole { (Metric::E2e, Metric::Ttft) } else { (Metric::Ttft, Metric::Tpot) };
+    let (median, tail) = (Column::Latency(first, "p50"), Column::Latency(first, "p99"));
+    let tpot = Column::Latency(beside, "p99");
     // A limit on anything else needs its column: without it the reader cannot see what decided.
     let other = limited.iter().copied().find(|c| ![median, tail, tpot].contains(c));
     let measured = |m: Metric| run.steps.is_empty() || run.steps.iter().any(|s| s.quantiles(m).n > 0);
@@ -107,7 +110,7 @@ fn columns(run: &Run, width: u16) -> Vec<Column> {
         Some(Column::Good),
         Some(median),
         Some(tail),
-        measured(Metric::Tpot).then_some(tpot),
+        (whole || measured(Metric::Tpot)).then_some(tpot),
         other,
         Some(Column::InFlight),
         Some(Column::Verdict(width >= NARROW)),
@@ -236,6 +239,7 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
         }
     }
     out.push_str(&run.answers.iter().skip(1).map(|a| other(run, a)).collect::<String>());
+    out.push_str(&checks::lines(run));
     let caveats = words::caveats(run);
     if !caveats.is_empty() {
         out.push_str("\nRead this with care:\n");

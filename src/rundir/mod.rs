@@ -39,6 +39,8 @@ pub const STEPS: &str = "steps.csv";
 pub const LIMITS: &str = "limits.csv";
 /// A row per step and replica, where the plan names several.
 pub const REPLICAS: &str = "replicas.csv";
+/// A row per step and check, where the plan has checks.
+pub const CHECKS: &str = "checks.csv";
 /// A row per request.
 pub const REQUESTS: &str = "requests.csv";
 /// Requests of steps that were broken off and measured again after a resume; the columns of `requests.csv`.

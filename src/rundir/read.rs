@@ -1,12 +1,14 @@
 //! Reading a run folder: finished, interrupted or killed.
 
 use super::json::SCHEMA;
-use super::table::{Row, read_limit, read_replica, read_step};
-use super::{FAILURES, FailureRow, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, View, derive};
+use super::table::{Row, read_check, read_limit, read_replica, read_step};
+use super::{
+    CHECKS, FAILURES, FailureRow, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, View, derive,
+};
 use crate::caveat::Caveat;
 use crate::plan::Plan;
 use crate::search::Search;
-use crate::stats::step::{LimitRow, Replica, Step};
+use crate::stats::step::{CheckRow, LimitRow, Replica, Step};
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -158,12 +160,21 @@ fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
         own.push(replica);
         Ok(())
     })?;
+    let mut checks: HashMap<(String, u32), Vec<CheckRow>> = HashMap::new();
+    rows(&dir.join(CHECKS), caveats, |heads, record| {
+        let (key, check) = read_check(&by_name(heads, record))?;
+        let own = checks.entry(key).or_default();
+        own.retain(|r| (&r.class, &r.check) != (&check.class, &check.check));
+        own.push(check);
+        Ok(())
+    })?;
     let mut steps = Vec::new();
     rows(&dir.join(STEPS), caveats, |heads, record| {
         let mut step = read_step(&by_name(heads, record))?;
         let key = (step.series.clone(), step.step);
         step.limits = limits.remove(&key).unwrap_or_default();
         step.replicas = replicas.remove(&key).unwrap_or_default();
+        step.checks = checks.remove(&key).unwrap_or_default();
         steps.push(step);
         Ok(())
     })?;

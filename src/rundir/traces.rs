@@ -38,6 +38,8 @@ pub struct Trace {
     /// Requests sent and not yet over, as means over equal parts of the span.
     pub in_flight: Vec<f64>,
     /// TTFT over time by `due`.
+    ///
+    /// Where answers came in one piece it is e2e.
     pub ttft: Ttft,
     /// Latencies of the measured requests: TTFT, TPOT and e2e where they occur.
     pub latency: BTreeMap<Metric, Sketch>,
@@ -275,7 +277,9 @@ impl Open {
             self.flight(sent / 1e3, r.end / 1e3);
         }
         let ttft = r.first_token.map(|t| (t - r.due).max(0.0)).filter(|_| r.outcome != Outcome::Failed);
-        if let Some(ttft) = ttft {
+        // Where answers came in one piece, over time e2e stands in its place.
+        let whole = || r.last_token.map(|t| (t - r.due).max(0.0)).filter(|_| r.outcome == Outcome::Ok);
+        if let Some(ttft) = ttft.or_else(whole) {
             self.answered += 1;
             if self.points.len() < POINTS {
                 self.points.push((r.due / 1e3, ttft));

@@ -1,9 +1,10 @@
 //! Writing a run folder as the sweep goes: killed at any moment, what was measured is on disk.
 
 use super::requests::RequestRow;
-use super::table::{Cells, limit_cells, replica_cells, step_cells};
+use super::table::{Cells, check_cells, limit_cells, replica_cells, step_cells};
 use super::{
-    FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS, RESULT, STEPS,
+    CHECKS, FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS, RESULT,
+    STEPS,
 };
 use crate::record::{Failure, Finished, Outcome};
 use crate::stats::step::Step;
@@ -20,6 +21,7 @@ const OURS: &[&str] = &[
     STEPS,
     LIMITS,
     REPLICAS,
+    CHECKS,
     REQUESTS,
     PARTIAL,
     FAILURES,
@@ -121,7 +123,7 @@ impl Writer {
             .collect()
     }
 
-    /// Ends a step: its failures, histograms, replicas and limits, and last its row of `steps.csv`, which makes it count.
+    /// Ends a step: its failures, histograms, replicas, checks and limits, and last its row of `steps.csv`, which makes it count.
     pub fn step(&mut self, step: &Step, class: &str, histograms: &[Histogram<'_>]) -> Result<()> {
         self.flush()?;
         self.end_failures(&step.series, step.step, class)?;
@@ -147,6 +149,8 @@ impl Writer {
         append(&self.dir.join(HISTOGRAMS), &rows)?;
         let replicas: Vec<Cells> = step.replicas.iter().map(|r| replica_cells(step, r)).collect();
         append(&self.dir.join(REPLICAS), &replicas)?;
+        let checks: Vec<Cells> = step.checks.iter().map(|r| check_cells(step, r)).collect();
+        append(&self.dir.join(CHECKS), &checks)?;
         append(
             &self.dir.join(LIMITS),
             &step.limits.iter().map(|l| limit_cells(step, l)).collect::<Vec<_>>(),

@@ -1,7 +1,6 @@
 //! The knee of a curve after Satopää, Albrecht, Irwin & Raghavan, "Finding a Kneedle in a Haystack", 2011.
 
 use super::answer::Knee;
-use crate::slo::Metric;
 use crate::stats::step::{Step, StepKind, Verdict};
 
 /// Sensitivity: how many mean distances the difference curve must fall below its maximum. 1 is the paper's online value.
@@ -48,7 +47,7 @@ pub fn kneedle(points: &[Point]) -> Option<Knee> {
 /// A p99 of fewer requests is just the largest of them.
 const ENOUGH: u64 = 100;
 
-/// The knee of a series' steps: p99 TTFT against achieved rate, or the median where p99 shows none. Invalid steps are left
+/// The knee of a series' steps: p99 TTFT (e2e, where answers came in one piece) against achieved rate, or the median where p99 shows none. Invalid steps are left
 /// out, and those with fewer than a hundred requests; of several steps at one level the last counts.
 pub fn of_steps(steps: &[&Step]) -> Option<Knee> {
     let mut by_level: Vec<&Step> = vec![];
@@ -66,8 +65,8 @@ pub fn of_steps(steps: &[&Step]) -> Option<Knee> {
         };
         by_level.iter().filter_map(point).collect()
     };
-    kneedle(&curve(|s| s.quantiles(Metric::Ttft).p99))
-        .or_else(|| kneedle(&curve(|s| s.quantiles(Metric::Ttft).p50)))
+    kneedle(&curve(|s| s.quantiles(s.response()).p99))
+        .or_else(|| kneedle(&curve(|s| s.quantiles(s.response()).p50)))
 }
 
 /// Scaled to [0, 1]; `None` where all are the same or one is no number.

@@ -6,7 +6,7 @@
 //! Records are gone through many times and never copied: of a million of them, a copy in another form is what a step has no room for.
 
 use super::kept::{Kept, Nanos};
-use crate::record::{Outcome, Phase};
+use crate::record::{Outcome, Phase, Record};
 use std::time::Duration;
 
 /// Standard errors by which growth must exceed zero.
@@ -17,6 +17,8 @@ pub(super) const GROWTH_OF_DUE: f64 = 0.03;
 const GROWTH_OF_MEAN: f64 = 0.25;
 /// Batches that the window is cut into, to learn how much the backlog moves by chance.
 const BATCHES: usize = 20;
+/// End-to-end times that a batch is given to fill where queueing cannot be told from being answered.
+const FILLS: f64 = 3.0;
 /// Fewer requests due in the window than this say nothing of a trend.
 const FEW: usize = 30;
 
@@ -108,15 +110,19 @@ pub fn steady(records: impl Iterator<Item = Kept> + Clone, window: Window, close
 /// | batching engine, 120/s | 0 (0) | 0 (0) | 0 (0) | .17 (.10) | 1 (.99) | 1 (1) | 1 (1) |
 /// | batching engine, 21/s, e2e 2–12 s | 0 (0) | 0 (0) | 0 (0) | 0 (–) | – (–) | .89 (–) | 1 (1) |
 /// | batching engine, 5/s, e2e 8–50 s | 0 (0) | – (–) | – (–) | – (–) | – (–) | – (–) | – (–) |
+///
+/// Where answers came in one piece nobody knows how long a request was queued: all in flight are taken for the queue, e2e for
+/// TTFT, and the batch is given three end-to-end times to fill.
 pub fn stable(records: impl Iterator<Item = Kept> + Clone, window: Window) -> Option<bool> {
     let (waits, stays) = (waits(records.clone()), stays(records.clone()));
-    let queue = Window { from: window.from.max(typical(waits.clone(), window)?), to: window.to };
+    let fills = if in_one_piece(records.clone()) { FILLS } else { 1.0 };
+    let queue = Window { from: window.from.max(fills * typical(waits.clone(), window)?), to: window.to };
     let due = count(waits.clone(), queue);
     let trend = slope(waits.clone(), queue)?;
     let chance = SIGNIFICANT * trend.se * queue.length();
     if due >= FEW
         && grows(waits, queue)
-        && (starved(records.clone()) || ttft_slope(records).is_some_and(|s| s > 0.0))
+        && (starved(records.clone()) || response_slope(records).is_some_and(|s| s > 0.0))
     {
         return Some(false);
     }
@@ -234,10 +240,28 @@ fn starved(mut records: impl Iterator<Item = Kept>) -> bool {
     records.any(|r| r.phase == Phase::Measure && r.outcome == Outcome::Cut && r.first_token.is_none())
 }
 
+/// Whether answers came in one piece: with a last token and no first.
+fn in_one_piece(mut records: impl Iterator<Item = Kept>) -> bool {
+    records.any(|r| r.first_token.is_none() && r.last_token.is_some())
+}
+
 /// Least-squares slope of TTFT over `due` of the measured requests that got a first token.
 fn ttft_slope(records: impl Iterator<Item = Kept> + Clone) -> Option<f64> {
+    slope_of(records, Record::ttft)
+}
+
+/// The same of e2e where answers came in one piece.
+fn response_slope(records: impl Iterator<Item = Kept> + Clone) -> Option<f64> {
+    slope_of(records, |r| r.ttft().or_else(|| r.e2e()))
+}
+
+/// Least-squares slope of a latency over `due` of the measured requests that have it and did not fail.
+fn slope_of(
+    records: impl Iterator<Item = Kept> + Clone,
+    latency: impl Fn(&Record) -> Option<Duration> + Clone,
+) -> Option<f64> {
     let measured = records.filter(|r| r.phase == Phase::Measure && r.outcome != Outcome::Failed);
-    let points = measured.filter_map(|r| Some((secs(r.due), r.record().ttft()?.as_secs_f64())));
+    let points = measured.filter_map(|r| Some((secs(r.due), latency(&r.record())?.as_secs_f64())));
     let count = points.clone().count();
     let n = count as f64;
     let (x, y) = (points.clone().map(|p| p.0).sum::<f64>() / n, points.clone().map(|p| p.1).sum::<f64>() / n);
@@ -261,7 +285,6 @@ fn little_residual(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Record;
     use crate::stats::kept::kept;
     use crate::stats::queues::{Engine, Queue, Service};
 
@@ -320,6 +343,28 @@ mod tests {
             let (unstable, _) = shares(60.0, |seed| e.records(3.0 * e.capacity(), 10.0, 60.0, seed));
             assert!(unstable >= 0.95, "{e:?}: {unstable}");
         }
+    }
+
+    /// The same servers, asked for answers in one piece.
+    #[test]
+    fn answers_in_one_piece_are_told_apart_by_e2e() {
+        let whole = |records: Vec<Record>| -> Vec<Record> {
+            records.into_iter().map(|r| Record { first_token: None, first_content: None, ..r }).collect()
+        };
+        let queue = Queue { servers: 16, mean_s: 1.0, service: Service::Fixed };
+        let engine = Engine { base_s: 0.01, per_s: 0.0002, slots: 256, tokens: 200.0 };
+        for load in [0.5, 0.9] {
+            let (unstable, _) = shares(60.0, |seed| whole(queue.records(load * 16.0, 10.0, 60.0, seed)));
+            assert!(unstable <= 0.05, "{queue:?} at {load}: {unstable}");
+            let (unstable, _) =
+                shares(60.0, |seed| whole(engine.records(load * engine.capacity(), 10.0, 60.0, seed)));
+            assert!(unstable <= 0.05, "{engine:?} at {load}: {unstable}");
+        }
+        let (unstable, _) = shares(60.0, |seed| whole(queue.records(1.5 * 16.0, 10.0, 60.0, seed)));
+        assert!(unstable >= 0.9, "{queue:?}: {unstable}");
+        let (unstable, _) =
+            shares(60.0, |seed| whole(engine.records(3.0 * engine.capacity(), 10.0, 60.0, seed)));
+        assert!(unstable >= 0.9, "{engine:?}: {unstable}");
     }
 
     #[test]

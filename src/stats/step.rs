@@ -200,6 +200,21 @@ fn by_column<S: serde::Serializer>(of: &BTreeMap<Metric, Quantiles>, to: S) -> R
     to.collect_map(of.iter().map(|(metric, q)| (format!("{}_ms", metric.name()), q)))
 }
 
+/// What became of one check of the plan in a step: a row of `checks.csv`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CheckRow {
+    /// Class of requests; `all` where there is only one.
+    pub class: String,
+    /// The check's name.
+    pub check: String,
+    /// Measured answers that were asked.
+    pub n: u64,
+    /// Those that failed it.
+    pub failed: u64,
+    /// The beginning of the first answer that failed, control characters escaped.
+    pub sample: String,
+}
+
 /// The server's own counters over the measured window, where it has them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct ServerSide {
@@ -309,6 +324,9 @@ pub struct Step {
     /// Each server, where the plan names several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<Replica>,
+    /// What became of each check of the plan, where it has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckRow>,
 }
 
 impl LimitRow {
@@ -327,6 +345,12 @@ impl Step {
     /// Percentiles of a metric; empty where nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         self.latency.get(&metric).copied().unwrap_or_default()
+    }
+
+    /// By what its response times are told: TTFT, or e2e where every answer came in one piece.
+    pub fn response(&self) -> Metric {
+        let whole = self.quantiles(Metric::Ttft).n == 0 && self.quantiles(Metric::E2e).n > 0;
+        if whole { Metric::E2e } else { Metric::Ttft }
     }
 
     /// The counts of a limit of a tier.

@@ -155,6 +155,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         client_waiting: input.client_waiting,
         limits,
         replicas: Vec::new(),
+        checks: Vec::new(),
     }
 }
 

@@ -94,6 +94,8 @@ struct Load {
     abort: Option<(Abort, Duration)>,
     client_limit: bool,
     closed: bool,
+    /// Whether answers come in one piece.
+    whole: bool,
 }
 
 struct Open {
@@ -138,7 +140,7 @@ impl<'a> Bare<'a> {
         let number = self.steps.len() as u32 + 1;
         let key = StepKey { seed: self.plan.seed, series: MAIN.into(), step: number };
         let chains = Chains::new(&self.traffic, &key, ask.level).map_err(anyhow::Error::msg)?;
-        let mut load = Load::new(chains, ask, number);
+        let mut load = Load::new(chains, ask, number, !self.plan.server.stream);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
         let mut looks = Looks::new(&ask);
         let started = self.now;
@@ -237,7 +239,7 @@ impl<'a> Bare<'a> {
 }
 
 impl Load {
-    fn new(mut chains: Chains, ask: Ask, step: u32) -> Self {
+    fn new(mut chains: Chains, ask: Ask, step: u32, whole: bool) -> Self {
         let closed = ask.level.control == Control::Concurrency;
         let slots = if closed { ask.level.value as usize } else { 0 };
         let next = if closed { None } else { draw(&mut chains) };
@@ -252,6 +254,7 @@ impl Load {
             settle: ask.settle,
             window: ask.measure,
             ask,
+            whole,
             sent_all: None,
             abort: None,
             client_limit: false,
@@ -329,6 +332,13 @@ impl Load {
     /// A request is over: its record goes home.
     fn over(&mut self, mut open: Open, at: Duration, tally: &mut StepTally) {
         open.record.end = at;
+        if self.whole {
+            let r = &mut open.record;
+            (r.first_event, r.first_token, r.first_content, r.first_event_tokens) = (None, None, None, None);
+            // Nothing comes before all of it does.
+            r.last_token = r.last_token.filter(|_| r.ok());
+            open.gaps_us.clear();
+        }
         self.measured_open -= u64::from(open.record.phase == Phase::Measure);
         if self.closed {
             self.idle.push_back(at);

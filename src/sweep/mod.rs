@@ -1,6 +1,7 @@
 //! The director: the only place that joins the parts. It asks the search for a level, has it measured, and writes what came
 //! of it, until the search is done.
 
+mod answers;
 pub mod bare;
 mod calibrate;
 mod ended;
@@ -116,7 +117,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         warmups: 0,
         interrupt,
         sweep_tally: SweepTally::default(),
-        progress: Progress::new(options.progress, step::shown_limit(plan.slo.as_slice())),
+        progress: Progress::new(options.progress, step::shown_limit(plan)),
     };
     if let Some(level) = highest(plan) {
         sweep.note_beyond(level);

@@ -1,9 +1,10 @@
 //! Before the first step: who answers, what it understands, how it counts, and that it is warm.
 
+use super::answers::Reader;
 use super::calibrate;
 use crate::caveat::Caveat;
 use crate::client::Client;
-use crate::client::config::{Server, Target};
+use crate::client::config::{PromptForm, Server, Target};
 use crate::client::dialect::Encoder;
 use crate::client::extras::ExtraBody;
 use crate::client::key::ApiKey;
@@ -14,10 +15,10 @@ use crate::load::host::{Host, Share};
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job};
 use crate::plan::Plan;
-use crate::record::{Finished, Phase};
+use crate::record::{Finished, Phase, TokenSource};
 use crate::sim::serve::Embedded;
+use crate::tokens::Tokenizer;
 use crate::workload::config::Class;
-use crate::workload::data::Counter;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::{Prompter, WordRate};
 use crate::workload::traffic::Traffic;
@@ -51,6 +52,10 @@ pub(crate) struct Prepared {
     pub(crate) max_model_len: Option<u32>,
     pub(crate) rate: WordRate,
     pub(crate) model: String,
+    /// Makes prompts token ids, where the plan wants them.
+    pub(crate) ids: Option<Tokenizer>,
+    /// Reads what answers say.
+    pub(crate) reader: Reader,
     pub(crate) noted: Vec<Caveat>,
     /// How often the sweep was resumed.
     pub(crate) resumed: u32,
@@ -64,6 +69,8 @@ pub(crate) struct Prepared {
 /// Errors say what to check; nothing has been measured yet.
 pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Result<Prepared> {
     let traffic = opened(plan, traffic)?;
+    // A file that is not there is no reason to ask a server first.
+    let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
     let (clients, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
@@ -71,7 +78,11 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
     check_length(&traffic, served.max_model_len)?;
     let body = plan.server.body.json();
     let (api, model) = (plan.server.api, served.id.clone());
-    let encoder_for = move |pinning, usage| Encoder::new(api, &model, &body, pinning, usage);
+    let stream = plan.server.stream;
+    let encoder_for = move |pinning, usage| {
+        let encoder = Encoder::new(api, &model, &body, pinning, usage);
+        if stream { encoder } else { encoder.whole() }
+    };
     let timeout = plan.timeout();
     let (asked, build) = (client.clone(), encoder_for.clone());
     let negotiated = host
@@ -85,7 +96,16 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
         .await??;
     let encoder = encoder_for(negotiated.pinning, negotiated.usage);
     let mut noted = negotiated.caveats;
-    let (rate, caveat) = calibrate::calibrate(host, &client, &encoder, &traffic, plan.seed, timeout).await?;
+    let told = negotiated.probe.record.token_source;
+    let told = matches!(told, Some(TokenSource::Usage | TokenSource::Continuous));
+    let reader = Reader::new(plan, tokenizer.as_ref(), told)?;
+    let ids = tokenizer.filter(|_| plan.server.prompts == PromptForm::TokenIds);
+    let (rate, caveat) = if ids.is_some() {
+        // Tokens are sent as such: nothing is to be learned of words.
+        (WordRate::UNKNOWN, None)
+    } else {
+        calibrate::calibrate(host, &client, &encoder, &traffic, plan.seed, timeout).await?
+    };
     noted.extend(caveat);
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
@@ -100,6 +120,8 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
         max_model_len,
         rate,
         model: served.id,
+        ids,
+        reader,
         noted,
         resumed: 0,
         _embedded: embedded,
@@ -110,7 +132,10 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
 
 /// The traffic of a plan; files that are open already are not read again.
 fn opened(plan: &Plan, open: &Traffic) -> Result<Traffic> {
-    open.under(&plan.workload).map_or_else(|| Traffic::open(&plan.workload, &Counter::default()), Ok)
+    match open.under(&plan.workload) {
+        Some(traffic) => Ok(traffic),
+        None => Traffic::open(&plan.workload, &plan.counter()?),
+    }
 }
 
 /// An encoder for each class: its own model and its own fields.
@@ -143,6 +168,11 @@ impl Prepared {
         check_length(&self.traffic, self.max_model_len)?;
         self.encoders = encoders(&self.encoder, plan)?;
         Ok(())
+    }
+
+    /// Reads an answer that is home.
+    pub(crate) fn read(&mut self, finished: &mut Finished) {
+        self.reader.read(finished, &self.clients[0]);
     }
 
     /// The first thread's client, for what is asked between steps.
@@ -199,7 +229,8 @@ pub(crate) async fn warm_up(
     let chains =
         Chains::new(&ready.traffic, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
     let prompter = Prompter::new(&ready.traffic, key, ready.rate).resumed(ready.resumed);
-    let builder = Builder::new(chains, prompter, ready.encoders.clone()).first(wanted as usize);
+    let builder = Builder::new(chains, prompter, ready.encoders.clone()).as_ids(ready.ids.clone());
+    let builder = builder.first(wanted as usize);
     let (home, mut finished) = mpsc::channel(wanted as usize);
     let (_window, window) = watch::channel(NEVER);
     let job = Job {

@@ -1,7 +1,8 @@
-//! What the terminal shows while a sweep runs, on standard error: the rate, what is in flight, p99 TTFT against its limit,
-//! the time left in the step.
+//! What the terminal shows while a sweep runs, on standard error: the rate, what is in flight, p99 TTFT (e2e, where answers
+//! come in one piece) against its limit, the time left in the step.
 
 use crate::level::Level;
+use crate::slo::Metric;
 use crate::stats::step::{Step, Verdict};
 use crate::units::{Span, ms, short};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,18 +11,19 @@ use std::time::Duration;
 /// The progress line, and a row above it for each finished step.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    ttft_limit: Option<Duration>,
+    /// What is shown, and the tightest limit on it.
+    shown: (Metric, Option<Duration>),
 }
 
 impl Progress {
     /// Draws on standard error where that is a terminal; elsewhere only the rows are written.
-    pub(crate) fn new(show: bool, ttft_limit: Option<Duration>) -> Self {
+    pub(crate) fn new(show: bool, shown: (Metric, Option<Duration>)) -> Self {
         let target = if show { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
         if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar:.cyan/dim} {msg}") {
             bar.set_style(style.progress_chars("━╸─"));
         }
-        Self { bar, ttft_limit }
+        Self { bar, shown }
     }
 
     /// A line of text above the bar.
@@ -36,19 +38,20 @@ impl Progress {
         elapsed: Duration,
         end: Duration,
         in_flight: u64,
-        ttft_p99: Option<f64>,
+        p99: Option<f64>,
     ) {
         self.bar.set_length(end.as_millis() as u64);
         self.bar.set_position(elapsed.min(end).as_millis() as u64);
         self.bar.set_prefix(level.to_string());
-        let ttft = match (ttft_p99, self.ttft_limit) {
-            (Some(p99), Some(limit)) => format!("p99 TTFT {} of {} ms", short(p99), short(ms(limit))),
-            (Some(p99), None) => format!("p99 TTFT {} ms", short(p99)),
+        let metric = self.shown.0.title();
+        let response = match (p99, self.shown.1) {
+            (Some(p99), Some(limit)) => format!("p99 {metric} {} of {} ms", short(p99), short(ms(limit))),
+            (Some(p99), None) => format!("p99 {metric} {} ms", short(p99)),
             (None, _) => "settling".into(),
         };
         let left = end.saturating_sub(elapsed).as_secs();
         let left = if left > 0 { format!("{} left", Span::secs(left)) } else { "finishing".into() };
-        self.bar.set_message(format!("{in_flight} in flight · {ttft} · {left}"));
+        self.bar.set_message(format!("{in_flight} in flight · {response} · {left}"));
     }
 
     /// What a step showed.

@@ -139,7 +139,7 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
         warmups,
         interrupt,
         sweep_tally,
-        progress: Progress::new(progress, step::shown_limit(plan.slo.as_slice())),
+        progress: Progress::new(progress, step::shown_limit(&plan)),
     };
     sweep
         .progress

@@ -11,6 +11,7 @@ use crate::load::host::{Firing, Share};
 use crate::load::lag;
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job};
+use crate::plan::Plan;
 use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
@@ -101,10 +102,11 @@ impl Sweep<'_> {
             None => Ok(Vec::new()),
         };
         let lags: Vec<_> = lags.context("the receive-lag sampler failed")?;
+        let checks = self.ready.reader.rows();
         let mut so_far = self.so_far(&running);
         let counted = so_far.counted();
         so_far.own = lag::worst(&lags, counted.start, counted.end);
-        let step = so_far.conclude(&mut tally);
+        let step = Step { checks, ..so_far.conclude(&mut tally) };
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
@@ -190,7 +192,8 @@ impl Sweep<'_> {
             chains,
             Prompter::new(traffic, key, self.ready.rate).resumed(self.ready.resumed),
             self.ready.encoders.clone(),
-        );
+        )
+        .as_ids(self.ready.ids.clone());
         let (send_home, home) = mpsc::channel(HOME);
         let (window, window_seen) = watch::channel(ask.measure);
         let (gauge, stop, cut) =
@@ -203,8 +206,8 @@ impl Sweep<'_> {
             phase: None,
             timeout: plan.timeout(),
             max_in_flight: plan.step.max_in_flight,
-            keep_text: false,
             itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
+            keep_text: self.ready.reader.wants_text(),
             home: send_home,
             gauge: gauge.clone(),
             stop: stop.clone(),
@@ -261,10 +264,11 @@ impl Sweep<'_> {
                         running.cut.cancel();
                     }
                     let elapsed = running.began.elapsed();
-                    self.progress.tick(running.ask.level, elapsed, running.window_end(), running.gauge.in_flight(), tally.ttft_p99());
+                    self.progress.tick(running.ask.level, elapsed, running.window_end(), running.gauge.in_flight(), tally.response_p99());
                 }
                 finished = running.home.recv() => match finished {
-                    Some(finished) => {
+                    Some(mut finished) => {
+                        self.ready.read(&mut finished);
                         self.writer.request(&self.series, number, "all", &finished)?;
                         self.sweep_tally.add(&finished.record);
                         tally.add(&finished);
@@ -376,7 +380,8 @@ async fn nobody_answers(client: &Client) -> bool {
     true
 }
 
-/// The limit on TTFT that the progress line shows.
-pub(super) fn shown_limit(tiers: &[Slo]) -> Option<Duration> {
-    tiers.first().and_then(|slo| slo.smallest(Metric::Ttft))
+/// What the progress line shows, and the limit on it.
+pub(super) fn shown_limit(plan: &Plan) -> (Metric, Option<Duration>) {
+    let metric = if plan.server.stream { Metric::Ttft } else { Metric::E2e };
+    (metric, plan.slo.as_slice().first().and_then(|slo| slo.smallest(metric)))
 }

@@ -26,7 +26,7 @@ const FAR_OVER_LEAST: f64 = 5.0;
 /// So many requests, all failed, end a step.
 const ALL_FAILED: u64 = 50;
 
-/// The longest TTFT that the progress line tells apart, in microseconds.
+/// The longest response that the progress line tells apart, in microseconds.
 const HOUR_US: u64 = 3_600_000_000;
 
 /// The requests of one step that are home.
@@ -37,8 +37,8 @@ pub(crate) struct StepTally {
     pub(crate) itl: ItlTally,
     tiers: Vec<Tier>,
     measured: u64,
-    /// TTFT of measured requests in microseconds, for the progress line.
-    ttft: Histogram<u64>,
+    /// TTFT (or e2e, where answers come in one piece) of measured requests in microseconds, for the progress line.
+    response: Histogram<u64>,
     /// Failures to connect since the last answer, and when the first of them was due.
     unreachable: (u32, Duration),
     /// When the last one to come home was over.
@@ -113,7 +113,7 @@ impl StepTally {
             itl: room.itl.unwrap_or_else(|| ItlTally::new(tiers)),
             tiers: tiers.iter().map(Tier::new).collect(),
             measured: 0,
-            ttft: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
+            response: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
             unreachable: (0, Duration::ZERO),
             last_home: Duration::ZERO,
             last_end: None,
@@ -130,8 +130,9 @@ impl StepTally {
             self.measured += 1;
             self.itl.add(finished);
             self.tiers.iter_mut().for_each(|tier| tier.add(r));
-            if let Some(ttft) = r.ttft() {
-                self.ttft.saturating_record(ttft.as_micros() as u64);
+            // An answer in one piece has no TTFT.
+            if let Some(response) = r.ttft().or_else(|| r.e2e()) {
+                self.response.saturating_record(response.as_micros() as u64);
             }
         }
         self.ended(r);
@@ -205,9 +206,9 @@ impl StepTally {
         !self.tiers.is_empty() && self.tiers.iter().all(tier)
     }
 
-    /// p99 TTFT of the measured requests so far, in milliseconds.
-    pub(crate) fn ttft_p99(&self) -> Option<f64> {
-        (!self.ttft.is_empty()).then(|| ms(Duration::from_micros(self.ttft.value_at_quantile(0.99))))
+    /// p99 TTFT (or e2e, where answers come in one piece) of the measured requests so far, in milliseconds.
+    pub(crate) fn response_p99(&self) -> Option<f64> {
+        (!self.response.is_empty()).then(|| ms(Duration::from_micros(self.response.value_at_quantile(0.99))))
     }
 
     /// Measured requests that are home.
@@ -258,7 +259,7 @@ mod tests {
         for i in 0..100 {
             t.add(&finished(i, None));
         }
-        assert!(t.ttft_p99().is_some_and(|p99| (p99 - 10.0).abs() < 0.1), "{:?}", t.ttft_p99());
+        assert!(t.response_p99().is_some_and(|p99| (p99 - 10.0).abs() < 0.1), "{:?}", t.response_p99());
     }
 
     #[test]

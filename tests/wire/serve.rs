@@ -142,5 +142,6 @@ pub(crate) fn shot_for(model: &str) -> Shot {
         timeout: Duration::from_secs(10),
         cut: CancellationToken::new(),
         itl_limit: None,
+        keep_text: false,
     }
 }

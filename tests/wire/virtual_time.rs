@@ -37,6 +37,22 @@ fn router(tokens: u32, silent: bool) -> Router {
     Router::new().route("/v1/chat/completions", post(answer))
 }
 
+/// The answer in one piece after 180 ms, head and body apart.
+fn whole(body: &'static str) -> Client {
+    let answer = move || async move {
+        tokio::time::sleep(100 * MS).await;
+        let pieces = [&body[..4.min(body.len())], &body[4.min(body.len())..]];
+        let body = stream::unfold(0, move |n| async move {
+            let piece = pieces.get(n)?;
+            tokio::time::sleep(40 * MS).await;
+            Some((Ok::<_, Infallible>(Bytes::from(*piece)), n + 1))
+        });
+        ([("content-type", "application/json")], Body::from_stream(body)).into_response()
+    };
+    let server = Server { stream: false, ..Server::new(Target::Simulated(toml::Table::new())) };
+    Client::in_process(Router::new().route("/v1/chat/completions", post(answer)), &server)
+}
+
 fn client(tokens: u32, silent: bool) -> Client {
     Client::in_process(router(tokens, silent), &Server::new(Target::Simulated(toml::Table::new())))
 }
@@ -83,4 +99,42 @@ async fn a_cut_is_immediate() {
 async fn no_timeout_is_too_long() {
     let shot = Shot { timeout: Duration::MAX, ..due().await };
     assert!(client(2, false).send(shot).await.record.ok());
+}
+
+/// Of an answer in one piece it is known when its last byte came, and nothing before.
+#[tokio::test(start_paused = true)]
+async fn one_piece_is_as_late_as_its_last_byte() {
+    let answer = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],
+        "usage":{"prompt_tokens":3,"completion_tokens":2}}"#;
+    let got = whole(answer).send(Shot { keep_text: true, ..due().await }).await;
+    let r = got.record;
+    assert_eq!(
+        (r.outcome, r.e2e(), r.end, r.finish.as_deref()),
+        (Outcome::Ok, Some(180 * MS), 1180 * MS, Some("stop"))
+    );
+    assert_eq!((r.ttft(), r.ttfc(), r.tpot(), r.first_event_tokens), (None, None, None, None));
+    assert_eq!((r.input_tokens, r.output_tokens, got.text.as_deref()), (Some(3), Some(2), Some("hi")));
+    for (answer, failure) in [
+        (r#"{"error":{"message":"out of memory"}}"#, Failure::StreamError),
+        ("<html>", Failure::Malformed),
+        (r#"{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}"#, Failure::Empty),
+        (r#"{"choices":[{"message":{"content":"x"},"finish_reason":"abort"}]}"#, Failure::Aborted),
+    ] {
+        let got = whole(answer).send(Shot { keep_text: true, ..due().await }).await;
+        assert_eq!((got.record.failure, got.text), (Some(failure), None), "{answer}");
+    }
+    let untold = r#"{"choices":[{"message":{"content":"hi"}}]}"#;
+    let r = whole(untold).send(due().await).await.record;
+    assert_eq!((r.outcome, r.output_tokens, r.token_source), (Outcome::Ok, None, None), "nobody counted");
+}
+
+/// The text is put together from what was read, and no time is another for it.
+#[tokio::test(start_paused = true)]
+async fn the_text_is_kept_where_it_is_wanted() {
+    for (keep_text, text) in [(true, Some("aaaaa")), (false, None)] {
+        let got = client(5, false).send(Shot { keep_text, ..due().await }).await;
+        assert_eq!((got.text.as_deref(), got.record.e2e()), (text, Some(180 * MS)));
+    }
+    let shot = Shot { timeout: 500 * MS, keep_text: true, ..due().await };
+    assert_eq!(client(3, true).send(shot).await.text, None, "of a whole answer alone");
 }

@@ -77,7 +77,13 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     };
     let limit = limit(run);
     let (y, unit) = ttft_axis(&shown, limit.as_ref());
-    key(&mut frame.canvas, frame.areas[0].y, &Drawn::of(&shown, limit.as_ref(), &y, unit), unit, &left_out);
+    key(
+        &mut frame.canvas,
+        frame.areas[0].y,
+        &Drawn::of(&shown, metric(run), limit.as_ref(), &y, unit),
+        unit,
+        &left_out,
+    );
     let area = Rect { x: EDGE, w: frame.width() - 2.0 * EDGE, ..frame.areas[0] };
     for (rect, (step, trace)) in grid(area, columns).zip(&shown) {
         Cell { rect, step, trace, ttft: y, limit: limit.map(|l| l.limit_ms()), unit }.draw(&mut frame.canvas);
@@ -88,10 +94,16 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(hue_of(0))
 }
 
-/// The TTFT limit of the highest percentile.
+/// TTFT, or e2e where answers came in one piece.
+fn metric(run: &Run) -> Metric {
+    charted(run).map(Step::response).find(|m| *m == Metric::E2e).unwrap_or(Metric::Ttft)
+}
+
+/// The limit of the highest percentile on what is shown.
 fn limit(run: &Run) -> Option<Limit> {
     let tier = words::tier_of(run, run.answers.first()?)?;
-    tier.limits().into_iter().rfind(|l| l.metric == Metric::Ttft)
+    let metric = metric(run);
+    tier.limits().into_iter().rfind(|l| l.metric == metric)
 }
 
 /// One logarithmic axis for all, so that steps compare, and the milliseconds in one unit of it: up to several times what
@@ -119,17 +131,19 @@ fn ttft_axis(shown: &[(&Step, &Trace)], limit: Option<&Limit>) -> (Axis, f64) {
 struct Drawn {
     spans: bool,
     points: bool,
+    metric: Metric,
     limit: Option<Limit>,
     /// As in [`super::cells::PHASES`].
     phases: [bool; 2],
 }
 
 impl Drawn {
-    fn of(shown: &[(&Step, &Trace)], limit: Option<&Limit>, y: &Axis, unit: f64) -> Self {
+    fn of(shown: &[(&Step, &Trace)], metric: Metric, limit: Option<&Limit>, y: &Axis, unit: f64) -> Self {
         let spans = |t: &Ttft| matches!(t, Ttft::Spans(_));
         Self {
             spans: shown.iter().any(|s| spans(&s.1.ttft)),
             points: shown.iter().any(|s| !spans(&s.1.ttft)),
+            metric,
             limit: limit.filter(|l| l.limit_ms() / unit <= y.max).copied(),
             phases: [
                 shown.iter().any(|s| s.0.settle_s > 0.0),
@@ -150,7 +164,8 @@ fn key(c: &mut Canvas, top: f64, drawn: &Drawn, unit: f64, left_out: &str) {
     };
     say(c, &mut x, y, &bold, "Above: requests in flight", 8.0);
     say(c, &mut x, y, &book, "(own scale)", 18.0);
-    say(c, &mut x, y, &bold, if unit > 1.0 { "Below: TTFT, s" } else { "Below: TTFT, ms" }, 8.0);
+    let below = format!("Below: {}, {}", drawn.metric.title(), if unit > 1.0 { "s" } else { "ms" });
+    say(c, &mut x, y, &bold, &below, 8.0);
     say(c, &mut x, y, &book, "(one logarithmic scale, by time of due)", 0.0);
     (x, y) = (EDGE, y + 18.0);
     for (colour, text) in [(hue.dark, "p99"), (hue.middle, "p50")].into_iter().filter(|_| drawn.spans) {
@@ -207,7 +222,7 @@ mod tests {
         let of = |run: &Run| {
             let shown = steps(run, &traces);
             let (y, unit) = ttft_axis(&shown, limit(run).as_ref());
-            Drawn::of(&shown, limit(run).as_ref(), &y, unit)
+            Drawn::of(&shown, metric(run), limit(run).as_ref(), &y, unit)
         };
         let all = of(&run);
         assert!(all.spans && all.limit.is_some() && all.phases == [true, true]);

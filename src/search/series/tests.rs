@@ -88,6 +88,7 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
         client_waiting: None,
         limits: vec![row("ttft.p99", verdict), row("joint", verdict), row("stability", Verdict::Meets)],
         replicas: Vec::new(),
+        checks: Vec::new(),
     }
 }
 

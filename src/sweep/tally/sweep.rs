@@ -34,6 +34,7 @@ fn foreseen(ask: &Ask) -> usize {
 #[derive(Debug, Default)]
 pub(crate) struct SweepTally {
     estimated: u64,
+    uncounted: u64,
     unfinished: u64,
     cached: Option<u64>,
     input: Lengths,
@@ -90,6 +91,7 @@ impl SweepTally {
             return;
         }
         self.estimated += u64::from(r.token_source == Some(TokenSource::Events));
+        self.uncounted += u64::from(r.output_tokens.is_none());
         self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
         self.input.add(r.input_asked, r.input_tokens);
         self.output.add(r.output_asked, r.output_tokens);
@@ -103,6 +105,7 @@ impl SweepTally {
         matches!(
             caveat,
             Caveat::TokensEstimated { .. }
+                | Caveat::TokensUnknown { .. }
                 | Caveat::NoFinishReason { .. }
                 | Caveat::InputLengthOff { .. }
                 | Caveat::LengthsNotPinned { .. }
@@ -115,6 +118,9 @@ impl SweepTally {
         let mut found = Vec::new();
         if self.estimated > 0 {
             found.push(Caveat::TokensEstimated { requests: self.estimated });
+        }
+        if self.uncounted > 0 {
+            found.push(Caveat::TokensUnknown { requests: self.uncounted });
         }
         if self.unfinished > 0 {
             found.push(Caveat::NoFinishReason { requests: self.unfinished });

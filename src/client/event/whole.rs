@@ -1,0 +1,80 @@
+//! An answer that came as one JSON document.
+
+use super::{Delta, Event, Finish, IsError, Parsed, RawUsage, Text, message};
+use serde_json::Value;
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Document {
+    choices: Option<Vec<Choice>>,
+    usage: Option<RawUsage>,
+    error: Option<Value>,
+    object: IsError,
+    message: Option<Value>,
+}
+
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Choice {
+    message: Option<Delta>,
+    text: Text,
+    finish_reason: Finish,
+}
+
+/// Reads a whole answer as one event. What is no JSON object, or one with neither a choice nor an error, is malformed.
+pub fn parse_whole(body: &[u8]) -> Parsed {
+    let Ok(document) = serde_json::from_slice::<Document>(body) else { return Parsed::Malformed };
+    let mut event = Event { usage: document.usage.map(RawUsage::usage), ..Event::default() };
+    for choice in document.choices.into_iter().flatten() {
+        event.has_choice = true;
+        event.text = event.text.max(choice.text);
+        if let Some(said) = choice.message {
+            event.add(said);
+        }
+        event.finish_reason = choice.finish_reason.0.or(event.finish_reason.take());
+    }
+    let said = || document.message.as_ref().and_then(message).unwrap_or_else(|| "error".into());
+    event.error = document.error.as_ref().and_then(message).or_else(|| document.object.0.then(said));
+    if event.has_choice || event.error.is_some() { Parsed::Event(event) } else { Parsed::Malformed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Usage;
+    use super::*;
+
+    #[test]
+    fn whole_answers_are_read() {
+        let usage = Usage { prompt: Some(3), completion: Some(2), cached: Some(1), reasoning: None };
+        let stop = Some("stop".into());
+        let event = Event { has_choice: true, finish_reason: stop, ..Event::default() };
+        for (body, expected) in [
+            (
+                r#"{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":
+                    {"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}"#,
+                Event { content: Text::Some, usage: Some(usage), ..event.clone() },
+            ),
+            (
+                r#"{"choices":[{"text":"hi","finish_reason":"stop"}],"usage":null}"#,
+                Event { text: Text::Some, ..event.clone() },
+            ),
+            (
+                r#"{"choices":[{"message":{"content":null,"reasoning_content":"so","tool_calls":[{"function":
+                    {"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}"#,
+                Event { reasoning: Text::Some, tool_calls: Text::Some, ..event.clone() },
+            ),
+        ] {
+            assert_eq!(parse_whole(body.as_bytes()), Parsed::Event(expected), "{body}");
+        }
+        for (body, error) in [
+            (r#"{"error":{"message":"out of memory"}}"#, "out of memory"),
+            (r#"{"object":"error","message":"too long"}"#, "too long"),
+        ] {
+            let Parsed::Event(event) = parse_whole(body.as_bytes()) else { panic!("{body}") };
+            assert_eq!(event.error.as_deref(), Some(error));
+        }
+        for body in ["", "[]", "hello", r#"{"choices":[]}"#, r#"{"choices":null}"#, r#"{"a":1}"#] {
+            assert_eq!(parse_whole(body.as_bytes()), Parsed::Malformed, "{body}");
+        }
+    }
+}

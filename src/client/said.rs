@@ -1,0 +1,188 @@
+//! What an answer says, put together from its body once it is whole. Nothing here is called for answers whose text nobody wants.
+
+use super::sse::Parser;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The texts of an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// The answer itself: the content of a chat (or the refusal in its place), the text of a completion.
+    pub(crate) text: String,
+    /// What the model wrote besides: its reasoning, and names and arguments of tools.
+    pub(crate) aside: String,
+}
+
+impl Said {
+    /// Of a stream of events, up to `[DONE]`.
+    pub(crate) fn in_events(body: &[u8]) -> Self {
+        let (mut said, mut over) = (Self::default(), false);
+        let mut each = |data: &[u8]| {
+            let data = data.trim_ascii();
+            over |= data == b"[DONE]";
+            if !over {
+                said.add(data);
+            }
+        };
+        let mut parser = Parser::new();
+        // An event that is too long has failed the request before.
+        if parser.feed(body, |item| each(item.data)).is_ok() {
+            parser.finish(|item| each(item.data));
+        }
+        said
+    }
+
+    /// Of one JSON document.
+    pub(crate) fn in_document(body: &[u8]) -> Self {
+        let mut said = Self::default();
+        said.add(body);
+        said
+    }
+
+    fn add(&mut self, json: &[u8]) {
+        let Ok(document) = serde_json::from_slice::<Document<'_>>(json) else { return };
+        for choice in document.choices.into_iter().flatten() {
+            add(&mut self.text, choice.text);
+            for part in [choice.delta, choice.message].into_iter().flatten() {
+                add(&mut self.text, part.content);
+                add(&mut self.text, part.refusal);
+                let before = self.aside.len();
+                add(&mut self.aside, part.reasoning);
+                if self.aside.len() == before {
+                    add(&mut self.aside, part.reasoning_content);
+                }
+                let calls =
+                    part.tool_calls.and_then(|raw| serde_json::from_str::<Vec<Call<'_>>>(raw.get()).ok());
+                let calls = calls.into_iter().flatten().filter_map(|call| call.function);
+                for function in calls.chain(part.function_call) {
+                    add(&mut self.aside, function.name);
+                    add(&mut self.aside, function.arguments);
+                }
+            }
+        }
+    }
+}
+
+/// Appends a string, or the texts of a list of parts; an object, as some servers write a tool's arguments, as it stands.
+fn add(out: &mut String, raw: Option<&RawValue>) {
+    let Some(raw) = raw.map(RawValue::get) else { return };
+    match raw.as_bytes().first() {
+        Some(b'"') => out.push_str(&serde_json::from_str::<String>(raw).unwrap_or_default()),
+        Some(b'[') => {
+            let parts = serde_json::from_str::<Vec<Part<'_>>>(raw).unwrap_or_default();
+            parts.into_iter().for_each(|part| add(out, part.text));
+        }
+        Some(b'{') => out.push_str(raw),
+        _ => {}
+    }
+}
+
+#[derive(Deserialize)]
+struct Document<'a> {
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    delta: Option<Message<'a>>,
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    refusal: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_calls: Option<&'a RawValue>,
+    #[serde(borrow)]
+    function_call: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_put_together() {
+        let chat = r#"{"choices":[{"delta":{"content":"one "}}]}"#;
+        for (payloads, text, aside, why) in [
+            (vec![chat, r#"{"choices":[{"delta":{"content":"\"two\"\n"}}]}"#], "one \"two\"\n", "", "deltas"),
+            (
+                vec![
+                    r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#,
+                    chat,
+                    r#"{"choices":[]}"#,
+                    "[DONE]",
+                    chat,
+                ],
+                "one ",
+                "",
+                "up to the end",
+            ),
+            (
+                vec![r#"{"choices":[{"text":" a","finish_reason":null}]}"#, r#"{"choices":[{"text":"é"}]}"#],
+                " aé",
+                "",
+                "text",
+            ),
+            (
+                vec![
+                    r#"{"choices":[{"delta":{"reasoning":"so","reasoning_content":"so","content":null}}]}"#,
+                    chat,
+                ],
+                "one ",
+                "so",
+                "reasoning told twice",
+            ),
+            (
+                vec![
+                    r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}}]}"#,
+                    r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":1}"}}]}}]}"#,
+                ],
+                "",
+                "f{\"a\":1}",
+                "tool calls",
+            ),
+            (vec![r#"{"choices":[{"delta":{"content":[{"type":"text","text":"p"}]}}]}"#], "p", "", "parts"),
+            (vec![": ping", "", r#"{"choices":null}"#, r#"{"usage":{}}"#, "no json"], "", "", "no text"),
+        ] {
+            let body: String = payloads.iter().map(|p| format!("data: {p}\n\n")).collect();
+            let said = Said::in_events(body.as_bytes());
+            assert_eq!((said.text.as_str(), said.aside.as_str()), (text, aside), "{why}");
+        }
+        let document = r#"{"choices":[{"message":{"content":"all","reasoning":"since"}}]}"#;
+        let said = Said::in_document(document.as_bytes());
+        assert_eq!((said.text.as_str(), said.aside.as_str()), ("all", "since"));
+    }
+}
