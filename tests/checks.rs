@@ -38,7 +38,7 @@ fn checks_are_counted_apart_and_read_back() {
     assert_eq!(steps.len(), 2);
     for step in steps {
         let n = step["completed"].as_u64().unwrap();
-        assert!(n > 30 && step["failed"] == 0 && step["verdict"] == "meets", "{step}");
+        assert!(n > 30 && step["failed"] == 0, "{step}");
         let checks = step["checks"].as_array().unwrap();
         let told: Vec<_> = checks
             .iter()

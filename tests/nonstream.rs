@@ -45,7 +45,7 @@ fn column(dir: &Path, name: &str) -> Vec<String> {
 #[test]
 fn a_whole_sweep_rests_on_e2e() {
     let dir = tempfile::tempdir().unwrap();
-    let plan = text(ENGINE, "e2e.p99 = \"800ms\"", "adaptive = { budget = \"10m\" }\nmax-rate = 200");
+    let plan = text(MD1, "e2e.p99 = \"200ms\"", "adaptive = { budget = \"1h\" }\nmax-rate = 1000");
     let result = sweep(dir.path(), &plan, true);
     let steps = result["steps"].as_array().unwrap();
     assert!(steps.len() > 4, "{}", result["goodput"]);
@@ -97,7 +97,7 @@ fn the_bare_model_has_no_first_token_either() {
     let steps = bare::steps(&plan).unwrap();
     assert!(steps.iter().all(|s| s.quantiles(Metric::Ttft).n == 0 && s.quantiles(Metric::E2e).n > 0));
     let verdicts: Vec<&str> = steps.iter().map(|s| s.verdict.name()).collect();
-    assert_eq!((verdicts[0], verdicts[2]), ("meets", "fails"), "{verdicts:?}");
+    assert!(verdicts[0] != "fails" && verdicts[2] == "fails", "{verdicts:?}");
 }
 
 #[test]

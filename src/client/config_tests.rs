@@ -40,6 +40,57 @@ fn defaults() {
     assert_eq!((s.api, s.connect_timeout, s.warmup_requests), (Api::Chat, Span::secs(5), 20));
 }
 
+/// Sampling, tools and response formats are the server's business: what the plan says is what is sent.
+#[test]
+fn the_body_is_sent_as_it_is_written() {
+    let text = r#"
+url = "http://h"
+[body]
+temperature = 0.7
+top_p = 1
+seed = 7
+n = 1
+stop = ["a", "b"]
+tool_choice = { type = "function", function = { name = "f" } }
+[body.response_format]
+type = "json_schema"
+json_schema = { name = "c", strict = true, schema = { type = "object", properties = { a = { type = "integer" } } } }
+[[body.tools]]
+type = "function"
+function = { name = "f", parameters = { type = "object", properties = { city = { enum = ["x", "y"] } } } }
+[[body.tools]]
+type = "function"
+function = { name = "g" }
+"#;
+    let expected = serde_json::json!({
+        "temperature": 0.7, "top_p": 1, "seed": 7, "n": 1, "stop": ["a", "b"],
+        "tool_choice": { "type": "function", "function": { "name": "f" } },
+        "response_format": { "type": "json_schema", "json_schema": {
+            "name": "c", "strict": true,
+            "schema": { "type": "object", "properties": { "a": { "type": "integer" } } }
+        } },
+        "tools": [
+            { "type": "function", "function": { "name": "f", "parameters":
+                { "type": "object", "properties": { "city": { "enum": ["x", "y"] } } } } },
+            { "type": "function", "function": { "name": "g" } }
+        ]
+    });
+    let server = parse(text).unwrap();
+    assert_eq!(serde_json::Value::Object(server.body.json()), expected);
+    let again = parse(&toml::to_string(&server).unwrap()).unwrap();
+    assert_eq!(again, server, "and so it stands in the plan of the run");
+    use crate::client::dialect::{Encoder, Pinning};
+    for api in [Api::Chat, Api::Completions] {
+        let e = Encoder::new(api, "m", &server.body.json(), Pinning::FULL, true);
+        let payload = e.request(&e.prefix(None), "x", 3);
+        let sent: serde_json::Value =
+            serde_json::from_slice(&[&payload.head[..], &payload.tail[..]].concat()).unwrap();
+        for (field, value) in expected.as_object().unwrap() {
+            assert_eq!(&sent[field], value, "{field}");
+        }
+    }
+}
+
 #[test]
 fn urls_are_normalised() {
     for (text, base) in [
@@ -120,6 +171,8 @@ fn faults_say_what_to_write() {
         ("url = \"http://h\"\nheaders = { x-auth = \"x\" }", "api-key-env = ", "secret header"),
         ("url = \"http://h\"\nbody = { api_key = \"x\" }", "api-key-env = ", "secret in the body"),
         ("url = \"http://h\"\nbody = { n = 2 }", "one answer a request", "several answers"),
+        ("url = \"http://h\"\nbody = { n = \"1\" }", "one answer a request", "no number"),
+        ("url = \"http://h\"\nbody = { stream = true }", "stream = false in [server]", "a key of its own"),
         ("url = \"http://h\"\nbody = { echo = true }", "first token", "the prompt again"),
         ("url = \"http://h\"\nheaders = { \"a b\" = \"x\" }", "no name of an HTTP header", "bad name"),
         ("url = \"http://h\"\nheaders = { a = \"x\\ny\" }", "no HTTP header can carry", "bad value"),

@@ -119,7 +119,12 @@ impl TryFrom<toml::Table> for ExtraBody {
     fn try_from(table: toml::Table) -> Result<Self, String> {
         for (name, value) in &table {
             match name.as_str() {
-                "stream" | "messages" | "prompt" => {
+                "stream" => {
+                    return Err("body.stream is written by goodput itself: leave it out, and write stream = false in [server] for \
+                                answers in one piece"
+                        .into());
+                }
+                "messages" | "prompt" => {
                     return Err(format!("body.{name} is written by goodput itself: leave it out"));
                 }
                 "model" => return Err("body.model: write server.model = \"…\" instead".into()),

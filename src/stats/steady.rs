@@ -112,7 +112,8 @@ pub fn steady(records: impl Iterator<Item = Kept> + Clone, window: Window, close
 /// | batching engine, 5/s, e2e 8–50 s | 0 (0) | – (–) | – (–) | – (–) | – (–) | – (–) | – (–) |
 ///
 /// Where answers came in one piece nobody knows how long a request was queued: all in flight are taken for the queue, e2e for
-/// TTFT, and the batch is given three end-to-end times to fill.
+/// TTFT, the batch is given three
+/// end-to-end times to fill, and the growth must go on in the second half of what is left: a batch that fills grows less and less.
 pub fn stable(records: impl Iterator<Item = Kept> + Clone, window: Window) -> Option<bool> {
     let (waits, stays) = (waits(records.clone()), stays(records.clone()));
     let fills = if in_one_piece(records.clone()) { FILLS } else { 1.0 };
@@ -120,8 +121,12 @@ pub fn stable(records: impl Iterator<Item = Kept> + Clone, window: Window) -> Op
     let due = count(waits.clone(), queue);
     let trend = slope(waits.clone(), queue)?;
     let chance = SIGNIFICANT * trend.se * queue.length();
+    // A batch that fills grows less and less, an overload does not.
+    let late_half = Window { from: 0.5 * (queue.from + queue.to), to: queue.to };
+    let lasts = || !in_one_piece(records.clone()) || grows(stays.clone(), late_half);
     if due >= FEW
         && grows(waits, queue)
+        && lasts()
         && (starved(records.clone()) || response_slope(records).is_some_and(|s| s > 0.0))
     {
         return Some(false);
