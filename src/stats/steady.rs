@@ -13,6 +13,9 @@ use std::time::Duration;
 const SIGNIFICANT: f64 = 2.0;
 /// Growth below this share of the requests due in the window is no overload worth the name: 1.03 × capacity.
 pub(super) const GROWTH_OF_DUE: f64 = 0.03;
+/// Where answers come in one piece: a batching engine at nine tenths of its capacity fills its batch by some 6 % of the requests due
+/// in the window, and a queue cannot be told from it. What is less than 1.18 × capacity then shows by e2e alone.
+const GROWTH_IN_ONE_PIECE: f64 = 0.15;
 /// Growth below this share of the mean is a fluctuation.
 const GROWTH_OF_MEAN: f64 = 0.25;
 /// Batches that the window is cut into, to learn how much the backlog moves by chance.
@@ -112,39 +115,35 @@ pub fn steady(records: impl Iterator<Item = Kept> + Clone, window: Window, close
 /// | batching engine, 5/s, e2e 8–50 s | 0 (0) | – (–) | – (–) | – (–) | – (–) | – (–) | – (–) |
 ///
 /// Where answers came in one piece nobody knows how long a request was queued: all in flight are taken for the queue, e2e for
-/// TTFT, the batch is given three
-/// end-to-end times to fill, and the growth must go on in the second half of what is left: a batch that fills grows less and less.
+/// TTFT, the batch is given three end-to-end times to fill, and the growth must be 15 % of the requests due.
 pub fn stable(records: impl Iterator<Item = Kept> + Clone, window: Window) -> Option<bool> {
     let (waits, stays) = (waits(records.clone()), stays(records.clone()));
-    let fills = if in_one_piece(records.clone()) { FILLS } else { 1.0 };
+    let (fills, least) =
+        if in_one_piece(records.clone()) { (FILLS, GROWTH_IN_ONE_PIECE) } else { (1.0, GROWTH_OF_DUE) };
     let queue = Window { from: window.from.max(fills * typical(waits.clone(), window)?), to: window.to };
     let due = count(waits.clone(), queue);
     let trend = slope(waits.clone(), queue)?;
     let chance = SIGNIFICANT * trend.se * queue.length();
-    // A batch that fills grows less and less, an overload does not.
-    let late_half = Window { from: 0.5 * (queue.from + queue.to), to: queue.to };
-    let lasts = || !in_one_piece(records.clone()) || grows(stays.clone(), late_half);
     if due >= FEW
-        && grows(waits, queue)
-        && lasts()
+        && grows(waits, queue, least)
         && (starved(records.clone()) || response_slope(records).is_some_and(|s| s > 0.0))
     {
         return Some(false);
     }
     let fill = typical(stays.clone(), window)?;
     let late = Window { from: window.from.max(fill), to: window.to };
-    if due < FEW || late.length() < fill || chance > due as f64 / 3.0 || grows(stays, late) {
+    if due < FEW || late.length() < fill || chance > due as f64 / 3.0 || grows(stays, late, GROWTH_OF_DUE) {
         return None;
     }
     Some(true)
 }
 
-/// Whether more and more requests are inside: significantly, and by enough to matter.
-fn grows(stays: impl Iterator<Item = Stay> + Clone, w: Window) -> bool {
+/// Whether more and more requests are inside: significantly, and by enough to matter, which is this share of those due.
+fn grows(stays: impl Iterator<Item = Stay> + Clone, w: Window, least: f64) -> bool {
     let Some(trend) = slope(stays.clone(), w) else { return false };
     let growth = trend.per_s * w.length();
     growth > SIGNIFICANT * trend.se * w.length()
-        && growth > GROWTH_OF_DUE * count(stays.clone(), w) as f64
+        && growth > least * count(stays.clone(), w) as f64
         && growth > GROWTH_OF_MEAN * mean(stays, w)
 }
 
