@@ -1,6 +1,7 @@
 //! One step: the director starts the load, takes the records home, and decides when it is over.
 
 use super::Sweep;
+use super::cache::{AHEAD, Reading};
 use super::ended::StepSoFar;
 use super::looks::{Looks, TICK, drain};
 use super::tally::StepTally;
@@ -55,6 +56,8 @@ struct Running {
     load: Option<Firing>,
     /// Asks whether anybody answers, while that is in doubt.
     probe: Option<JoinHandle<bool>>,
+    /// The prefix cache's counters before the measured window.
+    counters: Option<Reading>,
 }
 
 impl Running {
@@ -85,15 +88,17 @@ impl Sweep<'_> {
     pub(super) async fn measure(&mut self, ask: Ask) -> Result<()> {
         let number = self.number();
         self.wait_idle(number).await?;
+        self.set_cache().await?;
         let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), &ask);
         self.warm_connections(ask.level).await;
+        let counters = self.read_before(ask.settle).await?;
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.now();
         let (share, lag_stop) = (self.share(ask.level), CancellationToken::new());
         let lags = (!self.host.is_paused())
             .then(|| self.host.each(self.host.used(&share), |_| lag::sample(lag_stop.clone())));
         let mut running = self.start(ask, number)?;
-        (running.started_at, running.started) = (started_at, started);
+        (running.started_at, running.started, running.counters) = (started_at, started, counters);
         running.abort = self.follow(&mut running, &mut tally, number).await?;
         lag_stop.cancel();
         let lags = match lags {
@@ -104,7 +109,8 @@ impl Sweep<'_> {
         let mut so_far = self.so_far(&running);
         let counted = so_far.counted();
         so_far.own = lag::worst(&lags, counted.start, counted.end);
-        let step = so_far.conclude(&mut tally);
+        let mut step = so_far.conclude(&mut tally);
+        step.server.hit_rate = self.hit_rate(running.counters.take(), &tally).await?;
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
@@ -225,6 +231,7 @@ impl Sweep<'_> {
             settle: ask.settle,
             load: Some(load),
             probe: None,
+            counters: None,
         })
     }
 
@@ -316,6 +323,9 @@ impl Sweep<'_> {
             running.end(Abort::AllFailed);
         }
         let elapsed = running.began.elapsed();
+        if running.counters.is_none() && elapsed + AHEAD >= running.settle {
+            running.counters = Some(Reading::ask(&self.host, self.ready.client(), elapsed));
+        }
         Self::look(running, tally, looks, elapsed);
         self.extend(running, tally, elapsed);
         // The load is kept on until the measured requests have finished, but not for ever.

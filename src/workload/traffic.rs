@@ -87,10 +87,7 @@ impl Traffic {
 
     /// How many different shared prefixes the prompts begin with; 0 where they share none.
     pub fn shared(&self) -> u32 {
-        let shared = |k: &Kind| match &k.what {
-            What::Synthetic(s) => s.shared_prefix.map_or(0, |p| p.groups.get()),
-        };
-        self.kinds().iter().map(shared).sum()
+        self.kinds().iter().map(Kind::shared).sum()
     }
 }
 
@@ -103,6 +100,13 @@ impl Kind {
     pub(super) fn groups(&self) -> u32 {
         match &self.what {
             What::Synthetic(s) => s.shared_prefix.map_or(1, |p| p.groups.get()),
+        }
+    }
+
+    /// How many different shared prefixes its prompts begin with; 0 where they share none.
+    pub(super) fn shared(&self) -> u32 {
+        match &self.what {
+            What::Synthetic(s) => s.shared_prefix.map_or(0, |p| p.groups.get()),
         }
     }
 
