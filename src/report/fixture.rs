@@ -300,7 +300,7 @@ pub(super) fn rates(rates: &[f64]) -> Vec<Level> {
 }
 
 /// The usual case: eleven rates, the TPOT limit binds, the last step is overloaded.
-pub(super) fn found() -> Run {
+pub(crate) fn found() -> Run {
     let slo = slo("ttft.p99 = \"200ms\"\ntpot.p99 = \"20ms\"");
     let mut run = run(
         &Server::default(),
