@@ -93,10 +93,52 @@ pub enum Caveat {
         /// How many.
         requests: u64,
     },
-    /// A cold-cache workload was served from a prefix cache.
+    /// A cold-cache workload was served from a prefix cache: what earlier versions noted of a sweep as a whole.
     ColdCacheHits {
         /// Share of prompt tokens that came from the cache.
         share: f64,
+    },
+    /// Steps of a cold series had more from the prefix cache than the chat template explains.
+    ColdHits {
+        /// The step with the most.
+        step: u32,
+        /// How many such steps there are.
+        steps: u32,
+        /// Share of the prompt tokens that came from the cache in it.
+        hit_rate: f64,
+    },
+    /// Steps of a warm series had far less from the prefix cache than the prompts share.
+    WarmMisses {
+        /// The step with the least.
+        step: u32,
+        /// How many such steps there are.
+        steps: u32,
+        /// Share of the prompt tokens that came from the cache in it.
+        hit_rate: f64,
+        /// Share of the prompt tokens that lies in shared prefixes.
+        shared: f64,
+    },
+    /// Steps that are read together had unlike shares of their prompts from the prefix cache.
+    HitRatesDiffer {
+        /// Least share of the prompt tokens.
+        low: f64,
+        /// The step that had it.
+        low_step: u32,
+        /// Largest share.
+        high: f64,
+        /// The step that had it.
+        high_step: u32,
+    },
+    /// The server's counters moved by more than the client's own requests.
+    OtherClients {
+        /// The first step in which they did.
+        step: u32,
+        /// Prompt tokens that the server counted in it.
+        asked: f64,
+        /// The most that its own requests can have had.
+        own: f64,
+        /// In how many steps they did.
+        steps: u32,
     },
     /// The levels are numbers in flight.
     ClosedLoop,
@@ -208,4 +250,22 @@ pub enum Caveat {
         /// Requests on disk.
         requests: u64,
     },
+}
+
+impl Caveat {
+    /// The step that it is about, where it is about one.
+    pub const fn step(&self) -> Option<u32> {
+        match self {
+            Self::NotDrained { step, .. }
+            | Self::Client { step, .. }
+            | Self::ServerGone { step }
+            | Self::PartialStep { step, .. }
+            | Self::BrokenOff { step, .. }
+            | Self::SlowReplica { step, .. }
+            | Self::FailingReplica { step, .. }
+            | Self::ColdHits { step, .. }
+            | Self::WarmMisses { step, .. } => Some(*step),
+            _ => None,
+        }
+    }
 }

@@ -73,6 +73,9 @@ fn a_resumed_sweep_is_the_uninterrupted_one() {
     for (search, cuts) in [
         ("adaptive = { budget = \"100s\" }", &[0.0, 0.5, 0.99][..]),
         ("rates = [20, 60, 90, 120, 150, 40, 70]", &[0.2]),
+        // Two series: within the first, between both, and within the second.
+        ("rates = [20, 60, 90, 120]\n[workload]\ncache = \"pair\"", &[0.25, 0.5, 0.76]),
+        ("adaptive = { budget = \"60s\" }\n[workload]\ncache = \"pair\"", &[0.8]),
     ] {
         let dir = tempdir().unwrap();
         let whole = sweep(dir.path(), search, &[]);

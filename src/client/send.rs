@@ -203,14 +203,27 @@ impl Client {
         self.fetch(target, path).await.map_err(|e| anyhow!("GET {base}{path} failed: {}", e.text))
     }
 
+    /// Calls a page of the `target`-th URL that does something, with a `POST` that has no body: its status.
+    ///
+    /// # Errors
+    /// As [`Client::get_from`].
+    pub async fn post_to(&self, target: usize, path: &str) -> anyhow::Result<u16> {
+        let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
+        let called = self.call(Method::POST, target, path).await;
+        called.map(|(status, _)| status).map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))
+    }
+
     pub(crate) async fn fetch(&self, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
+        self.call(Method::GET, target, path).await
+    }
+
+    async fn call(&self, method: Method, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
         let inner = &*self.0;
         let url = inner.targets[target].base.join(path);
         let mut headers = inner.headers.clone();
         headers.remove(header::CONTENT_TYPE);
         let get = async {
-            let answer =
-                inner.transport.send(target, Method::GET, &url, &headers, Payload::default()).await?;
+            let answer = inner.transport.send(target, method, &url, &headers, Payload::default()).await?;
             let status = answer.status.as_u16();
             Ok((status, answer.body(GET_MAX).await?))
         };

@@ -4,7 +4,7 @@ use crate::cli::CheckArgs;
 use crate::client::config::{Connections, Http, Server};
 use crate::cmd::say;
 use crate::level::{Control, Level};
-use crate::plan::{Plan, Source};
+use crate::plan::{Plan, Series, Source};
 use crate::search::config::{Adaptive, Mode, Over, Ramp};
 use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
@@ -41,12 +41,47 @@ struct PreviewStep {
 /// Validates the plan and prints what would run; sends nothing.
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let plan = Plan::load(&Source::find(&args.plan)?, &args.set)?;
-    let preview = preview(&plan);
+    let series = plan.series();
     if args.json {
-        let value = serde_json::json!({ "plan": plan, "would_run": preview });
+        let would_run = |plan: &Plan| serde_json::to_value(preview(plan)).context("failed to write JSON");
+        let mut value = serde_json::json!({ "plan": plan, "would_run": would_run(&plan)? });
+        if series.len() > 1 {
+            let one = |s: &Series| {
+                anyhow::Ok(serde_json::json!({ "name": s.name, "would_run": would_run(&s.plan)? }))
+            };
+            value["series"] = series.iter().map(one).collect::<Result<_>>()?;
+            value["longest_s"] = series.iter().map(|s| longest_s(&s.plan)).sum::<f64>().into();
+        }
         return say(&serde_json::to_string_pretty(&value).context("failed to write JSON")?);
     }
-    say(&words(&plan, &preview))
+    match &series[..] {
+        [_] => say(&words(&plan, &preview(&plan))),
+        several => say(&several_words(&plan, several)),
+    }
+}
+
+/// The longest that a plan of one series can take, the soak after the search included.
+fn longest_s(plan: &Plan) -> f64 {
+    preview(plan).longest_s + plan.search.confirm.map_or(0.0, |t| t.0.as_secs_f64())
+}
+
+/// A plan of several series: what each would run, and the time of all.
+fn several_words(plan: &Plan, series: &[Series]) -> String {
+    let names: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
+    let mut out = format!(
+        "{} is sound.\n  server    {}\n{}  series    {}: {}\n",
+        plan.name,
+        plan.server_title(),
+        spoken(&plan.server),
+        series.len(),
+        names.join("; ")
+    );
+    for one in series {
+        out += &format!("{}\n{}\n", one.name, sent_words(&one.plan, &preview(&one.plan)));
+    }
+    let all: f64 = series.iter().map(|s| longest_s(&s.plan)).sum();
+    let all = Span(Duration::from_secs(all.round() as u64));
+    out + &format!("in all\n  time      {} series, one after the other: {all} at the longest", series.len())
 }
 
 fn levels(plan: &Plan) -> (Vec<Level>, bool) {
@@ -136,12 +171,15 @@ fn preview(plan: &Plan) -> Preview {
 }
 
 fn words(plan: &Plan, p: &Preview) -> String {
+    let server = format!("  server    {}\n{}", plan.server_title(), spoken(&plan.server));
+    format!("{} is sound.\n{server}{}", plan.name, sent_words(plan, p))
+}
+
+/// What a plan of one series sends, at which levels, and for how long.
+fn sent_words(plan: &Plan, p: &Preview) -> String {
     let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
     let mut out = format!(
-        "{} is sound.\n  server    {}\n{}  workload  {}\n  SLO       {}\n  timeout   {} a request\n",
-        plan.name,
-        plan.server_title(),
-        spoken(&plan.server),
+        "  workload  {}\n  SLO       {}\n  timeout   {} a request\n",
         plan.workload,
         plan.slo.summary(),
         Span(plan.timeout())

@@ -2,7 +2,7 @@
 
 use crate::cli::ReportArgs;
 use crate::cmd::say;
-use crate::report::{terminal, write_all};
+use crate::report::{several, terminal, write_all};
 use crate::rundir::{self, Run, json};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
@@ -32,12 +32,16 @@ pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
         return say(&serde_json::to_string_pretty(&json::result(run))
             .context("failed to write the result as JSON")?);
     }
-    let (table, answer) = (terminal::table(run, None), terminal::answer(run, files));
+    let several = !run.parts.is_empty();
+    let table = |width| {
+        if several { several::terminal::table(run, width) } else { terminal::table(run, width) }
+    };
+    let answer = if several { several::terminal::answer(run, files) } else { terminal::answer(run, files) };
     if !std::io::stdout().is_terminal() {
-        return say(format!("{table}\n\n{answer}").trim_end());
+        return say(format!("{}\n\n{answer}", table(None)).trim_end());
     }
     let width = textwrap::termwidth().clamp(40, WIDEST);
-    let text = format!("{}\n\n{}", terminal::table(run, u16::try_from(width).ok()), wrapped(&answer, width));
+    let text = format!("{}\n\n{}", table(u16::try_from(width).ok()), wrapped(&answer, width));
     say(terminal::paint(&text, std::env::var_os("NO_COLOR").is_none()).trim_end())
 }
 

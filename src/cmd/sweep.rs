@@ -164,7 +164,8 @@ fn watch_signals(
     })
 }
 
-/// The exit code that the answer stands for (design §2).
+/// The exit code that the answer stands for (design §2). Of several series or tiers the first one's decides, as it does for
+/// `goodput` in `result.json`: a plan names first what it is about.
 fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if run.caveats.contains(&Caveat::Interrupted) {
         return INTERRUPTED;

@@ -1,6 +1,7 @@
 //! The series of a plan: one curve each, made from the plan by setting some of it otherwise.
 
 use super::{Plan, Tiers};
+use crate::search::config::Mode;
 use crate::workload::config::{Cache, Class, Source};
 
 /// The name of the only series of a plan that asks for one curve.
@@ -27,6 +28,16 @@ impl Plan {
             only.name = MAIN.into();
         }
         all
+    }
+}
+
+impl Plan {
+    /// What is sent, in one line; a closed loop has no arrivals of its own.
+    pub fn sent(&self) -> String {
+        match self.search.mode {
+            Mode::Concurrency(_) => self.workload.closed(),
+            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => self.workload.to_string(),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod adaptive;
 mod cases;
 mod estimates;
+mod several;
 mod traces;
 
 use crate::caveat::Caveat;
@@ -16,6 +17,7 @@ use crate::units::ms;
 use std::collections::BTreeMap;
 
 pub(crate) use cases::cases;
+pub(crate) use several::{pair, pair_with};
 pub(crate) use traces::{adaptive, traced, traces};
 
 /// A server and how it is measured.
@@ -222,6 +224,7 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         failures: vec![],
         terms: None,
         view: View::default(),
+        parts: vec![],
     }
 }
 
@@ -298,7 +301,7 @@ pub(super) fn rates(rates: &[f64]) -> Vec<Level> {
 }
 
 /// The usual case: eleven rates, the TPOT limit binds, the last step is overloaded.
-pub(super) fn found() -> Run {
+pub(crate) fn found() -> Run {
     let slo = slo("ttft.p99 = \"200ms\"\ntpot.p99 = \"20ms\"");
     let mut run = run(
         &Server::default(),

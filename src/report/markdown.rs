@@ -12,12 +12,24 @@ use crate::stats::step::{Step, StepKind, Verdict};
 pub fn render(run: &Run, made: &[&Chart]) -> String {
     let mut out = format!("# {}\n\n", markdown(&words::headline(run)));
     out.push_str(&format!("{}\n\n", markdown(&run.name)));
-    for (title, body) in [
-        ("Question", question(run)),
+    let rest = [("How to reproduce", reproduce(run)), ("Notes", notes(run))];
+    for (title, body) in
+        [("Question", question(run))].into_iter().chain(sections(run, made, "charts")).chain(rest)
+    {
+        if !body.is_empty() {
+            out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
+        }
+    }
+    format!("{}\n", out.trim_end())
+}
+
+/// What was found and what it rests on, by title, empty where there is nothing to say; the charts lie in `folder`.
+pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'static str, String)> {
+    vec![
         ("Answer", answer(run)),
         ("Capacity", capacity(run)),
         ("Caveats", caveats(run)),
-        ("Charts", charts(run, made)),
+        ("Charts", charts(run, made, folder)),
         ("Accepted and rejected", decided(run)),
         ("Steps", steps(run)),
         ("Limits", limits(run)),
@@ -28,17 +40,16 @@ pub fn render(run: &Run, made: &[&Chart]) -> String {
         ("Answer checks", checks::section(run)),
         ("The client", client(run)),
         ("The server's own counters", tables::server(run)),
-        ("How to reproduce", reproduce(run)),
-        ("Notes", run.meta.notes.as_deref().map(|n| fence("text", n)).unwrap_or_default()),
-    ] {
-        if !body.is_empty() {
-            out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
-        }
-    }
-    format!("{}\n", out.trim_end())
+    ]
 }
 
-fn question(run: &Run) -> String {
+/// The plan's free text.
+pub(super) fn notes(run: &Run) -> String {
+    run.meta.notes.as_deref().map(|n| fence("text", n)).unwrap_or_default()
+}
+
+/// What was asked, and of what.
+pub(super) fn question(run: &Run) -> String {
     let m = &run.meta;
     let control = run.answers.first().map_or(Control::Rate, |a| a.control);
     let what = match control {
@@ -245,12 +256,14 @@ fn reasons(run: &Run) -> String {
     out
 }
 
-fn charts(run: &Run, made: &[&Chart]) -> String {
+/// The charts, which lie in `folder`.
+pub(super) fn charts(run: &Run, made: &[&Chart], folder: &str) -> String {
     let alt = markdown(&words::headline(run));
-    made.iter().map(|c| format!("![{}: {alt}](charts/{}.png)\n\n", c.caption, c.name)).collect()
+    made.iter().map(|c| format!("![{}: {alt}]({folder}/{}.png)\n\n", c.caption, c.name)).collect()
 }
 
-fn caveats(run: &Run) -> String {
+/// What to read with care.
+pub(super) fn caveats(run: &Run) -> String {
     words::caveats(run)
         .iter()
         .map(|(text, advice)| format!("- {} *{}*\n", markdown(text), markdown(advice)))
@@ -319,7 +332,8 @@ fn client(run: &Run) -> String {
     )
 }
 
-fn reproduce(run: &Run) -> String {
+/// How to measure it again.
+pub(super) fn reproduce(run: &Run) -> String {
     let m = &run.meta;
     let clock = if m.virtual_time { "simulated" } else { "real" };
     let command =

@@ -5,7 +5,9 @@ pub mod charts;
 pub mod checks;
 pub mod escape;
 pub mod markdown;
+pub mod pair;
 pub mod replicas;
+pub mod several;
 pub mod tables;
 pub mod terminal;
 pub mod trace;
@@ -20,7 +22,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Writes `report.md`, `charts/*.png`, `charts/*.svg` and `charts/slides/*.png` into a run folder and returns their paths,
-/// the report first. Charts of an earlier report that do not apply any more are removed.
+/// the report first; where there are several series, each has its charts in a folder of its own, `charts/SERIES/`. Charts of an
+/// earlier report that do not apply any more are removed.
 ///
 /// Each file is written beside its place and moved there, so that a reader never sees half of one.
 ///
@@ -29,33 +32,54 @@ use std::path::{Path, PathBuf};
 /// When `requests.csv` cannot be read, a chart not be drawn or a file not be written; the message names it.
 pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
     let traces = Traces::read(dir, &run.steps)?;
-    let made = charts::of(run, &traces);
-    let (pages, slides) = (dir.join("charts"), dir.join("charts").join("slides"));
-    for (folder, needed) in [(&pages, !made.is_empty()), (&slides, made.iter().any(|c| c.slide))] {
+    let pages = dir.join("charts");
+    if run.parts.is_empty() {
+        let made = charts::of(run, &traces);
+        let mut files = vec![write(dir.join("report.md"), markdown::render(run, &made).as_bytes())?];
+        files.extend(draw(run, &traces, &made, &pages)?);
+        remove_empty(&pages)?;
+        return Ok(files);
+    }
+    let over = charts::over(run, &traces);
+    let parts: Vec<(String, Vec<&charts::Chart>)> =
+        several::slugs(run).into_iter().zip(run.parts.iter().map(|p| charts::of(p, &traces))).collect();
+    let mut files = vec![write(dir.join("report.md"), several::render(run, &over, &parts).as_bytes())?];
+    files.extend(draw(run, &traces, &over, &pages)?);
+    for (part, (folder, made)) in run.parts.iter().zip(&parts) {
+        let own = pages.join(folder);
+        files.extend(draw(part, &traces, made, &own)?);
+        remove_empty(&own)?;
+    }
+    remove_empty(&pages)?;
+    Ok(files)
+}
+
+/// Draws charts into a folder, those for slides into one within it, and removes those of an earlier report that were not drawn.
+fn draw(run: &Run, traces: &Traces, made: &[&charts::Chart], pages: &Path) -> Result<Vec<PathBuf>> {
+    let slides = pages.join("slides");
+    for (folder, needed) in [(pages, !made.is_empty()), (&slides, made.iter().any(|c| c.slide))] {
         if needed {
             fs::create_dir_all(folder)
                 .with_context(|| format!("failed to create the folder {}", folder.display()))?;
         }
     }
-    let mut files = vec![write(dir.join("report.md"), markdown::render(run, &made).as_bytes())?];
-    for chart in &made {
-        files.push(write(pages.join(format!("{}.png", chart.name)), &chart.png(run, &traces)?)?);
-        files.push(write(pages.join(format!("{}.svg", chart.name)), chart.svg(run, &traces).as_bytes())?);
-        if let Some(bytes) = chart.slide_png(run, &traces)? {
+    let mut files = Vec::new();
+    for chart in made {
+        files.push(write(pages.join(format!("{}.png", chart.name)), &chart.png(run, traces)?)?);
+        files.push(write(pages.join(format!("{}.svg", chart.name)), chart.svg(run, traces).as_bytes())?);
+        if let Some(bytes) = chart.slide_png(run, traces)? {
             files.push(write(slides.join(format!("{}.png", chart.name)), &bytes)?);
         }
     }
-    for chart in charts::CHARTS {
-        let stale = [(&pages, "png"), (&pages, "svg"), (&slides, "png")];
+    for chart in charts::CHARTS.iter().chain(charts::OVER) {
+        let stale = [(pages, "png"), (pages, "svg"), (&slides, "png")];
         for path in stale.map(|(folder, ending)| folder.join(format!("{}.{ending}", chart.name))) {
             if !files.contains(&path) && path.is_file() {
                 fs::remove_file(&path).with_context(|| format!("failed to remove {}", path.display()))?;
             }
         }
     }
-    for folder in [&slides, &pages] {
-        remove_empty(folder)?;
-    }
+    remove_empty(&slides)?;
     Ok(files)
 }
 

@@ -152,6 +152,8 @@ pub fn steps(run: &Run) -> String {
     let whole = run.steps.iter().any(|s| s.response() == Metric::E2e);
     let (other, other_head) = if whole { (Metric::E2e, "e2e p99 ms") } else { (Metric::Tpot, "TPOT p99 ms") };
     head.extend(["requests", "offered req/s", "achieved req/s", "good req/s", "TTFT p99 ms", other_head]);
+    let hits = run.steps.iter().any(|s| s.server.hit_rate.is_some());
+    head.extend(hits.then_some("cache hits"));
     head.push(&verdict_of);
     let row = |s: &Step| {
         let grows = if s.stable == Some(false) { " ↗" } else { "" };
@@ -164,8 +166,9 @@ pub fn steps(run: &Run) -> String {
             number(Some(s.good_rate)),
             latency(s, s.quantiles(Metric::Ttft).p99),
             latency(s, s.quantiles(other).p99),
-            format!("{}{grows}", verdict(s)),
         ]);
+        cells.extend(hits.then(|| percent(s.server.hit_rate)));
+        cells.push(format!("{}{grows}", verdict(s)));
         cells
     };
     table(&head, &["level", "step for", &verdict_of], run.steps.iter().map(row).collect())

@@ -12,7 +12,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyl
 use std::path::{Path, PathBuf};
 
 /// Columns of a terminal that does not tell its width.
-const WIDTH: u16 = 100;
+pub(super) const WIDTH: u16 = 100;
 /// Below this width the table leaves out which limit decided.
 const NARROW: u16 = 96;
 /// Marks a step whose backlog grows.
@@ -41,6 +41,8 @@ enum Column {
     /// A metric at one of [`PERCENTILES`].
     Latency(Metric, &'static str),
     InFlight,
+    /// Share of the prompt tokens from the server's prefix cache.
+    HitRate,
     /// Whether with the limit that decided.
     Verdict(bool),
 }
@@ -113,6 +115,7 @@ fn columns(run: &Run, width: u16) -> Vec<Column> {
         (whole || measured(Metric::Tpot)).then_some(tpot),
         other,
         Some(Column::InFlight),
+        run.steps.iter().any(|s| s.server.hit_rate.is_some()).then_some(Column::HitRate),
         Some(Column::Verdict(width >= NARROW)),
     ];
     let mut columns: Vec<Column> = all.into_iter().flatten().collect();
@@ -131,6 +134,7 @@ fn room(columns: &[Column], between: u16) -> u16 {
         Column::Number => 2,
         Column::Good => 5,
         Column::InFlight => 7,
+        Column::HitRate => 5,
         Column::Verdict(true) => 21,
         Column::Verdict(false) => 11,
         _ => 8,
@@ -152,6 +156,7 @@ fn head(run: &Run, column: Column) -> String {
         Column::Good => "good\nreq/s".into(),
         Column::Latency(metric, percentile) => format!("{} {percentile}\nms", metric.title()),
         Column::InFlight => "mean in\nflight".into(),
+        Column::HitRate => "cache\nhits".into(),
         Column::Verdict(_) => match run.tiers.first() {
             Some(t) if words::several_tiers(run) => format!("verdict\n({})", clip(t.tier(), 18)),
             _ => "verdict".into(),
@@ -171,6 +176,7 @@ fn cell(column: Column, s: &Step) -> String {
         Column::Good => words::figure(s.good_rate),
         Column::Latency(metric, percentile) => latency(s, quantile(&s.quantiles(metric), percentile)),
         Column::InFlight => words::figure(s.in_flight_mean),
+        Column::HitRate => s.server.hit_rate.map_or(NOTHING.into(), |r| format!("{:.0} %", 100.0 * r)),
         Column::Verdict(detail) => verdict_cell(s, detail),
     }
 }
@@ -240,22 +246,35 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
     }
     out.push_str(&run.answers.iter().skip(1).map(|a| other(run, a)).collect::<String>());
     out.push_str(&checks::lines(run));
+    out.push_str(&caveats(run));
+    out.push_str(&places(files));
+    out
+}
+
+/// What to read with care, each with what to do about it.
+pub(super) fn caveats(run: &Run) -> String {
     let caveats = words::caveats(run);
+    let mut out = String::new();
     if !caveats.is_empty() {
         out.push_str("\nRead this with care:\n");
     }
     for (text, advice) in caveats {
         out.push_str(&format!("! {}\n  → {}\n", plain(&text), plain(advice)));
     }
-    out.push_str(&places(files));
     out
 }
 
 /// What is said of an answer that is not the first: the answer, and what it amounts to.
-fn other(run: &Run, a: &Answer) -> String {
+pub(super) fn other(run: &Run, a: &Answer) -> String {
     let words::Said { answer, plan, .. } = words::sentences(run, a);
     let said = format!("{answer} {plan}");
-    let amounts = run.capacity(a).map_or_else(
+    let amounts = amounts(run, a);
+    format!("\n{}\n  {}: {}\n", plain(said.trim_end()), plain(&words::whose(run, a)), plain(&amounts))
+}
+
+/// What an answer amounts to, in one line.
+pub(super) fn amounts(run: &Run, a: &Answer) -> String {
+    run.capacity(a).map_or_else(
         || format!("goodput {}", words::goodput_cell(a.control, &a.goodput)),
         |c| {
             let part = |(name, text): (&str, String)| match name {
@@ -270,8 +289,7 @@ fn other(run: &Run, a: &Answer) -> String {
             let parts: Vec<String> = words::in_short(run, &c).into_iter().map(part).collect();
             format!("held all the time {basis}: {}", parts.join("; "))
         },
-    );
-    format!("\n{}\n  {}: {}\n", plain(said.trim_end()), plain(&words::whose(run, a)), plain(&amounts))
+    )
 }
 
 /// The three goodputs, the knee, how far the client was from its limits, and what the level shown to meet amounts to.
@@ -325,7 +343,7 @@ fn listed(rows: &[(&str, String)]) -> String {
 }
 
 /// Where the files are: those that stand alone by name, of a folder of charts how many.
-fn places(files: &[PathBuf]) -> String {
+pub(super) fn places(files: &[PathBuf]) -> String {
     let folder = |f: &Path| f.parent().unwrap_or(Path::new("")).to_path_buf();
     let ends = |f: &Path, ending: &str| f.extension().is_some_and(|e| e == ending);
     let slides = |f: &Path| folder(f).ends_with("slides");

@@ -1,5 +1,6 @@
 //! What follows from the steps and failures of a run: caveats, and what the answer amounts to.
 
+mod hits;
 mod replicas;
 
 use super::{FailureRow, Run, own};
@@ -14,6 +15,7 @@ use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
 use crate::stats::verdict::INFLATION;
+use crate::workload::prompts::WordRate;
 use std::collections::BTreeMap;
 
 /// From this factor between its ends on, a bracket is called wide.
@@ -22,6 +24,7 @@ const WIDE: f64 = 1.25;
 /// Everything that the reader must know and that the files show.
 pub(crate) fn caveats(
     plan: &Plan,
+    words: Option<WordRate>,
     steps: &[Step],
     failures: &[FailureRow],
     answers: &[Answer],
@@ -47,6 +50,7 @@ pub(crate) fn caveats(
     }
     found.extend(failed(steps, failures));
     found.extend(replicas::replicas(steps));
+    found.extend(hits::hits(&plan.workload, words, steps));
     found.extend(own::faults(plan, steps, failures));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
@@ -221,7 +225,7 @@ mod tests {
         let plan = Plan::parse(include_str!("../../tests/fixtures/plans/design.toml")).unwrap();
         let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == case).unwrap();
         change(&mut run);
-        caveats(&plan, &run.steps, &run.failures, &run.answers)
+        caveats(&plan, None, &run.steps, &run.failures, &run.answers)
     }
 
     #[test]

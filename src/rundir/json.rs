@@ -1,7 +1,8 @@
 //! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
 
 use super::derive::adaptive;
-use crate::rundir::Run;
+use crate::caveat::Caveat;
+use crate::rundir::{Pair, Run};
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
 use crate::stats::step::Step;
@@ -16,7 +17,16 @@ pub fn result(run: &Run) -> Value {
     let first = run.answers.first();
     let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
     let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
-    json!({
+    let caveat = |c: &Caveat| {
+        let mut value = json!({ "caveat": c, "text": c.text(), "advice": c.advice(adaptive) });
+        // Of several series those that it is about, where it is not about all.
+        let series = run.series_of(c);
+        if !series.is_empty() {
+            value["series"] = json!(series);
+        }
+        value
+    };
+    let mut value = json!({
         "schema": SCHEMA,
         "name": run.name,
         "meta": run.meta,
@@ -25,15 +35,16 @@ pub fn result(run: &Run) -> Value {
         "joint_goodput": joint,
         "capacity": first.map(|a| capacity(run, a)),
         "knee": first.and_then(|a| a.knee),
-        "answers": run.answers.iter().map(|a| answer(run, a)).collect::<Vec<_>>(),
+        "answers": run.answers.iter().map(|a| answer(run.part(&a.series), a)).collect::<Vec<_>>(),
         "client": run.margin(),
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
-        "caveats": run.caveats.iter().map(|c| json!({
-            "caveat": c,
-            "text": c.text(),
-            "advice": c.advice(adaptive),
-        })).collect::<Vec<_>>(),
-    })
+        "caveats": run.caveats.iter().map(caveat).collect::<Vec<_>>(),
+    });
+    let pairs = Pair::all(run);
+    if !pairs.is_empty() {
+        value["pairs"] = json!(pairs);
+    }
+    value
 }
 
 /// An answer with what it amounts to.

@@ -1,5 +1,6 @@
 //! Names and formats of the run folder.
 
+mod cache;
 pub(crate) mod derive;
 pub mod json;
 mod own;
@@ -7,12 +8,14 @@ mod read;
 mod requests;
 mod resume;
 mod sketch;
+mod split;
 mod table;
 mod traces;
 mod view;
 mod write;
 
 pub use crate::search::view::Terms;
+pub use cache::{At, Gain, Medians, Pair, common_level};
 pub use read::read;
 pub use resume::{Left, left, tidy};
 pub use sketch::Sketch;
@@ -138,6 +141,8 @@ pub struct Run {
     pub terms: Option<Terms>,
     /// What the charts show of the adaptive search's fit; empty elsewhere, and while a sweep runs.
     pub view: View,
+    /// The run of each series, in the order in which they are measured, where there are several; each has none of its own.
+    pub parts: Vec<Self>,
 }
 
 /// A row of `failures.csv`.

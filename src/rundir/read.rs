@@ -1,13 +1,13 @@
 //! Reading a run folder: finished, interrupted or killed.
 
 use super::json::SCHEMA;
+use super::split::{Found, searcher};
 use super::table::{Row, read_check, read_limit, read_replica, read_step};
 use super::{
-    CHECKS, FAILURES, FailureRow, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, View, derive,
+    CHECKS, FAILURES, FailureRow, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, Traces, View,
 };
 use crate::caveat::Caveat;
 use crate::plan::Plan;
-use crate::search::Search;
 use crate::stats::step::{CheckRow, LimitRow, Replica, Step};
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, HashMap};
@@ -32,17 +32,28 @@ pub fn read(dir: &Path) -> Result<Run> {
     let failures = read_failures(dir, &mut caveats)?;
     let run = Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)?;
     // Here and not for each step of a running sweep: it takes a fit for every step.
-    let first = plan.series().swap_remove(0).plan;
-    let view = View::of(&searcher(&first)?, &run.steps, run.answers.first());
-    Ok(Run { view, ..run })
+    view(run, &plan, dir)
 }
 
-fn searcher(plan: &Plan) -> Result<Search> {
-    plan.searcher().map_err(|e| anyhow::anyhow!("in the plan of the run: {e}"))
+/// With what the charts show of the fits.
+fn view(mut run: Run, plan: &Plan, dir: &Path) -> Result<Run> {
+    let series = plan.series();
+    let first = series.first().context("a plan has at least one series")?;
+    run.view = View::of(&searcher(&first.plan)?, &run.steps, run.answers.first());
+    if run.parts.is_empty() {
+        return Ok(run);
+    }
+    let traces = Traces::read(dir, &run.steps)?;
+    for (part, one) in run.parts.iter_mut().zip(&series) {
+        part.view = View::of(&searcher(&one.plan)?, &part.steps, part.answers.first());
+        part.view.medians =
+            part.steps.iter().filter_map(|s| Some((s.step, traces.of(s)?.median_bounds()?))).collect();
+    }
+    Ok(run)
 }
 
 impl Run {
-    /// Joins what was read, or what a running sweep has so far, with what follows from it: answers and caveats.
+    /// Joins what was read, or what a running sweep has so far, with what follows from it: answers and caveats, of every series.
     pub fn assemble(
         plan: &Plan,
         plan_toml: String,
@@ -51,34 +62,16 @@ impl Run {
         failures: Vec<FailureRow>,
         mut caveats: Vec<Caveat>,
     ) -> Result<Self> {
-        let mut answers = Vec::new();
-        let series = plan.series();
-        for one in &series {
-            answers.extend(searcher(&one.plan)?.answers(&one.name, &steps));
-        }
-        let terms = series.first().and_then(|one| searcher(&one.plan).ok()?.terms());
         caveats.extend(meta.resumed.last().map(|last| Caveat::Resumed {
             times: meta.resumed.len() as u32,
             at: last.at.clone(),
             step: last.step,
         }));
-        caveats.extend(derive::caveats(plan, &steps, &failures, &answers));
-        Ok(Self {
-            name: plan.name.clone(),
-            meta,
-            tiers: plan.slo.as_slice().to_vec(),
-            plan_toml,
-            answers,
-            steps,
-            caveats,
-            currency: plan.hardware.currency.clone(),
-            price_per_hour: plan.hardware.total_price_per_hour(),
-            allowed: plan.allowed(),
-            max_in_flight: plan.step.max_in_flight,
-            failures,
-            terms,
-            view: View::default(),
-        })
+        let found = Found { plan_toml, meta, steps, failures, noted: caveats };
+        match &plan.series()[..] {
+            [only] => Self::of_series(&only.plan, &only.name, found),
+            several => Self::of_all(plan, several, found),
+        }
     }
 }
 

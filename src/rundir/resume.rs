@@ -9,7 +9,7 @@ use super::{
     CHECKS, FAILURES, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, PLAN, REPLICAS, REQUESTS, STEPS, read,
 };
 use crate::caveat::Caveat;
-use crate::plan::Plan;
+use crate::plan::{Plan, Series};
 use crate::record::{Outcome, Phase, Record, TokenSource};
 use crate::stats::step::{Abort, Step};
 use anyhow::{Context, Result, bail};
@@ -66,7 +66,8 @@ pub fn left(dir: &Path, mut each: impl FnMut(&Record)) -> Result<Left> {
             dir.join(STEPS).display()
         );
     }
-    let whole = steps.iter().take_while(|s| has_limits(&plan, s)).count();
+    let series = plan.series();
+    let whole = steps.iter().take_while(|s| has_limits(&series, s)).count();
     steps.truncate(whole);
     steps.truncate(steps.len() - steps.iter().rev().take_while(|s| broken_off(s)).count());
     let counts = |step: u32| step as usize <= steps.len();
@@ -91,8 +92,11 @@ pub fn left(dir: &Path, mut each: impl FnMut(&Record)) -> Result<Left> {
 }
 
 /// Whether all of a step's limits are there: those of a tier end with its stability.
-fn has_limits(plan: &Plan, step: &Step) -> bool {
-    plan.slo.as_slice().iter().all(|slo| step.row(slo.tier(), "stability").is_some())
+fn has_limits(series: &[Series], step: &Step) -> bool {
+    let own = series.iter().find(|one| one.name == step.series);
+    own.is_some_and(|one| {
+        one.plan.slo.as_slice().iter().all(|slo| step.row(slo.tier(), "stability").is_some())
+    })
 }
 
 /// Whether a step shows how the sweep ended, not what the server does.

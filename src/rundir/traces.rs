@@ -119,6 +119,18 @@ impl Traces {
     }
 }
 
+impl Trace {
+    /// 95 % bounds of the median TTFT in milliseconds, by rank (the normal approximation of the binomial), assuming independent
+    /// requests; `None` where there are too few for both.
+    pub fn median_bounds(&self) -> Option<[f64; 2]> {
+        let ttft = self.latency.get(&Metric::Ttft)?;
+        let n = ttft.n() as f64;
+        // Half a standard deviation of n coins is sqrt(n) / 2.
+        let half = 1.96 * 0.5 / n.sqrt();
+        (n >= 10.0).then(|| Some([ttft.quantile(0.5 - half)?, ttft.quantile((0.5 + half).min(1.0))?]))?
+    }
+}
+
 /// Whether the last row has no end: its writer was killed.
 pub(super) fn ends_torn(file: &mut File) -> std::io::Result<bool> {
     if file.metadata()?.len() == 0 {

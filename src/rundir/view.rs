@@ -4,6 +4,7 @@ use crate::search::Search;
 use crate::search::answer::{Answer, Goodput};
 use crate::search::view::{Fitted, PathPoint};
 use crate::stats::step::{Step, StepKind};
+use std::collections::BTreeMap;
 
 /// What the adaptive search's fit says of the first answer: made once, when a folder is read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,6 +13,8 @@ pub struct View {
     pub fitted: Vec<Fitted>,
     /// What was known after each step under load.
     pub path: Vec<PathPoint>,
+    /// Of runs with several series, which are compared: 95 % bounds of the median TTFT of each step, in milliseconds.
+    pub medians: BTreeMap<u32, [f64; 2]>,
 }
 
 impl View {
@@ -22,6 +25,7 @@ impl View {
         Self {
             fitted: search.fitted(&a.series, steps, &a.tier, &levels),
             path: search.path(&a.series, steps, &a.tier),
+            medians: BTreeMap::new(),
         }
     }
 }

@@ -205,10 +205,14 @@ fn clear(dir: &Path) -> Result<()> {
             dir.display()
         );
     }
-    let slides = charts.join("slides");
     let within =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
-    let pictures = within(&charts).chain(within(&slides));
+    // Those for slides, and those of each series.
+    let folders = |dir: &Path| within(dir).filter(|p| p.is_dir()).collect::<Vec<_>>();
+    let inner = folders(&charts);
+    let innermost: Vec<PathBuf> = inner.iter().flat_map(|f| folders(f)).collect();
+    let all = || innermost.iter().chain(&inner).map(PathBuf::as_path).chain([charts.as_path()]);
+    let pictures = all().flat_map(within);
     let pictures = pictures.filter(|p| p.extension().is_some_and(|e| e == "png" || e == "svg"));
     for path in OURS.iter().map(|name| dir.join(name)).chain(pictures) {
         match fs::remove_file(&path) {
@@ -218,7 +222,7 @@ fn clear(dir: &Path) -> Result<()> {
             _ => {}
         }
     }
-    for folder in [&slides, &charts] {
+    for folder in all() {
         // One that holds anything else stays, and so does what it holds.
         let _ = fs::remove_dir(folder);
     }

@@ -3,6 +3,7 @@
 
 mod answers;
 pub mod bare;
+mod cache;
 mod calibrate;
 mod ended;
 mod looks;
@@ -21,6 +22,7 @@ use crate::level::Level;
 use crate::load::descriptors::Descriptors;
 use crate::load::host::{Host, machine};
 use crate::plan::{Plan, Series};
+use crate::record::Finished;
 use crate::rundir::{self, Meta, Run, Writer, json};
 use crate::search::config::Mode;
 use crate::search::{Ask, Next, Search};
@@ -70,6 +72,8 @@ struct Sweep<'a> {
     before: Duration,
     /// Warm-up requests sent before, where it was resumed.
     warmups: u64,
+    /// Whether the server may empty its prefix cache when it is asked to: not where it once said that it cannot.
+    resets: bool,
     interrupt: CancellationToken,
     sweep_tally: SweepTally,
     progress: Progress,
@@ -115,6 +119,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         began: Instant::now(),
         before: Duration::ZERO,
         warmups: 0,
+        resets: true,
         interrupt,
         sweep_tally: SweepTally::default(),
         progress: Progress::new(options.progress, step::shown_limit(plan)),
@@ -149,8 +154,8 @@ impl<'a> Sweep<'a> {
                 self.progress.say(&format!("series {} of {}: {}", i + 1, series.len(), one.name));
             }
             self.warm_up().await?;
-            if resumed && self.own_steps().len() == self.steps.len() {
-                // What it took to get ready again is not the sweep's.
+            if resumed && !self.own_steps().is_empty() {
+                // In the middle of a series: what it took to get ready again is not the sweep's.
                 self.began = Instant::now();
             }
             if !self.steps(&search).await? {
@@ -168,8 +173,13 @@ impl<'a> Sweep<'a> {
     }
 
     async fn warm_up(&mut self) -> Result<()> {
-        let mut finished =
+        let finished =
             prepare::warm_up(self.plan, &self.host, &self.series, &self.ready, &self.interrupt).await?;
+        self.sent_before(finished)
+    }
+
+    /// Writes requests that were sent before a step and count for nothing.
+    fn sent_before(&mut self, mut finished: Vec<Finished>) -> Result<()> {
         for f in &mut finished {
             f.record.id += self.warmups;
             self.writer.request(&self.series, 0, "all", f)?;
@@ -233,8 +243,7 @@ impl<'a> Sweep<'a> {
     /// Replaces `result.json` by what is known now.
     fn write_result(&mut self) -> Result<()> {
         let mut meta = self.meta.clone();
-        let cold = self.plan.workload.cache == crate::workload::config::Cache::Cold;
-        meta.noted.extend(self.sweep_tally.caveats(cold));
+        meta.noted.extend(self.sweep_tally.caveats());
         let caveats = meta.noted.clone();
         let run =
             Run::assemble(self.whole, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
@@ -288,10 +297,7 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         started: jiff::Timestamp::now().to_string(),
         server: plan.server_title(),
         model: ready.model.clone(),
-        workload: match plan.search.mode {
-            Mode::Concurrency(_) => plan.workload.closed(),
-            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => plan.workload.to_string(),
-        },
+        workload: plan.sent(),
         slo: plan.slo.summary(),
         gpu: plan.hardware.gpu.clone(),
         gpus: plan.hardware.gpu_count(),

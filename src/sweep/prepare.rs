@@ -224,10 +224,38 @@ pub(crate) async fn warm_up(
     if wanted == 0 {
         return Ok(Vec::new());
     }
+    send_before(plan, host, series, ready, interrupt, (wanted, false)).await
+}
+
+/// Sends every shared prefix once, with one output token, so that the server's prefix cache has them when a step begins;
+/// nothing where nothing is shared. They count for nothing.
+pub(crate) async fn warm_prefixes(
+    plan: &Plan,
+    host: &Host,
+    series: &str,
+    ready: &Prepared,
+    interrupt: &CancellationToken,
+) -> Result<Vec<Finished>> {
+    match ready.traffic.shared() {
+        0 => Ok(Vec::new()),
+        n => send_before(plan, host, series, ready, interrupt, (n, true)).await,
+    }
+}
+
+/// Sends requests that count for nothing, a few at a time: so many, and whether for their shared prefixes alone.
+async fn send_before(
+    plan: &Plan,
+    host: &Host,
+    series: &str,
+    ready: &Prepared,
+    interrupt: &CancellationToken,
+    (wanted, prefixes): (u32, bool),
+) -> Result<Vec<Finished>> {
     let key = StepKey { seed: plan.seed, series: series.into(), step: 0 };
     let slots = WARMUP_SLOTS.min(wanted as usize).min(plan.step.max_in_flight as usize);
     let chains =
         Chains::new(&ready.traffic, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
+    let chains = if prefixes { chains.prefixes() } else { chains };
     let prompter = Prompter::new(&ready.traffic, key, ready.rate).resumed(ready.resumed);
     let builder = Builder::new(chains, prompter, ready.encoders.clone()).as_ids(ready.ids.clone());
     let builder = builder.first(wanted as usize);

@@ -137,6 +137,7 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
         began: Instant::now(),
         before,
         warmups,
+        resets: true,
         interrupt,
         sweep_tally,
         progress: Progress::new(progress, step::shown_limit(&plan)),

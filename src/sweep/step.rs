@@ -1,6 +1,7 @@
 //! One step: the director starts the load, takes the records home, and decides when it is over.
 
 use super::Sweep;
+use super::cache::{AHEAD, Reading};
 use super::ended::StepSoFar;
 use super::looks::{Looks, TICK, drain};
 use super::tally::StepTally;
@@ -56,6 +57,8 @@ struct Running {
     load: Option<Firing>,
     /// Asks whether anybody answers, while that is in doubt.
     probe: Option<JoinHandle<bool>>,
+    /// The prefix cache's counters before the measured window.
+    counters: Option<Reading>,
 }
 
 impl Running {
@@ -86,15 +89,17 @@ impl Sweep<'_> {
     pub(super) async fn measure(&mut self, ask: Ask) -> Result<()> {
         let number = self.number();
         self.wait_idle(number).await?;
+        self.set_cache().await?;
         let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), &ask);
         self.warm_connections(ask.level).await;
+        let counters = self.read_before(ask.settle).await?;
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.now();
         let (share, lag_stop) = (self.share(ask.level), CancellationToken::new());
         let lags = (!self.host.is_paused())
             .then(|| self.host.each(self.host.used(&share), |_| lag::sample(lag_stop.clone())));
         let mut running = self.start(ask, number)?;
-        (running.started_at, running.started) = (started_at, started);
+        (running.started_at, running.started, running.counters) = (started_at, started, counters);
         running.abort = self.follow(&mut running, &mut tally, number).await?;
         lag_stop.cancel();
         let lags = match lags {
@@ -106,7 +111,8 @@ impl Sweep<'_> {
         let mut so_far = self.so_far(&running);
         let counted = so_far.counted();
         so_far.own = lag::worst(&lags, counted.start, counted.end);
-        let step = Step { checks, ..so_far.conclude(&mut tally) };
+        let mut step = Step { checks, ..so_far.conclude(&mut tally) };
+        step.server.hit_rate = self.hit_rate(running.counters.take(), &tally).await?;
         self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
@@ -228,6 +234,7 @@ impl Sweep<'_> {
             settle: ask.settle,
             load: Some(load),
             probe: None,
+            counters: None,
         })
     }
 
@@ -323,6 +330,9 @@ impl Sweep<'_> {
             running.end(Abort::AllFailed);
         }
         let elapsed = running.began.elapsed();
+        if running.counters.is_none() && elapsed + AHEAD >= running.settle {
+            running.counters = Some(Reading::ask(&self.host, self.ready.client(), elapsed));
+        }
         Self::look(running, tally, looks, elapsed);
         self.extend(running, tally, elapsed);
         // The load is kept on until the measured requests have finished, but not for ever.

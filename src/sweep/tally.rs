@@ -50,6 +50,8 @@ pub(crate) struct StepTally {
     others: u64,
     /// Whether a request was not sent because the client could not.
     pub(crate) held: bool,
+    /// Input tokens of measured answers that came from the server's prefix cache, and all of them, where it tells with the answer.
+    cached: Option<(u64, u64)>,
 }
 
 /// What the measured requests that are home show of one tier.
@@ -120,6 +122,7 @@ impl StepTally {
             theirs: 0,
             others: 0,
             held: false,
+            cached: None,
         }
     }
 
@@ -133,6 +136,10 @@ impl StepTally {
             // An answer in one piece has no TTFT.
             if let Some(response) = r.ttft().or_else(|| r.e2e()) {
                 self.response.saturating_record(response.as_micros() as u64);
+            }
+            if let (Some(cached), Some(input)) = (r.cached_tokens, r.input_tokens) {
+                let sums = self.cached.get_or_insert((0, 0));
+                *sums = (sums.0 + u64::from(cached), sums.1 + u64::from(input));
             }
         }
         self.ended(r);
@@ -209,6 +216,20 @@ impl StepTally {
     /// p99 TTFT (or e2e, where answers come in one piece) of the measured requests so far, in milliseconds.
     pub(crate) fn response_p99(&self) -> Option<f64> {
         (!self.response.is_empty()).then(|| ms(Duration::from_micros(self.response.value_at_quantile(0.99))))
+    }
+
+    /// Share of the measured requests' input tokens that came from the server's prefix cache, where it tells with each answer.
+    pub(crate) fn cached_share(&self) -> Option<f64> {
+        self.cached.filter(|(_, input)| *input > 0).map(|(cached, input)| cached as f64 / input as f64)
+    }
+
+    /// The most input tokens that the server may have looked up since a moment of the step, as far as its own requests go: those of
+    /// every request that was sent and whose first token did not come before.
+    pub(crate) fn asked_since(&self, at: Duration) -> f64 {
+        let open = |r: &&Kept| r.sent.is_some() && r.first_token.is_none_or(|t| t.get() > at);
+        let tokens =
+            |r: &Kept| u64::from(r.attempts.max(1)) * u64::from(r.input_tokens.unwrap_or(r.input_asked));
+        self.kept.iter().filter(open).map(tokens).sum::<u64>() as f64
     }
 
     /// Measured requests that are home.

@@ -244,6 +244,28 @@ impl Workload {
         self.kinds().iter().map(|k| k.share * k.conversation.map_or(0.0, think)).sum()
     }
 
+    /// The share of all input tokens that lies in shared prefixes, which a warm cache has; 0 where nothing is shared. `None` where
+    /// the plan does not tell: the turns of a conversation share their history as well, and a trace or a data set what it has.
+    pub fn shared_share(&self) -> Option<f64> {
+        if self.control() == Control::Sessions {
+            return None;
+        }
+        let tokens = |k: &Kind<'_>| match k.of {
+            Of::Prompts(Prompts::Synthetic(s)) => {
+                Some((s.shared_prefix.map_or(0.0, |p| f64::from(p.tokens.get())), s.input_tokens.mean()))
+            }
+            // What these share is theirs.
+            Of::Prompts(_) | Of::Trace(_) => None,
+        };
+        let (mut shared, mut all) = (0.0, 0.0);
+        for kind in self.kinds() {
+            let (own_shared, own) = tokens(&kind)?;
+            shared += kind.share * own_shared;
+            all += kind.share * own;
+        }
+        Some(shared / all.max(1.0))
+    }
+
     /// The longest answer that the plan asks for, where it says one.
     pub fn longest_output(&self) -> Option<u32> {
         self.kinds().iter().map(Kind::longest_output).reduce(|a, b| Some(a?.max(b?))).flatten()

@@ -5,7 +5,7 @@ use super::chain::{Chain, Recipe, Start, Text, Turn};
 use super::conversation::Think;
 use super::seed::{Purpose, stream};
 use super::trace::Replay;
-use super::traffic::{Traffic, What};
+use super::traffic::{Kind, Traffic, What};
 use super::turns::Draws;
 use crate::level::{Control, Level};
 use crate::units::Rate;
@@ -33,6 +33,8 @@ pub struct Chains {
     /// Whether the shared prefixes are taken in turn, so that warming up reaches every one of them.
     in_turn: bool,
     hurried: bool,
+    /// Whether all that is wanted of a request is the shared prefix that its prompt begins with.
+    prefixes: bool,
     next: u64,
 }
 
@@ -70,7 +72,21 @@ impl Chains {
         };
         let draws = Draws::new(traffic, key);
         let in_turn = key.step == 0;
-        Ok(Self { starts, traffic: traffic.clone(), draws, in_turn, hurried: false, next: 0 })
+        Ok(Self {
+            starts,
+            traffic: traffic.clone(),
+            draws,
+            in_turn,
+            hurried: false,
+            prefixes: false,
+            next: 0,
+        })
+    }
+
+    /// One request of a single output token for every shared prefix, in turn: what brings them into a prefix cache. Kinds that
+    /// share nothing are passed over; [`Traffic::shared`] tells how many there are, which must not be none.
+    pub fn prefixes(self) -> Self {
+        Self { in_turn: true, prefixes: true, ..self }
     }
 
     /// Without the users' thinking, for what a server does with one request at a time.
@@ -82,12 +98,14 @@ impl Chains {
     fn kind(&mut self) -> (usize, Option<u32>) {
         let kinds = self.traffic.kinds();
         if self.in_turn {
-            let mut left = (self.next % u64::from(self.traffic.groups())) as u32;
+            let count = if self.prefixes { Kind::shared } else { Kind::groups };
+            let all: u32 = kinds.iter().map(count).sum();
+            let mut left = (self.next % u64::from(all.max(1))) as u32;
             for (i, kind) in kinds.iter().enumerate() {
-                if left < kind.groups() {
+                if left < count(kind) {
                     return (i, Some(left));
                 }
-                left -= kind.groups();
+                left -= count(kind);
             }
         }
         if kinds.len() == 1 {
@@ -162,6 +180,9 @@ impl Chains {
         let mut turns = turns;
         if self.in_turn {
             turns.truncate(1);
+        }
+        if self.prefixes {
+            turns.iter_mut().for_each(|turn| turn.request.output_tokens = 1);
         }
         if self.hurried {
             turns.iter_mut().for_each(|turn| turn.after = Duration::ZERO);

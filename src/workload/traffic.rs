@@ -163,7 +163,7 @@ impl Traffic {
 
     /// How many different shared prefixes the prompts begin with; 0 where they share none.
     pub fn shared(&self) -> u32 {
-        self.kinds.iter().filter_map(|k| Some(k.synthetic()?.shared_prefix?.groups.get())).sum()
+        self.kinds.iter().map(Kind::shared).sum()
     }
 
     /// Whether any of its prompts is a text of people, whose tokens are another count of characters than words of ours.
@@ -191,6 +191,11 @@ impl Kind {
     /// How many different beginnings its prompts have, and one where they share none.
     pub(super) fn groups(&self) -> u32 {
         self.synthetic().and_then(|s| s.shared_prefix).map_or(1, |p| p.groups.get())
+    }
+
+    /// How many different shared prefixes its prompts begin with; 0 where they share none.
+    pub(super) fn shared(&self) -> u32 {
+        self.synthetic().and_then(|s| s.shared_prefix).map_or(0, |p| p.groups.get())
     }
 
     fn mean_input(&self) -> f64 {

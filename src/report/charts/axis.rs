@@ -12,6 +12,8 @@ pub(super) enum Scale {
     Log,
     /// Shares by the logarithm of what they lack of one, plus this little, so that one itself has a place.
     Share(f64),
+    /// In proportion, without ticks: rows that have names of their own.
+    Rows,
 }
 
 /// An axis.
@@ -62,6 +64,7 @@ impl Axis {
     /// The ticks with their labels, the lowest first.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         match self.scale {
+            Scale::Rows => Vec::new(),
             Scale::Linear => self.round_ticks(),
             Scale::Log => self.log_ticks(),
             Scale::Share(least) => {
@@ -104,7 +107,7 @@ impl Axis {
     /// Share of the axis at which a value lies.
     pub(super) fn share(&self, value: f64) -> f64 {
         let place = |v: f64| match self.scale {
-            Scale::Linear => v,
+            Scale::Linear | Scale::Rows => v,
             Scale::Log => v.max(self.min).ln(),
             Scale::Share(least) => -(1.0 - v + least).ln(),
         };

@@ -75,6 +75,14 @@ impl Boundary {
         Self { line, band, safe, most, knee, words, legend }
     }
 
+    /// The rate that the answer comes to, and both ends of its interval or bracket, the upper one first; `None` where it comes to
+    /// none.
+    pub(super) fn span(&self) -> Option<(f64, f64, f64)> {
+        let line = self.line.or(self.safe)?;
+        let (low, high) = self.band.unwrap_or((line, line));
+        Some((line, high.min(BEYOND * self.most).max(line), low))
+    }
+
     /// What is drawn of it, for the legend; on a slide with its numbers, since there is no room in the plots.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let knee = self.knee.map(|_| Entry::Knee);

@@ -16,6 +16,7 @@ mod labels;
 mod latency;
 mod legend;
 mod mark;
+mod overlay;
 mod panel;
 mod place;
 mod raster;
@@ -146,6 +147,20 @@ pub const CHARTS: &[Chart] = &[
         draw: timelines::draw,
     },
 ];
+
+/// Every chart that sets several series beside one another.
+pub const OVER: &[Chart] = &[Chart {
+    name: "overlay",
+    caption: "Latency against achieved throughput, every series",
+    slide: true,
+    applies: overlay::applies,
+    draw: overlay::draw,
+}];
+
+/// The charts of several series that a run has; none where it has one.
+pub fn over(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
+    OVER.iter().filter(|c| (c.applies)(run, traces)).collect()
+}
 
 /// The charts that a run has, in the order of the report: those for which its files hold something to show.
 pub fn of(run: &Run, traces: &Traces) -> Vec<&'static Chart> {

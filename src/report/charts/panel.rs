@@ -41,7 +41,7 @@ pub(super) struct Panel {
     /// Whether values lie beyond it.
     pub(super) clipped: bool,
     /// Which of the percentiles carries the marks by verdict: the one that the SLO limits, p99 where it limits none.
-    marked: usize,
+    pub(super) marked: usize,
     /// The baseline's percentiles, in the unit of the axis: p50 and p99.
     pub(super) unloaded: Option<(f64, Option<f64>)>,
     /// Radius of the marks.
@@ -209,7 +209,7 @@ impl Panel {
     }
 
     /// Each step by its verdict, on the curve of the limited percentile; one beyond the axis at the upper edge, with its value.
-    fn marks(&self, c: &mut Canvas, plot: &Plot, curve: &Curve<'_>) {
+    pub(super) fn marks(&self, c: &mut Canvas, plot: &Plot, curve: &Curve<'_>) {
         let face = Type::book(11.0, curve.hue.dark);
         let mut beyond: Vec<Point> = Vec::new();
         for (p, step) in self.points(curve, self.marked) {

@@ -211,7 +211,9 @@ pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
 pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
     let mut all: Vec<(String, &'static str)> = Vec::new();
     for c in &run.caveats {
-        let mut text = c.text();
+        let series = run.series_of(c);
+        let whose = if series.is_empty() { String::new() } else { format!("{}: ", series.join(", ")) };
+        let mut text = format!("{whose}{}", c.text());
         let like: Vec<&Caveat> = run.caveats.iter().filter(|other| is_like(c, other)).collect();
         if like.iter().max_by(|a, b| excess(a).total_cmp(&excess(b))).is_some_and(|worst| *worst != c) {
             continue;

@@ -36,7 +36,6 @@ pub(crate) struct SweepTally {
     estimated: u64,
     uncounted: u64,
     unfinished: u64,
-    cached: Option<u64>,
     input: Lengths,
     output: Lengths,
     room: Room,
@@ -95,9 +94,6 @@ impl SweepTally {
         self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
         self.input.add(r.input_asked, r.input_tokens);
         self.output.add(r.output_asked, r.output_tokens);
-        if let Some(cached) = r.cached_tokens {
-            *self.cached.get_or_insert(0) += u64::from(cached);
-        }
     }
 
     /// Whether a caveat is one of those that are counted here.
@@ -114,7 +110,7 @@ impl SweepTally {
     }
 
     /// What the reader must know of them.
-    pub(crate) fn caveats(&self, cold: bool) -> Vec<Caveat> {
+    pub(crate) fn caveats(&self) -> Vec<Caveat> {
         let mut found = Vec::new();
         if self.estimated > 0 {
             found.push(Caveat::TokensEstimated { requests: self.estimated });
@@ -129,11 +125,6 @@ impl SweepTally {
         // Rule 5 of the design allows inputs 2 tokens; outputs are pinned to the token. Estimates are not compared.
         if self.estimated == 0 {
             found.extend(self.output.off(0.5).map(|(asked, got)| Caveat::LengthsNotPinned { asked, got }));
-        }
-        let share = self.cached.unwrap_or(0) as f64 / self.input.got.max(1) as f64;
-        // The chat template is the same in every prompt: a few tokens always hit.
-        if cold && share > 0.05 {
-            found.push(Caveat::ColdCacheHits { share });
         }
         found
     }

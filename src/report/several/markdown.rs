@@ -1,0 +1,75 @@
+//! `report.md` of a run of several series: the comparison first, then a section for each.
+
+use super::super::charts::Chart;
+use super::super::escape::{clip, markdown};
+use super::super::{markdown as one, pair, tables, words};
+use super::{Table, own_caveats, table};
+use crate::rundir::{Pair, Run};
+
+/// The report of several series. `over` are the charts that compare them; `parts` has the folder and the charts of each.
+pub(in crate::report) fn render(run: &Run, over: &[&Chart], parts: &[(String, Vec<&Chart>)]) -> String {
+    let mut out = format!("# {}\n\n{}\n\n", markdown(&words::headline(run)), markdown(&run.name));
+    let mut add = |title: &str, body: String| {
+        if !body.is_empty() {
+            out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
+        }
+    };
+    add("Question", question(run));
+    add("Comparison", format!("{}\n{}", comparison(run), one::charts(run, over, "charts")));
+    add("Cold and warm caches", pairs(run));
+    add("Caveats", caveats(run));
+    for (part, (folder, made)) in run.parts.iter().zip(parts) {
+        let own = Run { caveats: own_caveats(run, part), ..part.clone() };
+        let sections = one::sections(&own, made, &format!("charts/{folder}"));
+        let sections = sections.into_iter().filter(|(_, body)| !body.is_empty());
+        let body: String =
+            sections.map(|(title, body)| format!("### {title}\n\n{}\n\n", body.trim_end())).collect();
+        let with = format!("Measured with: {}.\n\n", markdown(&clip(&words::workload(part), 300)));
+        add(&format!("Series {}", markdown(part.series())), with + &body);
+    }
+    add("How to reproduce", one::reproduce(run));
+    add("Notes", one::notes(run));
+    format!("{}\n", out.trim_end())
+}
+
+fn question(run: &Run) -> String {
+    let names: Vec<String> = run.parts.iter().map(|p| clip(p.series(), 40)).collect();
+    format!("{}- series: {}\n", one::question(run), markdown(&words::list(&names)))
+}
+
+fn comparison(run: &Run) -> String {
+    let Table { level, rows, notes } = table(run);
+    let at = level.map(|l| format!(" at {l}, ms")).unwrap_or_else(|| " ms".into());
+    let (p50, p99) = (format!("TTFT p50{at}"), format!("TTFT p99{at}"));
+    let head = [
+        "series",
+        "goodput",
+        "90 % interval",
+        "safe rate",
+        "limit that binds",
+        &p50,
+        &p99,
+        "prefix cache hits",
+    ];
+    let cell = |text: String| if text.is_empty() { tables::UNKNOWN.to_owned() } else { markdown(&text) };
+    let rows = rows.into_iter().map(|r| {
+        let [p50, p99] = r.ttft;
+        [r.name, r.goodput, r.interval, r.safe, r.binding, p50, p99, r.hit_rate].map(cell).to_vec()
+    });
+    let table = tables::table(&head, &["series", "goodput", "limit that binds"], rows.collect());
+    format!("{table}\n{}\n", notes.iter().map(|n| markdown(n)).collect::<Vec<_>>().join(" "))
+}
+
+fn pairs(run: &Run) -> String {
+    let one = |p: &Pair| {
+        let said = pair::sentences(run, p).iter().map(|s| markdown(s)).collect::<Vec<_>>().join(" ");
+        format!("{said}\n\n{}\n", pair::table(p, run))
+    };
+    Pair::all(run).iter().map(one).collect()
+}
+
+/// What is to be known of the run as a whole; what is of one series stands there.
+fn caveats(run: &Run) -> String {
+    let of_all = run.caveats.iter().filter(|c| run.series_of(c).is_empty()).cloned().collect();
+    one::caveats(&Run { caveats: of_all, ..run.clone() })
+}
