@@ -32,12 +32,17 @@ pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
         return say(&serde_json::to_string_pretty(&json::result(run))
             .context("failed to write the result as JSON")?);
     }
-    let (table, answer) = (terminal::table(run, None), terminal::answer(run, files));
+    let both = |width| {
+        let usual = || (terminal::table(run, width), terminal::answer(run, files));
+        terminal::own(run, files, width).unwrap_or_else(usual)
+    };
     if !std::io::stdout().is_terminal() {
+        let (table, answer) = both(None);
         return say(format!("{table}\n\n{answer}").trim_end());
     }
     let width = textwrap::termwidth().clamp(40, WIDEST);
-    let text = format!("{}\n\n{}", terminal::table(run, u16::try_from(width).ok()), wrapped(&answer, width));
+    let (table, answer) = both(u16::try_from(width).ok());
+    let text = format!("{table}\n\n{}", wrapped(&answer, width));
     say(terminal::paint(&text, std::env::var_os("NO_COLOR").is_none()).trim_end())
 }
 

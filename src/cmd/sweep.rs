@@ -35,7 +35,9 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
     };
     let mut plan = Plan::load(&source, &sets(args))?;
     // The adaptive search plans with its budget; other modes only end by it.
-    if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode) {
+    if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode)
+        && plan.rows.is_empty()
+    {
         adaptive.budget = budget;
     }
     let options = Options {

@@ -18,16 +18,26 @@ pub struct Series {
 impl Plan {
     /// The series of the plan, in the order in which they are measured; [`MAIN`] alone where it asks for one curve.
     ///
-    /// A mix whose classes are measured alone as well has `mix` and `only CLASS`, a pair of caches `cold` and `warm`; where it asks
+    /// A matrix has one for each row, of its name. A mix whose classes are measured alone as well has `mix` and `only CLASS`, a pair of caches `cold` and `warm`; where it asks
     /// for both, each with each: `mix, cold`.
     pub fn series(&self) -> Vec<Series> {
         let whole = Series { name: String::new(), plan: self.clone() };
-        let mut all: Vec<Series> = alone(whole).into_iter().flat_map(caches).collect();
-        if let [only] = &mut all[..] {
+        let mut all: Vec<Series> = rows(whole).into_iter().flat_map(alone).flat_map(caches).collect();
+        if let [only] = &mut all[..]
+            && only.name.is_empty()
+        {
             only.name = MAIN.into();
         }
         all
     }
+}
+
+/// Each row of the matrix.
+fn rows(of: Series) -> Vec<Series> {
+    if of.plan.rows.is_empty() {
+        return vec![of];
+    }
+    of.plan.rows.iter().map(|row| part(&of, &row.name, |plan| row.apply(plan))).collect()
 }
 
 /// The series further set apart: its name grows by a part.

@@ -12,15 +12,19 @@ use crate::stats::step::{Step, StepKind, Verdict};
 pub fn render(run: &Run, made: &[&Chart]) -> String {
     let mut out = format!("# {}\n\n", markdown(&words::headline(run)));
     out.push_str(&format!("{}\n\n", markdown(&run.name)));
+    // A matrix and what has no limit to keep have questions and answers of their own.
+    let own = super::matrix::section(run).or_else(|| super::offline::section(run));
+    let judged = !run.answers.is_empty() || own.is_none();
+    let of_judged = |body: String| if judged { body } else { String::new() };
     for (title, body) in [
-        ("Question", question(run)),
-        ("Answer", answer(run)),
+        ("Question", if own.is_some() { String::new() } else { question(run) }),
+        ("Answer", own.unwrap_or_else(|| answer(run))),
         ("Capacity", capacity(run)),
         ("Caveats", caveats(run)),
         ("Charts", charts(run, made)),
         ("Accepted and rejected", decided(run)),
-        ("Steps", steps(run)),
-        ("Limits", limits(run)),
+        ("Steps", of_judged(steps(run))),
+        ("Limits", of_judged(limits(run))),
         ("Percentiles", percentiles(run)),
         ("Throughput", tables::throughput(run)),
         ("Replicas", replicas::section(run)),

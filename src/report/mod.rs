@@ -4,6 +4,8 @@ pub mod calibration;
 pub mod charts;
 pub mod escape;
 pub mod markdown;
+pub mod matrix;
+pub mod offline;
 pub mod replicas;
 pub mod tables;
 pub mod terminal;

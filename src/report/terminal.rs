@@ -2,7 +2,7 @@
 
 use super::escape::{clip, plain};
 use super::tables::{UNKNOWN as NOTHING, latency, verdict};
-use super::words;
+use super::{matrix, offline, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -236,6 +236,25 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
         }
     }
     out.push_str(&run.answers.iter().skip(1).map(|a| other(run, a)).collect::<String>());
+    out.push_str(&care(run));
+    out.push_str(&places(files));
+    out
+}
+
+/// What is printed of a run that has questions of its own, a table and an answer: those of a matrix, and of what has no limit to keep.
+pub fn own(run: &Run, files: &[PathBuf], width: Option<u16>) -> Option<(String, String)> {
+    let width = width.unwrap_or(WIDTH);
+    let (table, said) = match (run.purpose.is_goodput(), run.matrix.is_empty()) {
+        (true, true) => return None,
+        (true, false) => matrix::terminal(run, width),
+        (false, _) => offline::terminal(run, width),
+    };
+    Some((table, format!("{said}{}{}", care(run), places(files))))
+}
+
+/// The caveats with their advice.
+fn care(run: &Run) -> String {
+    let mut out = String::new();
     let caveats = words::caveats(run);
     if !caveats.is_empty() {
         out.push_str("\nRead this with care:\n");
@@ -243,7 +262,6 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
     for (text, advice) in caveats {
         out.push_str(&format!("! {}\n  → {}\n", plain(&text), plain(advice)));
     }
-    out.push_str(&places(files));
     out
 }
 

@@ -60,9 +60,10 @@ pub(crate) fn caveats(
     found
 }
 
-/// Whether the search chose its own levels.
+/// Whether the search chose its own levels. A list may have a baseline before it, too.
 pub(crate) fn adaptive(steps: &[Step]) -> bool {
-    steps.iter().any(|s| matches!(s.kind, StepKind::Baseline | StepKind::Refine))
+    let any = |kind| steps.iter().any(|s| s.kind == kind);
+    any(StepKind::Refine) || (any(StepKind::Baseline) && !any(StepKind::List))
 }
 
 impl Run {

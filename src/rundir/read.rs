@@ -4,7 +4,7 @@ use super::json::SCHEMA;
 use super::table::{Row, read_limit, read_replica, read_step};
 use super::{FAILURES, FailureRow, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, View, derive};
 use crate::caveat::Caveat;
-use crate::plan::Plan;
+use crate::plan::{Plan, Series};
 use crate::search::Search;
 use crate::stats::step::{LimitRow, Replica, Step};
 use anyhow::{Context, Result, bail};
@@ -51,7 +51,9 @@ impl Run {
     ) -> Result<Self> {
         let mut answers = Vec::new();
         let series = plan.series();
-        for one in &series {
+        // Without a limit there is no rate that would meet it.
+        let asked = |one: &&Series| plan.purpose.is_goodput() && !one.plan.slo.is_none();
+        for one in series.iter().filter(asked) {
             answers.extend(searcher(&one.plan)?.answers(&one.name, &steps));
         }
         let terms = series.first().and_then(|one| searcher(&one.plan).ok()?.terms());
@@ -61,6 +63,7 @@ impl Run {
             step: last.step,
         }));
         caveats.extend(derive::caveats(plan, &steps, &failures, &answers));
+        let matrix = super::matrix::answers(plan, &series, &steps);
         Ok(Self {
             name: plan.name.clone(),
             meta,
@@ -75,6 +78,8 @@ impl Run {
             max_in_flight: plan.step.max_in_flight,
             failures,
             terms,
+            purpose: plan.purpose,
+            matrix,
             view: View::default(),
         })
     }

@@ -125,7 +125,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
 
 /// The adaptive search reckons with its budget itself; other modes only end by one.
 fn own_budget(plan: &Plan, budget: Option<Duration>) -> Option<Span> {
-    budget.filter(|_| !matches!(plan.search.mode, Mode::Adaptive(_))).map(Span)
+    budget.filter(|_| !plan.rows.is_empty() || !matches!(plan.search.mode, Mode::Adaptive(_))).map(Span)
 }
 
 impl<'a> Sweep<'a> {
@@ -245,6 +245,8 @@ fn highest(plan: &Plan) -> Option<Level> {
     match &plan.search.mode {
         Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::max).map(Level::rate),
         Mode::Concurrency(slots) => slots.iter().max().map(|n| Level::concurrency(n.get())),
+        Mode::Ladder(ladder) => Some(Level::concurrency(ladder.max.get())),
+        Mode::Burst(n) => Some(Level::concurrency(n.get())),
         Mode::Ramp(_) | Mode::Adaptive(_) => max,
     }
 }
@@ -277,6 +279,12 @@ pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     plan.step.settle.0 + window + plan.step.tail() + plan.step.drain.0
 }
 
+/// The rows in one line; what each of them sends stands with its answer.
+fn matrix(plan: &Plan) -> String {
+    let names: Vec<&str> = plan.rows.iter().map(|row| row.name.as_str()).collect();
+    format!("a matrix of {}: {}", names.len(), names.join(", "))
+}
+
 fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
     Meta {
         goodput_version: env!("CARGO_PKG_VERSION").into(),
@@ -286,7 +294,9 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         server: plan.server_title(),
         model: ready.model.clone(),
         workload: match plan.search.mode {
-            Mode::Concurrency(_) => plan.workload.closed(),
+            _ if !plan.rows.is_empty() => matrix(plan),
+            Mode::Concurrency(_) | Mode::Ladder(_) => plan.workload.closed(),
+            Mode::Burst(_) => plan.workload.closed().replacen("closed loop", "all at once", 1),
             Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => plan.workload.to_string(),
         },
         slo: plan.slo.summary(),
