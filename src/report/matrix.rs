@@ -183,7 +183,7 @@ fn answer(r: &RowAnswer) -> String {
         String::new()
     };
     format!(
-        "{said} The server completes {} requests and {} output tokens a second.{failed}",
+        "{said} The server completes {} requests/s and {} output tokens/s.{failed}",
         words::figure(f.achieved_rate),
         words::figure(f.output_tokens_per_s)
     )

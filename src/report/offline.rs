@@ -268,7 +268,7 @@ pub(super) fn section(run: &Run) -> Option<String> {
     let asked: String = asked.iter().map(|(key, value)| format!("- {key}: {}\n", markdown(value))).collect();
     Some(format!(
         "{found}**{}**\n\n{asked}\n{}\n{}\n",
-        markdown(not_capacity(run)),
+        not_capacity(run),
         table(&head, &["metric"], rows),
         markdown(notes(run))
     ))

@@ -32,7 +32,9 @@ pub(crate) fn caveats(
         found.splice(1..1, answers.iter().filter_map(|a| wide(a, answers)));
     }
     let unloaded = |s: &&Step| s.kind == StepKind::Baseline;
-    if steps.iter().any(|s| s.level.control == Control::Concurrency && !unloaded(&s)) {
+    // A matrix and what has no limit to keep give no rate that could be taken for an open loop's.
+    let rate = plan.purpose.is_goodput() && plan.rows.is_empty();
+    if rate && steps.iter().any(|s| s.level.control == Control::Concurrency && !unloaded(&s)) {
         found.push(Caveat::ClosedLoop);
     }
     if matches!(plan.server.target, Target::Simulated(_)) {

@@ -181,7 +181,9 @@ pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
     for l in &all {
         let (px, py) = plot.at(l.in_flight, l.output_tokens_per_s);
         let text = words::figure(l.requests_per_s);
-        c.text((px, py + 17.0), Align::Middle, &Type::book(11.0, GREY), &text);
+        // Below the line, and above it where the axis is near.
+        let y = if py + 20.0 < plot.area.bottom() { py + 17.0 } else { py - 9.0 };
+        c.text((px, y), Align::Middle, &Type::book(11.0, GREY), &text);
     }
     latency_plot(&mut frame, 1, Metric::E2e, &all, x);
     frame.finish(hue)
