@@ -18,9 +18,9 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes:
-  0    a goodput was found, or the SLO was met up to the plan's max-rate
+  0    a goodput was found, or the SLO was met up to the plan's max-rate, or all that a matrix expects held
   1    error
-  2    ran, but no level meets the SLO
+  2    ran, but no level meets the SLO, or something that a matrix expects did not hold
   3    undecided or invalid, or met at every level tried, max-rate not among them
   130  interrupted; what was measured until then is in the run folder
 

@@ -12,6 +12,9 @@ use crate::slo::Metric;
 use crate::stats::step::Quantiles;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
+/// The last tenth of a burst takes about a tenth of its time; where it takes more than this share the draining shows.
+const LONG_TAIL: f64 = 0.15;
+
 /// The latencies that are shown.
 const METRICS: [Metric; 4] = [Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2e];
 
@@ -99,11 +102,14 @@ fn drained(l: &LevelFigures) -> String {
     let q = l.e2e_ms;
     let tail = q.p90.map(|p90| (1e3 * l.seconds - p90).max(0.0));
     let tail = tail.map_or_else(String::new, |tail| {
-        format!(
-            " The last tenth took {} ({} % of the time): as the batch drains the server has less and less to do at once.",
-            words::latency(tail),
-            words::figure((1000.0 * tail / (1e3 * l.seconds).max(1e-9)).round() / 10.0)
-        )
+        let share = tail / (1e3 * l.seconds).max(1e-9);
+        let why = if share > LONG_TAIL {
+            ": as the batch drains the server has less and less to do at once"
+        } else {
+            ""
+        };
+        let percent = words::figure((1000.0 * share).round() / 10.0);
+        format!(" The last tenth took {} ({percent} % of the time){why}.", words::latency(tail))
     });
     format!(
         "Half of the requests were done after {}, nine tenths after {}, the last after {}.{tail}",

@@ -8,36 +8,21 @@
 //!
 //! What load or cache does to the latency comes first, the largest such part; else the largest of the parts that are there without them.
 
+mod apart;
+
 use crate::plan::{Bottleneck, Plan, Row, Series};
 use crate::slo::Metric;
 use crate::stats::step::{Step, StepKind, Verdict};
-use crate::units::short;
 use crate::workload::config::Cache;
 use crate::workload::lengths::Lengths;
+use apart::{APART, Apart, Medians, Told, percent};
 use serde::Serialize;
-
-/// A median that load has not raised by this factor has not been raised: medians of a few dozen requests scatter by some per cent from step
-/// to step, and nobody calls less than a quarter more a slow-down.
-const GROWN: f64 = 1.25;
-
-/// A part of the latency below this share of it does not set it, however much it has grown.
-const MATERIAL: f64 = 0.1;
-
-/// Of the two largest parts the one must be larger than the other by this factor; nearer than that they are alike.
-const CLEAR: f64 = 1.1;
 
 /// Fewer answers than this have no median to speak of: the 95 % bounds of the median of 20 lie at the 6th and the 15th.
 const LEAST: u64 = 20;
 
 /// A step with a larger share of failures than this tells of those, and not of latency.
 const MOST_FAILED: f64 = 0.05;
-
-/// The line of TTFT over prompt lengths takes cold rows whose lengths differ by this factor at least: nearer together the scatter of the two
-/// medians would be taken for a slope.
-const APART: f64 = 2.0;
-
-/// A server that tells a hit rate below this has not used its cache.
-const HITS: f64 = 0.05;
 
 /// The answer to a row of the matrix.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -181,7 +166,7 @@ fn faults(step: &Step) -> Option<String> {
         return Some(format!("{which} was broken off ({abort})"));
     }
     if failed > MOST_FAILED {
-        return Some(format!("{} % of the requests of {which} failed", short(100.0 * failed)));
+        return Some(format!("{} of the requests of {which} failed", percent(failed)));
     }
     if step.verdict == Verdict::Invalid {
         return Some(format!("in {which} the client was the limit, not the server"));
@@ -194,28 +179,6 @@ fn faults(step: &Step) -> Option<String> {
     })
 }
 
-/// A time for people.
-fn time(ms: f64) -> String {
-    if ms < 999.5 { format!("{} ms", short(ms)) } else { format!("{} s", short(ms / 1e3)) }
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", short((1000.0 * share).round() / 10.0))
-}
-
-/// The medians that are taken apart: TTFT, TPOT and e2e of the row, TTFT and TPOT of its reference.
-#[derive(Clone, Copy)]
-struct Medians {
-    ttft: f64,
-    tpot: f64,
-    e2e: f64,
-    alone_ttft: f64,
-    alone_tpot: f64,
-}
-
-/// A part that may set the latency: what it is, how large, and what shows it.
-struct Candidate(Bottleneck, f64, String);
-
 impl Measured<'_> {
     /// Mean input tokens, as the server counts them where it does.
     fn input(&self, step: &Step) -> f64 {
@@ -223,10 +186,10 @@ impl Measured<'_> {
     }
 
     fn answer(&self, line: Option<Line>) -> RowAnswer {
-        let told = self.told(line);
-        let (measured, evidence, parts) = match told {
-            Ok((bottleneck, evidence, parts)) => (Some(bottleneck), evidence, parts),
-            Err((why, parts)) => (None, why, parts),
+        let (told, parts) = self.told(line);
+        let (measured, evidence) = match told {
+            Ok((bottleneck, evidence)) => (Some(bottleneck), evidence),
+            Err(why) => (None, why),
         };
         let expected = self.row.expect;
         RowAnswer {
@@ -273,35 +236,31 @@ impl Measured<'_> {
         }
     }
 
-    /// What sets the latency, with the evidence; or why that is undecided.
-    fn told(
-        &self,
-        line: Option<Line>,
-    ) -> Result<(Bottleneck, String, Option<Parts>), (String, Option<Parts>)> {
-        let Some(own) = self.own else { return Err(("it was not measured".into(), None)) };
+    /// What sets the latency, with the evidence, or why that is undecided; and where its time goes, where that is known.
+    fn told(&self, line: Option<Line>) -> (Told, Option<Parts>) {
+        let Some(own) = self.own else { return (Err("it was not measured".into()), None) };
         if own.stable == Some(false) && self.row.concurrency.is_none() && self.row.metric != Metric::Tpot {
-            let grows = "the backlog grows at this rate: the wait for the first token has no end".into();
-            return Ok((Bottleneck::Queue, grows, None));
+            let grows = "the backlog grows at this rate: the wait for the first token has no end";
+            return (Ok((Bottleneck::Queue, grows.into())), None);
         }
         let Some(reference) = self.reference else {
-            return Err(("its unloaded reference was not measured".into(), None));
+            return (Err("its unloaded reference was not measured".into()), None);
         };
         if let Some(fault) = faults(own).or_else(|| faults(reference)) {
-            return Err((fault, None));
+            return (Err(fault), None);
         }
         let median = |s: &Step, m| s.quantiles(m).p50;
         let (Some(ttft), Some(e2e), Some(alone_ttft)) =
             (median(own, Metric::Ttft), median(own, Metric::E2e), median(reference, Metric::Ttft))
         else {
-            return Err(("its answers have no time of a first token".into(), None));
+            return (Err("its answers have no time of a first token".into()), None);
         };
         let tpot = median(own, Metric::Tpot).unwrap_or(0.0);
         let alone_tpot = median(reference, Metric::Tpot).unwrap_or(tpot);
         let medians = Medians { ttft, tpot, e2e, alone_ttft, alone_tpot };
         let parts = self.parts(&medians, line, self.input(own));
-        self.largest(&medians, &parts, own.server.hit_rate)
-            .map(|Candidate(what, _, evidence)| (what, evidence, Some(parts)))
-            .map_err(|why| (why, Some(parts)))
+        let apart = Apart { metric: self.row.metric, medians, parts, hit_rate: own.server.hit_rate };
+        (apart.largest(), Some(parts))
     }
 
     fn parts(&self, m: &Medians, line: Option<Line>, input: f64) -> Parts {
@@ -320,97 +279,6 @@ impl Measured<'_> {
             saved: cold.filter(|_| warm).map(|cold| (cold - m.alone_ttft).max(0.0)),
         }
     }
-
-    /// What sets the latency that the row is about.
-    fn largest(&self, m: &Medians, parts: &Parts, hit_rate: Option<f64>) -> Result<Candidate, String> {
-        let metric = self.row.metric;
-        let (of_first, of_rest) = (metric != Metric::Tpot, metric != Metric::Ttft);
-        let total = match metric {
-            Metric::Ttft => m.ttft,
-            Metric::Tpot => parts.decode + parts.batching,
-            _ => m.e2e,
-        };
-        let of = format!(
-            "of a median {} of {}",
-            metric.title(),
-            time(if metric == Metric::Tpot { m.tpot } else { total })
-        );
-        let share = |part: f64| percent(part / total);
-        let mut effects = Vec::new();
-        if of_first && m.ttft >= GROWN * m.alone_ttft && parts.queue >= MATERIAL * total {
-            let text = format!(
-                "the median TTFT is {}, {} times that of one request alone ({}): the wait is {} {of}",
-                time(m.ttft),
-                short(m.ttft / m.alone_ttft),
-                time(m.alone_ttft),
-                share(parts.queue)
-            );
-            effects.push(Candidate(Bottleneck::Queue, parts.queue, text));
-        }
-        if of_rest && m.tpot >= GROWN * m.alone_tpot && parts.batching >= MATERIAL * total {
-            let text = format!(
-                "the median TPOT is {}, {} times that of one request alone ({}): what that adds is {} {of}",
-                time(m.tpot),
-                short(m.tpot / m.alone_tpot),
-                time(m.alone_tpot),
-                share(parts.batching)
-            );
-            effects.push(Candidate(Bottleneck::Batching, parts.batching, text));
-        }
-        let used = hit_rate.is_none_or(|rate| rate >= HITS);
-        if let Some(saved) = parts.saved.filter(|_| of_first && used)
-            && saved + m.alone_ttft >= GROWN * m.alone_ttft
-            && saved >= MATERIAL * total
-        {
-            let hits = hit_rate.map(|r| format!(", at a hit rate of {}", percent(r))).unwrap_or_default();
-            let text = format!(
-                "unloaded, the first token comes after {}; the cold rows put a prompt of this length at {}: the cache saves {}{hits}",
-                time(m.alone_ttft),
-                time(saved + m.alone_ttft),
-                time(saved)
-            );
-            effects.push(Candidate(Bottleneck::Cache, saved, text));
-        }
-        if let Some(effect) = clear(effects)? {
-            return Ok(effect);
-        }
-        let base =
-            |what, part: f64, name: &str| Candidate(what, part, format!("{name} is {} {of}", share(part)));
-        let mut parts_alone = Vec::new();
-        if of_rest {
-            parts_alone.push(base(
-                Bottleneck::Decode,
-                parts.decode,
-                "writing the answer, token by token as to one request alone,",
-            ));
-        }
-        if of_first {
-            parts_alone.push(base(Bottleneck::Prefill, parts.prefill, "reading the prompt"));
-            parts_alone.extend(parts.overhead.map(|part| {
-                base(Bottleneck::Overhead, part, "what any request costs, whatever its prompt,")
-            }));
-        }
-        let found = clear(parts_alone)?.ok_or("nothing of it was measured")?;
-        if found.0 == Bottleneck::Prefill && parts.overhead.is_none() {
-            return Err(format!(
-                "the unloaded TTFT is {} {of}, and nothing tells reading the prompt from what any request costs: that takes cold rows whose \
-                 fixed input-tokens differ by a factor of {APART} or more",
-                share(parts.prefill)
-            ));
-        }
-        Ok(found)
-    }
-}
-
-/// The largest, where it is clearly that.
-fn clear(mut all: Vec<Candidate>) -> Result<Option<Candidate>, String> {
-    all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    if let [first, second, ..] = &all[..]
-        && first.1 < CLEAR * second.1
-    {
-        return Err(format!("{} and {} are alike: {}; and {}", first.0, second.0, first.2, second.2));
-    }
-    Ok(if all.is_empty() { None } else { Some(all.swap_remove(0)) })
 }
 
 #[cfg(test)]

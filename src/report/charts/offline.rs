@@ -65,24 +65,15 @@ struct Line {
 
 /// Percentiles of a metric as lines, in this unit.
 fn percentiles(all: &[LevelFigures], metric: Metric, unit: f64, hue: Hue) -> Vec<Line> {
-    let picks: [(&'static str, fn(&Quantiles) -> Option<f64>, RGBColor, RGBColor); 3] = [
-        ("p50", |q| q.p50, hue.light, hue.light_text),
-        ("p90", |q| q.p90, hue.middle, hue.middle),
-        ("p99", |q| q.p99, hue.dark, hue.dark),
-    ];
-    let line =
-        |(name, pick, colour, text): (&'static str, fn(&Quantiles) -> Option<f64>, RGBColor, RGBColor)| {
-            Line {
-                name,
-                colour,
-                text,
-                values: all
-                    .iter()
-                    .filter_map(|l| Some((l.in_flight, pick(&l.quantiles(metric))? / unit)))
-                    .collect(),
-            }
-        };
-    picks.map(line).into()
+    let line = |name, colour, text, pick: fn(&Quantiles) -> Option<f64>| {
+        let value = |l: &LevelFigures| Some((l.in_flight, pick(&l.quantiles(metric))? / unit));
+        Line { name, colour, text, values: all.iter().filter_map(value).collect() }
+    };
+    vec![
+        line("p50", hue.light, hue.light_text, |q| q.p50),
+        line("p90", hue.middle, hue.middle, |q| q.p90),
+        line("p99", hue.dark, hue.dark, |q| q.p99),
+    ]
 }
 
 /// Lines with a disc at each level, and their names at the right end.
@@ -211,6 +202,7 @@ pub(super) fn draw_burst(scene: &Scene<'_>) -> Canvas {
     let part = trace.span_s / trace.in_flight.len().max(1) as f64;
     let mut curve = vec![plot.at(0.0, level.in_flight)];
     curve.extend(trace.in_flight.iter().zip(0_u32..).map(|(n, i)| plot.at((f64::from(i) + 0.5) * part, *n)));
+    curve.push(plot.at(level.seconds.max(trace.span_s - part / 2.0), 0.0));
     let mut ground = curve.clone();
     let end = curve.last().map_or(plot.area.x, |p| p.0);
     ground.extend([(end, plot.area.bottom()), (plot.area.x, plot.area.bottom())]);
