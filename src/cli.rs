@@ -19,9 +19,9 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes:
-  0    a goodput was found, or the SLO was met up to the plan's max-rate
+  0    a goodput was found, or the SLO was met up to the plan's max-rate, or all that a matrix expects held
   1    error
-  2    ran, but no level meets the SLO
+  2    ran, but no level meets the SLO, or something that a matrix expects did not hold
   3    undecided or invalid, or met at every level tried, max-rate not among them
   130  interrupted; what was measured until then is in the run folder
 
@@ -33,6 +33,10 @@ Example:
 pub enum Command {
     /// Run a sweep and answer.
     Sweep(SweepArgs),
+    /// How fast is a single request, without contention and beside a few others?
+    Latency(LatencyArgs),
+    /// How much does the server complete at the most, however long it takes?
+    Throughput(ThroughputArgs),
     /// Write a commented plan to start from.
     Init(InitArgs),
     /// Validate a plan; print what would run, how many requests, how long.
@@ -107,6 +111,83 @@ pub struct SweepArgs {
     /// Print the answer as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `latency` and `throughput` have in common: whom they ask, what they send, and where it goes.
+#[derive(Debug, Args)]
+pub struct OfflineArgs {
+    /// Server to measure; ends in /v1 or not.
+    #[arg(long, value_name = "URL", conflicts_with = "simulated")]
+    pub url: Option<String>,
+    /// A preset of the simulated server in the place of a real one.
+    #[arg(long, value_name = "PRESET")]
+    pub simulated: Option<String>,
+    /// Model to ask for; by default the one that the server lists.
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Input tokens of every request.
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub input_tokens: u32,
+    /// Output tokens of every request.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub output_tokens: u32,
+    /// Run folder [default: runs/NAME-TIMESTAMP].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Change a key of the plan that these options make, as prompts or headers; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Simulate time: the server must be simulated.
+    #[arg(long)]
+    pub virtual_time: bool,
+    /// Replace an earlier run in the run folder.
+    #[arg(long)]
+    pub force: bool,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `latency`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  goodput latency --url http://127.0.0.1:8000                             one request alone, then 4, 8, 16 and 32 at once
+  goodput latency --url http://127.0.0.1:8000 --concurrency 1,2 --requests 100
+  goodput latency --simulated a40-qwen3-0.6b --virtual-time               no server needed, over in seconds")]
+pub struct LatencyArgs {
+    /// Requests in flight, one step each.
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', default_values_t = [1, 4, 8, 16, 32].map(|n| std::num::NonZeroU32::new(n).expect("not zero")))]
+    pub concurrency: Vec<std::num::NonZeroU32>,
+    /// At least so many requests at each of them, however long that takes, up to ten minutes.
+    #[arg(long, value_name = "N")]
+    pub requests: Option<std::num::NonZeroU32>,
+    /// How long each of them is measured [default: 30s, or with --requests as long as these take].
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Whom to ask, and with what.
+    #[command(flatten)]
+    pub common: OfflineArgs,
+}
+
+/// Arguments of `throughput`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  goodput throughput --url http://127.0.0.1:8000                          twice as many in flight until it buys no more
+  goodput throughput --url http://127.0.0.1:8000 --all 1000               everything at once, until the last answer
+  goodput throughput --simulated a40-qwen3-0.6b --virtual-time            no server needed, over in seconds")]
+pub struct ThroughputArgs {
+    /// Send so many requests at once, and wait for all of them, in place of the ladder.
+    #[arg(long, value_name = "N")]
+    pub all: Option<std::num::NonZeroU32>,
+    /// The ladder goes no higher than this.
+    #[arg(long, value_name = "N", default_value_t = std::num::NonZeroU32::new(512).expect("not zero"), conflicts_with = "all")]
+    pub max_concurrency: std::num::NonZeroU32,
+    /// How long each number in flight is measured at the least [default: 30s]; with --all, how long all of it may take [default: 10m].
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Whom to ask, and with what.
+    #[command(flatten)]
+    pub common: OfflineArgs,
 }
 
 /// Arguments of `init`.

@@ -58,6 +58,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         .try_init();
     match &cli.command {
         Command::Sweep(args) => cmd::sweep::sweep(args),
+        Command::Latency(args) => cmd::latency::latency(args),
+        Command::Throughput(args) => cmd::throughput::throughput(args),
         Command::Init(args) => cmd::init::init(args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => cmd::check::check(args).map(|()| ExitCode::SUCCESS),
         Command::Calibrate(args) => cmd::calibrate::calibrate(args),

@@ -92,6 +92,12 @@ fn levels(plan: &Plan) -> (Vec<Level>, bool) {
         }
         Mode::Concurrency(list) => (list.iter().map(|c| Level::concurrency(c.get())).collect(), false),
         Mode::Ramp(ramp) => ramp_levels(ramp, max),
+        Mode::Ladder(ladder) => {
+            let most = ladder.max.get();
+            let below = (0..32).map(|i| ladder.level(i)).take_while(|n| *n < most).chain([most]);
+            (below.map(Level::concurrency).collect(), false)
+        }
+        Mode::Burst(n) => (vec![Level::concurrency(n.get())], false),
         // It chooses its levels as it goes.
         Mode::Adaptive(_) => (Vec::new(), true),
     }
@@ -143,6 +149,21 @@ fn hundreds(n: f64) -> String {
 }
 
 fn preview(plan: &Plan) -> Preview {
+    if !plan.rows.is_empty() {
+        let all: Vec<Preview> = plan.series().iter().map(|row| preview(&row.plan)).collect();
+        return Preview {
+            requests: all.iter().map(|p| p.requests).sum(),
+            // A row's reference takes as long as the row at the most.
+            longest_s: plan
+                .rows
+                .iter()
+                .zip(&all)
+                .map(|(r, p)| p.longest_s * if r.unloaded() { 1.0 } else { 2.0 })
+                .sum(),
+            open_ended: false,
+            steps: all.into_iter().flat_map(|p| p.steps).collect(),
+        };
+    }
     let (levels, open_ended) = levels(plan);
     let steps: Vec<PreviewStep> = levels
         .iter()
@@ -180,10 +201,13 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
     let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
     let mut out = format!(
         "  workload  {}\n  SLO       {}\n  timeout   {} a request\n",
-        plan.workload,
+        if plan.rows.is_empty() { plan.workload.to_string() } else { "its rows'".into() },
         plan.slo.summary(),
         Span(plan.timeout())
     );
+    if !plan.rows.is_empty() {
+        return out + &rows(plan, p);
+    }
     if let Mode::Adaptive(a) = &plan.search.mode {
         return out + &adaptive(plan, a);
     }
@@ -219,6 +243,26 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
         out += &format!("\n{note}");
     }
     out
+}
+
+/// The rows of a matrix, and how long they take.
+fn rows(plan: &Plan, p: &Preview) -> String {
+    let mut out = String::new();
+    for (i, row) in plan.series().iter().enumerate() {
+        let (levels, w) = (levels(&row.plan).0, &row.plan.workload);
+        let closed = levels.first().is_some_and(|l| l.control == Control::Concurrency);
+        let (level, sends) =
+            (levels.first().map(Level::to_string), if closed { w.closed() } else { w.to_string() });
+        let head = if i == 0 { "rows" } else { "" };
+        out += &format!("  {head:9} {}: {}, {sends}\n", row.name, level.unwrap_or_default());
+    }
+    let referred = plan.rows.iter().filter(|r| !r.unloaded()).count();
+    out += &format!(
+        "            each {} settle + {} measured; {referred} of them have one request at a time before them, for as long\n",
+        plan.step.settle,
+        windows(plan, p)
+    );
+    out + &format!("  time      {} at the longest", Span(Duration::from_secs(p.longest_s.round() as u64)))
 }
 
 /// How the server is spoken to, a line for all that is not as usual; empty for the simulated one in this process.

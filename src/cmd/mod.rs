@@ -4,9 +4,12 @@ pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod docs;
 pub(crate) mod init;
+pub(crate) mod latency;
+pub(crate) mod offline;
 pub(crate) mod report;
 pub(crate) mod simulate;
 pub(crate) mod sweep;
+pub(crate) mod throughput;
 pub(crate) mod trace;
 
 use anyhow::{Context, Result};

@@ -32,16 +32,20 @@ pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
         return say(&serde_json::to_string_pretty(&json::result(run))
             .context("failed to write the result as JSON")?);
     }
-    let several = !run.parts.is_empty();
-    let table = |width| {
-        if several { several::terminal::table(run, width) } else { terminal::table(run, width) }
+    let both = |width| {
+        let usual = || match run.parts.is_empty() {
+            true => (terminal::table(run, width), terminal::answer(run, files)),
+            false => (several::terminal::table(run, width), several::terminal::answer(run, files)),
+        };
+        terminal::own(run, files, width).unwrap_or_else(usual)
     };
-    let answer = if several { several::terminal::answer(run, files) } else { terminal::answer(run, files) };
     if !std::io::stdout().is_terminal() {
-        return say(format!("{}\n\n{answer}", table(None)).trim_end());
+        let (table, answer) = both(None);
+        return say(format!("{table}\n\n{answer}").trim_end());
     }
     let width = textwrap::termwidth().clamp(40, WIDEST);
-    let text = format!("{}\n\n{}", table(u16::try_from(width).ok()), wrapped(&answer, width));
+    let (table, answer) = both(u16::try_from(width).ok());
+    let text = format!("{table}\n\n{}", wrapped(&answer, width));
     say(terminal::paint(&text, std::env::var_os("NO_COLOR").is_none()).trim_end())
 }
 

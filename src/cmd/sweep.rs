@@ -4,6 +4,7 @@ use crate::caveat::Caveat;
 use crate::cli::SweepArgs;
 use crate::cmd::{calibrate, report};
 use crate::plan::{Plan, Source};
+use crate::rundir::matrix::RowAnswer;
 use crate::rundir::{RESULT, Run};
 use crate::search::answer::Status;
 use crate::search::config::Mode;
@@ -35,7 +36,9 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
     };
     let mut plan = Plan::load(&source, &sets(args))?;
     // The adaptive search plans with its budget; other modes only end by it.
-    if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode) {
+    if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode)
+        && plan.rows.is_empty()
+    {
         adaptive.budget = budget;
     }
     let options = Options {
@@ -46,10 +49,15 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         progress: std::io::stderr().is_terminal(),
         calibration: args.calibration.as_deref().map(calibrate::read).transpose()?,
     };
-    let measured = drive(args.virtual_time, &options.out, async |interrupt| {
-        sweep::run(&plan, &options, interrupt).await.map(drop)
+    measure(&plan, &options, args.json)
+}
+
+/// Runs a plan into its folder, makes the reports and prints the answer.
+pub(crate) fn measure(plan: &Plan, options: &Options, json: bool) -> Result<ExitCode> {
+    let measured = drive(options.virtual_time, &options.out, async |interrupt| {
+        sweep::run(plan, options, interrupt).await.map(drop)
     })?;
-    measured.map_or_else(Ok, |()| answer(&options.out, &plan, args.json))
+    measured.map_or_else(Ok, |()| answer(&options.out, plan, json))
 }
 
 fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
@@ -129,7 +137,7 @@ fn sets(args: &SweepArgs) -> Vec<String> {
 }
 
 /// `runs/NAME-TIMESTAMP`, the name made fit for a path.
-fn default_folder(name: &str) -> PathBuf {
+pub(crate) fn default_folder(name: &str) -> PathBuf {
     let slug: String =
         name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let slug: Vec<&str> = slug.split('-').filter(|part| !part.is_empty()).collect();
@@ -173,6 +181,12 @@ fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if run.caveats.iter().any(|c| matches!(c, Caveat::ServerGone { .. })) {
         return UNDECIDED;
     }
+    if !run.purpose.is_goodput() {
+        return if run.steps.iter().any(|s| s.completed > 0) { 0 } else { UNDECIDED };
+    }
+    if !run.matrix.is_empty() {
+        return of_matrix(run);
+    }
     let Some(answer) = run.answers.first() else { return UNDECIDED };
     match answer.goodput.status {
         Status::Found => 0,
@@ -183,6 +197,16 @@ fn exit_code(run: &Run, plan: &Plan) -> u8 {
             if wanted.is_some_and(|w| met >= w * (1.0 - 1e-9)) { 0 } else { UNDECIDED }
         }
         Status::Undecided | Status::Invalid => UNDECIDED,
+    }
+}
+
+/// A matrix is a gate of what was expected: whether all of it held.
+fn of_matrix(run: &Run) -> u8 {
+    let open = |r: &RowAnswer| r.figures.is_none() || (r.expected.is_some() && r.held.is_none());
+    match () {
+        () if run.matrix.iter().any(|r| r.held == Some(false)) => 2,
+        () if run.matrix.iter().any(open) => UNDECIDED,
+        () => 0,
     }
 }
 

@@ -89,7 +89,13 @@ impl Builder {
     /// Every `of`-th of them, from the `part`-th on: what one of several threads sends. Together they send the same chains,
     /// however many they are.
     pub fn part(self, part: usize, of: usize) -> Self {
-        Self { skip: part, others: of.saturating_sub(1), ..self }
+        // Together they send no more than the first so many.
+        let left = if self.left == usize::MAX {
+            self.left
+        } else {
+            self.left.saturating_sub(part).div_ceil(of.max(1))
+        };
+        Self { skip: part, others: of.saturating_sub(1), left, ..self }
     }
 }
 
@@ -230,6 +236,12 @@ mod tests {
             dealt.sort_by_key(|r| r.chain.turns[0].request.id);
             let same = |(a, b): (&Ready, &Ready)| a.chain == b.chain && a.first == b.first;
             assert!(dealt.len() == 12 && whole.iter().zip(&dealt).all(same), "dealt to {of}");
+            let mut first: Vec<u64> = (0..of)
+                .flat_map(|part| builder().first(10).part(part, of))
+                .map(|r| r.chain.turns[0].request.id)
+                .collect();
+            first.sort_unstable();
+            assert_eq!(first, (0..10).collect::<Vec<_>>(), "the first ten and no more, dealt to {of}");
         }
     }
 }

@@ -1,9 +1,13 @@
 //! The plan: the TOML file as types, checked, with profiles and defaults filled in.
 
+mod purpose;
+mod row;
 mod series;
 mod set;
 mod tiers;
 
+pub use purpose::Purpose;
+pub use row::{Bottleneck, Row};
 pub use series::{MAIN, Series};
 pub use set::apply as apply_set;
 pub use tiers::Tiers;
@@ -21,10 +25,14 @@ use crate::slo::{Metric, Slo};
 use crate::stats::own::Allowed;
 use crate::tokens::Tokenizer;
 use crate::units::Span;
-use crate::workload::config::Workload;
+use crate::workload;
+use crate::workload::arrivals::Arrivals;
+use crate::workload::config::{Cache, Workload};
 use crate::workload::data::Counter;
 use crate::workload::kind::{Kind, Of};
+use crate::workload::lengths::{Lengths, TokenCount};
 use crate::workload::sources::Prompts;
+use crate::workload::synthetic::Synthetic;
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
@@ -44,11 +52,16 @@ pub struct Plan {
     /// Free text, carried into the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
+    /// What is asked of the server.
+    #[serde(default, skip_serializing_if = "Purpose::is_goodput")]
+    pub purpose: Purpose,
     /// Who is asked, and how.
     pub server: Server,
-    /// What must hold.
+    /// What must hold; no limit at all only in a matrix, and where the purpose is not the goodput.
+    #[serde(default = "Tiers::none")]
     pub slo: Tiers,
-    /// What is sent.
+    /// What is sent. Where every row of a matrix says it for itself: what the first one sends.
+    #[serde(default = "Plan::no_workload")]
     pub workload: Workload,
     /// How long a step takes.
     #[serde(default)]
@@ -65,6 +78,9 @@ pub struct Plan {
     /// What answers must be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check: Vec<Check>,
+    /// The rows of the matrix: each is a series with one level.
+    #[serde(default, rename = "row", skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<Row>,
 }
 
 macro_rules! sweeps {
@@ -84,6 +100,7 @@ sweeps!(
     "cache-pair-local",
     "llamacpp-local",
     "vllm-local",
+    "matrix"
 );
 
 /// Where a plan's text comes from.
@@ -235,22 +252,56 @@ impl Plan {
         #[derive(Deserialize)]
         struct Outer {
             server: Option<Inner>,
+            workload: Option<serde::de::IgnoredAny>,
         }
         #[derive(Deserialize)]
         struct Inner {
             #[serde(rename = "simulated")]
             _simulated: Option<Simulated>,
         }
-        let plan = toml::from_str(text)?;
+        let mut plan: Self = toml::from_str(text)?;
         let outer: Outer = toml::from_str(text)?;
         debug_assert!(outer.server.is_some());
+        if outer.workload.is_none() {
+            let Some(first) = plan.rows.first().cloned() else {
+                return Err(serde::de::Error::missing_field("workload"));
+            };
+            if let Some(problem) = Row::lengths_missing(&plan.rows) {
+                return Err(serde::de::Error::custom(problem));
+            }
+            let mut own = plan.clone();
+            first.apply(&mut own);
+            plan.workload = own.workload;
+            plan.workload.pace = None;
+        }
         Ok(plan)
+    }
+
+    /// Stands where the plan has no `[workload]`, until [`Plan::parse`] has put something in its place.
+    fn no_workload() -> Workload {
+        let one = TokenCount::try_from(1).expect("one is at least one");
+        let one = Lengths::Fixed(one);
+        let prompts = Synthetic { input_tokens: one, output_tokens: one, shared_prefix: None };
+        Workload {
+            arrivals: Arrivals::Poisson,
+            cache: Cache::Cold,
+            source: workload::config::Source::Prompts(Prompts::Synthetic(prompts)),
+            conversation: None,
+            pace: None,
+            alone: false,
+            found: Vec::new(),
+        }
     }
 
     /// Fills in profiles and defaults and checks what no single value can know.
     fn resolve(mut self) -> Result<Self, String> {
         self.slo = self.slo.resolve();
-        if let Some(problem) = self.slo.problem().or_else(|| self.step.problem()) {
+        let free = self.slo.is_none() && (!self.rows.is_empty() || !self.purpose.is_goodput());
+        let of_slo = if free { None } else { self.slo.problem() };
+        if let Some(problem) = of_slo.or_else(|| self.step.problem()).or_else(|| row::problem(&self)) {
+            return Err(problem);
+        }
+        if let Some(problem) = self.purpose.problem(&self) {
             return Err(problem);
         }
         if self.name.trim().is_empty() {
@@ -267,24 +318,17 @@ impl Plan {
         if let Some(problem) = self.unseen() {
             return Err(problem);
         }
-        let least = self.least_timeout();
+        let series = self.series();
+        let least = series.iter().map(|s| s.plan.least_timeout()).max().unwrap_or_default();
         match self.step.timeout {
             None => self.step.timeout = Some(Span((least * 2).max(Duration::from_secs(60)))),
             Some(t) => {
-                if let Some((tier, limit)) = self.limit_above(t.0) {
+                if let Some((tier, limit)) = series.iter().find_map(|s| s.plan.limit_above(t.0)) {
                     return Err(format!(
                         "[step] timeout ({t}) is below the limit {limit} of {tier}: no request could be seen to miss it"
                     ));
                 }
             }
-        }
-        if let Mode::Concurrency(levels) = &self.search.mode
-            && let Some(high) = levels.iter().find(|c| c.get() > self.step.max_in_flight)
-        {
-            return Err(format!(
-                "[search] concurrency {high} is above [step] max-in-flight ({}): raise the one or lower the other",
-                self.step.max_in_flight
-            ));
         }
         let said = |k: &Kind<'_>| k.conversation.is_some() || matches!(k.of, Of::Prompts(Prompts::Data(_)));
         if self.server.prompts == PromptForm::TokenIds && self.workload.kinds().iter().any(said) {
@@ -299,9 +343,27 @@ impl Plan {
         }
         // The search says itself what it cannot do.
         for series in self.series() {
-            series.plan.searcher()?;
+            let problem = series.plan.above_in_flight().map_or_else(|| series.plan.searcher().map(drop), Err);
+            let row = if self.rows.is_empty() { String::new() } else { format!("[[row]] {}: ", series.name) };
+            problem.map_err(|e| format!("{row}{e}"))?;
         }
         Ok(self)
+    }
+
+    /// What is wrong where a closed loop is to have more in flight than the step allows.
+    fn above_in_flight(&self) -> Option<String> {
+        let most = self.step.max_in_flight;
+        let (key, high) = match &self.search.mode {
+            Mode::Concurrency(levels) => ("concurrency", levels.iter().max()?.get()),
+            Mode::Ladder(ladder) => ("ladder.max", ladder.max.get()),
+            Mode::Burst(n) => ("burst", n.get()),
+            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => return None,
+        };
+        (high > most).then(|| {
+            format!(
+                "[search] {key} {high} is above [step] max-in-flight ({most}): raise the one or lower the other"
+            )
+        })
     }
 
     /// The search that the plan describes.
@@ -319,8 +381,11 @@ impl Plan {
         Open { control: w.control(), arrivals: w.shape(), per_level: w.per_level(), think_s: w.think_s() }
     }
 
-    /// What a request may take within the SLO: the largest TTFT limit and the longest answer at the TPOT limit, or e2e.
+    /// What a request may take within the SLO (where there is none, half of the longest step): the largest TTFT limit and the longest answer at the TPOT limit, or e2e.
     fn least_timeout(&self) -> Duration {
+        if self.slo.is_none() {
+            return self.step.max_duration.0 / 2;
+        }
         let longest = self.workload.longest_output().unwrap_or(UNKNOWN_OUTPUT);
         self.slo
             .as_slice()
@@ -396,12 +461,12 @@ impl Plan {
         if matches!(self.server.target, Target::Simulated(_)) {
             // On the real clock the client's own limits end such a ramp; simulated time has none.
             // A closed loop ends at max-in-flight.
-            let endless = match &self.search.mode {
+            let endless = |plan: &Self| match &plan.search.mode {
                 Mode::Ramp(_) => true,
                 Mode::Adaptive(adaptive) => adaptive.over == Over::Rate,
-                Mode::Rates(_) | Mode::Concurrency(_) => false,
+                Mode::Rates(_) | Mode::Concurrency(_) | Mode::Ladder(_) | Mode::Burst(_) => false,
             };
-            if endless && self.search.max_rate.is_none() {
+            if self.search.max_rate.is_none() && self.series().iter().any(|s| endless(&s.plan)) {
                 bail!(
                     "--virtual-time needs [search] max-rate unless the levels are listed: a simulated server may have no knee"
                 );

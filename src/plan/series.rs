@@ -19,12 +19,14 @@ pub struct Series {
 impl Plan {
     /// The series of the plan, in the order in which they are measured; [`MAIN`] alone where it asks for one curve.
     ///
-    /// A mix whose classes are measured alone as well has `mix` and `only CLASS`, a pair of caches `cold` and `warm`; where it asks
+    /// A matrix has one for each row, of its name. A mix whose classes are measured alone as well has `mix` and `only CLASS`, a pair of caches `cold` and `warm`; where it asks
     /// for both, each with each: `mix, cold`.
     pub fn series(&self) -> Vec<Series> {
         let whole = Series { name: String::new(), plan: self.clone() };
-        let mut all: Vec<Series> = alone(whole).into_iter().flat_map(caches).collect();
-        if let [only] = &mut all[..] {
+        let mut all: Vec<Series> = rows(whole).into_iter().flat_map(alone).flat_map(caches).collect();
+        if let [only] = &mut all[..]
+            && only.name.is_empty()
+        {
             only.name = MAIN.into();
         }
         all
@@ -35,10 +37,20 @@ impl Plan {
     /// What is sent, in one line; a closed loop has no arrivals of its own.
     pub fn sent(&self) -> String {
         match self.search.mode {
-            Mode::Concurrency(_) => self.workload.closed(),
+            _ if !self.rows.is_empty() => matrix(self),
+            Mode::Concurrency(_) | Mode::Ladder(_) => self.workload.closed(),
+            Mode::Burst(_) => self.workload.closed().replacen("closed loop", "all at once", 1),
             Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => self.workload.to_string(),
         }
     }
+}
+
+/// Each row of the matrix.
+fn rows(of: Series) -> Vec<Series> {
+    if of.plan.rows.is_empty() {
+        return vec![of];
+    }
+    of.plan.rows.iter().map(|row| part(&of, &row.name, |plan| row.apply(plan))).collect()
 }
 
 /// The series further set apart: its name grows by a part.
@@ -80,6 +92,12 @@ fn caches(of: Series) -> Vec<Series> {
         return vec![of];
     }
     [Cache::Cold, Cache::Warm].map(|cache| part(&of, cache.name(), |plan| plan.workload.cache = cache)).into()
+}
+
+/// The rows in one line; what each of them sends stands with its answer.
+fn matrix(plan: &Plan) -> String {
+    let names: Vec<&str> = plan.rows.iter().map(|row| row.name.as_str()).collect();
+    format!("a matrix of {}: {}", names.len(), names.join(", "))
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use toml::{Table, Value};
 const ONE_OF: &[(&str, &[&str])] = &[
     ("server", &["url", "urls", "simulated"]),
     ("server", &["api-key-env", "api-key-file"]),
-    ("search", &["adaptive", "rates", "ramp", "concurrency"]),
+    ("search", &["adaptive", "rates", "ramp", "concurrency", "ladder", "burst"]),
     ("workload", &["prompts", "trace", "class"]),
-    ("input-tokens", &["fixed", "uniform", "normal", "lognormal"]),
-    ("output-tokens", &["fixed", "uniform", "normal", "lognormal"]),
+    ("input-tokens", &["fixed", "uniform", "normal", "lognormal", "quantiles"]),
+    ("output-tokens", &["fixed", "uniform", "normal", "lognormal", "quantiles"]),
 ];
 
 /// Applies one `key=value`, the key written as in TOML (`step.measure`, `slo.e2e."p99.9"`), the value as in TOML or as plain

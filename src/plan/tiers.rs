@@ -14,6 +14,16 @@ impl Tiers {
         &self.0
     }
 
+    /// No limit at all, where a plan is not about any.
+    pub(crate) fn none() -> Self {
+        Self(vec![Slo::default()])
+    }
+
+    /// Whether there is no limit to judge by.
+    pub fn is_none(&self) -> bool {
+        *self == Self::none()
+    }
+
     /// One tier.
     pub(crate) fn of(slo: Slo) -> Self {
         Self(vec![slo.resolve()])
@@ -21,6 +31,9 @@ impl Tiers {
 
     /// Every tier's limits in one line.
     pub fn summary(&self) -> String {
+        if self.is_none() {
+            return "none".into();
+        }
         self.0.iter().map(Slo::summary).collect::<Vec<_>>().join("; ")
     }
 

@@ -8,6 +8,7 @@ mod traces;
 
 use crate::caveat::Caveat;
 use crate::level::{Control, Level};
+use crate::plan::Purpose;
 use crate::rundir::{Meta, Run, View};
 use crate::search::answer::{Answer, Goodput, Knee, Status};
 use crate::slo::{Metric, Slo};
@@ -223,6 +224,8 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         max_in_flight: 4096,
         failures: vec![],
         terms: None,
+        purpose: Purpose::Goodput,
+        matrix: vec![],
         view: View::default(),
         parts: vec![],
     }

@@ -12,10 +12,20 @@ use crate::stats::step::{Step, StepKind, Verdict};
 pub fn render(run: &Run, made: &[&Chart]) -> String {
     let mut out = format!("# {}\n\n", markdown(&words::headline(run)));
     out.push_str(&format!("{}\n\n", markdown(&run.name)));
+    // A matrix and what has no limit to keep have questions and answers of their own.
+    let own = super::matrix::section(run).or_else(|| super::offline::section(run));
+    let first = if own.is_some() { String::new() } else { question(run) };
+    let judged = !run.answers.is_empty() || own.is_none();
+    let mut body = sections(run, made, "charts");
+    if !judged {
+        body.retain(|(title, _)| !["Answer", "Steps", "Limits"].contains(title));
+    }
+    if let Some(own) = own {
+        body.retain(|(title, _)| *title != "Answer");
+        body.insert(0, ("Answer", own));
+    }
     let rest = [("How to reproduce", reproduce(run)), ("Notes", notes(run))];
-    for (title, body) in
-        [("Question", question(run))].into_iter().chain(sections(run, made, "charts")).chain(rest)
-    {
+    for (title, body) in [("Question", first)].into_iter().chain(body).chain(rest) {
         if !body.is_empty() {
             out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
         }

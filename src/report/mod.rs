@@ -5,6 +5,8 @@ pub mod charts;
 pub mod checks;
 pub mod escape;
 pub mod markdown;
+pub mod matrix;
+pub mod offline;
 pub mod pair;
 pub mod replicas;
 pub mod several;

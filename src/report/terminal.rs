@@ -2,7 +2,7 @@
 
 use super::escape::{clip, plain};
 use super::tables::{UNKNOWN as NOTHING, latency, verdict};
-use super::{checks, words};
+use super::{checks, matrix, offline, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -249,6 +249,17 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
     out.push_str(&caveats(run));
     out.push_str(&places(files));
     out
+}
+
+/// What is printed of a run that has questions of its own, a table and an answer: those of a matrix, and of what has no limit to keep.
+pub fn own(run: &Run, files: &[PathBuf], width: Option<u16>) -> Option<(String, String)> {
+    let width = width.unwrap_or(WIDTH);
+    let (table, said) = match (run.purpose.is_goodput(), run.matrix.is_empty()) {
+        (true, true) => return None,
+        (true, false) => matrix::terminal(run, width),
+        (false, _) => offline::terminal(run, width),
+    };
+    Some((table, format!("{said}{}{}", caveats(run), places(files))))
 }
 
 /// What to read with care, each with what to do about it.

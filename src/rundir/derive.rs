@@ -35,7 +35,9 @@ pub(crate) fn caveats(
         found.splice(1..1, answers.iter().filter_map(|a| wide(a, answers)));
     }
     let unloaded = |s: &&Step| s.kind == StepKind::Baseline;
-    if steps.iter().any(|s| s.level.control == Control::Concurrency && !unloaded(&s)) {
+    // A matrix and what has no limit to keep give no rate that could be taken for an open loop's.
+    let rate = plan.purpose.is_goodput() && plan.rows.is_empty();
+    if rate && steps.iter().any(|s| s.level.control == Control::Concurrency && !unloaded(&s)) {
         found.push(Caveat::ClosedLoop);
     }
     if matches!(plan.server.target, Target::Simulated(_)) {
@@ -64,9 +66,10 @@ pub(crate) fn caveats(
     found
 }
 
-/// Whether the search chose its own levels.
+/// Whether the search chose its own levels. A list may have a baseline before it, too.
 pub(crate) fn adaptive(steps: &[Step]) -> bool {
-    steps.iter().any(|s| matches!(s.kind, StepKind::Baseline | StepKind::Refine))
+    let any = |kind| steps.iter().any(|s| s.kind == kind);
+    any(StepKind::Refine) || (any(StepKind::Baseline) && !any(StepKind::List))
 }
 
 impl Run {

@@ -1,6 +1,7 @@
 //! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
 
 use super::derive::adaptive;
+use super::offline;
 use crate::caveat::Caveat;
 use crate::rundir::{Pair, Run};
 use crate::search::answer::{Answer, Goodput, Status};
@@ -15,6 +16,7 @@ pub const SCHEMA: &str = "goodput/1";
 pub fn result(run: &Run) -> Value {
     let adaptive = adaptive(&run.steps);
     let first = run.answers.first();
+    let nothing = || nothing(run);
     let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
     let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
     let caveat = |c: &Caveat| {
@@ -44,6 +46,12 @@ pub fn result(run: &Run) -> Value {
     if !pairs.is_empty() {
         value["pairs"] = json!(pairs);
     }
+    if !run.matrix.is_empty() {
+        value["matrix"] = json!(run.matrix);
+    }
+    if let Some(offline) = offline::of(run) {
+        value[run.purpose.name()] = offline;
+    }
     value
 }
 
@@ -63,8 +71,15 @@ fn capacity(run: &Run, a: &Answer) -> Value {
     value
 }
 
-/// What is known where no step was finished.
-fn nothing() -> Goodput {
+/// What is known where there is no answer.
+fn nothing(run: &Run) -> Goodput {
+    let reason = if !run.purpose.is_goodput() {
+        format!("{} was asked for, which has no limit to keep", run.purpose.name())
+    } else if !run.matrix.is_empty() && !run.steps.is_empty() {
+        "the rows of the matrix have no SLO".into()
+    } else {
+        "no step was finished".into()
+    };
     Goodput {
         status: Status::Undecided,
         rate: None,
@@ -76,7 +91,7 @@ fn nothing() -> Goodput {
         failed: None,
         binding: None,
         per_gpu: None,
-        reason: "no step was finished".into(),
+        reason,
     }
 }
 

@@ -3,6 +3,8 @@
 mod cache;
 pub(crate) mod derive;
 pub mod json;
+pub mod matrix;
+pub mod offline;
 mod own;
 mod read;
 mod requests;
@@ -27,6 +29,7 @@ pub use write::{Histogram, Writer, check_free, write_result};
 
 use crate::calibrate::Calibration;
 use crate::caveat::Caveat;
+use crate::plan::Purpose;
 use crate::search::answer::Answer;
 use crate::stats::step::Step;
 use crate::workload::prompts::WordRate;
@@ -139,6 +142,10 @@ pub struct Run {
     pub failures: Vec<FailureRow>,
     /// What the adaptive search was to find; `None` where the plan lists its levels.
     pub terms: Option<Terms>,
+    /// What was asked of the server.
+    pub purpose: Purpose,
+    /// The answers of the matrix, where the plan has one.
+    pub matrix: Vec<matrix::RowAnswer>,
     /// What the charts show of the adaptive search's fit; empty elsewhere, and while a sweep runs.
     pub view: View,
     /// The run of each series, in the order in which they are measured, where there are several; each has none of its own.

@@ -69,6 +69,7 @@ impl Run {
         }));
         let found = Found { plan_toml, meta, steps, failures, noted: caveats };
         match &plan.series()[..] {
+            rows if !plan.rows.is_empty() => Self::of_rows(plan, rows, found),
             [only] => Self::of_series(&only.plan, &only.name, found),
             several => Self::of_all(plan, several, found),
         }

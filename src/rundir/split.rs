@@ -43,7 +43,9 @@ impl Run {
     pub(super) fn of_series(plan: &Plan, series: &str, found: Found) -> Result<Self> {
         let Found { plan_toml, meta, steps, failures, noted } = found;
         let search = searcher(plan)?;
-        let answers = search.answers(series, &steps);
+        // Without a limit there is no rate that would meet it.
+        let judged = plan.purpose.is_goodput() && !plan.slo.is_none();
+        let answers = if judged { search.answers(series, &steps) } else { Vec::new() };
         let mut caveats = noted;
         caveats.extend(derive::caveats(plan, meta.words, &steps, &failures, &answers));
         Ok(Self {
@@ -60,9 +62,18 @@ impl Run {
             max_in_flight: plan.step.max_in_flight,
             failures,
             terms: search.terms(),
+            purpose: plan.purpose,
+            matrix: Vec::new(),
             view: View::default(),
             parts: Vec::new(),
         })
+    }
+
+    /// A matrix: its rows are questions of their own, answered side by side, and none has a curve.
+    pub(super) fn of_rows(plan: &Plan, rows: &[Series], found: Found) -> Result<Self> {
+        let matrix = super::matrix::answers(plan, rows, &found.steps);
+        let all = Self::of_all(plan, rows, found)?;
+        Ok(Self { matrix, parts: Vec::new(), ..all })
     }
 
     /// A plan of several series: each by itself, and all together.
@@ -94,6 +105,8 @@ impl Run {
             max_in_flight: plan.step.max_in_flight,
             failures: found.failures,
             terms: parts.first().and_then(|p| p.terms),
+            purpose: plan.purpose,
+            matrix: Vec::new(),
             view: View::default(),
             parts,
         })

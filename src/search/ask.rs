@@ -36,6 +36,19 @@ pub struct Ask {
     pub confidence: f64,
 }
 
+impl Ask {
+    /// The same with a settling and a window of at least so long, up to the hour.
+    #[must_use]
+    pub fn lasting(self, (settle, measure): (Duration, Duration)) -> Self {
+        let most = Duration::from_secs(3600);
+        Self {
+            settle: self.settle.max(settle.min(most)),
+            measure: self.measure.max(measure.min(most)),
+            ..self
+        }
+    }
+}
+
 /// When a step may end before its window is over. None of these can make a step meet that would not have met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {

@@ -124,6 +124,38 @@ pub struct Ramp {
     pub until: Until,
 }
 
+/// Numbers in flight that double until more of them buys no more throughput.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Ladder {
+    /// The first number in flight.
+    #[serde(default = "Ladder::one")]
+    pub start: NonZeroU32,
+    /// No number in flight is above this.
+    pub max: NonZeroU32,
+    /// It ends where a doubling adds less than this share to the output tokens per second.
+    #[serde(default = "Ladder::least_growth")]
+    pub growth: Fraction,
+}
+
+impl Ladder {
+    fn one() -> NonZeroU32 {
+        NonZeroU32::MIN
+    }
+
+    /// Below a twentieth a doubling has bought nothing worth its latency; steps of some hundred requests scatter by less.
+    pub fn least_growth() -> Fraction {
+        Fraction::try_from(0.05).expect("it is a share")
+    }
+
+    /// The number in flight of step number `done`, from 0.
+    pub fn level(&self, done: usize) -> u32 {
+        let doublings = u32::try_from(done).unwrap_or(u32::MAX).min(32);
+        let wanted = u64::from(self.start.get()) << doublings;
+        u32::try_from(wanted).unwrap_or(u32::MAX).min(self.max.get())
+    }
+}
+
 /// How levels are chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mode {
@@ -135,6 +167,10 @@ pub enum Mode {
     Ramp(Ramp),
     /// The numbers in flight of a list, in its order; closed loop.
     Concurrency(NonEmpty<NonZeroU32>),
+    /// Numbers in flight that double until throughput stops growing; closed loop.
+    Ladder(Ladder),
+    /// So many requests, all at once: one step, which ends with the last answer.
+    Burst(NonZeroU32),
 }
 
 /// The plan's `[search]`: at most one mode (adaptive where there is none), and what holds for every mode.
@@ -147,11 +183,14 @@ pub struct SearchPlan {
     pub max_rate: Option<Rate>,
     /// Length of a last step at the answer.
     pub confirm: Option<Span>,
+    /// Whether one request at a time is measured before the levels of a list, for as long as each of them. The adaptive search has a
+    /// baseline of its own.
+    pub baseline: bool,
 }
 
 impl Default for SearchPlan {
     fn default() -> Self {
-        Self { mode: Mode::Adaptive(Adaptive::default()), max_rate: None, confirm: None }
+        Self { mode: Mode::Adaptive(Adaptive::default()), max_rate: None, confirm: None, baseline: false }
     }
 }
 
@@ -163,6 +202,10 @@ struct RawSearch {
     #[serde(skip_serializing_if = "Option::is_none")]
     concurrency: Option<NonEmpty<NonZeroU32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<NonZeroU32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    baseline: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_rate: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     confirm: Option<Span>,
@@ -171,6 +214,8 @@ struct RawSearch {
     adaptive: Option<Adaptive>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ramp: Option<Ramp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ladder: Option<Ladder>,
 }
 
 impl TryFrom<RawSearch> for SearchPlan {
@@ -181,13 +226,28 @@ impl TryFrom<RawSearch> for SearchPlan {
             raw.rates.map(Mode::Rates),
             raw.ramp.map(Mode::Ramp),
             raw.concurrency.map(Mode::Concurrency),
+            raw.ladder.map(Mode::Ladder),
+            raw.burst.map(Mode::Burst),
         ];
         let mut modes: Vec<Mode> = modes.into_iter().flatten().collect();
         if modes.len() > 1 {
-            return Err("[search] takes only one of adaptive, rates, ramp, concurrency".into());
+            return Err("[search] takes only one of adaptive, rates, ramp, concurrency, ladder, burst".into());
         }
         let mode = modes.pop().unwrap_or_else(|| Mode::Adaptive(Adaptive::default()));
-        let plan = Self { mode, max_rate: raw.max_rate, confirm: raw.confirm };
+        if raw.baseline && !matches!(mode, Mode::Rates(_) | Mode::Concurrency(_)) {
+            return Err(
+                "[search] baseline = true goes before the levels of a list: rates or concurrency".into()
+            );
+        }
+        if let Mode::Ladder(ladder) = &mode
+            && ladder.start > ladder.max
+        {
+            return Err(format!(
+                "[search] ladder.start ({}) is above ladder.max ({})",
+                ladder.start, ladder.max
+            ));
+        }
+        let plan = Self { mode, max_rate: raw.max_rate, confirm: raw.confirm, baseline: raw.baseline };
         plan.above_max().map_or(Ok(plan), Err)
     }
 }
@@ -207,12 +267,15 @@ impl SearchPlan {
 
 impl From<SearchPlan> for RawSearch {
     fn from(plan: SearchPlan) -> Self {
-        let mut raw = Self { max_rate: plan.max_rate, confirm: plan.confirm, ..Self::default() };
+        let (max_rate, confirm, baseline) = (plan.max_rate, plan.confirm, plan.baseline);
+        let mut raw = Self { max_rate, confirm, baseline, ..Self::default() };
         match plan.mode {
             Mode::Adaptive(a) => raw.adaptive = Some(a),
             Mode::Rates(r) => raw.rates = Some(r),
             Mode::Ramp(r) => raw.ramp = Some(r),
             Mode::Concurrency(c) => raw.concurrency = Some(c),
+            Mode::Ladder(l) => raw.ladder = Some(l),
+            Mode::Burst(n) => raw.burst = Some(n),
         }
         raw
     }
@@ -233,6 +296,9 @@ mod tests {
             "ramp = { start = 1, factor = 2, until = \"slo-missed\" }\nmax-rate = 40.5",
             "adaptive = { budget = \"15m\", confidence = 0.95, width = 0.1 }\nconfirm = \"10m\"",
             "adaptive = { over = \"concurrency\" }",
+            "concurrency = [8]\nbaseline = true",
+            "ladder = { start = 2, max = 64, growth = 0.1 }",
+            "burst = 500",
         ] {
             let plan: SearchPlan = toml::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
             let written = toml::to_string(&plan).unwrap();
@@ -260,6 +326,11 @@ mod tests {
             ("ramp = { start = 9 }\nmax-rate = 5", "ramp.start has 9, above max-rate = 5"),
             ("rates = [1, 9]\nmax-rate = 5", "rates has 9, above max-rate = 5"),
             ("rate = [1]", "unknown field"),
+            ("burst = 0", "nonzero"),
+            ("burst = 5\nconcurrency = [1]", "only one of"),
+            ("ladder = { start = 8, max = 4 }", "ladder.start (8) is above ladder.max (4)"),
+            ("ladder = { start = 8 }", "max"),
+            ("burst = 5\nbaseline = true", "before the levels of a list"),
             ("adaptive = { budgets = \"1m\" }", "unknown field"),
         ] {
             let e = toml::from_str::<SearchPlan>(text).unwrap_err().to_string();

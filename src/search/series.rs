@@ -4,7 +4,7 @@ use super::adaptive::{Policy, missed_unloaded};
 use super::answer::{Answer, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket, per_gpu, shown};
-use super::config::{Mode, Open, Ramp, SearchPlan, Until};
+use super::config::{Ladder, Mode, Open, Ramp, SearchPlan, Until};
 use super::confirm;
 use super::estimate::{distrusted, estimate};
 use super::knee::of_steps;
@@ -25,6 +25,9 @@ use std::time::Duration;
 enum Levels {
     Listed(Vec<Level>),
     Ramp(Ramp),
+    Ladder(Ladder),
+    /// So many requests at once.
+    Burst(u32),
     Adaptive(Box<Policy>),
 }
 
@@ -39,6 +42,8 @@ pub struct Search {
     confirm: Option<Duration>,
     /// What an open loop steps through.
     open: Control,
+    /// Whether one request at a time comes before the levels of a list.
+    baseline: bool,
 }
 
 /// Confidence of the verdicts of listed steps.
@@ -66,10 +71,13 @@ impl Search {
             Mode::Concurrency(list) => {
                 Levels::Listed(list.iter().map(|n| Level::concurrency(n.get())).collect())
             }
+            Mode::Ladder(ladder) => Levels::Ladder(*ladder),
+            Mode::Burst(n) => Levels::Burst(n.get()),
         };
         let tiers = tiers.to_vec();
         let confirm = plan.confirm.map(|span| span.0);
-        Ok(Self { levels, times: *times, max_rate, tiers, gpus, confirm, open: open.control })
+        let baseline = plan.baseline;
+        Ok(Self { levels, times: *times, max_rate, tiers, gpus, confirm, open: open.control, baseline })
     }
 
     /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
@@ -91,7 +99,7 @@ impl Search {
         let answer = self.tiers.first().map(|slo| self.goodput(&searched, "", slo));
         let confidence = match &self.levels {
             Levels::Adaptive(policy) => policy.confidence,
-            Levels::Listed(_) | Levels::Ramp(_) => CONFIDENCE,
+            Levels::Listed(_) | Levels::Ramp(_) | Levels::Ladder(_) | Levels::Burst(_) => CONFIDENCE,
         };
         let soak = answer.and_then(|a| confirm::soak(&a, self.control(), length, &self.times, confidence));
         soak.ok_or(stop)
@@ -102,11 +110,23 @@ impl Search {
         let done = finished(own);
         match &self.levels {
             Levels::Adaptive(policy) => policy.next(&done),
-            Levels::Listed(levels) => match (dead(own), levels.get(done.len())) {
+            Levels::Listed(_) if self.baseline && done.is_empty() && dead(own).is_none() => {
+                Ok(self.ask(Level::concurrency(1), StepKind::Baseline, Ends::AtItsTime))
+            }
+            Levels::Ladder(ladder) => super::ceiling::ladder(ladder, &done, dead(own))
+                .map(|(level, least)| self.ask(level, StepKind::List, Ends::AtItsTime).lasting(least)),
+            Levels::Burst(n) => match (dead(own), done.first()) {
                 (Some(stop), _) => Err(stop),
-                (None, Some(level)) => Ok(self.ask(*level, StepKind::List, Ends::AtItsTime)),
-                (None, None) => Err(Stop::ListDone { levels: levels.len() }),
+                (None, Some(_)) => Err(Stop::ListDone { levels: 1 }),
+                (None, None) => Ok(super::ceiling::burst(*n, &self.times)),
             },
+            Levels::Listed(levels) => {
+                match (dead(own), levels.get(done.len() - usize::from(self.baseline))) {
+                    (Some(stop), _) => Err(stop),
+                    (None, Some(level)) => Ok(self.ask(*level, StepKind::List, Ends::AtItsTime)),
+                    (None, None) => Err(Stop::ListDone { levels: levels.len() }),
+                }
+            }
             Levels::Ramp(ramp) => {
                 let stop = dead(own).or_else(|| overloaded(&done)).or_else(|| self.ramp_stop(ramp, &done));
                 let level = Level::new(self.open, self.ramp_rate(ramp, done.len()));
@@ -146,6 +166,7 @@ impl Search {
         match &self.levels {
             Levels::Listed(levels) => levels.first().map_or(self.open, |l| l.control),
             Levels::Ramp(_) => self.open,
+            Levels::Ladder(_) | Levels::Burst(_) => Control::Concurrency,
             Levels::Adaptive(policy) => policy.control,
         }
     }
@@ -161,7 +182,7 @@ impl Search {
                 let lowest = self.tiers.iter().map(|slo| lowest(p, slo)).fold(0.0, f64::max);
                 Some(Terms { confidence: p.confidence, lowest })
             }
-            Levels::Listed(_) | Levels::Ramp(_) => None,
+            Levels::Listed(_) | Levels::Ramp(_) | Levels::Ladder(_) | Levels::Burst(_) => None,
         }
     }
 

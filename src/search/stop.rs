@@ -82,6 +82,13 @@ pub enum Stop {
         /// The level.
         level: String,
     },
+    /// A doubling of the requests in flight added too little to the throughput.
+    Flat {
+        /// The step's level.
+        level: String,
+        /// The share that it added.
+        growth: f64,
+    },
     /// Two successive steps bought less than half of the added load in throughput.
     Plateau {
         /// Achieved requests/s of the last step.
@@ -130,6 +137,11 @@ impl fmt::Display for Stop {
             }
             Self::Budget { budget_s } => write!(f, "the budget of {} is spent", seconds(*budget_s)),
             Self::Infeasible { level } => write!(f, "no level from {level} on meets the SLO"),
+            Self::Flat { level, growth } => write!(
+                f,
+                "{level} changed the throughput by {} %, less than what the ladder goes on for",
+                short((1000.0 * growth).round() / 10.0)
+            ),
             Self::Plateau { achieved, offered } => write!(
                 f,
                 "throughput levelled off: {} req/s achieved of {} offered, after two steps that bought less than half of \

@@ -42,6 +42,8 @@ named!(
     StepKind {
         /// A level that the plan lists.
         List = "list",
+        /// So many requests at once: its window ends with the last answer.
+        Burst = "burst",
         /// A level of the ramp.
         Ramp = "ramp",
         /// One request at a time, before the adaptive search offers any load, or again where it doubts that any level meets: what the server

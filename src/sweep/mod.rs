@@ -133,7 +133,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
 
 /// The adaptive search reckons with its budget itself; other modes only end by one.
 fn own_budget(plan: &Plan, budget: Option<Duration>) -> Option<Span> {
-    budget.filter(|_| !matches!(plan.search.mode, Mode::Adaptive(_))).map(Span)
+    budget.filter(|_| !plan.rows.is_empty() || !matches!(plan.search.mode, Mode::Adaptive(_))).map(Span)
 }
 
 impl<'a> Sweep<'a> {
@@ -257,6 +257,8 @@ fn highest(plan: &Plan) -> Option<Level> {
     match &plan.search.mode {
         Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::max).map(Level::rate),
         Mode::Concurrency(slots) => slots.iter().max().map(|n| Level::concurrency(n.get())),
+        Mode::Ladder(ladder) => Some(Level::concurrency(ladder.max.get())),
+        Mode::Burst(n) => Some(Level::concurrency(n.get())),
         Mode::Ramp(_) | Mode::Adaptive(_) => max,
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::level::Level;
 use crate::slo::Metric;
-use crate::stats::step::{Step, Verdict};
+use crate::stats::step::{Step, StepKind, Verdict};
 use crate::units::{Span, ms, short};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
@@ -62,6 +62,16 @@ impl Progress {
             Verdict::Undecided => "undecided",
             Verdict::Invalid => "INVALID",
         };
+        let unlimited = step.limits.iter().all(|l| matches!(l.limit.as_str(), "joint" | "stability"));
+        if unlimited && matches!(step.verdict, Verdict::Meets | Verdict::Undecided) {
+            // There is nothing to meet.
+            return self.say(&format!(
+                "{:>14}  {} requests/s, {} output tokens/s",
+                if step.kind == StepKind::Baseline { "unloaded".into() } else { step.level.to_string() },
+                short(step.achieved_rate),
+                short(step.output_tokens_per_s)
+            ));
+        }
         self.say(&format!("{:>14}  {mark:<9}  {}", step.level.to_string(), step.reason));
     }
 

@@ -40,7 +40,7 @@ impl Resumption {
         let mut sweep_tally = SweepTally::default();
         let mut left = rundir::left(dir, |record| sweep_tally.add(record))?;
         match (budget, &mut left.plan.search.mode) {
-            (Some(budget), Mode::Adaptive(adaptive)) => adaptive.budget = budget,
+            (Some(budget), Mode::Adaptive(adaptive)) if left.plan.rows.is_empty() => adaptive.budget = budget,
             (Some(budget), _) => left.meta.budget = own_budget(&left.plan, Some(budget.0)),
             (None, _) => {}
         }

@@ -66,6 +66,14 @@ impl Running {
         self.settle + *self.window.borrow()
     }
 
+    /// The window of a burst is the time that it took: it ends with the last answer, which is within it.
+    fn close_burst(&self, tally: &StepTally) {
+        let last = tally.kept.iter().map(|r| r.end.get()).max();
+        if let Some(last) = last.filter(|_| self.ask.kind == StepKind::Burst && self.abort.is_none()) {
+            self.window.send_replace(last + Duration::from_nanos(1));
+        }
+    }
+
     /// Ends the sending, and the step with it; the first reason stands.
     fn end(&mut self, why: Abort) {
         self.abort.get_or_insert((why, self.began.elapsed()));
@@ -200,6 +208,10 @@ impl Sweep<'_> {
             self.ready.encoders.clone(),
         )
         .as_ids(self.ready.ids.clone());
+        let builder = match ask.kind {
+            StepKind::Burst => builder.first(level.value as usize),
+            _ => builder,
+        };
         let (send_home, home) = mpsc::channel(HOME);
         let (window, window_seen) = watch::channel(ask.measure);
         let (gauge, stop, cut) =
@@ -285,7 +297,9 @@ impl Sweep<'_> {
             }
         }
         running.load.take().context("the load is awaited once")?.ended().await?;
-        if running.abort.is_none() && running.began.elapsed() < running.window_end() {
+        running.close_burst(tally);
+        let burst = running.ask.kind == StepKind::Burst;
+        if running.abort.is_none() && !burst && running.began.elapsed() < running.window_end() {
             match self.ready.traffic.failure() {
                 Some(why) => bail!("the load of the step ended before its window did: {why}"),
                 None => bail!("the load of the step ended before its window did"),

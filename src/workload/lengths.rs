@@ -19,6 +19,8 @@ pub enum Lengths {
     Normal(Moments),
     /// Lognormal with the given mean and cv (of the lognormal itself, not of its logarithm), rounded, cut to [min, max].
     Lognormal(Moments),
+    /// Lognormal through a median and a 90th percentile, as production logs tell them, rounded, cut to max.
+    Quantiles(Quantiles),
 }
 
 /// A number of tokens: at least 1.
@@ -126,12 +128,11 @@ impl Moments {
     fn range(&self, shape: Shape) -> u32 {
         match self.max {
             Some(max) => max.get(),
-            // The 99.99 % point: what the longest of ten thousand requests is about.
             None => self.cut(match shape {
-                Shape::Normal => self.mean.get() * (1.0 + 3.72 * self.cv.get()),
+                Shape::Normal => self.mean.get() * (1.0 + Z9999 * self.cv.get()),
                 Shape::Lognormal => {
                     let (mu, sigma) = self.log_moments();
-                    (mu + 3.72 * sigma).exp()
+                    (mu + Z9999 * sigma).exp()
                 }
             }),
         }
@@ -141,6 +142,68 @@ impl Moments {
     fn log_moments(&self) -> (f64, f64) {
         let var = self.cv.get().powi(2).ln_1p();
         (self.mean.get().ln() - var / 2.0, var.sqrt())
+    }
+}
+
+/// How many standard deviations the 90th percentile of a normal distribution lies above its median.
+const Z90: f64 = 1.281_551_565_544_600_4;
+/// The same of the 99.99 % point: what the longest of ten thousand requests is about.
+const Z9999: f64 = 3.72;
+
+/// A median and a 90th percentile, and where the lognormal through both is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawQuantiles", into = "RawQuantiles")]
+pub struct Quantiles {
+    p50: Positive,
+    p90: Positive,
+    max: Option<TokenCount>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct RawQuantiles {
+    p50: Positive,
+    p90: Positive,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<TokenCount>,
+}
+
+impl TryFrom<RawQuantiles> for Quantiles {
+    type Error = String;
+    fn try_from(r: RawQuantiles) -> Result<Self, String> {
+        if r.p50.get() < 1.0 {
+            return Err(format!("p50 {} is below 1 token", r.p50));
+        }
+        if r.p50 > r.p90 {
+            return Err(format!("p50 {} is above p90 {}", r.p50, r.p90));
+        }
+        if let Some(max) = r.max.filter(|max| f64::from(max.0) < r.p50.get()) {
+            return Err(format!("max {} is below p50 {}", max.0, r.p50));
+        }
+        Ok(Self { p50: r.p50, p90: r.p90, max: r.max })
+    }
+}
+
+impl From<Quantiles> for RawQuantiles {
+    fn from(q: Quantiles) -> Self {
+        Self { p50: q.p50, p90: q.p90, max: q.max }
+    }
+}
+
+impl Quantiles {
+    /// μ and σ of the logarithm: the median is e^μ, the 90th percentile e^(μ + 1.28 σ).
+    fn log_moments(&self) -> (f64, f64) {
+        (self.p50.get().ln(), (self.p90.get() / self.p50.get()).ln() / Z90)
+    }
+
+    fn cut(&self, x: f64) -> u32 {
+        x.round().clamp(1.0, f64::from(self.max.map_or(u32::MAX, TokenCount::get))) as u32
+    }
+
+    /// Mean of the lognormal, before it is cut.
+    fn mean(&self) -> f64 {
+        let (mu, sigma) = self.log_moments();
+        (mu + sigma * sigma / 2.0).exp()
     }
 }
 
@@ -164,6 +227,10 @@ impl Lengths {
                 let (mu, sigma) = m.log_moments();
                 m.cut(LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite").sample(rng))
             }
+            Self::Quantiles(q) => {
+                let (mu, sigma) = q.log_moments();
+                q.cut(LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite").sample(rng))
+            }
         }
     }
 
@@ -173,6 +240,7 @@ impl Lengths {
             Self::Fixed(n) => f64::from(n.get()),
             Self::Uniform(u) => f64::from(u.min.get()) / 2.0 + f64::from(u.max.get()) / 2.0,
             Self::Normal(m) | Self::Lognormal(m) => m.mean.get(),
+            Self::Quantiles(q) => q.mean(),
         }
     }
 
@@ -183,6 +251,13 @@ impl Lengths {
             Self::Uniform(u) => u.max.get(),
             Self::Normal(m) => m.range(Shape::Normal),
             Self::Lognormal(m) => m.range(Shape::Lognormal),
+            Self::Quantiles(q) => q.max.map_or_else(
+                || {
+                    let (mu, sigma) = q.log_moments();
+                    q.cut((mu + Z9999 * sigma).exp())
+                },
+                TokenCount::get,
+            ),
         }
     }
 }
@@ -194,6 +269,7 @@ impl fmt::Display for Lengths {
             Self::Uniform(u) => write!(f, "{}–{}", u.min.get(), u.max.get()),
             Self::Normal(m) => write!(f, "~{} (normal, cv {})", m.mean, m.cv),
             Self::Lognormal(m) => write!(f, "~{} (lognormal, cv {})", m.mean, m.cv),
+            Self::Quantiles(q) => write!(f, "~{} (p90 {})", q.p50, q.p90),
         }
     }
 }
@@ -233,6 +309,27 @@ mod tests {
     }
 
     #[test]
+    fn quantiles_come_out_as_they_went_in() {
+        let lengths = parse("{ quantiles = { p50 = 600, p90 = 2400 } }");
+        let Lengths::Quantiles(q) = lengths else { panic!("quantiles") };
+        // In closed form: σ = ln 4 / z, mean = 600 · e^(σ²/2).
+        let sigma = 4_f64.ln() / Z90;
+        let (mu, got) = q.log_moments();
+        assert!((mu - 600_f64.ln()).abs() < 1e-12 && (got - sigma).abs() < 1e-12);
+        assert!((lengths.mean() - 600.0 * (sigma * sigma / 2.0).exp()).abs() < 1e-6);
+        let mut rng = stream(1, "main", 1, Purpose::Input);
+        let mut xs: Vec<u32> = (0..50_000).map(|_| lengths.draw(&mut rng)).collect();
+        xs.sort_unstable();
+        let (p50, p90) = (f64::from(xs[25_000]), f64::from(xs[45_000]));
+        assert!((p50 / 600.0 - 1.0).abs() < 0.03 && (p90 / 2400.0 - 1.0).abs() < 0.03, "{p50} {p90}");
+        let cut = parse("{ quantiles = { p50 = 600, p90 = 2400, max = 3000 } }");
+        assert!((0..1000).map(|_| cut.draw(&mut rng)).all(|x| (1..=3000).contains(&x)));
+        assert_eq!((cut.longest(), cut.to_string()), (3000, "~600 (p90 2400)".into()));
+        let same = parse("{ quantiles = { p50 = 9, p90 = 9 } }");
+        assert_eq!((same.draw(&mut rng), same.longest()), (9, 9), "no spread at all");
+    }
+
+    #[test]
     fn draws_are_cut_and_never_zero() {
         let lengths = parse("{ normal = { mean = 2, cv = 3, max = 5 } }");
         let mut rng = stream(1, "main", 1, Purpose::Output);
@@ -248,6 +345,9 @@ mod tests {
             "x = { uniform = { min = 9, max = 3 } }",
             "x = { normal = { mean = 600, cv = 0.1, max = 100 } }",
             "x = { lognormal = { mean = 600, cv = 0 } }",
+            "x = { quantiles = { p50 = 600, p90 = 300 } }",
+            "x = { quantiles = { p50 = 600, p90 = 900, max = 300 } }",
+            "x = { quantiles = { p50 = 0.2, p90 = 3 } }",
             "x = { fixed = 3, uniform = { min = 1, max = 2 } }",
         ] {
             #[derive(Deserialize)]

@@ -10,6 +10,8 @@ pub(super) enum Scale {
     Linear,
     /// By their logarithm.
     Log,
+    /// By their logarithm, with ticks at powers of two: for numbers in flight that double.
+    Doubling,
     /// Shares by the logarithm of what they lack of one, plus this little, so that one itself has a place.
     Share(f64),
     /// In proportion, without ticks: rows that have names of their own.
@@ -56,6 +58,13 @@ impl Axis {
         Self { min, max: max.max(min * 1.5), step: 0.0, scale: Scale::Log }
     }
 
+    /// An axis of whole numbers that double, with some room at both ends.
+    pub(super) fn doubling(min: f64, max: f64) -> Self {
+        let min = if min >= 1.0 && min.is_finite() { min } else { 1.0 };
+        let room = (max / min).max(2.0).powf(0.04);
+        Self { min: min / room, max: max.max(min * 2.0) * room, step: 0.0, scale: Scale::Doubling }
+    }
+
     /// An axis of shares from `min` to 100 %, resolved down to misses of a tenth of `miss`.
     pub(super) fn shares(min: f64, miss: f64) -> Self {
         Self { min, max: 1.0, step: 0.0, scale: Scale::Share((miss / 10.0).clamp(1e-6, 0.05)) }
@@ -67,6 +76,10 @@ impl Axis {
             Scale::Rows => Vec::new(),
             Scale::Linear => self.round_ticks(),
             Scale::Log => self.log_ticks(),
+            Scale::Doubling => {
+                let all = (0..32).map(|i| 2_f64.powi(i)).filter(|v| (self.min..=self.max).contains(v));
+                all.map(|v| (v, if v >= 1_000.0 { thousands(v) } else { format!("{v}") })).collect()
+            }
             Scale::Share(least) => {
                 let ticks = [0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999];
                 let ticks = ticks.into_iter().filter(|v| *v >= self.min && 1.0 - v > 0.9 * least);
@@ -108,7 +121,7 @@ impl Axis {
     pub(super) fn share(&self, value: f64) -> f64 {
         let place = |v: f64| match self.scale {
             Scale::Linear | Scale::Rows => v,
-            Scale::Log => v.max(self.min).ln(),
+            Scale::Log | Scale::Doubling => v.max(self.min).ln(),
             Scale::Share(least) => -(1.0 - v + least).ln(),
         };
         (place(value) - place(self.min)) / (place(self.max) - place(self.min))
@@ -225,6 +238,9 @@ mod tests {
             assert_eq!(got.join(" "), labels);
         }
         assert!((Axis::log(1.0, 100.0).share(10.0) - 0.5).abs() < 1e-9);
+        let doubling: Vec<String> = Axis::doubling(1.0, 32.0).ticks().into_iter().map(|t| t.1).collect();
+        assert_eq!(doubling.join(" "), "1 2 4 8 16 32");
+        assert!(Axis::doubling(1.0, 32.0).share(1.0) > 0.02 && Axis::doubling(3.0, 3.0).max > 3.0);
     }
 
     #[test]

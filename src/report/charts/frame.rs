@@ -76,6 +76,7 @@ impl Frame {
         };
         let slo = run.tiers.iter().map(|t| words::slo(t) + &tier_name(run, t.tier()));
         let slo = slo.collect::<Vec<_>>().join("; ");
+        let slo = if slo.is_empty() { "none".into() } else { slo };
         let version = &run.meta.goodput_version;
         let plan = match format {
             Format::Report => format!(" · plan: {}", clip(&run.name, 50)),

@@ -80,7 +80,7 @@ fn address(url: &str) -> String {
 /// The headline on one line where it fits at a readable size, else on two.
 pub(super) fn fitted(text: &str, width: f64) -> (Type, Vec<String>) {
     // A number keeps its unit beside it.
-    let text = plain(text).replace(" requests", "\u{a0}requests");
+    let text = plain(text).replace(" requests", "\u{a0}requests").replace(" ms", "\u{a0}ms");
     let face = Type::bold(19.0, INK);
     for size in [19.0, 18.0, 17.0, 16.5] {
         if face.sized(size).width(&text) <= width {

@@ -16,6 +16,7 @@ mod labels;
 mod latency;
 mod legend;
 mod mark;
+mod offline;
 mod overlay;
 mod panel;
 mod place;
@@ -146,6 +147,27 @@ pub const CHARTS: &[Chart] = &[
         applies: timelines::applies,
         draw: timelines::draw,
     },
+    Chart {
+        name: offline::NAMES[0],
+        caption: "Latency against requests in flight",
+        slide: false,
+        applies: offline::applies_latency,
+        draw: offline::draw_latency,
+    },
+    Chart {
+        name: offline::NAMES[1],
+        caption: "Throughput, and what it costs, against requests in flight",
+        slide: false,
+        applies: offline::applies_ceiling,
+        draw: offline::draw_ceiling,
+    },
+    Chart {
+        name: offline::NAMES[2],
+        caption: "How everything at once was worked off",
+        slide: false,
+        applies: offline::applies_burst,
+        draw: offline::draw_burst,
+    },
 ];
 
 /// Every chart that sets several series beside one another.
@@ -162,9 +184,12 @@ pub fn over(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
     OVER.iter().filter(|c| (c.applies)(run, traces)).collect()
 }
 
-/// The charts that a run has, in the order of the report: those for which its files hold something to show.
+/// The charts that a run has, in the order of the report: those for which its files hold something to show. A matrix, and what has no
+/// limit to keep, have none of those that are about an SLO.
 pub fn of(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
-    CHARTS.iter().filter(|c| (c.applies)(run, traces)).collect()
+    let own = !run.purpose.is_goodput() || !run.matrix.is_empty();
+    let asked = |c: &&Chart| own == offline::NAMES.contains(&c.name);
+    CHARTS.iter().filter(asked).filter(|c| (c.applies)(run, traces)).collect()
 }
 
 impl Chart {

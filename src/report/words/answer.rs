@@ -7,7 +7,7 @@ use super::{
 use crate::level::Control;
 use crate::report::charts::thousands;
 use crate::report::escape::clip;
-use crate::report::several;
+use crate::report::{matrix, offline, several};
 use crate::rundir::derive::{adaptive, interval, usable_safe_rate};
 use crate::rundir::{Meta, Run};
 use crate::search::answer::{Answer, Goodput, Status};
@@ -54,6 +54,9 @@ pub(super) fn binds(g: &Goodput) -> String {
 
 /// The answer in one line, for above a chart. A bracket is never told by its low end alone.
 pub fn headline(run: &Run) -> String {
+    if let Some(own) = matrix::headline(run).or_else(|| offline::headline(run)) {
+        return own;
+    }
     if let Some(several) = several::headline(run) {
         return several;
     }

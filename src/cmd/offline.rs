@@ -1,0 +1,104 @@
+//! What `latency` and `throughput` have in common: their options make a plan, and the plan is measured as any other.
+
+use crate::cli::OfflineArgs;
+use crate::cmd::sweep::{default_folder, measure as run};
+use crate::plan::{Plan, apply_set};
+use crate::sweep::Options;
+use anyhow::{Context, Result, bail};
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// `key="value"`, as `--set` has it.
+pub(super) fn quoted(key: &str, value: &str) -> String {
+    format!("{key}={}", toml::Value::String(value.to_owned()))
+}
+
+/// Measures what a purpose asks for, with these keys of the plan besides the common ones, and prints it.
+pub(super) fn measure(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<ExitCode> {
+    let plan = plan(purpose, sets, args)?;
+    let options = Options {
+        out: args.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
+        force: args.force,
+        virtual_time: args.virtual_time,
+        budget: None,
+        progress: std::io::stderr().is_terminal(),
+        calibration: None,
+    };
+    run(&plan, &options, args.json)
+}
+
+/// The plan that the options make.
+fn plan(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<Plan> {
+    let (input, output) = (args.input_tokens, args.output_tokens);
+    let mut all = vec![
+        quoted("name", &format!("{purpose}, {input} in / {output} out")),
+        quoted("purpose", purpose),
+        format!("workload.prompts.synthetic.input-tokens.fixed={input}"),
+        format!("workload.prompts.synthetic.output-tokens.fixed={output}"),
+        quoted("step.settle", "5s"),
+    ];
+    all.extend(args.url.as_deref().map(|url| quoted("server.url", url)));
+    all.extend(args.simulated.as_deref().map(|preset| quoted("server.simulated.preset", preset)));
+    all.extend(args.model.as_deref().map(|model| quoted("server.model", model)));
+    all.extend(sets.iter().chain(&args.set).cloned());
+    let mut table = toml::Table::new();
+    for set in &all {
+        apply_set(&mut table, set)?;
+    }
+    if !table.contains_key("server") {
+        bail!(
+            "there is no server to ask: name one with --url URL, or simulate one with --simulated a40-qwen3-0.6b"
+        );
+    }
+    Plan::from_text(&table.to_string()).context("in the plan that the options make")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::search::config::Mode;
+    use clap::Parser;
+
+    fn of(line: &[&str]) -> Result<Plan> {
+        match Cli::try_parse_from(line)?.command {
+            Command::Latency(args) => plan("latency", &["search.concurrency=[1, 4]".into()], &args.common),
+            Command::Throughput(args) => plan("throughput", &["search.burst=9".into()], &args.common),
+            _ => panic!("neither"),
+        }
+    }
+
+    #[test]
+    fn options_make_a_plan() {
+        let plan = of(&[
+            "goodput",
+            "latency",
+            "--url",
+            "http://h:1/v1",
+            "--input-tokens",
+            "64",
+            "--set",
+            "server.api=completions",
+        ]);
+        let plan = plan.unwrap();
+        assert_eq!(
+            (plan.name.as_str(), plan.server_title().as_str()),
+            ("latency, 64 in / 128 out", "http://h:1")
+        );
+        assert!(plan.slo.is_none() && matches!(plan.search.mode, Mode::Concurrency(_)));
+        let plan = of(&["goodput", "throughput", "--simulated", "demo"]).unwrap();
+        assert!(matches!(plan.search.mode, Mode::Burst(n) if n.get() == 9));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, says) in [
+            (&["goodput", "latency"][..], "--url URL"),
+            (&["goodput", "latency", "--simulated", "demon"], "there is no preset"),
+            (&["goodput", "latency", "--simulated", "demo", "--set", "search.rates=[1]"], "closed loop"),
+        ] {
+            let e = format!("{:#}", of(line).unwrap_err());
+            assert!(e.contains(says) || e.contains("demon"), "{line:?}: {e}");
+        }
+    }
+}
