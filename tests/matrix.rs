@@ -8,6 +8,7 @@ use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 use tempfile::tempdir;
 
 /// When the requests of a series were sent and over, in milliseconds, those under load alone, by when they were sent.
@@ -37,7 +38,9 @@ fn the_matrix_is_answered_row_by_row() {
     let says = contains("6 of 6 expectations held")
         .and(contains("A short, alone: How fast is a short request"))
         .and(contains("Expected cache, and it holds"));
-    goodput().args(["sweep", "matrix", "--virtual-time", "--out"]).arg(&out).assert().code(0).stdout(says);
+    let mut command = goodput();
+    command.timeout(Duration::from_secs(300)).args(["sweep", "matrix", "--virtual-time"]);
+    command.args(["--set", "step.measure=30s", "--out"]).arg(&out).assert().code(0).stdout(says);
     let first = result(&out);
     let rows = first["matrix"].as_array().unwrap();
     let by: Vec<_> = rows.iter().map(|r| (r["measured"].as_str().unwrap(), &r["held"])).collect();
@@ -59,7 +62,7 @@ fn the_matrix_is_answered_row_by_row() {
     {
         let number = rows[row]["figures"]["step"].as_u64().unwrap();
         let all = sent(&out, series, number);
-        assert!(all.len() > 80 && all.windows(2).all(|w| w[1].0 - w[0].0 > gap - 1e-3), "{series}");
+        assert!(all.len() > 30 && all.windows(2).all(|w| w[1].0 - w[0].0 > gap - 1e-3), "{series}");
         assert!(in_flight(&all) <= most, "{series}: {}", in_flight(&all));
     }
 

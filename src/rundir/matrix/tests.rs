@@ -71,7 +71,7 @@ fn what_load_adds_comes_first_and_then_what_is_there_without() {
             Some(Bottleneck::Decode),
             "TPOT of 5.1 ms",
         ),
-        (EIGHT, (1.0, 5.0), (400.0, 9.0), None, "queue and batching are alike"),
+        (EIGHT, (1.0, 5.0), (400.0, 9.0), None, "batching and queue are alike"),
     ] {
         let got = loaded(x, alone, own);
         assert_eq!(got.measured, want, "{x} {own:?}: {}", got.evidence);
