@@ -1,5 +1,6 @@
 //! What the reader of a result must know, raised by numbers, each with advice.
 
+mod cache;
 mod fault;
 mod words;
 

@@ -175,14 +175,14 @@ fn somebody_else_on_the_server_is_noticed() {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
-            let client = reqwest::Client::new();
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
             let prompt = "word ".repeat(2000);
             let body = serde_json::json!({ "model": "tiny", "prompt": prompt, "max_tokens": 1 }).to_string();
             loop {
                 let ask = client
                     .post(format!("http://{address}/v1/completions"))
                     .header("content-type", "application/json");
-                let _ = ask.body(body.clone()).send().await.map(|r| r.bytes());
+                drop(ask.body(body.clone()).send().await.unwrap().bytes().await);
             }
         });
     });

@@ -1,6 +1,6 @@
 //! Each caveat as a sentence, and what to do about it.
 
-use super::Caveat;
+use super::{Caveat, cache};
 use crate::level::Control;
 use crate::units::short;
 
@@ -37,30 +37,8 @@ impl Caveat {
             Self::NoFinishReason { requests } => {
                 format!("{requests} streams ended with [DONE] but without a finish reason; they count as answered.")
             }
-            Self::ColdCacheHits { share } => format!(
-                "{:.1} % of the prompt tokens came from the server's prefix cache although the workload is cold.",
-                share * 100.0
-            ),
-            Self::ColdHits { step, steps, hit_rate } => format!(
-                "In step {step} {} of the prompt tokens came from the server's prefix cache although the workload is cold{}.",
-                percent(*hit_rate),
-                and_others(*steps)
-            ),
-            Self::WarmMisses { step, steps, hit_rate, shared } => format!(
-                "In step {step} only {} of the prompt tokens came from the server's prefix cache, though {} of them are shared{}.",
-                percent(*hit_rate),
-                percent(*shared),
-                and_others(*steps)
-            ),
-            Self::HitRatesDiffer { low, low_step, high, high_step } => format!(
-                "Steps are not alike: {} of the prompt tokens came from the server's prefix cache in step {low_step}, {} in step {high_step}.",
-                percent(*low),
-                percent(*high)
-            ),
-            Self::OtherClients { step, asked, own, steps } => format!(
-                "Somebody else used the server in step {step}: it counted {asked:.0} prompt tokens where the step's own requests have at most {own:.0}{}.",
-                and_others(*steps)
-            ),
+            Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => cache::text(self),
+            Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::text(self),
             Self::ClosedLoop => {
                 "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.".into()
             }
@@ -137,21 +115,10 @@ impl Caveat {
             Self::NoFinishReason { .. } => {
                 "Look at the server or the proxy in front of it: answers may have been cut short."
             }
-            Self::ColdCacheHits { .. } => {
-                "An earlier run with the same seed left its prompts in the cache: restart the server or change the seed (--set seed=2)."
+            Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => {
+                cache::advice(self)
             }
-            Self::ColdHits { .. } => {
-                "What was sent before with the same seed is still in the cache: restart the server, run vLLM with VLLM_SERVER_DEV_MODE=1 so that it can be emptied before each step, or change the seed (--set seed=2)."
-            }
-            Self::WarmMisses { .. } => {
-                "The cache does not keep the prefixes: it may be off, too small for so many groups (shared-prefix.groups) beside the running requests, or the requests go to replicas that do not share it."
-            }
-            Self::HitRatesDiffer { .. } => {
-                "Part of the difference between these steps is the cache's, not the load's: see server_hit_rate in steps.csv."
-            }
-            Self::OtherClients { .. } => {
-                "Its load is not in the plan: measure while nobody else uses the server. Hit rates are those of all clients together."
-            }
+            Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::advice(self),
             Self::ClosedLoop => {
                 "Before promising a rate to independent users, measure it: search.rates or search.ramp."
             }
@@ -180,20 +147,6 @@ impl Caveat {
             }
             Self::BrokenOff { .. } => "There is nothing to do: the step is measured again.",
         }
-    }
-}
-
-/// A share, to a tenth of a per cent.
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
-/// Whether it is not the only step.
-fn and_others(steps: u32) -> String {
-    match steps {
-        0 | 1 => String::new(),
-        2 => " (and in one more step)".into(),
-        n => format!(" (and in {} more steps)", n - 1),
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn table(run: &Run) -> Table {
         }
         for a in &part.answers {
             let name = words::whose(run, a);
-            rows.push(Row { ..Row::of(name, shown.as_ref(), part).with(a) });
+            rows.push(Row::of(name, shown.as_ref(), part).with(a));
         }
     }
     let control = run.answers.first().map_or(Control::Rate, |a| a.control);

@@ -35,7 +35,7 @@ pub fn result(run: &Run) -> Value {
         "control": first.map(|a| a.control),
         "goodput": goodput,
         "joint_goodput": joint,
-        "capacity": first.map(|a| capacity(run, a)),
+        "capacity": first.map(|a| capacity(run.part(&a.series), a)),
         "knee": first.and_then(|a| a.knee),
         "answers": run.answers.iter().map(|a| answer(run.part(&a.series), a)).collect::<Vec<_>>(),
         "client": run.margin(),

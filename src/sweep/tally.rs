@@ -324,4 +324,28 @@ mod tests {
         }
         assert!(!t.all_failed() && !t.nothing_came());
     }
+
+    #[test]
+    fn the_tokens_of_the_prefix_cache_are_those_of_measured_answers() {
+        let mut t = tally();
+        assert_eq!(t.cached_share(), None, "the server does not tell");
+        for (ms, phase, input, cached) in [
+            (0, Phase::Settle, 100, 0),
+            (1_000, Phase::Measure, 100, 60),
+            (2_000, Phase::Measure, 300, 100),
+            (3_000, Phase::Tail, 100, 100),
+        ] {
+            let mut f = finished(ms, None);
+            (f.record.phase, f.record.sent, f.record.attempts) = (phase, Some(f.record.due), 1);
+            (f.record.input_tokens, f.record.cached_tokens) = (Some(input), Some(cached));
+            t.add(&f);
+        }
+        assert_eq!(t.cached_share(), Some(0.4));
+        // The first token comes 10 ms after a request is due.
+        let since = |ms| t.asked_since(Duration::from_millis(ms));
+        assert_eq!(
+            [since(0), since(1_005), since(1_500), since(5_000)].map(|n| n as u32),
+            [600, 500, 400, 0]
+        );
+    }
 }

@@ -293,4 +293,28 @@ mod tests {
         let key = StepKey { seed: 1, series: "main".into(), step: 1 };
         assert!(Chains::new(&traffic, &key, Level::rate(1.0)).is_err(), "its rate is that of conversations");
     }
+
+    #[test]
+    fn every_shared_prefix_comes_once_and_nothing_else() {
+        let mix = "class = [
+            { name = \"chat\", weight = 1, prompts.synthetic = { input-tokens = { fixed = 90 }, output-tokens = { fixed = 30 }, \
+              shared-prefix = { tokens = 40, groups = 3 } } },
+            { name = \"plain\", weight = 8, prompts.synthetic = { input-tokens = { fixed = 9 }, output-tokens = { fixed = 3 } } },
+            { name = \"rag\", weight = 1, prompts.synthetic = { input-tokens = { fixed = 900 }, output-tokens = { fixed = 7 }, \
+              shared-prefix = { tokens = 400, groups = 2 } } },
+        ]";
+        let traffic = Traffic::open(&toml::from_str(mix).unwrap()).unwrap();
+        assert_eq!((traffic.shared(), traffic.groups()), (5, 6));
+        let key = StepKey { seed: 1, series: "warm".into(), step: 0 };
+        let chains = Chains::new(&traffic, &key, Level::concurrency(4)).unwrap().prefixes();
+        let sent: Vec<(u16, Text, u32)> = chains
+            .take(5)
+            .map(|c| c.turns.into_iter().next().unwrap())
+            .map(|t| (t.class, t.request.text, t.request.output_tokens))
+            .collect();
+        let group = |class, group| (class, Text::Words { group }, 1);
+        assert_eq!(sent, [group(0, 0), group(0, 1), group(0, 2), group(2, 0), group(2, 1)]);
+        let share = traffic.workload().shared_share().unwrap();
+        assert!((share - 44.0 / 106.2).abs() < 1e-9, "{share}: 0.1 · 40 + 0.1 · 400 of 9 + 0.8 · 9 + 90");
+    }
 }

@@ -49,12 +49,9 @@ fn warm(known: &[Known<'_>], shared: Option<f64>) -> Option<Caveat> {
 fn unlike(known: &[Known<'_>]) -> Option<Caveat> {
     let low = known.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let high = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (high.1 - low.1 > ALIKE).then(|| Caveat::HitRatesDiffer {
-        low: low.1,
-        low_step: low.0.step,
-        high: high.1,
-        high_step: high.0.step,
-    })
+    let caveat =
+        Caveat::HitRatesDiffer { low: low.1, low_step: low.0.step, high: high.1, high_step: high.0.step };
+    (high.1 - low.1 > ALIKE).then_some(caveat)
 }
 
 #[cfg(test)]
