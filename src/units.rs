@@ -3,7 +3,7 @@
 //! Each type parses through `try_from`, so that the TOML reader points at the very characters that are wrong.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::{fmt, ops::Deref, str::FromStr, time::Duration};
+use std::{fmt, ops::{Deref, DerefMut}, str::FromStr, time::Duration};
 
 macro_rules! checked {
     ($(#[$doc:meta])* $name:ident, $say:literal, $ok:expr) => {
@@ -156,6 +156,12 @@ impl<T> TryFrom<Vec<T>> for NonEmpty<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for NonEmpty<T> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         Vec::deserialize(d)?.try_into().map_err(de::Error::custom)
+    }
+}
+
+impl<T> DerefMut for NonEmpty<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
     }
 }
 

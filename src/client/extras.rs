@@ -15,6 +15,11 @@ impl Headers {
         self.0.iter().filter_map(|(n, v)| Some((n.parse().ok()?, v.parse().ok()?)))
     }
 
+    /// Adds the fields of another, which override its own.
+    pub fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

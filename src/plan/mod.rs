@@ -1,5 +1,6 @@
 //! The plan: the TOML file as types, checked, with profiles and defaults filled in.
 
+mod classes;
 mod series;
 mod set;
 mod tiers;
@@ -16,7 +17,7 @@ use crate::load::own::OwnLimits;
 use crate::search::Search;
 use crate::search::config::{Mode, Open, Over, SearchPlan};
 use crate::sim::config::Simulated;
-use crate::slo::Metric;
+use crate::slo::{Metric, Part, Slo};
 use crate::stats::own::Allowed;
 use crate::units::Span;
 use crate::workload::config::Workload;
@@ -39,7 +40,8 @@ pub struct Plan {
     pub notes: Option<String>,
     /// Who is asked, and how.
     pub server: Server,
-    /// What must hold.
+    /// What must hold; may be left out where every class of a mix has limits of its own.
+    #[serde(default, skip_serializing_if = "Tiers::is_left_out")]
     pub slo: Tiers,
     /// What is sent.
     pub workload: Workload,
@@ -63,7 +65,7 @@ macro_rules! sweeps {
         pub const SWEEPS: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../sweeps/", $name, ".toml")))),+];
     };
 }
-sweeps!("default", "demo", "demo-virtual", "a40-qwen3-0.6b", "chat", "rag", "llamacpp-local", "vllm-local");
+sweeps!("default", "demo", "demo-virtual", "a40-qwen3-0.6b", "chat", "rag", "llamacpp-local", "mix", "conversation", "vllm-local");
 
 /// Where a plan's text comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,7 +186,8 @@ impl Plan {
             #[serde(rename = "simulated")]
             _simulated: Option<Simulated>,
         }
-        let plan = toml::from_str(text)?;
+        let mut plan: Self = toml::from_str(text)?;
+        plan.settle_classes();
         let outer: Outer = toml::from_str(text)?;
         debug_assert!(outer.server.is_some());
         Ok(plan)
@@ -193,7 +196,10 @@ impl Plan {
     /// Fills in profiles and defaults and checks what no single value can know.
     fn resolve(mut self) -> Result<Self, String> {
         self.slo = self.slo.resolve();
-        if let Some(problem) = self.slo.problem().or_else(|| self.step.problem()) {
+        self.workload.resolve_classes();
+        self.settle_classes();
+        let of_classes = || classes::problem(&self.slo, self.workload.classes());
+        if let Some(problem) = of_classes().or_else(|| self.slo.problem()).or_else(|| self.step.problem()) {
             return Err(problem);
         }
         if self.name.trim().is_empty() {
@@ -251,7 +257,9 @@ impl Plan {
         self.slo
             .as_slice()
             .iter()
-            .map(|slo| {
+            .flat_map(Slo::parts)
+            .map(|part| {
+                let slo = part.slo;
                 let largest = |m| slo.largest(m).unwrap_or_default();
                 let per_token = largest(Metric::Tpot).max(largest(Metric::Itl));
                 let steps =
@@ -264,8 +272,11 @@ impl Plan {
 
     fn limit_above(&self, timeout: Duration) -> Option<(String, String)> {
         self.slo.as_slice().iter().find_map(|slo| {
-            let limit = slo.limits().into_iter().find(|l| l.limit > timeout)?;
-            Some((format!("tier {}", slo.tier()), limit.to_string()))
+            let above = |part: Part<'_>| {
+                let limit = part.slo.limits().into_iter().find(|l| l.limit > timeout)?;
+                Some((format!("tier {}", slo.tier()), part.title(&limit.to_string())))
+            };
+            slo.parts().into_iter().find_map(above)
         })
     }
 
