@@ -3,7 +3,12 @@
 //! Each type parses through `try_from`, so that the TOML reader points at the very characters that are wrong.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::{fmt, ops::{Deref, DerefMut}, str::FromStr, time::Duration};
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    str::FromStr,
+    time::Duration,
+};
 
 macro_rules! checked {
     ($(#[$doc:meta])* $name:ident, $say:literal, $ok:expr) => {

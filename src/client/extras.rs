@@ -15,11 +15,6 @@ impl Headers {
         self.0.iter().filter_map(|(n, v)| Some((n.parse().ok()?, v.parse().ok()?)))
     }
 
-    /// Adds the fields of another, which override its own.
-    pub fn merge(&mut self, other: Self) {
-        self.0.extend(other.0);
-    }
-
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -89,6 +84,11 @@ impl ExtraBody {
     pub fn json(&self) -> serde_json::Map<String, serde_json::Value> {
         // Checked when it was parsed, so nothing is dropped here.
         self.0.iter().filter_map(|(k, v)| Some((k.clone(), json(v)?))).collect()
+    }
+
+    /// Adds the fields of another, which override its own.
+    pub fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
     }
 
     /// Whether there are none.

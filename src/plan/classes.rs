@@ -7,9 +7,8 @@ use crate::workload::config::Class;
 impl Plan {
     /// Gives every tier the limits of the classes as the workload has them now.
     pub(super) fn settle_classes(&mut self) {
-        let own = |(class, c): (u16, &Class)| {
-            Some(ClassSlo { class, name: c.name.clone(), slo: c.slo.clone()? })
-        };
+        let own =
+            |(class, c): (u16, &Class)| Some(ClassSlo { class, name: c.name.clone(), slo: c.slo.clone()? });
         let classes: Vec<ClassSlo> = (0..).zip(self.workload.classes()).filter_map(own).collect();
         self.slo.set_classes(&classes);
     }
@@ -71,10 +70,18 @@ mod tests {
         assert!(!parts[1].slo.tpot.is_empty(), "the profile is filled in");
         let again = Plan::from_text(&p.to_toml().unwrap()).unwrap();
         assert_eq!(again, p, "as resolved");
-        assert_eq!(Plan::parse(&p.to_toml().unwrap()).unwrap(), p, "and read back without resolving it again");
+        assert_eq!(
+            Plan::parse(&p.to_toml().unwrap()).unwrap(),
+            p,
+            "and read back without resolving it again"
+        );
         let both = plan("", "slo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"90s\"").unwrap();
         assert_eq!(both.slo.summary(), "class a: p99 TTFT ≤ 1s; class b: p99 TTFT ≤ 90s");
-        assert!(both.timeout() >= std::time::Duration::from_secs(180), "that of the longest: {:?}", both.timeout());
+        assert!(
+            both.timeout() >= std::time::Duration::from_secs(180),
+            "that of the longest: {:?}",
+            both.timeout()
+        );
         assert!(!both.to_toml().unwrap().contains("[slo]"));
         assert_eq!(Plan::from_text(&both.to_toml().unwrap()).unwrap(), both);
     }
@@ -86,7 +93,12 @@ mod tests {
             ("slo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"1s\"", "judge nothing"),
             ("slo.ttft.p99 = \"1s\"", "slo = {}", "", "of class a has no limit"),
             ("slo.ttft.p99 = \"1s\"", "slo = { name = \"x\", ttft.p99 = \"1s\" }", "", "has a name"),
-            ("step.timeout = \"2s\"\nslo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"3s\"", "", "p99 TTFT ≤ 3s of class a"),
+            (
+                "step.timeout = \"2s\"\nslo.ttft.p99 = \"1s\"",
+                "slo.ttft.p99 = \"3s\"",
+                "",
+                "p99 TTFT ≤ 3s of class a",
+            ),
         ] {
             let error = plan(slo, a, b).unwrap_err();
             assert!(error.contains(say), "{slo}, {a}, {b}: {error}");

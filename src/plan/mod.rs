@@ -65,7 +65,18 @@ macro_rules! sweeps {
         pub const SWEEPS: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../sweeps/", $name, ".toml")))),+];
     };
 }
-sweeps!("default", "demo", "demo-virtual", "a40-qwen3-0.6b", "chat", "rag", "llamacpp-local", "mix", "conversation", "vllm-local");
+sweeps!(
+    "default",
+    "demo",
+    "demo-virtual",
+    "a40-qwen3-0.6b",
+    "chat",
+    "rag",
+    "llamacpp-local",
+    "mix",
+    "conversation",
+    "vllm-local"
+);
 
 /// Where a plan's text comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

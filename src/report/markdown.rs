@@ -2,10 +2,11 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{replicas, tables, words};
+use super::{groups, mixing, replicas, tables, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
+use crate::stats::groups::By;
 use crate::stats::step::{Step, StepKind, Verdict};
 
 /// The report of a run as Markdown, with the charts that the run has: those of [`super::charts::of`].
@@ -23,6 +24,9 @@ pub fn render(run: &Run, made: &[&Chart]) -> String {
         ("Limits", limits(run)),
         ("Percentiles", percentiles(run)),
         ("Throughput", tables::throughput(run)),
+        ("By class", groups::section(run, By::Class)),
+        ("By turn", groups::section(run, By::Turn)),
+        ("What mixing costs", mixing::section(run)),
         ("Replicas", replicas::section(run)),
         ("Failures", tables::failures(run)),
         ("The client", client(run)),

@@ -3,7 +3,9 @@
 pub mod calibration;
 pub mod charts;
 pub mod escape;
+pub mod groups;
 pub mod markdown;
+pub mod mixing;
 pub mod replicas;
 pub mod tables;
 pub mod terminal;

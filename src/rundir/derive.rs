@@ -185,7 +185,8 @@ fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> 
     };
     let limits: Vec<(String, f64)> = slo.parts().into_iter().flat_map(of_part).collect();
     let binding = answers.first().and_then(|a| a.goodput.binding.as_deref());
-    let (limit, p0) = limits.iter().find(|(key, _)| Some(key.as_str()) == binding).or_else(|| limits.first())?;
+    let (limit, p0) =
+        limits.iter().find(|(key, _)| Some(key.as_str()) == binding).or_else(|| limits.first())?;
     let pooled = pooled_inflation(steps, None, (slo.tier(), limit), *p0);
     Some(Caveat::InflationAssumed { inflation: INFLATION, limit: limit.clone(), pooled })
 }

@@ -1,11 +1,14 @@
 //! Reading a run folder: finished, interrupted or killed.
 
 use super::json::SCHEMA;
-use super::table::{Row, read_limit, read_replica, read_step};
-use super::{FAILURES, FailureRow, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, View, derive};
+use super::table::{Row, read_group, read_limit, read_replica, read_step};
+use super::{
+    FAILURES, FailureRow, GROUPS, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, View, derive,
+};
 use crate::caveat::Caveat;
 use crate::plan::Plan;
 use crate::search::Search;
+use crate::stats::groups::Group;
 use crate::stats::step::{LimitRow, Replica, Step};
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, HashMap};
@@ -150,6 +153,14 @@ fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
         own.push(limit);
         Ok(())
     })?;
+    let mut groups: HashMap<(String, u32), Vec<Group>> = HashMap::new();
+    rows(&dir.join(GROUPS), caveats, |heads, record| {
+        let (key, group) = read_group(&by_name(heads, record))?;
+        let own = groups.entry(key).or_default();
+        own.retain(|g| (g.by, &g.name) != (group.by, &group.name));
+        own.push(group);
+        Ok(())
+    })?;
     let mut replicas: HashMap<(String, u32), Vec<Replica>> = HashMap::new();
     rows(&dir.join(REPLICAS), caveats, |heads, record| {
         let (key, replica) = read_replica(&by_name(heads, record))?;
@@ -163,6 +174,7 @@ fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
         let mut step = read_step(&by_name(heads, record))?;
         let key = (step.series.clone(), step.step);
         step.limits = limits.remove(&key).unwrap_or_default();
+        step.groups = groups.remove(&key).unwrap_or_default();
         step.replicas = replicas.remove(&key).unwrap_or_default();
         steps.push(step);
         Ok(())

@@ -5,7 +5,9 @@
 
 use super::traces::ends_torn;
 use super::write::check_idle;
-use super::{FAILURES, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, PLAN, REPLICAS, REQUESTS, STEPS, read};
+use super::{
+    FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, PLAN, REPLICAS, REQUESTS, STEPS, read,
+};
 use crate::caveat::Caveat;
 use crate::plan::Plan;
 use crate::record::{Outcome, Phase, Record, TokenSource};
@@ -20,7 +22,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Every file with rows of steps; `steps.csv` last, since its rows make those of the others count.
-const FILES: [&str; 7] = [REQUESTS, FAILURES, HISTOGRAMS, METRICS, REPLICAS, LIMITS, STEPS];
+const FILES: [&str; 8] = [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, LIMITS, STEPS];
 
 /// What a sweep that ended early has left in its folder.
 #[derive(Debug, Clone, PartialEq)]

@@ -131,7 +131,10 @@ mod tests {
         let parts = tier.parts();
         let judged: Vec<_> = parts.iter().map(|p| (p.class(), [0, 1, 2].map(|c| p.judges(c)))).collect();
         assert_eq!(judged, [("all", [true, false, true]), ("short", [false, true, false])]);
-        assert_eq!((parts[1].key("ttft.p99"), parts[0].key("ttft.p99")), ("short/ttft.p99".into(), "ttft.p99".into()));
+        assert_eq!(
+            (parts[1].key("ttft.p99"), parts[0].key("ttft.p99")),
+            ("short/ttft.p99".into(), "ttft.p99".into())
+        );
         assert_eq!(tier.smallest(Metric::Ttft), Some(Duration::from_millis(200)), "over all parts");
         assert_eq!(tier.summary(), "p99 TTFT ≤ 5s, p99 TPOT ≤ 50ms; class short: p99 TTFT ≤ 200ms");
         let only = Slo { classes: tier.classes.clone(), ..Slo::default() };

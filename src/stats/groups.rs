@@ -125,7 +125,9 @@ fn group(
     };
     let latency: BTreeMap<_, _> =
         Group::METRICS.into_iter().map(|m| (m, of(m))).filter(|(_, q)| q.n > 0).collect();
-    let within = |r: &&&Kept| r.phase != Phase::Warmup && r.ok() && window.contains(&r.last_token.unwrap_or(r.end).get());
+    let within = |r: &&&Kept| {
+        r.phase != Phase::Warmup && r.ok() && window.contains(&r.last_token.unwrap_or(r.end).get())
+    };
     let completed = own.iter().filter(within).count() as f64;
     let seconds = (window.end - window.start).as_secs_f64();
     let mean = |of: fn(&Kept) -> Option<u32>| {
@@ -153,9 +155,16 @@ mod tests {
 
     #[test]
     fn later_turns_go_together() {
-        for (number, want) in
-            [(1, "1"), (9, "9"), (10, "10-19"), (19, "10-19"), (20, "20-49"), (99, "50-99"), (100, "100+"), (999, "100+")]
-        {
+        for (number, want) in [
+            (1, "1"),
+            (9, "9"),
+            (10, "10-19"),
+            (19, "10-19"),
+            (20, "20-49"),
+            (99, "50-99"),
+            (100, "100+"),
+            (999, "100+"),
+        ] {
             assert_eq!(turn(number).1, want);
         }
     }
@@ -189,6 +198,10 @@ mod tests {
             ]
         );
         assert_eq!((all[1].input_tokens_mean, all[2].input_tokens_mean), (Some(200.0), None));
-        assert_eq!(groups(&records[..10], &[], Duration::ZERO..Duration::from_secs(1)), [], "one kind, one turn");
+        assert_eq!(
+            groups(&records[..10], &[], Duration::ZERO..Duration::from_secs(1)),
+            [],
+            "one kind, one turn"
+        );
     }
 }

@@ -111,7 +111,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn counts(&self, slo: &Slo, part: Part<'a>) -> Vec<Counted> {
+    fn counts(&self, slo: &'a Slo, part: Part<'a>) -> Vec<Counted> {
         let latencies = part.slo.limits().into_iter().map(|limit| self.latency(slo, part, &limit));
         latencies.chain(part.slo.error_rate.map(|p0| self.errors(slo, part, p0.get()))).collect()
     }
@@ -147,7 +147,7 @@ impl<'a> Judge<'a> {
         self.counted((slo, Some(part)), ("error-rate".into(), None, title), p0, None, count)
     }
 
-    fn joint(&self, slo: &Slo) -> Counted {
+    fn joint(&self, slo: &'a Slo) -> Counted {
         let of_part = |part: Part<'a>| {
             let limits = part.slo.joint_limits();
             let gaps = limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l));
@@ -202,7 +202,14 @@ impl<'a> Judge<'a> {
             high: None,
             verdict: self.broken_off(verdict),
         };
-        Counted { row, p0: 0.0, inflation: 1.0, title: "stability".into(), fault, answered: self.answered(None) }
+        Counted {
+            row,
+            p0: 0.0,
+            inflation: 1.0,
+            title: "stability".into(),
+            fault,
+            answered: self.answered(None),
+        }
     }
 
     /// Whether the backlog grew before the client's limit, or grows when counted from `sent`, and by more than its own lag can account
@@ -238,7 +245,9 @@ impl<'a> Judge<'a> {
         let ideal = View { ideal: true, before: false };
         let (verdict, fault) = match (self.client.limited, self.client.behind, doubt) {
             // What was due before it held anything back stands, unless that was late already.
-            (Some(_), _, doubt) if judged(View { before: true, ideal: doubt.is_some() }) == Verdict::Fails => {
+            (Some(_), _, doubt)
+                if judged(View { before: true, ideal: doubt.is_some() }) == Verdict::Fails =>
+            {
                 (Verdict::Fails, None)
             }
             (None, Some(_), _) if shown.verdict == Verdict::Fails && judged(ideal) == Verdict::Fails => {
@@ -247,7 +256,9 @@ impl<'a> Judge<'a> {
             // It was not offered what the level asks for: not even *meets* says anything.
             (Some(fault), ..) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault)),
             // With its lateness included, a step that meets, meets.
-            (None, None, Some(fault)) if shown.verdict != Verdict::Meets && judged(ideal) != shown.verdict => {
+            (None, None, Some(fault))
+                if shown.verdict != Verdict::Meets && judged(ideal) != shown.verdict =>
+            {
                 (Verdict::Invalid, Some(fault))
             }
             _ => (shown.verdict, None),

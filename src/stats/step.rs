@@ -1,7 +1,7 @@
 //! A measured step: what `steps.csv` and `limits.csv` hold of it, and all that the search and the reports may see.
 
-use crate::level::{Control, Level};
 use super::groups::{By, Group};
+use crate::level::{Control, Level};
 use crate::slo::{ALL, Metric, key, split};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -197,7 +197,10 @@ impl Replica {
 }
 
 /// Each metric under its name with the unit, as everywhere in `result.json`.
-pub(super) fn by_column<S: serde::Serializer>(of: &BTreeMap<Metric, Quantiles>, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn by_column<S: serde::Serializer>(
+    of: &BTreeMap<Metric, Quantiles>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     to.collect_map(of.iter().map(|(metric, q)| (format!("{}_ms", metric.name()), q)))
 }
 

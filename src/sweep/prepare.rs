@@ -16,9 +16,9 @@ use crate::load::worker::{Gauge, Job};
 use crate::plan::Plan;
 use crate::record::{Finished, Phase};
 use crate::sim::serve::Embedded;
-use crate::workload::config::Class;
+use crate::workload::config::{Class, Prompts};
 use crate::workload::draw::{Chains, StepKey};
-use crate::workload::prompts::{Prompter, WordRate};
+use crate::workload::prompts::{Prompter, WordRates};
 use crate::workload::traffic::Traffic;
 use anyhow::{Result, bail};
 use std::sync::Arc;
@@ -48,7 +48,10 @@ pub(crate) struct Prepared {
     /// What is sent in the series that is measured.
     pub(crate) traffic: Traffic,
     pub(crate) max_model_len: Option<u32>,
-    pub(crate) rate: WordRate,
+    /// How words count, for the series that is measured …
+    pub(crate) rate: WordRates,
+    /// … and what each kind of prompt in the first series is off the base.
+    offs: Vec<(Prompts, f64)>,
     pub(crate) model: String,
     pub(crate) noted: Vec<Caveat>,
     /// How often the sweep was resumed.
@@ -89,6 +92,8 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
         noted.push(Caveat::VirtualTime);
     }
     let encoders = encoders(&encoder, plan)?;
+    let kinds = plan.workload.kinds();
+    let offs = kinds.iter().zip(&rate.prefixes).map(|(k, off)| (k.prompts.clone(), *off)).collect();
     let max_model_len = served.max_model_len;
     Ok(Prepared {
         clients,
@@ -97,6 +102,7 @@ pub(crate) async fn prepare(plan: &Plan, host: &Host) -> Result<Prepared> {
         traffic,
         max_model_len,
         rate,
+        offs,
         model: served.id,
         noted,
         resumed: 0,
@@ -125,6 +131,11 @@ impl Prepared {
         self.traffic = Traffic::open(&plan.workload)?;
         check_length(&self.traffic, self.max_model_len)?;
         self.encoders = encoders(&self.encoder, plan)?;
+        if !self.offs.is_empty() {
+            let off =
+                |prompts: &Prompts| self.offs.iter().find(|(known, _)| known == prompts).map_or(0.0, |o| o.1);
+            self.rate.prefixes = plan.workload.kinds().iter().map(|k| off(k.prompts)).collect();
+        }
         Ok(())
     }
 
@@ -180,7 +191,7 @@ pub(crate) async fn warm_up(
     let slots = WARMUP_SLOTS.min(wanted as usize).min(plan.step.max_in_flight as usize);
     let chains =
         Chains::new(&ready.traffic, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
-    let prompter = Prompter::new(&ready.traffic, key, ready.rate).resumed(ready.resumed);
+    let prompter = Prompter::new(&ready.traffic, key, ready.rate.clone()).resumed(ready.resumed);
     let builder = Builder::new(chains, prompter, ready.encoders.clone()).first(wanted as usize);
     let (home, mut finished) = mpsc::channel(wanted as usize);
     let (_window, window) = watch::channel(NEVER);

@@ -14,7 +14,7 @@ use crate::load::worker::{Gauge, Job};
 use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
-use crate::slo::{Metric, Slo};
+use crate::slo::{ALL, Metric, Slo};
 use crate::stats::step::{Abort, Step, StepKind};
 use crate::units::Rate;
 use crate::workload::draw::{Chains, StepKey};
@@ -105,7 +105,7 @@ impl Sweep<'_> {
         let counted = so_far.counted();
         so_far.own = lag::worst(&lags, counted.start, counted.end);
         let step = so_far.conclude(&mut tally);
-        self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
+        self.writer.step(&step, ALL, &[("itl", tally.itl.buckets())])?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
         self.steps.push(step);
@@ -188,7 +188,7 @@ impl Sweep<'_> {
         let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
         let builder = Builder::new(
             chains,
-            Prompter::new(traffic, key, self.ready.rate).resumed(self.ready.resumed),
+            Prompter::new(traffic, key, self.ready.rate.clone()).resumed(self.ready.resumed),
             self.ready.encoders.clone(),
         );
         let (send_home, home) = mpsc::channel(HOME);
@@ -265,7 +265,8 @@ impl Sweep<'_> {
                 }
                 finished = running.home.recv() => match finished {
                     Some(finished) => {
-                        self.writer.request(&self.series, number, "all", &finished)?;
+                        let class = self.plan.workload.class_name(finished.record.class);
+                        self.writer.request(&self.series, number, class, &finished)?;
                         self.sweep_tally.add(&finished.record);
                         tally.add(&finished);
                     }

@@ -37,6 +37,37 @@ impl WordRate {
     }
 }
 
+/// How the server counts the words of each class: as [`WordRate`], with what the shared prefix of a class is off that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WordRates {
+    /// Tokens of a prompt without words; where there is one kind of request, with what its prefix is off.
+    pub overhead: f64,
+    /// Tokens per word.
+    pub per_word: f64,
+    /// What the prefix of each class of a mix adds, in tokens; empty where there is one kind of request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefixes: Vec<f64>,
+}
+
+impl WordRates {
+    /// That of a class.
+    pub fn of(&self, class: usize) -> WordRate {
+        let prefix = self.prefixes.get(class).copied().unwrap_or(0.0);
+        WordRate { overhead: self.overhead + prefix, per_word: self.per_word }
+    }
+
+    /// That of a prompt without a shared prefix of a class.
+    pub const fn base(&self) -> WordRate {
+        WordRate { overhead: self.overhead, per_word: self.per_word }
+    }
+}
+
+impl From<WordRate> for WordRates {
+    fn from(rate: WordRate) -> Self {
+        Self { overhead: rate.overhead, per_word: rate.per_word, prefixes: Vec::new() }
+    }
+}
+
 /// The text of one prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptText {
@@ -67,7 +98,7 @@ pub struct Prompter {
     key: StepKey,
     attempt: u32,
     cold: bool,
-    rate: WordRate,
+    rates: WordRates,
     /// By class.
     prefixes: Vec<Prefixes>,
 }
@@ -81,12 +112,13 @@ struct Prefixes {
 
 impl Prompter {
     /// Prompts for a step. The shared prefixes are the same in every step of a run.
-    pub fn new(traffic: &Traffic, key: StepKey, rate: WordRate) -> Self {
+    pub fn new(traffic: &Traffic, key: StepKey, rates: impl Into<WordRates>) -> Self {
+        let rates = rates.into();
         let prefixes = traffic.kinds().iter().enumerate().map(|(class, kind)| {
             let What::Synthetic(s) = &kind.what;
             let words = s
                 .shared_prefix
-                .map_or(0, |p| ((f64::from(p.tokens.get()) / rate.per_word).round() as usize).max(1));
+                .map_or(0, |p| ((f64::from(p.tokens.get()) / rates.per_word).round() as usize).max(1));
             let text = |group| {
                 let mut rng = stream(key.seed, &key.series, 0, Purpose::Prefix);
                 rng.set_stream((class as u64) << 32 | u64::from(group));
@@ -97,7 +129,7 @@ impl Prompter {
             Prefixes { texts: (0..s.shared_prefix.map_or(0, |p| p.groups.get())).map(text).collect(), words }
         });
         let prefixes = prefixes.collect();
-        Self { key, attempt: 0, cold: traffic.workload().cache != Cache::Warm, rate, prefixes }
+        Self { key, attempt: 0, cold: traffic.workload().cache != Cache::Warm, rates, prefixes }
     }
 
     /// For a sweep that was resumed so many times: cold prompts have the same lengths and other nonces, since the server may
@@ -115,7 +147,7 @@ impl Prompter {
             Text::Words { group } => self.words(recipe, usize::from(turn.class), group, &mut rng),
             Text::Further { tokens } => {
                 let mut user = String::new();
-                let words = (f64::from(tokens) / self.rate.per_word).round().max(1.0) as usize;
+                let words = (f64::from(tokens) / self.rates.per_word).round().max(1.0) as usize;
                 push_words(&mut user, words, &mut rng);
                 PromptText { system: None, shared: false, user }
             }
@@ -124,7 +156,7 @@ impl Prompter {
 
     /// A prompt of words, after the prefix of its group.
     fn words(&self, recipe: &Recipe, class: usize, group: u32, rng: &mut ChaCha8Rng) -> PromptText {
-        let words = self.rate.words(f64::from(recipe.input_tokens));
+        let words = self.rates.of(class).words(f64::from(recipe.input_tokens));
         let prefixes = &self.prefixes[class];
         let mut nonce = String::new();
         if self.cold {
@@ -185,6 +217,17 @@ mod tests {
             assert_eq!(rate.words(rate.tokens(words)), words);
         }
         assert_eq!(rate.words(2.0), 1, "never none");
+    }
+
+    #[test]
+    fn what_a_prefix_is_off_is_its_own_class_alone() {
+        let rates =
+            WordRates { prefixes: vec![0.0, 25.0], ..WordRate { overhead: 8.0, per_word: 1.25 }.into() };
+        assert_eq!([0, 1, 2].map(|class| rates.of(class).words(200.0)), [154, 134, 154]);
+        let old: WordRates = serde_json::from_str("{\"overhead\":8.0,\"per_word\":1.25}").unwrap();
+        assert_eq!(old, WordRate { overhead: 8.0, per_word: 1.25 }.into(), "as folders of one kind have it");
+        let again: WordRates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
+        assert_eq!(again, rates);
     }
 
     #[test]

@@ -85,12 +85,22 @@ impl Traffic {
         self.kinds().iter().map(Kind::groups).sum()
     }
 
+    /// How many kinds of request there are.
+    pub fn kinds_n(&self) -> usize {
+        self.kinds().len()
+    }
+
     /// How many different shared prefixes the prompts begin with; 0 where they share none.
     pub fn shared(&self) -> u32 {
+        (0..self.kinds_n()).map(|class| self.shared_of(class)).sum()
+    }
+
+    /// The same of the class with this index.
+    pub fn shared_of(&self, class: usize) -> u32 {
         let shared = |k: &Kind| match &k.what {
             What::Synthetic(s) => s.shared_prefix.map_or(0, |p| p.groups.get()),
         };
-        self.kinds().iter().map(shared).sum()
+        self.kinds().get(class).map_or(0, shared)
     }
 }
 

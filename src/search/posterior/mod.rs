@@ -26,7 +26,8 @@ const PASSES: usize = 3;
 /// The limits of a tier by their keys ([`crate::slo::key`]), those of classes included, with the share of misses that each allows.
 pub(super) fn limits(slo: &Slo) -> Vec<(String, f64)> {
     let of_part = |part: Part<'_>| {
-        let latencies = part.slo.limits().into_iter().map(|l| (part.key(&l.name()), l.percentile.miss_share()));
+        let latencies =
+            part.slo.limits().into_iter().map(|l| (part.key(&l.name()), l.percentile.miss_share()));
         let errors = part.slo.error_rate.map(|p0| (part.key("error-rate"), p0.get()));
         latencies.chain(errors).collect::<Vec<_>>()
     };
