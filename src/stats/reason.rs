@@ -251,10 +251,31 @@ mod tests {
             ("stability", 0, Fails, 80, "stability"),
             ("itl.p99", 80, Fails, 80, "itl.p99"), // gaps, not requests
         ] {
-            let got = blamed(Some(limit.into()), verdict, &[row(limit, misses, verdict)], "main", failed);
+            let got = blamed(Some(limit.into()), verdict, &[row(limit, misses, verdict)], "main", |_| failed);
             assert_eq!(got.as_deref(), Some(want), "{limit}: {failed} of {misses}");
         }
-        assert_eq!(blamed(None, Fails, &[], "main", 9), None);
+        assert_eq!(blamed(None, Fails, &[], "main", |_| 9), None);
+    }
+
+    #[test]
+    fn a_limit_of_a_class_binds_by_its_key_and_its_own_failures() {
+        let of = |class: &str, r: LimitRow| LimitRow { class: class.into(), ..r };
+        let rows = [
+            row("ttft.p99", 5, Meets),
+            of("short", row("ttft.p99", 80, Fails)),
+            of("short", row("error-rate", 10, Fails)),
+            of("long", row("error-rate", 70, Fails)),
+        ];
+        let (verdict, binding) = tier_verdict(&rows, "main");
+        assert_eq!(
+            (verdict, binding.as_deref()),
+            (Fails, Some("short/ttft.p99")),
+            "the errors are another class's"
+        );
+        let failed = |of_short: u64| move |class: &str| if class == "short" { of_short } else { 900 };
+        let blame = |n| blamed(binding.clone(), Fails, &rows, "main", failed(n));
+        assert_eq!(blame(10).as_deref(), Some("short/ttft.p99"));
+        assert_eq!(blame(60).as_deref(), Some(ERRORS));
     }
 
     #[test]
