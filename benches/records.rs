@@ -118,6 +118,7 @@ fn sum_up(plan: &Plan, kept: &[Kept], itl: &ItlTally) -> Step {
         drain: Duration::from_secs(1),
         abort: None,
         records: kept,
+        classes: &[],
         itl,
         earlier: &[],
         tiers: plan.slo.as_slice(),

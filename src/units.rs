@@ -164,17 +164,16 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for NonEmpty<T> {
     }
 }
 
+impl<T> DerefMut for NonEmpty<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
 impl<T> Deref for NonEmpty<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         &self.0
-    }
-}
-
-impl<T> DerefMut for NonEmpty<T> {
-    /// Its entries may change, their number not.
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
     }
 }
 

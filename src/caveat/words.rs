@@ -2,6 +2,7 @@
 
 use super::{Caveat, cache};
 use crate::level::Control;
+use crate::slo::{ALL, split};
 use crate::units::short;
 
 impl Caveat {
@@ -210,12 +211,15 @@ fn few(steps: u32, refine: Option<u32>) -> String {
 }
 
 /// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`.
-fn title(limit: &str) -> String {
-    match limit.split_once('.') {
+fn title(key: &str) -> String {
+    let (class, limit) = split(key);
+    let of = if class == ALL { String::new() } else { format!(" of class {class}") };
+    let name = match limit.split_once('.') {
         Some(("e2e", percentile)) => format!("{percentile} e2e"),
         Some((metric, percentile)) => format!("{percentile} {}", metric.to_uppercase()),
         None => limit.to_owned(),
-    }
+    };
+    name + &of
 }
 
 #[cfg(test)]

@@ -91,6 +91,11 @@ impl ExtraBody {
         self.0.contains_key(field)
     }
 
+    /// Adds the fields of another, which override its own.
+    pub fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -88,10 +88,12 @@ fn levels(plan: &Plan) -> (Vec<Level>, bool) {
     let max = plan.search.max_rate.map_or(f64::INFINITY, |r| r.get());
     match &plan.search.mode {
         Mode::Rates(rates) => {
-            (rates.iter().map(|r| Level::rate(r.get())).filter(|l| l.value <= max).collect(), false)
+            let open = plan.workload.control();
+            let levels = rates.iter().map(|r| Level::new(open, r.get()));
+            (levels.filter(|l| l.value <= max).collect(), false)
         }
         Mode::Concurrency(list) => (list.iter().map(|c| Level::concurrency(c.get())).collect(), false),
-        Mode::Ramp(ramp) => ramp_levels(ramp, max),
+        Mode::Ramp(ramp) => ramp_levels(ramp, max, plan.workload.control()),
         Mode::Ladder(ladder) => {
             let most = ladder.max.get();
             let below = (0..32).map(|i| ladder.level(i)).take_while(|n| *n < most).chain([most]);
@@ -103,31 +105,41 @@ fn levels(plan: &Plan) -> (Vec<Level>, bool) {
     }
 }
 
-fn ramp_levels(ramp: &Ramp, max: f64) -> (Vec<Level>, bool) {
+fn ramp_levels(ramp: &Ramp, max: f64, open: Control) -> (Vec<Level>, bool) {
     let (mut levels, mut rate) = (Vec::new(), ramp.start.get());
     while rate < max {
         if levels.len() == RAMP_SHOWN && max.is_infinite() {
             return (levels, true);
         }
-        levels.push(Level::rate(rate));
+        levels.push(Level::new(open, rate));
         rate *= ramp.factor.get();
     }
-    levels.push(Level::rate(max));
+    levels.push(Level::new(open, max));
     (levels, false)
+}
+
+/// Requests per second that a level asks for: of conversations the turns of all, once they have got going.
+fn requests_per_s(plan: &Plan, level: Level) -> Option<f64> {
+    (level.control != Control::Concurrency).then(|| level.value * plan.workload.per_level())
 }
 
 /// Requests that a step needs, at the least, to show that the strictest percentile of the SLO is met: without a single miss
 /// the binomial bound at 95 % is ln 0.05 / ln p, times the assumed inflation.
 fn least_to_meet(plan: &Plan) -> Option<f64> {
-    let limits = plan.slo.as_slice().first()?.limits();
-    let share = limits.iter().map(|l| l.percentile.share()).max_by(f64::total_cmp)?;
+    let parts = plan.slo.as_slice().first()?.parts();
+    let share = parts
+        .iter()
+        .flat_map(|part| part.slo.limits())
+        .map(|l| l.percentile.share())
+        .max_by(f64::total_cmp)?;
     Some(INFLATION * 0.05_f64.ln() / share.ln())
 }
 
 /// What `check` says of levels whose window is too short for a verdict of *meets*.
 fn too_short(plan: &Plan, levels: &[Level]) -> Option<String> {
     let least = least_to_meet(plan)?;
-    let expected = |l: &Level| l.per_s().map(|r| r * plan.step.window(Some(r)).as_secs_f64());
+    let expected =
+        |l: &Level| requests_per_s(plan, *l).map(|r| r * plan.step.window(l.per_s()).as_secs_f64());
     let short_of: Vec<String> =
         levels.iter().filter(|l| expected(l).is_some_and(|n| n < least)).map(|l| short(l.value)).collect();
     (!short_of.is_empty()).then(|| {
@@ -168,8 +180,8 @@ fn preview(plan: &Plan) -> Preview {
     let steps: Vec<PreviewStep> = levels
         .iter()
         .map(|level| {
-            let rate = level.per_s();
-            let window = plan.step.window(rate).as_secs_f64();
+            let rate = requests_per_s(plan, *level);
+            let window = plan.step.window(level.per_s()).as_secs_f64();
             PreviewStep {
                 control: level.control,
                 level: level.value,
@@ -200,8 +212,9 @@ fn words(plan: &Plan, p: &Preview) -> String {
 fn sent_words(plan: &Plan, p: &Preview) -> String {
     let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
     let mut out = format!(
-        "  workload  {}\n  SLO       {}\n  timeout   {} a request\n",
+        "  workload  {}\n{}  SLO       {}\n  timeout   {} a request\n",
         if plan.rows.is_empty() { plan.workload.to_string() } else { "its rows'".into() },
+        kinds(plan),
         plan.slo.summary(),
         Span(plan.timeout())
     );
@@ -263,6 +276,38 @@ fn rows(plan: &Plan, p: &Preview) -> String {
         windows(plan, p)
     );
     out + &format!("  time      {} at the longest", Span(Duration::from_secs(p.longest_s.round() as u64)))
+}
+
+/// The classes of a mix and what is known of conversations, a line each; empty for single requests of one kind.
+fn kinds(plan: &Plan) -> String {
+    let (w, mut lines) = (&plan.workload, Vec::new());
+    for (class, kind) in w.classes().iter().zip(w.kinds()) {
+        let whose = class.slo.as_ref().map_or("the plan's limits".to_owned(), crate::slo::Slo::summary);
+        let share = short(100.0 * kind.share);
+        lines.push(format!("class {}: {share} % of the arrivals, {kind}; {whose}", class.name));
+    }
+    if w.control() == Control::Sessions {
+        let settle = plan.step.settle.0;
+        let think = Duration::from_secs_f64(w.think_s().round());
+        lines.push(format!(
+            "{} requests a session on average; its users think for {} in all",
+            short(w.per_level()),
+            Span(think)
+        ));
+        if settle < think {
+            lines.push(format!(
+                "note: the last turns of a session come some {} after its first: step.settle = {} is too short to reach the \
+                 steady mix of turns{}",
+                Span(think),
+                Span(settle),
+                if matches!(plan.search.mode, Mode::Adaptive(_)) { " (the adaptive search settles longer by itself)" } else { "" }
+            ));
+        }
+    }
+    if w.alone {
+        lines.push(format!("{} series: the mix, and each class by itself", plan.series().len()));
+    }
+    lines.into_iter().map(|line| format!("            {line}\n")).collect()
 }
 
 /// How the server is spoken to, a line for all that is not as usual; empty for the simulated one in this process.

@@ -406,7 +406,8 @@ async fn fly(
     let (due, phase) = (flight.due, flight.phase);
     let turn = &flight.chain.turns[flight.turn];
     let mut record = Record::due(turn.request.id, phase, due);
-    (record.class, record.turn, record.session) = (turn.class, flight.turn as u16, flight.chain.session);
+    (record.class, record.session) = (turn.class, flight.chain.session);
+    record.turn = flight.chain.session.map_or(0, |_| flight.turn as u16 + 1);
     (record.input_asked, record.output_asked) = (turn.request.input_tokens, turn.request.output_tokens);
     let mut finished = if fits {
         let shot = Shot {

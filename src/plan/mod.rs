@@ -1,5 +1,6 @@
 //! The plan: the TOML file as types, checked, with profiles and defaults filled in.
 
+mod classes;
 mod purpose;
 mod row;
 mod series;
@@ -21,7 +22,7 @@ use crate::load::own::OwnLimits;
 use crate::search::Search;
 use crate::search::config::{Mode, Open, Over, SearchPlan};
 use crate::sim::config::Simulated;
-use crate::slo::{Metric, Slo};
+use crate::slo::{Metric, Part, Slo};
 use crate::stats::own::Allowed;
 use crate::tokens::Tokenizer;
 use crate::units::Span;
@@ -57,8 +58,9 @@ pub struct Plan {
     pub purpose: Purpose,
     /// Who is asked, and how.
     pub server: Server,
-    /// What must hold; no limit at all only in a matrix, and where the purpose is not the goodput.
-    #[serde(default = "Tiers::none")]
+    /// What must hold; no limit at all only in a matrix, where the purpose is not the goodput, and where every class of a mix has
+    /// limits of its own.
+    #[serde(default, skip_serializing_if = "Tiers::is_left_out")]
     pub slo: Tiers,
     /// What is sent. Where every row of a matrix says it for itself: what the first one sends.
     #[serde(default = "Plan::no_workload")]
@@ -99,6 +101,8 @@ sweeps!(
     "cache-pair",
     "cache-pair-local",
     "llamacpp-local",
+    "mix",
+    "conversation",
     "vllm-local",
     "matrix"
 );
@@ -260,6 +264,7 @@ impl Plan {
             _simulated: Option<Simulated>,
         }
         let mut plan: Self = toml::from_str(text)?;
+        plan.settle_classes();
         let outer: Outer = toml::from_str(text)?;
         debug_assert!(outer.server.is_some());
         if outer.workload.is_none() {
@@ -296,9 +301,14 @@ impl Plan {
     /// Fills in profiles and defaults and checks what no single value can know.
     fn resolve(mut self) -> Result<Self, String> {
         self.slo = self.slo.resolve();
+        self.workload.resolve_classes();
+        self.settle_classes();
         let free = self.slo.is_none() && (!self.rows.is_empty() || !self.purpose.is_goodput());
         let of_slo = if free { None } else { self.slo.problem() };
-        if let Some(problem) = of_slo.or_else(|| self.step.problem()).or_else(|| row::problem(&self)) {
+        let of_classes = || classes::problem(&self.slo, self.workload.classes());
+        if let Some(problem) =
+            of_classes().or(of_slo).or_else(|| self.step.problem()).or_else(|| row::problem(&self))
+        {
             return Err(problem);
         }
         if let Some(problem) = self.purpose.problem(&self) {
@@ -390,7 +400,9 @@ impl Plan {
         self.slo
             .as_slice()
             .iter()
-            .map(|slo| {
+            .flat_map(Slo::parts)
+            .map(|part| {
+                let slo = part.slo;
                 let largest = |m| slo.largest(m).unwrap_or_default();
                 let per_token = largest(Metric::Tpot).max(largest(Metric::Itl));
                 let steps =
@@ -413,8 +425,11 @@ impl Plan {
 
     fn limit_above(&self, timeout: Duration) -> Option<(String, String)> {
         self.slo.as_slice().iter().find_map(|slo| {
-            let limit = slo.limits().into_iter().find(|l| l.limit > timeout)?;
-            Some((format!("tier {}", slo.tier()), limit.to_string()))
+            let above = |part: Part<'_>| {
+                let limit = part.slo.limits().into_iter().find(|l| l.limit > timeout)?;
+                Some((format!("tier {}", slo.tier()), part.title(&limit.to_string())))
+            };
+            slo.parts().into_iter().find_map(above)
         })
     }
 

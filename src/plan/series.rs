@@ -1,6 +1,7 @@
 //! The series of a plan: one curve each, made from the plan by setting some of it otherwise.
 
 use super::{Plan, Tiers};
+use crate::client::extras::ExtraBody;
 use crate::search::config::Mode;
 use crate::workload::config::{Cache, Class, Source};
 
@@ -81,9 +82,14 @@ fn only(plan: &mut Plan, class: Class) {
     plan.workload.source = Source::Prompts(class.prompts);
     plan.workload.conversation = class.conversation;
     plan.server.model = class.model.or(plan.server.model.take());
+    // Checked as the plan was read.
+    if let Ok(body) = ExtraBody::try_from(class.body) {
+        plan.server.body.merge(body);
+    }
     if let Some(slo) = class.slo {
         plan.slo = Tiers::of(slo);
     }
+    plan.settle_classes();
 }
 
 /// Cold and warm.

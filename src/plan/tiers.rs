@@ -1,12 +1,19 @@
 //! `[slo]` once, or `[[slo]]` once per tier.
 
-use crate::slo::Slo;
+use crate::slo::{ClassSlo, Slo};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
 /// The tiers of the SLO, all judged on the same steps; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tiers(Vec<Slo>);
+
+impl Default for Tiers {
+    /// One without limits: every class of the mix has its own.
+    fn default() -> Self {
+        Self(vec![Slo::default()])
+    }
+}
 
 impl Tiers {
     /// The tiers in the plan's order; the first is the one that the answer is about.
@@ -27,6 +34,19 @@ impl Tiers {
     /// One tier.
     pub(crate) fn of(slo: Slo) -> Self {
         Self(vec![slo.resolve()])
+    }
+
+    /// Whether the plan has none to write: a single tier without a key.
+    pub(crate) fn is_left_out(&self) -> bool {
+        let own = |slo: &Slo| Slo { classes: Vec::new(), ..slo.clone() };
+        matches!(self.0.as_slice(), [one] if own(one) == Slo::default())
+    }
+
+    /// The limits of classes, which hold in every tier.
+    pub(crate) fn set_classes(&mut self, classes: &[ClassSlo]) {
+        for slo in &mut self.0 {
+            slo.classes = classes.to_vec();
+        }
     }
 
     /// Every tier's limits in one line.

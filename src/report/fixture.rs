@@ -158,6 +158,7 @@ impl Server {
             client_busy: Some(0.08),
             client_waiting: Some(0.002),
             limits,
+            groups: Vec::new(),
             replicas: Vec::new(),
             checks: Vec::new(),
         }

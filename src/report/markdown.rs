@@ -2,10 +2,11 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{checks, replicas, tables, words};
+use super::{checks, groups, mixing, replicas, tables, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
+use crate::stats::groups::By;
 use crate::stats::step::{Step, StepKind, Verdict};
 
 /// The report of a run as Markdown, with the charts that the run has: those of [`super::charts::of`].
@@ -24,7 +25,8 @@ pub fn render(run: &Run, made: &[&Chart]) -> String {
         body.retain(|(title, _)| *title != "Answer");
         body.insert(0, ("Answer", own));
     }
-    let rest = [("How to reproduce", reproduce(run)), ("Notes", notes(run))];
+    let mixing = ("What mixing costs", mixing::section(run));
+    let rest = [mixing, ("How to reproduce", reproduce(run)), ("Notes", notes(run))];
     for (title, body) in [("Question", first)].into_iter().chain(body).chain(rest) {
         if !body.is_empty() {
             out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
@@ -45,6 +47,8 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'stati
         ("Limits", limits(run)),
         ("Percentiles", percentiles(run)),
         ("Throughput", tables::throughput(run)),
+        ("By class", groups::section(run, By::Class)),
+        ("By turn", groups::section(run, By::Turn)),
         ("Replicas", replicas::section(run)),
         ("Failures", tables::failures(run)),
         ("Answer checks", checks::section(run)),

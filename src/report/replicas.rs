@@ -40,9 +40,14 @@ fn named(caveat: &Caveat) -> Option<&str> {
     }
 }
 
-/// The step at the answer; where there is none, the highest that was not overloaded, else the last.
+/// The step at the answer of those that have replicas.
 fn chosen(run: &Run) -> Option<&Step> {
-    let told = |s: &&Step| !s.replicas.is_empty();
+    at_the_answer(run, |s| !s.replicas.is_empty())
+}
+
+/// Of the steps that tell something the one at the answer; where there is none, the highest that was not overloaded, else the last.
+pub(super) fn at_the_answer(run: &Run, tells: impl Fn(&Step) -> bool) -> Option<&Step> {
+    let told = |s: &&Step| tells(s);
     let answer = run.answers.first();
     let at_answer = answer.and_then(|a| {
         let g = &a.goodput;

@@ -28,7 +28,7 @@ pub(super) fn table(head: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> Str
     out
 }
 
-fn number(x: Option<f64>) -> String {
+pub(super) fn number(x: Option<f64>) -> String {
     x.filter(|x| x.is_finite()).map_or(UNKNOWN.into(), words::figure)
 }
 

@@ -2,11 +2,12 @@
 
 use super::escape::{clip, plain};
 use super::tables::{UNKNOWN as NOTHING, latency, verdict};
-use super::{checks, matrix, offline, words};
+use super::{checks, groups, matrix, mixing, offline, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
 use crate::slo::Metric;
+use crate::stats::groups::By;
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use std::path::{Path, PathBuf};
@@ -195,7 +196,7 @@ fn verdict_cell(s: &Step, detail: bool) -> String {
     let undecided = s.verdict == Verdict::Undecided;
     let quiet = s.verdict == Verdict::Meets || (undecided && s.kind == StepKind::Ramp);
     let decided = s.binding.as_deref().filter(|_| detail && !quiet);
-    let decided = decided.map(|b| format!(": {}", clip(&words::binding(b), 18))).unwrap_or_default();
+    let decided = decided.map(|b| format!(": {}", clip(&words::binding_in_short(b), 18))).unwrap_or_default();
     let grows = if s.stable == Some(false) { GROWS } else { "" };
     match verdict(s) {
         NOTHING => NOTHING.into(),
@@ -245,6 +246,11 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
         }
     }
     out.push_str(&run.answers.iter().skip(1).map(|a| other(run, a)).collect::<String>());
+    for line in [groups::in_short(run, By::Class), groups::in_short(run, By::Turn), mixing::in_short(run)] {
+        if !line.is_empty() {
+            out.push_str(&format!("\n{}\n", plain(&line)));
+        }
+    }
     out.push_str(&checks::lines(run));
     out.push_str(&caveats(run));
     out.push_str(&places(files));

@@ -21,7 +21,7 @@ use super::escape::clip;
 use crate::level::Control;
 use crate::rundir::{Meta, Run};
 use crate::search::answer::Answer;
-use crate::slo::{Limit, Metric, Slo};
+use crate::slo::{ALL, Limit, Metric, Part, Slo, split};
 use crate::stats::step::{Step, StepKind};
 use crate::stats::summary::ERRORS;
 use crate::units::{ms, short};
@@ -68,11 +68,22 @@ pub fn limit(l: &Limit) -> String {
     format!("{} {} ≤ {}", l.percentile, l.metric.title(), latency(ms(l.limit)))
 }
 
-/// Every limit of a tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms and at most 1 % errors`.
+/// Every limit of a tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms and at most 1 % errors`; where classes have limits of their own,
+/// `p99 TTFT ≤ 200 ms for short and p99 TTFT ≤ 5 s for all other classes`.
 pub fn slo(slo: &Slo) -> String {
-    let mut parts: Vec<String> = slo.limits().iter().map(limit).collect();
-    parts.extend(slo.error_rate.map(|e| format!("at most {} % errors", short(e.get() * 100.0))));
-    list(&parts)
+    let of_part = |part: Part<'_>| {
+        let mut limits: Vec<String> = part.slo.limits().iter().map(limit).collect();
+        let errors = part.slo.error_rate;
+        limits.extend(errors.map(|e| format!("at most {} % errors", short(e.get() * 100.0))));
+        let whose = match part.class() {
+            _ if part.judges_all() => String::new(),
+            ALL => " for classes without limits of their own".into(),
+            class => format!(" for {class}"),
+        };
+        format!("{}{whose}", list(&limits))
+    };
+    let parts: Vec<String> = slo.parts().into_iter().map(of_part).collect();
+    parts.join("; ")
 }
 
 /// `a, b and c`.
@@ -106,8 +117,23 @@ pub const fn noun(control: Control) -> &'static str {
     }
 }
 
-/// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`.
-pub fn binding(name: &str) -> String {
+/// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`, `short/ttft.p99` becomes `p99 TTFT of class short`.
+pub fn binding(key: &str) -> String {
+    match split(key) {
+        (ALL, limit) => limit_name(limit),
+        (class, limit) => format!("{} of class {class}", limit_name(limit)),
+    }
+}
+
+/// The same where there is little room: `p99 TTFT (short)`.
+pub fn binding_in_short(key: &str) -> String {
+    match split(key) {
+        (ALL, limit) => limit_name(limit),
+        (class, limit) => format!("{} ({class})", limit_name(limit)),
+    }
+}
+
+fn limit_name(name: &str) -> String {
     let metric = |n: &str| Metric::ALL.into_iter().find(|m| m.name() == n);
     match name.split_once('.') {
         Some((m, p)) if metric(m).is_some() => format!("{p} {}", metric(m).map_or("", Metric::title)),

@@ -10,7 +10,7 @@ use crate::client::config::Target;
 use crate::level::Control;
 use crate::plan::Plan;
 use crate::search::answer::{Answer, Goodput, Status};
-use crate::slo::Metric;
+use crate::slo::{Limit, Metric, Part};
 use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
@@ -186,11 +186,16 @@ fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> 
         return None;
     }
     let slo = plan.slo.as_slice().first()?;
-    let limits = slo.limits();
+    let of_part = |part: Part<'_>| {
+        let share = |l: Limit| (part.key(&l.name()), l.percentile.miss_share());
+        part.slo.limits().into_iter().map(share).collect::<Vec<_>>()
+    };
+    let limits: Vec<(String, f64)> = slo.parts().into_iter().flat_map(of_part).collect();
     let binding = answers.first().and_then(|a| a.goodput.binding.as_deref());
-    let limit = limits.iter().find(|l| Some(l.name().as_str()) == binding).or_else(|| limits.first())?;
-    let pooled = pooled_inflation(steps, None, (slo.tier(), &limit.name()), limit.percentile.miss_share());
-    Some(Caveat::InflationAssumed { inflation: INFLATION, limit: limit.name(), pooled })
+    let (limit, p0) =
+        limits.iter().find(|(key, _)| Some(key.as_str()) == binding).or_else(|| limits.first())?;
+    let pooled = pooled_inflation(steps, None, (slo.tier(), limit), *p0);
+    Some(Caveat::InflationAssumed { inflation: INFLATION, limit: limit.clone(), pooled })
 }
 
 /// A bracket whose ends are far apart; its tier where there are several.

@@ -32,7 +32,7 @@ use crate::caveat::Caveat;
 use crate::plan::Purpose;
 use crate::search::answer::Answer;
 use crate::stats::step::Step;
-use crate::workload::prompts::WordRate;
+use crate::workload::prompts::WordRates;
 use serde::{Deserialize, Serialize};
 
 /// The plan as resolved.
@@ -43,6 +43,8 @@ pub const RESULT: &str = "result.json";
 pub const STEPS: &str = "steps.csv";
 /// A row per step, tier, class and limit.
 pub const LIMITS: &str = "limits.csv";
+/// A row per step and class of a mix, or turn of conversations.
+pub const GROUPS: &str = "groups.csv";
 /// A row per step and replica, where the plan names several.
 pub const REPLICAS: &str = "replicas.csv";
 /// A row per step and check, where the plan has checks.
@@ -93,7 +95,7 @@ pub struct Meta {
     pub budget: Option<crate::units::Span>,
     /// How words were counted as tokens, so that prompts keep their lengths when the sweep is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub words: Option<WordRate>,
+    pub words: Option<WordRates>,
     /// What the client of this machine can do, where the sweep was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,

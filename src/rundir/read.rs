@@ -2,12 +2,14 @@
 
 use super::json::SCHEMA;
 use super::split::{Found, searcher};
-use super::table::{Row, read_check, read_limit, read_replica, read_step};
+use super::table::{Row, read_check, read_group, read_limit, read_replica, read_step};
 use super::{
-    CHECKS, FAILURES, FailureRow, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, Traces, View,
+    CHECKS, FAILURES, FailureRow, GROUPS, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, Traces,
+    View,
 };
 use crate::caveat::Caveat;
 use crate::plan::Plan;
+use crate::stats::groups::Group;
 use crate::stats::step::{CheckRow, LimitRow, Replica, Step};
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, HashMap};
@@ -146,6 +148,14 @@ fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
         own.push(limit);
         Ok(())
     })?;
+    let mut groups: HashMap<(String, u32), Vec<Group>> = HashMap::new();
+    rows(&dir.join(GROUPS), caveats, |heads, record| {
+        let (key, group) = read_group(&by_name(heads, record))?;
+        let own = groups.entry(key).or_default();
+        own.retain(|g| (g.by, &g.name) != (group.by, &group.name));
+        own.push(group);
+        Ok(())
+    })?;
     let mut replicas: HashMap<(String, u32), Vec<Replica>> = HashMap::new();
     rows(&dir.join(REPLICAS), caveats, |heads, record| {
         let (key, replica) = read_replica(&by_name(heads, record))?;
@@ -167,6 +177,7 @@ fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
         let mut step = read_step(&by_name(heads, record))?;
         let key = (step.series.clone(), step.step);
         step.limits = limits.remove(&key).unwrap_or_default();
+        step.groups = groups.remove(&key).unwrap_or_default();
         step.replicas = replicas.remove(&key).unwrap_or_default();
         step.checks = checks.remove(&key).unwrap_or_default();
         steps.push(step);

@@ -5,6 +5,7 @@ use crate::caveat::Caveat;
 use crate::plan::{Plan, Series};
 use crate::search::Search;
 use crate::stats::step::Step;
+use crate::workload::prompts::WordRates;
 use anyhow::Result;
 
 /// What was read of a run, or what a running sweep has so far.
@@ -47,7 +48,13 @@ impl Run {
         let judged = plan.purpose.is_goodput() && !plan.slo.is_none();
         let answers = if judged { search.answers(series, &steps) } else { Vec::new() };
         let mut caveats = noted;
-        caveats.extend(derive::caveats(plan, meta.words, &steps, &failures, &answers));
+        caveats.extend(derive::caveats(
+            plan,
+            meta.words.as_ref().map(WordRates::base),
+            &steps,
+            &failures,
+            &answers,
+        ));
         Ok(Self {
             name: plan.name.clone(),
             meta,

@@ -1,12 +1,14 @@
-//! Rows by column name: `steps.csv`, `limits.csv` and `replicas.csv` to and from [`Step`].
+//! Rows by column name: `steps.csv`, `limits.csv`, `groups.csv` and `replicas.csv` to and from [`Step`].
 //!
 //! Floats are written in the shortest form that reads back the same, so that a search over rows read from disk decides as
 //! it did over the steps in memory.
 
 mod check;
+mod group;
 mod replica;
 
 pub(crate) use check::{check_cells, read_check};
+pub(crate) use group::{group_cells, read_group};
 pub(crate) use replica::{read_replica, replica_cells};
 
 use crate::level::{Control, Level};
@@ -195,7 +197,7 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     c.opt("client_waiting", s.client_waiting);
 }
 
-/// The step of a row of `steps.csv`; its limits, replicas and checks are filled in from their own files.
+/// The step of a row of `steps.csv`; its limits, groups, replicas and checks are filled in from their own files.
 pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
     Ok(Step {
         series: row.text("series")?.to_owned(),
@@ -248,6 +250,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         client_busy: row.opt_late("client_busy")?,
         client_waiting: row.opt_late("client_waiting")?,
         limits: Vec::new(),
+        groups: Vec::new(),
         replicas: Vec::new(),
         checks: Vec::new(),
     })

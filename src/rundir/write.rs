@@ -1,10 +1,10 @@
 //! Writing a run folder as the sweep goes: killed at any moment, what was measured is on disk.
 
 use super::requests::RequestRow;
-use super::table::{Cells, check_cells, limit_cells, replica_cells, step_cells};
+use super::table::{Cells, check_cells, group_cells, limit_cells, replica_cells, step_cells};
 use super::{
-    CHECKS, FAILURES, FailureRow, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS, RESULT,
-    STEPS,
+    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS,
+    RESULT, STEPS,
 };
 use crate::record::{Failure, Finished, Outcome};
 use crate::stats::step::Step;
@@ -20,6 +20,7 @@ const OURS: &[&str] = &[
     RESULT,
     STEPS,
     LIMITS,
+    GROUPS,
     REPLICAS,
     CHECKS,
     REQUESTS,
@@ -44,7 +45,8 @@ pub type Histogram<'a> = (&'a str, Vec<(u64, u64, u64)>);
 pub struct Writer {
     dir: PathBuf,
     requests: csv::Writer<BufWriter<File>>,
-    failures: BTreeMap<(Failure, Option<u16>), (u64, String)>,
+    /// By class, kind and status.
+    failures: BTreeMap<(String, Failure, Option<u16>), (u64, String)>,
 }
 
 impl Writer {
@@ -92,7 +94,7 @@ impl Writer {
             .serialize(RequestRow::new(series, step, class, record))
             .with_context(|| format!("failed to write {}", self.dir.join(REQUESTS).display()))?;
         if let (Outcome::Failed, Some(kind)) = (record.outcome, record.failure) {
-            let entry = self.failures.entry((kind, record.status)).or_default();
+            let entry = self.failures.entry((class.to_owned(), kind, record.status)).or_default();
             entry.0 += 1;
             if let (true, Some(sample)) = (entry.1.is_empty(), &finished.sample) {
                 entry.1 = sample.to_string();
@@ -108,13 +110,13 @@ impl Writer {
             .with_context(|| format!("failed to write {}", self.dir.join(REQUESTS).display()))
     }
 
-    fn failure_rows(&self, series: &str, step: u32, class: &str) -> Vec<FailureRow> {
+    fn failure_rows(&self, series: &str, step: u32) -> Vec<FailureRow> {
         self.failures
             .iter()
-            .map(|((kind, status), (count, sample))| FailureRow {
+            .map(|((class, kind, status), (count, sample))| FailureRow {
                 series: series.into(),
                 step,
-                class: class.into(),
+                class: class.clone(),
                 kind: kind.name().into(),
                 status: *status,
                 count: *count,
@@ -123,10 +125,11 @@ impl Writer {
             .collect()
     }
 
-    /// Ends a step: its failures, histograms, replicas, checks and limits, and last its row of `steps.csv`, which makes it count.
+    /// Ends a step: its failures, histograms of `class`, groups, replicas, checks and limits, and last its row of `steps.csv`, which
+    /// makes it count.
     pub fn step(&mut self, step: &Step, class: &str, histograms: &[Histogram<'_>]) -> Result<()> {
         self.flush()?;
-        self.end_failures(&step.series, step.step, class)?;
+        self.end_failures(&step.series, step.step)?;
         let mut rows = Vec::new();
         for (metric, buckets) in histograms {
             for (low, high, count) in buckets {
@@ -147,6 +150,8 @@ impl Writer {
             }
         }
         append(&self.dir.join(HISTOGRAMS), &rows)?;
+        let groups: Vec<Cells> = step.groups.iter().map(|g| group_cells(step, g)).collect();
+        append(&self.dir.join(GROUPS), &groups)?;
         let replicas: Vec<Cells> = step.replicas.iter().map(|r| replica_cells(step, r)).collect();
         append(&self.dir.join(REPLICAS), &replicas)?;
         let checks: Vec<Cells> = step.checks.iter().map(|r| check_cells(step, r)).collect();
@@ -159,11 +164,11 @@ impl Writer {
     }
 
     /// Writes the failures counted so far as those of `step`; 0 for what came before the first.
-    pub fn end_failures(&mut self, series: &str, step: u32, class: &str) -> Result<()> {
+    pub fn end_failures(&mut self, series: &str, step: u32) -> Result<()> {
         let path = self.dir.join(FAILURES);
         let empty = is_empty(&path);
         let mut w = csv::WriterBuilder::new().has_headers(empty).from_writer(open(&path)?);
-        for row in self.failure_rows(series, step, class) {
+        for row in self.failure_rows(series, step) {
             w.serialize(row).with_context(|| format!("failed to write {}", path.display()))?;
         }
         self.failures.clear();

@@ -330,7 +330,7 @@ fn joint_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
     let binding = if stability == Verdict::Fails { "stability" } else { "joint" };
     let verdict = worst([joint.verdict, stability].into_iter());
     let binding = (verdict != Verdict::Invalid).then(|| binding.to_owned());
-    (verdict, blamed(binding, verdict, &step.limits, tier, step.failed))
+    (verdict, blamed(binding, verdict, &step.limits, tier, |class| step.failed_of(class)))
 }
 
 fn level_words(step: &Step) -> String {
@@ -348,7 +348,7 @@ fn evidence(step: &Step, tier: &str, verdict: Verdict, binding: Option<&str>) ->
         _ if binding == Some(ERRORS) => format!("{} of {} requests failed", step.failed, step.due_n),
         (Verdict::Fails, Some(row)) if row.limit == "stability" => "stability: the backlog grew".into(),
         (_, Some(row)) if row.limit == "stability" => "stability: not known".into(),
-        (_, Some(row)) => format!("{}: {} of {} missed", row.limit, row.misses, row.n),
+        (_, Some(row)) => format!("{}: {} of {} missed", row.key(), row.misses, row.n),
         (_, None) => "no counts".into(),
     }
 }

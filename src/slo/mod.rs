@@ -1,7 +1,9 @@
 //! The SLO: limits on percentiles, where their numbers come from, and what they say of one request.
 
+mod parts;
 mod profile;
 
+pub use parts::{ALL, ClassSlo, Part, key, split};
 pub use profile::{PROFILES, Profile, ProfileName, profile_names};
 
 use crate::record::{Outcome, Record};
@@ -32,9 +34,9 @@ impl Metric {
     /// Those that count from `due`; the others count between tokens.
     pub const FROM_DUE: [Self; 3] = [Self::Ttft, Self::Ttfc, Self::E2e];
 
-    /// The metric of a limit that goes by this name in `limits.csv`, as `ttft.p99`.
+    /// The metric of a limit that goes by this name in `limits.csv`, as `ttft.p99`, or by this [`key`].
     pub fn of_limit(limit: &str) -> Option<Self> {
-        let (name, _) = limit.split_once('.')?;
+        let (name, _) = split(limit).1.split_once('.')?;
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
@@ -188,6 +190,9 @@ pub struct Slo {
     /// Limits on e2e.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub e2e: BTreeMap<Percentile, Span>,
+    /// The classes of the mix with limits of their own: the plan has these in their classes, and puts them here as it is read.
+    #[serde(skip)]
+    pub classes: Vec<ClassSlo>,
 }
 
 impl Slo {
@@ -216,7 +221,7 @@ impl Slo {
         self.name.as_deref().unwrap_or("main")
     }
 
-    /// Every latency limit, in the order of metrics and percentiles.
+    /// Every latency limit of its own, in the order of metrics and percentiles; [`Slo::parts`] has those of classes as well.
     pub fn limits(&self) -> Vec<Limit> {
         Metric::ALL
             .into_iter()
@@ -226,12 +231,18 @@ impl Slo {
             .collect()
     }
 
-    /// All limits in one line: `p99 TTFT ≤ 200ms, p99 TPOT ≤ 50ms`, after the tier's name where it has one.
+    /// All limits in one line: `p99 TTFT ≤ 200ms, p99 TPOT ≤ 50ms`, after the tier's name where it has one; and those of classes after
+    /// theirs.
     pub fn summary(&self) -> String {
-        let mut parts: Vec<String> = self.limits().iter().map(Limit::to_string).collect();
-        parts.extend(self.error_rate.map(|e| format!("errors ≤ {} %", crate::units::short(e.get() * 100.0))));
         let name = self.name.as_ref().map(|n| format!("{n}: ")).unwrap_or_default();
-        format!("{name}{}", parts.join(", "))
+        let said = |part: Part<'_>| {
+            let mut limits: Vec<String> = part.slo.limits().iter().map(Limit::to_string).collect();
+            let errors = part.slo.error_rate;
+            limits.extend(errors.map(|e| format!("errors ≤ {} %", crate::units::short(e.get() * 100.0))));
+            let class = if part.class() == ALL { String::new() } else { format!("class {}: ", part.class()) };
+            format!("{class}{}", limits.join(", "))
+        };
+        format!("{name}{}", self.parts().into_iter().map(said).collect::<Vec<_>>().join("; "))
     }
 
     /// The limits that a request must meet *together* to be good: for each metric the one with the highest percentile.
@@ -249,17 +260,17 @@ impl Slo {
 
     /// The tightest ITL limit, against which each request's `itl_over` is counted.
     pub fn tightest_itl(&self) -> Option<Duration> {
-        self.itl.values().map(|s| s.0).min()
+        self.smallest(Metric::Itl)
     }
 
-    /// The largest limit on a metric.
+    /// The largest limit on a metric, whichever class it is of.
     pub fn largest(&self, metric: Metric) -> Option<Duration> {
-        self.table(metric).values().map(|s| s.0).max()
+        self.every().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).max()
     }
 
-    /// The smallest limit on a metric.
+    /// The smallest limit on a metric, whichever class it is of.
     pub fn smallest(&self, metric: Metric) -> Option<Duration> {
-        self.table(metric).values().map(|s| s.0).min()
+        self.every().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).min()
     }
 
     /// The smallest limit that counts from `due`, which a late client and a growing queue miss; `None` where there is none.
@@ -267,18 +278,13 @@ impl Slo {
         Metric::FROM_DUE.into_iter().filter_map(|metric| self.smallest(metric)).min()
     }
 
-    /// The target of the joint goodput: as given, else the share of the highest percentile that is limited.
+    /// The target of the joint goodput: as given, else the share of the highest percentile that is limited; where only classes have
+    /// limits, the highest of theirs.
     pub fn joint_target(&self) -> f64 {
-        self.joint_attainment.map_or_else(
-            || {
-                self.limits()
-                    .iter()
-                    .map(|l| l.percentile.share())
-                    .fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))))
-                    .unwrap_or(0.99)
-            },
-            Fraction::get,
-        )
+        let strictest = |slo: &Self| slo.limits().iter().map(|l| l.percentile.share()).reduce(f64::max);
+        let of_classes = || self.classes.iter().map(|c| c.slo.joint_target()).reduce(f64::max);
+        let given = self.joint_attainment.map(Fraction::get);
+        given.or_else(|| strictest(self)).or_else(of_classes).unwrap_or(0.99)
     }
 
     /// Fills in the limits of the profile wherever this table does not set that percentile of that metric.
@@ -298,8 +304,12 @@ impl Slo {
 
     /// What is wrong with the table on its own, if anything: no limit at all, a limit of zero, a p99 limit below a p50 limit.
     pub fn problem(&self) -> Option<String> {
-        let tier = self.name.as_deref().map_or(String::from("[slo]"), |n| format!("[[slo]] {n}"));
-        if self.limits().is_empty() && self.error_rate.is_none() {
+        self.problem_of(&self.name.as_deref().map_or(String::from("[slo]"), |n| format!("[[slo]] {n}")))
+    }
+
+    /// The same of a table that goes by another name.
+    pub(crate) fn problem_of(&self, tier: &str) -> Option<String> {
+        if !self.is_any() && !self.by_class() {
             return Some(format!(
                 "{tier} has no limit: set profile = \"chat\", or a limit such as ttft.p99 = \"200ms\" (profiles: {})",
                 profile_names().join(", ")

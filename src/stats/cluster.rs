@@ -61,7 +61,7 @@ pub fn pooled_inflation<'a>(
     p0: f64,
 ) -> f64 {
     let loaded = steps.into_iter().filter(|s| s.kind != StepKind::Baseline);
-    let rows = loaded.flat_map(|s| &s.limits).filter(|r| r.tier == tier && r.limit == limit).chain(own);
+    let rows = loaded.flat_map(|s| &s.limits).filter(|r| r.tier == tier && r.is(limit)).chain(own);
     let near = rows.filter(|r| tells(r.misses as f64, r.n as f64, p0));
     let (misses, sum_sq) =
         near.fold((0.0, 0.0), |(n, sq), r| (n + r.misses as f64, sq + r.cluster_sq as f64));

@@ -15,7 +15,7 @@ pub struct ItlTally {
     pooled: Histogram<u64>,
     /// Requests that gave gaps to the histogram.
     answered: u64,
-    /// Every ITL limit of every tier, each once.
+    /// Every ITL limit of every tier and class, each once.
     limits: Vec<Limit>,
     requests: Vec<Entry>,
     /// Misses by request and limit: `limits.len()` numbers for each entry.
@@ -62,8 +62,12 @@ impl ByRequest {
 impl ItlTally {
     /// An empty tally for the ITL limits of these tiers.
     pub fn new(tiers: &[Slo]) -> Self {
-        let mut limits: Vec<Limit> =
-            tiers.iter().flat_map(Slo::limits).filter(|l| l.metric == Metric::Itl).collect();
+        let mut limits: Vec<Limit> = tiers
+            .iter()
+            .flat_map(Slo::parts)
+            .flat_map(|part| part.slo.limits())
+            .filter(|l| l.metric == Metric::Itl)
+            .collect();
         limits.sort_unstable();
         limits.dedup();
         let pooled = Histogram::new_with_bounds(1, u64::from(u32::MAX), 3).expect("the bounds are in order");

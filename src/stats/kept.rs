@@ -1,7 +1,8 @@
 //! What the statistics keep of a request: a [`Record`] without what only its row in `requests.csv` needs, and without a heap.
 
 use crate::record::{Conn, Failure, Outcome, Phase, Record};
-use std::num::{NonZeroU16, NonZeroU64};
+use crate::slo::Metric;
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 /// A time or a length of time in whole nanoseconds, up to 584 years; half as large as an optional [`Duration`].
@@ -51,7 +52,11 @@ pub struct Kept {
     /// Output tokens.
     pub output_tokens: Option<u32>,
     /// Tokens in the first event that carried any, where known.
-    pub first_event_tokens: Option<u32>,
+    pub first_event_tokens: Option<NonZeroU32>,
+    /// Index of its class in the mix.
+    pub class: u16,
+    /// Turn of its conversation, from 1; 0 where it is of none.
+    pub turn: u16,
     /// HTTP status.
     pub status: Option<NonZeroU16>,
     /// The part of the step it was due in.
@@ -83,7 +88,9 @@ impl From<&Record> for Kept {
             input_tokens: r.input_tokens,
             output_asked: r.output_asked,
             output_tokens: r.output_tokens,
-            first_event_tokens: r.first_event_tokens,
+            first_event_tokens: r.first_event_tokens.and_then(NonZeroU32::new),
+            class: r.class,
+            turn: r.turn,
             status: r.status.and_then(NonZeroU16::new),
             phase: r.phase,
             conn: r.conn,
@@ -109,7 +116,9 @@ impl Kept {
             input_tokens: self.input_tokens,
             output_asked: self.output_asked,
             output_tokens: self.output_tokens,
-            first_event_tokens: self.first_event_tokens,
+            first_event_tokens: self.first_event_tokens.map(NonZeroU32::get),
+            class: self.class,
+            turn: self.turn,
             status: self.status.map(NonZeroU16::get),
             conn: self.conn,
             attempts: self.attempts,
@@ -134,6 +143,15 @@ impl Kept {
         kept.clear();
     }
 
+    /// Whether it is in the percentiles of a metric: whole answers are, and in those of TTFT and TTFC also requests that were cut off after
+    /// it was known, since to leave them out would leave out the slowest.
+    pub fn tells(&self, metric: Metric) -> bool {
+        match metric {
+            Metric::Ttft | Metric::Ttfc => self.outcome != Outcome::Failed,
+            _ => self.ok(),
+        }
+    }
+
     /// Whether a whole answer came.
     pub fn ok(&self) -> bool {
         self.outcome == Outcome::Ok
@@ -149,7 +167,6 @@ pub(super) fn kept(records: &[Record]) -> Vec<Kept> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slo::Metric;
     use proptest::prelude::*;
 
     #[test]
@@ -177,7 +194,8 @@ mod tests {
         fn latencies_are_those_of_the_record(
             at in any::<[Option<u32>; 5]>(),
             (due, end, asked) in any::<(u32, u32, u32)>(),
-            (input, output, first) in any::<(Option<u32>, Option<u32>, Option<u32>)>(),
+            (input, output, class, turn) in any::<(Option<u32>, Option<u32>, u16, u16)>(),
+            first in proptest::option::of(1_u32..),
             status in proptest::option::of(100_u16..600),
             target in 0_u16..256,
         ) {
@@ -187,7 +205,7 @@ mod tests {
             (r.end, r.input_asked, r.output_asked) = (Duration::from_micros(u64::from(end)), asked, asked / 2);
             (r.input_tokens, r.output_tokens, r.first_event_tokens, r.status) = (input, output, first, status);
             (r.outcome, r.failure, r.conn, r.attempts) = (Outcome::Failed, Some(Failure::Reset), Some(Conn::New), 2);
-            r.target = target;
+            (r.target, r.class, r.turn) = (target, class, turn);
             let k = Kept::from(&r);
             let again = k.record();
             prop_assert_eq!(&again, &r);

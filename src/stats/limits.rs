@@ -12,7 +12,7 @@ use super::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, UNLOADED_
 use crate::caveat::OwnFault;
 use crate::level::Control;
 use crate::record::{Outcome, Phase, Record};
-use crate::slo::{Judged, Limit, Metric, Slo};
+use crate::slo::{ALL, Judged, Limit, Metric, Part, Slo};
 use crate::units::short;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -59,15 +59,15 @@ struct Judge<'a> {
     before: usize,
     client: Client,
     error: f64,
-    mean_e2e_s: f64,
 }
 
-/// A row per latency limit, `error-rate` where it is set, `joint` and `stability`, for each tier in turn.
+/// A row per latency limit, `error-rate` where it is set, `joint` and `stability`, for each tier in turn. Limits of
+/// a class are judged over its requests alone, `joint` over all of them, each by the limits that it has.
 pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
     let judge = Judge::new(input);
     let mut rows = vec![];
     for slo in input.tiers {
-        rows.extend(judge.counts(slo));
+        rows.extend(slo.parts().into_iter().flat_map(|part| judge.counts(slo, part)));
         rows.push(judge.joint(slo));
         rows.push(judge.stability(slo, steady));
     }
@@ -81,11 +81,20 @@ impl<'a> Judge<'a> {
         let limit_at = client_limit_at(input);
         let before = limit_at.map_or(measured.len(), |at| measured.partition_point(|r| r.due.get() < at));
         let client = Client::of(input, &measured);
-        let ok = measured.iter().filter(|r| r.ok());
-        let e2e = ok.filter_map(|r| Some(r.record().e2e()?.as_secs_f64()));
-        let mean_e2e_s = e2e.clone().sum::<f64>() / e2e.count().max(1) as f64;
         let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
-        Self { input, measured, before, client, error, mean_e2e_s }
+        Self { input, measured, before, client, error }
+    }
+
+    /// The measured requests that some limits are about; all of them for what is no part of the SLO.
+    fn of(&self, part: Option<Part<'a>>) -> impl Iterator<Item = &'a Kept> {
+        self.measured.iter().copied().filter(move |r| part.is_none_or(|part| part.judges(r.class)))
+    }
+
+    /// How long one of some requests takes on average, in seconds.
+    fn mean_e2e_s(own: impl Iterator<Item = &'a Kept>) -> f64 {
+        let told = own.filter(|r| r.ok()).filter_map(|r| Some(r.record().e2e()?.as_secs_f64()));
+        let (n, sum) = told.fold((0_u64, 0.0), |(n, sum), s| (n + 1, sum + s));
+        sum / n.max(1) as f64
     }
 
     fn records(&self, view: View) -> impl Iterator<Item = &'a Kept> {
@@ -102,15 +111,15 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn counts(&self, slo: &Slo) -> Vec<Counted> {
-        let latencies = slo.limits().into_iter().map(|limit| self.latency(slo, &limit));
-        latencies.chain(slo.error_rate.map(|p0| self.errors(slo, p0.get()))).collect()
+    fn counts(&self, slo: &'a Slo, part: Part<'a>) -> Vec<Counted> {
+        let latencies = part.slo.limits().into_iter().map(|limit| self.latency(slo, part, &limit));
+        latencies.chain(part.slo.error_rate.map(|p0| self.errors(slo, part, p0.get()))).collect()
     }
 
-    fn latency(&self, slo: &Slo, limit: &Limit) -> Counted {
+    fn latency(&self, slo: &Slo, part: Part<'a>, limit: &Limit) -> Counted {
         let count = |view| match limit.metric {
-            Metric::Itl => self.gaps(limit, view),
-            _ => self.requests(view, |r| self.judged(limit, view, r)),
+            Metric::Itl => self.gaps(part, limit, view),
+            _ => self.requests(Some(part), view, |r| self.judged(limit, view, r)),
         };
         let (from_due, own) = (tightest_from_due(slo), &self.client.own);
         let doubt = if Metric::FROM_DUE.contains(&limit.metric) {
@@ -118,32 +127,39 @@ impl<'a> Judge<'a> {
         } else {
             own.doubt(None, tightest_by_lag(slo))
         };
-        let row = (limit.name(), Some(limit.limit_ms()), limit.to_string());
-        let mut counted = self.counted(slo, row, limit.percentile.miss_share(), doubt, count);
-        if counted.row.n == 0 && counted.row.verdict == Verdict::Undecided && self.void(limit.metric) {
+        let row = (limit.name(), Some(limit.limit_ms()), part.title(&limit.to_string()));
+        let mut counted = self.counted((slo, Some(part)), row, limit.percentile.miss_share(), doubt, count);
+        if counted.row.n == 0 && counted.row.verdict == Verdict::Undecided && self.void(part, limit.metric) {
             counted.row.verdict = self.after_abort(Verdict::Meets);
         }
         counted
     }
 
-    fn errors(&self, slo: &Slo, p0: f64) -> Counted {
+    fn errors(&self, slo: &Slo, part: Part<'a>, p0: f64) -> Counted {
         let count = |view| {
-            self.requests(view, |r| match r.outcome {
+            self.requests(Some(part), view, |r| match r.outcome {
                 Outcome::Ok => Judged::Met,
                 Outcome::Failed => Judged::Missed,
                 Outcome::Cut => Judged::Unknown,
             })
         };
-        let title = format!("error rate ≤ {} %", short(p0 * 100.0));
-        self.counted(slo, ("error-rate".into(), None, title), p0, None, count)
+        let title = part.title(&format!("error rate ≤ {} %", short(p0 * 100.0)));
+        self.counted((slo, Some(part)), ("error-rate".into(), None, title), p0, None, count)
     }
 
-    fn joint(&self, slo: &Slo) -> Counted {
-        let limits = slo.joint_limits();
-        let gaps: Vec<ByRequest> =
-            limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l)).collect();
+    fn joint(&self, slo: &'a Slo) -> Counted {
+        let of_part = |part: Part<'a>| {
+            let limits = part.slo.joint_limits();
+            let gaps = limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l));
+            let gaps: Vec<ByRequest> = gaps.collect();
+            (part, limits, gaps)
+        };
+        let parts: Vec<_> = slo.parts().into_iter().map(of_part).collect();
         let count = |view| {
-            self.requests(view, |r| {
+            self.requests(None, view, |r| {
+                let Some((_, limits, gaps)) = parts.iter().find(|(part, ..)| part.judges(r.class)) else {
+                    return Judged::NotApplicable;
+                };
                 let by_gaps = gaps.iter().map(|g| g.get(r.id).unwrap_or(Judged::Unknown));
                 let record = r.record();
                 together(&record, limits.iter().map(|l| self.judged(l, view, r)).chain(by_gaps))
@@ -153,7 +169,7 @@ impl<'a> Judge<'a> {
         let doubt = self.client.own.doubt(from_due, tighter(from_due, tightest_by_lag(slo)));
         let p0 = (1.0 - slo.joint_target()).max(0.0);
         let title = format!("all limits together for {} %", short(slo.joint_target() * 100.0));
-        self.counted(slo, ("joint".into(), None, title), p0, doubt, count)
+        self.counted((slo, None), ("joint".into(), None, title), p0, doubt, count)
     }
 
     fn stability(&self, slo: &Slo, steady: &Steady) -> Counted {
@@ -173,7 +189,7 @@ impl<'a> Judge<'a> {
         };
         let row = LimitRow {
             tier: slo.tier().into(),
-            class: "all".into(),
+            class: ALL.into(),
             limit: "stability".into(),
             limit_ms: None,
             n: self.measured.len() as u64,
@@ -186,7 +202,14 @@ impl<'a> Judge<'a> {
             high: None,
             verdict: self.broken_off(verdict),
         };
-        Counted { row, p0: 0.0, inflation: 1.0, title: "stability".into(), fault, answered: self.answered() }
+        Counted {
+            row,
+            p0: 0.0,
+            inflation: 1.0,
+            title: "stability".into(),
+            fault,
+            answered: self.answered(None),
+        }
     }
 
     /// Whether the backlog grew before the client's limit, or grows when counted from `sent`, and by more than its own lag can account
@@ -208,48 +231,59 @@ impl<'a> Judge<'a> {
 
     fn counted(
         &self,
-        slo: &Slo,
+        (slo, part): (&Slo, Option<Part<'a>>),
         (limit, limit_ms, title): (String, Option<f64>, String),
         p0: f64,
         doubt: Option<OwnFault>,
         count: impl Fn(View) -> Tally,
     ) -> Counted {
         let tally = count(View::default());
-        let mut row = self.row(slo, limit, limit_ms, &tally);
+        let mut row = self.row((slo, part), limit, limit_ms, &tally);
         let inflation = tally.inflation.max(1.0) * self.inflation(&row, p0);
         let shown = self.shown(&tally, p0, inflation);
-        let of = |view| self.shown(&count(view), p0, inflation).verdict;
+        let judged = |view| self.shown(&count(view), p0, inflation).verdict;
         let ideal = View { ideal: true, before: false };
         let (verdict, fault) = match (self.client.limited, self.client.behind, doubt) {
             // What was due before it held anything back stands, unless that was late already.
-            (Some(_), _, doubt) if of(View { before: true, ideal: doubt.is_some() }) == Verdict::Fails => {
+            (Some(_), _, doubt)
+                if judged(View { before: true, ideal: doubt.is_some() }) == Verdict::Fails =>
+            {
                 (Verdict::Fails, None)
             }
-            (None, Some(_), _) if shown.verdict == Verdict::Fails && of(ideal) == Verdict::Fails => {
+            (None, Some(_), _) if shown.verdict == Verdict::Fails && judged(ideal) == Verdict::Fails => {
                 (Verdict::Fails, None)
             }
             // It was not offered what the level asks for: not even *meets* says anything.
             (Some(fault), ..) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault)),
             // With its lateness included, a step that meets, meets.
-            (None, None, Some(fault)) if shown.verdict != Verdict::Meets && of(ideal) != shown.verdict => {
+            (None, None, Some(fault))
+                if shown.verdict != Verdict::Meets && judged(ideal) != shown.verdict =>
+            {
                 (Verdict::Invalid, Some(fault))
             }
             _ => (shown.verdict, None),
         };
         let fault = fault.map(|f| f.reason());
         (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict));
-        Counted { row, p0, inflation, title, fault, answered: self.answered() }
+        Counted { row, p0, inflation, title, fault, answered: self.answered(part) }
     }
 
     /// The counts of a tally as a row that is not judged yet.
-    fn row(&self, slo: &Slo, limit: String, limit_ms: Option<f64>, tally: &Tally) -> LimitRow {
+    fn row(
+        &self,
+        (slo, part): (&Slo, Option<Part<'a>>),
+        limit: String,
+        limit_ms: Option<f64>,
+        tally: &Tally,
+    ) -> LimitRow {
         let hit = tally.by_request.iter().filter(|m| **m > 0).count() as u64;
         let n = tally.by_request.len() as u64;
-        let rate = self.measured.len() as f64 / self.input.measure.as_secs_f64().max(1e-9);
-        let clusters = clusters(tally.by_request.iter().copied(), gap(rate, self.mean_e2e_s, hit, n));
+        let rate = self.of(part).count() as f64 / self.input.measure.as_secs_f64().max(1e-9);
+        let together = gap(rate, Self::mean_e2e_s(self.of(part)), hit, n);
+        let clusters = clusters(tally.by_request.iter().copied(), together);
         LimitRow {
             tier: slo.tier().into(),
-            class: "all".into(),
+            class: part.map_or(ALL, |part| part.class()).into(),
             limit,
             limit_ms,
             n: tally.counts.n,
@@ -270,20 +304,20 @@ impl<'a> Judge<'a> {
         match self.input.kind {
             StepKind::Baseline => UNLOADED_INFLATION,
             _ if row.limit.starts_with("itl.") => INFLATION,
-            _ => pooled_inflation(self.input.earlier, Some(row), (&row.tier, &row.limit), p0),
+            _ => pooled_inflation(self.input.earlier, Some(row), (&row.tier, &row.key()), p0),
         }
     }
 
-    fn answered(&self) -> bool {
-        self.measured.iter().any(|r| r.ok())
+    fn answered(&self, part: Option<Part<'a>>) -> bool {
+        self.of(part).any(Kept::ok)
     }
 
     /// Whether a limit of this metric asks for nothing, by plan: it is about gaps between tokens, and every request asked
     /// for one token at most. Such a limit is met. One that could apply, and by which no answer can be judged (no content
     /// token came, or all of them in one event), stays undecided.
-    fn void(&self, metric: Metric) -> bool {
+    fn void(&self, part: Part<'a>, metric: Metric) -> bool {
         let between = matches!(metric, Metric::Tpot | Metric::Itl);
-        between && self.answered() && self.measured.iter().all(|r| r.output_asked <= 1)
+        between && self.answered(Some(part)) && self.of(Some(part)).all(|r| r.output_asked <= 1)
     }
 
     /// What a tally shows by its bounds, or by gross misses.
@@ -319,9 +353,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn requests(&self, view: View, judge: impl Fn(&Kept) -> Judged) -> Tally {
+    fn requests(&self, part: Option<Part<'a>>, view: View, judge: impl Fn(&Kept) -> Judged) -> Tally {
         let mut tally = Tally { inflation: 1.0, ..Tally::default() };
-        for r in self.records(view) {
+        for r in self.records(view).filter(|r| part.is_none_or(|part| part.judges(r.class))) {
             let judged = judge(r);
             if judged != Judged::NotApplicable {
                 tally.counts.n += 1;
@@ -334,16 +368,25 @@ impl<'a> Judge<'a> {
     }
 
     /// Gaps against an ITL limit. All gaps of a request are worth one: an iteration that stalls hits many at once.
-    fn gaps(&self, limit: &Limit, view: View) -> Tally {
+    fn gaps(&self, part: Part<'a>, limit: &Limit, view: View) -> Tally {
         // By a set: in a closed loop over several threads ids do not come in order of `due`.
-        let before: HashSet<u64> =
-            self.measured[..if view.before { self.before } else { 0 }].iter().map(|r| r.id).collect();
-        let keep = |id| !view.before || before.contains(&id);
-        let mut counted = self.input.itl.counts(limit, keep);
+        let all = !view.before && part.judges_all();
+        let within = if view.before { self.before } else { self.measured.len() };
+        let own = self.measured[..if all { 0 } else { within }].iter().filter(|r| part.judges(r.class));
+        let own: HashSet<u64> = own.map(|r| r.id).collect();
+        let itl = self.input.itl;
+        let mut counted = itl.counts(limit, |id| all || own.contains(&id));
         if view.ideal {
             // Over the whole step, of which what came before the limit has no more.
-            let slack = self.input.itl.misses_with_slack(limit, self.client.lag());
-            counted.counts.misses = counted.counts.misses.min(slack);
+            let slack = itl.misses_with_slack(limit, self.client.lag());
+            let misses = counted.counts.misses;
+            counted.counts.misses = if part.judges_all() {
+                misses.min(slack)
+            } else {
+                // The pool is that of all classes: of this one, in proportion.
+                let pooled = itl.misses_with_slack(limit, Duration::ZERO).max(1);
+                (misses as f64 * (slack as f64 / pooled as f64).min(1.0)).round() as u64
+            };
         }
         let inflation = counted.counts.n as f64 / counted.requests.max(1) as f64;
         Tally { counts: counted.counts, by_request: counted.by_request, inflation }

@@ -25,32 +25,34 @@ pub fn tier_verdict(rows: &[LimitRow], tier: &str) -> (Verdict, Option<String>) 
         Verdict::Fails | Verdict::Undecided => strongest(&own, verdict),
         Verdict::Meets => nearest(&own),
     };
-    (verdict, binding.map(|r| r.limit.clone()))
+    (verdict, binding.map(LimitRow::key))
 }
 
 /// [`ERRORS`] instead of the binding limit of a step that fails, where failed requests make up at least half of its
-/// misses; else the limit as it is. `error-rate` and `stability` stay, and so do limits of gaps, which failures have none of.
+/// misses; else the limit as it is. `failed` tells how many did, of those that the limits of a class judge. `error-rate` and `stability` stay, and so do limits of gaps, which failures have none of.
 pub fn blamed(
     binding: Option<String>,
     verdict: Verdict,
     rows: &[LimitRow],
     tier: &str,
-    failed: u64,
+    failed: impl Fn(&str) -> u64,
 ) -> Option<String> {
     let binding = binding?;
-    let row = rows.iter().find(|r| r.tier == tier && r.limit == binding);
+    let row = rows.iter().find(|r| r.tier == tier && r.is(&binding));
     let by_request =
         |r: &LimitRow| r.limit == "joint" || (allowed(r).is_some() && !r.limit.starts_with("itl."));
-    let errors = verdict == Verdict::Fails
-        && failed > 0
-        && row.is_some_and(|r| by_request(r) && 2 * failed >= r.misses);
+    let failures = |r: &LimitRow| {
+        let failed = failed(&r.class);
+        failed > 0 && 2 * failed >= r.misses
+    };
+    let errors = verdict == Verdict::Fails && row.is_some_and(|r| by_request(r) && failures(r));
     Some(if errors { ERRORS.to_owned() } else { binding })
 }
 
 /// The verdict of a step on a tier, and what binds: as [`tier_verdict`], with failures blamed for what they miss.
 pub fn step_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
     let (verdict, binding) = tier_verdict(&step.limits, tier);
-    (verdict, blamed(binding, verdict, &step.limits, tier, step.failed))
+    (verdict, blamed(binding, verdict, &step.limits, tier, |class| step.failed_of(class)))
 }
 
 /// The failures among measured requests, most frequent kind first: `48 of 50 requests failed (server-error 500)`.
@@ -94,19 +96,19 @@ fn allowed(row: &LimitRow) -> Option<f64> {
 fn strongest<'a>(rows: &[&'a LimitRow], verdict: Verdict) -> Option<&'a LimitRow> {
     let shown = || rows.iter().copied().filter(|r| r.verdict == verdict);
     let named = |name: &str| shown().find(|r| r.limit == name);
+    let errors_of = |r: &LimitRow| shown().find(|e| e.limit == "error-rate" && e.class == r.class);
     let excess = |r: &LimitRow| allowed(r).map(|p0| r.misses as f64 / r.n.max(1) as f64 / p0);
     let latency =
         shown().filter_map(|r| Some((r, excess(r)?))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(r, _)| r);
-    let errors = named("error-rate");
     if let (Verdict::Fails, Some(unstable)) = (verdict, named("stability")) {
         return Some(unstable);
     }
-    match (latency, errors) {
-        (Some(latency), Some(errors)) => {
-            let half = errors.misses > 0 && 2 * errors.misses >= latency.misses;
-            Some(if half { errors } else { latency })
+    match latency {
+        Some(latency) => {
+            let half = |e: &&LimitRow| e.misses > 0 && 2 * e.misses >= latency.misses;
+            Some(errors_of(latency).filter(half).unwrap_or(latency))
         }
-        (latency, errors) => latency.or(errors).or_else(|| named("stability")),
+        None => named("error-rate").or_else(|| named("stability")),
     }
 }
 
@@ -129,7 +131,7 @@ pub(super) fn reason(
         let fault = own().find(|c| c.row.verdict == Verdict::Invalid && c.row.limit != "joint");
         return fault.and_then(|c| c.fault.clone()).unwrap_or_else(|| "the client was the limit".into());
     }
-    let Some(c) = binding.and_then(|b| own().find(|c| c.row.limit == b)) else {
+    let Some(c) = binding.and_then(|b| own().find(|c| c.row.is(b))) else {
         return match verdict {
             Verdict::Meets => "no limit was missed".into(),
             _ => "nothing was measured".into(),
@@ -249,10 +251,31 @@ mod tests {
             ("stability", 0, Fails, 80, "stability"),
             ("itl.p99", 80, Fails, 80, "itl.p99"), // gaps, not requests
         ] {
-            let got = blamed(Some(limit.into()), verdict, &[row(limit, misses, verdict)], "main", failed);
+            let got = blamed(Some(limit.into()), verdict, &[row(limit, misses, verdict)], "main", |_| failed);
             assert_eq!(got.as_deref(), Some(want), "{limit}: {failed} of {misses}");
         }
-        assert_eq!(blamed(None, Fails, &[], "main", 9), None);
+        assert_eq!(blamed(None, Fails, &[], "main", |_| 9), None);
+    }
+
+    #[test]
+    fn a_limit_of_a_class_binds_by_its_key_and_its_own_failures() {
+        let of = |class: &str, r: LimitRow| LimitRow { class: class.into(), ..r };
+        let rows = [
+            row("ttft.p99", 5, Meets),
+            of("short", row("ttft.p99", 80, Fails)),
+            of("short", row("error-rate", 10, Fails)),
+            of("long", row("error-rate", 70, Fails)),
+        ];
+        let (verdict, binding) = tier_verdict(&rows, "main");
+        assert_eq!(
+            (verdict, binding.as_deref()),
+            (Fails, Some("short/ttft.p99")),
+            "the errors are another class's"
+        );
+        let failed = |of_short: u64| move |class: &str| if class == "short" { of_short } else { 900 };
+        let blame = |n| blamed(binding.clone(), Fails, &rows, "main", failed(n));
+        assert_eq!(blame(10).as_deref(), Some("short/ttft.p99"));
+        assert_eq!(blame(60).as_deref(), Some(ERRORS));
     }
 
     #[test]

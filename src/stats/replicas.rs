@@ -58,7 +58,7 @@ fn replica(target: u16, url: &BaseUrl, own: &[&Kept]) -> Replica {
     let mut values = Vec::with_capacity(own.len());
     let mut of = |metric: Metric| {
         values.clear();
-        values.extend(own.iter().filter(|r| told(metric, r)).filter_map(|r| metric.of(&r.record())).map(ms));
+        values.extend(own.iter().filter(|r| r.tells(metric)).filter_map(|r| metric.of(&r.record())).map(ms));
         quantiles(&mut values, 1.0)
     };
     let latency: BTreeMap<_, _> =
@@ -72,14 +72,6 @@ fn replica(target: u16, url: &BaseUrl, own: &[&Kept]) -> Replica {
         latency,
         apart: None,
         others: None,
-    }
-}
-
-/// Whose latencies make up percentiles, as for the step as a whole.
-fn told(metric: Metric, r: &Kept) -> bool {
-    match metric {
-        Metric::Ttft | Metric::Ttfc => r.outcome != Outcome::Failed,
-        _ => r.ok(),
     }
 }
 
@@ -118,7 +110,7 @@ fn throughout(metric: Metric, i: usize, dealt: &[Vec<&Kept>]) -> bool {
 fn slow_ends(metric: Metric, own: &[&Kept]) -> Vec<Option<f64>> {
     let each = own.len().div_ceil(PARTS).max(1);
     let of = |part: &[&Kept]| {
-        let answered = part.iter().filter(|r| told(metric, r));
+        let answered = part.iter().filter(|r| r.tells(metric));
         let mut values: Vec<f64> = answered.filter_map(|r| metric.of(&r.record())).map(ms).collect();
         values.sort_unstable_by(f64::total_cmp);
         order_statistic(&values, 900)
@@ -130,7 +122,7 @@ fn slow_ends(metric: Metric, own: &[&Kept]) -> Vec<Option<f64>> {
 /// not known.
 fn beyond(metric: Metric, r: &Kept, limit_ms: f64) -> Judged {
     let waited = ms(r.end.get().saturating_sub(r.due.get()));
-    let value = metric.of(&r.record()).filter(|_| told(metric, r)).map(ms);
+    let value = metric.of(&r.record()).filter(|_| r.tells(metric)).map(ms);
     match value {
         Some(value) if value > limit_ms => Judged::Missed,
         Some(_) => Judged::Met,

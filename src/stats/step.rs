@@ -1,7 +1,8 @@
 //! A measured step: what `steps.csv` and `limits.csv` hold of it, and all that the search and the reports may see.
 
+use super::groups::{By, Group};
 use crate::level::{Control, Level};
-use crate::slo::Metric;
+use crate::slo::{ALL, Metric, key, split};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -198,7 +199,10 @@ impl Replica {
 }
 
 /// Each metric under its name with the unit, as everywhere in `result.json`.
-fn by_column<S: serde::Serializer>(of: &BTreeMap<Metric, Quantiles>, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn by_column<S: serde::Serializer>(
+    of: &BTreeMap<Metric, Quantiles>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     to.collect_map(of.iter().map(|(metric, q)| (format!("{}_ms", metric.name()), q)))
 }
 
@@ -323,6 +327,9 @@ pub struct Step {
     pub client_waiting: Option<f64>,
     /// Counts per tier, class and limit.
     pub limits: Vec<LimitRow>,
+    /// Each class of a mix, and each turn of conversations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
     /// Each server, where the plan names several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<Replica>,
@@ -332,6 +339,16 @@ pub struct Step {
 }
 
 impl LimitRow {
+    /// Its name among the rows of its tier: `ttft.p99`, or `short/ttft.p99` where it is of the class `short`.
+    pub fn key(&self) -> String {
+        key(&self.class, &self.limit)
+    }
+
+    /// Whether it goes by this key.
+    pub fn is(&self, key: &str) -> bool {
+        split(key) == (&self.class, &self.limit)
+    }
+
     /// How many of what the row counts belong to one of its `due_n` requests: gaps between tokens, which stall together; 1 for a limit on
     /// requests.
     pub fn per_request(&self, due_n: u64) -> f64 {
@@ -355,9 +372,34 @@ impl Step {
         if whole { Metric::E2e } else { Metric::Ttft }
     }
 
-    /// The counts of a limit of a tier.
-    pub fn row(&self, tier: &str, limit: &str) -> Option<&LimitRow> {
-        self.limits.iter().find(|r| r.tier == tier && r.limit == limit)
+    /// The counts of a limit of a tier, by its [`LimitRow::key`].
+    pub fn row(&self, tier: &str, key: &str) -> Option<&LimitRow> {
+        self.limits.iter().find(|r| r.tier == tier && r.is(key))
+    }
+
+    /// What is known of a class of the mix apart from the others.
+    pub fn class(&self, class: &str) -> Option<&Group> {
+        self.groups.iter().find(|g| g.by == By::Class && g.name == class)
+    }
+
+    /// Percentiles of a metric over the requests that a limit of this class judges; empty where nothing was measured, or they are not
+    /// known apart.
+    ///
+    /// What is the plan's own ([`ALL`]) judges classes without limits of their own: where that is one, it is told apart as well.
+    pub fn quantiles_of(&self, class: &str, metric: Metric) -> Quantiles {
+        let own = |name: &str| self.limits.iter().any(|r| r.class == name);
+        let mut rest = self.groups.iter().filter(|g| g.by == By::Class && !own(&g.name));
+        let group = match (class, rest.next(), rest.next()) {
+            (ALL, Some(only), None) => Some(only),
+            (ALL, ..) => return self.quantiles(metric),
+            (class, ..) => self.class(class),
+        };
+        group.map(|g| g.quantiles(metric)).unwrap_or_default()
+    }
+
+    /// Measured requests that failed, of those that a limit of this class judges.
+    pub fn failed_of(&self, class: &str) -> u64 {
+        if class == ALL { self.failed } else { self.class(class).map_or(0, |g| g.failed) }
     }
 
     /// Whether every measured request failed.

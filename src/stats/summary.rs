@@ -1,6 +1,7 @@
 //! A step's records become one [`Step`]: the row of `steps.csv`, the rows of `limits.csv`, and the verdict.
 
 use super::fault::{lateness_ms, sent_in_window};
+use super::groups::{By, groups};
 use super::itl::ItlTally;
 use super::kept::Kept;
 use super::limits::{Counted, rows};
@@ -45,6 +46,8 @@ pub struct StepInput<'a> {
     pub abort: Option<Abort>,
     /// Every record of the step, in any order, with times from its start.
     pub records: &'a [Kept],
+    /// The names of the classes of the mix, by index; none where there is one kind of request.
+    pub classes: &'a [&'a str],
     /// The gaps of its measured requests.
     pub itl: &'a ItlTally,
     /// The steps of the series before this one: their misses tell how misses cluster.
@@ -97,7 +100,12 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let measured: Vec<&Kept> = input.measured().collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, &tier);
-    let binding = blamed(binding, verdict, &limits, &tier, count(Outcome::Failed));
+    let groups = groups(input.records, input.classes, input.settle..input.settle + input.measure);
+    let failed_of = |class: &str| match groups.iter().find(|g| g.by == By::Class && g.name == class) {
+        Some(group) => group.failed,
+        None => count(Outcome::Failed),
+    };
+    let binding = blamed(binding, verdict, &limits, &tier, failed_of);
     let reason = match (input.abort, verdict) {
         _ if binding.as_deref() == Some(ERRORS) => failures(&measured),
         (Some(abort @ (Abort::Interrupted | Abort::ServerGone)), Verdict::Undecided) => {
@@ -154,6 +162,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         client_busy: input.client_busy,
         client_waiting: input.client_waiting,
         limits,
+        groups,
         replicas: Vec::new(),
         checks: Vec::new(),
     }
@@ -186,19 +195,14 @@ fn cost(price_per_hour: Option<f64>, tokens_per_s: f64) -> Option<f64> {
     price_per_hour.filter(|_| tokens_per_s > 0.0).map(|price| price / 3600.0 / tokens_per_s * 1e6)
 }
 
-/// Percentiles over whole answers; of TTFT and TTFC also over requests that were cut off after it was known, since to leave
-/// them out would leave out the slowest.
+/// Percentiles of every metric over the requests that tell it.
 fn latencies(measured: &[&Kept], itl: &ItlTally) -> BTreeMap<Metric, Quantiles> {
     // One after the other in the same memory.
     let mut values = Vec::with_capacity(measured.len());
     let mut of = |metric: Metric| match metric {
         Metric::Itl => itl.quantiles(),
         _ => {
-            let known = |r: &Kept| match metric {
-                Metric::Ttft | Metric::Ttfc => r.outcome != Outcome::Failed,
-                _ => r.ok(),
-            };
-            let answered = measured.iter().filter(|r| known(r));
+            let answered = measured.iter().filter(|r| r.tells(metric));
             values.clear();
             values.extend(answered.filter_map(|r| metric.of(&r.record())).map(ms));
             quantiles(&mut values, 1.0)

@@ -10,7 +10,7 @@ use crate::plan::MAIN;
 use crate::record::{Phase, Record};
 use crate::workload::chain::{Chain, Text, Turn};
 use crate::workload::draw::{Chains, StepKey};
-use crate::workload::prompts::{Prompt, Prompter, WordRate};
+use crate::workload::prompts::{Prompt, Prompter, WordRate, WordRates};
 use crate::workload::traffic::Traffic;
 use crate::workload::words::{CENSUS, census};
 use anyhow::Result;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Numbers of requests that no step uses, so that their prompts are seen nowhere else in the run.
 const FIRST_ID: u64 = 3_000_000_000;
-/// Prompts of the plan's own mean length that tell what a shared prefix costs.
+/// Prompts of the plan's own mean length that tell what the shared prefix of a class costs.
 const PROMPTS: usize = 4;
 /// Texts of people that tell how many characters a token has: they differ more than our words do.
 const TEXTS: usize = 12;
@@ -30,7 +30,7 @@ const TEXTS: usize = 12;
 /// Prompts are words drawn from one list, all equally likely, so the mean tokens per word is that of the list itself, with
 /// no sampling error: one prompt of the first half of the list costs A tokens, one of the second half B, one of the whole
 /// list C. The template's overhead is then A + B − C. A shared prefix is the same few hundred words in every request, so
-/// what it is off the mean is measured as well, with prompts of the plan's own. Where the server tells nothing the second
+/// what it is off the mean is measured as well for each class, with prompts of the plan's own. Where the server tells nothing the second
 /// value says so.
 pub(crate) async fn calibrate(
     host: &Host,
@@ -39,39 +39,40 @@ pub(crate) async fn calibrate(
     traffic: &Traffic,
     seed: u32,
     timeout: Duration,
-) -> Result<(WordRate, Option<Caveat>)> {
+) -> Result<(WordRates, Option<Caveat>)> {
     let probe = Probe { host, client, encoder, timeout };
     let mut counts = [0.0; 3];
     for (count, words) in counts.iter_mut().zip([0..CENSUS / 2, CENSUS / 2..CENSUS, 0..CENSUS]) {
         match probe.tokens(None, &census(words)).await? {
             Ok(tokens) => *count = tokens,
-            Err(reason) => return Ok((WordRate::UNKNOWN, Some(Caveat::InputNotCalibrated { reason }))),
+            Err(reason) => {
+                return Ok((WordRate::UNKNOWN.into(), Some(Caveat::InputNotCalibrated { reason })));
+            }
         }
     }
     let overhead = counts[0] + counts[1] - counts[2];
     let mut rate = WordRate { overhead, per_word: (counts[2] - overhead) / CENSUS as f64, per_char: None };
     if rate.per_word <= 0.0 {
         let reason = "the server's token counts do not grow with the prompt".into();
-        return Ok((WordRate::UNKNOWN, Some(Caveat::InputNotCalibrated { reason })));
+        return Ok((WordRate::UNKNOWN.into(), Some(Caveat::InputNotCalibrated { reason })));
     }
-    if traffic.shared() > 0 {
-        let key = StepKey { seed, series: MAIN.into(), step: 0 };
-        let chains = Chains::new(traffic, &key, Level::concurrency(1)).map_err(anyhow::Error::msg)?;
-        let prompter = Prompter::new(traffic, key, rate);
-        let mut off = 0.0;
-        for chain in chains.take(PROMPTS) {
-            let Prompt::Plain(text) = prompter.prompt(&elsewhere(chain)) else { continue };
-            match probe.tokens(text.system.as_deref(), &text.user).await? {
-                Ok(tokens) => off += (tokens - rate.tokens(text.words())) / PROMPTS as f64,
-                Err(reason) => return Ok((rate, Some(Caveat::InputNotCalibrated { reason }))),
-            }
+    let kinds = traffic.kinds_n();
+    let mut off = vec![0.0; kinds];
+    for (class, off) in off.iter_mut().enumerate().filter(|(class, _)| traffic.shared_of(*class) > 0) {
+        match probe.prefix_off(traffic, class, seed, rate).await? {
+            Ok(tokens) => *off = tokens,
+            Err(reason) => return Ok((rate.into(), Some(Caveat::InputNotCalibrated { reason }))),
         }
-        rate.overhead += off;
     }
     if traffic.is_natural() {
         rate.per_char = probe.natural(traffic, seed, rate).await?;
     }
-    Ok((rate, None))
+    // A class with a prefix shifts no other.
+    match off.as_slice() {
+        [only] => rate.overhead += only,
+        _ => return Ok((WordRates { prefixes: off, ..rate.into() }, None)),
+    }
+    Ok((rate.into(), None))
 }
 
 /// The first turn of a chain, with a number that no step uses.
@@ -107,6 +108,29 @@ impl Probe<'_> {
             }
         }
         Ok((chars > 0 && tokens > 0.0).then(|| tokens / chars as f64))
+    }
+
+    /// What the shared prefixes of a class are off the mean, in tokens, with prompts of the plan's own.
+    async fn prefix_off(
+        &self,
+        traffic: &Traffic,
+        class: usize,
+        seed: u32,
+        rate: WordRate,
+    ) -> Result<Result<f64, String>> {
+        let key = StepKey { seed, series: MAIN.into(), step: 0 };
+        let chains = Chains::new(traffic, &key, Level::concurrency(1)).map_err(anyhow::Error::msg)?;
+        let prompter = Prompter::new(traffic, key, rate);
+        let own = |chain: &Chain| chain.turns.first().is_some_and(|turn| usize::from(turn.class) == class);
+        let mut off = 0.0;
+        for chain in chains.filter(own).take(PROMPTS) {
+            let Prompt::Plain(text) = prompter.prompt(&elsewhere(chain)) else { continue };
+            match self.tokens(text.system.as_deref(), &text.user).await? {
+                Ok(tokens) => off += (tokens - rate.tokens(text.words())) / PROMPTS as f64,
+                Err(reason) => return Ok(Err(reason)),
+            }
+        }
+        Ok(Ok(off))
     }
 
     /// Tokens of a prompt by the server's usage; the inner error says why it tells none.

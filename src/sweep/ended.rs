@@ -39,8 +39,8 @@ pub(crate) struct StepSoFar<'a> {
 }
 
 impl StepSoFar<'_> {
-    /// What the statistics are made from.
-    fn input<'b>(&'b self, tally: &'b StepTally) -> StepInput<'b> {
+    /// What the statistics are made from; `classes` are the names of those of the mix.
+    fn input<'b>(&'b self, tally: &'b StepTally, classes: &'b [&'b str]) -> StepInput<'b> {
         let window_end = self.settle + self.window;
         let last_due = tally.kept.last().map_or(window_end, |r| r.due.get());
         let tail = last_due.saturating_sub(window_end);
@@ -59,6 +59,7 @@ impl StepSoFar<'_> {
             drain: total.saturating_sub(window_end + tail),
             abort: self.abort.map(|(why, _)| why),
             records: &tally.kept,
+            classes,
             itl: &tally.itl,
             earlier: self.earlier,
             tiers: self.plan.slo.as_slice(),
@@ -92,6 +93,7 @@ impl StepSoFar<'_> {
         (self.settle, self.window) = (counted.start, counted.end - counted.start);
         tally.kept.sort_unstable_by_key(|r| (r.due, r.id));
         let urls = self.plan.server.target.urls();
-        Step { replicas: replicas(&tally.kept, urls), ..summarize(&self.input(tally)) }
+        let classes: Vec<&str> = self.plan.workload.classes().iter().map(|c| c.name.as_str()).collect();
+        Step { replicas: replicas(&tally.kept, urls), ..summarize(&self.input(tally, &classes)) }
     }
 }

@@ -182,11 +182,12 @@ impl<'a> Sweep<'a> {
     fn sent_before(&mut self, mut finished: Vec<Finished>) -> Result<()> {
         for f in &mut finished {
             f.record.id += self.warmups;
-            self.writer.request(&self.series, 0, "all", f)?;
+            let class = self.plan.workload.class_name(f.record.class);
+            self.writer.request(&self.series, 0, class, f)?;
         }
         self.warmups += finished.len() as u64;
         self.writer.flush()?;
-        self.writer.end_failures(&self.series, 0, "all")
+        self.writer.end_failures(&self.series, 0)
     }
 
     /// The steps of one series; whether another may follow.
@@ -253,9 +254,10 @@ impl<'a> Sweep<'a> {
 
 /// The highest level that the plan names.
 fn highest(plan: &Plan) -> Option<Level> {
-    let max = plan.search.max_rate.map(|r| Level::rate(r.get()));
+    let open = |rate: f64| Level::new(plan.workload.control(), rate);
+    let max = plan.search.max_rate.map(|r| open(r.get()));
     match &plan.search.mode {
-        Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::max).map(Level::rate),
+        Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::max).map(open),
         Mode::Concurrency(slots) => slots.iter().max().map(|n| Level::concurrency(n.get())),
         Mode::Ladder(ladder) => Some(Level::concurrency(ladder.max.get())),
         Mode::Burst(n) => Some(Level::concurrency(n.get())),
@@ -307,7 +309,7 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         virtual_time,
         noted: ready.noted.clone(),
         budget: None,
-        words: Some(ready.rate),
+        words: Some(ready.rate.clone()),
         calibration: None,
         resumed: Vec::new(),
     }

@@ -20,7 +20,9 @@ use crate::sim::serve::Embedded;
 use crate::tokens::Tokenizer;
 use crate::workload::config::Class;
 use crate::workload::draw::{Chains, StepKey};
-use crate::workload::prompts::{Prompter, WordRate};
+use crate::workload::kind::Of;
+use crate::workload::prompts::{Prompter, WordRate, WordRates};
+use crate::workload::sources::Prompts;
 use crate::workload::traffic::Traffic;
 use anyhow::{Result, bail};
 use std::sync::Arc;
@@ -50,7 +52,10 @@ pub(crate) struct Prepared {
     /// What is sent in the series that is measured.
     pub(crate) traffic: Traffic,
     pub(crate) max_model_len: Option<u32>,
-    pub(crate) rate: WordRate,
+    /// How words count, for the series that is measured …
+    pub(crate) rate: WordRates,
+    /// … and what each kind of prompt in the first series is off the base.
+    offs: Vec<(Prompts, f64)>,
     pub(crate) model: String,
     /// Makes prompts token ids, where the plan wants them.
     pub(crate) ids: Option<Tokenizer>,
@@ -102,7 +107,7 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
     let ids = tokenizer.filter(|_| plan.server.prompts == PromptForm::TokenIds);
     let (rate, caveat) = if ids.is_some() {
         // Tokens are sent as such: nothing is to be learned of words.
-        (WordRate::UNKNOWN, None)
+        (WordRate::UNKNOWN.into(), None)
     } else {
         calibrate::calibrate(host, &client, &encoder, &traffic, plan.seed, timeout).await?
     };
@@ -111,6 +116,12 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
         noted.push(Caveat::VirtualTime);
     }
     let encoders = encoders(&encoder, plan)?;
+    let kinds = plan.workload.kinds();
+    let known = |of: Of<'_>| match of {
+        Of::Prompts(prompts) => Some(prompts.clone()),
+        Of::Trace(_) => None,
+    };
+    let offs = kinds.iter().zip(&rate.prefixes).filter_map(|(k, off)| Some((known(k.of)?, *off))).collect();
     let max_model_len = served.max_model_len;
     let mut ready = Prepared {
         clients,
@@ -119,6 +130,7 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
         traffic,
         max_model_len,
         rate,
+        offs,
         model: served.id,
         ids,
         reader,
@@ -167,6 +179,13 @@ impl Prepared {
         self.count();
         check_length(&self.traffic, self.max_model_len)?;
         self.encoders = encoders(&self.encoder, plan)?;
+        if !self.offs.is_empty() {
+            let off = |of: Of<'_>| {
+                let known = self.offs.iter().find(|(known, _)| of == Of::Prompts(known));
+                known.map_or(0.0, |(_, off)| *off)
+            };
+            self.rate.prefixes = plan.workload.kinds().iter().map(|k| off(k.of)).collect();
+        }
         Ok(())
     }
 
@@ -256,7 +275,7 @@ async fn send_before(
     let chains =
         Chains::new(&ready.traffic, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
     let chains = if prefixes { chains.prefixes() } else { chains };
-    let prompter = Prompter::new(&ready.traffic, key, ready.rate).resumed(ready.resumed);
+    let prompter = Prompter::new(&ready.traffic, key, ready.rate.clone()).resumed(ready.resumed);
     let builder = Builder::new(chains, prompter, ready.encoders.clone()).as_ids(ready.ids.clone());
     let builder = builder.first(wanted as usize);
     let (home, mut finished) = mpsc::channel(wanted as usize);

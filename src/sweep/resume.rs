@@ -162,7 +162,7 @@ fn resumed_meta(mut meta: Meta, ready: &Prepared, found: Vec<Caveat>, next: u32)
         }
     }
     meta.noted.extend(found);
-    meta.words = Some(ready.rate);
+    meta.words = Some(ready.rate.clone());
     meta.resumed.push(Resumed {
         at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         step: next,
@@ -206,15 +206,16 @@ async fn ready_again(
 fn keep_lengths(earlier: &Meta, ready: &mut Prepared) -> Result<()> {
     let uncalibrated =
         |noted: &[Caveat]| noted.iter().any(|c| matches!(c, Caveat::InputNotCalibrated { .. }));
-    let Some(was) = earlier.words else {
+    let Some(kept) = earlier.words.clone() else {
         tracing::info!(
             "the run does not tell how it measured the lengths of prompts: they were measured anew"
         );
         return Ok(());
     };
     if !uncalibrated(&earlier.noted) && !uncalibrated(&ready.noted) {
+        let (was, is) = (kept.base(), ready.rate.base());
         let words = was.words(ready.traffic.mean_input());
-        let (was, is) = (was.tokens(words), ready.rate.tokens(words));
+        let (was, is) = (was.tokens(words), is.tokens(words));
         if (is - was).abs() > (0.02 * was).max(2.0) {
             bail!(
                 "the server counts prompts otherwise than in the run: {words} words were {was:.0} tokens and are now {is:.0}; \
@@ -222,7 +223,7 @@ fn keep_lengths(earlier: &Meta, ready: &mut Prepared) -> Result<()> {
             );
         }
     }
-    ready.rate = was;
+    ready.rate = kept;
     ready.count();
     ready.noted.retain(|c| !matches!(c, Caveat::InputNotCalibrated { .. }));
     Ok(())

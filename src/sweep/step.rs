@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
-use crate::slo::{Metric, Slo};
+use crate::slo::{ALL, Metric, Slo};
 use crate::stats::step::{Abort, Step, StepKind};
 use crate::units::Rate;
 use crate::workload::draw::{Chains, StepKey};
@@ -121,7 +121,7 @@ impl Sweep<'_> {
         so_far.own = lag::worst(&lags, counted.start, counted.end);
         let mut step = Step { checks, ..so_far.conclude(&mut tally) };
         step.server.hit_rate = self.hit_rate(running.counters.take(), &tally).await?;
-        self.writer.step(&step, "all", &[("itl", tally.itl.buckets())])?;
+        self.writer.step(&step, ALL, &[("itl", tally.itl.buckets())])?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
         self.steps.push(step);
@@ -204,7 +204,7 @@ impl Sweep<'_> {
         let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
         let builder = Builder::new(
             chains,
-            Prompter::new(traffic, key, self.ready.rate).resumed(self.ready.resumed),
+            Prompter::new(traffic, key, self.ready.rate.clone()).resumed(self.ready.resumed),
             self.ready.encoders.clone(),
         )
         .as_ids(self.ready.ids.clone());
@@ -288,7 +288,8 @@ impl Sweep<'_> {
                 finished = running.home.recv() => match finished {
                     Some(mut finished) => {
                         self.ready.read(&mut finished);
-                        self.writer.request(&self.series, number, "all", &finished)?;
+                        let class = self.plan.workload.class_name(finished.record.class);
+                        self.writer.request(&self.series, number, class, &finished)?;
                         self.sweep_tally.add(&finished.record);
                         tally.add(&finished);
                     }

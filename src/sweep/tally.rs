@@ -5,7 +5,7 @@ mod sweep;
 pub(crate) use sweep::SweepTally;
 
 use crate::record::{Failure, Finished, Outcome, Phase, Record};
-use crate::slo::{Judged, Limit, Slo};
+use crate::slo::{Judged, Limit, Part, Slo};
 use crate::stats::itl::ItlTally;
 use crate::stats::kept::Kept;
 use crate::stats::verdict::{GROSS, gross};
@@ -56,8 +56,18 @@ pub(crate) struct StepTally {
 
 /// What the measured requests that are home show of one tier.
 struct Tier {
+    parts: Vec<Limits>,
+}
+
+/// The same of limits that are about the same requests.
+struct Limits {
+    /// The class, where it is one; else those that are left out.
+    class: Option<u16>,
+    others: Vec<u16>,
+    /// Requests that they are about.
+    seen: u64,
     limits: Vec<(Limit, Told)>,
-    /// Its error rate, where it has one.
+    /// Their error rate, where they have one.
     errors: Option<(f64, Told)>,
 }
 
@@ -77,13 +87,31 @@ impl Told {
 
 impl Tier {
     fn new(slo: &Slo) -> Self {
-        Self {
-            limits: slo.limits().into_iter().map(|limit| (limit, Told::default())).collect(),
-            errors: slo.error_rate.map(|p0| (p0.get(), Told::default())),
-        }
+        Self { parts: slo.parts().iter().map(Limits::new).collect() }
     }
 
     fn add(&mut self, r: &Record) {
+        self.parts.iter_mut().filter(|part| part.judges(r.class)).for_each(|part| part.add(r));
+    }
+}
+
+impl Limits {
+    fn new(part: &Part<'_>) -> Self {
+        Self {
+            class: part.index(),
+            others: part.others(),
+            seen: 0,
+            limits: part.slo.limits().into_iter().map(|limit| (limit, Told::default())).collect(),
+            errors: part.slo.error_rate.map(|p0| (p0.get(), Told::default())),
+        }
+    }
+
+    fn judges(&self, class: u16) -> bool {
+        self.class.map_or_else(|| !self.others.contains(&class), |own| own == class)
+    }
+
+    fn add(&mut self, r: &Record) {
+        self.seen += 1;
         for (limit, told) in &mut self.limits {
             told.add(limit.judge(r));
         }
@@ -197,19 +225,23 @@ impl StepTally {
     /// Whether some limit of every tier has gross misses (design §7), so that no tier needs more of this step. `inflation` is
     /// how many requests are worth one.
     pub(crate) fn gross(&self, inflation: f64) -> bool {
-        self.every_tier(|told, p0| gross(told.misses, told.n, p0, inflation) > GROSS)
+        self.every_tier(|told, p0, _| gross(told.misses, told.n, p0, inflation) > GROSS)
     }
 
     /// Whether some limit of every tier has more than eight times the misses that `planned` requests may have, and five more.
     pub(crate) fn far_over(&self, planned: f64) -> bool {
         // For a median the eightfold would be more than all: half of what is left is far as well.
-        let most = |p0: f64| (FAR_OVER * p0).min(0.5 * (1.0 + p0)) * planned + FAR_OVER_LEAST;
-        self.every_tier(|told, p0| told.misses as f64 > most(p0))
+        let most = |p0: f64| (FAR_OVER * p0).min(0.5 * (1.0 + p0));
+        let most = |p0: f64, share: f64| most(p0) * planned * share + FAR_OVER_LEAST;
+        self.every_tier(|told, p0, share| told.misses as f64 > most(p0, share))
     }
 
-    /// Whether every tier has a limit of which `shows` holds, by what it has told and the share of misses that is allowed.
-    fn every_tier(&self, shows: impl Fn(Told, f64) -> bool) -> bool {
-        let tier = |tier: &Tier| tier.told().any(|(told, p0)| shows(told, p0));
+    /// Whether every tier has a limit of which `shows` holds, by what it has told, the share of misses that is allowed, and the share of
+    /// the requests that it is about.
+    fn every_tier(&self, shows: impl Fn(Told, f64, f64) -> bool) -> bool {
+        let share = |part: &Limits| part.seen as f64 / self.measured.max(1) as f64;
+        let part = |part: &Limits| part.told().any(|(told, p0)| shows(told, p0, share(part)));
+        let tier = |tier: &Tier| tier.parts.iter().any(part);
         !self.tiers.is_empty() && self.tiers.iter().all(tier)
     }
 

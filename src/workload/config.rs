@@ -6,7 +6,7 @@ use super::kind::{Found, Kind, Of};
 use super::sources::Prompts;
 use super::trace::TraceSource;
 use crate::level::Control;
-use crate::slo::Slo;
+use crate::slo::{ALL, Slo};
 use crate::units::{NonEmpty, Positive, Rate, short};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -201,6 +201,20 @@ impl Workload {
         }
     }
 
+    /// The name of a class in files, by its index: [`ALL`] where there is one kind of request.
+    pub fn class_name(&self, class: u16) -> &str {
+        self.classes().get(usize::from(class)).map_or(ALL, |c| &c.name)
+    }
+
+    /// Fills in the profiles of the classes' own limits.
+    pub(crate) fn resolve_classes(&mut self) {
+        if let Source::Mix(classes) = &mut self.source {
+            for class in classes.iter_mut() {
+                class.slo = class.slo.take().map(Slo::resolve);
+            }
+        }
+    }
+
     /// What an open loop steps through: requests, conversations, or the speed of a trace.
     pub fn control(&self) -> Control {
         match self.source {
@@ -281,6 +295,13 @@ impl Workload {
     fn problem(&self) -> Option<String> {
         let mut names = HashSet::new();
         for class in self.classes() {
+            let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+            if !class.name.chars().all(plain) {
+                return Some(format!(
+                    "[[workload.class]] name = {:?}: the name of a class is made of letters, digits, -, _ and .",
+                    class.name
+                ));
+            }
             if class.name.trim().is_empty() || class.name == "all" {
                 return Some(format!(
                     "[[workload.class]] name = {:?}: a class needs a name, and not \"all\", which stands for the whole mix",

@@ -72,6 +72,41 @@ impl Prompt {
     }
 }
 
+/// How the server counts the words of each class: as [`WordRate`], with what the shared prefix of a class is off that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WordRates {
+    /// Tokens of a prompt without words; where there is one kind of request, with what its prefix is off.
+    pub overhead: f64,
+    /// Tokens per word.
+    pub per_word: f64,
+    /// What the prefix of each class of a mix adds, in tokens; empty where there is one kind of request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefixes: Vec<f64>,
+    /// Tokens per character of texts that people wrote, as [`WordRate::per_char`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_char: Option<f64>,
+}
+
+impl WordRates {
+    /// That of a class.
+    pub fn of(&self, class: usize) -> WordRate {
+        let prefix = self.prefixes.get(class).copied().unwrap_or(0.0);
+        WordRate { overhead: self.overhead + prefix, ..self.base() }
+    }
+
+    /// That of a prompt without a shared prefix of a class.
+    pub const fn base(&self) -> WordRate {
+        WordRate { overhead: self.overhead, per_word: self.per_word, per_char: self.per_char }
+    }
+}
+
+impl From<WordRate> for WordRates {
+    fn from(rate: WordRate) -> Self {
+        let WordRate { overhead, per_word, per_char } = rate;
+        Self { overhead, per_word, prefixes: Vec::new(), per_char }
+    }
+}
+
 /// The text of one prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptText {
@@ -106,7 +141,9 @@ pub struct Prompter {
     key: StepKey,
     attempt: u32,
     cold: bool,
+    /// How words count where nothing is shared.
     rate: WordRate,
+    rates: WordRates,
     traffic: Traffic,
     /// By class.
     prefixes: Vec<Prefixes>,
@@ -136,14 +173,16 @@ impl Prefixes {
 
 impl Prompter {
     /// Prompts for a step. The shared prefixes are the same in every step of a run.
-    pub fn new(traffic: &Traffic, key: StepKey, rate: WordRate) -> Self {
+    pub fn new(traffic: &Traffic, key: StepKey, rates: impl Into<WordRates>) -> Self {
+        let rates = rates.into();
+        let rate = rates.base();
         let prefixes = traffic.kinds().iter().enumerate().map(|(class, kind)| match &kind.what {
             What::Synthetic(s) => Prefixes::new(s.shared_prefix, class, &key, rate),
             _ => Prefixes::default(),
         });
         let prefixes = prefixes.collect();
         let cold = traffic.workload().cache != Cache::Warm;
-        Self { key, attempt: 0, cold, rate, traffic: traffic.clone(), prefixes }
+        Self { key, attempt: 0, cold, rate, rates, traffic: traffic.clone(), prefixes }
     }
 
     /// For a sweep that was resumed so many times: cold prompts have the same lengths and other nonces, since the server may
@@ -199,7 +238,7 @@ impl Prompter {
 
     /// A prompt of words, after the prefix of its group.
     fn words(&self, recipe: &Recipe, class: usize, group: u32, rng: &mut ChaCha8Rng) -> PromptText {
-        let words = self.rate.words(f64::from(recipe.input_tokens));
+        let words = self.rates.of(class).words(f64::from(recipe.input_tokens));
         let prefixes = &self.prefixes[class];
         let nonce = self.nonce(recipe.id);
         let nonce_words = if self.cold { NONCE_WORDS } else { 0 };
@@ -323,6 +362,17 @@ mod tests {
             assert_eq!(rate.words(rate.tokens(words)), words);
         }
         assert_eq!(rate.words(2.0), 1, "never none");
+    }
+
+    #[test]
+    fn what_a_prefix_is_off_is_its_own_class_alone() {
+        let rates =
+            WordRates { prefixes: vec![0.0, 25.0], ..WordRate { overhead: 8.0, per_word: 1.25 }.into() };
+        assert_eq!([0, 1, 2].map(|class| rates.of(class).words(200.0)), [154, 134, 154]);
+        let old: WordRates = serde_json::from_str("{\"overhead\":8.0,\"per_word\":1.25}").unwrap();
+        assert_eq!(old, WordRate { overhead: 8.0, per_word: 1.25 }.into(), "as folders of one kind have it");
+        let again: WordRates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
+        assert_eq!(again, rates);
     }
 
     #[test]

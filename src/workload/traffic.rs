@@ -161,9 +161,19 @@ impl Traffic {
         self.kinds.iter().map(Kind::groups).sum()
     }
 
+    /// How many kinds of request there are.
+    pub fn kinds_n(&self) -> usize {
+        self.kinds().len()
+    }
+
     /// How many different shared prefixes the prompts begin with; 0 where they share none.
     pub fn shared(&self) -> u32 {
         self.kinds.iter().map(Kind::shared).sum()
+    }
+
+    /// The same of the class with this index.
+    pub fn shared_of(&self, class: usize) -> u32 {
+        self.kinds.get(class).map_or(0, Kind::shared)
     }
 
     /// Whether any of its prompts is a text of people, whose tokens are another count of characters than words of ours.

@@ -16,7 +16,7 @@ use super::{Format, Scene};
 use crate::report::escape::clip;
 use crate::report::words;
 use crate::rundir::{Run, Traces, reach};
-use crate::slo::Limit;
+use crate::slo::{Limit, key};
 use crate::stats::step::{LimitRow, Step, Verdict};
 
 /// Plots that fit on a page.
@@ -54,25 +54,29 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 fn targets(run: &Run) -> Vec<Target> {
     let Some(answer) = run.answers.first() else { return Vec::new() };
     let Some(tier) = words::tier_of(run, answer) else { return Vec::new() };
-    let target = |name: String, text: String, share: f64| Target {
+    let target = |class: &str, name: String, text: String, share: f64| Target {
         name,
         tier: tier.tier().to_owned(),
-        class: answer.class.clone(),
+        class: class.to_owned(),
         text,
         share,
     };
-    let mut all: Vec<Target> =
-        tier.limits().iter().map(|l| target(l.name(), within(l), l.percentile.share())).collect();
+    let parts = tier.parts();
+    let latencies = parts.iter().flat_map(|p| p.slo.limits().into_iter().map(move |l| (p, l)));
+    let mut all: Vec<Target> = latencies
+        .map(|(p, l)| target(p.class(), l.name(), p.title(&within(&l)), l.percentile.share()))
+        .collect();
+    let joint = tier.joint_attainment;
     all.extend(
-        tier.joint_attainment.map(|a| target("joint".into(), "within every limit together".into(), a.get())),
+        joint.map(|a| target(&answer.class, "joint".into(), "within every limit together".into(), a.get())),
     );
-    all.extend(
-        tier.error_rate
-            .map(|e| target("error-rate".into(), "answered without an error".into(), 1.0 - e.get())),
-    );
+    let errors = parts.iter().filter_map(|p| Some((p, p.slo.error_rate?)));
+    all.extend(errors.map(|(p, e)| {
+        target(p.class(), "error-rate".into(), p.title("answered without an error"), 1.0 - e.get())
+    }));
     all.retain(|t| charted(run).any(|s| t.row(s).is_some()));
     let binding = answer.goodput.binding.as_deref();
-    all.sort_by_key(|t| binding != Some(t.name.as_str()));
+    all.sort_by_key(|t| binding != Some(key(&t.class, &t.name).as_str()));
     all.truncate(MOST);
     all
 }
@@ -153,7 +157,7 @@ fn place(plot: &Plot, target: &Target, step: &Step) -> Option<Point> {
 /// The fitted curve of a target, over the levels of the steps that are shown.
 fn fit(run: &Run, target: &Target, curves: &[Curve<'_>]) -> Option<Fit> {
     let answer = run.answers.first().filter(|a| a.tier == target.tier)?;
-    let fitted = run.view.fitted.iter().find(|f| f.limit == target.name)?;
+    let fitted = run.view.fitted.iter().find(|f| f.limit == key(&target.class, &target.name))?;
     let own = curves.iter().filter(|c| c.series == answer.series).flat_map(|c| &c.steps);
     let levels = own.map(|s| s.level.value).fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
     Fit::of(fitted, reach(&answer.goodput, levels))

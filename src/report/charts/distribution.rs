@@ -86,7 +86,7 @@ impl<'a> Spread<'a> {
     /// The share within a limit: as it was judged, where it was.
     fn within(&self, run: &Run, l: &Limit) -> f64 {
         let tier = run.answers.first().map(|a| a.tier.as_str());
-        let own = |r: &&LimitRow| r.limit == l.name() && tier == Some(r.tier.as_str());
+        let own = |r: &&LimitRow| r.is(&l.name()) && tier == Some(r.tier.as_str());
         let judged = self.step.limits.iter().find(own).and_then(|r| r.attainment);
         judged.unwrap_or_else(|| {
             let values = self.sketch.cumulated();

@@ -11,6 +11,7 @@ use crate::report::{matrix, offline, several};
 use crate::rundir::derive::{adaptive, interval, usable_safe_rate};
 use crate::rundir::{Meta, Run};
 use crate::search::answer::{Answer, Goodput, Status};
+use crate::slo::Metric;
 use crate::stats::step::{Abort, Step, Verdict};
 use crate::stats::summary::ERRORS;
 
@@ -25,6 +26,7 @@ fn cause(name: &str) -> String {
         "error-rate" => "errors".into(),
         ERRORS => "requests fail".into(),
         "joint" => "joint attainment".into(),
+        other if Metric::of_limit(other).is_none() => binding(other),
         other => {
             let words = binding(other);
             words.split_once(' ').map_or(words.clone(), |(_, metric)| metric.to_owned())
@@ -201,7 +203,7 @@ fn lowest(run: &Run, a: &Answer) -> Option<f64> {
 /// A level of an answer; in a closed loop with what was achieved there, since the number in flight is no rate.
 fn with_achieved(run: &Run, a: &Answer, value: f64) -> String {
     match (a.control, run.step_at(a, value, Verdict::Meets)) {
-        (Control::Concurrency, Some(s)) => {
+        (Control::Concurrency | Control::Sessions, Some(s)) => {
             format!("{} at {} requests/s", level(a.control, value), figure(s.achieved_rate))
         }
         _ => level(a.control, value),

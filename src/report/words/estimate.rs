@@ -51,7 +51,8 @@ pub(in crate::report) fn ends(control: Control, g: &Goodput) -> Option<([String;
 fn estimated(run: &Run, a: &Answer, value: f64, number: &str) -> String {
     let whole = level(a.control, value);
     let said = whole.replacen(&level_number(value), number, 1);
-    let got = run.throughput(a, value).filter(|_| a.control == Control::Concurrency);
+    let several = matches!(a.control, Control::Concurrency | Control::Sessions);
+    let got = run.throughput(a, value).filter(|_| several);
     got.map_or(said.clone(), |t| format!("{said}, which get {} requests/s,", figure(t)))
 }
 
@@ -151,13 +152,16 @@ fn figures(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
     if binding == Some("stability") && s.stable == Some(false) {
         return "the backlog grew".into();
     }
-    let limits = super::tier_of(run, a).map(crate::slo::Slo::limits).unwrap_or_default();
-    let named = |name: &str| limits.iter().find(|l| l.name() == name);
+    let tier = super::tier_of(run, a);
+    let parts = tier.map(crate::slo::Slo::parts).unwrap_or_default();
+    let all = parts.iter().flat_map(|p| p.slo.limits().into_iter().map(|l| (p.class(), p.key(&l.name()), l)));
+    let limits: Vec<_> = all.collect();
+    let named = |name: &str| limits.iter().find(|(_, key, _)| key == name);
     let limit = binding.and_then(named).or_else(|| a.goodput.binding.as_deref().and_then(named));
-    let Some(limit) = limit.or(limits.first()) else {
+    let Some((class, key, limit)) = limit.or(limits.first()) else {
         return format!("{} requests", thousands(s.due_n as f64));
     };
-    let q = s.quantiles(limit.metric);
+    let q = s.quantiles_of(class, limit.metric);
     let value = match limit.percentile.to_string().as_str() {
         "p50" => q.p50,
         "p90" => q.p90,
@@ -165,9 +169,9 @@ fn figures(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
         "p99" => q.p99,
         _ => None,
     };
-    let name = format!("{} {}", limit.percentile, limit.metric.title());
+    let name = super::binding(key);
     let value = value.map(|v| format!("{name} {}, ", latency(v))).unwrap_or_default();
-    let counts = s.row(&a.tier, &limit.name()).map_or_else(
+    let counts = s.row(&a.tier, key).map_or_else(
         || format!("{} requests", thousands(s.due_n as f64)),
         |r| format!("{} of {} missed", thousands(r.misses as f64), thousands(r.n as f64)),
     );

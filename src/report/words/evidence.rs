@@ -6,7 +6,8 @@ use crate::report::charts::thousands;
 use crate::rundir::Run;
 use crate::rundir::derive::{interval, usable_safe_rate};
 use crate::search::answer::{Answer, Status};
-use crate::stats::step::{Step, StepKind, Verdict};
+use crate::slo::split;
+use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::ERRORS;
 
 /// Levels that the evidence tells of; the others stand in the table of steps.
@@ -87,7 +88,9 @@ pub(super) fn none_from(run: &Run, a: &Answer) -> Option<f64> {
 pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
     let name = a.goodput.binding.as_deref()?;
     let slo = super::tier_of(run, a)?;
-    let allowed = slo.limits().iter().find(|l| l.name() == name)?.percentile.miss_share();
+    let (class, limit) = split(name);
+    let part = slo.parts().into_iter().find(|part| part.class() == class)?;
+    let allowed = part.slo.limits().iter().find(|l| l.name() == limit)?.percentile.miss_share();
     let unloaded = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
     let rows = unloaded.filter_map(|s| s.row(&a.tier, name));
     let (misses, n) = rows.fold((0, 0), |(k, n), r| (k + r.misses, n + r.n));
@@ -160,8 +163,9 @@ pub fn measured(run: &Run, a: &Answer, level: f64) -> Option<String> {
 
 /// The counts behind a verdict: `p99 TTFT: 41 of 1,200 missed`.
 fn counts(a: &Answer, s: &Step, verdict: Verdict, limit: Option<&str>) -> String {
-    let row = s.limits.iter().find(|r| r.tier == a.tier && Some(r.limit.as_str()) == limit);
-    let row = row.or_else(|| s.limits.iter().find(|r| Some(r.limit.as_str()) == limit));
+    let named = |r: &&LimitRow| limit.is_some_and(|key| r.is(key));
+    let row = s.limits.iter().find(|r| r.tier == a.tier && named(r));
+    let row = row.or_else(|| s.limits.iter().find(named));
     match (verdict, limit) {
         (Verdict::Invalid, _) => return "the client was the limit".into(),
         _ if s.all_failed() => return "every request failed".into(),
@@ -180,7 +184,7 @@ fn counts(a: &Answer, s: &Step, verdict: Verdict, limit: Option<&str>) -> String
         || in_words(&s.reason),
         |r| {
             let (misses, n) = (thousands(r.misses as f64), thousands(r.n as f64));
-            format!("{}: {misses} of {n} missed", binding(&r.limit))
+            format!("{}: {misses} of {n} missed", binding(&r.key()))
         },
     )
 }

@@ -25,9 +25,10 @@ const CHANCE: f64 = 1.5;
 /// quantiles, so that the same distance is left to where the limit would be missed too often.
 pub(super) fn ease(steps: &[&Step], tier: &str, limit: &str, p0: f64) -> Ease {
     let shift = Z99 - SQRT_2 * erfc_inv(2.0 * p0);
-    let own = |r: &&LimitRow| r.tier == tier && (r.limit == limit || limit == "joint");
+    let own = |r: &&LimitRow| r.tier == tier && (r.is(limit) || limit == "joint");
     let of_step = |step: &&&Step| {
-        let of_row = |r: &LimitRow| of(&step.quantiles(Metric::of_limit(&r.limit)?), r.limit_ms?);
+        let of_row =
+            |r: &LimitRow| of(&step.quantiles_of(&r.class, Metric::of_limit(&r.limit)?), r.limit_ms?);
         let all = step.limits.iter().filter(own).filter_map(of_row);
         all.reduce(|a, b| Ease { alone: a.alone.min(b.alone), pair: a.pair.min(b.pair) })
     };

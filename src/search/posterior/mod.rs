@@ -9,7 +9,7 @@ mod table;
 
 use super::seen::unloaded_e2e;
 use super::view::{Fitted, FittedPoint};
-use crate::slo::{Metric, Slo};
+use crate::slo::{Metric, Part, Slo};
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
 use evidence::Evidence;
@@ -23,10 +23,15 @@ const FAR_ABOVE: f64 = 6.0;
 /// Passes of the fit: each takes the weights of its steps from the one before.
 const PASSES: usize = 3;
 
-/// The limits of a tier by their names in `limits.csv`, with the share of misses that each allows.
+/// The limits of a tier by their keys ([`crate::slo::key`]), those of classes included, with the share of misses that each allows.
 pub(super) fn limits(slo: &Slo) -> Vec<(String, f64)> {
-    let latencies = slo.limits().into_iter().map(|l| (l.name(), l.percentile.miss_share()));
-    latencies.chain(slo.error_rate.map(|p0| ("error-rate".to_owned(), p0.get()))).collect()
+    let of_part = |part: Part<'_>| {
+        let latencies =
+            part.slo.limits().into_iter().map(|l| (part.key(&l.name()), l.percentile.miss_share()));
+        let errors = part.slo.error_rate.map(|p0| (part.key("error-rate"), p0.get()));
+        latencies.chain(errors).collect::<Vec<_>>()
+    };
+    slo.parts().into_iter().flat_map(of_part).collect()
 }
 
 /// Whether a limit asks for nothing of a step, by plan: gaps between tokens, and every answer is one token long.

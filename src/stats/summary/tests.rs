@@ -32,6 +32,7 @@ pub(super) fn input<'a>(
         drain: Duration::from_secs(1),
         abort: None,
         records,
+        classes: &[],
         itl,
         earlier: &[],
         tiers,

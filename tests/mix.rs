@@ -1,0 +1,147 @@
+//! Mixes: several kinds of request on one server, each with limits of its own.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use common::{goodput, result};
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::tempdir;
+
+/// Prompts that an M/D/1 queue of 50 ms serves all alike.
+const PROMPTS: &str = "input-tokens = { fixed = 30 }\noutput-tokens = { fixed = 2 }";
+
+/// A sweep in simulated time over these rates.
+fn sweep(dir: &Path, slo: &str, workload: &str, rates: &str) -> (PathBuf, String) {
+    let plan = dir.join("plan.toml");
+    let text = format!(
+        "name = \"mix\"\n{slo}\n[server]\nsimulated = {{ preset = \"md1\", service = \"50ms\" }}\nwarmup-requests = 2\n\
+         [step]\nsettle = \"10s\"\nmeasure = \"20m\"\n[search]\nrates = {rates}\n[workload]\n{workload}\n"
+    );
+    fs::write(&plan, text).unwrap();
+    let out = dir.join("run");
+    let args = ["sweep", plan.to_str().unwrap(), "--virtual-time", "--out", out.to_str().unwrap()];
+    let done = goodput().args(args).assert().code(predicates::ord::ne(1));
+    let said = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
+    (out, said)
+}
+
+fn class(name: &str, weight: u32, slo: &str) -> String {
+    format!(
+        "[[workload.class]]\nname = \"{name}\"\nweight = {weight}\n{slo}\n[workload.class.prompts.synthetic]\n{PROMPTS}\n"
+    )
+}
+
+fn row<'a>(step: &'a Value, class: &str, limit: &str) -> &'a Value {
+    let rows = step["limits"].as_array().unwrap();
+    rows.iter().find(|r| r["class"] == class && r["limit"] == limit).unwrap()
+}
+
+/// Cells of a CSV file by column.
+fn column(path: &Path, name: &str) -> Vec<String> {
+    let mut reader = csv::Reader::from_path(path).unwrap();
+    let at = reader.headers().unwrap().iter().position(|h| h == name).unwrap();
+    reader.records().map(|r| r.unwrap()[at].to_owned()).collect()
+}
+
+#[test]
+fn the_class_that_misses_binds() {
+    let dir = tempdir().unwrap();
+    let workload =
+        class("short", 3, "slo.ttft.p99 = \"200ms\"") + &class("long", 1, "slo.ttft.p99 = \"10s\"");
+    let (run, said) = sweep(dir.path(), "", &workload, "[4, 14]");
+    let json = result(&run);
+    let steps = json["steps"].as_array().unwrap();
+    assert_eq!((&steps[0]["verdict"], &steps[1]["verdict"]), (&"meets".into(), &"fails".into()));
+    assert_eq!(steps[1]["binding"], "short/ttft.p99");
+    assert_eq!(row(&steps[1], "short", "ttft.p99")["verdict"], "fails");
+    assert_eq!(row(&steps[1], "long", "ttft.p99")["verdict"], "meets");
+    let n = |class: &str| row(&steps[1], class, "ttft.p99")["n"].as_u64().unwrap();
+    let (short, long) = (n("short"), n("long"));
+    assert_eq!(short + long, steps[1]["due_n"].as_u64().unwrap(), "each by its own limits alone");
+    assert!((2.7..3.3).contains(&(short as f64 / long as f64)), "{short} {long}");
+    // Together: every request by the limits that it has.
+    let (joint, missed) = (row(&steps[1], "all", "joint"), row(&steps[1], "short", "ttft.p99"));
+    assert_eq!((&joint["n"], &joint["misses"]), (&steps[1]["due_n"], &missed["misses"]));
+    assert_eq!(json["goodput"]["binding"], "short/ttft.p99");
+    assert!(said.contains("p99 TTFT of class short"), "{said}");
+    assert!(said.contains("p99 TTFT by class at"), "{said}");
+    let report = fs::read_to_string(run.join("report.md")).unwrap();
+    assert!(report.contains("## By class") && report.contains("p99 TTFT of class short"), "{report}");
+    assert!(report.contains("200 ms for short") && !report.contains("What mixing costs"), "{report}");
+    // The files say whose a request and a limit is, and are enough for the same report.
+    let classes = column(&run.join("requests.csv"), "class");
+    assert!(classes.iter().all(|c| c == "short" || c == "long") && classes.contains(&"long".to_owned()));
+    assert_eq!(column(&run.join("groups.csv"), "name"), ["short", "long", "short", "long"]);
+    goodput().args(["report", run.to_str().unwrap()]).assert().success();
+    assert_eq!(result(&run), json);
+}
+
+#[test]
+fn one_class_is_the_same_as_none() {
+    let (a, b) = (tempdir().unwrap(), tempdir().unwrap());
+    let (plain, _) = sweep(
+        a.path(),
+        "slo.ttft.p99 = \"200ms\"\nslo.error-rate = 0.01",
+        &format!("[workload.prompts.synthetic]\n{PROMPTS}"),
+        "[6, 12]",
+    );
+    let own = "slo.ttft.p99 = \"200ms\"\nslo.error-rate = 0.01";
+    let (mixed, _) = sweep(b.path(), "", &class("one", 7, own), "[6, 12]");
+    for name in ["due_ms", "sent_ms", "first_token_ms", "last_token_ms", "outcome"] {
+        let of = |run: &Path| column(&run.join("requests.csv"), name);
+        assert_eq!(of(&plain), of(&mixed), "{name}");
+    }
+    for name in ["limit", "n", "misses", "clusters", "cluster_sq", "low", "high", "verdict"] {
+        let of = |run: &Path| column(&run.join("limits.csv"), name);
+        assert_eq!(of(&plain), of(&mixed), "{name}");
+    }
+    let (x, y) = (result(&plain), result(&mixed));
+    assert_eq!(
+        (&x["goodput"]["met"], &x["goodput"]["failed"]),
+        (&y["goodput"]["met"], &y["goodput"]["failed"])
+    );
+    assert_eq!(y["goodput"]["binding"], format!("one/{}", x["goodput"]["binding"].as_str().unwrap()));
+}
+
+#[test]
+fn a_class_without_limits_has_the_plans() {
+    let dir = tempdir().unwrap();
+    let workload = class("own", 1, "slo.ttft.p99 = \"10s\"") + &class("other", 1, "");
+    let (run, said) = sweep(dir.path(), "slo.ttft.p99 = \"200ms\"", &workload, "[14]");
+    let step = &result(&run)["steps"][0];
+    assert_eq!(step["binding"], "ttft.p99");
+    let n = |class: &str| row(step, class, "ttft.p99")["n"].as_u64().unwrap();
+    assert_eq!(n("all") + n("own"), step["due_n"].as_u64().unwrap());
+    assert!(said.contains("for classes without limits of their own"), "{said}");
+}
+
+#[test]
+fn classes_alone_show_what_mixing_costs() {
+    let dir = tempdir().unwrap();
+    let workload = "alone = true\n".to_owned()
+        + &class("short", 3, "slo.ttft.p99 = \"200ms\"")
+        + &class("long", 1, "slo.ttft.p99 = \"2s\"");
+    let (run, said) = sweep(dir.path(), "", &workload, "[6, 8, 12, 16, 19]");
+    let answers = result(&run)["answers"].as_array().unwrap().clone();
+    let series: Vec<&str> = answers.iter().map(|a| a["series"].as_str().unwrap()).collect();
+    assert_eq!(series, ["mix", "only short", "only long"]);
+    // The same queue for all: short requests hold the mix where they hold themselves; long ones may wait.
+    assert_eq!(answers[0]["goodput"]["met"], answers[1]["goodput"]["met"]);
+    assert!(answers[2]["goodput"]["met"].as_f64() > answers[0]["goodput"]["met"].as_f64());
+    assert!(said.contains("mixing costs"), "{said}");
+    let report = fs::read_to_string(run.join("report.md")).unwrap();
+    assert!(report.contains("## What mixing costs") && report.contains("| short |"), "{report}");
+}
+
+#[test]
+fn check_shows_the_classes() {
+    goodput().args(["check", "mix"]).assert().success().stdout(
+        contains("class chat: 90 % of the arrivals")
+            .and(contains("p99 TTFT ≤ 200ms"))
+            .and(contains("3 series: the mix, and each class by itself")),
+    );
+}
