@@ -303,7 +303,7 @@ mod tests {
             { name = \"rag\", weight = 1, prompts.synthetic = { input-tokens = { fixed = 900 }, output-tokens = { fixed = 7 }, \
               shared-prefix = { tokens = 400, groups = 2 } } },
         ]";
-        let traffic = Traffic::open(&toml::from_str(mix).unwrap()).unwrap();
+        let traffic = Traffic::open(&toml::from_str(mix).unwrap(), &Counter::default()).unwrap();
         assert_eq!((traffic.shared(), traffic.groups()), (5, 6));
         let key = StepKey { seed: 1, series: "warm".into(), step: 0 };
         let chains = Chains::new(&traffic, &key, Level::concurrency(4)).unwrap().prefixes();

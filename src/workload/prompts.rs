@@ -366,11 +366,17 @@ mod tests {
 
     #[test]
     fn what_a_prefix_is_off_is_its_own_class_alone() {
-        let rates =
-            WordRates { prefixes: vec![0.0, 25.0], ..WordRate { overhead: 8.0, per_word: 1.25 }.into() };
+        let rates = WordRates {
+            prefixes: vec![0.0, 25.0],
+            ..WordRate { overhead: 8.0, per_word: 1.25, per_char: None }.into()
+        };
         assert_eq!([0, 1, 2].map(|class| rates.of(class).words(200.0)), [154, 134, 154]);
         let old: WordRates = serde_json::from_str("{\"overhead\":8.0,\"per_word\":1.25}").unwrap();
-        assert_eq!(old, WordRate { overhead: 8.0, per_word: 1.25 }.into(), "as folders of one kind have it");
+        assert_eq!(
+            old,
+            WordRate { overhead: 8.0, per_word: 1.25, per_char: None }.into(),
+            "as folders of one kind have it"
+        );
         let again: WordRates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
         assert_eq!(again, rates);
     }
