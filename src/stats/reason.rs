@@ -259,6 +259,7 @@ mod tests {
 
     #[test]
     fn a_limit_of_a_class_binds_by_its_key_and_its_own_failures() {
+        use Verdict::{Fails, Meets};
         let of = |class: &str, r: LimitRow| LimitRow { class: class.into(), ..r };
         let rows = [
             row("ttft.p99", 5, Meets),
