@@ -14,12 +14,12 @@ use tempfile::tempdir;
 /// Prompts that an M/D/1 queue of 50 ms serves all alike.
 const PROMPTS: &str = "input-tokens = { fixed = 30 }\noutput-tokens = { fixed = 2 }";
 
-/// A sweep in simulated time over these rates.
-fn sweep(dir: &Path, slo: &str, workload: &str, rates: &str) -> (PathBuf, String) {
+/// A sweep in simulated time over these rates, each with so many requests at least.
+fn sweep(dir: &Path, slo: &str, workload: &str, rates: &str, requests: u32) -> (PathBuf, String) {
     let plan = dir.join("plan.toml");
     let text = format!(
         "name = \"mix\"\n{slo}\n[server]\nsimulated = {{ preset = \"md1\", service = \"50ms\" }}\nwarmup-requests = 2\n\
-         [step]\nsettle = \"10s\"\nmeasure = \"10m\"\nmin-requests = 20000\nmax-duration = \"3h\"\n[search]\nrates = {rates}\n[workload]\n{workload}\n"
+         [step]\nsettle = \"10s\"\nmeasure = \"2m\"\nmin-requests = {requests}\nmax-duration = \"3h\"\n[search]\nrates = {rates}\n[workload]\n{workload}\n"
     );
     fs::write(&plan, text).unwrap();
     let out = dir.join("run");
@@ -52,7 +52,7 @@ fn the_class_that_misses_binds() {
     let dir = tempdir().unwrap();
     let workload =
         class("short", 1, "slo.ttft.p99 = \"200ms\"") + &class("long", 1, "slo.ttft.p99 = \"10s\"");
-    let (run, said) = sweep(dir.path(), "", &workload, "[4, 14]");
+    let (run, said) = sweep(dir.path(), "", &workload, "[4, 14]", 20_000);
     let json = result(&run);
     let steps = json["steps"].as_array().unwrap();
     assert_eq!((&steps[0]["verdict"], &steps[1]["verdict"]), (&"meets".into(), &"fails".into()));
@@ -88,9 +88,10 @@ fn one_class_is_the_same_as_none() {
         "slo.ttft.p99 = \"200ms\"\nslo.error-rate = 0.01",
         &format!("[workload.prompts.synthetic]\n{PROMPTS}"),
         "[6, 12]",
+        2000,
     );
     let own = "slo.ttft.p99 = \"200ms\"\nslo.error-rate = 0.01";
-    let (mixed, _) = sweep(b.path(), "", &class("one", 7, own), "[6, 12]");
+    let (mixed, _) = sweep(b.path(), "", &class("one", 7, own), "[6, 12]", 2000);
     for name in ["due_ms", "sent_ms", "first_token_ms", "last_token_ms", "outcome"] {
         let of = |run: &Path| column(&run.join("requests.csv"), name);
         assert_eq!(of(&plain), of(&mixed), "{name}");
@@ -111,7 +112,7 @@ fn one_class_is_the_same_as_none() {
 fn a_class_without_limits_has_the_plans() {
     let dir = tempdir().unwrap();
     let workload = class("own", 1, "slo.ttft.p99 = \"10s\"") + &class("other", 1, "");
-    let (run, said) = sweep(dir.path(), "slo.ttft.p99 = \"200ms\"", &workload, "[14]");
+    let (run, said) = sweep(dir.path(), "slo.ttft.p99 = \"200ms\"", &workload, "[14]", 3000);
     let step = &result(&run)["steps"][0];
     assert_eq!(step["binding"], "ttft.p99");
     let n = |class: &str| row(step, class, "ttft.p99")["n"].as_u64().unwrap();
@@ -123,9 +124,9 @@ fn a_class_without_limits_has_the_plans() {
 fn classes_alone_show_what_mixing_costs() {
     let dir = tempdir().unwrap();
     let workload = "alone = true\n".to_owned()
-        + &class("short", 1, "slo.ttft.p99 = \"200ms\"")
-        + &class("long", 1, "slo.ttft.p99 = \"2s\"");
-    let (run, said) = sweep(dir.path(), "", &workload, "[4, 16, 19.8]");
+        + &class("short", 1, "slo.ttft.p90 = \"100ms\"")
+        + &class("long", 1, "slo.ttft.p90 = \"2s\"");
+    let (run, said) = sweep(dir.path(), "", &workload, "[4, 16, 24]", 3000);
     let answers = result(&run)["answers"].as_array().unwrap().clone();
     let series: Vec<&str> = answers.iter().map(|a| a["series"].as_str().unwrap()).collect();
     assert_eq!(series, ["mix", "only short", "only long"]);

@@ -76,7 +76,7 @@ mod tests {
             "and read back without resolving it again"
         );
         let both = plan("", "slo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"90s\"").unwrap();
-        assert_eq!(both.slo.summary(), "class a: p99 TTFT ≤ 1s; class b: p99 TTFT ≤ 90s");
+        assert_eq!(both.slo.summary(), "class a: p99 TTFT ≤ 1s; class b: p99 TTFT ≤ 1m 30s");
         assert!(
             both.timeout() >= std::time::Duration::from_secs(180),
             "that of the longest: {:?}",

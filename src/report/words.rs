@@ -119,18 +119,20 @@ pub const fn noun(control: Control) -> &'static str {
 
 /// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`, `short/ttft.p99` becomes `p99 TTFT of class short`.
 pub fn binding(key: &str) -> String {
-    match split(key) {
-        (ALL, limit) => limit_name(limit),
-        (class, limit) => format!("{} of class {class}", limit_name(limit)),
-    }
+    of_class(key)
+        .map_or_else(|| limit_name(key), |(class, limit)| format!("{} of class {class}", limit_name(limit)))
 }
 
 /// The same where there is little room: `p99 TTFT (short)`.
 pub fn binding_in_short(key: &str) -> String {
-    match split(key) {
-        (ALL, limit) => limit_name(limit),
-        (class, limit) => format!("{} ({class})", limit_name(limit)),
-    }
+    of_class(key).map_or_else(|| limit_name(key), |(class, limit)| format!("{} ({class})", limit_name(limit)))
+}
+
+/// Class and limit of a key that names a class; `None` of what is no such key, as `req/s`.
+fn of_class(key: &str) -> Option<(&str, &str)> {
+    let (class, limit) = split(key);
+    let is_limit = Metric::of_limit(limit).is_some() || limit == "error-rate";
+    (class != ALL && is_limit).then_some((class, limit))
 }
 
 fn limit_name(name: &str) -> String {
