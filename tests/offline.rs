@@ -1,5 +1,4 @@
 //! `latency` and `throughput`: their tables, figures and charts, in simulated time.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
 
