@@ -11,7 +11,8 @@ use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
 use std::fs;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -173,18 +174,14 @@ fn somebody_else_on_the_server_is_noticed() {
     let dir = tempdir().unwrap();
     let plan = plan(dir.path(), &format!("url = \"http://{address}\""), "rates = [20]");
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async move {
-            let client = reqwest::Client::builder().no_proxy().build().unwrap();
-            let prompt = "word ".repeat(2000);
-            let body = serde_json::json!({ "model": "tiny", "prompt": prompt, "max_tokens": 1 }).to_string();
-            loop {
-                let ask = client
-                    .post(format!("http://{address}/v1/completions"))
-                    .header("content-type", "application/json");
-                drop(ask.body(body.clone()).send().await.unwrap().bytes().await);
-            }
-        });
+        let prompt = "word ".repeat(2000);
+        let body = format!("{{\"model\":\"tiny\",\"prompt\":\"{prompt}\",\"max_tokens\":1}}");
+        let head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n";
+        loop {
+            let mut stream = TcpStream::connect(address).unwrap();
+            write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+            stream.read_to_end(&mut Vec::new()).unwrap();
+        }
     });
     let run = dir.path().join("run");
     goodput()

@@ -73,43 +73,48 @@ fn a_resumed_sweep_is_the_uninterrupted_one() {
     for (search, cuts) in [
         ("adaptive = { budget = \"100s\" }", &[0.0, 0.5, 0.99][..]),
         ("rates = [20, 60, 90, 120, 150, 40, 70]", &[0.2]),
-        // Two series: within the first, between both, and within the second.
-        ("rates = [20, 60, 90, 120]\n[workload]\ncache = \"pair\"", &[0.25, 0.5, 0.76]),
-        ("adaptive = { budget = \"60s\" }\n[workload]\ncache = \"pair\"", &[0.8]),
     ] {
-        let dir = tempdir().unwrap();
-        let whole = sweep(dir.path(), search, &[]);
-        let n = whole["steps"].as_array().unwrap().len();
-        assert!(n >= 7, "{search}: {n} steps");
-        for k in cuts.iter().map(|part| (n as f64 * part) as usize) {
-            let run = dir.path().join(format!("cut-{k}"));
-            copy(&dir.path().join("run"), &run);
-            for (file, more) in
-                [("steps.csv", 0), ("limits.csv", 1), ("requests.csv", 5), ("histograms.csv", 9)]
-            {
-                cut(&run.join(file), k, more);
-            }
-            let args = ["sweep", "--json", "--resume", run.to_str().unwrap()];
-            goodput().args(args).assert().stderr(contains(format!("resumed at step {}", k + 1)));
-            let resumed = result(&run);
-            for (a, b) in steps(&whole).iter().zip(&steps(&resumed)) {
-                assert_eq!(a, b, "{search}, cut after step {k}");
-            }
-            assert_eq!(whole["answers"], resumed["answers"], "{search}, cut after step {k}");
-            assert_eq!(steps(&resumed).len(), n);
-            for file in ["requests.csv", "limits.csv", "histograms.csv"] {
-                let of = |run: &Path| lines(&run.join(file), |step| step > 0);
-                assert_eq!(of(&dir.path().join("run")), of(&run), "{search}, cut after step {k}: {file}");
-            }
-            // What was measured twice stands apart, once, and is told.
-            assert_eq!(lines(&run.join("requests-partial.csv"), |step| step == k + 1).len(), 5);
-            assert_eq!(fs::read_to_string(run.join("requests-partial.csv")).unwrap().lines().count(), 6);
-            let said = resumed["caveats"].to_string();
-            for says in
-                ["steps.csv was torn", "limits.csv was torn", "its 5 requests stand in", "resumed once"]
-            {
-                assert!(said.contains(says), "{says}: {said}");
-            }
+        goes_on(search, cuts);
+    }
+}
+
+/// Within the first series, between both, and within the second.
+#[test]
+fn a_sweep_of_two_series_is_resumed_in_either() {
+    goes_on("rates = [20, 60, 90, 120]\n[workload]\ncache = \"pair\"", &[0.25, 0.5, 0.76]);
+}
+
+/// Cuts a sweep after these parts of its steps, and has it go on from there.
+fn goes_on(search: &str, cuts: &[f64]) {
+    let dir = tempdir().unwrap();
+    let whole = sweep(dir.path(), search, &[]);
+    let n = whole["steps"].as_array().unwrap().len();
+    assert!(n >= 7, "{search}: {n} steps");
+    for k in cuts.iter().map(|part| (n as f64 * part) as usize) {
+        let run = dir.path().join(format!("cut-{k}"));
+        copy(&dir.path().join("run"), &run);
+        for (file, more) in [("steps.csv", 0), ("limits.csv", 1), ("requests.csv", 5), ("histograms.csv", 9)]
+        {
+            cut(&run.join(file), k, more);
+        }
+        let args = ["sweep", "--json", "--resume", run.to_str().unwrap()];
+        goodput().args(args).assert().stderr(contains(format!("resumed at step {}", k + 1)));
+        let resumed = result(&run);
+        for (a, b) in steps(&whole).iter().zip(&steps(&resumed)) {
+            assert_eq!(a, b, "{search}, cut after step {k}");
+        }
+        assert_eq!(whole["answers"], resumed["answers"], "{search}, cut after step {k}");
+        assert_eq!(steps(&resumed).len(), n);
+        for file in ["requests.csv", "limits.csv", "histograms.csv"] {
+            let of = |run: &Path| lines(&run.join(file), |step| step > 0);
+            assert_eq!(of(&dir.path().join("run")), of(&run), "{search}, cut after step {k}: {file}");
+        }
+        // What was measured twice stands apart, once, and is told.
+        assert_eq!(lines(&run.join("requests-partial.csv"), |step| step == k + 1).len(), 5);
+        assert_eq!(fs::read_to_string(run.join("requests-partial.csv")).unwrap().lines().count(), 6);
+        let said = resumed["caveats"].to_string();
+        for says in ["steps.csv was torn", "limits.csv was torn", "its 5 requests stand in", "resumed once"] {
+            assert!(said.contains(says), "{says}: {said}");
         }
     }
 }

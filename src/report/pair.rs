@@ -43,16 +43,13 @@ fn range(gain: &Gain) -> String {
 fn loaded(m: &Medians, control: Control) -> String {
     let level = m.cold.level.map(|l| words::level(control, l)).unwrap_or_default();
     let between = |at: &At, name: &str| match at.levels.as_slice() {
-        [a, b] => Some(format!(
-            "{name} lies between steps at {} and {}",
-            words::level_number(*a),
-            words::level_number(*b)
-        )),
-        _ => None,
+        [a, b] => {
+            let [a, b] = [*a, *b].map(words::level_number);
+            format!(" The {name} figure lies between steps at {a} and {b}, in proportion.")
+        }
+        _ => String::new(),
     };
-    let notes: Vec<String> =
-        [between(&m.cold, "cold"), between(&m.warm, "warm")].into_iter().flatten().collect();
-    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+    let notes = between(&m.cold, "cold") + &between(&m.warm, "warm");
     let hits = |at: &At| at.hit_rate.map(percent);
     let hits = match (hits(&m.cold), hits(&m.warm)) {
         (Some(cold), Some(warm)) => {
@@ -60,7 +57,7 @@ fn loaded(m: &Medians, control: Control) -> String {
         }
         _ => " The server does not tell how much it had in its prefix cache: that the one was cold and the other warm is not verified.".into(),
     };
-    format!("At {level} {}{notes}.{hits}", medians(m))
+    format!("At {level} {}.{notes}{hits}", medians(m))
 }
 
 fn medians(m: &Medians) -> String {

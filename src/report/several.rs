@@ -94,7 +94,9 @@ fn notes(run: &Run, level: Option<f64>, between: bool) -> Vec<String> {
     }
     let rates: Vec<f64> = run.parts.iter().filter_map(mean_hit_rate).collect();
     let ends = rates.iter().fold((1.0_f64, 0.0_f64), |(l, h), r| (l.min(*r), h.max(*r)));
-    if rates.len() > 1 && ends.1 - ends.0 > ALIKE {
+    // What a pair is about is said of it at length.
+    let pair_alone = run.parts.len() == 2 && Pair::all(run).len() == 1;
+    if !pair_alone && rates.len() > 1 && ends.1 - ends.0 > ALIKE {
         notes.push(format!(
             "The server had between {} and {} of the prompt tokens in its prefix cache: part of what differs between series is the cache's.",
             percent(ends.0),
@@ -169,18 +171,18 @@ pub(super) fn headline(run: &Run) -> Option<String> {
         Control::Concurrency => " requests in flight",
         Control::Sessions | Control::TraceScale => control.unit(),
     };
-    let say = |a: &&Answer| format!("{} {}", brief(a), clip(&a.series, 24));
-    let mut said: Vec<String> = firsts.iter().take(IN_HEADLINE).map(say).collect();
+    let alike = firsts.iter().all(|a| a.control == control);
+    let told = firsts.iter().position(|a| a.goodput.rate.or(a.goodput.met).is_some());
+    // The unit stands behind the first figure alone.
+    let say = |(i, a): (usize, &&Answer)| {
+        let unit = if alike && told == Some(i) { unit } else { "" };
+        format!("{}{unit} {}", brief(a), clip(&a.series, 24))
+    };
+    let mut said: Vec<String> = firsts.iter().enumerate().take(IN_HEADLINE).map(say).collect();
     if firsts.len() > IN_HEADLINE {
-        said.push(format!("{} more", firsts.len() - IN_HEADLINE));
+        said.push(format!("{} more series", firsts.len() - IN_HEADLINE));
     }
-    let units = if firsts.iter().all(|a| a.control == control) { unit } else { "" };
-    Some(format!(
-        "{}, within the SLO{}: {}",
-        words::subject(&run.meta),
-        units.replacen(' ', ", ", 1),
-        words::list(&said)
-    ))
+    Some(format!("{} within the SLO: {}", words::subject(&run.meta), words::list(&said)))
 }
 
 /// The pairs of cold and warm caches, in sentences.
@@ -224,11 +226,18 @@ mod tests {
         assert_eq!((rows[0][3], rows[1][3]), ("0.4 %", "66.0 %"));
         assert!(rows[0][1].starts_with("at least 3"), "{rows:?}");
         assert!(table.level.is_some_and(|l| l.ends_with(" requests/s")));
-        assert!(table.notes.iter().any(|n| n.contains("prefix cache")), "{:?}", table.notes);
+        assert!(
+            !table.notes.iter().any(|n| n.contains("prefix cache")),
+            "the pair says it: {:?}",
+            table.notes
+        );
+        let mut named = run.clone();
+        named.parts[1].answers[0].series = "only chat".into();
+        let notes = super::table(&named).notes.join(" ");
+        assert!(notes.contains("between 0.4 % and 66.0 % of the prompt tokens"), "{notes}");
         let head = headline(&run).unwrap();
         assert!(
-            head.starts_with("One A40, within the SLO, requests/s: at least 3")
-                && head.contains(" cold and "),
+            head.starts_with("One A40 within the SLO: at least 3") && head.contains(" requests/s cold and "),
             "{head}"
         );
         assert_eq!(headline(&fixture::found()), None);

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Plot, Scale};
 use super::boundary::Boundary;
-use super::canvas::{Align, Canvas, Type};
+use super::canvas::{Align, Canvas, Rect, Type};
 use super::curves::{Across, Curve, Hue, Mark, curves, rgb, steady};
 use super::frame::{Frame, INK, Slot, x_axis};
 use super::labels::end_width;
@@ -116,8 +116,32 @@ fn latencies(
             taken.mark(panel.mark_at(plot, p), 6.5);
         }
     }
-    panel.label_ends(c, plot, curves, &mut taken);
+    name_ends(c, plot, panel, curves, &mut taken);
     panel.label_limits(c, plot, &mut taken);
+}
+
+/// The name of each series near the last point of its tail.
+fn name_ends(c: &mut Canvas, plot: &Plot, panel: &Panel, curves: &[Curve<'_>], taken: &mut Taken) {
+    for curve in curves {
+        let joined = panel.joined(curve, 2);
+        let last = joined.iter().rfind(|p| p.1 <= panel.y.max).copied();
+        let last = last.or_else(|| panel.points(curve, panel.marked).map(|(p, _)| p).last());
+        let Some((x, y)) = last.map(|p| panel.mark_at(plot, p)) else { continue };
+        let face = Type::bold(12.0, curve.hue.dark);
+        let name = clip(curve.series, 22);
+        let w = face.width(&name);
+        let spots = [0.0, 13.0, -13.0, 24.0, -24.0].into_iter().flat_map(|down| {
+            [x + 10.0, x - 10.0 - w, x - w / 2.0].map(|x| Rect { x, y: y - 7.0 + down, w, h: 14.0 })
+        });
+        let within = |r: &Rect| {
+            let room = end_width(curves) + 16.0;
+            r.x > plot.area.x && r.right() < plot.area.right() + room && r.bottom() < plot.area.bottom()
+        };
+        if let Some((r, covers)) = taken.place(spots.filter(within)) {
+            c.veil(&r, covers);
+            c.text((r.x, r.y + 11.3), Align::Left, &face, &name);
+        }
+    }
 }
 
 /// What each series can take: the rate as a dot, its 90 % interval or its bracket as a bar.

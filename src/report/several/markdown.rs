@@ -24,8 +24,7 @@ pub(in crate::report) fn render(run: &Run, over: &[&Chart], parts: &[(String, Ve
         let sections = sections.into_iter().filter(|(_, body)| !body.is_empty());
         let body: String =
             sections.map(|(title, body)| format!("### {title}\n\n{}\n\n", body.trim_end())).collect();
-        let with = format!("Measured with: {}.\n\n", markdown(&clip(&words::workload(part), 300)));
-        add(&format!("Series {}", markdown(part.series())), with + &body);
+        add(&format!("Series {}", markdown(part.series())), body);
     }
     add("How to reproduce", one::reproduce(run));
     add("Notes", one::notes(run));
