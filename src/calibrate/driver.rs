@@ -230,9 +230,10 @@ impl Driver {
         let chains = Chains::new(&traffic, &key, load.level).map_err(anyhow::Error::msg)?;
         let builder =
             Builder::new(chains, Prompter::new(&traffic, key, WordRate::UNKNOWN), vec![self.encoder.clone()]);
-        // Slots are dealt over the threads, and each has one request to send.
-        let each = |n: usize| n.div_ceil(self.host.used(&load.share()));
-        Ok(load.requests.map_or(builder.clone(), |n| builder.first(each(n))))
+        Ok(match load.requests {
+            Some(n) => builder.first(n),
+            None => builder,
+        })
     }
 }
 
