@@ -148,10 +148,9 @@ impl Schema {
         const PLACE: &str = "http://goodput.invalid/schema.json";
         let (mut compiler, mut all) = (Compiler::new(), Schemas::new());
         compiler.use_loader(Box::new(Nowhere));
-        let compiled =
-            compiler.add_resource(PLACE, schema.clone()).and_then(|()| compiler.compile(PLACE, &mut all));
-        let index = compiled
-            .map_err(|e| format!("the json-schema of the check \"{name}\" is no JSON Schema: {e}"))?;
+        let none = |e| format!("the json-schema of the check \"{name}\" is no JSON Schema: {e}");
+        compiler.add_resource(PLACE, schema.clone()).map_err(none)?;
+        let index = compiler.compile(PLACE, &mut all).map_err(none)?;
         Ok(Self { all, index })
     }
 

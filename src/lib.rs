@@ -24,6 +24,7 @@ pub mod check;
 pub mod cli;
 pub mod client;
 mod cmd;
+pub mod distribution;
 pub mod level;
 pub mod load;
 pub mod message;

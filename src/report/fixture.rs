@@ -60,6 +60,8 @@ fn meta() -> Meta {
         budget: None,
         calibration: None,
         words: None,
+        sent: None,
+        traffic: Vec::new(),
         resumed: Vec::new(),
     }
 }

@@ -11,6 +11,7 @@ pub mod mixing;
 pub mod offline;
 pub mod pair;
 pub mod replicas;
+pub mod sent;
 pub mod several;
 pub mod tables;
 pub mod terminal;

@@ -29,6 +29,7 @@ pub use write::{Histogram, Writer, check_free, write_result};
 
 use crate::calibrate::Calibration;
 use crate::caveat::Caveat;
+use crate::distribution::Distribution;
 use crate::plan::Purpose;
 use crate::search::answer::Answer;
 use crate::stats::step::Step;
@@ -99,9 +100,24 @@ pub struct Meta {
     /// What the client of this machine can do, where the sweep was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
+    /// How long prompts and answers were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Sent>,
+    /// What is to be known of the files that were sent: what was left out, and what identity prefixes have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<String>,
     /// Every time that the sweep was resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Resumed>,
+}
+
+/// How long prompts and answers of all steps were, in tokens as the server counts them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Prompts.
+    pub input: Option<Distribution>,
+    /// Answers.
+    pub output: Option<Distribution>,
 }
 
 /// One time that a sweep was resumed.

@@ -95,23 +95,19 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let closed = input.level.control == Control::Concurrency;
     let steady = steady(input.records.iter().copied(), Window::new(input.settle, input.measure), closed);
     let counted = rows(input, &steady);
-    let tier = input.tiers.first().map_or("main", Slo::tier).to_owned();
+    let tier = input.tiers.first().map_or("main", Slo::tier);
     let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
     let measured: Vec<&Kept> = input.measured().collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
-    let (verdict, binding) = tier_verdict(&limits, &tier);
+    let (verdict, binding) = tier_verdict(&limits, tier);
     let groups = groups(input.records, input.classes, input.settle..input.settle + input.measure);
-    let failed_of = |class: &str| match groups.iter().find(|g| g.by == By::Class && g.name == class) {
-        Some(group) => group.failed,
-        None => count(Outcome::Failed),
-    };
-    let binding = blamed(binding, verdict, &limits, &tier, failed_of);
-    let reason = match (input.abort, verdict) {
-        _ if binding.as_deref() == Some(ERRORS) => failures(&measured),
-        (Some(abort @ (Abort::Interrupted | Abort::ServerGone)), Verdict::Undecided) => {
-            format!("broken off ({abort}) before it could be shown that the SLO is met")
-        }
-        _ => reason(&counted, &tier, verdict, binding.as_deref(), steady.in_flight_slope),
+    let own = |class: &str| groups.iter().find(|g| g.by == By::Class && g.name == class);
+    let failed_of = |class: &str| own(class).map_or_else(|| count(Outcome::Failed), |group| group.failed);
+    let binding = blamed(binding, verdict, &limits, tier, failed_of);
+    let reason = match binding.as_deref() {
+        Some(ERRORS) => failures(&measured),
+        _ => broken_off(input.abort, verdict)
+            .unwrap_or_else(|| reason(&counted, tier, verdict, binding.as_deref(), steady.in_flight_slope)),
     };
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
@@ -155,7 +151,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         conn_new: measured.iter().filter(|r| r.conn == Some(Conn::New)).count() as u64,
         server: ServerSide::default(),
         cost_per_mtok: cost(input.price_per_hour, output_tokens_per_s),
-        stable: told(steady.stable, &counted, &tier),
+        stable: told(steady.stable, &counted, tier),
         verdict,
         binding,
         reason,
@@ -166,6 +162,13 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         replicas: Vec::new(),
         checks: Vec::new(),
     }
+}
+
+/// What is said of a step that ended before it could show anything.
+fn broken_off(abort: Option<Abort>, verdict: Verdict) -> Option<String> {
+    let why = abort.filter(|a| matches!(a, Abort::Interrupted | Abort::ServerGone))?;
+    (verdict == Verdict::Undecided)
+        .then(|| format!("broken off ({why}) before it could be shown that the SLO is met"))
 }
 
 /// Stability as the step shows it: not known where the backlog was the client's; and one that grew until the client held requests back

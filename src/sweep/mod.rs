@@ -243,7 +243,7 @@ impl<'a> Sweep<'a> {
 
     /// Replaces `result.json` by what is known now.
     fn write_result(&mut self) -> Result<()> {
-        let mut meta = self.meta.clone();
+        let mut meta = Meta { sent: self.sweep_tally.sent(), ..self.meta.clone() };
         meta.noted.extend(self.sweep_tally.caveats());
         let caveats = meta.noted.clone();
         let run =
@@ -302,6 +302,8 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         server: plan.server_title(),
         model: ready.model.clone(),
         workload: plan.sent(),
+        sent: None,
+        traffic: plan.workload.found.iter().filter_map(|f| f.note.clone()).collect(),
         slo: plan.slo.summary(),
         gpu: plan.hardware.gpu.clone(),
         gpus: plan.hardware.gpu_count(),

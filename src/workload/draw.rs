@@ -41,7 +41,7 @@ pub struct Chains {
 /// When chains start.
 #[derive(Clone)]
 enum Starts {
-    Drawn(Times),
+    Drawn(Box<Times>),
     WhenFree,
     /// As recorded, so many times as fast; at any speed in a closed loop.
     Recorded {
@@ -67,7 +67,7 @@ impl Chains {
             _ => {
                 let rate = Rate::try_from(level.value)?;
                 let rng = stream(key.seed, &key.series, key.step, Purpose::Arrivals);
-                Starts::Drawn(Times::new(workload.arrivals, rate, rng))
+                Starts::Drawn(Box::new(Times::new(workload.arrivals, rate, rng)))
             }
         };
         let draws = Draws::new(traffic, key);

@@ -16,7 +16,7 @@ pub enum Prompts {
     /// Made from a recipe.
     Synthetic(Synthetic),
     /// The rows of a data set.
-    Data(DataSource),
+    Data(Box<DataSource>),
     /// Pieces of a plain text.
     Text(TextTable),
 }
@@ -41,7 +41,7 @@ impl From<RawPrompts> for Prompts {
             | RawPrompts::Jsonl(JsonlTable(d))
             | RawPrompts::Csv(CsvTable(d))
             | RawPrompts::Aiperf(AiperfTable(d))
-            | RawPrompts::SpecBench(SpecBenchTable(d)) => Self::Data(d),
+            | RawPrompts::SpecBench(SpecBenchTable(d)) => Self::Data(Box::new(d)),
             RawPrompts::Text(t) => Self::Text(t),
         }
     }
@@ -53,11 +53,11 @@ impl From<Prompts> for RawPrompts {
             Prompts::Synthetic(s) => Self::Synthetic(s),
             Prompts::Text(t) => Self::Text(t),
             Prompts::Data(d) => match d.format {
-                Format::ShareGpt => Self::Sharegpt(ShareGptTable(d)),
-                Format::Jsonl(_) => Self::Jsonl(JsonlTable(d)),
-                Format::Csv(..) => Self::Csv(CsvTable(d)),
-                Format::Aiperf => Self::Aiperf(AiperfTable(d)),
-                Format::SpecBench => Self::SpecBench(SpecBenchTable(d)),
+                Format::ShareGpt => Self::Sharegpt(ShareGptTable(*d)),
+                Format::Jsonl(_) => Self::Jsonl(JsonlTable(*d)),
+                Format::Csv(..) => Self::Csv(CsvTable(*d)),
+                Format::Aiperf => Self::Aiperf(AiperfTable(*d)),
+                Format::SpecBench => Self::SpecBench(SpecBenchTable(*d)),
             },
         }
     }

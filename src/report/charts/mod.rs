@@ -15,6 +15,7 @@ mod heads;
 mod labels;
 mod latency;
 mod legend;
+mod lengths;
 mod mark;
 mod offline;
 mod overlay;
@@ -146,6 +147,13 @@ pub const CHARTS: &[Chart] = &[
         slide: false,
         applies: timelines::applies,
         draw: timelines::draw,
+    },
+    Chart {
+        name: "lengths",
+        caption: "How long prompts and answers were",
+        slide: false,
+        applies: lengths::applies,
+        draw: lengths::draw,
     },
     Chart {
         name: offline::NAMES[0],

@@ -114,7 +114,7 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
 }
 
 /// Shares of requests by length, with the percentiles.
-fn histogram(frame: &mut Frame, slot: usize, (what, d): (&str, &Distribution), x: Axis, hue: Hue) {
+pub(super) fn histogram(frame: &mut Frame, slot: usize, (what, d): (&str, &Distribution), x: Axis, hue: Hue) {
     let share = |n: u64| n as f64 / d.n as f64 * 100.0;
     let most = d.bars.iter().map(|b| share(b.n)).fold(0.0, f64::max);
     let plot = Plot { area: frame.areas[slot], x, y: Axis::upto(most * 1.5, 3.0) };

@@ -2,7 +2,9 @@
 
 use super::StepTally;
 use crate::caveat::Caveat;
+use crate::distribution;
 use crate::record::{Record, TokenSource};
+use crate::rundir::Sent;
 use crate::search::Ask;
 use crate::slo::Slo;
 use crate::stats::itl::ItlTally;
@@ -38,6 +40,8 @@ pub(crate) struct SweepTally {
     unfinished: u64,
     input: Lengths,
     output: Lengths,
+    /// Tokens of prompts and answers, as the server counts them.
+    sent: (distribution::Lengths, distribution::Lengths),
     room: Room,
 }
 
@@ -94,6 +98,18 @@ impl SweepTally {
         self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
         self.input.add(r.input_asked, r.input_tokens);
         self.output.add(r.output_asked, r.output_tokens);
+        if let Some(n) = r.input_tokens {
+            self.sent.0.push(n);
+        }
+        if let Some(n) = r.output_tokens {
+            self.sent.1.push(n);
+        }
+    }
+
+    /// How long prompts and answers were, by the server's counts; `None` where it counted nothing.
+    pub(crate) fn sent(&self) -> Option<Sent> {
+        let (input, output) = (self.sent.0.finish(), self.sent.1.finish());
+        (input.is_some() || output.is_some()).then_some(Sent { input, output })
     }
 
     /// Whether a caveat is one of those that are counted here.

@@ -3,7 +3,8 @@
 use super::counts::{Bin, Dispersion, OverTime, Spread};
 use super::row::{BadRow, RawRow};
 use super::seen::Seen;
-use hdrhistogram::Histogram;
+use crate::distribution::Lengths;
+pub use crate::distribution::{Bar, Distribution};
 use serde::Serialize;
 
 /// What the replayed part of a trace holds.
@@ -75,99 +76,6 @@ pub struct Prefix {
     pub exact: bool,
 }
 
-/// Lengths in tokens.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Distribution {
-    /// How many.
-    pub n: u64,
-    /// Mean.
-    pub mean: f64,
-    /// Median.
-    pub p50: u64,
-    /// 90th percentile.
-    pub p90: u64,
-    /// 99th percentile.
-    pub p99: u64,
-    /// The longest.
-    pub max: u64,
-    /// How they are spread.
-    pub bars: Vec<Bar>,
-}
-
-/// Lengths from one number of tokens up to before another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Bar {
-    /// The least.
-    pub from: u64,
-    /// One more than the most.
-    pub to: u64,
-    /// How many.
-    pub n: u64,
-}
-
-/// Bars to a factor of ten.
-const BARS: f64 = 10.0;
-
-/// Lengths while they are taken.
-struct Lengths {
-    histogram: Histogram<u64>,
-    sum: u64,
-    max: u64,
-}
-
-impl Lengths {
-    fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, u64::from(u32::MAX), 3);
-        Self {
-            histogram: histogram.expect("the bounds are in order and three digits are allowed"),
-            sum: 0,
-            max: 0,
-        }
-    }
-
-    fn push(&mut self, tokens: u32) {
-        self.histogram.saturating_record(u64::from(tokens));
-        self.sum += u64::from(tokens);
-        self.max = self.max.max(u64::from(tokens));
-    }
-
-    fn finish(&self) -> Option<Distribution> {
-        let n = self.histogram.len();
-        let at = |q: f64| self.histogram.value_at_quantile(q).min(self.max);
-        let bars = self.bars();
-        let (p50, p90, p99) = (at(0.5), at(0.9), at(0.99));
-        (n > 0).then(|| Distribution {
-            n,
-            mean: self.sum as f64 / n as f64,
-            p50,
-            p90,
-            p99,
-            max: self.max,
-            bars,
-        })
-    }
-
-    /// Equally wide on a logarithmic axis, but for the shortest, which hold one length each.
-    fn bars(&self) -> Vec<Bar> {
-        let edge = |i: i32| 10f64.powf(f64::from(i) / BARS).round() as u64;
-        let place = |v: u64| {
-            let near = ((v.max(1) as f64).log10() * BARS).floor() as i32;
-            (near - 1..=near + 2).rev().find(|i| edge(*i) <= v.max(1)).unwrap_or(near)
-        };
-        let mut bars: Vec<Bar> = Vec::new();
-        for value in self.histogram.iter_recorded() {
-            let v = value.value_iterated_to().min(self.max);
-            let i = place(v);
-            let (from, to) = (edge(i), edge(i + 1).max(edge(i) + 1));
-            match bars.last_mut() {
-                Some(bar) if bar.from == from => bar.n += value.count_at_value(),
-                _ => bars.push(Bar { from, to, n: value.count_at_value() }),
-            }
-        }
-        bars
-    }
-}
-
 /// A summary while rows come in.
 pub(super) struct Builder {
     block_tokens: u32,
@@ -205,8 +113,8 @@ impl Builder {
         Self {
             block_tokens,
             spread: Spread::new(),
-            input: Lengths::new(),
-            output: Lengths::new(),
+            input: Lengths::default(),
+            output: Lengths::default(),
             base: 0,
             last: 0,
             rows: 0,
@@ -271,7 +179,7 @@ impl Builder {
         let gaps = self.spread.gaps();
         // As long as the replay takes until it begins anew.
         let period = span_s + gaps.map_or(1.0, |g| g.0);
-        let tokens = self.input.sum as f64;
+        let tokens = self.input.sum() as f64;
         let prefix = (self.in_blocks > 0).then(|| Prefix {
             block_tokens: self.block_tokens,
             covered: self.in_blocks as f64 / tokens,
@@ -292,7 +200,7 @@ impl Builder {
             span_s,
             rate: self.rows as f64 / period,
             input_tokens_per_s: tokens / period,
-            output_tokens_per_s: self.output.sum as f64 / period,
+            output_tokens_per_s: self.output.sum() as f64 / period,
             input,
             output: self.output.finish(),
             without_output: self.without_output,
@@ -343,7 +251,7 @@ mod tests {
 
     #[test]
     fn bars_hold_every_length_once() {
-        let mut lengths = Lengths::new();
+        let mut lengths = Lengths::default();
         (1..=50_000).step_by(7).for_each(|n| lengths.push(n));
         let d = lengths.finish().unwrap();
         assert_eq!(d.bars.iter().map(|b| b.n).sum::<u64>(), d.n);

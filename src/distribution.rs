@@ -1,0 +1,126 @@
+//! How long many prompts or answers are, in tokens: counted as they come, in memory that does not grow.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Lengths in tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// How many.
+    pub n: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+    /// How they are spread.
+    pub bars: Vec<Bar>,
+}
+
+/// Lengths from one number of tokens up to before another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bar {
+    /// The least.
+    pub from: u64,
+    /// One more than the most.
+    pub to: u64,
+    /// How many.
+    pub n: u64,
+}
+
+/// Bars to a factor of ten.
+const BARS: f64 = 10.0;
+
+/// Lengths while they are taken.
+#[derive(Debug, Clone)]
+pub struct Lengths {
+    histogram: Histogram<u64>,
+    sum: u64,
+    max: u64,
+}
+
+impl Default for Lengths {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, u64::from(u32::MAX), 3);
+        Self {
+            histogram: histogram.expect("the bounds are in order and three digits are allowed"),
+            sum: 0,
+            max: 0,
+        }
+    }
+}
+
+impl Lengths {
+    /// Takes one more.
+    pub fn push(&mut self, tokens: u32) {
+        self.histogram.saturating_record(u64::from(tokens));
+        self.sum += u64::from(tokens);
+        self.max = self.max.max(u64::from(tokens));
+    }
+
+    /// All of them together.
+    pub const fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// What was taken; `None` where nothing was.
+    pub fn finish(&self) -> Option<Distribution> {
+        let n = self.histogram.len();
+        let at = |q: f64| self.histogram.value_at_quantile(q).min(self.max);
+        let bars = self.bars();
+        let (p50, p90, p99) = (at(0.5), at(0.9), at(0.99));
+        (n > 0).then(|| Distribution {
+            n,
+            mean: self.sum as f64 / n as f64,
+            p50,
+            p90,
+            p99,
+            max: self.max,
+            bars,
+        })
+    }
+
+    /// Equally wide on a logarithmic axis, but for the shortest, which hold one length each.
+    fn bars(&self) -> Vec<Bar> {
+        let edge = |i: i32| 10f64.powf(f64::from(i) / BARS).round() as u64;
+        let place = |v: u64| {
+            let near = ((v.max(1) as f64).log10() * BARS).floor() as i32;
+            (near - 1..=near + 2).rev().find(|i| edge(*i) <= v.max(1)).unwrap_or(near)
+        };
+        let mut bars: Vec<Bar> = Vec::new();
+        for value in self.histogram.iter_recorded() {
+            let v = value.value_iterated_to().min(self.max);
+            let i = place(v);
+            let (from, to) = (edge(i), edge(i + 1).max(edge(i) + 1));
+            match bars.last_mut() {
+                Some(bar) if bar.from == from => bar.n += value.count_at_value(),
+                _ => bars.push(Bar { from, to, n: value.count_at_value() }),
+            }
+        }
+        bars
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_and_bars_hold_every_length() {
+        let mut lengths = Lengths::default();
+        assert_eq!(lengths.finish(), None);
+        for n in 1..=1000 {
+            lengths.push(n);
+        }
+        let d = lengths.finish().unwrap();
+        assert_eq!((d.n, d.p50, d.p90, d.p99, d.max), (1000, 500, 900, 990, 1000));
+        assert!((d.mean - 500.5).abs() < 1e-9);
+        assert_eq!(d.bars.iter().map(|b| b.n).sum::<u64>(), 1000);
+        assert!(d.bars.windows(2).all(|w| w[0].to <= w[1].from), "one after the other: {:?}", d.bars);
+    }
+}
