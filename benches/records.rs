@@ -173,6 +173,8 @@ fn meta(plan: &Plan) -> Meta {
         budget: None,
         calibration: None,
         words: None,
+        sent: None,
+        traffic: vec![],
         resumed: vec![],
     }
 }

@@ -25,6 +25,7 @@ pub mod cli;
 pub mod client;
 mod cmd;
 pub mod distribution;
+pub mod key;
 pub mod level;
 pub mod load;
 pub mod message;

@@ -16,7 +16,9 @@ fn ready_plans_and_profiles_check() {
     for (folder, built_in) in [("sweeps", goodput::plan::SWEEPS), ("slo-profiles", goodput::slo::PROFILES)] {
         let mut names: Vec<_> = fs::read_dir(root.join(folder))
             .unwrap()
-            .map(|e| e.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+            .map(|e| e.unwrap().path())
+            .filter(|path| path.is_file())
+            .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
             .collect();
         names.sort();
         let mut known: Vec<_> = built_in.iter().map(|(n, _)| (*n).to_owned()).collect();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Modules by layer, lowest first. Modules of one layer do not know one another.
 const LAYERS: &[&[&str]] = &[
     &["units"],
-    &["level", "message", "check", "tokens", "distribution"],
+    &["level", "message", "check", "tokens", "distribution", "key"],
     &["caveat"],
     &["record"],
     &["slo"],

@@ -143,6 +143,6 @@ fn check_shows_the_classes() {
     goodput().args(["check", "mix"]).assert().success().stdout(
         contains("class chat: 90 % of the arrivals")
             .and(contains("p99 TTFT ≤ 200ms"))
-            .and(contains("3 series: the mix, and each class by itself")),
+            .and(contains("series    3: mix; only chat; only documents")),
     );
 }

@@ -1,8 +1,8 @@
 //! Each caveat as a sentence, and what to do about it.
 
 use super::{Caveat, cache};
+use crate::key::{ALL, split};
 use crate::level::Control;
-use crate::slo::{ALL, split};
 use crate::units::short;
 
 impl Caveat {

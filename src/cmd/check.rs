@@ -55,6 +55,8 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
         return say(&serde_json::to_string_pretty(&value).context("failed to write JSON")?);
     }
     match &series[..] {
+        // The rows of a matrix are listed together.
+        _ if !plan.rows.is_empty() => say(&words(&plan, &preview(&plan))),
         [_] => say(&words(&plan, &preview(&plan))),
         several => say(&several_words(&plan, several)),
     }
@@ -303,9 +305,6 @@ fn kinds(plan: &Plan) -> String {
                 if matches!(plan.search.mode, Mode::Adaptive(_)) { " (the adaptive search settles longer by itself)" } else { "" }
             ));
         }
-    }
-    if w.alone {
-        lines.push(format!("{} series: the mix, and each class by itself", plan.series().len()));
     }
     lines.into_iter().map(|line| format!("            {line}\n")).collect()
 }

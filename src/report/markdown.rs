@@ -2,7 +2,7 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{checks, groups, mixing, replicas, sent, tables, words};
+use super::{checks, groups, replicas, sent, tables, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -25,8 +25,7 @@ pub fn render(run: &Run, made: &[&Chart]) -> String {
         body.retain(|(title, _)| *title != "Answer");
         body.insert(0, ("Answer", own));
     }
-    let mixing = ("What mixing costs", mixing::section(run));
-    let rest = [mixing, ("How to reproduce", reproduce(run)), ("Notes", notes(run))];
+    let rest = [("How to reproduce", reproduce(run)), ("Notes", notes(run))];
     for (title, body) in [("Question", first)].into_iter().chain(body).chain(rest) {
         if !body.is_empty() {
             out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));

@@ -2,7 +2,7 @@
 
 use super::escape::{clip, plain};
 use super::tables::{UNKNOWN as NOTHING, latency, verdict};
-use super::{checks, groups, matrix, mixing, offline, words};
+use super::{checks, groups, matrix, offline, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -246,7 +246,7 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
         }
     }
     out.push_str(&run.answers.iter().skip(1).map(|a| other(run, a)).collect::<String>());
-    for line in [groups::in_short(run, By::Class), groups::in_short(run, By::Turn), mixing::in_short(run)] {
+    for line in [groups::in_short(run, By::Class), groups::in_short(run, By::Turn)] {
         if !line.is_empty() {
             out.push_str(&format!("\n{}\n", plain(&line)));
         }

@@ -1,9 +1,7 @@
 //! Whose requests a limit is about: those of one class of a mix, or those of every class without limits of its own.
 
 use super::Slo;
-
-/// The class of a limit that is the plan's own, and of a workload without classes, in files.
-pub const ALL: &str = "all";
+pub use crate::key::{ALL, key, split};
 
 /// The limits of one class of a mix, which judge its requests in the place of the plan's, in every tier.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,16 +63,6 @@ impl<'a> Part<'a> {
     pub fn title(&self, limit: &str) -> String {
         self.own.map_or_else(|| limit.to_owned(), |own| format!("{limit} of class {}", own.name))
     }
-}
-
-/// The name of a limit of a class among those of a tier: `ttft.p99`, or `short/ttft.p99` of the class `short`.
-pub fn key(class: &str, limit: &str) -> String {
-    if class == ALL { limit.to_owned() } else { format!("{class}/{limit}") }
-}
-
-/// The class and the limit that a [`key`] names.
-pub fn split(key: &str) -> (&str, &str) {
-    key.rsplit_once('/').unwrap_or((ALL, key))
 }
 
 impl Slo {

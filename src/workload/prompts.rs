@@ -198,7 +198,8 @@ impl Prompter {
 
     /// Fills in how long prompts are that a data set holds, as the server counts: each with the history before it.
     pub fn measure(&self, chain: &mut Chain) {
-        let mut before = 0.0;
+        // What comes first in a cold prompt counts as well, and stays in front of every later turn.
+        let mut before = if self.cold { NONCE_WORDS as f64 * self.rate.per_word } else { 0.0 };
         for turn in &mut chain.turns {
             let Text::Said(messages) = &turn.request.text else { continue };
             let chars: usize = messages.iter().map(|m| m.content.chars().count()).sum();

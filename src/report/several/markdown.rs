@@ -2,7 +2,7 @@
 
 use super::super::charts::Chart;
 use super::super::escape::{clip, markdown};
-use super::super::{markdown as one, pair, tables, words};
+use super::super::{markdown as one, mixing, pair, tables, words};
 use super::{Table, own_caveats, table};
 use crate::rundir::{Pair, Run};
 
@@ -17,6 +17,7 @@ pub(in crate::report) fn render(run: &Run, over: &[&Chart], parts: &[(String, Ve
     add("Question", question(run));
     add("Comparison", format!("{}\n{}", comparison(run), one::charts(run, over, "charts")));
     add("Cold and warm caches", pairs(run));
+    add("What mixing costs", mixing::section(run));
     add("Caveats", caveats(run));
     for (part, (folder, made)) in run.parts.iter().zip(parts) {
         let own = Run { caveats: own_caveats(run, part), ..part.clone() };

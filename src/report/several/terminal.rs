@@ -2,7 +2,7 @@
 
 use super::super::escape::plain;
 use super::super::tables::UNKNOWN;
-use super::super::{terminal, words};
+use super::super::{mixing, terminal, words};
 use super::{Row, Table as Compared, pairs, table as compared};
 use crate::rundir::Run;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
@@ -69,6 +69,10 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
             }
         }
         out.push_str(&part.answers.iter().skip(1).map(|a| terminal::other(part, a)).collect::<String>());
+    }
+    let mixing = mixing::in_short(run);
+    if !mixing.is_empty() {
+        out.push_str(&format!("\n{}\n", plain(&mixing)));
     }
     out.push_str(&terminal::caveats(run));
     out.push_str(&terminal::places(files));

@@ -23,7 +23,8 @@ pub(super) fn hits(workload: &Workload, words: Option<WordRate>, steps: &[Step])
     let known: Vec<Known<'_>> =
         steps.iter().filter(enough).filter_map(|s| Some((s, s.server.hit_rate?))).collect();
     let state = match workload.cache {
-        Cache::Cold => cold(&known, words),
+        // A trace with blocks, the rows of a data set and the turns of a conversation find what they have in common by right.
+        Cache::Cold => workload.shared_share().and_then(|_| cold(&known, words)),
         Cache::Warm => warm(&known, workload.shared_share()),
         Cache::Pair => None,
     };
