@@ -17,8 +17,8 @@ const OUTPUT: f64 = 40.0;
 fn sweep(dir: &Path, search: &str) -> (PathBuf, String) {
     let plan = dir.join("plan.toml");
     let text = format!(
-        "name = \"talk\"\nslo.ttft.p99 = \"2s\"\n[server]\nsimulated = {{ preset = \"a40-qwen3-0.6b\" }}\nwarmup-requests = 2\n\
-         [step]\nsettle = \"20s\"\nmeasure = \"60s\"\n[search]\n{search}\n[hardware]\ngpu = \"A40\"\ngpus = 2\n\
+        "name = \"talk\"\nslo.ttft.p90 = \"2s\"\n[server]\nsimulated = {{ preset = \"a40-qwen3-0.6b\" }}\nwarmup-requests = 2\n\
+         [step]\nsettle = \"20s\"\nmeasure = \"120s\"\n[search]\n{search}\n[hardware]\ngpu = \"A40\"\ngpus = 2\n\
          [workload.prompts.synthetic]\ninput-tokens = {{ fixed = {INPUT} }}\noutput-tokens = {{ fixed = {OUTPUT} }}\n\
          [workload.conversation]\nturns = {{ fixed = 4 }}\ninput-tokens = {{ fixed = {FURTHER} }}\nthink = {{ exponential = \"3s\" }}\n"
     );
