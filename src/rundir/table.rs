@@ -241,6 +241,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
             kv_max: row.opt("server_kv_max")?,
             preemptions: row.opt("server_preemptions")?,
             hit_rate: row.opt("server_hit_rate")?,
+            ..ServerSide::default()
         },
         cost_per_mtok: row.opt("cost_per_mtok")?,
         stable: row.opt("stable")?,

@@ -3,7 +3,7 @@
 //! `summary` is the way in: a step's records, as they are `kept`, become one [`step::Step`]. It rests on `percentile` (order statistics with
 //! bounds), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
 //! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether
-//! the backlog grows). `replicas` has the same requests by the server that they were dealt to, `groups` by class and turn.
+//! the backlog grows). `replicas` has the same requests by the server that they were dealt to, `groups` by class and turn; `server` is what its own counters say.
 
 mod binomial;
 pub mod cluster;
@@ -18,6 +18,7 @@ pub mod percentile;
 mod queues;
 mod reason;
 pub mod replicas;
+mod server;
 pub mod steady;
 pub mod step;
 pub mod summary;

@@ -1,6 +1,7 @@
 //! A measured step: what `steps.csv` and `limits.csv` hold of it, and all that the search and the reports may see.
 
 use super::groups::{By, Group};
+pub use super::server::{ServerLatency, ServerSide};
 use crate::level::{Control, Level};
 use crate::slo::{ALL, Metric, key, split};
 use serde::Serialize;
@@ -219,19 +220,6 @@ pub struct CheckRow {
     pub failed: u64,
     /// The beginning of the first answer that failed, control characters escaped.
     pub sample: String,
-}
-
-/// The server's own counters over the measured window, where it has them.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct ServerSide {
-    /// Most requests waiting.
-    pub waiting_max: Option<f64>,
-    /// Largest share of the KV cache in use.
-    pub kv_max: Option<f64>,
-    /// Preemptions.
-    pub preemptions: Option<f64>,
-    /// Share of prompt tokens taken from the prefix cache.
-    pub hit_rate: Option<f64>,
 }
 
 /// One measured step. Rates are per second of the measured window; `None` is "not known" and an empty cell.
