@@ -3,7 +3,7 @@
 use crate::units::Span;
 use crate::workload::trace::{Format, Unit, Window};
 use clap::{Args, Parser, Subcommand};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// How many requests per second can an LLM server take while p99 TTFT and p99 TPOT still meet the SLO?
@@ -85,7 +85,7 @@ pub struct SweepArgs {
     /// Go on with the sweep of a run folder, at the step that it had come to; the time in between spends no budget.
     ///
     /// Plan and server are those of the run. --budget gives the sweep more time than it had; of the other options only
-    /// --json goes with it.
+    /// --listen and --json go with it.
     #[arg(
         long,
         value_name = "RUN",
@@ -105,6 +105,10 @@ pub struct SweepArgs {
     /// do, and puts the figures into the report.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
+    /// While it runs, serve the sweep's own metrics for Prometheus at http://ADDR/metrics: latencies, load, verdicts, the answer
+    /// so far. With port 0 any free one.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
     /// Replace an earlier run in the run folder.
     #[arg(long)]
     pub force: bool,

@@ -48,6 +48,7 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         budget: args.budget.map(|b| b.0),
         progress: std::io::stderr().is_terminal(),
         calibration: args.calibration.as_deref().map(calibrate::read).transpose()?,
+        listen: args.listen,
     };
     measure(&plan, &options, args.json)
 }
@@ -70,7 +71,7 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     }
     let progress = std::io::stderr().is_terminal();
     let measured = drive(resumption.virtual_time(), dir, async |interrupt| {
-        sweep::resume(resumption, progress, interrupt).await.map(drop)
+        sweep::resume(resumption, progress, args.listen, interrupt).await.map(drop)
     })?;
     measured.map_or_else(Ok, |()| answer(dir, &plan, args.json))
 }

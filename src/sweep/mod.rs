@@ -6,6 +6,8 @@ pub mod bare;
 mod cache;
 mod calibrate;
 mod ended;
+mod listen;
+mod live;
 mod looks;
 mod prepare;
 mod progress;
@@ -29,8 +31,11 @@ use crate::search::{Ask, Next, Search};
 use crate::stats::step::{Abort, Step, StepKind};
 use crate::units::Span;
 use anyhow::{Context, Result};
+use listen::Listener;
+use live::Live;
 use prepare::Prepared;
 use progress::Progress;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tally::SweepTally;
@@ -52,6 +57,8 @@ pub struct Options {
     pub progress: bool,
     /// What this machine's client can do.
     pub calibration: Option<Calibration>,
+    /// Where the metrics of the running sweep are served.
+    pub listen: Option<SocketAddr>,
 }
 
 /// A sweep that is running.
@@ -77,6 +84,8 @@ struct Sweep<'a> {
     interrupt: CancellationToken,
     sweep_tally: SweepTally,
     progress: Progress,
+    /// The metrics that it shows of itself, while they are served.
+    live: Option<(Live, Listener)>,
 }
 
 /// Runs a sweep into its folder and returns what was measured; the caller writes the reports.
@@ -96,6 +105,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     if !options.virtual_time {
         warn_of_descriptors(plan);
     }
+    let live = options.listen.map(|address| serve(plan, address)).transpose()?;
     let host = Host::of(&plan.client, options.virtual_time)?;
     let ready = tokio::select! {
         ready = prepare::prepare(&first.plan, &traffic, &host) => ready?,
@@ -123,6 +133,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         interrupt,
         sweep_tally: SweepTally::default(),
         progress: Progress::new(options.progress, step::shown_limit(plan)),
+        live,
     };
     if let Some(level) = highest(plan) {
         sweep.note_beyond(level);
@@ -237,6 +248,13 @@ impl<'a> Sweep<'a> {
         }
     }
 
+    /// Brings the metrics up to date, where they are served.
+    fn show(&self, tell: impl FnOnce(&Live, &Self)) {
+        if let Some((live, _)) = &self.live {
+            tell(live, self);
+        }
+    }
+
     fn note(&mut self, caveat: Caveat) {
         self.meta.noted.push(caveat);
     }
@@ -248,8 +266,23 @@ impl<'a> Sweep<'a> {
         let caveats = meta.noted.clone();
         let run =
             Run::assemble(self.whole, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
+        self.show(|live, _| live.answers(&run));
         self.writer.result(&json::result(&run))
     }
+}
+
+/// Serves the metrics of a sweep with this plan.
+fn serve(plan: &Plan, address: SocketAddr) -> Result<(Live, Listener)> {
+    let about = vec![
+        ("name", plan.name.clone()),
+        ("server", plan.server_title()),
+        ("workload", plan.sent()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    let (live, registry) = Live::new(plan.slo.as_slice(), about);
+    let listener = Listener::start(address, registry)?;
+    tracing::info!("metrics of the sweep: http://{}/metrics", listener.address());
+    Ok((live, listener))
 }
 
 /// The highest level that the plan names.

@@ -8,7 +8,7 @@
 use super::prepare::{self, Prepared};
 use super::progress::Progress;
 use super::tally::SweepTally;
-use super::{Sweep, meta, over_budget, own_budget, step};
+use super::{Sweep, meta, over_budget, own_budget, serve, step};
 use crate::caveat::Caveat;
 use crate::load::host::Host;
 use crate::plan::Plan;
@@ -18,6 +18,7 @@ use crate::search::{Ask, Next};
 use crate::units::Span;
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, bail};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -97,7 +98,12 @@ fn spent(left: &Left) -> Duration {
 /// As with [`super::run`], it needs a current-thread runtime whose clock is paused where time is simulated. Nothing on disk is
 /// changed before the server was found to be the one that was measured. A step that was broken off is measured again with
 /// the same arrivals and lengths, but, in a cold cache, other prompts: the server may have seen the first.
-pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken) -> Result<Run> {
+pub async fn resume(
+    on: Resumption,
+    progress: bool,
+    listen: Option<SocketAddr>,
+    interrupt: CancellationToken,
+) -> Result<Run> {
     let Resumption { dir, left, sweep_tally, .. } = on;
     let before = spent(&left);
     let Left { mut plan, meta: earlier, steps, warmups, found, .. } = left;
@@ -107,6 +113,7 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
     if !earlier.virtual_time {
         super::warn_of_descriptors(&plan);
     }
+    let live = listen.map(|address| serve(&plan, address)).transpose()?;
     let host = Host::of(&plan.client, earlier.virtual_time)?;
     let traffic = plan.open_files()?;
     let series = plan.series();
@@ -141,6 +148,7 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
         interrupt,
         sweep_tally,
         progress: Progress::new(progress, step::shown_limit(&plan)),
+        live,
     };
     sweep
         .progress

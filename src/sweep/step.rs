@@ -107,6 +107,9 @@ impl Sweep<'_> {
         let lags = (!self.host.is_paused())
             .then(|| self.host.each(self.host.used(&share), |_| lag::sample(lag_stop.clone())));
         let mut running = self.start(ask, number)?;
+        self.show(|live, sweep| {
+            live.begin(&sweep.series, number, ask.level, sweep.share(ask.level).rate);
+        });
         (running.started_at, running.started, running.counters) = (started_at, started, counters);
         running.abort = self.follow(&mut running, &mut tally, number).await?;
         lag_stop.cancel();
@@ -124,6 +127,7 @@ impl Sweep<'_> {
         self.writer.step(&step, ALL, &[("itl", tally.itl.buckets())])?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
+        self.show(|live, _| live.end(&step));
         self.steps.push(step);
         self.write_result()
     }
@@ -283,6 +287,7 @@ impl Sweep<'_> {
                         running.cut.cancel();
                     }
                     let elapsed = running.began.elapsed();
+                    self.show(|live, _| live.in_flight(running.gauge.in_flight()));
                     self.progress.tick(running.ask.level, elapsed, running.window_end(), running.gauge.in_flight(), tally.response_p99());
                 }
                 finished = running.home.recv() => match finished {
@@ -290,6 +295,7 @@ impl Sweep<'_> {
                         self.ready.read(&mut finished);
                         let class = self.plan.workload.class_name(finished.record.class);
                         self.writer.request(&self.series, number, class, &finished)?;
+                        self.show(|live, sweep| live.add(&sweep.series, class, &finished.record));
                         self.sweep_tally.add(&finished.record);
                         tally.add(&finished);
                     }

@@ -1,0 +1,91 @@
+//! Serves the page of the running sweep's metrics, from a thread of its own: whoever scrapes it takes no time from the load.
+
+use super::live::page;
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{Html, IntoResponse};
+use axum::routing::get;
+use prometheus_client::registry::Registry;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What Prometheus asks the text of OpenMetrics to be called.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The page is served until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    address: SocketAddr,
+    end: Option<DropGuard>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listener {
+    /// Takes the address, and serves from then on.
+    ///
+    /// # Errors
+    /// The address is taken, or not this machine's.
+    pub(crate) fn start(address: SocketAddr, registry: Registry) -> Result<Self> {
+        let context = || format!("--listen {address}: cannot listen there; name another port");
+        let socket = TcpListener::bind(address).with_context(context)?;
+        socket.set_nonblocking(true).with_context(context)?;
+        let address = socket.local_addr().with_context(context)?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start a runtime")?;
+        let end = CancellationToken::new();
+        let (ended, registry) = (end.clone(), Arc::new(registry));
+        let serve = async move {
+            let socket = tokio::net::TcpListener::from_std(socket)?;
+            axum::serve(socket, routes(registry)).with_graceful_shutdown(ended.cancelled_owned()).await
+        };
+        let last = end.clone();
+        let thread = std::thread::Builder::new()
+            .name("metrics".into())
+            .spawn(move || {
+                // A connection that is kept open does not keep the sweep from ending.
+                let served = runtime.block_on(async {
+                    tokio::select! {
+                        served = serve => served,
+                        () = gone(last) => Ok(()),
+                    }
+                });
+                if let Err(e) = served {
+                    tracing::warn!("the metrics at {address} are not served any more: {e}");
+                }
+            })
+            .context("failed to start the thread that serves the metrics")?;
+        Ok(Self { address, end: Some(end.drop_guard()), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// A little after the end.
+async fn gone(end: CancellationToken) {
+    end.cancelled().await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn routes(registry: Arc<Registry>) -> Router {
+    let metrics = move || {
+        let text = page(&registry);
+        async move { ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response() }
+    };
+    let hint = async || Html("<a href=\"/metrics\">metrics</a> of a running sweep");
+    Router::new().route("/metrics", get(metrics)).route("/", get(hint))
+}
