@@ -1,6 +1,6 @@
 //! A recorded trace: requests per second over its time, and how long prompts and answers are.
 
-use super::axis::{Axis, Plot, thousands};
+use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Rect, Type};
 use super::curves::{Hue, hue_of, rgb};
 use super::frame::{EDGE, Frame, GREY, Slot, Titles};
@@ -8,6 +8,7 @@ use super::heads::shortened;
 use super::{Format, raster, svg};
 use crate::report::escape::clip;
 use crate::units::short;
+use crate::units::thousands;
 use crate::workload::trace::{Distribution, OverTime, Trace, long};
 use anyhow::{Context, Result};
 use plotters::style::Color;
