@@ -121,6 +121,7 @@ pub async fn resume(
         ready = ready_again(&plan, (&series[0].plan, &traffic), &earlier, &host) => ready?,
         () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
     };
+    ready.check_series(&series, &traffic)?;
     let next = steps.len() as u32 + 1;
     let meta = resumed_meta(earlier, &ready, found, next);
     let plan_toml = plan.to_toml()?;
