@@ -63,6 +63,7 @@ fn meta() -> Meta {
         sent: None,
         traffic: Vec::new(),
         resumed: Vec::new(),
+        variants: Vec::new(),
     }
 }
 
@@ -229,6 +230,7 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         terms: None,
         purpose: Purpose::Goodput,
         matrix: vec![],
+        variants: vec![],
         view: View::default(),
         parts: vec![],
     }
