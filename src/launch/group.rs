@@ -48,20 +48,21 @@ impl Group {
     /// Asks all of it to end and waits for it, on this thread, for so long at the most; then it is killed. `reap` asks for the end of
     /// the process that leads it, which is ours to ask.
     pub(super) fn end(self, time: Duration, mut reap: impl FnMut() -> bool) {
+        let mut gone_within = |looks: u128| {
+            (0..looks).any(|_| {
+                // Asked for every time: until then the leader is on the list of processes.
+                let reaped = reap();
+                let gone = reaped && !self.alive();
+                if !gone {
+                    thread::sleep(LOOK);
+                }
+                gone
+            })
+        };
         self.ask();
-        let mut looks = time.as_millis() / LOOK.as_millis();
-        while !(reap() && !self.alive()) && looks > 0 {
-            thread::sleep(LOOK);
-            looks -= 1;
-        }
-        if self.alive() {
+        if !gone_within(time.as_millis() / LOOK.as_millis()) {
             self.kill();
-        }
-        for _ in 0..50 {
-            if reap() && !self.alive() {
-                return;
-            }
-            thread::sleep(LOOK);
+            gone_within(50);
         }
     }
 }
@@ -117,7 +118,7 @@ impl Groups {
 
     /// Ends every group that runs, without waiting for longer than a few seconds.
     pub fn kill(&self) {
-        for group in self.with(|all| std::mem::take(all)) {
+        for group in self.with(std::mem::take) {
             // The leader stays on the list of processes until its parent, which leaves now, is gone.
             group.end(Duration::from_secs(3), || true);
         }

@@ -203,7 +203,10 @@ mod tests {
     fn memory_that_ran_out_is_recognised() {
         for (line, is) in [
             ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", true),
-            ("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`", true),
+            (
+                "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+                true,
+            ),
             (
                 "ValueError: Free memory on device (38.1/44.4 GiB) on startup is less than desired GPU memory utilization (0.95, 42.2 GiB).",
                 true,

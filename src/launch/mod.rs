@@ -62,7 +62,9 @@ impl Launch {
     pub fn start(&self, groups: &Groups) -> Result<Launched> {
         let (program, arguments) = self.argv.split_first().context("the command is empty")?;
         if cfg!(not(unix)) {
-            bail!("commands can be started and stopped on Linux and macOS only: start the server yourself and give its url");
+            bail!(
+                "commands can be started and stopped on Linux and macOS only: start the server yourself and give its url"
+            );
         }
         let log = Log::open(&self.log, &self.secrets)?;
         let (out, err) = (log.writer()?, log.writer()?);

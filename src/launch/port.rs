@@ -21,7 +21,7 @@ pub async fn answers(url: &BaseUrl) -> bool {
 }
 
 /// Waits until nothing takes connections at any of the addresses; the one that still does after so long.
-pub async fn closed<'a>(urls: &'a [BaseUrl], within: Duration) -> Result<(), &'a BaseUrl> {
+pub async fn closed(urls: &[BaseUrl], within: Duration) -> Result<(), &BaseUrl> {
     let deadline = Instant::now() + within;
     for url in urls {
         while answers(url).await {

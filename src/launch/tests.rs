@@ -50,7 +50,8 @@ async fn a_whole_group_is_gone_however_stubborn() {
 #[tokio::test]
 async fn one_that_goes_by_itself_is_not_killed() {
     let dir = tempfile::tempdir().unwrap();
-    let script = "trap 'echo bye; exit 0' TERM; echo $WHO; sleep 30 & echo $! > child.tmp; mv child.tmp child; wait";
+    let script =
+        "trap 'echo bye; exit 0' TERM; echo $WHO; sleep 30 & echo $! > child.tmp; mv child.tmp child; wait";
     let running = launch(dir.path(), script).start(&Groups::default()).unwrap();
     let (child, log) = (number(&dir.path().join("child")).await, running.log.clone());
     assert!(running.stop(Duration::from_secs(10)).await.unwrap());
@@ -77,13 +78,16 @@ async fn a_child_that_outlives_its_parent_is_stopped_as_well() {
 async fn what_is_dropped_or_left_at_once_is_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("child");
-    let running = launch(dir.path(), "sleep 60 & echo $! > child.tmp; mv child.tmp child; wait").start(&Groups::default());
+    let running = launch(dir.path(), "sleep 60 & echo $! > child.tmp; mv child.tmp child; wait")
+        .start(&Groups::default());
     let child = number(&path).await;
     drop(running);
     assert!(!alive(child));
     fs::remove_file(&path).unwrap();
     let groups = Groups::default();
-    let running = launch(dir.path(), "sleep 60 & echo $! > child.tmp; mv child.tmp child; wait").start(&groups).unwrap();
+    let running = launch(dir.path(), "sleep 60 & echo $! > child.tmp; mv child.tmp child; wait")
+        .start(&groups)
+        .unwrap();
     let child = number(&path).await;
     groups.kill();
     assert!(!alive(child));

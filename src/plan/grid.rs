@@ -101,11 +101,17 @@ impl TryFrom<RawKnob> for Knob {
         let first = raw.values.first().ok_or("the knob has no values")?.clone();
         let baseline = raw.baseline.unwrap_or(first);
         if !raw.values.contains(&baseline) {
-            return Err(format!("the baseline {} is none of its values ({})", text(&baseline), texts.join(", ")));
+            return Err(format!(
+                "the baseline {} is none of its values ({})",
+                text(&baseline),
+                texts.join(", ")
+            ));
         }
         if !raw.args.is_empty() {
             if let Some(missing) = texts.iter().find(|t| !raw.args.contains_key(*t)) {
-                return Err(format!("args says nothing of the value {missing}: write args.{missing} = [] for no argument"));
+                return Err(format!(
+                    "args says nothing of the value {missing}: write args.{missing} = [] for no argument"
+                ));
             }
             if let Some(odd) = raw.args.keys().find(|k| !texts.contains(k)) {
                 return Err(format!("args has {odd}, which is none of its values ({})", texts.join(", ")));
@@ -201,7 +207,7 @@ fn hole(text: &str) -> Option<Hole<'_>> {
         if text[..open].ends_with('$') {
             continue;
         }
-        let Some(close) = text[from..].find('}').map(|at| from + at) else { return None };
+        let close = from + text[from..].find('}')?;
         let (factor, knob) = match text[from..close].split_once('*') {
             Some((factor, knob)) => match factor.trim().parse::<f64>() {
                 Ok(factor) => (Some(factor), knob.trim()),
@@ -245,7 +251,8 @@ type Point<'a> = Vec<(&'a str, &'a Value)>;
 impl Grid {
     /// Every text in which a knob may be named.
     fn texts(&self) -> Vec<&str> {
-        let start = self.start.iter().flat_map(|s| s.command.iter().chain(s.env.values())).map(String::as_str);
+        let start =
+            self.start.iter().flat_map(|s| s.command.iter().chain(s.env.values())).map(String::as_str);
         start.chain(self.set.values().filter_map(Value::as_str)).collect()
     }
 
@@ -317,7 +324,9 @@ impl Grid {
             return self.knobs.iter().fold(start, |points, (name, knob)| {
                 let mut all = Vec::with_capacity(points.len() * knob.values.len());
                 for point in points {
-                    all.extend(knob.values.iter().map(|v| [point.as_slice(), &[(name.as_str(), v)]].concat()));
+                    all.extend(
+                        knob.values.iter().map(|v| [point.as_slice(), &[(name.as_str(), v)]].concat()),
+                    );
                 }
                 all
             });

@@ -2,6 +2,7 @@
 
 mod classes;
 mod grid;
+mod overlay;
 mod purpose;
 mod row;
 mod secret;
@@ -115,6 +116,9 @@ sweeps!(
     "mix",
     "conversation",
     "vllm-local",
+    "vllm-variants-local",
+    "llama-70b-max-num-seqs",
+    "llama-70b-gpu-memory-utilization",
     "matrix"
 );
 

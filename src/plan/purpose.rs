@@ -49,7 +49,9 @@ impl Purpose {
             ));
         }
         if plan.search.peak.is_some() {
-            return Some(format!("[search] peak is measured beside a search for the goodput, and purpose = \"{name}\" has none"));
+            return Some(format!(
+                "[search] peak is measured beside a search for the goodput, and purpose = \"{name}\" has none"
+            ));
         }
         let several = !plan.rows.is_empty() || !plan.variants.is_empty() || plan.grid.is_some();
         (several || plan.series().len() > 1).then(|| {

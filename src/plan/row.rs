@@ -218,7 +218,8 @@ pub(super) fn problem(plan: &Plan) -> Option<String> {
     }
     if !plan.variants.is_empty() || plan.grid.is_some() {
         return Some(
-            "[[variant]] and [grid] do not go with [[row]]: write a plan with the matrix for each server".into(),
+            "[[variant]] and [grid] do not go with [[row]]: write a plan with the matrix for each server"
+                .into(),
         );
     }
     if plan.search != SearchPlan::default() {

@@ -59,7 +59,8 @@ fn in_command(command: &[String]) -> Vec<Option<(usize, usize)>> {
     let mut follows = false;
     let one = |argument: &String| {
         let is_value = std::mem::replace(&mut follows, option(argument) && !argument.contains('='));
-        let whole = (is_value && !argument.starts_with('-') && !refers(argument)).then_some((0, argument.len()));
+        let whole =
+            (is_value && !argument.starts_with('-') && !refers(argument)).then_some((0, argument.len()));
         let part = || within(argument).map(|at| (at, argument.len()));
         whole.or_else(part).or_else(|| in_url(argument))
     };
@@ -87,7 +88,8 @@ pub(super) fn hidden_env(env: &BTreeMap<String, String>) -> BTreeMap<String, Str
 /// The secrets themselves.
 pub(super) fn all(command: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
     let parts = command.iter().zip(in_command(command));
-    let of_command = parts.filter_map(|(argument, part)| part.map(|(from, to)| argument[from..to].to_owned()));
+    let of_command =
+        parts.filter_map(|(argument, part)| part.map(|(from, to)| argument[from..to].to_owned()));
     let of_env = env.iter().filter(|(name, value)| variable(name) && !refers(value)).map(|(_, v)| v.clone());
     let mut all: Vec<String> = of_command.chain(of_env).filter(|s| !s.is_empty() && s != HIDDEN).collect();
     all.sort();
@@ -113,7 +115,10 @@ mod tests {
             ("env HF_TOKEN=hf_1 vllm", "env HF_TOKEN=*** vllm"),
             ("serve --api-key ${KEY} --hf-token=${T}", "serve --api-key ${KEY} --hf-token=${T}"),
             ("serve --api-key --port 1", "serve --api-key --port 1"),
-            ("serve --max-num-batched-tokens 4096 --tokenizer t", "serve --max-num-batched-tokens 4096 --tokenizer t"),
+            (
+                "serve --max-num-batched-tokens 4096 --tokenizer t",
+                "serve --max-num-batched-tokens 4096 --tokenizer t",
+            ),
             ("serve --eos-token-id 2 --kv-cache-dtype fp8", "serve --eos-token-id 2 --kv-cache-dtype fp8"),
             ("serve http://u:pw@host:1/x?a=b@c", "serve http://u:***@host:1/x?a=b@c"),
             ("serve http://host:1/x@y", "serve http://host:1/x@y"),

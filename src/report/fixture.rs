@@ -18,7 +18,7 @@ use crate::units::ms;
 use std::collections::BTreeMap;
 
 pub(crate) use cases::cases;
-pub(crate) use several::{pair, pair_with};
+pub(crate) use several::{pair, pair_with, variants};
 pub(crate) use traces::{adaptive, traced, traces};
 
 /// A server and how it is measured.

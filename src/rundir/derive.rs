@@ -134,10 +134,7 @@ impl Run {
     pub(crate) fn nearest(&self, answer: &Answer, level: f64) -> Option<&Step> {
         let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
         let told = |s: &&Step| {
-            !s.kind.is_aside()
-                && !s.overloaded()
-                && s.verdict != Verdict::Invalid
-                && s.completed > 0
+            !s.kind.is_aside() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0
         };
         let far = |s: &Step| (s.level.value / level).ln().abs();
         let nearer =

@@ -73,7 +73,9 @@ impl Run {
         let found = Found { plan_toml, meta, steps, failures, noted: caveats };
         match &plan.series()[..] {
             rows if !plan.rows.is_empty() => Self::of_rows(plan, rows, found),
-            variants if variants.iter().any(|s| s.variant.is_some()) => Self::of_variants(plan, variants, found),
+            variants if variants.iter().any(|s| s.variant.is_some()) => {
+                Self::of_variants(plan, variants, found)
+            }
             [only] => Self::of_series(&only.plan, &only.name, found),
             several => Self::of_all(plan, several, found),
         }

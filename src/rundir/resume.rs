@@ -73,7 +73,9 @@ pub fn left(dir: &Path, mut each: impl FnMut(&Record)) -> Result<Left> {
     steps.truncate(whole);
     let died = |s: &Step| {
         let own = series.iter().find(|one| one.name == s.series).and_then(|one| one.variant.as_ref());
-        own.is_some_and(|v| run.meta.variants.iter().any(|run| run.name == v.name && run.state == State::Died))
+        own.is_some_and(|v| {
+            run.meta.variants.iter().any(|run| run.name == v.name && run.state == State::Died)
+        })
     };
     // That a variant died in a step is what it does.
     let dropped = |s: &&Step| broken_off(s) && !(s.abort == Some(Abort::ServerGone) && died(s));

@@ -230,7 +230,9 @@ impl Best {
             not_told_apart.extend((0..all.len()).filter(|i| *i != best && overlaps(&rates[*i])));
         }
         let tokens = |v: &VariantAnswer| v.peak.as_ref().map(|p| p.output_tokens_per_s);
-        let paced = |v: &VariantAnswer| tokens(v).filter(|_| v.peak.as_ref().is_some_and(|p| p.keeps_pace == Some(true)));
+        let paced = |v: &VariantAnswer| {
+            tokens(v).filter(|_| v.peak.as_ref().is_some_and(|p| p.keeps_pace == Some(true)))
+        };
         Self {
             at_slo,
             not_told_apart,

@@ -3,8 +3,8 @@
 use super::requests::RequestRow;
 use super::table::{Cells, check_cells, group_cells, limit_cells, replica_cells, step_cells};
 use super::{
-    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS,
-    LOGS, RESULT, STEPS, VARIANTS,
+    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, LOGS, METRICS, PARTIAL, PLAN, REPLICAS,
+    REQUESTS, RESULT, STEPS, VARIANTS,
 };
 use crate::record::{Failure, Finished, Outcome};
 use crate::stats::step::Step;

@@ -3,6 +3,7 @@
 
 mod answers;
 pub mod bare;
+mod begin;
 mod cache;
 mod calibrate;
 mod ended;
@@ -32,6 +33,7 @@ use crate::stats::step::{Abort, Step, StepKind};
 use crate::units::Span;
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result};
+use begin::{Folder, first_ready, in_order};
 use prepare::Prepared;
 use progress::Progress;
 use std::path::{Path, PathBuf};
@@ -157,59 +159,6 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
 /// Reads back what was measured.
 fn finish(dir: &Path) -> Result<Run> {
     rundir::read(dir).context("failed to read back the run folder")
-}
-
-/// What is written of a sweep before its first server is ready.
-struct Folder<'a> {
-    plan: &'a Plan,
-    plan_toml: &'a str,
-    writer: &'a Writer,
-    meta: &'a Meta,
-    steps: &'a [Step],
-}
-
-impl Folder<'_> {
-    fn write(&self, servers: &Servers, interrupted: bool) -> Result<()> {
-        let mut meta = Meta { variants: servers.runs.clone(), ..self.meta.clone() };
-        meta.noted.extend(interrupted.then_some(Caveat::Interrupted));
-        let noted = meta.noted.clone();
-        let (toml, steps) = (self.plan_toml.to_owned(), self.steps.to_vec());
-        let run = Run::assemble(self.plan, toml, meta, steps, Vec::new(), noted)?;
-        self.writer.result(&json::result(&run))
-    }
-}
-
-/// Makes the first server ready that can be, of the series that have something left to measure; `None` where there is none.
-async fn first_ready(
-    series: &[Series],
-    servers: &mut Servers,
-    folder: &Folder<'_>,
-    (traffic, host, interrupt): (&Traffic, &Host, &CancellationToken),
-) -> Result<Option<Prepared>> {
-    folder.write(servers, false)?;
-    for one in in_order(series, folder.steps) {
-        if interrupt.is_cancelled() {
-            break;
-        }
-        let search = one.plan.searcher().map_err(anyhow::Error::msg)?;
-        if servers.is_over(one) || search.next(&one.name, folder.steps) == Next::Done {
-            continue;
-        }
-        let ready = servers.begin(one, traffic, host, interrupt).await?;
-        folder.write(servers, interrupt.is_cancelled())?;
-        if ready.is_some() {
-            return Ok(ready);
-        }
-    }
-    folder.write(servers, interrupt.is_cancelled())?;
-    Ok(None)
-}
-
-/// The series in the order in which they are measured: those that were begun first, so that the steps of each stand together.
-fn in_order<'a>(series: &'a [Series], steps: &[Step]) -> Vec<&'a Series> {
-    let mut all: Vec<&Series> = series.iter().collect();
-    all.sort_by_key(|one| one.variant.is_some() && !steps.iter().any(|s| s.series == one.name));
-    all
 }
 
 /// What comes after the steps of a series.

@@ -5,11 +5,12 @@
 //! measures is the same, to the last request, in simulated time on an engine without randomness of its own; other engines begin
 //! their random numbers anew, and a real server is never twice the same.
 
+use super::begin::{Folder, first_ready};
 use super::prepare::{self, Prepared};
 use super::progress::Progress;
 use super::tally::SweepTally;
 use super::variant::Servers;
-use super::{Folder, Sweep, finish, first_ready, meta, over_budget, own_budget, step};
+use super::{Sweep, finish, meta, over_budget, own_budget, step};
 use crate::caveat::Caveat;
 use crate::launch::Groups;
 use crate::load::host::Host;
@@ -149,7 +150,8 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
     let ready = match ready {
         Some(ready) => ready,
         None => {
-            let folder = Folder { plan: &plan, plan_toml: &plan_toml, writer: &writer, meta: &meta, steps: &steps };
+            let folder =
+                Folder { plan: &plan, plan_toml: &plan_toml, writer: &writer, meta: &meta, steps: &steps };
             let first = first_ready(&series, &mut servers, &folder, (&traffic, &host, &interrupt)).await?;
             let Some(ready) = first else { return finish(&dir) };
             ready

@@ -203,7 +203,8 @@ impl Servers {
         launched: Option<&mut Launched>,
         (traffic, host): (&Traffic, &Host),
     ) -> Result<Prepared, Not> {
-        if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(|v| v.start.as_ref())) {
+        if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(|v| v.start.as_ref()))
+        {
             answering(&one.plan.server, start, launched).await?;
         }
         let known = &self.runs[at];
@@ -254,7 +255,9 @@ impl Servers {
         self.runs[at].out_of_memory = memory.is_some() || killed;
         let why = match memory {
             Some(line) => format!("out of memory: {line} ({seen})"),
-            None if killed => format!("{seen}: killed from outside, mostly by the system when memory runs out"),
+            None if killed => {
+                format!("{seen}: killed from outside, mostly by the system when memory runs out")
+            }
             None => seen,
         };
         (why, launched.log.last_lines())
@@ -301,7 +304,9 @@ impl Servers {
             );
         }
         if let Err(url) = port::closed(&current.urls, CLOSE).await {
-            tracing::warn!("warning: {name} was stopped, and something still answers at {url}: it is none of its process group");
+            tracing::warn!(
+                "warning: {name} was stopped, and something still answers at {url}: it is none of its process group"
+            );
         }
         self.rest_until = (!start.cool_down.0.is_zero()).then(|| Instant::now() + start.cool_down.0);
         Ok(())
