@@ -176,6 +176,7 @@ fn meta(plan: &Plan) -> Meta {
         sent: None,
         traffic: vec![],
         resumed: vec![],
+        variants: vec![],
     }
 }
 

@@ -26,6 +26,7 @@ pub mod client;
 mod cmd;
 pub mod distribution;
 pub mod key;
+pub mod launch;
 pub mod level;
 pub mod load;
 pub mod message;

@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["record"],
     &["slo"],
     &["workload", "client", "server", "sim"],
-    &["load", "stats"],
+    &["load", "stats", "launch"],
     &["search", "capacity", "calibrate"],
     &["plan"],
     &["rundir"],

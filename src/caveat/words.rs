@@ -68,7 +68,7 @@ impl Caveat {
                 short(*next)
             ),
             Self::Interrupted => "The sweep was interrupted: the answer rests on the steps measured until then.".into(),
-            Self::ServerGone { step } => format!("The server stopped answering in step {step}; the sweep ended there."),
+            Self::ServerGone { step } => format!("The server stopped answering in step {step}: nothing more was measured on it."),
             Self::PartialStep { step, requests } => {
                 format!("Step {step} was not finished: its {requests} requests are kept and not judged.")
             }

@@ -1,5 +1,7 @@
 //! `check`: is the plan sound, and what would run?
 
+mod servers;
+
 use crate::cli::CheckArgs;
 use crate::client::config::{Connections, Http, Server};
 use crate::cmd::say;
@@ -11,6 +13,7 @@ use crate::sweep::longest_step;
 use crate::units::{Span, short};
 use anyhow::{Context, Result};
 use serde::Serialize;
+use servers::{started, starts};
 use std::time::Duration;
 
 /// A ramp without `max-rate` has no last level; so many of its levels are shown.
@@ -45,9 +48,11 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     if args.json {
         let would_run = |plan: &Plan| serde_json::to_value(preview(plan)).context("failed to write JSON");
         let mut value = serde_json::json!({ "plan": plan, "would_run": would_run(&plan)? });
-        if series.len() > 1 {
+        if series.len() > 1 || series[0].variant.is_some() {
             let one = |s: &Series| {
-                anyhow::Ok(serde_json::json!({ "name": s.name, "would_run": would_run(&s.plan)? }))
+                anyhow::Ok(
+                    serde_json::json!({ "name": s.name, "server": s.plan.server_title(), "would_run": would_run(&s.plan)? }),
+                )
             };
             value["series"] = series.iter().map(one).collect::<Result<_>>()?;
             value["longest_s"] = series.iter().map(|s| longest_s(&s.plan)).sum::<f64>().into();
@@ -57,14 +62,32 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     match &series[..] {
         // The rows of a matrix are listed together.
         _ if !plan.rows.is_empty() => say(&words(&plan, &preview(&plan))),
-        [_] => say(&words(&plan, &preview(&plan))),
+        [only] if only.variant.is_none() => say(&words(&plan, &preview(&plan))),
         several => say(&several_words(&plan, several)),
     }
 }
 
-/// The longest that a plan of one series can take, the soak after the search included.
+/// The longest that a plan of one series can take, what comes after the search included.
 fn longest_s(plan: &Plan) -> f64 {
-    preview(plan).longest_s + plan.search.confirm.map_or(0.0, |t| t.0.as_secs_f64())
+    let soak = plan.search.confirm.map_or(0.0, |t| t.0.as_secs_f64());
+    preview(plan).longest_s + soak + peak_s(plan)
+}
+
+/// The longest that the saturated step after the search can take.
+fn peak_s(plan: &Plan) -> f64 {
+    let Some(peak) = plan.search.peak else { return 0.0 };
+    let (settle, measure) =
+        (peak.settle.unwrap_or(plan.step.settle), peak.measure.unwrap_or(plan.step.measure));
+    (settle.0 + measure.0 + plan.step.tail() + plan.step.drain.0).as_secs_f64()
+}
+
+/// What is said of the saturated step, where the plan has one.
+fn peak(plan: &Plan) -> String {
+    plan.search.peak.map_or_else(String::new, |peak| {
+        let settle = peak.settle.unwrap_or(plan.step.settle);
+        let measure = peak.measure.unwrap_or(plan.step.measure);
+        format!("\n  peak      {} in flight after it, {settle} settle + {measure} measured", peak.concurrency)
+    })
 }
 
 /// A plan of several series: what each would run, and the time of all.
@@ -78,12 +101,26 @@ fn several_words(plan: &Plan, series: &[Series]) -> String {
         series.len(),
         names.join("; ")
     );
-    for one in series {
-        out += &format!("{}\n{}\n", one.name, sent_words(&one.plan, &preview(&one.plan)));
+    let said: Vec<String> = series.iter().map(|s| sent_words(&s.plan, &preview(&s.plan))).collect();
+    let variants = series.iter().any(|s| s.variant.is_some());
+    // Variants mostly differ in their servers alone.
+    let alike = variants && said.iter().all(|s| *s == said[0]);
+    for (one, said) in series.iter().zip(&said) {
+        out += &format!("{}\n{}", one.name, started(one));
+        if !alike {
+            out += &format!("{said}\n");
+        }
+    }
+    if alike {
+        out += &format!("each of them\n{}\n", said[0]);
     }
     let all: f64 = series.iter().map(|s| longest_s(&s.plan)).sum();
     let all = Span(Duration::from_secs(all.round() as u64));
-    out + &format!("in all\n  time      {} series, one after the other: {all} at the longest", series.len())
+    let starts = starts(series);
+    out + &format!(
+        "in all\n  time      {} series, one after the other: {all} at the longest{starts}",
+        series.len()
+    )
 }
 
 fn levels(plan: &Plan) -> (Vec<Level>, bool) {
@@ -224,7 +261,7 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
         return out + &rows(plan, p);
     }
     if let Mode::Adaptive(a) = &plan.search.mode {
-        return out + &adaptive(plan, a);
+        return out + &adaptive(plan, a) + &peak(plan);
     }
     let ramp = matches!(plan.search.mode, Mode::Ramp(_));
     let more = match (p.open_ended, ramp) {
@@ -254,6 +291,7 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
         span(p.longest_s)
     );
     let levels: Vec<Level> = p.steps.iter().map(|s| Level { control: s.control, value: s.level }).collect();
+    out += &peak(plan);
     if let Some(note) = too_short(plan, &levels) {
         out += &format!("\n{note}");
     }

@@ -23,7 +23,7 @@ pub(super) fn measure(purpose: &str, sets: &[String], args: &OfflineArgs) -> Res
         budget: None,
         progress: std::io::stderr().is_terminal(),
         calibration: None,
-        listen: None,
+        ..Options::default()
     };
     run(&plan, &options, args.json)
 }

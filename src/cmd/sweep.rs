@@ -3,10 +3,11 @@
 use crate::caveat::Caveat;
 use crate::cli::SweepArgs;
 use crate::cmd::{calibrate, report};
+use crate::launch::Groups;
 use crate::plan::{Plan, Source};
 use crate::rundir::matrix::RowAnswer;
-use crate::rundir::{RESULT, Run};
-use crate::search::answer::Status;
+use crate::rundir::{RESULT, Run, VariantAnswer};
+use crate::search::answer::{Answer, Status};
 use crate::search::config::Mode;
 use crate::sweep::{self, Options, Resumption};
 use anyhow::{Context, Result};
@@ -49,13 +50,14 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         progress: std::io::stderr().is_terminal(),
         calibration: args.calibration.as_deref().map(calibrate::read).transpose()?,
         listen: args.listen,
+        ..Options::default()
     };
     measure(&plan, &options, args.json)
 }
 
 /// Runs a plan into its folder, makes the reports and prints the answer.
 pub(crate) fn measure(plan: &Plan, options: &Options, json: bool) -> Result<ExitCode> {
-    let measured = drive(options.virtual_time, &options.out, async |interrupt| {
+    let measured = drive(options.virtual_time, (&options.out, &options.groups), async |interrupt| {
         sweep::run(plan, options, interrupt).await.map(drop)
     })?;
     measured.map_or_else(Ok, |()| answer(&options.out, plan, json))
@@ -70,8 +72,9 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
         return answer(dir, &plan, args.json);
     }
     let progress = std::io::stderr().is_terminal();
-    let measured = drive(resumption.virtual_time(), dir, async |interrupt| {
-        sweep::resume(resumption, progress, args.listen, interrupt).await.map(drop)
+    let groups = resumption.groups();
+    let measured = drive(resumption.virtual_time(), (dir, &groups), async |interrupt| {
+        Box::pin(sweep::resume(resumption, progress, args.listen, interrupt)).await.map(drop)
     })?;
     measured.map_or_else(Ok, |()| answer(dir, &plan, args.json))
 }
@@ -80,7 +83,7 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
 /// was measured.
 fn drive(
     virtual_time: bool,
-    out: &Path,
+    (out, groups): (&Path, &Groups),
     measure: impl AsyncFnOnce(CancellationToken) -> Result<()>,
 ) -> Result<Result<(), ExitCode>> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -88,7 +91,7 @@ fn drive(
         runtime.enable_all().start_paused(virtual_time).build().context("failed to start a runtime")?;
     let interrupt = CancellationToken::new();
     let measured = runtime.block_on(async {
-        tokio::spawn(watch_signals(interrupt.clone(), out.to_owned())?);
+        tokio::spawn(watch_signals(interrupt.clone(), out.to_owned(), groups.clone())?);
         measure(interrupt.clone()).await
     });
     match measured {
@@ -147,21 +150,28 @@ pub(crate) fn default_folder(name: &str) -> PathBuf {
     PathBuf::from("runs").join(format!("{slug}-{now}"))
 }
 
-/// The first signal ends the sweep with a report of what was measured; the second one leaves at once.
+/// The first signal ends the sweep with a report of what was measured; the second one leaves at once, with no server left behind. A terminal
+/// that is closed is a signal as well, since servers that were started do not see it; under `nohup` it is none.
 fn watch_signals(
     interrupt: CancellationToken,
     out: PathBuf,
+    groups: Groups,
 ) -> Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut int = signal(SignalKind::interrupt()).context("failed to watch for Ctrl-C")?;
     let mut term = signal(SignalKind::terminate()).context("failed to watch for SIGTERM")?;
+    let heeded = !hangup_is_ignored();
+    let hangup = heeded.then(|| signal(SignalKind::hangup())).transpose();
+    let mut hangup = hangup.context("failed to watch for SIGHUP")?;
     Ok(async move {
         loop {
             tokio::select! {
                 _ = int.recv() => {}
                 _ = term.recv() => {}
+                Some(_) = async { hangup.as_mut()?.recv().await } => {}
             }
             if interrupt.is_cancelled() {
+                groups.kill();
                 hint(&out);
                 std::process::exit(i32::from(INTERRUPTED));
             }
@@ -173,11 +183,21 @@ fn watch_signals(
     })
 }
 
+/// Whether this process was started to outlive its terminal, by the system's word; also where it does not say.
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_none_or(|mask| mask & 1 != 0)
+}
+
 /// The exit code that the answer stands for (design §2). Of several series or tiers the first one's decides, as it does for
 /// `goodput` in `result.json`: a plan names first what it is about.
 fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if run.caveats.contains(&Caveat::Interrupted) {
         return INTERRUPTED;
+    }
+    if !run.variants.is_empty() {
+        return of_variants(run, plan);
     }
     if run.caveats.iter().any(|c| matches!(c, Caveat::ServerGone { .. })) {
         return UNDECIDED;
@@ -188,7 +208,10 @@ fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if !run.matrix.is_empty() {
         return of_matrix(run);
     }
-    let Some(answer) = run.answers.first() else { return UNDECIDED };
+    run.answers.first().map_or(UNDECIDED, |answer| of_answer(answer, plan))
+}
+
+fn of_answer(answer: &Answer, plan: &Plan) -> u8 {
     match answer.goodput.status {
         Status::Found => 0,
         Status::None => 2,
@@ -199,6 +222,19 @@ fn exit_code(run: &Run, plan: &Plan) -> u8 {
         }
         Status::Undecided | Status::Invalid => UNDECIDED,
     }
+}
+
+/// Of variants the best one decides: what is asked is whether, and by which, the SLO can be met. None that was measured is an error.
+fn of_variants(run: &Run, plan: &Plan) -> u8 {
+    let series = plan.series();
+    let code = |v: &VariantAnswer| {
+        let own = series.iter().find(|s| s.name == v.series)?;
+        Some(of_answer(v.answer.as_ref()?, &own.plan))
+    };
+    let mut codes: Vec<u8> = run.variants.iter().filter_map(code).collect();
+    // Found, then undecided, then none.
+    codes.sort_by_key(|code| [0, UNDECIDED, 2].iter().position(|c| c == code));
+    codes.first().copied().unwrap_or(1)
 }
 
 /// A matrix is a gate of what was expected: whether all of it held.

@@ -1,17 +1,23 @@
 //! The plan: the TOML file as types, checked, with profiles and defaults filled in.
 
 mod classes;
+mod grid;
+mod overlay;
 mod purpose;
 mod row;
+mod secret;
 mod series;
 mod set;
 mod tiers;
+mod variant;
 
+pub use grid::Grid;
 pub use purpose::Purpose;
 pub use row::{Bottleneck, Row};
 pub use series::{MAIN, Series};
 pub use set::apply as apply_set;
 pub use tiers::Tiers;
+pub use variant::{Filled, ReadyUrl, Start, Variant};
 
 use crate::capacity::Hardware;
 use crate::check::Check;
@@ -83,6 +89,12 @@ pub struct Plan {
     /// The rows of the matrix: each is a series with one level.
     #[serde(default, rename = "row", skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<Row>,
+    /// The variants that it names: each is a series of its own, on a server of its own.
+    #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Variant>,
+    /// Variants that differ in a knob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grid: Option<Grid>,
 }
 
 macro_rules! sweeps {
@@ -104,6 +116,9 @@ sweeps!(
     "mix",
     "conversation",
     "vllm-local",
+    "vllm-variants-local",
+    "llama-70b-max-num-seqs",
+    "llama-70b-gpu-memory-utilization",
     "matrix"
 );
 
@@ -221,6 +236,13 @@ impl Plan {
                 Err(e) => problem = Some(anyhow!("the file {} cannot be found: {e}", found.display())),
             }
         });
+        let named = self.variants.iter_mut().filter_map(|v| v.start.as_mut());
+        for start in named.chain(self.grid.as_mut().and_then(Grid::start_mut)) {
+            if let Some(place) = &mut start.working_directory {
+                *place = std::path::absolute(folder.join(&*place))
+                    .with_context(|| format!("the folder {} cannot be found", place.display()))?;
+            }
+        }
         problem.map_or(Ok(()), Err)
     }
 
@@ -279,6 +301,9 @@ impl Plan {
             plan.workload = own.workload;
             plan.workload.pace = None;
         }
+        if let Some(fault) = plan.variant_fault() {
+            return Err(serde::de::Error::custom(fault.words(text)));
+        }
         Ok(plan)
     }
 
@@ -328,7 +353,7 @@ impl Plan {
         if let Some(problem) = self.unseen() {
             return Err(problem);
         }
-        let series = self.series();
+        let series = self.try_series()?;
         let least = series.iter().map(|s| s.plan.least_timeout()).max().unwrap_or_default();
         match self.step.timeout {
             None => self.step.timeout = Some(Span((least * 2).max(Duration::from_secs(60)))),
@@ -352,10 +377,14 @@ impl Plan {
             }
         }
         // The search says itself what it cannot do.
-        for series in self.series() {
+        for series in self.try_series()? {
             let problem = series.plan.above_in_flight().map_or_else(|| series.plan.searcher().map(drop), Err);
-            let row = if self.rows.is_empty() { String::new() } else { format!("[[row]] {}: ", series.name) };
-            problem.map_err(|e| format!("{row}{e}"))?;
+            let whose = match &series.variant {
+                Some(variant) => format!("{}: ", variant.title()),
+                None if self.rows.is_empty() => String::new(),
+                None => format!("[[row]] {}: ", series.name),
+            };
+            problem.map_err(|e| format!("{whose}{e}"))?;
         }
         Ok(self)
     }
@@ -363,13 +392,14 @@ impl Plan {
     /// What is wrong where a closed loop is to have more in flight than the step allows.
     fn above_in_flight(&self) -> Option<String> {
         let most = self.step.max_in_flight;
-        let (key, high) = match &self.search.mode {
-            Mode::Concurrency(levels) => ("concurrency", levels.iter().max()?.get()),
-            Mode::Ladder(ladder) => ("ladder.max", ladder.max.get()),
-            Mode::Burst(n) => ("burst", n.get()),
-            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => return None,
+        let peak = self.search.peak.map(|peak| ("peak.concurrency", peak.concurrency.get()));
+        let levels = match &self.search.mode {
+            Mode::Concurrency(levels) => levels.iter().max().map(|n| ("concurrency", n.get())),
+            Mode::Ladder(ladder) => Some(("ladder.max", ladder.max.get())),
+            Mode::Burst(n) => Some(("burst", n.get())),
+            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => None,
         };
-        (high > most).then(|| {
+        levels.into_iter().chain(peak).find(|(_, high)| *high > most).map(|(key, high)| {
             format!(
                 "[search] {key} {high} is above [step] max-in-flight ({most}): raise the one or lower the other"
             )

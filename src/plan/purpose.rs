@@ -48,8 +48,14 @@ impl Purpose {
                 "purpose = \"{name}\" is measured in a closed loop: it needs [search] concurrency{or}"
             ));
         }
-        (!plan.rows.is_empty() || plan.series().len() > 1).then(|| {
-            format!("purpose = \"{name}\" takes one kind of load: no [[row]], no cache = \"pair\", no alone = true")
+        if plan.search.peak.is_some() {
+            return Some(format!(
+                "[search] peak is measured beside a search for the goodput, and purpose = \"{name}\" has none"
+            ));
+        }
+        let several = !plan.rows.is_empty() || !plan.variants.is_empty() || plan.grid.is_some();
+        (several || plan.series().len() > 1).then(|| {
+            format!("purpose = \"{name}\" takes one kind of load: no [[row]], no [[variant]], no [grid], no cache = \"pair\", no alone = true")
         })
     }
 }

@@ -216,6 +216,12 @@ pub(super) fn problem(plan: &Plan) -> Option<String> {
     if plan.rows.is_empty() {
         return None;
     }
+    if !plan.variants.is_empty() || plan.grid.is_some() {
+        return Some(
+            "[[variant]] and [grid] do not go with [[row]]: write a plan with the matrix for each server"
+                .into(),
+        );
+    }
     if plan.search != SearchPlan::default() {
         return Some("[search] beside [[row]]: each row is its own level; drop [search]".into());
     }

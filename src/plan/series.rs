@@ -1,6 +1,6 @@
 //! The series of a plan: one curve each, made from the plan by setting some of it otherwise.
 
-use super::{Plan, Tiers};
+use super::{Plan, Tiers, Variant};
 use crate::client::extras::ExtraBody;
 use crate::search::config::Mode;
 use crate::workload::config::{Cache, Class, Source};
@@ -13,6 +13,8 @@ pub const MAIN: &str = "main";
 pub struct Series {
     /// Its name in files and reports.
     pub name: String,
+    /// The variant that it is measured on, where the plan has any.
+    pub variant: Option<Variant>,
     /// The plan, with what this series sets otherwise.
     pub plan: Plan,
 }
@@ -20,17 +22,26 @@ pub struct Series {
 impl Plan {
     /// The series of the plan, in the order in which they are measured; [`MAIN`] alone where it asks for one curve.
     ///
-    /// A matrix has one for each row, of its name. A mix whose classes are measured alone as well has `mix` and `only CLASS`, a pair of caches `cold` and `warm`; where it asks
-    /// for both, each with each: `mix, cold`.
+    /// Each variant has its own, of its name. A matrix has one for each row, of its name. A mix whose classes are measured alone as well
+    /// has `mix` and `only CLASS`, a pair of caches `cold` and `warm`; where it asks for several of these, each with each: `mix, cold`.
     pub fn series(&self) -> Vec<Series> {
-        let whole = Series { name: String::new(), plan: self.clone() };
-        let mut all: Vec<Series> = rows(whole).into_iter().flat_map(alone).flat_map(caches).collect();
+        self.try_series().expect("the variants were checked as the plan was read")
+    }
+
+    /// The series of the plan.
+    ///
+    /// # Errors
+    /// A variant is no sound plan; in words that name it. Not of a plan that was loaded, or read from its text.
+    pub fn try_series(&self) -> Result<Vec<Series>, String> {
+        let whole = Series { name: String::new(), variant: None, plan: self.clone() };
+        let mut all: Vec<Series> =
+            variants(whole)?.into_iter().flat_map(rows).flat_map(alone).flat_map(caches).collect();
         if let [only] = &mut all[..]
             && only.name.is_empty()
         {
             only.name = MAIN.into();
         }
-        all
+        Ok(all)
     }
 }
 
@@ -46,6 +57,20 @@ impl Plan {
     }
 }
 
+/// Each variant, its plan as resolved.
+fn variants(of: Series) -> Result<Vec<Series>, String> {
+    let all = of.plan.variants();
+    if all.is_empty() {
+        return Ok(vec![of]);
+    }
+    let one = |v: Variant| {
+        let plan = of.plan.of_variant(&v).map_err(|fault| fault.to_string())?;
+        let plan = plan.resolve().map_err(|problem| format!("{}: {problem}", v.title()))?;
+        Ok(Series { name: v.name.clone(), variant: Some(v), plan })
+    };
+    all.into_iter().map(one).collect()
+}
+
 /// Each row of the matrix.
 fn rows(of: Series) -> Vec<Series> {
     if of.plan.rows.is_empty() {
@@ -59,7 +84,7 @@ fn part(of: &Series, name: &str, change: impl FnOnce(&mut Plan)) -> Series {
     let mut plan = of.plan.clone();
     change(&mut plan);
     let name = if of.name.is_empty() { name.to_owned() } else { format!("{}, {name}", of.name) };
-    Series { name, plan }
+    Series { name, variant: of.variant.clone(), plan }
 }
 
 /// The mix, and each of its classes by itself.

@@ -39,6 +39,13 @@ pub fn apply(plan: &mut Table, text: &str) -> Result<()> {
     insert(plan, &path, value).with_context(|| format!("--set {text}"))
 }
 
+/// Puts a value in the place of a dotted key, as [`apply`] does.
+///
+/// Fails likewise.
+pub(super) fn insert_at(plan: &mut Table, key: &str, value: Value) -> Result<()> {
+    insert(plan, &path(key)?, value)
+}
+
 /// The parts of a dotted key, unquoted.
 fn path(key: &str) -> Result<Vec<String>> {
     let parsed = toml::from_str::<Table>(&format!("{key} = 0"));

@@ -18,7 +18,7 @@ use crate::units::ms;
 use std::collections::BTreeMap;
 
 pub(crate) use cases::cases;
-pub(crate) use several::{pair, pair_with};
+pub(crate) use several::{pair, pair_with, variants};
 pub(crate) use traces::{adaptive, traced, traces};
 
 /// A server and how it is measured.
@@ -63,6 +63,7 @@ fn meta() -> Meta {
         sent: None,
         traffic: Vec::new(),
         resumed: Vec::new(),
+        variants: Vec::new(),
     }
 }
 
@@ -229,6 +230,7 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         terms: None,
         purpose: Purpose::Goodput,
         matrix: vec![],
+        variants: vec![],
         view: View::default(),
         parts: vec![],
     }

@@ -191,7 +191,7 @@ fn decided(run: &Run) -> String {
 
 fn decided_of(run: &Run, a: &Answer) -> String {
     let mut steps = words::steps_of(run, a);
-    steps.retain(|s| s.kind != StepKind::Baseline);
+    steps.retain(|s| !s.kind.is_aside());
     steps.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
     let mut out = String::new();
     let mut told: Vec<f64> = Vec::new();
@@ -239,6 +239,9 @@ fn steps(run: &Run) -> String {
     }
     if has(|s| s.kind == StepKind::Confirm) {
         notes.push("*confirm*: a soak at the safe rate, after the search.");
+    }
+    if has(|s| s.kind == StepKind::Peak) {
+        notes.push("*peak*: a closed loop that keeps the server full, after the search.");
     }
     if has(|s| s.stable == Some(false)) {
         notes.push(

@@ -16,17 +16,18 @@ pub mod several;
 pub mod tables;
 pub mod terminal;
 pub mod trace;
+pub mod variants;
 pub mod words;
 
 #[cfg(test)]
 pub(crate) mod fixture;
 
-use crate::rundir::{Run, Traces, replace};
+use crate::rundir::{Run, Traces, VARIANTS, replace};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes `report.md`, `charts/*.png`, `charts/*.svg` and `charts/slides/*.png` into a run folder and returns their paths,
+/// Writes `report.md`, `variants.csv` where there are variants, `charts/*.png`, `charts/*.svg` and `charts/slides/*.png` into a run folder and returns their paths,
 /// the report first; where there are several series, each has its charts in a folder of its own, `charts/SERIES/`. Charts of an
 /// earlier report that do not apply any more are removed.
 ///
@@ -49,6 +50,9 @@ pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
     let parts: Vec<(String, Vec<&charts::Chart>)> =
         several::slugs(run).into_iter().zip(run.parts.iter().map(|p| charts::of(p, &traces))).collect();
     let mut files = vec![write(dir.join("report.md"), several::render(run, &over, &parts).as_bytes())?];
+    if variants::any(run) {
+        files.push(write(dir.join(VARIANTS), &variants::csv(run)?)?);
+    }
     files.extend(draw(run, &traces, &over, &pages)?);
     for (part, (folder, made)) in run.parts.iter().zip(&parts) {
         let own = pages.join(folder);

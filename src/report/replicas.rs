@@ -7,7 +7,7 @@ use crate::caveat::Caveat;
 use crate::rundir::Run;
 use crate::rundir::derive::usable_safe_rate;
 use crate::slo::Metric;
-use crate::stats::step::{Apart, Quantiles, Replica, Step, StepKind, Verdict};
+use crate::stats::step::{Apart, Quantiles, Replica, Step, Verdict};
 
 /// So many replicas are shown at most; of more, those with the longest TTFT.
 const MOST: usize = 16;
@@ -54,7 +54,7 @@ pub(super) fn at_the_answer(run: &Run, tells: impl Fn(&Step) -> bool) -> Option<
         let estimate = usable_safe_rate(g).and_then(|safe| run.nearest(a, g.rate.unwrap_or(safe)));
         estimate.or_else(|| run.step_at(a, g.met?, Verdict::Meets))
     });
-    let calm = |s: &&Step| s.kind != StepKind::Baseline && !s.overloaded();
+    let calm = |s: &&Step| !s.kind.is_aside() && !s.overloaded();
     let highest = || {
         let calm = run.steps.iter().filter(told).filter(calm);
         calm.max_by(|a, b| a.level.value.total_cmp(&b.level.value))

@@ -64,6 +64,8 @@ pub(super) fn number_of(s: &Step) -> String {
 pub fn verdict(s: &Step) -> &'static str {
     match s.verdict {
         Verdict::Meets | Verdict::Undecided if s.kind == StepKind::Baseline => UNKNOWN,
+        // It is meant to be too much: its verdict is no news, unless it tells nothing.
+        Verdict::Meets | Verdict::Undecided | Verdict::Fails if s.kind == StepKind::Peak => UNKNOWN,
         v => sign(v),
     }
 }
@@ -86,7 +88,7 @@ pub fn telling(run: &Run) -> Vec<&Step> {
     {
         // A little more than the interval, for the steps that hem it in.
         let near = |s: &&Step| (low * 0.9..=high * 1.1).contains(&s.level.value);
-        let unloaded_or_soak = |s: &&Step| matches!(s.kind, StepKind::Baseline | StepKind::Confirm);
+        let unloaded_or_soak = |s: &&Step| s.kind.is_aside() || s.kind == StepKind::Confirm;
         return run.steps.iter().filter(|s| near(s) || unloaded_or_soak(s)).collect();
     }
     let ends = run.answers.first().map(|a| (a.goodput.met, a.goodput.failed));
@@ -96,7 +98,7 @@ pub fn telling(run: &Run) -> Vec<&Step> {
     };
     let from = met.or(failed).unwrap_or(0.0) * (1.0 - 1e-9);
     let to = failed.or(met).unwrap_or(f64::INFINITY) * (1.0 + 1e-9);
-    let between = |s: &&Step| s.kind == StepKind::Baseline || (from..=to).contains(&s.level.value);
+    let between = |s: &&Step| s.kind.is_aside() || (from..=to).contains(&s.level.value);
     run.steps.iter().filter(between).collect()
 }
 

@@ -77,7 +77,7 @@ fn sorted(run: &Run) -> Vec<&Step> {
     let place = |s: &Step| series.iter().position(|name| *name == s.series);
     let mut steps: Vec<&Step> = run.steps.iter().collect();
     steps.sort_by(|a, b| {
-        let key = |s: &Step| (place(s), s.kind != StepKind::Baseline);
+        let key = |s: &Step| (place(s), s.kind != StepKind::Baseline, s.kind == StepKind::Peak);
         key(a).cmp(&key(b)).then(a.level.value.total_cmp(&b.level.value)).then(a.step.cmp(&b.step))
     });
     steps
@@ -169,6 +169,7 @@ fn cell(column: Column, s: &Step) -> String {
     match column {
         Column::Series => clip(&s.series, 16),
         Column::Level(_) if s.kind == StepKind::Baseline => "unloaded".into(),
+        Column::Level(_) if s.kind == StepKind::Peak => "full".into(),
         Column::Number => s.step.to_string(),
         Column::Level(_) => words::level_number(s.level.value),
         Column::Kind => s.kind.name().into(),
@@ -212,9 +213,10 @@ fn legend(run: &Run, width: usize) -> Vec<String> {
         (any(|s| s.kind == StepKind::Refine), "ramp: short, to find the range"),
         (any(|s| s.kind == StepKind::Refine), "refine: to decide"),
         (any(|s| s.kind == StepKind::Confirm), "confirm: a soak at the safe rate"),
+        (any(|s| s.kind == StepKind::Peak), "peak: a closed loop that keeps the server full"),
         (any(|s| s.stable == Some(false)), "↗ the backlog grows: no steady latency"),
         (
-            any(|s| s.verdict == Verdict::Undecided && s.kind != StepKind::Baseline),
+            any(|s| s.verdict == Verdict::Undecided && !s.kind.is_aside()),
             "undecided: too few requests to tell",
         ),
     ];

@@ -180,10 +180,12 @@ pub fn subject(meta: &Meta) -> String {
     }
 }
 
-/// The level of a step with its unit; one request at a time, before any load, is no level: `unloaded`.
+/// The level of a step with its unit; one request at a time, before any load, is no level: `unloaded`. The saturated server is at none
+/// of the search's either.
 pub fn step_level(s: &Step) -> String {
     match s.kind {
         StepKind::Baseline => "unloaded".into(),
+        StepKind::Peak => format!("saturated ({} in flight)", level_number(s.level.value)),
         _ => format!("{}{}", level_number(s.level.value), s.level.control.unit()),
     }
 }
@@ -237,7 +239,10 @@ pub fn mixed(run: &Run) -> bool {
 
 /// The steps of an answer's series.
 pub fn steps_of<'a>(run: &'a Run, answer: &Answer) -> Vec<&'a Step> {
-    run.steps.iter().filter(|s| s.series == answer.series && s.level.control == answer.control).collect()
+    let own = |s: &&Step| {
+        s.series == answer.series && s.level.control == answer.control && s.kind != StepKind::Peak
+    };
+    run.steps.iter().filter(own).collect()
 }
 
 /// The tier that an answer is about.

@@ -29,6 +29,10 @@ pub(crate) fn caveats(
     failures: &[FailureRow],
     answers: &[Answer],
 ) -> Vec<Caveat> {
+    let all = steps;
+    // The saturated server is meant to be too much: what it shows is no doubt about the answer.
+    let of_search: Vec<Step> = steps.iter().filter(|s| s.kind != StepKind::Peak).cloned().collect();
+    let steps = &of_search[..];
     let mut found: Vec<Caveat> = inflation(plan, steps, answers).into_iter().collect();
     if answers.iter().any(|a| bracket(&a.goodput) || bracket(&a.joint_goodput)) {
         found.insert(0, Caveat::BracketOnly);
@@ -43,17 +47,17 @@ pub(crate) fn caveats(
     if matches!(plan.server.target, Target::Simulated(_)) {
         found.push(Caveat::Simulated);
     }
-    for step in steps {
+    for step in all {
         match step.abort {
             Some(Abort::Interrupted) => found.push(Caveat::Interrupted),
             Some(Abort::ServerGone) => found.push(Caveat::ServerGone { step: step.step }),
             Some(Abort::Gross | Abort::AllFailed) | None => {}
         }
     }
-    found.extend(failed(steps, failures));
+    found.extend(failed(all, failures));
     found.extend(replicas::replicas(steps));
     found.extend(hits::hits(&plan.workload, words, steps));
-    found.extend(own::faults(plan, steps, failures));
+    found.extend(own::faults(plan, all, failures));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
     let open = |s: &Step| s.quantiles(Metric::Ttft).n > 0 && s.quantiles(Metric::Ttft).p99_high.is_none();
@@ -78,7 +82,7 @@ impl Run {
         let near = |s: &Step| (s.level.value - level).abs() <= 1e-9 * level.abs();
         let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
         // A baseline offers no load: one request at a time is no level of the curve.
-        self.steps.iter().filter(|s| own(s) && near(s) && s.kind != StepKind::Baseline).collect()
+        self.steps.iter().filter(|s| own(s) && near(s) && !s.kind.is_aside()).collect()
     }
 
     /// The step at a level of an answer that shows what is said of the level: of those with that verdict on the answer's
@@ -130,10 +134,7 @@ impl Run {
     pub(crate) fn nearest(&self, answer: &Answer, level: f64) -> Option<&Step> {
         let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
         let told = |s: &&Step| {
-            s.kind != StepKind::Baseline
-                && !s.overloaded()
-                && s.verdict != Verdict::Invalid
-                && s.completed > 0
+            !s.kind.is_aside() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0
         };
         let far = |s: &Step| (s.level.value / level).ln().abs();
         let nearer =

@@ -2,6 +2,7 @@
 
 use super::derive::adaptive;
 use super::offline;
+use super::variants::Best;
 use crate::caveat::Caveat;
 use crate::rundir::{Pair, Run};
 use crate::search::answer::{Answer, Goodput, Status};
@@ -49,10 +50,26 @@ pub fn result(run: &Run) -> Value {
     if !run.matrix.is_empty() {
         value["matrix"] = json!(run.matrix);
     }
+    if !run.variants.is_empty() {
+        value["variants"] = json!(run.variants);
+        value["best"] = best(run);
+    }
     if let Some(offline) = offline::of(run) {
         value[run.purpose.name()] = offline;
     }
     value
+}
+
+/// The names of the series that are best, by what.
+fn best(run: &Run) -> Value {
+    let best = Best::of(&run.variants);
+    let name = |i: usize| run.variants.get(i).map(|v| v.series.as_str());
+    json!({
+        "at_slo": best.at_slo.and_then(name),
+        "not_told_apart": best.not_told_apart.into_iter().filter_map(name).collect::<Vec<_>>(),
+        "raw_peak": best.raw_peak.and_then(name),
+        "peak_within_pace": best.peak_within_pace.and_then(name),
+    })
 }
 
 /// An answer with what it amounts to.

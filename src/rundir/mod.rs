@@ -13,6 +13,7 @@ mod sketch;
 mod split;
 mod table;
 mod traces;
+pub mod variants;
 mod view;
 mod write;
 
@@ -22,6 +23,7 @@ pub use read::read;
 pub use resume::{Left, left, tidy};
 pub use sketch::Sketch;
 pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
+pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
 pub(crate) use view::reach;
 pub(crate) use write::replace;
@@ -60,6 +62,10 @@ pub const FAILURES: &str = "failures.csv";
 pub const HISTOGRAMS: &str = "histograms.csv";
 /// Samples of the server's own counters.
 pub const METRICS: &str = "server-metrics.csv";
+/// A row per series of each variant, where the plan has variants.
+pub const VARIANTS: &str = "variants.csv";
+/// The folder with what the servers of variants wrote, a file each.
+pub const LOGS: &str = "logs";
 
 /// What was measured, with what, and when: `meta` of `result.json`. Carries no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,6 +115,9 @@ pub struct Meta {
     /// Every time that the sweep was resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Resumed>,
+    /// What became of each variant, in their order; empty where the plan has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<VariantRun>,
 }
 
 /// How long prompts and answers of all steps were, in tokens as the server counts them.
@@ -164,6 +173,8 @@ pub struct Run {
     pub purpose: Purpose,
     /// The answers of the matrix, where the plan has one.
     pub matrix: Vec<matrix::RowAnswer>,
+    /// What each variant came to, where the plan has any.
+    pub variants: Vec<VariantAnswer>,
     /// What the charts show of the adaptive search's fit; empty elsewhere, and while a sweep runs.
     pub view: View,
     /// The run of each series, in the order in which they are measured, where there are several; each has none of its own.

@@ -27,6 +27,7 @@ pub fn read(dir: &Path) -> Result<Run> {
     let plan_toml =
         fs::read_to_string(&plan_path).with_context(|| format!("failed to read {}", plan_path.display()))?;
     let plan = Plan::parse(&plan_toml).map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
+    plan.try_series().map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
     let meta = read_meta(dir)?;
     let mut caveats = meta.noted.clone();
     let steps = read_steps(dir, &mut caveats)?;
@@ -72,6 +73,9 @@ impl Run {
         let found = Found { plan_toml, meta, steps, failures, noted: caveats };
         match &plan.series()[..] {
             rows if !plan.rows.is_empty() => Self::of_rows(plan, rows, found),
+            variants if variants.iter().any(|s| s.variant.is_some()) => {
+                Self::of_variants(plan, variants, found)
+            }
             [only] => Self::of_series(&only.plan, &only.name, found),
             several => Self::of_all(plan, several, found),
         }

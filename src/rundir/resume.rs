@@ -4,6 +4,7 @@
 //! the other files hold of later steps is of a try that does not count.
 
 use super::traces::ends_torn;
+use super::variants::State;
 use super::write::check_idle;
 use super::{
     CHECKS, FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, PLAN, REPLICAS, REQUESTS, STEPS,
@@ -70,7 +71,15 @@ pub fn left(dir: &Path, mut each: impl FnMut(&Record)) -> Result<Left> {
     let series = plan.series();
     let whole = steps.iter().take_while(|s| has_limits(&series, s)).count();
     steps.truncate(whole);
-    steps.truncate(steps.len() - steps.iter().rev().take_while(|s| broken_off(s)).count());
+    let died = |s: &Step| {
+        let own = series.iter().find(|one| one.name == s.series).and_then(|one| one.variant.as_ref());
+        own.is_some_and(|v| {
+            run.meta.variants.iter().any(|run| run.name == v.name && run.state == State::Died)
+        })
+    };
+    // That a variant died in a step is what it does.
+    let dropped = |s: &&Step| broken_off(s) && !(s.abort == Some(Abort::ServerGone) && died(s));
+    steps.truncate(steps.len() - steps.iter().rev().take_while(dropped).count());
     let counts = |step: u32| step as usize <= steps.len();
     let (mut found, mut apart, mut warmups) = (Vec::new(), BTreeMap::new(), 0);
     for name in FILES {

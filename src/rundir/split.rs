@@ -71,6 +71,7 @@ impl Run {
             terms: search.terms(),
             purpose: plan.purpose,
             matrix: Vec::new(),
+            variants: Vec::new(),
             view: View::default(),
             parts: Vec::new(),
         })
@@ -81,6 +82,12 @@ impl Run {
         let matrix = super::matrix::answers(plan, rows, &found.steps);
         let all = Self::of_all(plan, rows, found)?;
         Ok(Self { matrix, parts: Vec::new(), ..all })
+    }
+
+    /// Variants: each series by itself, and all together, with what became of the servers.
+    pub(super) fn of_variants(plan: &Plan, series: &[Series], found: Found) -> Result<Self> {
+        let all = Self::of_all(plan, series, found)?;
+        Ok(Self { variants: super::variants::answers(&all, series), ..all })
     }
 
     /// A plan of several series: each by itself, and all together.
@@ -114,6 +121,7 @@ impl Run {
             terms: parts.first().and_then(|p| p.terms),
             purpose: plan.purpose,
             matrix: Vec::new(),
+            variants: Vec::new(),
             view: View::default(),
             parts,
         })
@@ -126,16 +134,28 @@ impl Found {
         let steps: Vec<Step> = self.steps.iter().filter(|s| s.series == one.name).cloned().collect();
         let own = |c: &&Caveat| c.step().is_none_or(|step| steps.iter().any(|s| s.step == step));
         let plan = &one.plan;
+        let mut noted: Vec<Caveat> = self.noted.iter().filter(own).cloned().collect();
+        let mut meta = Meta {
+            workload: plan.sent(),
+            slo: plan.slo.summary(),
+            model: plan.server.model.clone().unwrap_or_else(|| self.meta.model.clone()),
+            ..self.meta.clone()
+        };
+        if let Some(variant) = &one.variant {
+            // A server of its own, maybe on hardware of its own.
+            let run = self.meta.variants.iter().find(|v| v.name == variant.name);
+            let run = run.cloned().unwrap_or_default();
+            meta.server = plan.server_title();
+            meta.model = run.model.unwrap_or(meta.model);
+            (meta.gpu, meta.gpus) = (plan.hardware.gpu.clone(), plan.hardware.gpu_count());
+            meta.words = run.words;
+            noted.extend(run.noted);
+        }
         Self {
             plan_toml: self.plan_toml.clone(),
-            meta: Meta {
-                workload: plan.sent(),
-                slo: plan.slo.summary(),
-                model: plan.server.model.clone().unwrap_or_else(|| self.meta.model.clone()),
-                ..self.meta.clone()
-            },
+            meta,
             failures: self.failures.iter().filter(|f| f.series == one.name).cloned().collect(),
-            noted: self.noted.iter().filter(own).cloned().collect(),
+            noted,
             steps,
         }
     }

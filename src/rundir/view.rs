@@ -3,7 +3,7 @@
 use crate::search::Search;
 use crate::search::answer::{Answer, Goodput};
 use crate::search::view::{Fitted, PathPoint};
-use crate::stats::step::{Step, StepKind};
+use crate::stats::step::Step;
 use std::collections::BTreeMap;
 
 /// What the adaptive search's fit says of the first answer: made once, when a folder is read.
@@ -46,7 +46,7 @@ pub(crate) fn reach(g: &Goodput, (low, high): (f64, f64)) -> (f64, f64) {
 /// Levels to draw a curve at, ascending, within its reach.
 fn levels(steps: &[Step], a: &Answer) -> Vec<f64> {
     let own = |s: &&Step| s.series == a.series && s.level.control == a.control;
-    let loaded = steps.iter().filter(own).filter(|s| s.kind != StepKind::Baseline);
+    let loaded = steps.iter().filter(own).filter(|s| !s.kind.is_aside());
     let values: Vec<f64> = loaded.map(|s| s.level.value).filter(|v| *v > 0.0 && v.is_finite()).collect();
     let (low, high) = values.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
     if low >= high {
@@ -76,6 +76,7 @@ mod tests {
     use crate::report::fixture;
     use crate::rundir::Run;
     use crate::search::config::{Open, SearchPlan};
+    use crate::stats::step::StepKind;
     use crate::workload::arrivals::Arrivals;
 
     fn case(name: &str) -> Run {

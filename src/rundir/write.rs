@@ -3,8 +3,8 @@
 use super::requests::RequestRow;
 use super::table::{Cells, check_cells, group_cells, limit_cells, replica_cells, step_cells};
 use super::{
-    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS,
-    RESULT, STEPS,
+    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, LOGS, METRICS, PARTIAL, PLAN, REPLICAS,
+    REQUESTS, RESULT, STEPS, VARIANTS,
 };
 use crate::record::{Failure, Finished, Outcome};
 use crate::stats::step::Step;
@@ -28,6 +28,7 @@ const OURS: &[&str] = &[
     FAILURES,
     HISTOGRAMS,
     METRICS,
+    VARIANTS,
     "report.md",
     "report.html",
 ];
@@ -227,7 +228,11 @@ fn clear(dir: &Path) -> Result<()> {
             _ => {}
         }
     }
-    for folder in all() {
+    let logs = dir.join(LOGS);
+    for log in within(&logs).filter(|p| is_run && p.extension().is_some_and(|e| e == "log")) {
+        fs::remove_file(&log).with_context(|| format!("failed to remove {}", log.display()))?;
+    }
+    for folder in all().chain([logs.as_path()]) {
         // One that holds anything else stays, and so does what it holds.
         let _ = fs::remove_dir(folder);
     }

@@ -156,6 +156,21 @@ impl Ladder {
     }
 }
 
+/// A closed loop beside the search, at so many requests in flight that the server is always full: what it completes at the most,
+/// however long that takes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Peak {
+    /// Requests in flight.
+    pub concurrency: NonZeroU32,
+    /// Load before anything counts, where it is not the plan's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settle: Option<Span>,
+    /// The measured window, where it is not the plan's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measure: Option<Span>,
+}
+
 /// How levels are chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mode {
@@ -186,11 +201,14 @@ pub struct SearchPlan {
     /// Whether one request at a time is measured before the levels of a list, for as long as each of them. The adaptive search has a
     /// baseline of its own.
     pub baseline: bool,
+    /// The closed loop that is measured after the search, where one is.
+    pub peak: Option<Peak>,
 }
 
 impl Default for SearchPlan {
     fn default() -> Self {
-        Self { mode: Mode::Adaptive(Adaptive::default()), max_rate: None, confirm: None, baseline: false }
+        let mode = Mode::Adaptive(Adaptive::default());
+        Self { mode, max_rate: None, confirm: None, baseline: false, peak: None }
     }
 }
 
@@ -216,6 +234,8 @@ struct RawSearch {
     ramp: Option<Ramp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ladder: Option<Ladder>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak: Option<Peak>,
 }
 
 impl TryFrom<RawSearch> for SearchPlan {
@@ -247,7 +267,11 @@ impl TryFrom<RawSearch> for SearchPlan {
                 ladder.start, ladder.max
             ));
         }
-        let plan = Self { mode, max_rate: raw.max_rate, confirm: raw.confirm, baseline: raw.baseline };
+        if raw.peak.and_then(|peak| peak.measure).is_some_and(|m| m.0.is_zero()) {
+            return Err("[search] peak.measure is zero: nothing would be counted".into());
+        }
+        let (max_rate, confirm, baseline, peak) = (raw.max_rate, raw.confirm, raw.baseline, raw.peak);
+        let plan = Self { mode, max_rate, confirm, baseline, peak };
         plan.above_max().map_or(Ok(plan), Err)
     }
 }
@@ -267,8 +291,8 @@ impl SearchPlan {
 
 impl From<SearchPlan> for RawSearch {
     fn from(plan: SearchPlan) -> Self {
-        let (max_rate, confirm, baseline) = (plan.max_rate, plan.confirm, plan.baseline);
-        let mut raw = Self { max_rate, confirm, baseline, ..Self::default() };
+        let (max_rate, confirm, baseline, peak) = (plan.max_rate, plan.confirm, plan.baseline, plan.peak);
+        let mut raw = Self { max_rate, confirm, baseline, peak, ..Self::default() };
         match plan.mode {
             Mode::Adaptive(a) => raw.adaptive = Some(a),
             Mode::Rates(r) => raw.rates = Some(r),
@@ -299,6 +323,8 @@ mod tests {
             "concurrency = [8]\nbaseline = true",
             "ladder = { start = 2, max = 64, growth = 0.1 }",
             "burst = 500",
+            "peak = { concurrency = 64 }",
+            "rates = [1]\npeak = { concurrency = 64, settle = \"1m\", measure = \"2m\" }",
         ] {
             let plan: SearchPlan = toml::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
             let written = toml::to_string(&plan).unwrap();
@@ -332,6 +358,9 @@ mod tests {
             ("ladder = { start = 8 }", "max"),
             ("burst = 5\nbaseline = true", "before the levels of a list"),
             ("adaptive = { budgets = \"1m\" }", "unknown field"),
+            ("peak = { concurrency = 0 }", "nonzero"),
+            ("peak = { measure = \"1m\" }", "concurrency"),
+            ("peak = { concurrency = 1, measure = \"0s\" }", "peak.measure is zero"),
         ] {
             let e = toml::from_str::<SearchPlan>(text).unwrap_err().to_string();
             assert!(e.contains(says), "{text}: {e}");

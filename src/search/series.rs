@@ -4,7 +4,7 @@ use super::adaptive::{Policy, missed_unloaded};
 use super::answer::{Answer, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket, per_gpu, shown};
-use super::config::{Ladder, Mode, Open, Ramp, SearchPlan, Until};
+use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan, Until};
 use super::confirm;
 use super::estimate::{distrusted, estimate};
 use super::knee::of_steps;
@@ -44,6 +44,8 @@ pub struct Search {
     open: Control,
     /// Whether one request at a time comes before the levels of a list.
     baseline: bool,
+    /// The saturated server, after all else.
+    peak: Option<Peak>,
 }
 
 /// Confidence of the verdicts of listed steps.
@@ -76,13 +78,29 @@ impl Search {
         };
         let tiers = tiers.to_vec();
         let confirm = plan.confirm.map(|span| span.0);
-        let baseline = plan.baseline;
-        Ok(Self { levels, times: *times, max_rate, tiers, gpus, confirm, open: open.control, baseline })
+        let (baseline, peak) = (plan.baseline, plan.peak);
+        Ok(Self { levels, times: *times, max_rate, tiers, gpus, confirm, open: open.control, baseline, peak })
     }
 
     /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
     pub fn next(&self, series: &str, steps: &[Step]) -> Next {
-        self.decide(&of_series(series, steps)).map_or(Next::Done, Next::Measure)
+        let own = of_series(series, steps);
+        let ask = self.decide(&own).ok().or_else(|| self.saturate(&own, series, steps));
+        ask.map_or(Next::Done, Next::Measure)
+    }
+
+    /// The saturated server, once the search is done: unless it was measured, or nothing more can be. `own` are the steps of the search.
+    fn saturate(&self, own: &[&Step], series: &str, steps: &[Step]) -> Option<Ask> {
+        let peak = self.peak?;
+        let measured = |s: &Step| s.series == series && s.kind == StepKind::Peak && !interrupted(s);
+        let gone = own.iter().any(|s| s.abort == Some(Abort::ServerGone));
+        if gone || steps.iter().any(measured) {
+            return None;
+        }
+        let ask = self.ask(Level::concurrency(peak.concurrency.get()), StepKind::Peak, Ends::AtItsTime);
+        let (settle, measure) = (peak.settle.map(|s| s.0), peak.measure.map(|s| s.0));
+        let (settle, measure) = (settle.unwrap_or(ask.settle), measure.unwrap_or(ask.measure));
+        Some(Ask { settle, measure, extend: false, ..ask })
     }
 
     /// The next step of a series, or why it is done: a soak ends it, whatever the search would make of its counts.
@@ -284,8 +302,9 @@ fn listed(open: Control, rates: &NonEmpty<Rate>) -> Vec<Level> {
     rates.iter().map(|r| Level::new(open, r.get())).collect()
 }
 
-fn of_series<'a>(series: &str, steps: &'a [Step]) -> Vec<&'a Step> {
-    steps.iter().filter(|s| s.series == series).collect()
+/// The steps of the search of a series. The saturated server is measured beside it, and no verdict or answer hangs on that.
+pub(super) fn of_series<'a>(series: &str, steps: &'a [Step]) -> Vec<&'a Step> {
+    steps.iter().filter(|s| s.series == series && s.kind != StepKind::Peak).collect()
 }
 
 /// Steps that were not interrupted.

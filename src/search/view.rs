@@ -1,6 +1,6 @@
 //! What the reports show of the posterior: the fitted curves, and how the answer came about step by step.
 
-use super::series::Search;
+use super::series::{Search, of_series};
 use crate::stats::step::{Step, StepKind};
 
 /// What the adaptive search was to find.
@@ -52,13 +52,13 @@ pub struct PathPoint {
 impl Search {
     /// The miss curves of a tier's limits at `levels`; empty unless the search is adaptive.
     pub fn fitted(&self, series: &str, steps: &[Step], tier: &str, levels: &[f64]) -> Vec<Fitted> {
-        let own: Vec<&Step> = steps.iter().filter(|s| s.series == series).collect();
+        let own = of_series(series, steps);
         self.posterior(&own, tier).map_or_else(Vec::new, |p| p.fitted(levels))
     }
 
     /// How the answer for a tier came about: what was known after each step under load; empty unless the search is adaptive.
     pub fn path(&self, series: &str, steps: &[Step], tier: &str) -> Vec<PathPoint> {
-        let own: Vec<&Step> = steps.iter().filter(|s| s.series == series).collect();
+        let own = of_series(series, steps);
         let after = |n: usize| {
             let step = own[n];
             let posterior = self.posterior(&own[..=n], tier).filter(|_| step.kind != StepKind::Baseline)?;

@@ -55,8 +55,17 @@ named!(
         Refine = "refine",
         /// A soak at the safe rate, after the search.
         Confirm = "confirm",
+        /// A closed loop with so many in flight that the server is always full, after the search: the most that it completes.
+        Peak = "peak",
     }
 );
+
+impl StepKind {
+    /// Whether it is measured beside the levels of the search, and is none of them: the unloaded server, and the saturated one.
+    pub const fn is_aside(self) -> bool {
+        matches!(self, Self::Baseline | Self::Peak)
+    }
+}
 
 named!(
     /// What a step shows about the SLO.

@@ -3,6 +3,7 @@
 
 mod answers;
 pub mod bare;
+mod begin;
 mod cache;
 mod calibrate;
 mod ended;
@@ -14,12 +15,14 @@ mod progress;
 mod resume;
 mod step;
 mod tally;
+mod variant;
 
 pub use resume::{Resumption, resume};
 
 use crate::calibrate::Calibration;
 use crate::caveat::Caveat;
 use crate::client::config::Http;
+use crate::launch::Groups;
 use crate::level::Level;
 use crate::load::descriptors::Descriptors;
 use crate::load::host::{Host, machine};
@@ -30,17 +33,20 @@ use crate::search::config::Mode;
 use crate::search::{Ask, Next, Search};
 use crate::stats::step::{Abort, Step, StepKind};
 use crate::units::Span;
+use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result};
+use begin::{Folder, first_ready, in_order};
 use listen::Listener;
 use live::Live;
 use prepare::Prepared;
 use progress::Progress;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tally::SweepTally;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use variant::Servers;
 
 /// How to run a sweep, besides its plan.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +65,8 @@ pub struct Options {
     pub calibration: Option<Calibration>,
     /// Where the metrics of the running sweep are served.
     pub listen: Option<SocketAddr>,
+    /// Lists what is started for the variants, so that it can be ended where this process leaves at once.
+    pub groups: Groups,
 }
 
 /// A sweep that is running.
@@ -70,6 +78,10 @@ struct Sweep<'a> {
     plan_toml: String,
     host: Host,
     ready: Prepared,
+    /// What the plan as a whole sends.
+    traffic: Traffic,
+    /// Those of the variants.
+    servers: Servers,
     writer: Writer,
     meta: Meta,
     steps: Vec<Step>,
@@ -107,25 +119,38 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     }
     let live = options.listen.map(|address| serve(plan, address)).transpose()?;
     let host = Host::of(&plan.client, options.virtual_time)?;
-    let ready = tokio::select! {
-        ready = prepare::prepare(&first.plan, &traffic, &host) => ready?,
-        () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
-    };
-    ready.check_series(&series, &traffic)?;
     let plan_toml = plan.to_toml()?;
+    let create = || Writer::create(&options.out, &plan_toml, options.force);
+    let budget = own_budget(plan, options.budget);
+    let noted = |meta: Meta| Meta { budget, calibration: options.calibration.clone(), ..meta };
+    let mut servers = Servers::new(plan, &options.out, options.groups.clone(), &[], 0);
+    let (ready, writer, meta) = if first.variant.is_none() {
+        let ready = tokio::select! {
+            ready = prepare::prepare(&first.plan, &traffic, &host) => ready?,
+            () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
+        };
+        ready.check_series(&series, &traffic)?;
+        let meta = noted(meta(plan, Some(&ready), options.virtual_time));
+        (ready, create()?, meta)
+    } else {
+        // Servers write into the folder from their start on.
+        let (writer, meta) = (create()?, noted(meta(plan, None, options.virtual_time)));
+        let folder = Folder { plan, plan_toml: &plan_toml, writer: &writer, meta: &meta, steps: &[] };
+        let first = first_ready(&series, &mut servers, &folder, (&traffic, &host, &interrupt)).await?;
+        let Some(ready) = first else { return finish(&options.out) };
+        (ready, writer, meta)
+    };
     let mut sweep = Sweep {
         plan: &first.plan,
         series: first.name.clone(),
         whole: plan,
-        writer: Writer::create(&options.out, &plan_toml, options.force)?,
-        meta: Meta {
-            budget: own_budget(plan, options.budget),
-            calibration: options.calibration.clone(),
-            ..meta(plan, &ready, options.virtual_time)
-        },
         plan_toml,
         host,
         ready,
+        traffic,
+        servers,
+        writer,
+        meta,
         steps: Vec::new(),
         began: Instant::now(),
         before: Duration::ZERO,
@@ -140,7 +165,22 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         sweep.note_beyond(level);
     }
     sweep.run(&series).await?;
-    rundir::read(&options.out).context("failed to read back the run folder")
+    finish(&options.out)
+}
+
+/// Reads back what was measured.
+fn finish(dir: &Path) -> Result<Run> {
+    rundir::read(dir).context("failed to read back the run folder")
+}
+
+/// What comes after the steps of a series.
+enum After {
+    /// The next series.
+    Next,
+    /// The next server: this one is gone.
+    Gone,
+    /// Nothing: the sweep is over.
+    Nothing,
 }
 
 /// The adaptive search reckons with its budget itself; other modes only end by one.
@@ -152,15 +192,27 @@ impl<'a> Sweep<'a> {
     /// Everything from the first request that is written down to the last step of the last series.
     async fn run(&mut self, series: &'a [Series]) -> Result<()> {
         self.write_result()?;
+        let measured = self.all(series).await;
+        let done = measured.is_ok() && self.is_done(series);
+        let stopped = self.servers.end(done).await;
+        measured.and(stopped)?;
+        self.note_interruption()?;
+        self.write_result()?;
+        self.progress.done();
+        Ok(())
+    }
+
+    /// Every series that has something left to measure.
+    async fn all(&mut self, series: &'a [Series]) -> Result<()> {
         let resumed = !self.steps.is_empty();
-        for (i, one) in series.iter().enumerate() {
+        let order = in_order(series, &self.steps);
+        for (i, one) in order.iter().enumerate() {
             let search = one.plan.searcher().map_err(anyhow::Error::msg)?;
-            if search.next(&one.name, &self.steps) == Next::Done {
+            if self.servers.is_over(one) || search.next(&one.name, &self.steps) == Next::Done {
                 continue;
             }
-            (self.plan, self.series) = (&one.plan, one.name.clone());
-            if i > 0 {
-                self.ready.turn_to(&one.plan).with_context(|| format!("in the series {}", one.name))?;
+            if self.interrupt.is_cancelled() || !self.turn_to(one, i, series).await? {
+                continue;
             }
             if series.len() > 1 {
                 self.progress.say(&format!("series {} of {}: {}", i + 1, series.len(), one.name));
@@ -170,13 +222,48 @@ impl<'a> Sweep<'a> {
                 // In the middle of a series: what it took to get ready again is not the sweep's.
                 self.began = Instant::now();
             }
-            if !self.steps(&search).await? {
-                break;
+            match self.steps(&search).await? {
+                After::Next => {}
+                After::Gone if one.variant.is_some() => {
+                    let step = self.steps.last().map_or(0, |s| s.step);
+                    self.servers.died(step).await?;
+                    self.write_result()?;
+                }
+                After::Gone | After::Nothing => break,
             }
         }
-        self.note_interruption()?;
-        self.progress.done();
         Ok(())
+    }
+
+    /// Whether nothing is left to measure on the server that is ready.
+    fn is_done(&self, series: &[Series]) -> bool {
+        let done = |one: &Series| {
+            let search = one.plan.searcher();
+            search.is_ok_and(|search| search.next(&one.name, &self.steps) == Next::Done)
+        };
+        series.iter().filter(|one| self.servers.serves(one)).all(done)
+    }
+
+    /// Makes everything ready for a series, its server first; whether it can be measured. The time that servers take to start and to
+    /// stop is not the sweep's.
+    async fn turn_to(&mut self, one: &'a Series, number: usize, series: &[Series]) -> Result<bool> {
+        (self.plan, self.series) = (&one.plan, one.name.clone());
+        if one.variant.is_some() && !self.servers.serves(one) {
+            let (spent, done) = (self.now(), self.is_done(series));
+            if self.servers.any() {
+                self.servers.end(done).await?;
+                self.write_result()?;
+            }
+            let begun = self.servers.begin(one, &self.traffic, &self.host, &self.interrupt).await;
+            (self.before, self.began) = (spent, Instant::now());
+            let Some(ready) = begun? else {
+                return self.write_result().map(|()| false);
+            };
+            (self.ready, self.resets) = (ready, true);
+        } else if number > 0 || one.variant.is_some() {
+            self.ready.turn_to(&one.plan).with_context(|| format!("in the series {}", one.name))?;
+        }
+        Ok(true)
     }
 
     /// Time of the sweep, without that between two tries.
@@ -202,24 +289,26 @@ impl<'a> Sweep<'a> {
         self.writer.end_failures(&self.series, 0)
     }
 
-    /// The steps of one series; whether another may follow.
-    async fn steps(&mut self, search: &Search) -> Result<bool> {
+    /// The steps of one series.
+    async fn steps(&mut self, search: &Search) -> Result<After> {
         while let Next::Measure(ask) = search.next(&self.series, &self.steps) {
             if self.interrupt.is_cancelled() {
-                return Ok(false);
+                return Ok(After::Nothing);
             }
             if over_budget(self.plan, self.meta.budget, self.now(), &ask) {
                 self.note(Caveat::BudgetSpent { next: ask.level.value });
-                return self.write_result().map(|()| false);
+                return self.write_result().map(|()| After::Nothing);
             }
             self.note_beyond(ask.level);
             self.measure(ask).await?;
-            let abort = self.steps.last().and_then(|s| s.abort);
-            if matches!(abort, Some(Abort::Interrupted | Abort::ServerGone)) {
-                return Ok(false);
+            match self.steps.last().and_then(|s| s.abort) {
+                Some(Abort::Interrupted) => return Ok(After::Nothing),
+                Some(Abort::ServerGone) => return Ok(After::Gone),
+                _ if self.servers.exited() => return Ok(After::Gone),
+                _ => {}
             }
         }
-        Ok(true)
+        Ok(After::Next)
     }
 
     /// An interruption before, between or at the end of steps leaves none that says so.
@@ -262,7 +351,12 @@ impl<'a> Sweep<'a> {
 
     /// Replaces `result.json` by what is known now.
     fn write_result(&mut self) -> Result<()> {
-        let mut meta = Meta { sent: self.sweep_tally.sent(), ..self.meta.clone() };
+        let mut meta = Meta {
+            sent: self.sweep_tally.sent(),
+            variants: self.servers.runs.clone(),
+            model: self.servers.models().unwrap_or_else(|| self.meta.model.clone()),
+            ..self.meta.clone()
+        };
         meta.noted.extend(self.sweep_tally.caveats());
         let caveats = meta.noted.clone();
         let run =
@@ -327,14 +421,16 @@ pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     plan.step.settle.0 + window + plan.step.tail() + plan.step.drain.0
 }
 
-fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
+/// What is known before the first step. Where each variant has a server of its own, none is `ready` for all of them.
+fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) -> Meta {
+    let of_all = || virtual_time.then_some(Caveat::VirtualTime).into_iter().collect();
     Meta {
         goodput_version: env!("CARGO_PKG_VERSION").into(),
         host: machine(),
         seed: plan.seed,
         started: jiff::Timestamp::now().to_string(),
         server: plan.server_title(),
-        model: ready.model.clone(),
+        model: ready.map(|r| r.model.clone()).or_else(|| plan.server.model.clone()).unwrap_or_default(),
         workload: plan.sent(),
         sent: None,
         traffic: plan.workload.found.iter().filter_map(|f| f.note.clone()).collect(),
@@ -343,10 +439,11 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         gpus: plan.hardware.gpu_count(),
         notes: plan.notes.clone(),
         virtual_time,
-        noted: ready.noted.clone(),
+        noted: ready.map_or_else(of_all, |r| r.noted.clone()),
         budget: None,
-        words: Some(ready.rate.clone()),
+        words: ready.map(|r| r.rate.clone()),
         calibration: None,
         resumed: Vec::new(),
+        variants: Vec::new(),
     }
 }

@@ -5,17 +5,22 @@
 //! measures is the same, to the last request, in simulated time on an engine without randomness of its own; other engines begin
 //! their random numbers anew, and a real server is never twice the same.
 
+use super::begin::{Folder, first_ready};
 use super::prepare::{self, Prepared};
 use super::progress::Progress;
 use super::tally::SweepTally;
-use super::{Sweep, meta, over_budget, own_budget, serve, step};
+use super::variant::Servers;
+use super::{Sweep, finish, meta, over_budget, own_budget, serve, step};
 use crate::caveat::Caveat;
+use crate::launch::Groups;
 use crate::load::host::Host;
 use crate::plan::Plan;
+use crate::rundir::variants::State;
 use crate::rundir::{self, Left, Meta, PLAN, Resumed, Run, Writer, json};
 use crate::search::config::Mode;
 use crate::search::{Ask, Next};
 use crate::units::Span;
+use crate::workload::prompts::WordRates;
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
@@ -31,6 +36,7 @@ pub struct Resumption {
     sweep_tally: SweepTally,
     /// The step that comes next; `None` where the search is done or no further step fits into the budget.
     next: Option<Ask>,
+    groups: Groups,
 }
 
 impl Resumption {
@@ -47,7 +53,12 @@ impl Resumption {
         }
         let plan = &left.plan;
         let mut next = None;
+        let died = |name: &str| left.meta.variants.iter().any(|v| v.name == name && v.state == State::Died);
         for series in plan.series() {
+            // What a variant that died under a load has shown stands.
+            if series.variant.as_ref().is_some_and(|v| died(&v.name)) {
+                continue;
+            }
             let search = series.plan.searcher().map_err(anyhow::Error::msg)?;
             if let Next::Measure(ask) = search.next(&series.name, &left.steps) {
                 let late = over_budget(&series.plan, left.meta.budget, spent(&left), &ask);
@@ -55,7 +66,12 @@ impl Resumption {
                 break;
             }
         }
-        Ok(Self { dir: dir.to_owned(), left, sweep_tally, next })
+        Ok(Self { dir: dir.to_owned(), left, sweep_tally, next, groups: Groups::default() })
+    }
+
+    /// Lists what is started for the variants, so that it can be ended where this process leaves at once.
+    pub fn groups(&self) -> Groups {
+        self.groups.clone()
     }
 
     /// The plan, with the budget that counts.
@@ -104,7 +120,7 @@ pub async fn resume(
     listen: Option<SocketAddr>,
     interrupt: CancellationToken,
 ) -> Result<Run> {
-    let Resumption { dir, left, sweep_tally, .. } = on;
+    let Resumption { dir, left, sweep_tally, groups, .. } = on;
     let before = spent(&left);
     let Left { mut plan, meta: earlier, steps, warmups, found, .. } = left;
     if earlier.virtual_time {
@@ -117,13 +133,21 @@ pub async fn resume(
     let host = Host::of(&plan.client, earlier.virtual_time)?;
     let traffic = plan.open_files()?;
     let series = plan.series();
-    let ready = tokio::select! {
-        ready = ready_again(&plan, (&series[0].plan, &traffic), &earlier, &host) => ready?,
-        () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
-    };
-    ready.check_series(&series, &traffic)?;
     let next = steps.len() as u32 + 1;
-    let meta = resumed_meta(earlier, &ready, found, next);
+    let times = earlier.resumed.len() as u32 + 1;
+    let mut servers = Servers::new(&plan, &dir, groups, &earlier.variants, times);
+    let ready = if series[0].variant.is_some() {
+        None
+    } else {
+        Some(tokio::select! {
+            ready = ready_again(&plan, (&series[0].plan, &traffic), &earlier, &host) => ready?,
+            () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
+        })
+    };
+    if let Some(ready) = &ready {
+        ready.check_series(&series, &traffic)?;
+    }
+    let meta = resumed_meta(earlier, ready.as_ref(), found, next);
     let plan_toml = plan.to_toml()?;
     let opening = |e: anyhow::Error| e.context(format!("failed to resume {}", dir.display()));
     // Notes first: killed between the two, they are at worst made twice.
@@ -132,6 +156,17 @@ pub async fn resume(
     rundir::write_result(&dir, &json::result(&noted?)).map_err(opening)?;
     rundir::replace(&dir.join(PLAN), plan_toml.as_bytes()).map_err(opening)?;
     rundir::tidy(&dir, steps.len()).map_err(opening)?;
+    let writer = Writer::open(&dir)?;
+    let ready = match ready {
+        Some(ready) => ready,
+        None => {
+            let folder =
+                Folder { plan: &plan, plan_toml: &plan_toml, writer: &writer, meta: &meta, steps: &steps };
+            let first = first_ready(&series, &mut servers, &folder, (&traffic, &host, &interrupt)).await?;
+            let Some(ready) = first else { return finish(&dir) };
+            ready
+        }
+    };
     let mut sweep = Sweep {
         plan: &series[0].plan,
         series: series[0].name.clone(),
@@ -139,7 +174,9 @@ pub async fn resume(
         plan_toml,
         host,
         ready,
-        writer: Writer::open(&dir)?,
+        traffic,
+        servers,
+        writer,
         meta,
         steps,
         began: Instant::now(),
@@ -155,23 +192,23 @@ pub async fn resume(
         .progress
         .say(&format!("resumed at step {next}, with {} of the sweep spent", Span::secs(before.as_secs())));
     sweep.run(&series).await?;
-    rundir::read(&dir).context("failed to read back the run folder")
+    finish(&dir)
 }
 
 /// The notes of a sweep that goes on: what was true of its end is not any more, and what is counted again is counted anew.
-fn resumed_meta(mut meta: Meta, ready: &Prepared, found: Vec<Caveat>, next: u32) -> Meta {
+fn resumed_meta(mut meta: Meta, ready: Option<&Prepared>, found: Vec<Caveat>, next: u32) -> Meta {
     meta.noted.retain(|c| match c {
         Caveat::Interrupted | Caveat::BudgetSpent { .. } => false,
         Caveat::NotDrained { step, .. } => *step < next,
         other => !SweepTally::counts(other),
     });
-    for caveat in &ready.noted {
+    for caveat in ready.iter().flat_map(|r| &r.noted) {
         if !meta.noted.contains(caveat) {
             meta.noted.push(caveat.clone());
         }
     }
     meta.noted.extend(found);
-    meta.words = Some(ready.rate.clone());
+    meta.words = ready.map(|r| r.rate.clone()).or(meta.words);
     meta.resumed.push(Resumed {
         at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         step: next,
@@ -192,7 +229,7 @@ async fn ready_again(
     let mut ready = prepare::prepare(&asked, traffic, host).await.with_context(|| {
         format!("cannot go on with the run, which was made against the model {:?}", earlier.model)
     })?;
-    let now = meta(plan, &ready, earlier.virtual_time);
+    let now = meta(plan, Some(&ready), earlier.virtual_time);
     for (what, was, is) in [
         ("server", &earlier.server, &now.server),
         ("model", &earlier.model, &now.model),
@@ -207,21 +244,21 @@ async fn ready_again(
         }
     }
     ready.resumed = earlier.resumed.len() as u32 + 1;
-    keep_lengths(earlier, &mut ready)?;
+    match &earlier.words {
+        Some(words) => keep_lengths(words, &earlier.noted, &mut ready)?,
+        None => tracing::info!(
+            "the run does not tell how it measured the lengths of prompts: they were measured anew"
+        ),
+    }
     Ok(ready)
 }
 
-/// Prompts keep the lengths that they had, unless the server has begun to count otherwise.
-fn keep_lengths(earlier: &Meta, ready: &mut Prepared) -> Result<()> {
+/// Prompts keep the lengths that they had, unless the server has begun to count otherwise. `kept` is how it counted words, `noted` what
+/// was noted of it.
+pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepared) -> Result<()> {
     let uncalibrated =
         |noted: &[Caveat]| noted.iter().any(|c| matches!(c, Caveat::InputNotCalibrated { .. }));
-    let Some(kept) = earlier.words.clone() else {
-        tracing::info!(
-            "the run does not tell how it measured the lengths of prompts: they were measured anew"
-        );
-        return Ok(());
-    };
-    if !uncalibrated(&earlier.noted) && !uncalibrated(&ready.noted) {
+    if !uncalibrated(noted) && !uncalibrated(&ready.noted) {
         let (was, is) = (kept.base(), ready.rate.base());
         let words = was.words(ready.traffic.mean_input());
         let (was, is) = (was.tokens(words), is.tokens(words));
@@ -232,7 +269,7 @@ fn keep_lengths(earlier: &Meta, ready: &mut Prepared) -> Result<()> {
             );
         }
     }
-    ready.rate = kept;
+    ready.rate = kept.clone();
     ready.count();
     ready.noted.retain(|c| !matches!(c, Caveat::InputNotCalibrated { .. }));
     Ok(())

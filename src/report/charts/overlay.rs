@@ -3,7 +3,7 @@
 use super::axis::{Axis, Plot, Scale};
 use super::boundary::Boundary;
 use super::canvas::{Align, Canvas, Rect, Type};
-use super::curves::{Across, Curve, Hue, Mark, curves, rgb, steady};
+use super::curves::{Across, Curve, Hue, Mark, curves, rgb, steady, without_afar};
 use super::frame::{Frame, INK, Slot, x_axis};
 use super::labels::end_width;
 use super::legend::marks;
@@ -17,7 +17,10 @@ use crate::slo::Metric;
 use plotters::style::RGBColor;
 
 /// A colour for each series, told apart by people who see no red or no green, and none of them that of the SLO.
-const COLOURS: [u32; 7] = [0x0072b2, 0xc96500, 0x007f5f, 0x8e4fa8, 0x333333, 0x3fa0d8, 0x8a7a00];
+const COLOURS: [u32; 9] =
+    [0x0072b2, 0xc96500, 0x007f5f, 0x8e4fa8, 0x333333, 0x3fa0d8, 0x8a7a00, 0xb3477d, 0x6b4423];
+/// From more series on their medians are left out, and a name stands beside its line only where there is room: all are named below.
+const MANY: usize = 4;
 /// Height of a series in the plot of what each can take.
 const ROW: f64 = 19.0;
 
@@ -47,9 +50,13 @@ fn paler(c: RGBColor) -> RGBColor {
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
-    let curves = coloured(run);
+    let mut curves = coloured(run);
     let boundaries: Vec<Boundary> =
         run.parts.iter().map(|p| Boundary::new(p, Across::Achieved, scene.format)).collect();
+    if curves.len() > MANY {
+        // One step far beyond would squash the curves of all.
+        without_afar(&mut curves, boundaries.iter().flat_map(Boundary::values));
+    }
     let slide = scene.format == Format::Slide;
     let mut metrics = metrics(run);
     if slide {
@@ -63,7 +70,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let rows = run.parts.len() as f64;
     slots.extend((!slide).then(|| slot(ROW * rows + 8.0, false)));
     let legend = marks(panels.iter().flat_map(|p| p.marks_drawn(&curves)), Mark::words);
-    let mut frame = Frame::new(scene, &slots, 24.0 + end_width(&curves), legend);
+    let mut frame = Frame::new(scene, &slots, room(&curves), legend);
     let achieved = curves.iter().flat_map(|c| &c.steps).map(|s| s.achieved_rate);
     let ends = boundaries.iter().filter_map(|b| Some(b.span()?.1));
     let x = x_axis(Control::Rate, Across::Achieved, achieved.chain(ends));
@@ -81,6 +88,27 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(ink)
 }
 
+/// Room for names at the right.
+fn room(curves: &[Curve<'_>]) -> f64 {
+    match curves.len() > MANY {
+        true => 40.0 + names(curves).iter().map(|n| Type::bold(12.0, INK).width(n)).fold(0.0, f64::max),
+        false => 24.0 + end_width(curves),
+    }
+}
+
+/// The names of the series for within a plot: of the points of a grid with one knob the values alone.
+fn names(curves: &[Curve<'_>]) -> Vec<String> {
+    let parts: Vec<Option<(&str, &str)>> = curves.iter().map(|c| c.series.split_once('=')).collect();
+    let knob = parts.first().copied().flatten().map(|(knob, _)| knob);
+    let one = |part: &Option<(&str, &str)>| part.is_some_and(|(k, v)| Some(k) == knob && !v.contains('='));
+    let alike = curves.len() > MANY && parts.iter().all(one);
+    let name = |(c, part): (&Curve<'_>, &Option<(&str, &str)>)| match part {
+        Some((_, value)) if alike => clip(value, 22),
+        _ => clip(c.series, 22),
+    };
+    curves.iter().zip(&parts).map(name).collect()
+}
+
 /// One metric of every series: the tail strong, the median pale.
 fn latencies(
     frame: &mut Frame,
@@ -92,7 +120,9 @@ fn latencies(
 ) {
     let unit = if panel.unit > 1.0 { "s" } else { "ms" };
     let heading = format!("{}, {unit}", title(metric));
-    frame.axes(number, plot, &heading, &["strong: p99, pale: p50".to_owned()], x_title);
+    let many = curves.len() > MANY;
+    let shown = if many { "p99" } else { "strong: p99, pale: p50" };
+    frame.axes(number, plot, &heading, &[shown.to_owned()], x_title);
     frame.spines(plot);
     let c = &mut frame.canvas;
     let mut taken = Taken::default();
@@ -101,7 +131,7 @@ fn latencies(
         c.dashes((plot.area.x, y), (plot.area.right(), y), 1.8, (8.0, 4.5), RED);
         taken.line(&[(plot.area.x, y), (plot.area.right(), y)], 1.0);
     }
-    for (pick, width) in [(0, 1.8), (2, 2.4)] {
+    for (pick, width) in [(0, 1.8), (2, 2.4)].into_iter().skip(usize::from(many)) {
         for curve in curves {
             let colour = if pick == 2 { curve.hue.dark } else { curve.hue.light };
             for piece in plot.line(&panel.joined(curve, pick)) {
@@ -122,22 +152,26 @@ fn latencies(
 
 /// The name of each series near the last point of its tail.
 fn name_ends(c: &mut Canvas, plot: &Plot, panel: &Panel, curves: &[Curve<'_>], taken: &mut Taken) {
-    for curve in curves {
+    let many = curves.len() > MANY;
+    for (curve, name) in curves.iter().zip(names(curves)) {
         let joined = panel.joined(curve, 2);
         let last = joined.iter().rfind(|p| p.1 <= panel.y.max).copied();
         let last = last.or_else(|| panel.points(curve, panel.marked).map(|(p, _)| p).last());
         let Some((x, y)) = last.map(|p| panel.mark_at(plot, p)) else { continue };
         let face = Type::bold(12.0, curve.hue.dark);
-        let name = clip(curve.series, 22);
         let w = face.width(&name);
         let spots = [0.0, 13.0, -13.0, 24.0, -24.0].into_iter().flat_map(|down| {
             [x + 10.0, x - 10.0 - w, x - w / 2.0].map(|x| Rect { x, y: y - 7.0 + down, w, h: 14.0 })
         });
         let within = |r: &Rect| {
-            let room = end_width(curves) + 16.0;
+            let room = room(curves) - 8.0;
             r.x > plot.area.x && r.right() < plot.area.right() + room && r.bottom() < plot.area.bottom()
         };
-        if let Some((r, covers)) = taken.place(spots.filter(within)) {
+        let place = match many {
+            true => taken.free(spots.filter(within)).map(|r| (r, false)),
+            false => taken.place(spots.filter(within)),
+        };
+        if let Some((r, covers)) = place {
             c.veil(&r, covers);
             c.text((r.x, r.y + 11.3), Align::Left, &face, &name);
         }

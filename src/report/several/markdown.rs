@@ -2,7 +2,7 @@
 
 use super::super::charts::Chart;
 use super::super::escape::{clip, markdown};
-use super::super::{markdown as one, mixing, pair, tables, words};
+use super::super::{markdown as one, mixing, pair, tables, variants, words};
 use super::{Table, own_caveats, table};
 use crate::rundir::{Pair, Run};
 
@@ -15,17 +15,26 @@ pub(in crate::report) fn render(run: &Run, over: &[&Chart], parts: &[(String, Ve
         }
     };
     add("Question", question(run));
+    if variants::any(run) {
+        add("Variants", variants::section(run));
+    }
     add("Comparison", format!("{}\n{}", comparison(run), one::charts(run, over, "charts")));
     add("Cold and warm caches", pairs(run));
     add("What mixing costs", mixing::section(run));
     add("Caveats", caveats(run));
     for (part, (folder, made)) in run.parts.iter().zip(parts) {
+        let title = format!("Series {}", markdown(part.series()));
+        let failed = variants::failed(run, part.series());
+        if part.steps.is_empty() && variants::any(run) {
+            add(&title, failed.unwrap_or_else(|| "Not measured.".into()));
+            continue;
+        }
         let own = Run { caveats: own_caveats(run, part), ..part.clone() };
         let sections = one::sections(&own, made, &format!("charts/{folder}"));
         let sections = sections.into_iter().filter(|(_, body)| !body.is_empty());
         let body: String =
             sections.map(|(title, body)| format!("### {title}\n\n{}\n\n", body.trim_end())).collect();
-        add(&format!("Series {}", markdown(part.series())), body);
+        add(&title, format!("{}{body}", failed.map(|f| format!("{f}\n\n")).unwrap_or_default()));
     }
     add("How to reproduce", one::reproduce(run));
     add("Notes", one::notes(run));

@@ -2,7 +2,7 @@
 
 use super::super::escape::plain;
 use super::super::tables::UNKNOWN;
-use super::super::{mixing, terminal, words};
+use super::super::{mixing, terminal, variants, words};
 use super::{Row, Table as Compared, pairs, table as compared};
 use crate::rundir::Run;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
@@ -14,6 +14,9 @@ const NARROW: u16 = 96;
 /// The series beside one another, in a table that fits into `width` columns (100 where it is not known).
 pub fn table(run: &Run, width: Option<u16>) -> String {
     let width = width.unwrap_or(terminal::WIDTH);
+    if variants::any(run) {
+        return variants::terminal(run, width).0;
+    }
     let Compared { level, rows, notes } = compared(run);
     let at = level
         .map(|l| format!("at {}", l.replacen(" requests/s", " req/s", 1)))
@@ -47,9 +50,18 @@ pub fn table(run: &Run, width: Option<u16>) -> String {
     lines.join("\n")
 }
 
+/// What became of the variant that a part is of, where nothing was measured on it.
+fn unmeasured(run: &Run, part: &Run) -> Option<&'static str> {
+    let v = run.variants.iter().find(|v| v.series == part.series())?;
+    (part.steps.is_empty()).then(|| v.state.name())
+}
+
 /// What the comparison says, each series in short, caveats with advice, and where the files are.
 pub fn answer(run: &Run, files: &[PathBuf]) -> String {
     let mut out = String::new();
+    if variants::any(run) {
+        out.push_str(&variants::terminal(run, terminal::WIDTH).1);
+    }
     for sentence in pairs(run) {
         out.push_str(&format!("{}\n", plain(&sentence)));
     }
@@ -58,6 +70,10 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
             out.push('\n');
         }
         out.push_str(&format!("{} ({})\n", plain(part.series()), plain(&words::workload(part))));
+        if let Some(state) = unmeasured(run, part) {
+            out.push_str(&format!("  {state}\n"));
+            continue;
+        }
         match part.answers.first() {
             None => out.push_str("  not measured\n"),
             Some(a) => {

@@ -7,7 +7,7 @@ use super::{
 use crate::level::Control;
 use crate::report::charts::thousands;
 use crate::report::escape::clip;
-use crate::report::{matrix, offline, several};
+use crate::report::{matrix, offline, several, variants};
 use crate::rundir::derive::{adaptive, interval, usable_safe_rate};
 use crate::rundir::{Meta, Run};
 use crate::search::answer::{Answer, Goodput, Status};
@@ -59,7 +59,7 @@ pub fn headline(run: &Run) -> String {
     if let Some(own) = matrix::headline(run).or_else(|| offline::headline(run)) {
         return own;
     }
-    if let Some(several) = several::headline(run) {
+    if let Some(several) = variants::headline(run).or_else(|| several::headline(run)) {
         return several;
     }
     let Some(a) = run.answers.first() else {

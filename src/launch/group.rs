@@ -1,0 +1,144 @@
+//! Process groups: what a command has started, as a whole.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How often a group that has been told to end is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A process group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Group(Option<Pid>);
+
+/// Puts a command into a group of its own, so that the terminal's Ctrl-C does not reach it and all of it can be told to end.
+pub(super) fn apart(command: &mut Command) {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    #[cfg(not(unix))]
+    let _ = command;
+}
+
+impl Group {
+    fn signal(self, signal: Signal) {
+        // One that is gone needs no signal.
+        let _ = self.0.map(|id| kill_process_group(id, signal));
+    }
+
+    /// Asks all of it to end.
+    pub(super) fn ask(self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends all of it.
+    pub(super) fn kill(self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Whether a process of it is left. One that has ended and that nobody has asked about is none: where the first process of a
+    /// container does not ask, they stay for ever.
+    pub(super) fn alive(self) -> bool {
+        let Some(id) = self.0 else { return false };
+        members(id.as_raw_nonzero().get())
+            .unwrap_or_else(|| rustix::process::test_kill_process_group(id).is_ok())
+    }
+
+    /// Asks all of it to end and waits for it, on this thread, for so long at the most; then it is killed. `reap` asks for the end of
+    /// the process that leads it, which is ours to ask.
+    pub(super) fn end(self, time: Duration, mut reap: impl FnMut() -> bool) {
+        let mut gone_within = |looks: u128| {
+            (0..looks).any(|_| {
+                // Asked for every time: until then the leader is on the list of processes.
+                let reaped = reap();
+                let gone = reaped && !self.alive();
+                if !gone {
+                    thread::sleep(LOOK);
+                }
+                gone
+            })
+        };
+        self.ask();
+        if !gone_within(time.as_millis() / LOOK.as_millis()) {
+            self.kill();
+            gone_within(50);
+        }
+    }
+}
+
+/// Whether a group has a process that has not ended, by the system's list of them; `None` where it has no such list.
+fn members(group: i32) -> Option<bool> {
+    let all = std::fs::read_dir("/proc").ok()?;
+    let mut any = None;
+    for entry in all.filter_map(Result::ok) {
+        let number = entry.file_name().to_str().is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+        if !number {
+            continue;
+        }
+        // One that is gone by now is none of the group.
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        any.get_or_insert(false);
+        if let Some((state, of)) = state_and_group(&stat)
+            && of == group
+            && !matches!(state, "Z" | "X" | "x")
+        {
+            return Some(true);
+        }
+    }
+    any
+}
+
+/// State and group of a line of `/proc/PID/stat`: `1234 (a name) S 1 1234 …`. The name may hold anything.
+fn state_and_group(stat: &str) -> Option<(&str, i32)> {
+    let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
+    let (state, _parent, group) = (rest.next()?, rest.next()?, rest.next()?);
+    Some((state, group.parse().ok()?))
+}
+
+/// The groups of all commands that run: what is to be ended before this process leaves at once. Clones share the list.
+#[derive(Debug, Clone, Default)]
+pub struct Groups(Arc<Mutex<Vec<Group>>>);
+
+impl Groups {
+    fn with<T>(&self, of: impl FnOnce(&mut Vec<Group>) -> T) -> T {
+        of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lists the group of a command that has been started.
+    pub(super) fn list(&self, child: &Child) -> Group {
+        let group = Group(i32::try_from(child.id()).ok().and_then(Pid::from_raw));
+        self.with(|all| all.push(group));
+        group
+    }
+
+    pub(super) fn forget(&self, group: &Group) {
+        self.with(|all| all.retain(|g| g != group));
+    }
+
+    /// Ends every group that runs, without waiting for longer than a few seconds.
+    pub fn kill(&self) {
+        for group in self.with(std::mem::take) {
+            // The leader stays on the list of processes until its parent, which leaves now, is gone.
+            group.end(Duration::from_secs(3), || true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_process_table_is_read_from_its_end() {
+        for (line, want) in [
+            ("12 (vllm) S 1 10 10 0 -1 4194560", Some(("S", 10))),
+            ("12 (a) b (c)) Z 1 77 10", Some(("Z", 77))),
+            ("12 vllm S 1 10", None),
+            ("12 (x) S 1", None),
+            ("", None),
+        ] {
+            assert_eq!(state_and_group(line), want, "{line}");
+        }
+    }
+}

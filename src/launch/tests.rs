@@ -1,0 +1,106 @@
+//! Real processes: what is left of them when they were stopped.
+
+use super::*;
+use std::fs;
+
+fn launch(dir: &Path, script: &str) -> Launch {
+    Launch {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        env: BTreeMap::from([("WHO".to_owned(), "nobody".to_owned())]),
+        folder: Some(dir.to_owned()),
+        log: dir.join("logs/a.log"),
+        secrets: Vec::new(),
+    }
+}
+
+/// Waits for a file that a script writes, and reads the number in it.
+async fn number(path: &Path) -> i32 {
+    for _ in 0..400 {
+        if let Ok(n) = fs::read_to_string(path).unwrap_or_default().trim().parse() {
+            return n;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} was not written", path.display());
+}
+
+/// Whether a process is there and has not ended.
+fn alive(id: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    if cfg!(target_os = "linux") {
+        return stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']));
+    }
+    rustix::process::Pid::from_raw(id).is_some_and(|id| rustix::process::test_kill_process(id).is_ok())
+}
+
+/// A child that ignores being asked, below a parent that does too.
+const STUBBORN: &str = "trap '' TERM; (trap '' TERM; while :; do sleep 0.1; done) & echo $! > child.tmp; mv child.tmp child; while :; do sleep 0.1; done";
+
+#[tokio::test]
+async fn a_whole_group_is_gone_however_stubborn() {
+    let dir = tempfile::tempdir().unwrap();
+    let groups = Groups::default();
+    let mut running = launch(dir.path(), STUBBORN).start(&groups).unwrap();
+    let child = number(&dir.path().join("child")).await;
+    assert!(alive(child) && running.exited().is_none());
+    let kindly = running.stop(Duration::from_millis(200)).await.unwrap();
+    assert!(!kindly && !alive(child), "killed, and its child with it");
+}
+
+#[tokio::test]
+async fn one_that_goes_by_itself_is_not_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let script =
+        "trap 'echo bye; exit 0' TERM; echo $WHO; sleep 30 & echo $! > child.tmp; mv child.tmp child; wait";
+    let running = launch(dir.path(), script).start(&Groups::default()).unwrap();
+    let (child, log) = (number(&dir.path().join("child")).await, running.log.clone());
+    assert!(running.stop(Duration::from_secs(10)).await.unwrap());
+    assert!(!alive(child), "asked to end like its parent");
+    assert_eq!(log.last_lines(), ["nobody", "bye"]);
+}
+
+#[tokio::test]
+async fn a_child_that_outlives_its_parent_is_stopped_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "sleep 60 & echo $! > child.tmp; mv child.tmp child; exit 3";
+    let mut running = launch(dir.path(), script).start(&Groups::default()).unwrap();
+    let child = number(&dir.path().join("child")).await;
+    while running.exited().is_none() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(running.exited().and_then(|s| s.code()), Some(3));
+    assert!(alive(child));
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    assert!(!alive(child));
+}
+
+#[tokio::test]
+async fn what_is_dropped_or_left_at_once_is_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("child");
+    let running = launch(dir.path(), "sleep 60 & echo $! > child.tmp; mv child.tmp child; wait")
+        .start(&Groups::default());
+    let child = number(&path).await;
+    drop(running);
+    assert!(!alive(child));
+    fs::remove_file(&path).unwrap();
+    let groups = Groups::default();
+    let running = launch(dir.path(), "sleep 60 & echo $! > child.tmp; mv child.tmp child; wait")
+        .start(&groups)
+        .unwrap();
+    let child = number(&path).await;
+    groups.kill();
+    assert!(!alive(child));
+    drop(running);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut of = launch(dir.path(), "");
+    of.argv = vec!["no-such-program-here".into()];
+    let e = format!("{:#}", of.start(&Groups::default()).unwrap_err());
+    assert!(e.contains("no-such-program-here cannot be started"), "{e}");
+    of.argv.clear();
+    assert!(of.start(&Groups::default()).is_err());
+}

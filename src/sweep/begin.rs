@@ -1,0 +1,66 @@
+//! Before the first step of a plan with variants: the first server that can be made ready.
+
+use super::prepare::Prepared;
+use super::variant::Servers;
+use crate::caveat::Caveat;
+use crate::load::host::Host;
+use crate::plan::{Plan, Series};
+use crate::rundir::{Meta, Run, Writer, json};
+use crate::search::Next;
+use crate::stats::step::Step;
+use crate::workload::traffic::Traffic;
+use anyhow::Result;
+use tokio_util::sync::CancellationToken;
+
+/// What is written of a sweep before its first server is ready.
+pub(super) struct Folder<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) plan_toml: &'a str,
+    pub(super) writer: &'a Writer,
+    pub(super) meta: &'a Meta,
+    pub(super) steps: &'a [Step],
+}
+
+impl Folder<'_> {
+    fn write(&self, servers: &Servers, interrupted: bool) -> Result<()> {
+        let mut meta = Meta { variants: servers.runs.clone(), ..self.meta.clone() };
+        meta.noted.extend(interrupted.then_some(Caveat::Interrupted));
+        let noted = meta.noted.clone();
+        let (toml, steps) = (self.plan_toml.to_owned(), self.steps.to_vec());
+        let run = Run::assemble(self.plan, toml, meta, steps, Vec::new(), noted)?;
+        self.writer.result(&json::result(&run))
+    }
+}
+
+/// Makes the first server ready that can be, of the series that have something left to measure; `None` where there is none.
+pub(super) async fn first_ready(
+    series: &[Series],
+    servers: &mut Servers,
+    folder: &Folder<'_>,
+    (traffic, host, interrupt): (&Traffic, &Host, &CancellationToken),
+) -> Result<Option<Prepared>> {
+    folder.write(servers, false)?;
+    for one in in_order(series, folder.steps) {
+        if interrupt.is_cancelled() {
+            break;
+        }
+        let search = one.plan.searcher().map_err(anyhow::Error::msg)?;
+        if servers.is_over(one) || search.next(&one.name, folder.steps) == Next::Done {
+            continue;
+        }
+        let ready = servers.begin(one, traffic, host, interrupt).await?;
+        folder.write(servers, interrupt.is_cancelled())?;
+        if ready.is_some() {
+            return Ok(ready);
+        }
+    }
+    folder.write(servers, interrupt.is_cancelled())?;
+    Ok(None)
+}
+
+/// The series in the order in which they are measured: those that were begun first, so that the steps of each stand together.
+pub(super) fn in_order<'a>(series: &'a [Series], steps: &[Step]) -> Vec<&'a Series> {
+    let mut all: Vec<&Series> = series.iter().collect();
+    all.sort_by_key(|one| one.variant.is_some() && !steps.iter().any(|s| s.series == one.name));
+    all
+}

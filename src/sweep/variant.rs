@@ -1,0 +1,401 @@
+//! The servers of the variants, one at a time: started, waited for, watched, and stopped before the next one is begun.
+
+use super::prepare::{self, Prepared};
+use super::resume::keep_lengths;
+use crate::caveat::Caveat;
+use crate::client::config::{Server, Target};
+use crate::client::key::ApiKey;
+use crate::client::{BaseUrl, Client, preflight};
+use crate::launch::{Groups, Launch, Launched, log, port};
+use crate::load::host::Host;
+use crate::plan::{Plan, Series, Start, Variant};
+use crate::rundir::variants::State;
+use crate::rundir::{LOGS, VariantRun};
+use crate::workload::traffic::Traffic;
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// How often it is asked whether a server is ready.
+const ASK: Duration = Duration::from_millis(250);
+/// How long a server that is not ready yet may take to say so.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long the port of a server that was stopped may stay open.
+const CLOSE: Duration = Duration::from_secs(15);
+/// What a server that broke off may still take to end by itself: what it writes then says why.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// The servers of all variants, and what became of each.
+pub(super) struct Servers {
+    dir: PathBuf,
+    groups: Groups,
+    /// In the order of the plan; empty where it has no variants.
+    pub(super) runs: Vec<VariantRun>,
+    /// The one that is ready.
+    current: Option<Current>,
+    /// Nothing is started before: the one before cools down.
+    rest_until: Option<Instant>,
+    /// How often the sweep was resumed.
+    resumed: u32,
+}
+
+/// The server that is ready.
+struct Current {
+    at: usize,
+    launched: Option<Launched>,
+    start: Option<Start>,
+    urls: Vec<BaseUrl>,
+}
+
+/// Why a server was not made ready.
+enum Not {
+    Ready(String),
+    Interrupted,
+}
+
+impl From<anyhow::Error> for Not {
+    fn from(e: anyhow::Error) -> Self {
+        Self::Ready(format!("{e:#}"))
+    }
+}
+
+impl Servers {
+    /// Of a plan, with what is known of them where the sweep is resumed. One that failed is tried again, one that died is not.
+    pub(super) fn new(plan: &Plan, dir: &Path, groups: Groups, earlier: &[VariantRun], resumed: u32) -> Self {
+        let titles = plan.series();
+        let server = |name: &str| {
+            let own = titles.iter().find(|s| s.variant.as_ref().is_some_and(|v| v.name == name));
+            own.map(|s| s.plan.server_title()).unwrap_or_default()
+        };
+        let one = |v: Variant| {
+            let known = earlier.iter().find(|run| run.name == v.name);
+            let known = known.filter(|run| run.state != State::Failed).cloned().unwrap_or_default();
+            let state = if known.state == State::Running { State::Waiting } else { known.state };
+            VariantRun {
+                state,
+                server: server(&v.name),
+                command: v.start.as_ref().map(Start::shown).unwrap_or_default(),
+                log: v.start.as_ref().map(|_| format!("{LOGS}/{}.log", v.name)),
+                name: v.name,
+                knobs: v.knobs,
+                ..known
+            }
+        };
+        let runs = plan.variants().into_iter().map(one).collect();
+        Self { dir: dir.to_owned(), groups, runs, current: None, rest_until: None, resumed }
+    }
+
+    fn at(&self, one: &Series) -> Option<usize> {
+        let name = &one.variant.as_ref()?.name;
+        self.runs.iter().position(|run| run.name == *name)
+    }
+
+    /// Whether nothing more is to be measured on the server of a series, whatever is left.
+    pub(super) fn is_over(&self, one: &Series) -> bool {
+        let state = self.at(one).map(|at| self.runs[at].state);
+        matches!(state, Some(State::Failed | State::Died))
+    }
+
+    /// Whether the server of a series is the one that is ready.
+    pub(super) fn serves(&self, one: &Series) -> bool {
+        self.at(one).is_some() && self.current.as_ref().map(|c| c.at) == self.at(one)
+    }
+
+    /// Whether one is ready.
+    pub(super) fn any(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// The models of all that were asked for one.
+    pub(super) fn models(&self) -> Option<String> {
+        let mut all: Vec<&str> = self.runs.iter().filter_map(|run| run.model.as_deref()).collect();
+        all.dedup();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// Whether the process of the server that is ready has ended.
+    pub(super) fn exited(&mut self) -> bool {
+        let launched = self.current.as_mut().and_then(|c| c.launched.as_mut());
+        launched.is_some_and(|l| l.exited().is_some())
+    }
+
+    /// Starts the server of a series, where it is started, and makes it ready to be measured; `None` where it is not to be made so, or
+    /// `interrupt` came first. What became of it is noted.
+    ///
+    /// # Errors
+    /// Something of it is left that cannot be ended.
+    pub(super) async fn begin(
+        &mut self,
+        one: &Series,
+        traffic: &Traffic,
+        host: &Host,
+        interrupt: &CancellationToken,
+    ) -> Result<Option<Prepared>> {
+        let (Some(at), Some(variant)) = (self.at(one), &one.variant) else { return Ok(None) };
+        if let Some(rest) = self.rest_until.take() {
+            tokio::select! {
+                () = sleep_until(rest) => {}
+                () = interrupt.cancelled() => return Ok(None),
+            }
+        }
+        let urls = one.plan.server.target.urls().to_vec();
+        self.runs[at].state = State::Running;
+        let began = Instant::now();
+        let mut launched = match self.launch(variant, &urls).await {
+            Ok(launched) => launched,
+            Err(why) => {
+                self.fail(at, why, Vec::new());
+                return Ok(None);
+            }
+        };
+        let ready = tokio::select! {
+            ready = self.ready(at, one, launched.as_mut(), (traffic, host)) => ready,
+            () = interrupt.cancelled() => Err(Not::Interrupted),
+        };
+        let current = Current { at, launched: launched.take(), start: variant.start.clone(), urls };
+        match ready {
+            Ok(ready) => {
+                let run = &mut self.runs[at];
+                run.ready_s = current.launched.as_ref().map(|_| began.elapsed().as_secs_f64());
+                (run.model, run.words) = (Some(ready.model.clone()), Some(ready.rate.clone()));
+                // That of the run as a whole is noted there.
+                run.noted = ready.noted.iter().filter(|c| **c != Caveat::VirtualTime).cloned().collect();
+                self.current = Some(current);
+                Ok(Some(ready))
+            }
+            Err(not) => {
+                self.give_up(current, not).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Starts the command of a variant, where it has one and nothing is in its place.
+    async fn launch(&self, variant: &Variant, urls: &[BaseUrl]) -> Result<Option<Launched>, String> {
+        let Some(start) = &variant.start else { return Ok(None) };
+        for url in urls {
+            if port::answers(url).await {
+                return Err(format!(
+                    "something answers at {url} already, before this server was started: stop it, or choose another port"
+                ));
+            }
+        }
+        let filled = start.filled(|name| std::env::var(name).ok())?;
+        let launch = Launch {
+            argv: filled.command,
+            env: filled.env,
+            folder: start.working_directory.clone(),
+            log: self.dir.join(LOGS).join(format!("{}.log", variant.name)),
+            secrets: filled.secrets,
+        };
+        tracing::info!("starting {}: {}", variant.name, start.shown().join(" "));
+        launch.start(&self.groups).map(Some).map_err(|e| format!("{e:#}"))
+    }
+
+    /// Waits until a server is ready, and prepares it.
+    async fn ready(
+        &self,
+        at: usize,
+        one: &Series,
+        launched: Option<&mut Launched>,
+        (traffic, host): (&Traffic, &Host),
+    ) -> Result<Prepared, Not> {
+        if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(|v| v.start.as_ref()))
+        {
+            answering(&one.plan.server, start, launched).await?;
+        }
+        let known = &self.runs[at];
+        let mut plan = one.plan.clone();
+        if let Some(model) = &known.model {
+            plan.server.model.get_or_insert_with(|| model.clone());
+        }
+        let mut ready = prepare::prepare(&plan, traffic, host).await?;
+        ready.resumed = self.resumed;
+        if let Some(words) = &known.words {
+            keep_lengths(words, &known.noted, &mut ready)?;
+        }
+        Ok(ready)
+    }
+
+    /// Notes why the server of a variant could not be measured.
+    fn fail(&mut self, at: usize, why: String, last_lines: Vec<String>) {
+        let run = &mut self.runs[at];
+        run.state = State::Failed;
+        run.out_of_memory = log::out_of_memory(&why).is_some() || run.out_of_memory;
+        tracing::warn!("warning: {} is not measured: {why}", run.name);
+        (run.reason, run.last_lines) = (Some(why), last_lines);
+    }
+
+    /// Stops a server that was not made ready, and notes why.
+    async fn give_up(&mut self, mut current: Current, not: Not) -> Result<()> {
+        let at = current.at;
+        if let Not::Ready(why) = not {
+            let (why, lines) = match &mut current.launched {
+                Some(launched) => self.explain(at, launched, why).await,
+                None => (why, Vec::new()),
+            };
+            self.fail(at, why, lines);
+        }
+        self.stop(current).await
+    }
+
+    /// What the end of a server and its log say beside what was seen of it: the reason in full, and the last lines.
+    async fn explain(&mut self, at: usize, launched: &mut Launched, seen: String) -> (String, Vec<String>) {
+        let deadline = Instant::now() + LAST_WORDS;
+        while launched.exited().is_none() && Instant::now() < deadline {
+            sleep(Duration::from_millis(50)).await;
+        }
+        let ended = launched.exited();
+        let ended_by = ended.map(|status| format!("{seen}; its process ended with {}", ended_with(status)));
+        let (seen, memory) = (ended_by.unwrap_or(seen), launched.log.out_of_memory());
+        let killed = ended.is_some_and(was_killed);
+        self.runs[at].out_of_memory = memory.is_some() || killed;
+        let why = match memory {
+            Some(line) => format!("out of memory: {line} ({seen})"),
+            None if killed => {
+                format!("{seen}: killed from outside, mostly by the system when memory runs out")
+            }
+            None => seen,
+        };
+        (why, launched.log.last_lines())
+    }
+
+    /// The server that is ready has gone away: notes why, with what is left of it stopped.
+    ///
+    /// # Errors
+    /// Something of it is left that cannot be ended.
+    pub(super) async fn died(&mut self, step: u32) -> Result<()> {
+        let Some(mut current) = self.current.take() else { return Ok(()) };
+        let at = current.at;
+        let seen = format!("it stopped answering in step {step}");
+        let (why, lines) = match &mut current.launched {
+            Some(launched) => self.explain(at, launched, seen).await,
+            None => (seen, Vec::new()),
+        };
+        let run = &mut self.runs[at];
+        run.state = State::Died;
+        tracing::warn!("warning: {} died: {why}", run.name);
+        (run.reason, run.last_lines) = (Some(why), lines);
+        self.stop(current).await
+    }
+
+    /// Stops the server that is ready; `done` is whether everything was measured on it.
+    ///
+    /// # Errors
+    /// Something of it is left that cannot be ended.
+    pub(super) async fn end(&mut self, done: bool) -> Result<()> {
+        let Some(current) = self.current.take() else { return Ok(()) };
+        if done {
+            self.runs[current.at].state = State::Done;
+        }
+        self.stop(current).await
+    }
+
+    async fn stop(&mut self, current: Current) -> Result<()> {
+        let (Some(launched), Some(start)) = (current.launched, current.start) else { return Ok(()) };
+        let name = &self.runs[current.at].name;
+        if !launched.stop(start.stop_timeout.0).await? {
+            tracing::warn!(
+                "warning: {name} did not end within {} and was killed (stop-timeout)",
+                start.stop_timeout
+            );
+        }
+        if let Err(url) = port::closed(&current.urls, CLOSE).await {
+            tracing::warn!(
+                "warning: {name} was stopped, and something still answers at {url}: it is none of its process group"
+            );
+        }
+        self.rest_until = (!start.cool_down.0.is_zero()).then(|| Instant::now() + start.cool_down.0);
+        Ok(())
+    }
+}
+
+/// How a process ended: `exit code 1`, `signal 9`.
+fn ended_with(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return format!("signal {signal}");
+    }
+    status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
+}
+
+/// Whether a process was ended by SIGKILL, directly or as containers and shells tell it.
+fn was_killed(status: ExitStatus) -> bool {
+    #[cfg(unix)]
+    if std::os::unix::process::ExitStatusExt::signal(&status) == Some(9) {
+        return true;
+    }
+    status.code() == Some(137)
+}
+
+/// Waits until a server that was started answers on its page for that, and lists a model where it has a list.
+async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> Result<(), Not> {
+    let key = server.key.as_ref().map(ApiKey::read).transpose()?;
+    let client = Client::http(server, key.clone())?;
+    let (elsewhere, path) = match start.ready_url.as_ref().map(|url| url.parts()) {
+        Some((base, path)) => (base, Some(path)),
+        None => (None, None),
+    };
+    let other = match elsewhere {
+        // The key is the server's own.
+        Some(base) => Some(Client::http(&Server { target: Target::Url(base), ..server.clone() }, None)?),
+        None => None,
+    };
+    let deadline = Instant::now() + start.timeout.0;
+    loop {
+        let asked = async {
+            is_ready(other.as_ref().unwrap_or(&client), path.as_deref()).await?;
+            lists_models(&client, server.model.as_deref()).await
+        };
+        let said = match timeout(ANSWER, asked).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(said)) => said,
+            Err(_) => format!("it did not answer within {} s", ANSWER.as_secs()),
+        };
+        if launched.exited().is_some() {
+            return Err(Not::Ready("it ended before it was ready".into()));
+        }
+        if Instant::now() >= deadline {
+            return Err(Not::Ready(format!("it was not ready within {} (timeout): {said}", start.timeout)));
+        }
+        sleep(ASK).await;
+    }
+}
+
+/// Asks a page, or the one that says so by custom; the error is what was seen.
+async fn is_ready(client: &Client, path: Option<&str>) -> Result<(), String> {
+    let ask = async |target: usize, path: &str| client.get_from(target, path).await.map(|(status, _)| status);
+    for target in 0..client.urls().len().max(1) {
+        let (asked, status) = match path {
+            Some(path) => (path, ask(target, path).await),
+            None => match ask(target, "/health").await {
+                Ok(404 | 405 | 501) => ("/v1/models", ask(target, "/v1/models").await),
+                other => ("/health", other),
+            },
+        };
+        match status {
+            Ok(200..=299) => {}
+            Ok(status) => return Err(format!("{asked} answers with HTTP {status}")),
+            Err(e) => return Err(format!("{e:#}")),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the model is there; the wrong one is not waited for, that is told when the server is prepared.
+async fn lists_models(client: &Client, wanted: Option<&str>) -> Result<(), String> {
+    match client.get("/v1/models").await {
+        Ok((404 | 405, _)) => Ok(()),
+        Ok((200..=299, _)) => match preflight::check_models(client, wanted).await {
+            Err(e) if format!("{e:#}").contains("lists no model") => Err(format!("{e:#}")),
+            _ => Ok(()),
+        },
+        // Told in full when it is prepared.
+        Ok((401 | 403, _)) => Ok(()),
+        Ok((status, _)) => Err(format!("/v1/models answers with HTTP {status}")),
+        Err(e) => Err(format!("{e:#}")),
+    }
+}
