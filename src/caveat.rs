@@ -203,6 +203,15 @@ pub enum Caveat {
         /// Requests that the server reported.
         left: f64,
     },
+    /// The profiler could not be begun, or not be ended.
+    Profiler {
+        /// The step that was to be profiled.
+        step: u32,
+        /// What was tried: a path of the server, or a command.
+        tried: String,
+        /// What came of it.
+        why: String,
+    },
     /// Some steps have no upper bound for their p99.
     FewRequests {
         /// How many steps.
@@ -260,6 +269,7 @@ impl Caveat {
             Self::NotDrained { step, .. }
             | Self::Client { step, .. }
             | Self::ServerGone { step }
+            | Self::Profiler { step, .. }
             | Self::PartialStep { step, .. }
             | Self::BrokenOff { step, .. }
             | Self::SlowReplica { step, .. }

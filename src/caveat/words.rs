@@ -61,6 +61,7 @@ impl Caveat {
             Self::Client { step, fault, invalid: false } => {
                 format!("In step {step} {}. Its verdict stands all the same.", fault.text())
             }
+            Self::Profiler { step, tried, why } => format!("Step {step} was to be profiled, but {tried}: {why}."),
             Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
             Self::FewRequests { steps, refine } => few(*steps, *refine),
             Self::BudgetSpent { next } => format!(
@@ -128,6 +129,10 @@ impl Caveat {
                 "Requests are dealt in turn, so the service can take no more than its worst replica: look at that one, or measure it alone (server.url)."
             }
             Self::Client { fault, .. } => fault.advice(),
+            Self::Profiler { .. } => {
+                "vLLM has these paths only where it was started with --profiler-config (or, before, VLLM_TORCH_PROFILER_DIR); profile.start and \
+                 profile.stop name others, profile.before and profile.after commands."
+            }
             Self::NotDrained { .. } => {
                 "Give step.drain more time, and make sure nobody else uses the server."
             }

@@ -208,16 +208,30 @@ impl Client {
     /// # Errors
     /// As [`Client::get_from`].
     pub async fn post_to(&self, target: usize, path: &str) -> anyhow::Result<u16> {
+        self.post_within(target, path, GET_TIMEOUT).await
+    }
+
+    /// The same with a time of its own for the answer, for what takes a server long.
+    ///
+    /// # Errors
+    /// As [`Client::get_from`].
+    pub async fn post_within(&self, target: usize, path: &str, time: Duration) -> anyhow::Result<u16> {
         let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
-        let called = self.call(Method::POST, target, path).await;
+        let called = self.call(Method::POST, target, path, time).await;
         called.map(|(status, _)| status).map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))
     }
 
     pub(crate) async fn fetch(&self, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
-        self.call(Method::GET, target, path).await
+        self.call(Method::GET, target, path, GET_TIMEOUT).await
     }
 
-    async fn call(&self, method: Method, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
+    async fn call(
+        &self,
+        method: Method,
+        target: usize,
+        path: &str,
+        time: Duration,
+    ) -> Result<(u16, Bytes), Broken> {
         let inner = &*self.0;
         let url = inner.targets[target].base.join(path);
         let mut headers = inner.headers.clone();
@@ -227,7 +241,7 @@ impl Client {
             let status = answer.status.as_u16();
             Ok((status, answer.body(GET_MAX).await?))
         };
-        let limit = inner.connect_timeout + GET_TIMEOUT;
+        let limit = inner.connect_timeout + time;
         let late = || Broken::new(Failure::Timeout, format!("no answer within {} s", limit.as_secs()));
         timeout(limit, get).await.unwrap_or_else(|_| Err(late()))
     }

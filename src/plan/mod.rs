@@ -27,6 +27,7 @@ use crate::load::config::StepTimes;
 use crate::load::own::OwnLimits;
 use crate::search::Search;
 use crate::search::config::{Mode, Open, Over, SearchPlan};
+use crate::search::profile::Profile;
 use crate::sim::config::Simulated;
 use crate::slo::{Metric, Part, Slo};
 use crate::stats::own::Allowed;
@@ -80,6 +81,9 @@ pub struct Plan {
     /// Which levels are measured.
     #[serde(default)]
     pub search: SearchPlan,
+    /// A last step under the server's profiler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// What the server runs on.
     #[serde(default)]
     pub hardware: Hardware,
@@ -412,7 +416,8 @@ impl Plan {
     /// What the search cannot do, with what to write instead.
     pub fn searcher(&self) -> Result<Search, String> {
         let (tiers, gpus) = (self.slo.as_slice(), self.hardware.gpu_count());
-        Search::new(&self.search, &self.step, tiers, self.open(), gpus)
+        let search = Search::new(&self.search, &self.step, tiers, self.open(), gpus)?;
+        Ok(search.profiled(self.profile.as_ref()))
     }
 
     /// What an open loop steps through.

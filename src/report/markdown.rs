@@ -243,6 +243,9 @@ fn steps(run: &Run) -> String {
     if has(|s| s.kind == StepKind::Peak) {
         notes.push("*peak*: a closed loop that keeps the server full, after the search.");
     }
+    if has(|s| s.kind == StepKind::Profile) {
+        notes.push("*profile*: under the server's profiler, which slows it down; no part of the answer.");
+    }
     if has(|s| s.stable == Some(false)) {
         notes.push(
             "↗: the backlog grows, so the latencies have no steady value; what was seen stands in steps.csv.",

@@ -64,8 +64,8 @@ pub(super) fn number_of(s: &Step) -> String {
 pub fn verdict(s: &Step) -> &'static str {
     match s.verdict {
         Verdict::Meets | Verdict::Undecided if s.kind == StepKind::Baseline => UNKNOWN,
-        // It is meant to be too much: its verdict is no news, unless it tells nothing.
-        Verdict::Meets | Verdict::Undecided | Verdict::Fails if s.kind == StepKind::Peak => UNKNOWN,
+        // They are not measured for a verdict, unless they tell nothing at all.
+        Verdict::Meets | Verdict::Undecided | Verdict::Fails if s.kind.is_beside() => UNKNOWN,
         v => sign(v),
     }
 }

@@ -77,7 +77,7 @@ fn sorted(run: &Run) -> Vec<&Step> {
     let place = |s: &Step| series.iter().position(|name| *name == s.series);
     let mut steps: Vec<&Step> = run.steps.iter().collect();
     steps.sort_by(|a, b| {
-        let key = |s: &Step| (place(s), s.kind != StepKind::Baseline, s.kind == StepKind::Peak);
+        let key = |s: &Step| (place(s), s.kind != StepKind::Baseline, s.kind.is_beside());
         key(a).cmp(&key(b)).then(a.level.value.total_cmp(&b.level.value)).then(a.step.cmp(&b.step))
     });
     steps
@@ -214,6 +214,7 @@ fn legend(run: &Run, width: usize) -> Vec<String> {
         (any(|s| s.kind == StepKind::Refine), "refine: to decide"),
         (any(|s| s.kind == StepKind::Confirm), "confirm: a soak at the safe rate"),
         (any(|s| s.kind == StepKind::Peak), "peak: a closed loop that keeps the server full"),
+        (any(|s| s.kind == StepKind::Profile), "profile: under the server's profiler"),
         (any(|s| s.stable == Some(false)), "↗ the backlog grows: no steady latency"),
         (
             any(|s| s.verdict == Verdict::Undecided && !s.kind.is_aside()),

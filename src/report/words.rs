@@ -186,6 +186,9 @@ pub fn step_level(s: &Step) -> String {
     match s.kind {
         StepKind::Baseline => "unloaded".into(),
         StepKind::Peak => format!("saturated ({} in flight)", level_number(s.level.value)),
+        StepKind::Profile => {
+            format!("{}{}, under the profiler", level_number(s.level.value), s.level.control.unit())
+        }
         _ => format!("{}{}", level_number(s.level.value), s.level.control.unit()),
     }
 }
@@ -239,9 +242,8 @@ pub fn mixed(run: &Run) -> bool {
 
 /// The steps of an answer's series.
 pub fn steps_of<'a>(run: &'a Run, answer: &Answer) -> Vec<&'a Step> {
-    let own = |s: &&Step| {
-        s.series == answer.series && s.level.control == answer.control && s.kind != StepKind::Peak
-    };
+    let own =
+        |s: &&Step| s.series == answer.series && s.level.control == answer.control && !s.kind.is_beside();
     run.steps.iter().filter(own).collect()
 }
 

@@ -30,8 +30,8 @@ pub(crate) fn caveats(
     answers: &[Answer],
 ) -> Vec<Caveat> {
     let all = steps;
-    // The saturated server is meant to be too much: what it shows is no doubt about the answer.
-    let of_search: Vec<Step> = steps.iter().filter(|s| s.kind != StepKind::Peak).cloned().collect();
+    // The saturated server is meant to be too much, and a profiler slows it down: what they show is no doubt about the answer.
+    let of_search: Vec<Step> = steps.iter().filter(|s| !s.kind.is_beside()).cloned().collect();
     let steps = &of_search[..];
     let mut found: Vec<Caveat> = inflation(plan, steps, answers).into_iter().collect();
     if answers.iter().any(|a| bracket(&a.goodput) || bracket(&a.joint_goodput)) {

@@ -88,6 +88,11 @@ impl Writer {
         Ok(Self { dir: dir.to_owned(), requests, failures: BTreeMap::new() })
     }
 
+    /// The run folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Adds a row to `requests.csv`; on disk with the next [`Writer::flush`].
     pub fn request(&mut self, series: &str, step: u32, class: &str, finished: &Finished) -> Result<()> {
         let record = &finished.record;

@@ -17,6 +17,7 @@ mod confirm;
 mod estimate;
 pub mod knee;
 mod posterior;
+pub mod profile;
 mod refine;
 mod seen;
 mod series;

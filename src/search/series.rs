@@ -46,6 +46,8 @@ pub struct Search {
     baseline: bool,
     /// The saturated server, after all else.
     peak: Option<Peak>,
+    /// Level and window of a last step under the profiler; a level that can be held where it has none.
+    pub(super) profile: Option<(Option<f64>, Duration)>,
 }
 
 /// Confidence of the verdicts of listed steps.
@@ -79,13 +81,26 @@ impl Search {
         let tiers = tiers.to_vec();
         let confirm = plan.confirm.map(|span| span.0);
         let (baseline, peak) = (plan.baseline, plan.peak);
-        Ok(Self { levels, times: *times, max_rate, tiers, gpus, confirm, open: open.control, baseline, peak })
+        Ok(Self {
+            levels,
+            times: *times,
+            max_rate,
+            tiers,
+            gpus,
+            confirm,
+            open: open.control,
+            baseline,
+            peak,
+            profile: None,
+        })
     }
 
     /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
     pub fn next(&self, series: &str, steps: &[Step]) -> Next {
         let own = of_series(series, steps);
-        let ask = self.decide(&own).ok().or_else(|| self.saturate(&own, series, steps));
+        let beside =
+            || self.saturate(&own, series, steps).or_else(|| self.under_profiler(&own, series, steps));
+        let ask = self.decide(&own).ok().or_else(beside);
         ask.map_or(Next::Done, Next::Measure)
     }
 
@@ -154,7 +169,7 @@ impl Search {
     }
 
     /// A step with the times that the plan gives.
-    fn ask(&self, level: Level, kind: StepKind, ends: Ends) -> Ask {
+    pub(super) fn ask(&self, level: Level, kind: StepKind, ends: Ends) -> Ask {
         let (settle, measure) = (self.times.settle.0, self.times.window(level.per_s()));
         let (tail, drain) = (self.times.tail(), self.times.drain.0);
         Ask { level, kind, settle, measure, extend: true, tail, drain, ends, confidence: CONFIDENCE }
@@ -180,7 +195,7 @@ impl Search {
         self.tiers.iter().map(answer).collect()
     }
 
-    fn control(&self) -> Control {
+    pub(super) fn control(&self) -> Control {
         match &self.levels {
             Levels::Listed(levels) => levels.first().map_or(self.open, |l| l.control),
             Levels::Ramp(_) => self.open,
@@ -189,7 +204,7 @@ impl Search {
         }
     }
 
-    fn goodput(&self, own: &[&Step], ended: &str, slo: &Slo) -> Goodput {
+    pub(super) fn goodput(&self, own: &[&Step], ended: &str, slo: &Slo) -> Goodput {
         self.read(own, ended, |s| step_verdict(s, slo.tier()), slo, &limits(slo))
     }
 
@@ -302,9 +317,9 @@ fn listed(open: Control, rates: &NonEmpty<Rate>) -> Vec<Level> {
     rates.iter().map(|r| Level::new(open, r.get())).collect()
 }
 
-/// The steps of the search of a series. The saturated server is measured beside it, and no verdict or answer hangs on that.
+/// The steps of the search of a series. What is measured beside it has no part in verdicts and answers.
 pub(super) fn of_series<'a>(series: &str, steps: &'a [Step]) -> Vec<&'a Step> {
-    steps.iter().filter(|s| s.series == series && s.kind != StepKind::Peak).collect()
+    steps.iter().filter(|s| s.series == series && !s.kind.is_beside()).collect()
 }
 
 /// Steps that were not interrupted.
@@ -312,7 +327,7 @@ fn finished<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     steps.iter().copied().filter(|s| !interrupted(s)).collect()
 }
 
-fn interrupted(step: &Step) -> bool {
+pub(super) fn interrupted(step: &Step) -> bool {
     step.abort == Some(Abort::Interrupted)
 }
 

@@ -57,13 +57,20 @@ named!(
         Confirm = "confirm",
         /// A closed loop with so many in flight that the server is always full, after the search: the most that it completes.
         Peak = "peak",
+        /// A level that the server can take, under its profiler, after all else: the profiler slows it down.
+        Profile = "profile",
     }
 );
 
 impl StepKind {
-    /// Whether it is measured beside the levels of the search, and is none of them: the unloaded server, and the saturated one.
+    /// Whether it is measured for its own sake: no verdict and no answer hangs on it.
+    pub const fn is_beside(self) -> bool {
+        matches!(self, Self::Peak | Self::Profile)
+    }
+
+    /// Whether it is none of the levels of the search: the unloaded server, and what is measured for its own sake.
     pub const fn is_aside(self) -> bool {
-        matches!(self, Self::Baseline | Self::Peak)
+        matches!(self, Self::Baseline) || self.is_beside()
     }
 }
 

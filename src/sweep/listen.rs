@@ -33,8 +33,10 @@ impl Listener {
         let socket = TcpListener::bind(address).with_context(context)?;
         socket.set_nonblocking(true).with_context(context)?;
         let address = socket.local_addr().with_context(context)?;
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start a runtime")?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("failed to start a runtime")?;
         let end = CancellationToken::new();
         let (ended, registry) = (end.clone(), Arc::new(registry));
         let serve = async move {

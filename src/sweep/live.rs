@@ -22,13 +22,13 @@ use std::time::Duration;
 /// Upper bounds of the buckets of TTFT and e2e, in seconds: steps of a third to a half from a millisecond to ten minutes. The
 /// SLO's own limits are bounds as well, so that attainment is exact.
 const LONG: &[f64] = &[
-    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5,
-    0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4,
+    0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
 /// The same of TPOT: from a fifth of a millisecond to five seconds.
 const SHORT: &[f64] = &[
-    0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1,
-    0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0,
+    0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06,
+    0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0,
 ];
 
 type Number = Gauge<f64, AtomicU64>;
@@ -154,12 +154,7 @@ impl Live {
         registry.register("sweep", "The sweep that runs", Info::new(about));
         live.register_requests(&mut registry);
         live.register_steps(&mut registry);
-        registry.register_with_unit(
-            "slo_limit",
-            "Limits of the SLO",
-            Unit::Seconds,
-            limits_of(tiers),
-        );
+        registry.register_with_unit("slo_limit", "Limits of the SLO", Unit::Seconds, limits_of(tiers));
         (live, registry)
     }
 
@@ -172,8 +167,16 @@ impl Live {
             registry.register_with_unit(name, help, Unit::Seconds, of.clone());
         }
         registry.register("requests", "Requests that are over, by how they ended", self.requests.clone());
-        registry.register("output_tokens", "Tokens of answers, as the server counts them", self.output_tokens.clone());
-        registry.register("prompt_tokens", "Tokens of prompts, as the server counts them", self.prompt_tokens.clone());
+        registry.register(
+            "output_tokens",
+            "Tokens of answers, as the server counts them",
+            self.output_tokens.clone(),
+        );
+        registry.register(
+            "prompt_tokens",
+            "Tokens of prompts, as the server counts them",
+            self.prompt_tokens.clone(),
+        );
         registry.register("in_flight", "Requests in flight", self.in_flight.clone());
     }
 

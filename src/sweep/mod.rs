@@ -11,6 +11,7 @@ mod listen;
 mod live;
 mod looks;
 mod prepare;
+mod profile;
 mod progress;
 mod resume;
 mod step;

@@ -199,7 +199,7 @@ pub async fn resume(
 fn resumed_meta(mut meta: Meta, ready: Option<&Prepared>, found: Vec<Caveat>, next: u32) -> Meta {
     meta.noted.retain(|c| match c {
         Caveat::Interrupted | Caveat::BudgetSpent { .. } => false,
-        Caveat::NotDrained { step, .. } => *step < next,
+        Caveat::NotDrained { step, .. } | Caveat::Profiler { step, .. } => *step < next,
         other => !SweepTally::counts(other),
     });
     for caveat in ready.iter().flat_map(|r| &r.noted) {

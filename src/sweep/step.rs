@@ -4,6 +4,7 @@ use super::Sweep;
 use super::cache::{AHEAD, Reading};
 use super::ended::StepSoFar;
 use super::looks::{Looks, TICK, drain};
+use super::profile::Moment;
 use super::tally::StepTally;
 use crate::caveat::Caveat;
 use crate::client::Client;
@@ -100,6 +101,8 @@ impl Sweep<'_> {
         self.set_cache().await?;
         let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), &ask);
         self.warm_connections(ask.level).await;
+        let profiled =
+            ask.kind == StepKind::Profile && self.profiler(number, ask.level, Moment::Before).await?;
         let counters = self.read_before(ask.settle).await?;
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.now();
@@ -111,7 +114,11 @@ impl Sweep<'_> {
             live.begin(&sweep.series, number, ask.level, sweep.share(ask.level).rate);
         });
         (running.started_at, running.started, running.counters) = (started_at, started, counters);
-        running.abort = self.follow(&mut running, &mut tally, number).await?;
+        let followed = self.follow(&mut running, &mut tally, number).await;
+        if profiled {
+            self.profiler(number, ask.level, Moment::After).await?;
+        }
+        running.abort = followed?;
         lag_stop.cancel();
         let lags = match lags {
             Some(threads) => threads.join_all().await.into_iter().collect::<Result<_, _>>(),

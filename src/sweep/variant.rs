@@ -104,6 +104,11 @@ impl Servers {
         self.at(one).is_some() && self.current.as_ref().map(|c| c.at) == self.at(one)
     }
 
+    /// The list of what is started.
+    pub(super) fn groups(&self) -> Groups {
+        self.groups.clone()
+    }
+
     /// Whether one is ready.
     pub(super) fn any(&self) -> bool {
         self.current.is_some()

@@ -30,7 +30,8 @@ fn shown() -> (Live, Registry) {
     let plan = Plan::from_text(PLAN).unwrap();
     let (live, registry) = Live::new(plan.slo.as_slice(), vec![("name", "a \"quoted\" name".into())]);
     live.begin("main", 1, Level::rate(4.0), Some(4.0));
-    for (ttft, outcome) in [(100, Outcome::Ok), (170, Outcome::Ok), (171, Outcome::Ok), (0, Outcome::Failed)] {
+    for (ttft, outcome) in [(100, Outcome::Ok), (170, Outcome::Ok), (171, Outcome::Ok), (0, Outcome::Failed)]
+    {
         live.add("main", "all", &record(ttft, outcome));
     }
     live.add("main", "all", &Record { phase: Phase::Warmup, ..record(5, Outcome::Ok) });

@@ -1,0 +1,93 @@
+//! The step under the profiler: it is begun before the load and ended when the step has drained. What fails is a caveat: the
+//! sweep has its answer by then.
+
+use super::Sweep;
+use crate::caveat::Caveat;
+use crate::client::Client;
+use crate::launch::Launch;
+use crate::level::Level;
+use crate::rundir::LOGS;
+use crate::search::profile::By;
+use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long a command or the server may take. Ending a profile writes it out, and that may be gigabytes.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How often it is looked whether it has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// When something is to be done about the profiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Before the load.
+    Before,
+    /// When all requests are over.
+    After,
+}
+
+impl Sweep<'_> {
+    /// Begins or ends the profile of a step; whether it did.
+    pub(super) async fn profiler(&mut self, step: u32, level: Level, moment: Moment) -> Result<bool> {
+        let Some(profile) = &self.plan.profile else { return Ok(false) };
+        let (tried, done) = match &profile.by {
+            By::Server { start, stop } => {
+                let path = if moment == Moment::Before { start } else { stop }.clone();
+                let client = self.ready.client().clone();
+                let tried = format!("POST {path} failed");
+                (tried, self.host.run(async move { ask(&client, &path).await }).await?)
+            }
+            By::Commands { before, after } => {
+                let argv = if moment == Moment::Before { before } else { after };
+                if argv.is_empty() {
+                    return Ok(true);
+                }
+                (format!("`{}` failed", argv.join(" ")), self.command(argv, level).await?)
+            }
+        };
+        let Err(why) = done else { return Ok(true) };
+        self.note(Caveat::Profiler { step, tried, why: format!("{why:#}") });
+        Ok(false)
+    }
+
+    /// Runs a command to its end, its output in the folder of logs. It is told what the step is by its environment.
+    async fn command(&self, argv: &[String], level: Level) -> Result<Result<()>> {
+        let env = BTreeMap::from([
+            ("GOODPUT_SERIES".to_owned(), self.series.clone()),
+            ("GOODPUT_LEVEL".to_owned(), level.value.to_string()),
+            ("GOODPUT_CONTROL".to_owned(), level.control.name().to_owned()),
+        ]);
+        let log = self.writer.dir().join(LOGS).join("profile.log");
+        let launch = Launch { argv: argv.to_vec(), env, folder: None, log, secrets: Vec::new() };
+        let groups = self.servers.groups();
+        // A thread of its own: simulated time does not go on meanwhile.
+        let run = tokio::task::spawn_blocking(move || -> Result<()> {
+            let (mut launched, deadline) = (launch.start(&groups)?, Instant::now() + PATIENCE);
+            loop {
+                match launched.exited() {
+                    Some(status) if status.success() => return Ok(()),
+                    Some(status) => {
+                        let last = launched.log.last_lines().pop().map(|l| format!(", its last words {l:?}"));
+                        bail!("{status}{}", last.unwrap_or_default());
+                    }
+                    None if Instant::now() >= deadline => {
+                        bail!("it was still there after {} s, and was ended", PATIENCE.as_secs());
+                    }
+                    None => std::thread::sleep(LOOK),
+                }
+            }
+        });
+        Ok(run.await?)
+    }
+}
+
+/// Asks every server.
+async fn ask(client: &Client, path: &str) -> Result<()> {
+    for target in 0..client.urls().len().max(1) {
+        match client.post_within(target, path, PATIENCE).await? {
+            200..=299 => {}
+            status => bail!("HTTP {status}"),
+        }
+    }
+    Ok(())
+}
