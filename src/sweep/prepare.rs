@@ -223,6 +223,7 @@ fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Option<Embedded>)> 
         return Ok((each(&plan.server, key)?, None));
     };
     if host.is_paused() {
+        sim.starts().map_err(anyhow::Error::msg)?;
         return Ok((vec![Client::in_process(crate::sim::router::router(&sim), &plan.server)], None));
     }
     let embedded = Embedded::start(&sim)?;
