@@ -295,6 +295,7 @@ impl Plan {
             pace: None,
             alone: false,
             found: Vec::new(),
+            only: None,
         }
     }
 
