@@ -77,11 +77,7 @@ impl Group {
 
 /// The groups of a step: every class of `classes`, where the workload has any, and every turn, where any request is a later one of its
 /// conversation. `itl` has the gaps of each class, `window` is the measured part of the step.
-pub fn groups(
-    records: &[Kept],
-    (classes, itl): (&[&str], &ItlTally),
-    window: Range<Duration>,
-) -> Vec<Group> {
+pub fn groups(records: &[Kept], (classes, itl): (&[&str], &ItlTally), window: Range<Duration>) -> Vec<Group> {
     let mut all = Vec::new();
     for (class, name) in (0_u16..).zip(classes) {
         let mut own = group(By::Class, (*name).to_owned(), records, &window, |r| r.class == class);

@@ -325,14 +325,21 @@ mod tests {
         let slo = tiers("itl.p95 = \"10ms\"");
         let mut tally = ItlTally::new(&slo).of_classes(2);
         for id in 0..40 {
-            let mut one = finished(id, Outcome::Ok, 3, if id % 4 == 0 { &[50_000, 50_000] } else { &[5_000, 5_000] });
+            let mut one =
+                finished(id, Outcome::Ok, 3, if id % 4 == 0 { &[50_000, 50_000] } else { &[5_000, 5_000] });
             one.record.class = u16::from(id % 4 == 0);
             tally.add(&one);
         }
-        let of = |class| tally.of_class(class).map(|pool| (pool.quantiles().n, pool.quantiles().p50.unwrap().round()));
+        let of = |class| {
+            tally.of_class(class).map(|pool| (pool.quantiles().n, pool.quantiles().p50.unwrap().round()))
+        };
         assert_eq!([of(0), of(1), of(2)], [Some((60, 5.0)), Some((20, 50.0)), None]);
         assert_eq!(tally.pooled().quantiles().n, 80);
-        assert!(tally.counts_for(&slo, 2) && !tally.counts_for(&slo, 0) && !tally.counts_for(&tiers("itl.p95 = \"9ms\""), 2));
+        assert!(
+            tally.counts_for(&slo, 2)
+                && !tally.counts_for(&slo, 0)
+                && !tally.counts_for(&tiers("itl.p95 = \"9ms\""), 2)
+        );
         tally.begin(10);
         assert_eq!(tally.of_class(0).unwrap().buckets(), []);
     }

@@ -165,7 +165,8 @@ mod tests {
             let r = &finished.record;
             assert_eq!((r.check, r.outcome, r.output_tokens), (check, Outcome::Ok, Some(1)), "{text:?}");
         }
-        let rows: Vec<_> = reader.rows(&plan.workload).into_iter().map(|r| (r.check, r.n, r.failed, r.sample)).collect();
+        let rows: Vec<_> =
+            reader.rows(&plan.workload).into_iter().map(|r| (r.check, r.n, r.failed, r.sample)).collect();
         let row = |name: &str, n, failed, sample: &str| (name.to_owned(), n, failed, sample.to_owned());
         assert_eq!(rows, [row("digits", 3, 2, "a\\nb"), row("said", 3, 1, "")]);
         assert!(reader.rows(&plan.workload).iter().all(|r| r.n == 0), "the next step begins anew");
@@ -175,7 +176,9 @@ mod tests {
     #[test]
     fn each_class_has_its_own_checks() {
         let class = |name: &str| {
-            format!("[[workload.class]]\nname = \"{name}\"\nweight = 1\nprompts.synthetic = {{ input-tokens.fixed = 5, output-tokens.fixed = 2 }}\n")
+            format!(
+                "[[workload.class]]\nname = \"{name}\"\nweight = 1\nprompts.synthetic = {{ input-tokens.fixed = 5, output-tokens.fixed = 2 }}\n"
+            )
         };
         let text = format!(
             "name = \"x\"\nserver.simulated = {{ preset = \"md1\" }}\nslo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n{}{}{}\
@@ -191,9 +194,13 @@ mod tests {
             finished.record.class = class;
             reader.read(&mut finished, &client());
         }
-        let rows: Vec<_> = reader.rows(&plan.workload).into_iter().map(|r| (r.class, r.n, r.failed, r.sample)).collect();
+        let rows: Vec<_> =
+            reader.rows(&plan.workload).into_iter().map(|r| (r.class, r.n, r.failed, r.sample)).collect();
         let row = |class: &str, n, failed, sample: &str| (class.to_owned(), n, failed, sample.to_owned());
-        assert_eq!(rows, [row("all", 4, 1, "x"), row("a", 2, 0, ""), row("b", 2, 1, "x"), row("idle", 0, 0, "")]);
+        assert_eq!(
+            rows,
+            [row("all", 4, 1, "x"), row("a", 2, 0, ""), row("b", 2, 1, "x"), row("idle", 0, 0, "")]
+        );
     }
 
     #[cfg(feature = "tokenizer")]

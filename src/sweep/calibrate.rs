@@ -61,8 +61,13 @@ pub(crate) async fn calibrate(
     }
     rates.texts = probe.texts(traffic, seed, &rates).await?;
     for (_, class) in traffic.natural().iter().filter(|(_, class)| rates.of(class).per_char.is_none()) {
-        let of = if traffic.workload().classes().is_empty() { String::new() } else { format!(" of class {class}") };
-        noted.push(Caveat::InputNotCalibrated { reason: format!("the server counted none of the texts{of}") });
+        let of = if traffic.workload().classes().is_empty() {
+            String::new()
+        } else {
+            format!(" of class {class}")
+        };
+        noted
+            .push(Caveat::InputNotCalibrated { reason: format!("the server counted none of the texts{of}") });
     }
     Ok((rates, noted))
 }
@@ -106,7 +111,12 @@ impl Probe<'_> {
     }
 
     /// What a system message adds beside its words, and what each shared prefix is off the mean of its words.
-    async fn prefixes(&self, rates: &WordRates, series: &[Series], seed: u32) -> Told<(f64, Vec<PrefixRate>)> {
+    async fn prefixes(
+        &self,
+        rates: &WordRates,
+        series: &[Series],
+        seed: u32,
+    ) -> Told<(f64, Vec<PrefixRate>)> {
         let (all, word) = (shared(series), census(0..1));
         if all.is_empty() {
             return Ok(Ok((0.0, Vec::new())));

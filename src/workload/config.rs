@@ -195,7 +195,14 @@ impl Workload {
 
     fn only_kind<'a>(&'a self, of: Of<'a>) -> Kind<'a> {
         let (conversation, found) = (self.conversation.as_ref(), self.found.first());
-        Kind { name: None, known_as: self.only.as_deref().unwrap_or(ALL), share: 1.0, of, conversation, found }
+        Kind {
+            name: None,
+            known_as: self.only.as_deref().unwrap_or(ALL),
+            share: 1.0,
+            of,
+            conversation,
+            found,
+        }
     }
 
     /// The shared prefixes of each kind, by what it is known as.
@@ -279,9 +286,7 @@ impl Workload {
             return None;
         }
         let tokens = |k: &Kind<'_>| match k.of {
-            Of::Prompts(Prompts::Synthetic(s)) => {
-                Some((s.shared_tokens(), s.input_tokens.mean_of(|n| n)))
-            }
+            Of::Prompts(Prompts::Synthetic(s)) => Some((s.shared_tokens(), s.input_tokens.mean_of(|n| n))),
             // What these share is theirs.
             Of::Prompts(_) | Of::Trace(_) => None,
         };

@@ -115,13 +115,13 @@ mod tests {
     #[test]
     fn a_prompt_has_the_tokens_asked_for_however_short() {
         for (tokens, nonce, off, want) in [
-            (200.0, 0, 0.0, Some((40, 110))),  // (200 − 13 − 50) / 1.25
-            (200.0, 6, 0.0, Some((40, 104))),  // the nonce is part of it
-            (200.0, 0, 20.0, Some((40, 94))),  // a prefix of 70 tokens
-            (60.0, 0, 0.0, Some((37, 1))),     // 47 of 51.25 that the prefix and a word would take
+            (200.0, 0, 0.0, Some((40, 110))), // (200 − 13 − 50) / 1.25
+            (200.0, 6, 0.0, Some((40, 104))), // the nonce is part of it
+            (200.0, 0, 20.0, Some((40, 94))), // a prefix of 70 tokens
+            (60.0, 0, 0.0, Some((37, 1))),    // 47 of 51.25 that the prefix and a word would take
             (60.0, 6, 0.0, Some((31, 1))),
-            (40.0, 0, 20.0, Some((15, 1))),    // each of its words is 1.75 tokens
-            (14.0, 0, 0.0, None),              // no room for a word of it
+            (40.0, 0, 20.0, Some((15, 1))), // each of its words is 1.75 tokens
+            (14.0, 0, 0.0, None),           // no room for a word of it
         ] {
             let rates = rates(off);
             let p = prefix(&rates);

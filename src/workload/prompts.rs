@@ -86,7 +86,10 @@ impl Prompter {
                 What::Synthetic(s) => s.shared_prefix,
                 What::Data(_) | What::Text(..) | What::Trace(_) => None,
             };
-            Class { rate: rates.of(&kind.name), prefixes: Prefixes::new(shared, &kind.name, key.seed, &rates) }
+            Class {
+                rate: rates.of(&kind.name),
+                prefixes: Prefixes::new(shared, &kind.name, key.seed, &rates),
+            }
         };
         let classes = traffic.kinds().iter().map(class).collect();
         let cold = traffic.workload().cache != Cache::Warm;
@@ -306,7 +309,7 @@ mod tests {
     fn prompts_shorter_than_the_prefix_have_their_own_length() {
         for (extra, nonce) in [("cache = \"cold\"", NONCE_WORDS), ("cache = \"warm\"", 0)] {
             let p = prompter(extra, 1);
-            for tokens in [20, 40, 57, 58, 60] {
+            for tokens in [20, 40, 50, 57, 58] {
                 let mut turn = recipe(3, 0);
                 turn.request.input_tokens = tokens;
                 let text = plain(&p, &turn);

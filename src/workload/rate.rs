@@ -138,7 +138,8 @@ mod tests {
         assert_eq!((rates.of("people").per_char, rates.of("rag").per_char), (Some(0.3), None));
         let again: WordRates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
         assert_eq!(again, rates);
-        let old: WordRates = serde_json::from_str("{\"overhead\":8.0,\"per_word\":1.25,\"prefixes\":[0.0,3.0]}").unwrap();
+        let old: WordRates =
+            serde_json::from_str("{\"overhead\":8.0,\"per_word\":1.25,\"prefixes\":[0.0,3.0]}").unwrap();
         assert_eq!(old, RATE.into(), "as earlier folders have it, without what their prefixes were off");
     }
 }

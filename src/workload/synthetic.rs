@@ -148,7 +148,9 @@ mod tests {
     #[test]
     fn a_title_says_where_prompts_are_too_short() {
         let title = |input: &str| {
-            let text = format!("input-tokens = {input}\noutput-tokens = {{ fixed = 3 }}\nshared-prefix = {{ tokens = 400 }}");
+            let text = format!(
+                "input-tokens = {input}\noutput-tokens = {{ fixed = 3 }}\nshared-prefix = {{ tokens = 400 }}"
+            );
             toml::from_str::<Synthetic>(&text).unwrap().to_string()
         };
         assert_eq!(title("{ fixed = 600 }"), "600 in / 3 out tokens, 400 shared");

@@ -5,8 +5,8 @@ use super::conversation::Conversation;
 use super::data::{Counter, DataSet, TextCorpus, TokenEstimate};
 use super::kind::{Found, Of};
 use super::lengths::Lengths;
-use super::sources::Prompts;
 use super::rate::WordRates;
+use super::sources::Prompts;
 use super::synthetic::{SharedPrefix, Synthetic};
 use super::trace::Trace;
 use crate::slo::ALL;
@@ -81,7 +81,8 @@ impl Traffic {
 
     /// The same files under another table of the plan, where it names no others.
     pub fn under(&self, workload: &Workload) -> Option<Self> {
-        let same = |other: &Workload| (other.source == self.workload.source, other.only == self.workload.only);
+        let same =
+            |other: &Workload| (other.source == self.workload.source, other.only == self.workload.only);
         (same(workload) == (true, true) && self.workload.conversation == workload.conversation)
             .then(|| Self { workload: Arc::new(workload.clone()), ..self.clone() })
     }

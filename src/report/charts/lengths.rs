@@ -43,7 +43,11 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 /// A histogram of each, on one axis, so that they compare.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let all = known(scene.run);
-    let slots = vec![Slot { height: if all.len() > 4 { 90.0 } else { 150.0 }, values_above: false, own_x: true }; all.len()];
+    let slots =
+        vec![
+            Slot { height: if all.len() > 4 { 90.0 } else { 150.0 }, values_above: false, own_x: true };
+            all.len()
+        ];
     let mut frame = Frame::new(scene, &slots, 30.0, Vec::new());
     let least = all.iter().filter_map(|(_, d)| d.bars.first()).map(|b| b.from).min().unwrap_or(1).max(1);
     let most = all.iter().filter_map(|(_, d)| d.bars.last()).map(|b| b.to).max().unwrap_or(10);

@@ -72,7 +72,8 @@ fn what_counts_is_what_was_finished() {
         let (_tmp, dir) = folder(3, change);
         edit(&dir);
         let mut tokens = 0;
-        let what = left(&dir, |_, _, r| tokens += u64::from(r.ok()) * u64::from(r.input_tokens.unwrap())).unwrap();
+        let what =
+            left(&dir, |_, _, r| tokens += u64::from(r.ok()) * u64::from(r.input_tokens.unwrap())).unwrap();
         assert_eq!((what.steps.len(), &what.found, what.warmups), (steps, &found, 2), "case {i}");
         assert_eq!(tokens, 6 * 3 * steps as u64, "case {i}: of the steps that count");
         tidy(&dir, steps).unwrap();

@@ -63,7 +63,9 @@ mod tests {
             n: 120,
             failed: 2,
             cut: 1,
-            latency: [Metric::Ttft, Metric::E2e, Metric::Itl].map(|m| (m, step.quantiles(m))).into(),
+            latency: [(Metric::Ttft, Metric::Ttft), (Metric::E2e, Metric::E2e), (Metric::Itl, Metric::Tpot)]
+                .map(|(m, of)| (m, step.quantiles(of)))
+                .into(),
             input_tokens_mean: Some(612.5),
             output_tokens_mean: None,
             achieved_rate: 1.95,

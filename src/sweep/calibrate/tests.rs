@@ -23,7 +23,8 @@ fn counted(messages: &[Message]) -> usize {
 async fn answer(axum::Json(asked): axum::Json<Value>) -> ([(&'static str, &'static str); 1], String) {
     let messages: Vec<Message> = serde_json::from_value(asked["messages"].clone()).unwrap();
     let said = json!({ "choices": [{ "index": 0, "delta": { "content": "a" }, "finish_reason": "length" }] });
-    let usage = json!({ "choices": [], "usage": { "prompt_tokens": counted(&messages), "completion_tokens": 1 } });
+    let usage =
+        json!({ "choices": [], "usage": { "prompt_tokens": counted(&messages), "completion_tokens": 1 } });
     ([("content-type", "text/event-stream")], format!("data: {said}\n\ndata: {usage}\n\ndata: [DONE]\n\n"))
 }
 
@@ -55,14 +56,19 @@ async fn lengths(plan: &str) -> (WordRates, Vec<Caveat>, Vec<(String, String, f6
             *sum = (sum.0 + 1.0, sum.1 + f64::from(turn.request.input_tokens), sum.2 + tokens);
             assert!(!matches!(prompt, Prompt::Said(m) if m.is_empty()));
         }
-        found.extend(sums.into_iter().map(|(class, (n, asked, got))| (one.name.clone(), class, asked / n, got / n)));
+        found.extend(
+            sums.into_iter().map(|(class, (n, asked, got))| (one.name.clone(), class, asked / n, got / n)),
+        );
     }
     (rates, noted, found)
 }
 
 fn assert_as_asked(found: &[(String, String, f64, f64)], share: f64) {
     for (series, class, asked, got) in found {
-        assert!((got - asked).abs() <= (share * asked).max(0.6), "{series}/{class}: {got} for {asked}; {found:?}");
+        assert!(
+            (got - asked).abs() <= (share * asked).max(0.6),
+            "{series}/{class}: {got} for {asked}; {found:?}"
+        );
     }
 }
 
@@ -72,9 +78,13 @@ const HEAD: &str = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\n";
 async fn every_row_of_a_matrix_has_the_lengths_that_it_asks_for() {
     for seed in 1..4 {
         let row = |name: &str, input: u32, more: &str| {
-            format!("[[row]]\nname = \"{name}\"\ninput-tokens.fixed = {input}\noutput-tokens.fixed = 9\nconcurrency = 1\n{more}\n")
+            format!(
+                "[[row]]\nname = \"{name}\"\ninput-tokens.fixed = {input}\noutput-tokens.fixed = 9\nconcurrency = 1\n{more}\n"
+            )
         };
-        let rows = row("long", 3300, "prefix-reuse = 0.909") + &row("short", 60, "") + &row("half", 90, "prefix-reuse = 0.5");
+        let rows = row("long", 3300, "prefix-reuse = 0.909")
+            + &row("short", 60, "")
+            + &row("half", 90, "prefix-reuse = 0.5");
         let (rates, noted, found) = lengths(&format!("{HEAD}seed = {seed}\n{rows}")).await;
         assert_eq!((noted, rates.overhead, rates.system), (vec![], 7.0, 4.0));
         assert_eq!(rates.shared.len(), 2, "{rates:?}");
@@ -92,7 +102,9 @@ async fn a_class_alone_and_a_pair_of_caches_count_as_the_mix_does() {
         )
     };
     let mix = class("chat", 300, 200) + &class("rag", 1500, 1400);
-    let plan = format!("{HEAD}slo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n[workload]\nalone = true\ncache = \"pair\"\n{mix}");
+    let plan = format!(
+        "{HEAD}slo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n[workload]\nalone = true\ncache = \"pair\"\n{mix}"
+    );
     let (rates, _, found) = lengths(&plan).await;
     assert_eq!((rates.shared.len(), found.len()), (2, 8), "{found:?}");
     assert_as_asked(&found, 0.003);
@@ -110,14 +122,18 @@ async fn the_texts_of_each_class_count_for_themselves() {
         file
     };
     let (short, long) = (rows(["a", "is"]), rows(["internationalisation", "notwithstanding"]));
-    let class = |name: &str, prompts: &str| format!("[[workload.class]]\nname = \"{name}\"\nweight = 1\n{prompts}\n");
-    let file = |f: &tempfile::NamedTempFile| format!("prompts.jsonl = {{ files = [{:?}], output-from = \"field\" }}", f.path());
+    let class =
+        |name: &str, prompts: &str| format!("[[workload.class]]\nname = \"{name}\"\nweight = 1\n{prompts}\n");
+    let file = |f: &tempfile::NamedTempFile| {
+        format!("prompts.jsonl = {{ files = [{:?}], output-from = \"field\" }}", f.path())
+    };
     let mix = class(
         "prefixed",
         "prompts.synthetic = { input-tokens.fixed = 300, output-tokens.fixed = 9, shared-prefix = { tokens = 100, groups = 12 } }",
     ) + &class("short", &file(&short))
         + &class("long", &file(&long));
-    let (rates, noted, found) = lengths(&format!("{HEAD}slo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n{mix}")).await;
+    let (rates, noted, found) =
+        lengths(&format!("{HEAD}slo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n{mix}")).await;
     assert_eq!(noted, []);
     let per_char = |class| rates.of(class).per_char.unwrap();
     assert!(per_char("short") > 1.5 * per_char("long"), "{rates:?}");

@@ -86,7 +86,14 @@ impl Part {
     fn new(series: &str, class: &str) -> Self {
         let (series, class) = (series.to_owned(), class.to_owned());
         let (input, output) = (Means::default(), Means::default());
-        Self { series, class, input, output, estimated: false, sent: (Lengths::default(), Lengths::default()) }
+        Self {
+            series,
+            class,
+            input,
+            output,
+            estimated: false,
+            sent: (Lengths::default(), Lengths::default()),
+        }
     }
 
     fn add(&mut self, r: &Record) {
@@ -252,7 +259,12 @@ mod tests {
         for _ in 0..2 {
             let mut step = sweep.begin(&tiers, 0, &ask);
             let (place, room) = (step.kept.as_ptr(), step.kept.capacity());
-            assert!(room >= 750 && step.home() == 0 && step.measured() == 0 && step.itl.pooled().buckets().is_empty());
+            assert!(
+                room >= 750
+                    && step.home() == 0
+                    && step.measured() == 0
+                    && step.itl.pooled().buckets().is_empty()
+            );
             for id in 0..750 {
                 let mut record = Record::due(id, Phase::Measure, Duration::from_millis(100 * id));
                 record.outcome = Outcome::Ok;
@@ -290,7 +302,12 @@ mod tests {
             .iter()
             .map(|s| (s.series.as_str(), s.class.as_str(), s.input.as_ref().unwrap().mean))
             .collect();
-        let want = [("mix", ALL, 2070.0), ("mix", "short", 140.0), ("mix", "long", 4000.0), ("only long", ALL, 4010.0)];
+        let want = [
+            ("mix", ALL, 2070.0),
+            ("mix", "short", 140.0),
+            ("mix", "long", 4000.0),
+            ("only long", ALL, 4010.0),
+        ];
         assert_eq!(told, want);
     }
 
