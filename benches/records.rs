@@ -173,7 +173,7 @@ fn meta(plan: &Plan) -> Meta {
         budget: None,
         calibration: None,
         words: None,
-        sent: None,
+        sent: Vec::new(),
         traffic: vec![],
         resumed: vec![],
     }

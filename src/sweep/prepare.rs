@@ -183,8 +183,7 @@ impl Prepared {
         for one in series {
             let context = || format!("in the series {}", one.name);
             let traffic = opened(&one.plan, traffic).with_context(context)?;
-            let traffic = self.rate.per_char.map_or(traffic.clone(), |per_char| traffic.counted(per_char));
-            check_length(&traffic, self.max_model_len).with_context(context)?;
+            check_length(&traffic.counted(&self.rate), self.max_model_len).with_context(context)?;
         }
         Ok(())
     }
