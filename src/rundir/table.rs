@@ -13,7 +13,7 @@ pub(crate) use replica::{read_replica, replica_cells};
 
 use crate::level::{Control, Level};
 use crate::slo::Metric;
-use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
+use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, TracePart, Verdict};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -195,6 +195,16 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     c.put("reason", &s.reason);
     c.opt("client_busy", s.client_busy);
     c.opt("client_waiting", s.client_waiting);
+    c.opt("trace_from", s.trace.map(|t| t.from));
+    c.opt("trace_n", s.trace.map(|t| t.n));
+    c.opt("trace_of", s.trace.map(|t| t.of));
+}
+
+/// Which part of a trace a step replayed; folders of earlier versions do not tell.
+fn trace_part(row: &Row<'_>) -> Result<Option<TracePart>> {
+    let cells = [row.opt_late("trace_from")?, row.opt_late("trace_n")?, row.opt_late("trace_of")?];
+    let [Some(from), Some(n), Some(of)] = cells else { return Ok(None) };
+    Ok(Some(TracePart { from, n, of }))
 }
 
 /// The step of a row of `steps.csv`; its limits, groups, replicas and checks are filled in from their own files.
@@ -254,6 +264,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         groups: Vec::new(),
         replicas: Vec::new(),
         checks: Vec::new(),
+        trace: trace_part(row)?,
     })
 }
 

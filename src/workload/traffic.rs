@@ -119,6 +119,11 @@ impl Traffic {
         id.is_multiple_of(self.most_turns())
     }
 
+    /// Number of the chain that a request belongs to.
+    pub fn chain(&self, request: u64) -> u64 {
+        request / self.most_turns()
+    }
+
     /// Remembers why a file could not be read on.
     pub(super) fn fail(&self, why: String) {
         // The first reason stands.
@@ -194,6 +199,7 @@ impl Kind {
     pub(super) fn most_turns(&self) -> u32 {
         match &self.what {
             What::Data(set) => u32::try_from(set.summary().turns_max).unwrap_or(u32::MAX).max(1),
+            What::Trace(trace) => trace.summary().turns_max,
             _ => self.conversation.and_then(|c| c.turns).map_or(1, |t| t.longest()),
         }
     }
@@ -303,8 +309,9 @@ impl Kind {
                 let rate = s.rows as f64 / trace.period().as_secs_f64().max(1e-9);
                 let mut note = trace.prefix_note();
                 if s.bad_rows + s.failures > 0 {
+                    let whole = if trace.source().window.is_some() { " of the whole file" } else { "" };
                     note += &format!(
-                        " {} rows could not be read, and {} failed where they were recorded: both are left out.",
+                        " {} rows{whole} could not be read, and {} failed where they were recorded: both are left out.",
                         s.bad_rows, s.failures
                     );
                 }
