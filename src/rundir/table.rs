@@ -333,6 +333,7 @@ mod tests {
             (step.started_s, step.ended_s, step.level.value, step.in_flight_mean) = (x[0], x[1], x[2], x[3]);
             (step.ttft_slope, step.joint_attainment) = (Some(x[4]), Some(x[5]));
             (step.client_busy, step.client_waiting) = (Some(x[1]), None);
+            step.trace = (x[2] > 0.0).then_some(TracePart { from: 3, n: 7, of: 40 });
             step.latency.insert(Metric::Ttft, Quantiles { n: 7, p99: Some(x[6]), ..Quantiles::default() });
             let mut limit = step.limits[0].clone();
             (limit.low, limit.limit_ms) = (Some(x[7]), Some(x[0]));
@@ -349,10 +350,11 @@ mod tests {
         let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
         let step = Step { client_busy: Some(0.2), client_waiting: Some(0.1), ..run.steps[0].clone() };
         let cells = step_cells(&step);
-        assert!(cells.names.ends_with(&["reason".into(), "client_busy".into(), "client_waiting".into()]));
+        let last = ["reason", "client_busy", "client_waiting", "trace_from", "trace_n", "trace_of"];
+        assert!(cells.names.ends_with(&last.map(String::from)), "{:?}", cells.names);
         let mut row = back(&cells);
-        row.0.retain(|name, _| !name.starts_with("client_"));
+        row.0.retain(|name, _| !name.starts_with("client_") && !name.starts_with("trace_"));
         let read = read_step(&row).unwrap();
-        assert_eq!((read.client_busy, read.client_waiting), (None, None));
+        assert_eq!((read.client_busy, read.client_waiting, read.trace), (None, None, None));
     }
 }

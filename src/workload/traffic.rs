@@ -109,6 +109,11 @@ impl Traffic {
         u64::from(self.kinds.iter().map(Kind::most_turns).max().unwrap_or(1))
     }
 
+    /// Whether some requests follow the answer to another.
+    pub fn follows(&self) -> bool {
+        self.most_turns() > 1
+    }
+
     /// Number of the first request of a chain, whatever those before it have turned out to be.
     pub(super) fn first_id(&self, chain: u64) -> u64 {
         chain * self.most_turns()

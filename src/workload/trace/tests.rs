@@ -17,7 +17,7 @@ fn error(source: &TraceSource) -> String {
 }
 
 fn rows(trace: &Trace) -> Vec<TraceRow> {
-    trace.replay(Begin::First).take(trace.summary().rows as usize).map(|r| r.row).collect()
+    trace.replay(Begin::First).take(trace.summary().arrivals() as usize).map(|r| r.row).collect()
 }
 
 /// A file of its own folder, which goes when the first is dropped.
@@ -42,6 +42,7 @@ fn every_format_is_told_from_its_first_row() {
     for (name, said, format, n, failures, block, sessions) in [
         ("mooncake.jsonl", "", Format::Mooncake, 36, 0, Some(512), false),
         ("aiperf.jsonl", "", Format::Mooncake, 24, 0, Some(512), false),
+        ("aiperf-sessions.jsonl", "", Format::Mooncake, 24, 0, Some(512), true),
         ("azure-2023.csv", "", Format::Azure, 30, 0, None, false),
         ("azure-2024.csv", "", Format::Azure, 30, 0, None, false),
         ("azure-2025.csv.gz", "", Format::Azure, 30, 0, None, false),

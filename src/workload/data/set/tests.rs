@@ -138,7 +138,7 @@ fn the_summary_says_what_there_is() {
     let set = open("sharegpt", "sharegpt.json", "turns = \"all\"\nmax-input-tokens = 35");
     let s = set.summary();
     assert_eq!((s.rows, s.nothing, s.filtered, s.samples), (16, 3, 1, 12));
-    assert_eq!((s.turns, s.turns_max, s.input.n, s.exact), (14, 2, 14, false));
+    assert_eq!((s.turns, s.turns_max, s.input.n, s.exact), (15, 2, 15, false));
     let counted = Counter::Exact(Arc::new(|t| t.split_whitespace().count()));
     let exact = DataSet::open(set.source(), counted.clone()).unwrap();
     assert!(exact.summary().exact && exact.summary().input.n > 0);
