@@ -2,6 +2,7 @@
 
 mod cache;
 mod fault;
+mod trace;
 mod words;
 
 pub use fault::{Cause, Excess, OwnFault};
@@ -158,6 +159,22 @@ pub enum Caveat {
         /// In how many steps they did.
         steps: u32,
     },
+    /// Less than half of a trace was replayed.
+    TracePart {
+        /// Requests of it that were sent at least once.
+        sent: u64,
+        /// How many it has.
+        of: u64,
+    },
+    /// A step replayed a trace several times over.
+    TraceRepeated {
+        /// The step that did so most often.
+        step: u32,
+        /// How often.
+        times: f64,
+        /// Requests of the trace.
+        of: u64,
+    },
     /// The levels are numbers in flight.
     ClosedLoop,
     /// Requests failed.
@@ -282,6 +299,7 @@ impl Caveat {
             | Self::SlowReplica { step, .. }
             | Self::FailingReplica { step, .. }
             | Self::ColdHits { step, .. }
+            | Self::TraceRepeated { step, .. }
             | Self::WarmMisses { step, .. } => Some(*step),
             _ => None,
         }

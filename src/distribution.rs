@@ -1,10 +1,12 @@
 //! How long many prompts or answers are, in tokens: counted as they come, in memory that does not grow.
 
+use crate::units::thousands;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
-/// Lengths in tokens.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Lengths in tokens; all zero where there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// How many.
     pub n: u64,
@@ -20,6 +22,14 @@ pub struct Distribution {
     pub max: u64,
     /// How they are spread.
     pub bars: Vec<Bar>,
+}
+
+impl fmt::Display for Distribution {
+    /// `mean 212, p50 180, p90 402, p99 811, longest 1,024`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p90, p99, max] = [self.p50, self.p90, self.p99, self.max].map(|n| thousands(n as f64));
+        write!(f, "mean {}, p50 {p50}, p90 {p90}, p99 {p99}, longest {max}", thousands(self.mean))
+    }
 }
 
 /// Lengths from one number of tokens up to before another.

@@ -1,6 +1,6 @@
 //! Each caveat as a sentence, and what to do about it.
 
-use super::{Caveat, LengthsOf, cache};
+use super::{Caveat, LengthsOf, cache, trace};
 use crate::key::{ALL, split};
 use crate::level::Control;
 use crate::units::short;
@@ -49,6 +49,7 @@ impl Caveat {
             }
             Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => cache::text(self),
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::text(self),
+            Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::text(self),
             Self::ClosedLoop => {
                 "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.".into()
             }
@@ -129,6 +130,7 @@ impl Caveat {
                 cache::advice(self)
             }
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::advice(self),
+            Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::advice(self),
             Self::ClosedLoop => {
                 "Before promising a rate to independent users, measure it: search.rates or search.ramp."
             }

@@ -163,6 +163,7 @@ impl Server {
             groups: Vec::new(),
             replicas: Vec::new(),
             checks: Vec::new(),
+            trace: None,
         }
     }
 }

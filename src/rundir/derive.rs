@@ -2,6 +2,9 @@
 
 mod hits;
 mod replicas;
+mod trace;
+
+pub(crate) use trace::coverage;
 
 use super::{FailureRow, Run, own};
 use crate::capacity::Capacity;
@@ -53,6 +56,7 @@ pub(crate) fn caveats(
     found.extend(failed(steps, failures));
     found.extend(replicas::replicas(steps));
     found.extend(hits::hits(&plan.workload, words, steps));
+    found.extend(trace::replayed(steps));
     found.extend(own::faults(plan, steps, failures));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);

@@ -162,6 +162,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         groups,
         replicas: Vec::new(),
         checks: Vec::new(),
+        trace: None,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
 use crate::slo::{ALL, Metric, Slo};
-use crate::stats::step::{Abort, Step, StepKind};
+use crate::stats::step::{Abort, Step, StepKind, TracePart};
 use crate::units::Rate;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::Prompter;
@@ -59,6 +59,8 @@ struct Running {
     probe: Option<JoinHandle<bool>>,
     /// The prefix cache's counters before the measured window.
     counters: Option<Reading>,
+    /// The request of a trace that it began with, and how many there are.
+    trace: Option<(u64, u64)>,
 }
 
 impl Running {
@@ -121,7 +123,11 @@ impl Sweep<'_> {
         let mut so_far = self.so_far(&running);
         let counted = so_far.counted();
         so_far.own = lag::worst(&lags, counted.start, counted.end);
-        let mut step = Step { checks, ..so_far.conclude(&mut tally) };
+        let trace = running.trace.and_then(|(from, of)| {
+            let last = tally.kept.iter().map(|r| r.id).max()?;
+            Some(TracePart { from, n: self.ready.traffic.chain(last) + 1, of })
+        });
+        let mut step = Step { checks, trace, ..so_far.conclude(&mut tally) };
         step.server.hit_rate = self.hit_rate(running.counters.take(), &tally).await?;
         let mut gaps = vec![(ALL, "itl", tally.itl.pooled().buckets())];
         for (i, class) in classes.iter().enumerate() {
@@ -207,6 +213,8 @@ impl Sweep<'_> {
         let key = StepKey { seed: plan.seed, series: self.series.clone(), step: number };
         let traffic = &self.ready.traffic;
         let chains = Chains::new(traffic, &key, level).map_err(anyhow::Error::msg)?;
+        let chains = chains.in_series(&key, self.own_steps().len() as u32 + 1);
+        let trace = chains.began();
         let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
         let builder = Builder::new(
             chains,
@@ -253,6 +261,7 @@ impl Sweep<'_> {
             load: Some(load),
             probe: None,
             counters: None,
+            trace,
         })
     }
 

@@ -1,7 +1,7 @@
 //! The plan's `[workload]` table.
 
 use super::arrivals::{Arrivals, GammaShape};
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Think};
 use super::kind::{Found, Kind, Of};
 use super::sources::Prompts;
 use super::synthetic::SharedPrefix;
@@ -274,9 +274,17 @@ impl Workload {
 
     /// How long the users of a conversation think in all, on average and in seconds, as far as the plan tells.
     pub fn think_s(&self) -> f64 {
-        let think =
-            |c: &Conversation| c.think.mean().unwrap_or_default().as_secs_f64() * (c.mean_turns() - 1.0);
-        self.kinds().iter().map(|k| k.share * k.conversation.map_or(0.0, think)).sum()
+        // A data set knows how many turns its conversations have once it is read.
+        let think = |k: &Kind<'_>, c: &Conversation| {
+            c.think.mean().unwrap_or_default().as_secs_f64() * (k.per_level() - 1.0)
+        };
+        self.kinds().iter().map(|k| k.share * k.conversation.map_or(0.0, |c| think(k, c))).sum()
+    }
+
+    /// Whether some of its users think as long as a data set recorded, which the plan does not tell.
+    pub fn thinks_as_recorded(&self) -> bool {
+        let recorded = |c: Option<&Conversation>| c.is_none_or(|c| c.think == Think::Recorded);
+        self.kinds().iter().any(|k| k.talks() && recorded(k.conversation))
     }
 
     /// The share of all input tokens that lies in shared prefixes, which a warm cache has; 0 where nothing is shared. `None` where

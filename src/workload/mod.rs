@@ -10,6 +10,7 @@ pub mod config;
 pub mod conversation;
 pub mod data;
 pub mod draw;
+pub mod holds;
 pub mod kind;
 pub mod lengths;
 pub mod prefix;

@@ -116,6 +116,11 @@ impl Traffic {
         u64::from(self.kinds.iter().map(Kind::most_turns).max().unwrap_or(1))
     }
 
+    /// Whether some requests follow the answer to another.
+    pub fn follows(&self) -> bool {
+        self.most_turns() > 1
+    }
+
     /// Number of the first request of a chain, whatever those before it have turned out to be.
     pub(super) fn first_id(&self, chain: u64) -> u64 {
         chain * self.most_turns()
@@ -124,6 +129,11 @@ impl Traffic {
     /// Whether a number is that of the first turn of a chain.
     pub(super) fn is_first(&self, id: u64) -> bool {
         id.is_multiple_of(self.most_turns())
+    }
+
+    /// Number of the chain that a request belongs to.
+    pub fn chain(&self, request: u64) -> u64 {
+        request / self.most_turns()
     }
 
     /// Remembers why a file could not be read on.
@@ -193,6 +203,7 @@ impl Kind {
     pub(super) fn most_turns(&self) -> u32 {
         match &self.what {
             What::Data(set) => u32::try_from(set.summary().turns_max).unwrap_or(u32::MAX).max(1),
+            What::Trace(trace) => trace.summary().turns_max,
             _ => self.conversation.and_then(|c| c.turns).map_or(1, |t| t.longest()),
         }
     }
@@ -318,8 +329,9 @@ impl Kind {
                 let rate = s.rows as f64 / trace.period().as_secs_f64().max(1e-9);
                 let mut note = trace.prefix_note();
                 if s.bad_rows + s.failures > 0 {
+                    let whole = if trace.source().window.is_some() { " of the whole file" } else { "" };
                     note += &format!(
-                        " {} rows could not be read, and {} failed where they were recorded: both are left out.",
+                        " {} rows{whole} could not be read, and {} failed where they were recorded: both are left out.",
                         s.bad_rows, s.failures
                     );
                 }
