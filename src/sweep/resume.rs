@@ -14,7 +14,7 @@ use super::{Sweep, finish, meta, over_budget, own_budget, serve, step};
 use crate::caveat::Caveat;
 use crate::launch::Groups;
 use crate::load::host::Host;
-use crate::plan::Plan;
+use crate::plan::{Plan, Series};
 use crate::rundir::variants::State;
 use crate::rundir::{self, Left, Meta, PLAN, Resumed, Run, Writer, json};
 use crate::search::config::Mode;
@@ -45,7 +45,7 @@ impl Resumption {
     /// Fails where it is no run folder, cannot be read, or was written in another form; the message says what to do.
     pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
         let mut sweep_tally = SweepTally::default();
-        let mut left = rundir::left(dir, |record| sweep_tally.add(record))?;
+        let mut left = rundir::left(dir, |series, class, record| sweep_tally.add(series, class, record))?;
         match (budget, &mut left.plan.search.mode) {
             (Some(budget), Mode::Adaptive(adaptive)) if left.plan.rows.is_empty() => adaptive.budget = budget,
             (Some(budget), _) => left.meta.budget = own_budget(&left.plan, Some(budget.0)),
@@ -140,7 +140,7 @@ pub async fn resume(
         None
     } else {
         Some(tokio::select! {
-            ready = ready_again(&plan, (&series[0].plan, &traffic), &earlier, &host) => ready?,
+            ready = ready_again(&plan, (&traffic, &series), &earlier, &host) => ready?,
             () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
         })
     };
@@ -220,13 +220,14 @@ fn resumed_meta(mut meta: Meta, ready: Option<&Prepared>, found: Vec<Caveat>, ne
 /// Makes everything ready as at the start of the sweep, and refuses another server than the one that was measured.
 async fn ready_again(
     plan: &Plan,
-    (first, traffic): (&Plan, &Traffic),
+    (traffic, series): (&Traffic, &[Series]),
     earlier: &Meta,
     host: &Host,
 ) -> Result<Prepared> {
-    let mut asked = first.clone();
+    let first = series.first().context("a plan has at least one series")?;
+    let mut asked = first.plan.clone();
     asked.server.model.get_or_insert_with(|| earlier.model.clone());
-    let mut ready = prepare::prepare(&asked, traffic, host).await.with_context(|| {
+    let mut ready = prepare::prepare(&asked, (traffic, series), host).await.with_context(|| {
         format!("cannot go on with the run, which was made against the model {:?}", earlier.model)
     })?;
     let now = meta(plan, Some(&ready), earlier.virtual_time);

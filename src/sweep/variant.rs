@@ -217,7 +217,7 @@ impl Servers {
         if let Some(model) = &known.model {
             plan.server.model.get_or_insert_with(|| model.clone());
         }
-        let mut ready = prepare::prepare(&plan, traffic, host).await?;
+        let mut ready = prepare::prepare(&plan, (traffic, std::slice::from_ref(one)), host).await?;
         ready.resumed = self.resumed;
         if let Some(words) = &known.words {
             keep_lengths(words, &known.noted, &mut ready)?;
