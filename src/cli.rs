@@ -253,10 +253,12 @@ pub struct ReportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   goodput simulate --preset a40-qwen3-0.6b --set max-num-seqs=64 --port 8000
+  goodput simulate --preset 4xa100-llama-70b-util --set gpu-memory-utilization=0.85
   goodput simulate --preset null --set first=20ms --set gap=5ms    exact delays, told in the field server-timing
   goodput simulate --preset null --unix /tmp/null.sock             on a Unix socket")]
 pub struct SimulateArgs {
-    /// What to simulate: the engines demo and a40-qwen3-0.6b, the queues md1, mm1 and mmc, fixed, null.
+    /// What to simulate: the engines demo, a40-qwen3-0.6b, 4xa100-llama-70b and 4xa100-llama-70b-util, the queues md1, mm1 and
+    /// mmc, fixed, null.
     #[arg(long, default_value = "demo", value_name = "PRESET")]
     pub preset: String,
     /// Change a parameter of the preset, as in [server.simulated] of a plan; may be repeated. Here null also takes first (the

@@ -253,3 +253,30 @@ fn servers_that_do_not_know_our_fields_are_asked_again_without() {
         assert!(result(&out)["steps"][0]["completed"].as_u64().unwrap() > 5, "{manner:?}");
     }
 }
+
+/// The plan is a good one, the server that it asks for does not start: that is said when it is started, wherever that is.
+#[test]
+fn a_simulated_server_out_of_memory_does_not_start() {
+    let dir = tempdir().unwrap();
+    let said = "the simulated server did not start: CUDA out of memory: gpu-memory-utilization 0.95";
+    goodput()
+        .args(["simulate", "--preset", "4xa100-llama-70b-util", "--set", "gpu-memory-utilization=0.95"])
+        .args(["--port", "0"])
+        .assert()
+        .code(1)
+        .stderr(contains(said).and(contains("http://").not()));
+    let server = "simulated = { preset = \"4xa100-llama-70b-util\", gpu-memory-utilization = 0.95 }";
+    let path = plan(dir.path(), server, "rates = [5]");
+    goodput().arg("check").arg(&path).assert().success();
+    for flags in [&[][..], &["--virtual-time"]] {
+        goodput()
+            .arg("sweep")
+            .arg(&path)
+            .arg("--out")
+            .arg(run_dir(dir.path()))
+            .args(flags)
+            .assert()
+            .code(1)
+            .stderr(contains(said).and(contains("lower gpu-memory-utilization to 0.93")));
+    }
+}

@@ -16,6 +16,8 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
     }
     ensure!(args.unix.is_none(), "--unix: only the preset null listens on a Unix socket");
     let sim = read(&args.preset, &args.set)?;
+    // Before it says that it listens.
+    sim.starts().map_err(anyhow::Error::msg)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -1,14 +1,16 @@
 //! `[server.simulated]` of the plan: a preset by name, and what differs from it.
 
 mod count;
+pub mod memory;
 pub mod presets;
+mod start;
 
 use crate::sim::engine::{
     Model,
-    batch::{self, Batch, Limits},
+    batch::{self, Batch},
     queue::{self, Dist, Queue},
 };
-use crate::units::Span;
+use crate::units::{Fraction, Span};
 pub use presets::{Deployment, Preset};
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroU32, time::Duration};
@@ -96,6 +98,8 @@ struct Raw {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     kv_blocks: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    gpu_memory_utilization: Option<Fraction>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     prefix_cache: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chunked_prefill: Option<bool>,
@@ -136,6 +140,7 @@ impl Raw {
             max_num_seqs: None,
             max_num_batched_tokens: None,
             kv_blocks: None,
+            gpu_memory_utilization: None,
             prefix_cache: None,
             chunked_prefill: None,
             model: default_model(),
@@ -162,10 +167,20 @@ impl Raw {
                 set(tpot, &mut self.tpot);
             }
             Engine::Null => {}
-            Engine::Batch { deployment: Deployment { limits, .. }, .. } => {
+            Engine::Batch { deployment: Deployment { limits, memory, .. }, .. } => {
                 set(&mut limits.max_num_seqs, &mut self.max_num_seqs);
                 set(&mut limits.max_num_batched_tokens, &mut self.max_num_batched_tokens);
-                set(&mut limits.kv_blocks, &mut self.kv_blocks);
+                match memory {
+                    None => set(&mut limits.kv_blocks, &mut self.kv_blocks),
+                    Some(memory) => {
+                        set(
+                            &mut memory.utilization,
+                            &mut self.gpu_memory_utilization.take().map(Fraction::get),
+                        );
+                        // With too little memory for any the plan parses, and the server does not start.
+                        set(&mut limits.kv_blocks, &mut NonZeroU32::new(memory.blocks().max(2)));
+                    }
+                }
                 set(&mut limits.prefix_cache, &mut self.prefix_cache);
                 set(&mut limits.chunked_prefill, &mut self.chunked_prefill);
             }
@@ -185,6 +200,7 @@ impl Raw {
             ("max-num-seqs", self.max_num_seqs.is_some()),
             ("max-num-batched-tokens", self.max_num_batched_tokens.is_some()),
             ("kv-blocks", self.kv_blocks.is_some()),
+            ("gpu-memory-utilization", self.gpu_memory_utilization.is_some()),
             ("prefix-cache", self.prefix_cache.is_some()),
             ("chunked-prefill", self.chunked_prefill.is_some()),
         ];
@@ -209,35 +225,11 @@ impl TryFrom<Raw> for Simulated {
             return Err("model is empty".into());
         }
         let max_model_len = engine.longest(raw.max_model_len)?;
-        if let Engine::Batch { deployment: Deployment { limits, .. }, .. } = &mut engine {
-            start(limits, given, max_model_len)?;
+        if let Engine::Batch { deployment, .. } = &mut engine {
+            start::fill(deployment, given, max_model_len)?;
         }
         Ok(Self { engine, model: raw.model, max_model_len, seed: raw.seed })
     }
-}
-
-/// Limits as vLLM starts with them, or why it does not. `given` says whether the plan gives the seats and the tokens of an iteration:
-/// as in vLLM, one that it leaves open follows the others.
-fn start(limits: &mut Limits, given: [bool; 2], max_model_len: NonZeroU32) -> Result<(), String> {
-    let [seats_given, tokens_given] = given;
-    let Limits { max_num_seqs: seats, max_num_batched_tokens: tokens, chunked_prefill, .. } = limits;
-    if !tokens_given && !*chunked_prefill {
-        *tokens = max_model_len.max(*tokens);
-    }
-    if !seats_given && tokens_given {
-        *seats = (*tokens).min(*seats);
-    }
-    if !*chunked_prefill && *tokens < max_model_len {
-        return Err(format!(
-            "max-num-batched-tokens ({tokens}) is below max-model-len ({max_model_len}): without chunked-prefill the longest prompt would fit into no iteration, and vLLM does not start"
-        ));
-    }
-    if *tokens < *seats {
-        return Err(format!(
-            "max-num-batched-tokens ({tokens}) is below max-num-seqs ({seats}): not every sequence could have its token in an iteration, and vLLM does not start"
-        ));
-    }
-    Ok(())
 }
 
 impl From<Simulated> for Raw {
@@ -253,10 +245,13 @@ impl From<Simulated> for Raw {
             }
             Engine::Fixed { ttft, tpot } => (raw.ttft, raw.tpot) = (Some(ttft), Some(tpot)),
             Engine::Null => {}
-            Engine::Batch { deployment: Deployment { limits, .. }, .. } => {
+            Engine::Batch { deployment: Deployment { limits, memory, .. }, .. } => {
                 raw.max_num_seqs = Some(limits.max_num_seqs);
                 raw.max_num_batched_tokens = Some(limits.max_num_batched_tokens);
-                raw.kv_blocks = Some(limits.kv_blocks);
+                match memory {
+                    None => raw.kv_blocks = Some(limits.kv_blocks),
+                    Some(memory) => raw.gpu_memory_utilization = Fraction::try_from(memory.utilization).ok(),
+                }
                 raw.prefix_cache = Some(limits.prefix_cache);
                 raw.chunked_prefill = Some(limits.chunked_prefill);
             }
@@ -291,10 +286,13 @@ impl Engine {
             ],
             Self::Fixed { ttft, tpot } => vec![("ttft", ttft.to_string()), ("tpot", tpot.to_string())],
             Self::Null => vec![],
-            Self::Batch { deployment: Deployment { limits, .. }, .. } => vec![
+            Self::Batch { deployment: Deployment { limits, memory, .. }, .. } => vec![
                 ("max-num-seqs", limits.max_num_seqs.to_string()),
                 ("max-num-batched-tokens", limits.max_num_batched_tokens.to_string()),
-                ("kv-blocks", limits.kv_blocks.to_string()),
+                match memory {
+                    None => ("kv-blocks", limits.kv_blocks.to_string()),
+                    Some(memory) => ("gpu-memory-utilization", memory.utilization.to_string()),
+                },
                 ("prefix-cache", limits.prefix_cache.to_string()),
                 ("chunked-prefill", limits.chunked_prefill.to_string()),
             ],
@@ -352,11 +350,14 @@ impl Simulated {
             }
             Engine::Fixed { ttft, tpot } => queue(u32::MAX, Dist::Fixed(ttft.0), None, *tpot),
             Engine::Null => queue(u32::MAX, Dist::Fixed(Duration::ZERO), None, Span::secs(0)),
-            Engine::Batch { deployment: Deployment { limits, block_size, cost, cv, .. }, .. } => {
-                let (limits, block_size, cost, cv) = (*limits, *block_size, cost.clone(), *cv);
-                let settings = batch::Settings { limits, block_size, cost, cv, seed: self.seed };
-                Model::Batch(Box::new(Batch::new(settings)))
-            }
+            Engine::Batch { deployment: d, .. } => Model::Batch(Box::new(Batch::new(batch::Settings {
+                limits: d.limits,
+                block_size: d.block_size,
+                cost: d.cost.clone(),
+                cv: d.cv,
+                drift: d.drift,
+                seed: self.seed,
+            }))),
         }
     }
 }

@@ -22,12 +22,13 @@ const BACKLOG: u32 = 4096;
 /// [`null`] server, without a model of anything.
 ///
 /// # Errors
-/// The listener fails for good.
+/// It does not start (see [`Simulated::starts`]), or the listener fails for good.
 pub async fn serve(
     sim: &Simulated,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
+    sim.starts().map_err(anyhow::Error::msg)?;
     if sim.engine == Engine::Null {
         let (model, max_model_len) = (sim.model.clone(), sim.max_model_len);
         let settings = Settings { model, max_model_len, ..Settings::default() };
@@ -73,8 +74,9 @@ impl Embedded {
     /// Starts it; it takes connections when this returns.
     ///
     /// # Errors
-    /// No thread, no runtime or no port is to be had.
+    /// It does not start (see [`Simulated::starts`]); no thread, no runtime or no port is to be had.
     pub fn start(sim: &Simulated) -> anyhow::Result<Self> {
+        sim.starts().map_err(anyhow::Error::msg)?;
         let sim = sim.clone();
         Self::on_thread(async move |listener| serve(&sim, listener, std::future::pending()).await)
     }

@@ -108,10 +108,11 @@ impl<'a> Bare<'a> {
     /// The plan's simulated server, empty, at time zero.
     ///
     /// # Errors
-    /// The plan's server is not simulated.
+    /// The plan's server is not simulated, or does not start.
     pub fn new(plan: &'a Plan) -> Result<Self> {
         plan.check_virtual()?;
         let sim = plan.simulated()?.context("the plan has no simulated server")?;
+        sim.starts().map_err(anyhow::Error::msg)?;
         Self::on(plan, sim.build())
     }
 

@@ -119,6 +119,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
             ready = prepare::prepare(&first.plan, &traffic, &host) => ready?,
             () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
         };
+        ready.check_series(&series, &traffic)?;
         let meta = noted(meta(plan, Some(&ready), options.virtual_time));
         (ready, create()?, meta)
     } else {

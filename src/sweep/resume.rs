@@ -132,10 +132,12 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
     let ready = if series[0].variant.is_some() {
         None
     } else {
-        Some(tokio::select! {
+        let ready = tokio::select! {
             ready = ready_again(&plan, (&series[0].plan, &traffic), &earlier, &host) => ready?,
             () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
-        })
+        };
+        ready.check_series(&series, &traffic)?;
+        Some(ready)
     };
     let meta = resumed_meta(earlier, ready.as_ref(), found, next);
     let plan_toml = plan.to_toml()?;

@@ -118,8 +118,10 @@ impl Gpu {
                 sequence_ns: self.sequence_us * 1e3,
                 kv_token_ns: self.kv_token_ns,
                 attention_ns: self.attention_ns,
+                eager: None,
             }),
             cv: self.cv,
+            drift: None,
             seed: 0,
         })
     }

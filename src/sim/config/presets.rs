@@ -1,9 +1,12 @@
 //! The presets: engines by name. A batching engine is a name, a [`Deployment`], and the figures that it was fitted to.
 
-use super::Engine;
+mod llama_70b;
+
+use super::{Engine, memory::Memory};
 use crate::sim::engine::batch::{
     Limits,
     cost::{Cost, Formula},
+    noise::Drift,
 };
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
@@ -18,6 +21,12 @@ pub enum Preset {
     /// Qwen3-0.6B on an A40.
     #[serde(rename = "a40-qwen3-0.6b")]
     A40Qwen3,
+    /// Llama 70B on four A100, and what `max-num-seqs` does to it.
+    #[serde(rename = "4xa100-llama-70b")]
+    A100Llama70b,
+    /// The same, and what `gpu-memory-utilization` does to it.
+    #[serde(rename = "4xa100-llama-70b-util")]
+    A100Llama70bUtil,
     /// See [`super::Engine::Md1`].
     Md1,
     /// See [`super::Engine::Mm1`].
@@ -32,14 +41,25 @@ pub enum Preset {
 
 impl Preset {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 7] =
-        [Self::Demo, Self::A40Qwen3, Self::Md1, Self::Mm1, Self::Mmc, Self::Fixed, Self::Null];
+    pub const ALL: [Self; 9] = [
+        Self::Demo,
+        Self::A40Qwen3,
+        Self::A100Llama70b,
+        Self::A100Llama70bUtil,
+        Self::Md1,
+        Self::Mm1,
+        Self::Mmc,
+        Self::Fixed,
+        Self::Null,
+    ];
 
     /// The name in plans and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Demo => "demo",
             Self::A40Qwen3 => "a40-qwen3-0.6b",
+            Self::A100Llama70b => "4xa100-llama-70b",
+            Self::A100Llama70bUtil => "4xa100-llama-70b-util",
             Self::Md1 => "md1",
             Self::Mm1 => "mm1",
             Self::Mmc => "mmc",
@@ -53,6 +73,8 @@ impl Preset {
         match self {
             Self::Demo => Engine::Batch { preset: self, deployment: demo() },
             Self::A40Qwen3 => Engine::Batch { preset: self, deployment: a40_qwen3() },
+            Self::A100Llama70b => Engine::Batch { preset: self, deployment: llama_70b::max_num_seqs() },
+            Self::A100Llama70bUtil => Engine::Batch { preset: self, deployment: llama_70b::utilization() },
             Self::Md1 => Engine::Md1 { service: millis(50), decode: millis(0) },
             Self::Mm1 => Engine::Mm1 { service: millis(50), decode: millis(0) },
             Self::Mmc => Engine::Mmc { servers: count(32), service: millis(2000), prefill: millis(50) },
@@ -81,10 +103,15 @@ pub struct Deployment {
     pub block_size: NonZeroU32,
     /// Longest prompt and answer together, in tokens, where the KV cache holds as many.
     pub max_model_len: NonZeroU32,
+    /// Where the blocks follow from a share of the GPUs' memory: `gpu-memory-utilization` takes the place of `kv-blocks`, and
+    /// `max-num-seqs` is as many requests of the longest kind as the blocks hold, unless it is given.
+    pub memory: Option<Memory>,
     /// The time of an iteration.
     pub cost: Cost,
     /// Coefficient of variation of the noise on it.
     pub cv: f64,
+    /// How the speed wanders over many iterations.
+    pub drift: Option<Drift>,
 }
 
 const fn millis(ms: u64) -> Span {
@@ -118,8 +145,10 @@ const fn demo() -> Deployment {
         },
         block_size: count(16),
         max_model_len: count(32_768),
+        memory: None,
         cost: Cost::Table(Cow::Borrowed(TIMES)),
         cv: 0.3,
+        drift: None,
     }
 }
 
@@ -149,6 +178,7 @@ const fn a40_qwen3() -> Deployment {
         },
         block_size: count(16),
         max_model_len: count(40_960),
+        memory: None,
         cost: Cost::Formula(Formula {
             base_ns: 4.0e6,
             weights_ns: 1.7e6,
@@ -156,8 +186,10 @@ const fn a40_qwen3() -> Deployment {
             sequence_ns: 40_000.0,
             kv_token_ns: 165.0,
             attention_ns: 6.0,
+            eager: None,
         }),
         cv: 0.15,
+        drift: None,
     }
 }
 

@@ -23,6 +23,29 @@ fn presets_and_overrides() {
         ("preset = \"demo\"\nmax-model-len = 32768", "simulated demo"),
         ("preset = \"demo\"\nmax-model-len = 900", "simulated demo (max-model-len 900)"),
         ("preset = \"null\"\nmax-model-len = 64", "simulated null (max-model-len 64)"),
+        ("preset = \"4xa100-llama-70b\"\nmax-num-seqs = 64", "simulated 4xa100-llama-70b (max-num-seqs 64)"),
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.9",
+            "simulated 4xa100-llama-70b-util",
+        ),
+        // Blocks and seats follow from the share of the memory, seats from the longest request too; what is given stays.
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.8",
+            "simulated 4xa100-llama-70b-util (max-num-seqs 28, gpu-memory-utilization 0.8)",
+        ),
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.8\nmax-model-len = 512",
+            "simulated 4xa100-llama-70b-util (max-num-seqs 57, gpu-memory-utilization 0.8, max-model-len 512)",
+        ),
+        (
+            "preset = \"4xa100-llama-70b-util\"\nmax-num-seqs = 256",
+            "simulated 4xa100-llama-70b-util (max-num-seqs 256)",
+        ),
+        // It would not start; that is no mistake of the plan.
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.95",
+            "simulated 4xa100-llama-70b-util (max-num-seqs 41, gpu-memory-utilization 0.95)",
+        ),
         // As in vLLM, what is left open follows what is given.
         (
             "preset = \"demo\"\nchunked-prefill = false",
@@ -67,7 +90,10 @@ fn the_longest_request_fits_into_the_cache() {
 #[test]
 fn mistakes_are_named() {
     for (text, said) in [
-        ("preset = \"md2\"", "`demo`, `a40-qwen3-0.6b`, `md1`, `mm1`, `mmc`, `fixed`, `null`"),
+        (
+            "preset = \"md2\"",
+            "`demo`, `a40-qwen3-0.6b`, `4xa100-llama-70b`, `4xa100-llama-70b-util`, `md1`, `mm1`, `mmc`, `fixed`, `null`",
+        ),
         ("preset = \"md1\"\nservers = 2", "\"md1\" has no use for servers; it has service, decode"),
         ("preset = \"mmc\"\ndecode = \"1ms\"", "no use for decode"),
         ("preset = \"mmc\"\nkv-blocks = 9", "no use for kv-blocks; it has servers, service, prefill"),
@@ -83,6 +109,15 @@ fn mistakes_are_named() {
         ("preset = \"demo\"\nmodel = \" \"", "model is empty"),
         ("preset = \"demo\"\nprefix-cache = \"on\"", "boolean"),
         ("preset = \"null\"\nttft = \"1ms\"", "no use for ttft; it has no settings"),
+        ("preset = \"demo\"\ngpu-memory-utilization = 0.9", "no use for gpu-memory-utilization; it has"),
+        (
+            "preset = \"4xa100-llama-70b-util\"\nkv-blocks = 9",
+            "no use for kv-blocks; it has max-num-seqs, max-num-batched-tokens, gpu-memory-utilization",
+        ),
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 90",
+            "a share must lie between 0 and 1, got 90",
+        ),
         ("preset = \"mmc\"\nservers = 0", "from 1 to 4294967295, got 0"),
         ("preset = \"md1\"\nmax-model-len = 0", "from 1 to 4294967295, got 0"),
         // What vLLM does not start with.
@@ -109,7 +144,11 @@ fn mistakes_are_named() {
         let error = parse(text).unwrap_err();
         assert!(error.contains(said), "{text}: {error}");
     }
-    assert!(Simulated::named("a40").unwrap_err().contains("the presets are demo, a40-qwen3-0.6b, md1, mm1"));
+    assert!(
+        Simulated::named("a40")
+            .unwrap_err()
+            .contains("the presets are demo, a40-qwen3-0.6b, 4xa100-llama-70b, ")
+    );
 }
 
 #[test]

@@ -20,11 +20,13 @@
 
 pub mod cost;
 mod kv;
+pub mod noise;
 mod sequence;
 
 use super::{Emission, KvCache, PrefixCounts, Request};
-use cost::{Cost, Load, Noise};
+use cost::{Cost, Load};
 use kv::Kv;
+use noise::{Drift, Noise};
 use sequence::Sequence;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -43,6 +45,8 @@ pub struct Settings {
     pub cost: Cost,
     /// Coefficient of variation of the lognormal noise on the times of iterations; zero for none.
     pub cv: f64,
+    /// How its speed wanders over many iterations; `None` where it does not.
+    pub drift: Option<Drift>,
     /// Seed of the noise. The n-th iteration has the n-th draw, whatever else happens.
     pub seed: u64,
 }
@@ -113,7 +117,7 @@ impl Batch {
     /// An idle engine with nothing in its prefix cache.
     pub fn new(settings: Settings) -> Self {
         Self {
-            noise: Noise::new(settings.cv, settings.seed),
+            noise: Noise::new(settings.cv, settings.drift, settings.seed),
             kv: Kv::new(settings.limits.kv_blocks.get() - 1, settings.block_size.get()),
             settings,
             clock: Duration::ZERO,
@@ -271,7 +275,7 @@ impl Batch {
         let mut step = Step {
             start: at,
             end: at,
-            noise: self.noise.draw(),
+            noise: self.noise.draw(at),
             load: Load::default(),
             budget: self.settings.limits.max_num_batched_tokens.get(),
             preempted: false,

@@ -1,8 +1,5 @@
 //! How long an iteration takes.
 
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
 use std::{borrow::Cow, time::Duration};
 
 /// What an iteration has to do.
@@ -49,7 +46,8 @@ pub enum Cost {
     Formula(Formula),
 }
 
-/// t0 + max(w, a·tokens) + b·sequences + c·KV tokens + q·Σ context of prefill tokens (see [`Load`]).
+/// t0 + max(w, a·tokens) + b·sequences + c·KV tokens + q·Σ context of prefill tokens (see [`Load`]), and e where there are more
+/// sequences than the CUDA graphs have been captured for.
 ///
 /// The weights are read once an iteration, however few tokens there are: a floor, not a slope (the roofline of Williams, Waterman and
 /// Patterson, CACM 52, 2009). What is read per sequence and what attention costs comes on top.
@@ -67,6 +65,29 @@ pub struct Formula {
     pub kv_token_ns: f64,
     /// q: attention of a prompt's token to one token before it, in ns.
     pub attention_ns: f64,
+    /// What the host costs beyond the captured batch sizes; `None` where all are captured.
+    pub eager: Option<Eager>,
+}
+
+/// Batches beyond the largest that a CUDA graph was captured for: the host launches every kernel of every layer itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Eager {
+    /// The largest batch with a graph, in sequences.
+    pub captured: u32,
+    /// e: what launching costs an iteration beyond that, in ns.
+    pub launch_ns: f64,
+}
+
+impl Formula {
+    fn nanos(&self, load: &Load) -> f64 {
+        let launch = self.eager.filter(|e| load.sequences > e.captured).map_or(0.0, |e| e.launch_ns);
+        self.base_ns
+            + launch
+            + self.weights_ns.max(self.token_ns * load.tokens as f64)
+            + self.sequence_ns * f64::from(load.sequences)
+            + self.kv_token_ns * load.kv_tokens as f64
+            + self.attention_ns * load.attended as f64 / 2.0
+    }
 }
 
 impl Cost {
@@ -74,13 +95,7 @@ impl Cost {
     fn nanos(&self, load: &Load) -> f64 {
         match self {
             Self::Table(points) => table(points, load.sequences),
-            Self::Formula(f) => {
-                f.base_ns
-                    + f.weights_ns.max(f.token_ns * load.tokens as f64)
-                    + f.sequence_ns * f64::from(load.sequences)
-                    + f.kv_token_ns * load.kv_tokens as f64
-                    + f.attention_ns * load.attended as f64 / 2.0
-            }
+            Self::Formula(formula) => formula.nanos(load),
         }
     }
 
@@ -107,29 +122,6 @@ fn table(points: &[(u32, Duration)], sequences: u32) -> f64 {
         ns(b) + slope.max(0.0) * f64::from(beyond)
     } else {
         ns(a) + slope * f64::from(sequences - a.0)
-    }
-}
-
-/// Factors on the times of iterations: lognormal with mean 1 and a coefficient of variation; all 1 where that is zero.
-#[derive(Debug, Clone)]
-pub(super) struct Noise {
-    rng: ChaCha8Rng,
-    /// Standard deviation of the logarithm.
-    sigma: f64,
-}
-
-impl Noise {
-    /// A lognormal with mean 1 has σ² = ln(1 + cv²) and μ = −σ²/2 (Johnson, Kotz and Balakrishnan, vol. 1, ch. 14).
-    pub(super) fn new(cv: f64, seed: u64) -> Self {
-        Self { rng: ChaCha8Rng::seed_from_u64(seed), sigma: (cv * cv).ln_1p().sqrt() }
-    }
-
-    pub(super) fn draw(&mut self) -> f64 {
-        if self.sigma <= 0.0 {
-            return 1.0;
-        }
-        let z: f64 = StandardNormal.sample(&mut self.rng);
-        (self.sigma * z - self.sigma * self.sigma / 2.0).exp()
     }
 }
 
@@ -173,6 +165,7 @@ mod tests {
             sequence_ns: 3.0,
             kv_token_ns: 0.5,
             attention_ns: 0.1,
+            eager: Some(Eager { captured: 4, launch_ns: 7000.0 }),
         });
         let mut decode = Load::default();
         (0..4).for_each(|_| decode.decode(100));
@@ -186,6 +179,8 @@ mod tests {
         assert_eq!(prefill.kv_tokens, 60);
         assert_eq!(cost.time(&prefill, 1.0).as_nanos(), 1000 + 100 * 10 + 2 * 3 + 500 + 30);
         assert_eq!(cost.time(&prefill, 2.0).as_nanos(), 5072);
+        decode.decode(100);
+        assert_eq!(cost.time(&decode, 1.0).as_nanos(), 1000 + 7000 + 500 + 5 * 3 + 250, "no graph for five");
     }
 
     /// However little of a prompt is left to compute, what is before it has to be read: a hit in the prefix cache is not free.
@@ -208,20 +203,5 @@ mod tests {
             load.prefill(u32::MAX, u32::MAX);
         }
         assert_eq!(load.attended, u64::MAX);
-    }
-
-    #[test]
-    fn noise_has_mean_one_and_the_cv_asked_for() {
-        const N: usize = 200_000;
-        for cv in [0.1, 0.5] {
-            let mut noise = Noise::new(cv, 1);
-            let draws: Vec<f64> = (0..N).map(|_| noise.draw()).collect();
-            let mean = draws.iter().sum::<f64>() / N as f64;
-            let var = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / N as f64;
-            // Four standard errors; that of a standard deviation is about cv·sqrt((kurtosis − 1) / 4N), kurtosis below 9 here.
-            assert!((mean - 1.0).abs() < 4.0 * cv / (N as f64).sqrt(), "{cv}: {mean}");
-            assert!((var.sqrt() - cv).abs() < 4.0 * cv * (2.0 / N as f64).sqrt(), "{cv}: {}", var.sqrt());
-        }
-        assert!((Noise::new(0.0, 1).draw() - 1.0).abs() < f64::EPSILON);
     }
 }

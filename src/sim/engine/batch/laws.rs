@@ -40,9 +40,11 @@ fn engines() -> impl Strategy<Value = Settings> {
             sequence_ns: 1e5,
             kv_token_ns: 1e3,
             attention_ns: 1e2,
+            eager: Some(cost::Eager { captured: 3, launch_ns: 4e6 }),
         });
         let limits = Limits { prefix_cache, chunked_prefill, ..plain.limits };
-        Settings { limits, cost, cv: 0.5 * f64::from(noisy), block_size: count(4), ..plain }
+        let drift = (noisy > 0).then_some(noise::Drift { cv: 0.3, over: Duration::from_millis(50) });
+        Settings { limits, cost, cv: 0.5 * f64::from(noisy), drift, block_size: count(4), ..plain }
     })
 }
 

@@ -24,6 +24,7 @@ pub(super) fn settings(seqs: u32, tokens: u32, blocks: u32) -> Settings {
         block_size: count(4),
         cost: Cost::Table(vec![(1, 10 * MS)].into()),
         cv: 0.0,
+        drift: None,
         seed: 1,
     }
 }
@@ -267,6 +268,7 @@ fn the_load_of_an_iteration_is_counted() {
         sequence_ns: 0.0,
         kv_token_ns: 0.0,
         attention_ns: 0.0,
+        eager: None,
     });
     let mut engine = Batch::new(Settings { cost, ..settings(8, 30, 100) });
     engine.arrive(Duration::ZERO, Request::new(0, 20, 2));
