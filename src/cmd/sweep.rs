@@ -10,7 +10,7 @@ use crate::rundir::{RESULT, Run, VariantAnswer};
 use crate::search::answer::{Answer, Status};
 use crate::search::config::Mode;
 use crate::sweep::{self, Options, Resumption};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,6 +36,7 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         None => Source::fallback(),
     };
     let mut plan = Plan::load(&source, &sets(args))?;
+    heeded(&plan, args)?;
     // The adaptive search plans with its budget; other modes only end by it.
     if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode)
         && plan.rows.is_empty()
@@ -53,6 +54,21 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         ..Options::default()
     };
     measure(&plan, &options, args.json)
+}
+
+/// Refuses what would change nothing, since every variant says it itself.
+fn heeded(plan: &Plan, args: &SweepArgs) -> Result<()> {
+    let series = plan.series();
+    if series.iter().any(|s| s.variant.is_none()) {
+        return Ok(());
+    }
+    if args.url.is_some() && series.iter().all(|s| s.plan.server.target != plan.server.target) {
+        bail!("--url changes nothing: every variant of this plan has a url, or a server, of its own");
+    }
+    if args.model.is_some() && series.iter().all(|s| s.plan.server.model != plan.server.model) {
+        bail!("--model changes nothing: every variant of this plan sets server.model itself");
+    }
+    Ok(())
 }
 
 /// Runs a plan into its folder, makes the reports and prints the answer.

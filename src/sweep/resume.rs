@@ -139,14 +139,13 @@ pub async fn resume(
     let ready = if series[0].variant.is_some() {
         None
     } else {
-        Some(tokio::select! {
+        let ready = tokio::select! {
             ready = ready_again(&plan, (&traffic, &series), &earlier, &host) => ready?,
             () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
-        })
-    };
-    if let Some(ready) = &ready {
+        };
         ready.check_series(&series, &traffic)?;
-    }
+        Some(ready)
+    };
     let meta = resumed_meta(earlier, ready.as_ref(), found, next);
     let plan_toml = plan.to_toml()?;
     let opening = |e: anyhow::Error| e.context(format!("failed to resume {}", dir.display()));
