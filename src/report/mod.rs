@@ -11,11 +11,13 @@ pub mod mixing;
 pub mod offline;
 pub mod pair;
 pub mod replicas;
+pub mod roofline;
 pub mod sent;
 pub mod several;
 pub mod tables;
 pub mod terminal;
 pub mod trace;
+pub mod why;
 pub mod words;
 
 #[cfg(test)]

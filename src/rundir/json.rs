@@ -3,6 +3,7 @@
 use super::derive::adaptive;
 use super::offline;
 use crate::caveat::Caveat;
+use crate::diagnosis::Finding;
 use crate::rundir::{Pair, Run};
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
@@ -42,6 +43,13 @@ pub fn result(run: &Run) -> Value {
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "caveats": run.caveats.iter().map(caveat).collect::<Vec<_>>(),
     });
+    value["findings"] = run.why.findings.iter().map(finding).collect();
+    if !run.why.untold.is_empty() {
+        value["untold"] = json!(run.why.untold);
+    }
+    if !run.why.roofline.is_empty() {
+        value["roofline"] = json!(run.why.roofline);
+    }
     let pairs = Pair::all(run);
     if !pairs.is_empty() {
         value["pairs"] = json!(pairs);
@@ -52,6 +60,13 @@ pub fn result(run: &Run) -> Value {
     if let Some(offline) = offline::of(run) {
         value[run.purpose.name()] = offline;
     }
+    value
+}
+
+/// A finding with its title.
+fn finding(f: &Finding) -> Value {
+    let mut value = json!(f);
+    value["title"] = f.kind.title().into();
     value
 }
 

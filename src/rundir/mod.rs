@@ -14,6 +14,7 @@ mod split;
 mod table;
 mod traces;
 mod view;
+mod why;
 mod write;
 
 pub use crate::search::view::Terms;
@@ -23,6 +24,7 @@ pub use resume::{Left, left, tidy};
 pub use sketch::Sketch;
 pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
 pub use view::View;
+pub use why::Why;
 pub(crate) use view::reach;
 pub(crate) use write::replace;
 pub use write::{Histogram, Writer, check_free, write_result};
@@ -166,6 +168,8 @@ pub struct Run {
     pub matrix: Vec<matrix::RowAnswer>,
     /// What the charts show of the adaptive search's fit; empty elsewhere, and while a sweep runs.
     pub view: View,
+    /// Why its limits were missed, and what to change; empty while a sweep runs.
+    pub why: Why,
     /// The run of each series, in the order in which they are measured, where there are several; each has none of its own.
     pub parts: Vec<Self>,
 }

@@ -1,6 +1,6 @@
 //! A run of several series taken apart: each as a run of its own, so that everything that reports on one series serves it as it is.
 
-use super::{FailureRow, Meta, Run, View, derive};
+use super::{FailureRow, Meta, Run, View, Why, derive};
 use crate::caveat::Caveat;
 use crate::plan::{Plan, Series};
 use crate::search::Search;
@@ -72,6 +72,7 @@ impl Run {
             purpose: plan.purpose,
             matrix: Vec::new(),
             view: View::default(),
+            why: Why::default(),
             parts: Vec::new(),
         })
     }
@@ -115,6 +116,7 @@ impl Run {
             purpose: plan.purpose,
             matrix: Vec::new(),
             view: View::default(),
+            why: Why::default(),
             parts,
         })
     }
