@@ -77,7 +77,10 @@ impl Hardware {
         if self.machine(model).is_some() {
             return None;
         }
-        let named = self.gpu.as_ref().map_or("it names no gpu".into(), |gpu| format!("\"{gpu}\" is not among the known ones"));
+        let named = self
+            .gpu
+            .as_ref()
+            .map_or("it names no gpu".into(), |gpu| format!("\"{gpu}\" is not among the known ones"));
         Some(format!(
             "[model] says what a token must read, and [hardware] not how fast: {named}; write memory-bandwidth = \"600 GB/s\", or as gpu one \
              of {}",

@@ -163,34 +163,53 @@ fn with(s: &Subject<'_>, knob: Knob, text: &str) -> Option<String> {
 
 /// What to change where this is the case.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<String> {
-    let more_copies = || Some("Or spread the load over more replicas: the goodput above is that of one deployment.".to_owned());
+    let more_copies = || Some("Or spread the load over more replicas.".to_owned());
     let all: Vec<Option<String>> = match kind {
         Kind::ClientLimited => {
             let own = s.facts.own.iter().find(|o| o.step == s.at.step);
-            vec![own.map(|o| o.advice.clone()).or_else(|| Some("Measure from a machine with more cores, or split the load over several.".into()))]
+            vec![own.map(|o| o.advice.clone()).or_else(|| {
+                Some("Measure from a machine with more cores, or split the load over several.".into())
+            })]
         }
         Kind::Preemption => vec![
-            with(s, Knob::Sequences, &format!("Admit fewer sequences at a time than there is KV cache for: lower FLAG{}", ran(s))),
+            with(
+                s,
+                Knob::Sequences,
+                &format!("Admit fewer sequences at a time than there is KV cache for: lower FLAG{}", ran(s)),
+            ),
             with(s, Knob::Memory, "Give the KV cache more memory: raise FLAG"),
             with(s, Knob::KvType, "Halve what a token takes in it: FLAG"),
-            with(s, Knob::TensorParallel, "Or put the weights on more GPUs, so that each has more left for it: FLAG"),
+            with(
+                s,
+                Knob::TensorParallel,
+                "Or put the weights on more GPUs, so that each has more left for it: FLAG",
+            ),
         ],
         Kind::KvExhaustion => vec![
             with(s, Knob::Memory, "Give the KV cache more memory: raise FLAG"),
             with(s, Knob::KvType, "Halve what a token takes in it: FLAG"),
             with(s, Knob::MaxLength, "If no request needs it, lower FLAG"),
             with(s, Knob::Sequences, &format!("If requests are preempted, lower FLAG{}", ran(s))),
-            with(s, Knob::TensorParallel, "Or put the weights on more GPUs, so that each has more left for it: FLAG"),
+            with(
+                s,
+                Knob::TensorParallel,
+                "Or put the weights on more GPUs, so that each has more left for it: FLAG",
+            ),
         ],
         Kind::BatchTooSmall => vec![
             with(s, Knob::Sequences, "Let it take more sequences at a time: raise FLAG"),
-            with(s, Knob::Tokens, "If it takes no more even so, the tokens of an iteration are the limit: raise FLAG"),
+            with(
+                s,
+                Knob::Tokens,
+                "If it takes no more even so, the tokens of an iteration are the limit: raise FLAG",
+            ),
         ],
         Kind::CacheMisses => vec![
             with(s, Knob::PrefixCache, "See that the prefix cache is on: FLAG"),
             with(s, Knob::Memory, "Give it room for the prefixes beside the running requests: raise FLAG"),
-            (s.curve.replicas.is_some_and(|n| n > 1))
-                .then(|| "Send requests with the same prefix to the same replica: each has a cache of its own.".into()),
+            (s.curve.replicas.is_some_and(|n| n > 1)).then(|| {
+                "Send requests with the same prefix to the same replica: each has a cache of its own.".into()
+            }),
         ],
         Kind::CommunicationBound => vec![
             with(s, Knob::TensorParallel, "Use fewer GPUs for a copy of the model and more copies: FLAG"),
@@ -204,17 +223,28 @@ pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<String> {
         ],
         Kind::DecodeBound => decode(s),
         Kind::BatchingTradeOff => vec![
-            with(s, Knob::Sequences, "Cap how many are written at a time at what the limit allows: lower FLAG until TPOT holds"),
+            with(
+                s,
+                Knob::Sequences,
+                "Cap how many are written at a time at what the limit allows: lower FLAG until TPOT holds",
+            ),
             with(s, Knob::Tokens, "Let prompts take less of each iteration: lower FLAG (TTFT grows for it)"),
             more_copies(),
         ],
         Kind::Queueing => vec![
-            with(s, Knob::Tokens, "Let more prompt tokens into an iteration, so that prompts that come together are read together: raise FLAG"),
+            with(
+                s,
+                Knob::Tokens,
+                "Try more prompt tokens in an iteration, so that prompts that come together are read together: raise FLAG",
+            ),
             with(s, Knob::Sequences, "If requests wait while few run, raise FLAG"),
             more_copies(),
         ],
         Kind::Unstable => vec![
-            Some("This is the capacity of the server as it is: a queue before it only hides that for a while.".into()),
+            Some(
+                "This is the capacity of the server as it is: a queue before it only hides that for a while."
+                    .into(),
+            ),
             more_copies(),
         ],
     };
@@ -223,7 +253,10 @@ pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<String> {
 
 /// How many sequences ran, for advice on how many should.
 fn ran(s: &Subject<'_>) -> String {
-    s.at.server.running_mean.map(|n| format!(" below the {} that ran on average", short(n.floor()))).unwrap_or_default()
+    s.at.server
+        .running_mean
+        .map(|n| format!(" below the {} that ran on average", short(n.floor())))
+        .unwrap_or_default()
 }
 
 /// Whether eight bits would read a prompt faster.
@@ -251,7 +284,7 @@ fn decode(s: &Subject<'_>) -> Vec<Option<String>> {
     vec![
         with(s, Knob::Quantisation, &format!("Read fewer bytes for a token: weights of 8 or 4 bits, FLAG{to}")),
         with(s, Knob::TensorParallel, "Let more GPUs read them together: FLAG"),
-        Some("Or write several tokens at a time (speculative decoding), or take a GPU with more memory bandwidth.".into()),
+        Some("Write several tokens at a time (speculative decoding), or take a GPU with more memory bandwidth.".into()),
         Some("Less load does not help: this is the pace of one request alone.".into()),
     ]
 }

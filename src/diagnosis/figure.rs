@@ -55,8 +55,8 @@ macro_rules! figures {
 const STEPS: &str = "the steps";
 const ALONE: &str = "an unloaded step (search.baseline = true, or one request in flight)";
 const LIGHTER: &str = "a step with less load";
-const COUNTERS: &str = "the server's counters of what runs, waits and lies in its KV cache";
-const TIMES: &str = "the server's histograms of queue and prefill";
+const COUNTERS: &str = "the server's counters";
+const TIMES: &str = "the server's own times of queue and prefill";
 const HITS: &str = "the server's prefix cache hits";
 const SHARED: &str = "what prompts share, in a warm cache";
 const LENGTHS: &str = "prompts of different lengths with one request at a time";
@@ -120,7 +120,7 @@ figures! {
     PrefillOfTtft = "prefill-of-ttft" from LENGTHS, together::prefill_of_ttft;
     /// That over the TTFT that misses.
     PrefillOfMissed = "prefill-of-missed-ttft" from LENGTHS, together::prefill_of_missed;
-    /// 1 where every longer group of prompts takes longer, else 0.
+    /// 1 where no longer group of prompts is sooner than a shorter one, else 0.
     LineRises = "ttft-rises-with-length" from LENGTHS, together::line_rises;
     /// Median TTFT with a warm cache over that with a cold one.
     WarmTimesCold = "warm-ttft-over-cold" from SHARED, together::warm_times_cold;

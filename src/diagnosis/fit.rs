@@ -5,6 +5,11 @@ use super::facts::LengthPoint;
 /// Lengths must differ by this factor at least: nearer together the scatter of two medians would be taken for a slope.
 const APART: f64 = 2.0;
 
+/// Lengths that differ by less than this are one length: their medians scatter either way.
+const ALIKE: f64 = 1.15;
+/// Medians of a few dozen requests scatter by some per cent: a fall within that is none.
+const LEVEL: f64 = 0.95;
+
 /// A line through medians of TTFT.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Line {
@@ -14,7 +19,7 @@ pub(super) struct Line {
     pub(super) per_token_ms: f64,
     /// The shortest and the longest prompts.
     pub(super) ends: [LengthPoint; 2],
-    /// Whether every longer group of prompts takes longer.
+    /// Whether no longer group of prompts is sooner than a shorter one.
     pub(super) rises: bool,
 }
 
@@ -35,7 +40,9 @@ pub(super) fn line(points: &[LengthPoint], deployment: &str) -> Option<Line> {
         overhead_ms: (y - per_token_ms * x).max(0.0),
         per_token_ms,
         ends: [(*first).clone(), (*last).clone()],
-        rises: own.windows(2).all(|w| w[1].ttft_ms > w[0].ttft_ms),
+        rises: own
+            .windows(2)
+            .all(|w| w[1].ttft_ms >= LEVEL * w[0].ttft_ms || w[1].tokens < ALIKE * w[0].tokens),
     })
 }
 
@@ -62,11 +69,14 @@ mod tests {
             ("one length", &[(600.0, 14.0)], None),
             ("none", &[], None),
             ("it falls", &[(100.0, 20.0), (1000.0, 10.0)], None),
-            ("it rises as a whole", &[(100.0, 10.0), (500.0, 9.0), (1000.0, 20.0)], Some((7.28, false))),
+            ("one length twice", &[(256.0, 9.2), (256.0, 9.1), (2048.0, 38.0)], Some((5.02, true))),
+            ("it rises as a whole", &[(100.0, 10.0), (500.0, 9.0), (1000.0, 20.0)], Some((6.84, false))),
         ] {
             let got = line(&points(of), "a").map(|l| (l.overhead_ms, l.rises));
             match (got, want) {
-                (Some((g, rises)), Some((w, want))) => assert!((g - w).abs() < 0.02 && rises == want, "{what}: {g}"),
+                (Some((g, rises)), Some((w, want))) => {
+                    assert!((g - w).abs() < 0.02 && rises == want, "{what}: {g}")
+                }
                 (got, want) => assert_eq!(got.is_some(), want.is_some(), "{what}"),
             }
         }

@@ -122,7 +122,14 @@ fn decode(machine: &Machine, model: &Model, s: &Step, copies: f64) -> Option<Mea
     let floor = machine.decode(model, batch(s, measured_ms, copies), context);
     let memory = floor.weights_ms + floor.kv_ms.unwrap_or(0.0) >= floor.compute_ms.unwrap_or(0.0);
     let ratio = measured_ms / floor.floor_ms;
-    Some(Measured { step: s.step, alone: is_one(s), measured_ms, floor, ratio, reading: reading(ratio, memory) })
+    Some(Measured {
+        step: s.step,
+        alone: is_one(s),
+        measured_ms,
+        floor,
+        ratio,
+        reading: reading(ratio, memory),
+    })
 }
 
 fn prefill(machine: &Machine, model: &Model, s: &Step) -> Option<Measured<Prefill>> {
@@ -168,7 +175,10 @@ mod tests {
         let want = loaded.output_tokens_per_s * at.measured_ms / 1e3;
         assert!((at.floor.batch - want).abs() < 1e-9 && at.floor.floor_ms > alone.floor.floor_ms, "{at:?}");
         let prefill = roof.prefill.unwrap();
-        assert!((prefill.floor.tokens - 601.3).abs() < 1e-9 && prefill.reading == Reading::Above, "{prefill:?}");
+        assert!(
+            (prefill.floor.tokens - 601.3).abs() < 1e-9 && prefill.reading == Reading::Above,
+            "{prefill:?}"
+        );
         assert!(roof.prefill_share.is_some_and(|s| s > 0.1 && s < 0.5), "{roof:?}");
         let two = Roofline::of(&Curve { replicas: Some(2), ..curve(1) }, &run.steps, Some(loaded)).unwrap();
         assert!((two.decode[1].floor.batch - want / 2.0).abs() < 1e-9, "half of them on each copy");

@@ -227,7 +227,7 @@ fn key(f: &Finding) -> (bool, f64, Confidence, std::cmp::Reverse<Kind>) {
 /// The surest finding of a kind; what is missing where no rule fires and one cannot be decided.
 fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<&'static str>> {
     let mut best: Option<Finding> = None;
-    let mut missing: Vec<&'static str> = Vec::new();
+    let (mut missing, mut decided): (Vec<&'static str>, bool) = (Vec::new(), false);
     for rule in RULES.iter().filter(|r| r.kind == kind && applies(r, subject)) {
         match at_its_step(rule, subject) {
             (Outcome::Fires(confidence, evidence), at) => {
@@ -236,12 +236,20 @@ fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<&'s
                     best = Some(finding(rule, &at, confidence, evidence));
                 }
             }
-            (Outcome::Not, _) => {}
-            (Outcome::Unknown(what), _) => missing.extend(what.into_iter().filter(|w| !missing.contains(w)).collect::<Vec<_>>()),
+            // Another way to see it has shown that it is not so.
+            (Outcome::Not, _) => decided = true,
+            (Outcome::Unknown(what), _) => missing.extend(what),
         }
     }
+    let mut seen: Vec<&'static str> = Vec::new();
+    missing.retain(|what| {
+        !seen.contains(what) && {
+            seen.push(what);
+            true
+        }
+    });
     match best {
-        None if !missing.is_empty() => Err(missing),
+        None if !missing.is_empty() && !decided => Err(missing),
         best => Ok(best),
     }
 }
@@ -318,7 +326,8 @@ fn finding(rule: &Rule, at: &Subject<'_>, confidence: Confidence, evidence: Vec<
 /// That something cannot be told is worth saying where a limit was missed, and of GPUs that work together always.
 fn untold(kind: Kind, subject: &Subject<'_>, missing: Vec<&'static str>) -> Option<Untold> {
     let together = kind == Kind::CommunicationBound && subject.curve.tensor_parallel.is_some_and(|n| n > 1);
-    let asked = subject.curve.limit.is_some() && !matches!(kind, Kind::CacheMisses | Kind::CommunicationBound);
+    let asked =
+        subject.curve.limit.is_some() && !matches!(kind, Kind::CacheMisses | Kind::CommunicationBound);
     (together || asked).then(|| Untold {
         kind,
         series: subject.curve.series.clone(),

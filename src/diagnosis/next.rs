@@ -11,6 +11,11 @@ const LENGTHS: &str = "workload.prompts.synthetic.input-tokens";
 
 /// What would settle a finding.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Next {
+    if s.curve.question.is_some()
+        && let Some(text) = row(kind)
+    {
+        return Next { text: text.into(), command: command(s, &[]) };
+    }
     let again = |sets: &[String]| command(s, sets);
     match kind {
         Kind::ClientLimited => Next {
@@ -65,12 +70,29 @@ pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Next {
     }
 }
 
+/// What another row of the matrix would settle.
+const fn row(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::PrefillBound => Some(
+            "Add a row to plan.toml that is like this one with half of its input-tokens: TTFT must fall by about that share",
+        ),
+        Kind::DecodeBound => {
+            Some("Measure the same rows with weights of fewer bits: TPOT must fall about as the bytes do")
+        }
+        Kind::BatchingTradeOff | Kind::Queueing | Kind::Unstable => Some(
+            "Add a row to plan.toml that is like this one with half of its load: it tells how much of this is the load's",
+        ),
+        _ => None,
+    }
+}
+
 /// What would tell where a kind could not be decided, if a command can.
 pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
     match kind {
         Kind::PrefillBound => {
             let n = s.curve.fixed_input?;
-            let ends = format!("{LENGTHS}={{uniform={{min={},max={}}}}}", (n / 3).max(1), n.saturating_mul(5) / 3);
+            let ends =
+                format!("{LENGTHS}={{uniform={{min={},max={}}}}}", (n / 3).max(1), n.saturating_mul(5) / 3);
             Some(Next {
                 text: "Prompts of different lengths around the same mean: the unloaded step then tells what each token costs".into(),
                 command: command(s, &[ends]),
@@ -87,7 +109,9 @@ pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
 
 /// The plan once more with some of it set otherwise. The rows of a matrix are levels and prompts of their own, which nothing sets from outside.
 fn command(s: &Subject<'_>, sets: &[String]) -> String {
-    let free = |set: &&String| s.curve.question.is_none() || !(set.starts_with("search.") || set.starts_with("workload.prompts"));
+    let free = |set: &&String| {
+        s.curve.question.is_none() || !(set.starts_with("search.") || set.starts_with("workload.prompts"))
+    };
     let sets: String = sets.iter().filter(free).map(|set| format!(" --set '{set}'")).collect();
     // Behind the plan, before what the first run had.
     s.facts.again.replacen("plan.toml", &format!("plan.toml{sets}"), 1)
@@ -104,7 +128,10 @@ fn restarted(s: &Subject<'_>, knob: Knob, value: u32, shows: &str) -> Next {
             text: format!("Start the server with {flag} at {value} and measure again: {shows}"),
             command: command(s, &[]),
         },
-        (_, None) => Next { text: format!("Measure again with {value} sequences at a time: {shows}"), command: command(s, &[]) },
+        (_, None) => Next {
+            text: format!("Measure again with {value} sequences at a time: {shows}"),
+            command: command(s, &[]),
+        },
     }
 }
 
@@ -120,7 +147,8 @@ fn latency(s: &Subject<'_>) -> String {
 /// Numbers in flight around what was in flight.
 fn ladder(s: &Subject<'_>) -> String {
     let most = s.at.in_flight_mean.max(4.0);
-    let mut all: Vec<u32> = [0.125, 0.25, 0.5, 1.0].iter().map(|x| ((most * x).round() as u32).max(1)).collect();
+    let mut all: Vec<u32> =
+        [0.125, 0.25, 0.5, 1.0].iter().map(|x| ((most * x).round() as u32).max(1)).collect();
     all.dedup();
     all.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -157,12 +157,12 @@ pub const RULES: &[Rule] = &[
     Rule {
         kind: Kind::CommunicationBound,
         when: &[over(GpusTogether, 1.5), over(TpotTimesFloor, 3.0)],
-        shown: &[under(GainOfGpus, 0.5)],
+        shown: &[over(LostBetweenGpus, 0.25)],
         blind: Confidence::Low,
         ..USUAL
     },
     // Half: then it is the largest part of the unloaded TTFT. A tenth of the TTFT that misses: less cannot be what binds (rundir/matrix has
-    // the same bound). The line is steady where every longer group of prompts takes longer.
+    // the same bound). The line is steady where no longer group of prompts is sooner than a shorter one.
     Rule {
         kind: Kind::PrefillBound,
         about: About::First,
@@ -201,7 +201,7 @@ pub const RULES: &[Rule] = &[
         ..USUAL
     },
     // Twice, and half as much again as the median: in M/D/1, where waiting is all there is, from 30 to 95 % of its capacity the p99 of
-    // wait and service grows 1.9 to 6 times as much as its median (a test computes it), and a server that is slower as a whole moves both
+    // wait and service grows more than 2.4 times as much as its median (a test computes it), and a server that is slower as a whole moves both
     // alike. A queue of tens of milliseconds is hardly ever met by a sample a second: where none was seen, confidence is low, not nil.
     Rule {
         kind: Kind::Queueing,

@@ -45,9 +45,10 @@ impl<'a> Subject<'a> {
         let lighter = |s: &&Step| {
             s.level.control == at.level.control && s.level.value <= 0.5 * at.level.value && !s.overloaded()
         };
-        own().filter(one).max_by_key(|s| s.due_n).or_else(|| {
-            own().filter(lighter).min_by(|a, b| a.level.value.total_cmp(&b.level.value))
-        })
+        own()
+            .filter(one)
+            .max_by_key(|s| s.due_n)
+            .or_else(|| own().filter(lighter).min_by(|a, b| a.level.value.total_cmp(&b.level.value)))
     }
 
     /// The lightest step under load, of at most two thirds of this one's, that the server could take; else the unloaded one.
@@ -81,7 +82,9 @@ impl<'a> Subject<'a> {
         let key = self.curve.limit.as_deref().or(self.curve.question.as_deref())?;
         match split(key).1 {
             "stability" => Some(Metric::Ttft),
-            limit => match Metric::of_limit(limit).or_else(|| Metric::ALL.into_iter().find(|m| m.name() == limit))? {
+            limit => match Metric::of_limit(limit)
+                .or_else(|| Metric::ALL.into_iter().find(|m| m.name() == limit))?
+            {
                 Metric::Ttft | Metric::Ttfc => Some(Metric::Ttft),
                 Metric::Tpot | Metric::Itl => Some(Metric::Tpot),
                 Metric::E2e => Some(self.longer_part()),
@@ -114,7 +117,8 @@ impl<'a> Subject<'a> {
     /// The percentile that is limited, or the p99, with its name.
     pub(super) fn tail(&self, step: &Step, metric: Metric) -> Option<(f64, &'static str)> {
         let q = self.quantiles(step, metric);
-        let named = self.curve.limit.as_deref().and_then(|limit| split(limit).1.split_once('.')).map(|(_, p)| p);
+        let named =
+            self.curve.limit.as_deref().and_then(|limit| split(limit).1.split_once('.')).map(|(_, p)| p);
         match named {
             Some("p90") => q.p90.map(|v| (v, "p90")),
             Some("p95") => q.p95.map(|v| (v, "p95")),

@@ -315,7 +315,9 @@ impl Plan {
         {
             return Err(problem);
         }
-        if let Some(problem) = self.purpose.problem(&self).or_else(|| self.hardware.problem(self.model.as_ref())) {
+        if let Some(problem) =
+            self.purpose.problem(&self).or_else(|| self.hardware.problem(self.model.as_ref()))
+        {
             return Err(problem);
         }
         if self.name.trim().is_empty() {

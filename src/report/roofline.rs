@@ -15,14 +15,20 @@ pub fn lines(run: &Run) -> Vec<String> {
 /// One request alone beside its floor, and the goodput beside its own.
 fn line(run: &Run, r: &Roofline) -> Option<String> {
     let several = run.why.roofline.len() > 1;
-    let whose = if several { format!("{}: ", clip(&r.series, 40)) } else { String::new() };
+    let whose = if several { format!(" of {}", clip(&r.series, 40)) } else { String::new() };
     let first = r.decode.first()?;
-    let mut out = format!("{whose}{}", decode(r, first));
-    if let Some(second) = r.decode.get(1) {
-        out.push(' ');
-        out.push_str(&decode(r, second));
-    }
-    Some(out)
+    let beside = |m: &Measured<Decode>| {
+        let who = if m.alone {
+            "one request alone".to_owned()
+        } else {
+            format!("{} at a time", words::figure(m.floor.batch))
+        };
+        let (measured, least) = (words::latency(m.measured_ms), words::latency(m.floor.floor_ms));
+        format!("{who} {measured}, {} × the least of {least} (step {})", words::figure(m.ratio), m.step)
+    };
+    let all: Vec<String> = r.decode.iter().map(beside).collect();
+    let first = says(r, first.reading, first.ratio, first.alone, true);
+    Some(format!("TPOT{whose} against memory bandwidth: {}. Alone it is {first}.", all.join("; ")))
 }
 
 /// `A token takes 5.9 ms for one request alone (step 1), 3.2 times what reading …`.
@@ -54,14 +60,14 @@ fn says(r: &Roofline, reading: Reading, ratio: f64, alone: bool, decode: bool) -
         Reading::Above if alone => {
             let gpus = if r.machine.tensor_parallel > 1 { ", GPUs that wait for one another" } else { "" };
             let what = if decode { "sampling" } else { "waiting for the iteration to begin" };
-            format!("most of it is something else; look at kernels launched one by one, the host's work, {what}{gpus}")
+            format!("mostly something else: look at kernels launched one by one, the host's work, {what}{gpus}")
         }
         Reading::Above => match r.prefill_share {
             Some(share) if share > 0.05 => format!(
-                "most of it is something else; reading prompts alone takes {} of the time at this rate at the least, and delays the tokens of others",
+                "mostly something else: reading prompts alone takes {} of the time at this rate at the least, and delays the tokens of others",
                 percent(Some((share * 100.0).round() / 100.0))
             ),
-            _ => "most of it is something else; look at prompts that are read in between, the host's work and sampling".into(),
+            _ => "mostly something else: look at prompts that are read in between, the host's work and sampling".into(),
         },
     }
 }
@@ -75,10 +81,17 @@ pub(super) fn section(run: &Run) -> String {
 fn of_series(r: &Roofline, several: bool) -> String {
     let m = &r.machine;
     let head = if several { format!("**{}**\n\n", markdown(&clip(&r.series, 40))) } else { String::new() };
-    let gpus = if m.tensor_parallel > 1 { format!("{} GPUs, each with ", m.tensor_parallel) } else { String::new() };
+    let gpus =
+        if m.tensor_parallel > 1 { format!("{} GPUs, each with ", m.tensor_parallel) } else { String::new() };
     let rate = m.tflop_s.map(|t| format!(" and {} TFLOP/s", words::figure(t))).unwrap_or_default();
-    let active = r.active_gb.map(|gb| format!(", of which a token goes through {} GB", words::figure(gb))).unwrap_or_default();
-    let kv = r.kv_bytes_per_token.map(|b| format!("; a token leaves {} KiB in the KV cache", words::figure(b / 1024.0))).unwrap_or_default();
+    let active = r
+        .active_gb
+        .map(|gb| format!(", of which a token goes through {} GB", words::figure(gb)))
+        .unwrap_or_default();
+    let kv = r
+        .kv_bytes_per_token
+        .map(|b| format!("; a token leaves {} KiB in the KV cache", words::figure(b / 1024.0)))
+        .unwrap_or_default();
     let mut out = format!(
         "{head}{gpus}{} GB/s{rate} ({}); {} GB of weights{active}{kv}. Reading the weights once takes {}: no single request can be written faster than {} tokens/s.\n\n",
         words::figure(m.bandwidth_gb_s),
@@ -93,7 +106,16 @@ fn of_series(r: &Roofline, several: bool) -> String {
             words::figure(over)
         ));
     }
-    let columns = ["what", "step", "measured, p50 ms", "weights ms", "KV cache ms", "computing ms", "least ms", "measured / least"];
+    let columns = [
+        "what",
+        "step",
+        "measured, p50 ms",
+        "weights ms",
+        "KV cache ms",
+        "computing ms",
+        "least ms",
+        "measured / least",
+    ];
     let mut rows: Vec<Vec<String>> = r.decode.iter().map(decode_row).collect();
     rows.extend(r.prefill.as_ref().map(prefill_row));
     out.push_str(&table(&columns, &["what"], rows));
@@ -117,7 +139,11 @@ fn decode_row(m: &Measured<Decode>) -> Vec<String> {
     let what = if m.alone {
         format!("TPOT, one request alone, {} tokens of context", words::figure(f.context.round()))
     } else {
-        format!("TPOT, {} sequences, {} tokens of context each", words::figure(f.batch), words::figure(f.context.round()))
+        format!(
+            "TPOT, {} sequences, {} tokens of context each",
+            words::figure(f.batch),
+            words::figure(f.context.round())
+        )
     };
     row(what, m, (Some(f.weights_ms), f.kv_ms, f.compute_ms, f.floor_ms))
 }
@@ -170,19 +196,23 @@ mod tests {
         let qwen = "parameters = \"0.6B\"\nprecision = \"bf16\"\nlayers = 28\nkv-heads = 8\nhead-size = 128";
         let of = run(qwen, "A40");
         let line = lines(&of).remove(0);
-        assert!(line.starts_with("A token takes 5.4 ms for one request alone (step 1), 2.96 times the least"), "{line}");
+        assert!(line.contains("one request alone 5.5 ms, 3.01 × the least of 1.83 ms (step 1); "), "{line}");
         assert!(line.contains("something else"), "{line}");
         let section = section(&of);
-        assert!(section.contains("696 GB/s and 150 TFLOP/s (data sheet of the A40); 1.2 GB of weights"), "{section}");
+        assert!(
+            section.contains("696 GB/s and 150 TFLOP/s (data sheet of the A40); 1.2 GB of weights"),
+            "{section}"
+        );
         assert!(section.contains("112 KiB") && section.contains("faster than 580 tokens/s"), "{section}");
-        let cells: Vec<usize> = section.lines().filter(|l| l.starts_with('|')).map(|l| l.matches('|').count()).collect();
+        let cells: Vec<usize> =
+            section.lines().filter(|l| l.starts_with('|')).map(|l| l.matches('|').count()).collect();
         assert!(cells.len() == 5 && cells.windows(2).all(|w| w[0] == w[1]), "{section}");
     }
 
     #[test]
     fn bounds_and_contradictions_are_named() {
         let small = lines(&run("parameters = \"1.6B\"\nprecision = \"bf16\"", "A40")).remove(0);
-        assert!(small.contains("bound by memory, of whose bandwidth it uses 85 %"), "{small}");
+        assert!(small.contains("bound by memory, of whose bandwidth it uses 84 %"), "{small}");
         let large = run("parameters = \"70B\"\nprecision = \"bf16\"", "A40");
         assert!(lines(&large)[0].contains("faster than can be"), "{:?}", lines(&large));
         assert!(section(&large).contains("92 GB more than the memory"), "{}", section(&large));

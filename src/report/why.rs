@@ -8,16 +8,27 @@ use crate::rundir::Run;
 /// So many findings stand in the terminal; the report has all.
 const SHOWN: usize = 3;
 /// Of several series, or of rows, so many each.
-const SHOWN_EACH: usize = 1;
+const SHOWN_EACH: usize = 2;
 
 /// What stands before a finding where there are several series: `warm: `.
 fn whose(run: &Run, series: &str) -> String {
     let several = run.steps.iter().any(|s| s.series != series);
-    if several { format!("{}: ", clip(series, 40)) } else { String::new() }
+    if several { format!("{}: ", plain(&clip(series, 40))) } else { String::new() }
+}
+
+fn whose_md(run: &Run, series: &str) -> String {
+    match whose(run, series).trim_end() {
+        "" => String::new(),
+        name => format!("{} ", markdown(name)),
+    }
 }
 
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
+    // A percentile keeps its name.
+    if text.starts_with("p99") {
+        return text.to_owned();
+    }
     chars.next().map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
 }
 
@@ -29,7 +40,9 @@ fn evidence(f: &Finding) -> String {
 /// The findings for the terminal, what binds first, each with its first advice and what to measure next. Empty where there are none.
 pub fn terminal(run: &Run) -> String {
     let mut out = String::new();
-    let shown: Vec<&Finding> = run.why.findings.iter().take(SHOWN).collect();
+    // What sets the latency of a row of a matrix has been said with its answer.
+    let told = |f: &&Finding| run.matrix.is_empty() || !of_latency(f.kind);
+    let shown: Vec<&Finding> = run.why.findings.iter().filter(told).take(SHOWN).collect();
     if !shown.is_empty() {
         out.push_str("\nWhy, and what to change:\n");
     }
@@ -37,7 +50,7 @@ pub fn terminal(run: &Run) -> String {
         out.push_str(&format!(
             "{}. {}{} (confidence: {})\n   {}\n",
             i + 1,
-            plain(&whose(run, &f.series)),
+            whose(run, &f.series),
             capital(f.kind.title()),
             f.confidence.name(),
             plain(&capital(&evidence(f)))
@@ -46,7 +59,7 @@ pub fn terminal(run: &Run) -> String {
         out.push_str(&format!("   next: {}\n", plain(&f.next.command)));
     }
     let more = run.why.findings.len() - shown.len();
-    if more > 0 {
+    if more > 0 && !shown.is_empty() {
         out.push_str(&format!("   and {more} more in the report\n"));
     }
     let untold = untold_in_short(&run.why.untold);
@@ -55,6 +68,11 @@ pub fn terminal(run: &Run) -> String {
         out.push_str(&format!("{gap}{}\n", plain(&untold)));
     }
     out
+}
+
+/// Whether it is a part of the latency itself, and not something that makes it worse.
+const fn of_latency(kind: Kind) -> bool {
+    matches!(kind, Kind::PrefillBound | Kind::DecodeBound | Kind::BatchingTradeOff | Kind::Queueing)
 }
 
 /// The first findings of a part of a run of several series, a line each and its first advice.
@@ -80,7 +98,7 @@ fn untold_in_short(untold: &[Untold]) -> String {
 }
 
 fn takes(missing: &str) -> String {
-    format!("it takes {missing}")
+    format!("that takes {missing}")
 }
 
 /// Kinds by what is missing, each once.
@@ -136,7 +154,11 @@ pub(super) fn section(run: &Run) -> String {
     if !why.untold.is_empty() {
         out.push_str("**What cannot be told**\n\n");
         for (missing, kinds) in by_missing(&why.untold) {
-            out.push_str(&format!("- {}: {}.\n", markdown(&capital(&words::list(&kinds))), markdown(&takes(&missing))));
+            out.push_str(&format!(
+                "- {}: {}.\n",
+                markdown(&capital(&words::list(&kinds))),
+                markdown(&takes(&missing))
+            ));
         }
         let mut told: Vec<&Next> = Vec::new();
         for n in why.untold.iter().filter_map(|u| u.next.as_ref()) {
@@ -151,12 +173,12 @@ pub(super) fn section(run: &Run) -> String {
 
 fn finding(run: &Run, number: usize, f: &Finding) -> String {
     let about = match &f.limit {
-        Some(limit) => format!(", where {} is missed", words::binding(limit)),
+        Some(limit) => format!(", where {} binds", words::binding(limit)),
         None => String::new(),
     };
     let mut out = format!(
         "**{number}. {}{}** ({}{}; confidence: {})\n\n",
-        markdown(&whose(run, &f.series)),
+        whose_md(run, &f.series),
         markdown(&capital(f.kind.title())),
         markdown(&format!("step {}", f.step)),
         markdown(&about),
@@ -181,8 +203,8 @@ fn next(n: &Next) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::{Confidence, Diagnosis, Evidence};
     use crate::diagnosis::figure::Figure;
+    use crate::diagnosis::{Confidence, Diagnosis, Evidence};
     use crate::report::fixture;
     use crate::rundir::Why;
 
@@ -202,7 +224,10 @@ mod tests {
             confidence: Confidence::High,
             evidence: vec![evidence],
             advice: vec!["Raise --gpu-memory-utilization.".into(), "Or less.".into()],
-            next: Next { text: "Measure again".into(), command: "goodput sweep plan.toml --set 'a=1'".into() },
+            next: Next {
+                text: "Measure again".into(),
+                command: "goodput sweep plan.toml --set 'a=1'".into(),
+            },
         }
     }
 
@@ -230,11 +255,11 @@ mod tests {
            next: goodput sweep plan.toml --set 'a=1'
         ");
         assert!(said.contains("and 1 more in the report") && !said.contains("4. "), "{said}");
-        assert!(said.contains("Cannot be told: preemption (it takes the server's counters)."), "{said}");
+        assert!(said.contains("Cannot be told: preemption (that takes the server's counters)."), "{said}");
         let section = section(&run);
         assert_eq!(section.matches("*Measure next:*").count(), 4);
         assert!(section.contains("at most \\| at 20 req/s"), "cells are escaped: {section}");
-        assert!(section.contains("where p99 TTFT is missed; confidence: high"), "{section}");
+        assert!(section.contains("where p99 TTFT binds; confidence: high"), "{section}");
         assert!(section.contains("- Or less.") && section.contains("`goodput sweep plan.toml --set 'a=1'`"));
     }
 

@@ -120,7 +120,13 @@ fn speed(gpu: &Gpu, model: &Model) -> f64 {
         Some(Precision::Fp32) => 0.5,
         Some(Precision::Fp16 | Precision::Bf16 | Precision::Int4) => 1.0,
         Some(Precision::Fp8 | Precision::Int8) => 2.0,
-        Some(Precision::Fp4) => if gpu.fp4 { 4.0 } else { 1.0 },
+        Some(Precision::Fp4) => {
+            if gpu.fp4 {
+                4.0
+            } else {
+                1.0
+            }
+        }
         // How it is computed is not said: the fastest that such weights may be.
         None if model.bytes <= 0.75 && gpu.fp4 => 4.0,
         None if model.bytes <= 1.5 => 2.0,
@@ -150,7 +156,13 @@ mod tests {
             (eight, "600 GB/s", 2, 13.33, 75.0),
             ("parameters = \"8B\"\nprecision = \"fp8\"", "600 GB/s", 1, 13.33, 75.0),
             ("parameters = \"70B\"\nprecision = \"bf16\"", "2039 GB/s", 4, 17.17, 58.3),
-            ("parameters = \"30B\"\nactive-parameters = \"3B\"\nprecision = \"bf16\"", "600 GB/s", 1, 10.0, 100.0),
+            (
+                "parameters = \"30B\"\nactive-parameters = \"3B\"\nprecision = \"bf16\"",
+                "600 GB/s",
+                1,
+                10.0,
+                100.0,
+            ),
         ] {
             let machine = Machine::of(None, bandwidth(gb_s), None, gpus, &model(of)).unwrap();
             let floor = machine.decode(&model(of), 1.0, 0.0).floor_ms;
@@ -168,10 +180,19 @@ mod tests {
         let alone = a40.decode(&qwen, 1.0, 615.0);
         assert!((alone.weights_ms - 1.724).abs() < 0.001, "{alone:?}");
         assert!((alone.kv_ms.unwrap() / 615.0 * 1e6 - 164.8).abs() < 0.1, "nanoseconds: {alone:?}");
-        assert!((alone.floor_ms - alone.weights_ms - alone.kv_ms.unwrap()).abs() < 1e-12, "memory is the longer");
+        assert!(
+            (alone.floor_ms - alone.weights_ms - alone.kv_ms.unwrap()).abs() < 1e-12,
+            "memory is the longer"
+        );
         let prompt = a40.prefill(&qwen, 600.0);
-        assert!((prompt.floor_ms - 4.810).abs() < 0.001 && prompt.compute_ms == Some(prompt.floor_ms), "{prompt:?}");
-        assert!((a40.prefill(&qwen, 1.0).floor_ms - alone.weights_ms).abs() < 1e-12, "a short prompt reads them too");
+        assert!(
+            (prompt.floor_ms - 4.810).abs() < 0.001 && prompt.compute_ms == Some(prompt.floor_ms),
+            "{prompt:?}"
+        );
+        assert!(
+            (a40.prefill(&qwen, 1.0).floor_ms - alone.weights_ms).abs() < 1e-12,
+            "a short prompt reads them too"
+        );
         // Of very many sequences without context the products take longer than reading the weights: 2·P·B/F > 2·P/bandwidth from 215 on.
         let many = a40.decode(&qwen, 400.0, 0.0);
         assert!(many.compute_ms == Some(many.floor_ms) && many.floor_ms > many.weights_ms, "{many:?}");
@@ -185,7 +206,11 @@ mod tests {
         let m = model("parameters = \"8B\"\nprecision = \"fp8\"");
         let of = |gpu, bw: &str, flops: Option<FlopRate>| Machine::of(gpu, bandwidth(bw), flops, 1, &m);
         let sheet = of(Some("H100"), "", None).unwrap();
-        assert_eq!((sheet.bandwidth_gb_s, sheet.tflop_s), (3350.0, Some(1979.0)), "eight bits at twice the rate");
+        assert_eq!(
+            (sheet.bandwidth_gb_s, sheet.tflop_s),
+            (3350.0, Some(1979.0)),
+            "eight bits at twice the rate"
+        );
         let own = of(Some("H100"), "3 TB/s", "700 TFLOP/s".parse().ok()).unwrap();
         assert_eq!((own.bandwidth_gb_s, own.tflop_s), (3000.0, Some(700.0)));
         let bare = of(Some("abacus"), "1 GB/s", None).unwrap();

@@ -98,7 +98,9 @@ impl TryFrom<Raw> for Model {
             ));
         }
         let bytes = match (raw.precision, raw.bytes_per_parameter) {
-            (Some(_), Some(_)) => return Err("precision and bytes-per-parameter say the same: keep one".into()),
+            (Some(_), Some(_)) => {
+                return Err("precision and bytes-per-parameter say the same: keep one".into());
+            }
             (Some(precision), None) => precision.bytes(),
             (None, Some(bytes)) if (0.1..=8.0).contains(&bytes) => bytes,
             (None, Some(bytes)) => {
@@ -114,7 +116,9 @@ impl TryFrom<Raw> for Model {
             (Some(layers), Some(heads), Some(head_size)) => {
                 let bytes = raw.kv_bytes.unwrap_or(2.0);
                 if !(0.1..=8.0).contains(&bytes) {
-                    return Err(format!("kv-bytes lies between 0.1 and 8 (2 for FP16, 1 for FP8), got {bytes}"));
+                    return Err(format!(
+                        "kv-bytes lies between 0.1 and 8 (2 for FP16, 1 for FP8), got {bytes}"
+                    ));
                 }
                 Some(Kv { layers, heads, head_size, bytes })
             }
@@ -127,7 +131,13 @@ impl TryFrom<Raw> for Model {
                 );
             }
         };
-        Ok(Self { parameters: raw.parameters, active: raw.active_parameters, precision: raw.precision, bytes, kv })
+        Ok(Self {
+            parameters: raw.parameters,
+            active: raw.active_parameters,
+            precision: raw.precision,
+            bytes,
+            kv,
+        })
     }
 }
 
@@ -165,7 +175,10 @@ impl Model {
     /// Bytes that a token leaves in the KV cache: its key and its value in each layer.
     pub fn kv_per_token(&self) -> Option<f64> {
         let of = |kv: Kv| {
-            2.0 * f64::from(kv.layers.get()) * f64::from(kv.heads.get()) * f64::from(kv.head_size.get()) * kv.bytes
+            2.0 * f64::from(kv.layers.get())
+                * f64::from(kv.heads.get())
+                * f64::from(kv.head_size.get())
+                * kv.bytes
         };
         self.kv.map(of)
     }

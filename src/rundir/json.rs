@@ -153,6 +153,7 @@ mod tests {
         caveats: []
         client: {"busy":{"allowed":null,"most":0.08,"step":1},"in_flight":{"allowed":4096.0,"most":25.0,"step":1},"lateness_p99_ms":{"allowed":10.0,"most":0.31,"step":1},"receive_lag_p99_ms":null,"waiting":{"allowed":0.1,"most":0.002,"step":1}}
         control: "rate"
+        findings: []
         goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
         joint_goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
         knee: null

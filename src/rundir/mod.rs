@@ -24,8 +24,8 @@ pub use resume::{Left, left, tidy};
 pub use sketch::Sketch;
 pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
 pub use view::View;
-pub use why::Why;
 pub(crate) use view::reach;
+pub use why::Why;
 pub(crate) use write::replace;
 pub use write::{Histogram, Writer, check_free, write_result};
 

@@ -19,6 +19,11 @@ use crate::workload::sources::Prompts;
 use anyhow::Result;
 use std::path::Path;
 
+/// A step whose level is within this factor of an estimate shows what binds there.
+const NEAR: f64 = 1.1;
+/// Requests that a p99 takes (one with an upper bound).
+const ENOUGH: u64 = 368;
+
 /// What was found, and what was measured beside what the hardware allows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Why {
@@ -41,7 +46,10 @@ impl Why {
         let facts = Facts {
             own: own_limits(plan, run),
             lengths: lengths::points(dir, run, &series)?,
-            again: format!("goodput sweep plan.toml{}", if run.meta.virtual_time { " --virtual-time" } else { "" }),
+            again: format!(
+                "goodput sweep plan.toml{}",
+                if run.meta.virtual_time { " --virtual-time" } else { "" }
+            ),
             curves,
         };
         let found = diagnose(&run.steps, &facts);
@@ -116,12 +124,13 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
     }
 }
 
-/// The step of an answer that is looked into, with the limit that it misses: the lightest that misses it by its own counts and is not far
-/// below the answer, else the one that the answer names, else the heaviest that the server could take.
+/// The step of an answer that is looked into, with the limit that binds there: the one nearest to an estimate, else the lightest that misses
+/// the limit by its own counts, else the one that the answer names, else the heaviest that the server could take.
 fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> {
     let g = &a.goodput;
     let loaded = || {
-        let own = |s: &&Step| s.series == a.series && s.level.control == a.control && s.kind != StepKind::Baseline;
+        let own =
+            |s: &&Step| s.series == a.series && s.level.control == a.control && s.kind != StepKind::Baseline;
         run.steps.iter().filter(own)
     };
     let lightest = |a: &&Step, b: &&Step| a.level.value.total_cmp(&b.level.value).then(b.due_n.cmp(&a.due_n));
@@ -142,7 +151,19 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
         s.level.value >= from && s.verdict != Verdict::Invalid && g.binding.as_deref().is_some_and(of)
     };
     let named = || g.failed.and_then(|level| run.step_at(a, level, Verdict::Fails));
-    if let Some(step) = loaded().filter(misses).min_by(lightest).or_else(named) {
+    // What binds shows at the boundary itself; far beyond it everything is slow.
+    let near = || {
+        let at = g.rate.filter(|_| g.interval90.is_some() && g.binding.is_some())?;
+        let close =
+            |s: &&Step| (s.level.value / at).ln().abs() < NEAR.ln() && s.due_n >= ENOUGH && !s.overloaded();
+        let far = |s: &&Step| (s.level.value / at).ln().abs();
+        loaded()
+            .filter(close)
+            .filter(|s| s.verdict != Verdict::Invalid)
+            .min_by(|a, b| far(a).total_cmp(&far(b)))
+    };
+    let missing = || loaded().filter(misses).min_by(lightest);
+    if let Some(step) = near().or_else(missing).or_else(named) {
         return Some((step, binding(step)));
     }
     heaviest(run, &a.series).map(|s| (s, None))
@@ -150,7 +171,8 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
 
 /// Whether more requests missed a limit than it allows.
 fn misses(row: &LimitRow) -> bool {
-    let allowed = row.limit.split_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok()).map(Percentile::miss_share);
+    let allowed =
+        row.limit.split_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok()).map(Percentile::miss_share);
     match allowed {
         Some(share) => row.n >= 100 && row.misses as f64 > share * row.n as f64,
         None => row.verdict == Verdict::Fails,
@@ -159,7 +181,8 @@ fn misses(row: &LimitRow) -> bool {
 
 /// The heaviest step of a series that the server could take.
 fn heaviest<'a>(run: &'a Run, series: &str) -> Option<&'a Step> {
-    let told = |s: &&Step| s.series == series && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0;
+    let told =
+        |s: &&Step| s.series == series && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0;
     let key = |s: &&Step| (s.kind != StepKind::Baseline, s.level.value);
     run.steps.iter().filter(told).max_by(|a, b| {
         let (a, b) = (key(a), key(b));

@@ -10,21 +10,30 @@ pub(super) fn client_was_limit(s: &Subject<'_>) -> Option<Found> {
     let invalid = s.at.verdict == Verdict::Invalid;
     let own = s.facts.own.iter().find(|o| o.step == s.at.step);
     let why = own.map_or(s.at.reason.as_str(), |o| o.text.as_str());
-    Some(Found::new(f64::from(u8::from(invalid)), [s.at.step], if invalid { format!("{}: {why}", place(s.at)) } else { String::new() }))
+    Some(Found::new(
+        f64::from(u8::from(invalid)),
+        [s.at.step],
+        if invalid { format!("{}: {why}", place(s.at)) } else { String::new() },
+    ))
 }
 
 pub(super) fn preempted(s: &Subject<'_>) -> Option<Found> {
     let (v, of) = (s.at.server, s.at.server.finished.unwrap_or(s.at.completed as f64));
     let n = v.preemptions?;
     let share = n / of.max(1.0);
-    let text = format!("{} preemptions of {} requests ({}) {}", short(n), short(of), percent(share), place(s.at));
+    let text =
+        format!("{} preemptions of {} requests ({}) {}", short(n), short(of), percent(share), place(s.at));
     Some(Found::new(share, [s.at.step], text))
 }
 
 pub(super) fn kv_most(s: &Subject<'_>) -> Option<Found> {
     let share = s.at.server.kv_max?;
     let mean = s.at.server.kv_mean.map(|m| format!(", {} of it on average", percent(m))).unwrap_or_default();
-    Some(Found::new(share, [s.at.step], format!("{} of the KV cache in use at most{mean}, {}", percent(share), place(s.at))))
+    Some(Found::new(
+        share,
+        [s.at.step],
+        format!("{} of the KV cache in use at most{mean}, {}", percent(share), place(s.at)),
+    ))
 }
 
 pub(super) fn waiting_most(s: &Subject<'_>) -> Option<Found> {
@@ -39,7 +48,11 @@ pub(super) fn waiting_most(s: &Subject<'_>) -> Option<Found> {
 
 pub(super) fn waiting_mean(s: &Subject<'_>) -> Option<Found> {
     let n = s.at.server.waiting_mean?;
-    Some(Found::new(n, [s.at.step], format!("{} requests waiting in the server on average {}", short(n), place(s.at))))
+    Some(Found::new(
+        n,
+        [s.at.step],
+        format!("{} requests waiting in the server on average {}", short(n), place(s.at)),
+    ))
 }
 
 pub(super) fn running_most(s: &Subject<'_>) -> Option<Found> {
@@ -56,7 +69,8 @@ pub(in crate::diagnosis) fn seats(s: &Subject<'_>) -> Option<f64> {
     let queued = |x: &&Step| x.server.waiting_mean.is_some_and(|w| w > 0.5);
     let running = |x: &Step| x.server.running_max.filter(|r| *r > 0.0);
     let most = s.own().filter(queued).filter_map(running).fold(0.0, f64::max);
-    let full: Vec<&Step> = s.own().filter(queued).filter(|x| running(x).is_some_and(|r| r >= 0.98 * most)).collect();
+    let full: Vec<&Step> =
+        s.own().filter(queued).filter(|x| running(x).is_some_and(|r| r >= 0.98 * most)).collect();
     let levels = full.iter().map(|x| x.level.value);
     let (low, high) = levels.fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
     let beyond = full.iter().any(|x| x.in_flight_mean > 1.2 * most);
@@ -65,7 +79,12 @@ pub(in crate::diagnosis) fn seats(s: &Subject<'_>) -> Option<f64> {
 
 pub(super) fn seats_taken(s: &Subject<'_>) -> Option<Found> {
     let (running, seats) = (s.at.server.running_mean?, seats(s)?);
-    let text = format!("{} requests running on average, of {} at the most, {}", short(running), short(seats), place(s.at));
+    let text = format!(
+        "{} requests running on average, of {} at the most, {}",
+        short(running),
+        short(seats),
+        place(s.at)
+    );
     Some(Found::new(running / seats, [s.at.step], text))
 }
 
@@ -118,7 +137,8 @@ pub(super) fn prefill_of_ttft(s: &Subject<'_>) -> Option<Found> {
         time(ttft.mean_ms),
         place(alone)
     );
-    (ttft.mean_ms > 0.0 && prefill.n > 0.0).then(|| Found::new(prefill.mean_ms / ttft.mean_ms, [alone.step], text))
+    (ttft.mean_ms > 0.0 && prefill.n > 0.0)
+        .then(|| Found::new(prefill.mean_ms / ttft.mean_ms, [alone.step], text))
 }
 
 pub(super) fn prefill_of_missed(s: &Subject<'_>) -> Option<Found> {

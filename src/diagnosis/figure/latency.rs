@@ -30,22 +30,23 @@ pub(super) fn ttft_tail(s: &Subject<'_>) -> Option<Found> {
     let alone = other(s)?;
     let ([now, before], name, _) = tails(s)?;
     let text = format!(
-        "{name} TTFT is {} {}, {} times that {} ({})",
+        "the {name} TTFT is {} {}, {} times the {} {}",
         time(now),
         place(s.at),
         short(now / before),
-        alone_name(alone),
-        time(before)
+        time(before),
+        alone_name(alone)
     );
     Some(Found::new(now / before, [alone.step, s.at.step], text))
 }
 
 pub(super) fn tail_over_median(s: &Subject<'_>) -> Option<Found> {
     let alone = other(s)?;
-    let ([now, before], name, [p50, p50_before]) = tails(s)?;
+    let ([now, before], _, [p50, p50_before]) = tails(s)?;
     let rise = p50 / p50_before;
-    let how = if rise < 1.5 { "the median holds" } else { "the median rises less" };
-    let text = format!("{how}: {} against {}, {} times, where the {name} is {} times", time(p50), time(p50_before), short(rise), short(now / before));
+    let how = if rise < 1.5 { "holds" } else { "rises less" };
+    let text =
+        format!("the median {how}, to {} times: {} against {}", short(rise), time(p50), time(p50_before));
     Some(Found::new(now / before / rise, [alone.step, s.at.step], text))
 }
 
@@ -69,12 +70,12 @@ fn tpots<'a>(s: &Subject<'a>) -> Option<(f64, f64, &'a Step)> {
 pub(super) fn tpot_times_alone(s: &Subject<'_>) -> Option<Found> {
     let (now, before, alone) = tpots(s)?;
     let text = format!(
-        "the median TPOT is {} {}, {} times that {} ({})",
+        "the median TPOT is {} {}, {} times the {} {}",
         time(now),
         place(s.at),
         short(now / before),
-        alone_name(alone),
-        time(before)
+        time(before),
+        alone_name(alone)
     );
     Some(Found::new(now / before, [alone.step, s.at.step], text))
 }
@@ -83,9 +84,16 @@ pub(super) fn tpot_alone_of_loaded(s: &Subject<'_>) -> Option<Found> {
     let (now, before, alone) = tpots(s)?;
     let share = (before / now).min(1.0);
     let text = if alone.step == s.at.step {
-        format!("the median TPOT is {} {} as it is: no load is needed to miss the limit", time(now), place(alone))
+        format!("the median TPOT is {} {}: that is without any load", time(now), place(alone))
     } else {
-        format!("the median TPOT {} is {}, {} of that {} ({})", alone_name(alone), time(before), percent(share), place(s.at), time(now))
+        format!(
+            "the median TPOT {} is {}, {} of that {} ({})",
+            alone_name(alone),
+            time(before),
+            percent(share),
+            place(s.at),
+            time(now)
+        )
     };
     Some(Found::new(share, [alone.step, s.at.step], text))
 }
@@ -93,7 +101,8 @@ pub(super) fn tpot_alone_of_loaded(s: &Subject<'_>) -> Option<Found> {
 pub(super) fn tpot_times_low(s: &Subject<'_>) -> Option<Found> {
     let low = s.low().filter(|low| low.step != s.at.step)?;
     let (now, before) = (tpot(s, s.at)?, tpot(s, low)?);
-    let text = format!("and the median TPOT {} times: {} against {}", short(now / before), time(now), time(before));
+    let text =
+        format!("and the median TPOT {} times: {} against {}", short(now / before), time(now), time(before));
     Some(Found::new(now / before, [low.step, s.at.step], text))
 }
 
@@ -112,7 +121,7 @@ pub(super) fn tokens_times_low(s: &Subject<'_>) -> Option<Found> {
         if is_one(low) { alone_name(low) } else { place(low) },
         short(now.round()),
         short(before.round()),
-        place(s.at).replacen("at ", "at ", 1)
+        place(s.at)
     );
     (before > 0.0).then(|| Found::new(now / before, [low.step, s.at.step], text))
 }
@@ -127,6 +136,7 @@ pub(super) fn backlog_grows(s: &Subject<'_>) -> Option<Found> {
 
 pub(super) fn completed_of_offered(s: &Subject<'_>) -> Option<Found> {
     let (done, offered) = (s.at.achieved_rate, s.at.offered_rate);
-    let text = format!("{} of {} requests/s were completed in the measured window", short(done), short(offered));
+    let text =
+        format!("{} of {} requests/s were completed in the measured window", short(done), short(offered));
     (s.is_open() && offered > 0.0).then(|| Found::new(done / offered, [s.at.step], text))
 }

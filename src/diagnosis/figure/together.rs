@@ -68,12 +68,14 @@ pub(super) fn warm_times_cold(s: &Subject<'_>) -> Option<Found> {
     };
     // Unloaded where there is such a step: under load the one may wait and the other not.
     let warm = s.own().filter(|x| told(x) && !x.overloaded());
-    let mut pairs: Vec<(&Step, &Step)> = warm.filter_map(|w| Some((w, of_cold().find(|x| same(x, w))?))).collect();
+    let mut pairs: Vec<(&Step, &Step)> =
+        warm.filter_map(|w| Some((w, of_cold().find(|x| same(x, w))?))).collect();
     pairs.sort_by(|a, b| is_one(b.0).cmp(&is_one(a.0)).then(a.0.level.value.total_cmp(&b.0.level.value)));
     let (warm, cold) = *pairs.first()?;
     let [w, c] = [warm, cold].map(|x| x.quantiles(Metric::Ttft).p50);
     let (w, c) = (w?, c.filter(|c| *c > 0.0)?);
-    let text = format!("the median TTFT is {} warm {} and {} cold {}", time(w), place(warm), time(c), place(cold));
+    let text =
+        format!("the median TTFT is {} warm {} and {} cold {}", time(w), place(warm), time(c), place(cold));
     Some(Found::new(w / c, [cold.step, warm.step], text))
 }
 
@@ -136,6 +138,10 @@ pub(super) fn lost_between_gpus(s: &Subject<'_>) -> Option<Found> {
     let (fewer, n) = fewer(s)?;
     let ((now, floor, alone), (before, floor_before, other)) = (floor_of(s)?, floor_of(&fewer)?);
     let lost = (now - floor) - (before - floor_before);
-    let text = format!("beyond its floor that is {} against {} with {n}", time(now - floor), time(before - floor_before));
+    let text = format!(
+        "beyond its floor that is {} against {} with {n}",
+        time(now - floor),
+        time(before - floor_before)
+    );
     Some(Found::new(lost / now, [other.step, alone.step], text))
 }

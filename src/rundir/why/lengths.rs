@@ -20,6 +20,8 @@ const LEAST: usize = 20;
 const GROUPS: usize = 4;
 /// Groups whose mean lengths differ by less than this factor are one.
 const ALIKE: f64 = 1.3;
+/// A prompt of which less than this share has to be read spends its time on what is in the cache.
+const LEAST_READ: f64 = 0.25;
 /// More requests of a step than this add nothing to its medians.
 const ENOUGH: usize = 20_000;
 
@@ -41,16 +43,22 @@ pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Len
         // What a prompt finds in the cache need not be read: where neither its plan nor the server tells, its length says nothing.
         let cold = plan.workload.cache == Cache::Cold && plan.workload.shared_share().is_some();
         let share = if cold { Some(1.0) } else { step.server.hit_rate.map(|hit| 1.0 - hit) };
-        let read = |r: &Request| match (r.cached, share) {
-            (Some(cached), _) => Some(((r.input - cached).max(1.0), r.ttft_ms)),
-            (None, Some(share)) => Some((r.input * share, r.ttft_ms)),
-            (None, None) => None,
+        let read = |r: &Request| {
+            let left = match (r.cached, share) {
+                (Some(cached), _) => (r.input - cached).max(1.0),
+                (None, Some(share)) => r.input * share,
+                (None, None) => return None,
+            };
+            (left >= LEAST_READ * r.input).then_some((left, r.ttft_ms))
         };
         let own = requests.get(&(step.series.clone(), step.step)).map(Vec::as_slice).unwrap_or_default();
         let mut found = groups(own.iter().filter_map(read).collect());
         let q = step.quantiles(Metric::Ttft);
-        if let (true, Some(input), Some(share), Some(p50)) = (found.is_empty(), step.input_tokens_mean, share, q.p50)
+        if let (true, Some(input), Some(share), Some(p50)) =
+            (found.is_empty(), step.input_tokens_mean, share, q.p50)
             && q.n >= LEAST as u64
+            && own.is_empty()
+            && share >= LEAST_READ
         {
             found.push((input * share, p50, q.n));
         }
@@ -100,10 +108,12 @@ fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Reques
     };
     let failed = || format!("failed to read {}", path.display());
     let torn = ends_torn(&mut file).with_context(failed)?;
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(BufReader::with_capacity(1 << 18, file));
+    let mut reader =
+        csv::ReaderBuilder::new().flexible(true).from_reader(BufReader::with_capacity(1 << 18, file));
     let heads = reader.byte_headers().with_context(failed)?.clone();
     let column = |name: &str| heads.iter().position(|h| h == name.as_bytes());
-    let names = ["series", "step", "phase", "outcome", "due_ms", "first_token_ms", "input_tokens", "cached_tokens"];
+    let names =
+        ["series", "step", "phase", "outcome", "due_ms", "first_token_ms", "input_tokens", "cached_tokens"];
     let Some(columns) = names.into_iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(all) };
     let (mut row, mut next) = (csv::ByteRecord::new(), csv::ByteRecord::new());
     let mut more = reader.read_byte_record(&mut row).with_context(failed)?;
@@ -134,7 +144,11 @@ fn add(
     let step = steps.iter().find(|s| s.step == step && s.series.as_bytes() == cell(0))?;
     let own = all.get_mut(&(step.series.clone(), step.step))?;
     if own.len() < ENOUGH {
-        own.push(Request { input: number(6)?, cached: number(7), ttft_ms: (number(5)? - number(4)?).max(0.0) });
+        own.push(Request {
+            input: number(6)?,
+            cached: number(7),
+            ttft_ms: (number(5)? - number(4)?).max(0.0),
+        });
     }
     Some(())
 }
@@ -147,12 +161,17 @@ mod tests {
     fn requests_of_different_lengths_make_groups() {
         let alike: Vec<(f64, f64)> = (0..60).map(|i| (600.0 + f64::from(i % 3), 14.0)).collect();
         assert_eq!(groups(alike), [(601.0, 14.0, 60)]);
-        let spread: Vec<(f64, f64)> = (0..100).map(|i| (100.0 + 10.0 * f64::from(i), 5.0 + f64::from(i))).collect();
+        let spread: Vec<(f64, f64)> =
+            (0..100).map(|i| (100.0 + 10.0 * f64::from(i), 5.0 + f64::from(i))).collect();
         let found = groups(spread);
         assert_eq!(found.iter().map(|g| g.2).collect::<Vec<_>>(), [25, 25, 25, 25]);
         assert!((found[0].0 - 220.0).abs() < 1e-9 && (found[0].1 - 17.0).abs() < 1e-9, "{found:?}");
         assert!(found.windows(2).all(|w| w[1].0 > w[0].0 && w[1].1 > w[0].1));
-        assert_eq!(groups((0..45).map(|i| (f64::from(i + 1), 1.0)).collect()).len(), 2, "two groups of twenty");
+        assert_eq!(
+            groups((0..45).map(|i| (f64::from(i + 1), 1.0)).collect()).len(),
+            2,
+            "two groups of twenty"
+        );
         assert_eq!(groups(vec![(600.0, 14.0); 19]), [], "too few");
         assert_eq!(groups(vec![]), []);
     }
