@@ -101,6 +101,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         ready = prepare::prepare(&first.plan, &traffic, &host) => ready?,
         () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
     };
+    ready.check_series(&series, &traffic)?;
     let plan_toml = plan.to_toml()?;
     let mut sweep = Sweep {
         plan: &first.plan,

@@ -14,7 +14,7 @@ use crate::level::Level;
 use crate::load::host::{Host, Share};
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job};
-use crate::plan::Plan;
+use crate::plan::{Plan, Series};
 use crate::record::{Finished, Phase, TokenSource};
 use crate::sim::serve::Embedded;
 use crate::tokens::Tokenizer;
@@ -24,7 +24,7 @@ use crate::workload::kind::Of;
 use crate::workload::prompts::{Prompter, WordRate, WordRates};
 use crate::workload::sources::Prompts;
 use crate::workload::traffic::Traffic;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -80,6 +80,7 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
     let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
+    check_classes(plan, &client, host).await?;
     check_length(&traffic, served.max_model_len)?;
     let body = plan.server.body.json();
     let (api, model) = (plan.server.api, served.id.clone());
@@ -150,11 +151,11 @@ fn opened(plan: &Plan, open: &Traffic) -> Result<Traffic> {
     }
 }
 
-/// An encoder for each class: its own model and its own fields.
+/// An encoder for each class: its own model and its own fields. Those of a series without classes are the series' own.
 fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
     let classes = plan.workload.classes();
     if classes.is_empty() {
-        return Ok(vec![base.clone()]);
+        return Ok(vec![base.varied(plan.server.model.as_deref(), &plan.server.body.json())]);
     }
     let varied = |c: &Class| {
         let body = ExtraBody::try_from(c.body.clone()).map_err(anyhow::Error::msg)?;
@@ -189,6 +190,20 @@ impl Prepared {
         Ok(())
     }
 
+    /// Checks that what every series sends fits into the model, before the first is measured.
+    ///
+    /// # Errors
+    /// The series, and what does not fit; or a file that cannot be read.
+    pub(crate) fn check_series(&self, series: &[Series], traffic: &Traffic) -> Result<()> {
+        for one in series {
+            let context = || format!("in the series {}", one.name);
+            let traffic = opened(&one.plan, traffic).with_context(context)?;
+            let traffic = self.rate.per_char.map_or(traffic.clone(), |per_char| traffic.counted(per_char));
+            check_length(&traffic, self.max_model_len).with_context(context)?;
+        }
+        Ok(())
+    }
+
     /// Reads an answer that is home.
     pub(crate) fn read(&mut self, finished: &mut Finished) {
         self.reader.read(finished, &self.clients[0]);
@@ -214,6 +229,17 @@ fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Option<Embedded>)> 
     let url = embedded.url.parse().map_err(anyhow::Error::msg)?;
     let server = Server { target: Target::Url(url), ..plan.server.clone() };
     Ok((each(&server, None)?, Some(embedded)))
+}
+
+/// The models of classes are served as well: a name that is wrong would be a class that fails.
+async fn check_classes(plan: &Plan, client: &Client, host: &Host) -> Result<()> {
+    for class in plan.workload.classes() {
+        let Some(model) = class.model.clone() else { continue };
+        let asked = client.clone();
+        let served = host.run(async move { preflight::check_models(&asked, Some(&model)).await }).await?;
+        served.with_context(|| format!("the model of [[workload.class]] {}", class.name))?;
+    }
+    Ok(())
 }
 
 fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {
@@ -302,4 +328,41 @@ async fn send_before(
         all.push(f);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::config::Api;
+    use crate::client::dialect::Pinning;
+
+    #[test]
+    fn a_class_by_itself_asks_for_its_own_model() {
+        let plan = Plan::from_text(
+            "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"200ms\"\nsearch.rates = [1]\n[workload]\nalone = true\n\
+             class = [{ name = \"a\", weight = 1, prompts.synthetic = { input-tokens.fixed = 9, output-tokens.fixed = 3 } },\n\
+             { name = \"b\", weight = 1, model = \"lora\", body = { top_k = 7 }, \
+             prompts.synthetic = { input-tokens.fixed = 9, output-tokens.fixed = 3 } }]",
+        )
+        .unwrap();
+        let base = Encoder::new(
+            Api::Chat,
+            "base",
+            &serde_json::Map::new(),
+            Pinning { ignore_eos: true, min_tokens: true },
+            true,
+        );
+        let sent: Vec<Vec<String>> = plan
+            .series()
+            .iter()
+            .map(|s| {
+                let bodies = encoders(&base, &s.plan).unwrap();
+                let text = |e: &Encoder| format!("{:?}", e.request(&e.prefix(None), "hello", 3));
+                bodies.iter().map(text).collect()
+            })
+            .collect();
+        let own = |body: &str| body.contains("lora") && body.contains("top_k");
+        let shape: Vec<Vec<bool>> = sent.iter().map(|s| s.iter().map(|b| own(b)).collect()).collect();
+        assert_eq!(shape, [vec![false, true], vec![false], vec![true]], "{sent:?}");
+    }
 }

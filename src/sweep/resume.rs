@@ -114,6 +114,7 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
         ready = ready_again(&plan, (&series[0].plan, &traffic), &earlier, &host) => ready?,
         () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
     };
+    ready.check_series(&series, &traffic)?;
     let next = steps.len() as u32 + 1;
     let meta = resumed_meta(earlier, &ready, found, next);
     let plan_toml = plan.to_toml()?;

@@ -280,6 +280,11 @@ impl Workload {
         Some(shared / all.max(1.0))
     }
 
+    /// Whether requests find beginnings of their own in a cold cache, by right: what was said before, or a trace's blocks.
+    pub fn repeats(&self) -> bool {
+        self.kinds().iter().any(|k| k.talks() || k.found.is_some_and(|f| f.blocks))
+    }
+
     /// The longest answer that the plan asks for, where it says one.
     pub fn longest_output(&self) -> Option<u32> {
         self.kinds().iter().map(Kind::longest_output).reduce(|a, b| Some(a?.max(b?))).flatten()

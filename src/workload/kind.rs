@@ -19,6 +19,9 @@ pub struct Found {
     /// Coefficient of variation of the gaps between a trace's requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cv: Option<Positive>,
+    /// Whether a trace's prompts are told apart by blocks, so that they have beginnings in common by right.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blocks: bool,
     /// What is to be known of it, in a sentence: the identity of prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

@@ -4,6 +4,7 @@
 //! `prompts` their text.
 
 pub mod arrivals;
+mod bytes;
 pub mod chain;
 pub mod config;
 pub mod conversation;

@@ -279,12 +279,13 @@ impl Kind {
                     title: s.to_string(),
                     requests_per_level: known(turns).unwrap_or(one),
                     cv: None,
+                    blocks: false,
                     note: None,
                 }
             }
             What::Text(text, input, output) => {
                 let title = format!("{}, {input} in / {output} out tokens", text.title());
-                Found { title, requests_per_level: one, cv: None, note: None }
+                Found { title, requests_per_level: one, cv: None, blocks: false, note: None }
             }
             What::Data(set) => {
                 let per = known(set.summary().turns_mean()).unwrap_or(one);
@@ -296,7 +297,7 @@ impl Kind {
                         s.rows, s.bad, s.nothing, s.filtered
                     )
                 });
-                Found { title: set.title(), requests_per_level: per, cv: None, note }
+                Found { title: set.title(), requests_per_level: per, cv: None, blocks: false, note }
             }
             What::Trace(trace) => {
                 let s = trace.summary();
@@ -313,6 +314,7 @@ impl Kind {
                     title: trace.title(),
                     requests_per_level: known(rate).unwrap_or(one),
                     cv,
+                    blocks: s.prefix.is_some(),
                     note: Some(note),
                 }
             }

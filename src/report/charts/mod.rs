@@ -36,7 +36,7 @@ use crate::rundir::{Run, Traces};
 use anyhow::{Context, Result};
 use canvas::Canvas;
 
-pub(super) use axis::thousands;
+pub(super) use crate::units::thousands;
 pub use trace::of_trace;
 
 /// What a picture is for.

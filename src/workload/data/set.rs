@@ -8,7 +8,8 @@ use super::index::Index;
 use super::open::{Blob, files};
 use super::order::Order;
 use super::sample::Sample;
-use super::summary::{Summary, thousands};
+use super::summary::Summary;
+use crate::units::thousands;
 use anyhow::{Context, Result, anyhow};
 use std::sync::Arc;
 
@@ -105,7 +106,7 @@ impl DataSet {
             many => format!("{} files", many.len()),
         };
         let turns = if s.turns == Turns::First { ", first turns" } else { "" };
-        format!("{} {what} of {name} ({}{turns})", thousands(self.len()), s.format)
+        format!("{} {what} of {name} ({}{turns})", thousands(self.len() as f64), s.format)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a data set holds, for reports.
 
+use crate::units::thousands;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt;
@@ -141,7 +142,7 @@ impl fmt::Display for Lengths {
     /// `mean 212, p50 180, p90 402, p99 811, max 1,024`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [mean, p50, p90, p99, max] =
-            [self.mean.round() as u64, self.p50, self.p90, self.p99, self.max].map(thousands);
+            [self.mean.round() as u64, self.p50, self.p90, self.p99, self.max].map(|n| thousands(n as f64));
         write!(f, "mean {mean}, p50 {p50}, p90 {p90}, p99 {p99}, max {max}")
     }
 }
@@ -149,18 +150,18 @@ impl fmt::Display for Lengths {
 impl fmt::Display for Summary {
     /// Two to four lines: what is left out, turns, lengths.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} samples of {} rows", thousands(self.samples), thousands(self.rows))?;
+        write!(f, "{} samples of {} rows", thousands(self.samples as f64), thousands(self.rows as f64))?;
         for (n, what) in [
             (self.bad, "bad"),
             (self.nothing, "without a question and an answer"),
             (self.filtered, "outside of the length limits"),
         ] {
             if n > 0 {
-                write!(f, ", {} {what}", thousands(n))?;
+                write!(f, ", {} {what}", thousands(n as f64))?;
             }
         }
         if self.turns_max > 1 {
-            write!(f, "\nturns: mean {:.1}, max {}", self.turns_mean(), thousands(self.turns_max))?;
+            write!(f, "\nturns: mean {:.1}, max {}", self.turns_mean(), thousands(self.turns_max as f64))?;
         }
         let how = if self.exact { "" } else { " (estimated)" };
         write!(f, "\ninput tokens{how}: {}", self.input)?;
@@ -168,23 +169,10 @@ impl fmt::Display for Summary {
             write!(f, "\noutput tokens{how}: {}", self.output)?;
         }
         if self.output_from_plan > 0 {
-            write!(f, "\noutput tokens of {} turns from the plan", thousands(self.output_from_plan))?;
+            write!(f, "\noutput tokens of {} turns from the plan", thousands(self.output_from_plan as f64))?;
         }
         Ok(())
     }
-}
-
-/// Digits in groups of three: `1,234,567`.
-pub(super) fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (i, d) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(d);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -203,12 +191,5 @@ mod tests {
         assert!(l.bins.windows(2).all(|w| w[0].to <= w[1].from + 1e-9));
         assert!(l.bins.iter().all(|b| (b.to / b.from - std::f64::consts::SQRT_2).abs() < 1e-9));
         assert_eq!(Lengths::of(&Histogram::new(3).unwrap()), Lengths::default());
-    }
-
-    #[test]
-    fn numbers_in_groups() {
-        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(thousands(n), text);
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Plain text cut to lengths: prompts of natural words, whose tokens are as in real text.
 
 use super::open::Blob;
-use super::summary::thousands;
+use crate::units::thousands;
 use crate::workload::lengths::Lengths;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,7 @@ impl TextCorpus {
     /// `12,345 words of book.txt (text)`.
     pub fn title(&self) -> String {
         let name = self.inner.blob.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-        format!("{} words of {name} (text)", thousands(self.words()))
+        format!("{} words of {name} (text)", thousands(self.words() as f64))
     }
 
     /// Cuts a piece out of the text: from the first word that begins at or behind byte `at` (taken modulo the length, so that any random

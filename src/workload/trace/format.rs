@@ -1,8 +1,8 @@
 //! The formats of traces: what their columns are called, and how they are told from one another.
 
-use super::bytes;
 use super::json::{self, LONGEST_LINE};
 use super::source::{TraceSource, Unit};
+use crate::workload::bytes;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use std::fmt;

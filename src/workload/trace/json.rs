@@ -1,11 +1,11 @@
 //! Rows of JSONL: flat objects, by the names of their fields.
 
-use super::bytes::Bytes;
 use super::copilot;
 use super::format::{Format, Names, Reading};
 use super::requests::{self, Hashing};
 use super::row::{BadRow, Item, Values, check};
 use super::source::Unit;
+use crate::workload::bytes::Bytes;
 use anyhow::{Context, Result};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;

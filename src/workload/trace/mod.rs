@@ -9,7 +9,6 @@
 //! [`Replay`]. Rows must come in the order of time; where they do not, they are sorted through a temporary file first.
 
 mod anonymise;
-mod bytes;
 mod copilot;
 mod counts;
 mod csv;
@@ -38,7 +37,7 @@ pub use row::BadRow;
 pub use source::{Columns, TraceSource, Unit, Window};
 pub use summary::{Bar, Distribution, Prefix, Summary};
 
-use crate::units::short;
+use crate::units::{short, thousands};
 use anyhow::{Result, bail};
 use scan::Input;
 use std::sync::Arc;
@@ -152,7 +151,7 @@ impl Trace {
         let requests = if s.rows == 1 { "request" } else { "requests" };
         format!(
             "{} {requests}{window} of {name} ({}), {}, {prefix}",
-            thousands(s.rows),
+            thousands(s.rows as f64),
             s.format,
             long(s.span_s)
         )
@@ -198,11 +197,4 @@ pub(crate) fn long(seconds: f64) -> String {
         s if s < 172_800.0 => format!("{} h", short(s / 3_600.0)),
         s => format!("{} days", short(s / 86_400.0)),
     }
-}
-
-fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
-    groups.join(",")
 }
