@@ -1,5 +1,6 @@
 //! Goodput and hardware → volumes, figures per GPU, and cost.
 
+use crate::roofline::{Bandwidth, FlopRate, Gpu, Machine, Model};
 use crate::stats::step::Step;
 use crate::units::Positive;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,15 @@ pub struct Hardware {
     /// How many the server uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<std::num::NonZeroU32>,
+    /// How many of them hold one copy of the model together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tensor_parallel: Option<std::num::NonZeroU32>,
+    /// What the memory of one of them delivers; that of its data sheet where it is left out and `gpu` is a known one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bandwidth: Option<Bandwidth>,
+    /// What one of them computes in the precision that is served, dense; likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flops: Option<FlopRate>,
     /// Price of one GPU for an hour, in `currency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<Positive>,
@@ -26,6 +36,56 @@ impl Hardware {
     /// Number of GPUs, where declared.
     pub fn gpu_count(&self) -> Option<u32> {
         self.gpus.map(std::num::NonZeroU32::get)
+    }
+
+    /// How many GPUs hold one copy of the model: as the plan has it, one where it has one; `None` where it does not tell.
+    pub fn tensor_parallel(&self) -> Option<u32> {
+        let declared = self.tensor_parallel.map(std::num::NonZeroU32::get);
+        declared.or_else(|| (self.gpu_count().unwrap_or(1) == 1).then_some(1))
+    }
+
+    /// How many copies of the model there are, where that is known.
+    pub fn replicas(&self) -> Option<u32> {
+        self.tensor_parallel().map(|each| self.gpu_count().unwrap_or(each) / each)
+    }
+
+    /// The GPUs of one copy of a model, where the plan or the table of data sheets tells enough of them.
+    pub fn machine(&self, model: &Model) -> Option<Machine> {
+        let each = self.tensor_parallel()?;
+        Machine::of(self.gpu.as_deref(), self.memory_bandwidth, self.flops, each, model)
+    }
+
+    /// What is wrong with the table, or with it beside a `[model]`, if anything.
+    pub(crate) fn problem(&self, model: Option<&Model>) -> Option<String> {
+        let declared = self.tensor_parallel.map(std::num::NonZeroU32::get);
+        if let (Some(each), Some(all)) = (declared, self.gpu_count())
+            && all % each != 0
+        {
+            return Some(format!(
+                "[hardware] tensor-parallel ({each}) does not divide gpus ({all}): it is how many GPUs hold one copy of the model, and gpus \
+                 those of all copies together"
+            ));
+        }
+        let model = model?;
+        if self.tensor_parallel().is_none() {
+            let all = self.gpu_count().unwrap_or(1);
+            return Some(format!(
+                "[hardware] gpus = {all} beside [model]: say with tensor-parallel how many of them hold one copy of the model ({all}: one copy \
+                 over all of them; 1: {all} replicas)"
+            ));
+        }
+        if self.machine(model).is_some() {
+            return None;
+        }
+        let named = self
+            .gpu
+            .as_ref()
+            .map_or("it names no gpu".into(), |gpu| format!("\"{gpu}\" is not among the known ones"));
+        Some(format!(
+            "[model] says what a token must read, and [hardware] not how fast: {named}; write memory-bandwidth = \"600 GB/s\", or as gpu one \
+             of {}",
+            Gpu::names()
+        ))
     }
 
     /// Price of all GPUs together for an hour.
@@ -214,6 +274,34 @@ mod tests {
         assert!(near(Some(c.requests_per_s), 26.0) && near(c.output_tokens_per_s, 26.0 * 30.0), "{c:?}");
         assert!(near(c.per_gpu.map(|g| g.requests_per_s), 13.0));
         assert!(Capacity::at(&step(), 0.0, None, None).is_none(), "no rate");
+    }
+
+    /// Rows: the table, whether there is a `[model]`, and what is said.
+    #[test]
+    fn mistakes_say_what_to_write() {
+        let model: Model = toml::from_str("parameters = \"8B\"\nprecision = \"fp16\"").unwrap();
+        for (table, with_model, says) in [
+            ("", false, None),
+            ("gpu = \"abacus\"", false, None),
+            ("gpus = 4", false, None),
+            ("gpus = 4\ntensor-parallel = 3", false, Some("does not divide gpus (4)")),
+            ("gpu = \"A40\"", true, None),
+            ("gpu = \"abacus\"\nmemory-bandwidth = \"10 GB/s\"", true, None),
+            ("gpu = \"abacus\"", true, Some("\"abacus\" is not among the known ones")),
+            ("", true, Some("it names no gpu")),
+            ("gpu = \"A100\"\ngpus = 4", true, Some("4: one copy over all of them; 1: 4 replicas")),
+            ("gpu = \"A100\"\ngpus = 4\ntensor-parallel = 2", true, None),
+        ] {
+            let h: Hardware = toml::from_str(table).unwrap();
+            let said = h.problem(with_model.then_some(&model));
+            assert_eq!(said.is_some(), says.is_some(), "{table}: {said:?}");
+            assert!(said.unwrap_or_default().contains(says.unwrap_or_default()), "{table}");
+        }
+        let two: Hardware = toml::from_str("gpu = \"A100\"\ngpus = 4\ntensor-parallel = 2").unwrap();
+        assert_eq!((two.tensor_parallel(), two.replicas()), (Some(2), Some(2)));
+        assert_eq!(two.machine(&model).map(|m| m.tensor_parallel), Some(2));
+        assert_eq!(Hardware::default().replicas(), Some(1));
+        assert_eq!(toml::from_str::<Hardware>("gpus = 4").unwrap().replicas(), None);
     }
 
     #[test]

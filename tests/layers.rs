@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 /// Modules by layer, lowest first. Modules of one layer do not know one another.
 const LAYERS: &[&[&str]] = &[
     &["units"],
-    &["level", "message", "check", "tokens", "distribution", "key"],
+    &["level", "message", "check", "tokens", "distribution", "key", "roofline"],
     &["caveat"],
     &["record"],
     &["slo"],
     &["workload", "client", "server", "sim"],
     &["load", "stats", "launch"],
     &["search", "capacity", "calibrate"],
+    &["diagnosis"],
     &["plan"],
     &["rundir"],
     &["sweep"],

@@ -1,6 +1,7 @@
 //! `check`: is the plan sound, and what would run?
 
 mod files;
+mod hardware;
 mod servers;
 mod spoken;
 
@@ -13,6 +14,7 @@ use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
 use crate::units::{Span, short};
 use anyhow::{Context, Result};
+use hardware::hardware;
 use serde::Serialize;
 use servers::{started, starts};
 use spoken::spoken;
@@ -101,10 +103,11 @@ fn peak(plan: &Plan) -> String {
 fn several_words(plan: &Plan, series: &[Series]) -> String {
     let names: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
     let mut out = format!(
-        "{} is sound.\n  server    {}\n{}  series    {}: {}\n",
+        "{} is sound.\n  server    {}\n{}{}  series    {}: {}\n",
         plan.name,
         plan.server_title(),
         spoken(&plan.server),
+        hardware(plan),
         series.len(),
         names.join("; ")
     );
@@ -251,7 +254,7 @@ fn preview(plan: &Plan) -> Preview {
 }
 
 fn words(plan: &Plan, p: &Preview) -> String {
-    let server = format!("  server    {}\n{}", plan.server_title(), spoken(&plan.server));
+    let server = format!("  server    {}\n{}{}", plan.server_title(), spoken(&plan.server), hardware(plan));
     format!("{} is sound.\n{server}{}", plan.name, sent_words(plan, p))
 }
 

@@ -25,6 +25,7 @@ use crate::client::config::{PromptForm, Server, Target};
 use crate::client::extras::ExtraBody;
 use crate::load::config::StepTimes;
 use crate::load::own::OwnLimits;
+use crate::roofline::Model;
 use crate::search::Search;
 use crate::search::config::{Mode, Open, Over, SearchPlan};
 use crate::search::profile::Profile;
@@ -87,6 +88,9 @@ pub struct Plan {
     /// What the server runs on.
     #[serde(default)]
     pub hardware: Hardware,
+    /// What the speed of the model follows from: held against what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
     /// What answers must be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check: Vec<Check>,
@@ -348,7 +352,9 @@ impl Plan {
         {
             return Err(problem);
         }
-        if let Some(problem) = self.purpose.problem(&self) {
+        if let Some(problem) =
+            self.purpose.problem(&self).or_else(|| self.hardware.problem(self.model.as_ref()))
+        {
             return Err(problem);
         }
         if self.name.trim().is_empty() {

@@ -9,7 +9,7 @@ mod traces;
 use crate::caveat::Caveat;
 use crate::level::{Control, Level};
 use crate::plan::Purpose;
-use crate::rundir::{Meta, Run, View};
+use crate::rundir::{Meta, Run, View, Why};
 use crate::search::answer::{Answer, Goodput, Knee, Status};
 use crate::slo::{Metric, Slo};
 use crate::stats::own::Allowed;
@@ -233,6 +233,7 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         matrix: vec![],
         variants: vec![],
         view: View::default(),
+        why: Why::default(),
         parts: vec![],
     }
 }

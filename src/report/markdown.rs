@@ -2,7 +2,7 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{checks, groups, replayed, replicas, sent, tables, words};
+use super::{checks, groups, replayed, replicas, roofline, sent, tables, why, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -39,6 +39,7 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'stati
     vec![
         ("Answer", answer(run)),
         ("Capacity", capacity(run)),
+        ("Why, and what to change", why::section(run)),
         ("Caveats", caveats(run)),
         ("Charts", charts(run, made, folder)),
         ("Accepted and rejected", decided(run)),
@@ -46,6 +47,7 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'stati
         ("Limits", limits(run)),
         ("Percentiles", percentiles(run)),
         ("Throughput", tables::throughput(run)),
+        ("Against the hardware", roofline::section(run)),
         ("What was sent", sent::section(run)),
         ("What was replayed", replayed::section(run)),
         ("By class", groups::section(run, By::Class)),

@@ -12,12 +12,14 @@ pub mod offline;
 pub mod pair;
 pub mod replayed;
 pub mod replicas;
+pub mod roofline;
 pub mod sent;
 pub mod several;
 pub mod tables;
 pub mod terminal;
 pub mod trace;
 pub mod variants;
+pub mod why;
 pub mod words;
 
 #[cfg(test)]

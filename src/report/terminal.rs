@@ -2,7 +2,7 @@
 
 use super::escape::{clip, plain};
 use super::tables::{UNKNOWN as NOTHING, latency, verdict};
-use super::{checks, groups, matrix, offline, words};
+use super::{checks, groups, matrix, offline, roofline, why, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -255,6 +255,7 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
         }
     }
     out.push_str(&checks::lines(run));
+    out.push_str(&causes(run));
     out.push_str(&caveats(run));
     out.push_str(&places(files));
     out
@@ -268,7 +269,13 @@ pub fn own(run: &Run, files: &[PathBuf], width: Option<u16>) -> Option<(String, 
         (true, false) => matrix::terminal(run, width),
         (false, _) => offline::terminal(run, width),
     };
-    Some((table, format!("{said}{}{}", caveats(run), places(files))))
+    Some((table, format!("{said}{}{}{}", causes(run), caveats(run), places(files))))
+}
+
+/// What was measured beside what the hardware allows, and why limits were missed.
+pub(super) fn causes(run: &Run) -> String {
+    let floors: String = roofline::lines(run).iter().map(|line| format!("\n{}\n", plain(line))).collect();
+    format!("{floors}{}", why::terminal(run))
 }
 
 /// What to read with care, each with what to do about it.

@@ -4,6 +4,7 @@ use super::derive::adaptive;
 use super::offline;
 use super::variants::Best;
 use crate::caveat::Caveat;
+use crate::diagnosis::Finding;
 use crate::rundir::{Pair, Run};
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
@@ -43,6 +44,13 @@ pub fn result(run: &Run) -> Value {
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "caveats": run.caveats.iter().map(caveat).collect::<Vec<_>>(),
     });
+    value["findings"] = run.why.findings.iter().map(finding).collect();
+    if !run.why.untold.is_empty() {
+        value["untold"] = json!(run.why.untold);
+    }
+    if !run.why.roofline.is_empty() {
+        value["roofline"] = json!(run.why.roofline);
+    }
     let pairs = Pair::all(run);
     if !pairs.is_empty() {
         value["pairs"] = json!(pairs);
@@ -70,6 +78,13 @@ fn best(run: &Run) -> Value {
         "raw_peak": best.raw_peak.and_then(name),
         "peak_within_pace": best.peak_within_pace.and_then(name),
     })
+}
+
+/// A finding with its title.
+fn finding(f: &Finding) -> Value {
+    let mut value = json!(f);
+    value["title"] = f.kind.title().into();
+    value
 }
 
 /// An answer with what it amounts to.
@@ -155,6 +170,7 @@ mod tests {
         caveats: []
         client: {"busy":{"allowed":null,"most":0.08,"step":1},"in_flight":{"allowed":4096.0,"most":25.0,"step":1},"lateness_p99_ms":{"allowed":10.0,"most":0.31,"step":1},"receive_lag_p99_ms":null,"waiting":{"allowed":0.1,"most":0.002,"step":1}}
         control: "rate"
+        findings: []
         goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
         joint_goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
         knee: null

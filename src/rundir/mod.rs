@@ -15,6 +15,7 @@ mod table;
 mod traces;
 pub mod variants;
 mod view;
+mod why;
 mod write;
 
 pub use crate::search::view::Terms;
@@ -26,6 +27,7 @@ pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
 pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
 pub(crate) use view::reach;
+pub use why::Why;
 pub(crate) use write::replace;
 pub use write::{Histogram, Writer, check_free, write_result};
 
@@ -203,6 +205,8 @@ pub struct Run {
     pub variants: Vec<VariantAnswer>,
     /// What the charts show of the adaptive search's fit; empty elsewhere, and while a sweep runs.
     pub view: View,
+    /// Why its limits were missed, and what to change; empty while a sweep runs.
+    pub why: Why,
     /// The run of each series, in the order in which they are measured, where there are several; each has none of its own.
     pub parts: Vec<Self>,
 }

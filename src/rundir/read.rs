@@ -5,7 +5,7 @@ use super::split::{Found, searcher};
 use super::table::{Row, read_check, read_group, read_limit, read_replica, read_step};
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, Traces,
-    View,
+    View, Why,
 };
 use crate::caveat::Caveat;
 use crate::plan::Plan;
@@ -34,8 +34,13 @@ pub fn read(dir: &Path) -> Result<Run> {
     caveats.extend(partial_steps(dir, &steps)?);
     let failures = read_failures(dir, &mut caveats)?;
     let run = Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)?;
-    // Here and not for each step of a running sweep: it takes a fit for every step.
-    view(run, &plan, dir)
+    // Here and not for each step of a running sweep: it takes a fit for every step, and the requests of some.
+    let mut run = view(run, &plan, dir)?;
+    run.why = Why::of(&plan, &run, dir)?;
+    for i in 0..run.parts.len() {
+        run.parts[i].why = run.why.part(run.parts[i].series());
+    }
+    Ok(run)
 }
 
 /// With what the charts show of the fits.

@@ -1,6 +1,6 @@
 //! A run of several series taken apart: each as a run of its own, so that everything that reports on one series serves it as it is.
 
-use super::{FailureRow, Meta, Run, View, derive};
+use super::{FailureRow, Meta, Run, View, Why, derive};
 use crate::caveat::Caveat;
 use crate::plan::{Plan, Series};
 use crate::search::Search;
@@ -73,6 +73,7 @@ impl Run {
             matrix: Vec::new(),
             variants: Vec::new(),
             view: View::default(),
+            why: Why::default(),
             parts: Vec::new(),
         })
     }
@@ -123,6 +124,7 @@ impl Run {
             matrix: Vec::new(),
             variants: Vec::new(),
             view: View::default(),
+            why: Why::default(),
             parts,
         })
     }

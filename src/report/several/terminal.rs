@@ -2,7 +2,7 @@
 
 use super::super::escape::plain;
 use super::super::tables::UNKNOWN;
-use super::super::{mixing, terminal, variants, words};
+use super::super::{mixing, roofline, terminal, variants, why, words};
 use super::{Row, Table as Compared, pairs, table as compared};
 use crate::rundir::Run;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
@@ -84,12 +84,14 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
                 out.push_str(&format!("  {}\n", plain(&terminal::amounts(part, a))));
             }
         }
+        out.push_str(&why::of_part(part));
         out.push_str(&part.answers.iter().skip(1).map(|a| terminal::other(part, a)).collect::<String>());
     }
     let mixing = mixing::in_short(run);
     if !mixing.is_empty() {
         out.push_str(&format!("\n{}\n", plain(&mixing)));
     }
+    out.extend(roofline::lines(run).iter().map(|line| format!("\n{}\n", plain(line))));
     out.push_str(&terminal::caveats(run));
     out.push_str(&terminal::places(files));
     out

@@ -1,0 +1,85 @@
+//! TTFT over the length of the prompt, with one request at a time: where the line begins is what any request costs, its slope is prefill.
+
+use super::facts::LengthPoint;
+
+/// Lengths must differ by this factor at least: nearer together the scatter of two medians would be taken for a slope.
+const APART: f64 = 2.0;
+
+/// Lengths that differ by less than this are one length: their medians scatter either way.
+const ALIKE: f64 = 1.15;
+/// Medians of a few dozen requests scatter by some per cent: a fall within that is none.
+const LEVEL: f64 = 0.95;
+
+/// A line through medians of TTFT.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Line {
+    /// Milliseconds of a prompt without tokens; not below zero.
+    pub(super) overhead_ms: f64,
+    /// Milliseconds of a token.
+    pub(super) per_token_ms: f64,
+    /// The shortest and the longest prompts.
+    pub(super) ends: [LengthPoint; 2],
+    /// Whether no longer group of prompts is sooner than a shorter one.
+    pub(super) rises: bool,
+}
+
+/// The least-squares line through the points of one deployment; `None` where their lengths are too near together, or it falls.
+pub(super) fn line(points: &[LengthPoint], deployment: &str) -> Option<Line> {
+    let mut own: Vec<&LengthPoint> = points.iter().filter(|p| p.deployment == deployment).collect();
+    own.sort_by(|a, b| a.tokens.total_cmp(&b.tokens));
+    let ([first, ..], [.., last]) = (&own[..], &own[..]) else { return None };
+    if last.tokens < APART * first.tokens.max(1.0) {
+        return None;
+    }
+    let n = own.len() as f64;
+    let mean = |of: fn(&LengthPoint) -> f64| own.iter().map(|p| of(p)).sum::<f64>() / n;
+    let (x, y) = (mean(|p| p.tokens), mean(|p| p.ttft_ms));
+    let across: f64 = own.iter().map(|p| (p.tokens - x) * (p.ttft_ms - y)).sum();
+    let per_token_ms = across / own.iter().map(|p| (p.tokens - x).powi(2)).sum::<f64>();
+    (per_token_ms > 0.0).then(|| Line {
+        overhead_ms: (y - per_token_ms * x).max(0.0),
+        per_token_ms,
+        ends: [(*first).clone(), (*last).clone()],
+        rises: own
+            .windows(2)
+            .all(|w| w[1].ttft_ms >= LEVEL * w[0].ttft_ms || w[1].tokens < ALIKE * w[0].tokens),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(of: &[(f64, f64)]) -> Vec<LengthPoint> {
+        let point = |(i, (tokens, ttft_ms)): (u32, &(f64, f64))| LengthPoint {
+            deployment: "a".into(),
+            step: i,
+            tokens: *tokens,
+            ttft_ms: *ttft_ms,
+            n: 50,
+        };
+        (1..).zip(of).map(point).collect()
+    }
+
+    #[test]
+    fn lines_of_known_points() {
+        for (what, of, want) in [
+            ("a line", &[(256.0, 9.12), (512.0, 13.24), (2048.0, 37.96)][..], Some((5.0, true))),
+            ("two lengths too near", &[(600.0, 14.0), (900.0, 19.0)], None),
+            ("one length", &[(600.0, 14.0)], None),
+            ("none", &[], None),
+            ("it falls", &[(100.0, 20.0), (1000.0, 10.0)], None),
+            ("one length twice", &[(256.0, 9.2), (256.0, 9.1), (2048.0, 38.0)], Some((5.02, true))),
+            ("it rises as a whole", &[(100.0, 10.0), (500.0, 9.0), (1000.0, 20.0)], Some((6.84, false))),
+        ] {
+            let got = line(&points(of), "a").map(|l| (l.overhead_ms, l.rises));
+            match (got, want) {
+                (Some((g, rises)), Some((w, want))) => {
+                    assert!((g - w).abs() < 0.02 && rises == want, "{what}: {g}")
+                }
+                (got, want) => assert_eq!(got.is_some(), want.is_some(), "{what}"),
+            }
+        }
+        assert_eq!(line(&points(&[(1.0, 1.0), (9.0, 9.0)]), "another"), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! What common GPUs can do, from their makers' data sheets.
+
+/// A GPU: bandwidth and memory as the data sheet has them, and the dense tensor rate of FP16 and BF16.
+///
+/// Data sheets of NVIDIA quote rates with 2:4 sparsity beside or instead of dense ones; these are the dense ones. On each of them 8-bit types
+/// (INT8, and FP8 where there is it) go at twice this rate and TF32 at half of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gpu {
+    /// Its name here.
+    pub name: &'static str,
+    /// The words that a plan's `gpu` has where it is this one.
+    words: &'static [&'static str],
+    /// GB/s (1e9 bytes).
+    pub bandwidth_gb_s: f64,
+    /// Dense FP16 and BF16, TFLOP/s.
+    pub fp16_tflop_s: f64,
+    /// GB.
+    pub memory_gb: f64,
+    /// Whether it computes in 4 bits at four times the rate of 16.
+    pub fp4: bool,
+}
+
+const fn gpu(
+    name: &'static str,
+    words: &'static [&'static str],
+    (bandwidth_gb_s, fp16_tflop_s, memory_gb): (f64, f64, f64),
+) -> Gpu {
+    Gpu { name, words, bandwidth_gb_s, fp16_tflop_s, memory_gb, fp4: false }
+}
+
+/// Of one name in several makes the particular ones stand first, then the fastest: a floor must not be too high.
+pub const GPUS: &[Gpu] = &[
+    // NVIDIA A10 data sheet (2021): 600 GB/s, 125 | 250 TFLOPS (dense | sparse), 24 GB.
+    gpu("A10", &["A10"], (600.0, 125.0, 24.0)),
+    // NVIDIA A40 data sheet (2021): 696 GB/s, 149.7 | 299.4 TFLOPS, 48 GB.
+    gpu("A40", &["A40"], (696.0, 149.7, 48.0)),
+    // NVIDIA L4 data sheet (2023): 300 GB/s, 242 TFLOPS sparse, half of it dense, 24 GB.
+    gpu("L4", &["L4"], (300.0, 121.0, 24.0)),
+    // NVIDIA L40S data sheet (2023): 864 GB/s, 362.05 | 733 TFLOPS, 48 GB.
+    gpu("L40S", &["L40S"], (864.0, 362.05, 48.0)),
+    // NVIDIA A100 data sheet (2022): 40 GB 1,555 GB/s; 80 GB PCIe 1,935 GB/s, SXM 2,039 GB/s; 312 | 624 TFLOPS.
+    gpu("A100 40GB", &["A100", "40GB"], (1555.0, 312.0, 40.0)),
+    gpu("A100 80GB PCIe", &["A100", "PCIE"], (1935.0, 312.0, 80.0)),
+    gpu("A100 80GB", &["A100"], (2039.0, 312.0, 80.0)),
+    // NVIDIA H100 data sheets (2023): PCIe 2 TB/s, 1,513 TFLOPS sparse, 80 GB; NVL 3.9 TB/s, 1,671 TFLOPS sparse, 94 GB; SXM 3.35 TB/s,
+    // 1,979 TFLOPS sparse, 80 GB.
+    gpu("H100 PCIe", &["H100", "PCIE"], (2000.0, 756.5, 80.0)),
+    gpu("H100 NVL", &["H100", "NVL"], (3900.0, 835.5, 94.0)),
+    gpu("H100", &["H100"], (3350.0, 989.5, 80.0)),
+    // NVIDIA H200 data sheet (2024): 4.8 TB/s, 141 GB, the rates of the H100 SXM.
+    gpu("H200", &["H200"], (4800.0, 989.5, 141.0)),
+    // NVIDIA HGX B200 data sheet (2025), a GPU of eight: up to 8 TB/s, 4.5 PFLOPS sparse, 180 GB; FP4 9 PFLOPS dense.
+    Gpu { fp4: true, ..gpu("B200", &["B200"], (8000.0, 2250.0, 180.0)) },
+    // AMD Instinct MI300X data sheet (2023): 5.3 TB/s, 1,307.4 TFLOPS dense, 192 GB.
+    gpu("MI300X", &["MI300X"], (5300.0, 1307.4, 192.0)),
+];
+
+impl Gpu {
+    /// The GPU that a plan's `gpu` names, in any spelling that has its words: `A100-SXM4-80GB`, `NVIDIA L4`.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        let upper = name.to_uppercase();
+        let word = |w: &str| if matches!(w, "40G" | "80G") { format!("{w}B") } else { w.to_owned() };
+        let words: Vec<String> =
+            upper.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).map(word).collect();
+        GPUS.iter().find(|gpu| gpu.words.iter().all(|w| words.iter().any(|own| own == w)))
+    }
+
+    /// Their names, for messages.
+    pub fn names() -> String {
+        GPUS.iter().map(|gpu| gpu.name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_are_found_by_their_words() {
+        for (name, want) in [
+            ("A40", Some("A40")),
+            ("NVIDIA A40", Some("A40")),
+            ("a10", Some("A10")),
+            ("A10G", None), // another card: 70 TFLOPS
+            ("A100", Some("A100 80GB")),
+            ("NVIDIA A100-SXM4-80GB", Some("A100 80GB")),
+            ("A100 40GB", Some("A100 40GB")),
+            ("A100-PCIE-40GB", Some("A100 40GB")),
+            ("A100 80G PCIe", Some("A100 80GB PCIe")),
+            ("H100 PCIe", Some("H100 PCIe")),
+            ("NVIDIA H100 NVL", Some("H100 NVL")),
+            ("H100 80GB HBM3", Some("H100")),
+            ("L40S", Some("L40S")),
+            ("L40", None),
+            ("B200", Some("B200")),
+            ("AMD Instinct MI300X", Some("MI300X")),
+            ("abacus", None),
+            ("", None),
+        ] {
+            assert_eq!(Gpu::find(name).map(|g| g.name), want, "{name}");
+        }
+        assert!(GPUS.iter().all(|g| Gpu::find(g.name) == Some(g)), "each by its own name");
+    }
+}

@@ -1,0 +1,222 @@
+//! What a GPU can do at the most, and so what a token must take at the least (Williams, Waterman & Patterson, "Roofline", CACM 52, 2009).
+//!
+//! To write a token, the weights are read once for the whole batch, and the keys and values of every sequence in it; to read a prompt, each
+//! of its tokens is multiplied with every weight. What is left out (activations, attention's own products, launching kernels, sampling, what
+//! GPUs tell one another) only adds to it: these are floors.
+
+mod gpu;
+mod model;
+mod quantity;
+
+pub use gpu::{GPUS, Gpu};
+pub use model::{Kv, Model, Precision};
+pub use quantity::{Bandwidth, FlopRate, Parameters};
+
+use serde::Serialize;
+
+/// The GPUs that work on one copy of the model together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Machine {
+    /// Where its figures come from: a GPU of the built-in table, or the plan.
+    pub source: String,
+    /// How many there are: the plan's `tensor-parallel`.
+    pub tensor_parallel: u32,
+    /// GB/s of one of them.
+    pub bandwidth_gb_s: f64,
+    /// TFLOP/s of one of them in the precision that is served, dense, where known.
+    pub tflop_s: Option<f64>,
+    /// GB of one of them, where known.
+    pub memory_gb: Option<f64>,
+}
+
+/// What a token takes at the least, in milliseconds. Reading and computing may go on at the same time: the floor is the longer of both.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Decode {
+    /// Sequences that are written at the same time.
+    pub batch: f64,
+    /// Tokens of a sequence in the KV cache.
+    pub context: f64,
+    /// Reading the weights.
+    pub weights_ms: f64,
+    /// Reading keys and values, where the plan says how large they are.
+    pub kv_ms: Option<f64>,
+    /// The products with the weights, where the rate of computing is known.
+    pub compute_ms: Option<f64>,
+    /// What it comes to.
+    pub floor_ms: f64,
+}
+
+/// What reading a prompt takes at the least, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Prefill {
+    /// Tokens to be read.
+    pub tokens: f64,
+    /// Reading the weights once.
+    pub weights_ms: f64,
+    /// The products with them, where the rate of computing is known.
+    pub compute_ms: Option<f64>,
+    /// What it comes to.
+    pub floor_ms: f64,
+}
+
+impl Machine {
+    /// The machine of a plan; `None` where its bandwidth is not known. What the plan gives goes before the table.
+    pub fn of(
+        gpu: Option<&str>,
+        bandwidth: Option<Bandwidth>,
+        flops: Option<FlopRate>,
+        tensor_parallel: u32,
+        model: &Model,
+    ) -> Option<Self> {
+        let known = gpu.and_then(Gpu::find);
+        let bandwidth_gb_s = bandwidth.map(Bandwidth::get).or(known.map(|g| g.bandwidth_gb_s))?;
+        let tflop_s = flops.map(FlopRate::get).or(known.map(|g| g.fp16_tflop_s * speed(g, model)));
+        let source = match known {
+            Some(g) if bandwidth.is_none() && flops.is_none() => format!("data sheet of the {}", g.name),
+            Some(g) => format!("the plan, else data sheet of the {}", g.name),
+            None => "the plan".into(),
+        };
+        let memory_gb = known.map(|g| g.memory_gb);
+        Some(Self { source, tensor_parallel: tensor_parallel.max(1), bandwidth_gb_s, tflop_s, memory_gb })
+    }
+
+    /// Bytes per millisecond of all of them.
+    fn bytes_per_ms(&self) -> f64 {
+        self.bandwidth_gb_s * 1e6 * f64::from(self.tensor_parallel)
+    }
+
+    /// What so many multiplications and additions take.
+    fn computing_ms(&self, flops: f64) -> Option<f64> {
+        self.tflop_s.map(|rate| flops / (rate * 1e9 * f64::from(self.tensor_parallel)))
+    }
+
+    /// What a token takes where so many sequences are written at once, each with so many tokens in the KV cache.
+    pub fn decode(&self, model: &Model, batch: f64, context: f64) -> Decode {
+        let batch = batch.max(1.0);
+        let weights_ms = model.read() / self.bytes_per_ms();
+        let kv_ms = model.kv_per_token().map(|bytes| bytes * batch * context.max(0.0) / self.bytes_per_ms());
+        let compute_ms = self.computing_ms(model.flops_per_token() * batch);
+        let floor_ms = (weights_ms + kv_ms.unwrap_or(0.0)).max(compute_ms.unwrap_or(0.0));
+        Decode { batch, context, weights_ms, kv_ms, compute_ms, floor_ms }
+    }
+
+    /// What reading so many tokens of a prompt takes.
+    pub fn prefill(&self, model: &Model, tokens: f64) -> Prefill {
+        let weights_ms = model.read() / self.bytes_per_ms();
+        let compute_ms = self.computing_ms(model.flops_per_token() * tokens.max(0.0));
+        Prefill { tokens, weights_ms, compute_ms, floor_ms: weights_ms.max(compute_ms.unwrap_or(0.0)) }
+    }
+
+    /// By how many GB the weights are more than the memory of all of them, if they are.
+    pub fn too_large(&self, model: &Model) -> Option<f64> {
+        let over = model.weights() / 1e9 - self.memory_gb? * f64::from(self.tensor_parallel);
+        (over > 0.0).then_some(over)
+    }
+}
+
+/// How many times as fast as in 16 bits a GPU computes in the precision of the model.
+fn speed(gpu: &Gpu, model: &Model) -> f64 {
+    match model.precision {
+        Some(Precision::Fp32) => 0.5,
+        Some(Precision::Fp16 | Precision::Bf16 | Precision::Int4) => 1.0,
+        Some(Precision::Fp8 | Precision::Int8) => 2.0,
+        Some(Precision::Fp4) => {
+            if gpu.fp4 {
+                4.0
+            } else {
+                1.0
+            }
+        }
+        // How it is computed is not said: the fastest that such weights may be.
+        None if model.bytes <= 0.75 && gpu.fp4 => 4.0,
+        None if model.bytes <= 1.5 => 2.0,
+        None => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(text: &str) -> Model {
+        toml::from_str(text).unwrap()
+    }
+
+    fn bandwidth(text: &str) -> Option<Bandwidth> {
+        text.parse().ok()
+    }
+
+    /// Rows: model, bandwidth, GPUs; milliseconds and tokens per second of one sequence.
+    #[test]
+    fn known_floors() {
+        let eight = "parameters = \"8B\"\nprecision = \"fp16\"";
+        for (of, gb_s, gpus, ms, tokens) in [
+            (eight, "600 GB/s", 1, 26.67, 37.5),
+            (eight, "3.35 TB/s", 1, 4.776, 209.4),
+            (eight, "600 GB/s", 2, 13.33, 75.0),
+            ("parameters = \"8B\"\nprecision = \"fp8\"", "600 GB/s", 1, 13.33, 75.0),
+            ("parameters = \"70B\"\nprecision = \"bf16\"", "2039 GB/s", 4, 17.17, 58.3),
+            (
+                "parameters = \"30B\"\nactive-parameters = \"3B\"\nprecision = \"bf16\"",
+                "600 GB/s",
+                1,
+                10.0,
+                100.0,
+            ),
+        ] {
+            let machine = Machine::of(None, bandwidth(gb_s), None, gpus, &model(of)).unwrap();
+            let floor = machine.decode(&model(of), 1.0, 0.0).floor_ms;
+            assert!((floor / ms - 1.0).abs() < 0.001, "{of} at {gb_s} × {gpus}: {floor}");
+            assert!((1e3 / floor / tokens - 1.0).abs() < 0.001, "{of}: {} tokens/s", 1e3 / floor);
+        }
+    }
+
+    /// Qwen3-0.6B on an A40, as the simulated server has it: weights 1.7 ms, a token of KV 165 ns, 600 tokens of a prompt 4.8 ms at the peak.
+    #[test]
+    fn the_published_example() {
+        let of = "parameters = \"0.6B\"\nprecision = \"bf16\"\nlayers = 28\nkv-heads = 8\nhead-size = 128";
+        let qwen = model(of);
+        let a40 = Machine::of(Some("A40"), None, None, 1, &qwen).unwrap();
+        let alone = a40.decode(&qwen, 1.0, 615.0);
+        assert!((alone.weights_ms - 1.724).abs() < 0.001, "{alone:?}");
+        assert!((alone.kv_ms.unwrap() / 615.0 * 1e6 - 164.8).abs() < 0.1, "nanoseconds: {alone:?}");
+        assert!(
+            (alone.floor_ms - alone.weights_ms - alone.kv_ms.unwrap()).abs() < 1e-12,
+            "memory is the longer"
+        );
+        let prompt = a40.prefill(&qwen, 600.0);
+        assert!(
+            (prompt.floor_ms - 4.810).abs() < 0.001 && prompt.compute_ms == Some(prompt.floor_ms),
+            "{prompt:?}"
+        );
+        assert!(
+            (a40.prefill(&qwen, 1.0).floor_ms - alone.weights_ms).abs() < 1e-12,
+            "a short prompt reads them too"
+        );
+        // Of very many sequences without context the products take longer than reading the weights: 2·P·B/F > 2·P/bandwidth from 215 on.
+        let many = a40.decode(&qwen, 400.0, 0.0);
+        assert!(many.compute_ms == Some(many.floor_ms) && many.floor_ms > many.weights_ms, "{many:?}");
+        assert!(a40.too_large(&qwen).is_none());
+        let large = model("parameters = \"70B\"\nprecision = \"bf16\"");
+        assert_eq!(a40.too_large(&large), Some(92.0));
+    }
+
+    #[test]
+    fn what_the_plan_gives_goes_first() {
+        let m = model("parameters = \"8B\"\nprecision = \"fp8\"");
+        let of = |gpu, bw: &str, flops: Option<FlopRate>| Machine::of(gpu, bandwidth(bw), flops, 1, &m);
+        let sheet = of(Some("H100"), "", None).unwrap();
+        assert_eq!(
+            (sheet.bandwidth_gb_s, sheet.tflop_s),
+            (3350.0, Some(1979.0)),
+            "eight bits at twice the rate"
+        );
+        let own = of(Some("H100"), "3 TB/s", "700 TFLOP/s".parse().ok()).unwrap();
+        assert_eq!((own.bandwidth_gb_s, own.tflop_s), (3000.0, Some(700.0)));
+        let bare = of(Some("abacus"), "1 GB/s", None).unwrap();
+        assert_eq!((bare.tflop_s, bare.memory_gb), (None, None));
+        assert!(bare.decode(&m, 4.0, 100.0).compute_ms.is_none());
+        assert_eq!(of(Some("abacus"), "", None), None, "no bandwidth, no floor");
+        assert_eq!(of(None, "", None), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! The plan's `[model]`: what of a model its speed follows from.
+
+use super::quantity::Parameters;
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
+
+/// How a model's weights are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// 32 bits, computed as TF32.
+    Fp32,
+    /// 16 bits.
+    Fp16,
+    /// 16 bits.
+    Bf16,
+    /// 8 bits, computed in 8.
+    Fp8,
+    /// 8 bits, computed in 8.
+    Int8,
+    /// 4 bits, computed in 4 where the GPU can, else in 16.
+    Fp4,
+    /// 4 bits (AWQ, GPTQ), computed in 16.
+    Int4,
+}
+
+impl Precision {
+    /// Bytes of a parameter. Of four bits the scales of their groups are left out: a floor must not be too high.
+    pub const fn bytes(self) -> f64 {
+        match self {
+            Self::Fp32 => 4.0,
+            Self::Fp16 | Self::Bf16 => 2.0,
+            Self::Fp8 | Self::Int8 => 1.0,
+            Self::Fp4 | Self::Int4 => 0.5,
+        }
+    }
+}
+
+/// A model, as far as its speed follows from it: the plan's `[model]`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Raw", into = "Raw")]
+pub struct Model {
+    /// All of its parameters.
+    pub parameters: Parameters,
+    /// Those that a token goes through; all of them unless it is a mixture of experts.
+    pub active: Option<Parameters>,
+    /// How its weights are stored, where that is said.
+    pub precision: Option<Precision>,
+    /// Bytes of a parameter.
+    pub bytes: f64,
+    /// What a token leaves in the KV cache, where that is said.
+    pub kv: Option<Kv>,
+}
+
+/// What a token leaves in the KV cache.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kv {
+    /// Layers of the model.
+    pub layers: NonZeroU32,
+    /// Heads of keys and values in a layer.
+    pub heads: NonZeroU32,
+    /// Numbers of a head.
+    pub head_size: NonZeroU32,
+    /// Bytes of a number.
+    pub bytes: f64,
+}
+
+/// The table as written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Raw {
+    parameters: Parameters,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    active_parameters: Option<Parameters>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    precision: Option<Precision>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes_per_parameter: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    layers: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kv_heads: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    head_size: Option<NonZeroU32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kv_bytes: Option<f64>,
+}
+
+impl TryFrom<Raw> for Model {
+    type Error = String;
+    fn try_from(raw: Raw) -> Result<Self, String> {
+        if let Some(active) = raw.active_parameters.filter(|a| *a > raw.parameters) {
+            return Err(format!(
+                "active-parameters ({}) are more than parameters ({}): active-parameters are those that one token goes through, in a \
+                 mixture of experts; leave the key out of any other model",
+                active.get(),
+                raw.parameters.get()
+            ));
+        }
+        let bytes = match (raw.precision, raw.bytes_per_parameter) {
+            (Some(_), Some(_)) => {
+                return Err("precision and bytes-per-parameter say the same: keep one".into());
+            }
+            (Some(precision), None) => precision.bytes(),
+            (None, Some(bytes)) if (0.1..=8.0).contains(&bytes) => bytes,
+            (None, Some(bytes)) => {
+                return Err(format!("bytes-per-parameter lies between 0.1 and 8 (2 for FP16), got {bytes}"));
+            }
+            (None, None) => {
+                return Err(
+                    "precision is missing: fp32, fp16, bf16, fp8, int8, fp4 or int4; or write bytes-per-parameter".into()
+                );
+            }
+        };
+        let kv = match (raw.layers, raw.kv_heads, raw.head_size) {
+            (Some(layers), Some(heads), Some(head_size)) => {
+                let bytes = raw.kv_bytes.unwrap_or(2.0);
+                if !(0.1..=8.0).contains(&bytes) {
+                    return Err(format!(
+                        "kv-bytes lies between 0.1 and 8 (2 for FP16, 1 for FP8), got {bytes}"
+                    ));
+                }
+                Some(Kv { layers, heads, head_size, bytes })
+            }
+            (None, None, None) if raw.kv_bytes.is_none() => None,
+            _ => {
+                return Err(
+                    "layers, kv-heads and head-size go together: a token has 2 × layers × kv-heads × head-size numbers in the KV \
+                     cache, of kv-bytes each"
+                        .into(),
+                );
+            }
+        };
+        Ok(Self {
+            parameters: raw.parameters,
+            active: raw.active_parameters,
+            precision: raw.precision,
+            bytes,
+            kv,
+        })
+    }
+}
+
+impl From<Model> for Raw {
+    fn from(m: Model) -> Self {
+        Self {
+            parameters: m.parameters,
+            active_parameters: m.active,
+            precision: m.precision,
+            bytes_per_parameter: m.precision.is_none().then_some(m.bytes),
+            layers: m.kv.map(|kv| kv.layers),
+            kv_heads: m.kv.map(|kv| kv.heads),
+            head_size: m.kv.map(|kv| kv.head_size),
+            kv_bytes: m.kv.map(|kv| kv.bytes),
+        }
+    }
+}
+
+impl Model {
+    /// Bytes of all weights.
+    pub fn weights(&self) -> f64 {
+        self.parameters.get() * self.bytes
+    }
+
+    /// Bytes of the weights that a token goes through. The tokens of a batch go through at least as many together.
+    pub fn read(&self) -> f64 {
+        self.active.unwrap_or(self.parameters).get() * self.bytes
+    }
+
+    /// Multiplications and additions that a token takes: two for each parameter that it goes through.
+    pub fn flops_per_token(&self) -> f64 {
+        2.0 * self.active.unwrap_or(self.parameters).get()
+    }
+
+    /// Bytes that a token leaves in the KV cache: its key and its value in each layer.
+    pub fn kv_per_token(&self) -> Option<f64> {
+        let of = |kv: Kv| {
+            2.0 * f64::from(kv.layers.get())
+                * f64::from(kv.heads.get())
+                * f64::from(kv.head_size.get())
+                * kv.bytes
+        };
+        self.kv.map(of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_reads_back_the_same() {
+        let qwen = "parameters = \"0.6B\"\nprecision = \"bf16\"\nlayers = 28\nkv-heads = 8\nhead-size = 128";
+        let m: Model = toml::from_str(qwen).unwrap();
+        assert_eq!(toml::from_str::<Model>(&toml::to_string(&m).unwrap()), Ok(m));
+        assert!((m.weights() - 1.2e9).abs() < 1.0 && m.kv_per_token() == Some(114_688.0), "112 KiB");
+        let moe = "parameters = \"30B\"\nactive-parameters = \"3B\"\nbytes-per-parameter = 0.56";
+        let m: Model = toml::from_str(moe).unwrap();
+        assert_eq!(toml::from_str::<Model>(&toml::to_string(&m).unwrap()), Ok(m));
+        assert!((m.read() - 1.68e9).abs() < 1.0 && (m.flops_per_token() - 6e9).abs() < 1.0);
+        assert_eq!(m.kv_per_token(), None);
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        for (text, says) in [
+            ("precision = \"fp16\"", "missing field `parameters`"),
+            ("parameters = \"8B\"", "precision is missing"),
+            ("parameters = \"8B\"\nprecision = \"half\"", "unknown variant `half`"),
+            ("parameters = \"8B\"\nprecision = \"fp16\"\nbytes-per-parameter = 2", "keep one"),
+            ("parameters = \"8B\"\nbytes-per-parameter = 16", "between 0.1 and 8"),
+            ("parameters = \"3B\"\nactive-parameters = \"30B\"\nprecision = \"fp8\"", "mixture of experts"),
+            ("parameters = \"8B\"\nprecision = \"fp16\"\nlayers = 32", "go together"),
+            ("parameters = \"8B\"\nprecision = \"fp16\"\nkv-bytes = 1", "go together"),
+            (
+                "parameters = \"8B\"\nprecision = \"fp16\"\nlayers = 32\nkv-heads = 8\nhead-size = 128\nkv-bytes = 0",
+                "kv-bytes lies between",
+            ),
+            ("parameters = \"8B\"\nprecision = \"fp16\"\nexperts = 8", "unknown field `experts`"),
+        ] {
+            let e = toml::from_str::<Model>(text).unwrap_err().to_string();
+            assert!(e.contains(says), "{text}: {e}");
+        }
+    }
+}
