@@ -139,9 +139,9 @@ impl<'de> Deserialize<'de> for Profile {
 impl Search {
     /// With a step under the profiler after all others.
     #[must_use]
-    pub fn profiled(self, profile: Option<&Profile>) -> Self {
-        let profile = profile.map(|p| (p.level.map(Positive::get), p.measure.0));
-        Self { profile, ..self }
+    pub fn profiled(mut self, profile: Option<&Profile>) -> Self {
+        self.profile = profile.map(|p| (p.level.map(Positive::get), p.measure.0));
+        self
     }
 
     /// The step under the profiler, once all else is measured: unless it was measured, or the server is gone. `own` are the steps of

@@ -37,7 +37,7 @@ pub struct Search {
     levels: Levels,
     times: StepTimes,
     max_rate: Option<f64>,
-    tiers: Vec<Slo>,
+    pub(super) tiers: Vec<Slo>,
     gpus: Option<u32>,
     confirm: Option<Duration>,
     /// What an open loop steps through.

@@ -20,7 +20,7 @@ use crate::rundir::{self, Left, Meta, PLAN, Resumed, Run, Writer, json};
 use crate::search::config::Mode;
 use crate::search::{Ask, Next};
 use crate::units::Span;
-use crate::workload::prompts::WordRates;
+use crate::workload::rate::WordRates;
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! What the hardware allows, as far as the plan tells.
 
 use crate::plan::Plan;
+use crate::units::short;
 
 /// What the hardware allows at the best, where the plan has a `[model]`.
 pub(super) fn hardware(plan: &Plan) -> String {
