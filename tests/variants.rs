@@ -127,7 +127,11 @@ fn every_variant_is_a_row_whatever_becomes_of_its_server() {
     assert!(stat.is_empty() || stat.contains(") Z"), "{stat}");
     assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
 
-    // No secret in any file, and the reports follow from the folder.
+    files_are_whole(&out);
+}
+
+/// No secret in any file, and the reports follow from the folder.
+fn files_are_whole(out: &Path) {
     for file in ["plan.toml", "result.json", "report.md", "logs/sound.log"] {
         assert!(!fs::read_to_string(out.join(file)).unwrap().contains("hf_secret_1"), "{file}");
     }
@@ -135,7 +139,7 @@ fn every_variant_is_a_row_whatever_becomes_of_its_server() {
     assert!(report.contains("✕ failed, out of memory") && report.contains("waiting"), "{report}");
     let rows = fs::read_to_string(out.join("variants.csv")).unwrap();
     assert_eq!(rows.lines().count(), 8);
-    goodput().arg("report").arg(&out).assert().success();
+    goodput().arg("report").arg(out).assert().success();
     assert_eq!(fs::read_to_string(out.join("report.md")).unwrap(), report);
 }
 
@@ -156,7 +160,12 @@ fn a_resumed_sweep_starts_what_is_left_and_no_more() {
         .assert()
         .stdout(contains("wanting could not be measured"));
     assert_eq!(fs::read_to_string(&starts).unwrap(), "first\n");
-    goodput().args(["sweep", "--resume"]).arg(&out).env("GO_AHEAD", "1").assert();
+    goodput()
+        .args(["sweep", "--resume"])
+        .arg(&out)
+        .env("GO_AHEAD", "1")
+        .assert()
+        .stdout(contains("resumed once"));
     assert_eq!(
         fs::read_to_string(&starts).unwrap(),
         "first\nwanting\n",
@@ -208,9 +217,9 @@ fn an_interrupted_sweep_leaves_no_server() {
 fn a_grid_is_answered_in_simulated_time() {
     let dir = tempdir().unwrap();
     let (path, out) = (dir.path().join("plan.toml"), dir.path().join("run"));
-    let text = "name = \"grid\"\nserver.simulated = { preset = \"a40-qwen3-0.6b\" }\nslo = { ttft.p99 = \"2s\", tpot.p99 = \"12ms\" }\n\
+    let text = "name = \"grid\"\nserver.simulated = { preset = \"a40-qwen3-0.6b\" }\nslo = { ttft.p90 = \"2s\", tpot.p90 = \"12ms\" }\n\
                 workload.prompts.synthetic = { input-tokens = { fixed = 600 }, output-tokens = { fixed = 30 } }\n\
-                step = { settle = \"5s\", measure = \"60s\" }\n[search]\nrates = [5, 20]\npeak = { concurrency = 1, settle = \"5s\", measure = \"20s\" }\n\
+                step = { settle = \"5s\", measure = \"60s\" }\n[search]\nrates = [10, 20]\npeak = { concurrency = 1, settle = \"5s\", measure = \"20s\" }\n\
                 [grid]\nset = { \"server.simulated.max-num-seqs\" = \"{max-num-seqs}\", \"search.peak.concurrency\" = \"{2*max-num-seqs}\" }\n\
                 knobs.max-num-seqs = [2, 8, 32]\n";
     fs::write(&path, text).unwrap();

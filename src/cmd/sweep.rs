@@ -90,7 +90,7 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     let progress = std::io::stderr().is_terminal();
     let groups = resumption.groups();
     let measured = drive(resumption.virtual_time(), (dir, &groups), async |interrupt| {
-        Box::pin(sweep::resume(resumption, progress, args.listen, interrupt)).await.map(drop)
+        sweep::resume(resumption, progress, args.listen, interrupt).await.map(drop)
     })?;
     measured.map_or_else(Ok, |()| answer(dir, &plan, args.json))
 }

@@ -137,7 +137,8 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         // Servers write into the folder from their start on.
         let (writer, meta) = (create()?, noted(meta(plan, None, options.virtual_time)));
         let folder = Folder { plan, plan_toml: &plan_toml, writer: &writer, meta: &meta, steps: &[] };
-        let first = first_ready(&series, &mut servers, &folder, (&traffic, &host, &interrupt)).await?;
+        let first =
+            Box::pin(first_ready(&series, &mut servers, &folder, (&traffic, &host, &interrupt))).await?;
         let Some(ready) = first else { return finish(&options.out) };
         (ready, writer, meta)
     };
@@ -165,7 +166,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     if let Some(level) = highest(plan) {
         sweep.note_beyond(level);
     }
-    sweep.run(&series).await?;
+    Box::pin(sweep.run(&series)).await?;
     finish(&options.out)
 }
 

@@ -136,16 +136,7 @@ pub async fn resume(
     let next = steps.len() as u32 + 1;
     let times = earlier.resumed.len() as u32 + 1;
     let mut servers = Servers::new(&plan, &dir, groups, &earlier.variants, times);
-    let ready = if series[0].variant.is_some() {
-        None
-    } else {
-        let ready = tokio::select! {
-            ready = ready_again(&plan, (&traffic, &series), &earlier, &host) => ready?,
-            () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
-        };
-        ready.check_series(&series, &traffic)?;
-        Some(ready)
-    };
+    let ready = Box::pin(only_server(&plan, (&series, &traffic), &earlier, &host, &interrupt)).await?;
     let meta = resumed_meta(earlier, ready.as_ref(), found, next);
     let plan_toml = plan.to_toml()?;
     let opening = |e: anyhow::Error| e.context(format!("failed to resume {}", dir.display()));
@@ -161,7 +152,8 @@ pub async fn resume(
         None => {
             let folder =
                 Folder { plan: &plan, plan_toml: &plan_toml, writer: &writer, meta: &meta, steps: &steps };
-            let first = first_ready(&series, &mut servers, &folder, (&traffic, &host, &interrupt)).await?;
+            let first =
+                Box::pin(first_ready(&series, &mut servers, &folder, (&traffic, &host, &interrupt))).await?;
             let Some(ready) = first else { return finish(&dir) };
             ready
         }
@@ -190,7 +182,7 @@ pub async fn resume(
     sweep
         .progress
         .say(&format!("resumed at step {next}, with {} of the sweep spent", Span::secs(before.as_secs())));
-    sweep.run(&series).await?;
+    Box::pin(sweep.run(&series)).await?;
     finish(&dir)
 }
 
@@ -214,6 +206,25 @@ fn resumed_meta(mut meta: Meta, ready: Option<&Prepared>, found: Vec<Caveat>, ne
         goodput_version: env!("CARGO_PKG_VERSION").into(),
     });
     meta
+}
+
+/// The server of a sweep that has one for all of its series, made ready again; `None` where each variant has its own.
+async fn only_server(
+    plan: &Plan,
+    (series, traffic): (&[Series], &Traffic),
+    earlier: &Meta,
+    host: &Host,
+    interrupt: &CancellationToken,
+) -> Result<Option<Prepared>> {
+    if series.first().is_some_and(|one| one.variant.is_some()) {
+        return Ok(None);
+    }
+    let ready = tokio::select! {
+        ready = ready_again(plan, (traffic, series), earlier, host) => ready?,
+        () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
+    };
+    ready.check_series(series, traffic)?;
+    Ok(Some(ready))
 }
 
 /// Makes everything ready as at the start of the sweep, and refuses another server than the one that was measured.
