@@ -1,6 +1,6 @@
 //! Each caveat as a sentence, and what to do about it.
 
-use super::{Caveat, cache};
+use super::{Caveat, cache, server};
 use crate::key::{ALL, split};
 use crate::level::Control;
 use crate::units::short;
@@ -40,6 +40,8 @@ impl Caveat {
             }
             Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => cache::text(self),
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::text(self),
+            Self::MetricsSilent { .. } | Self::ServerRestarted { .. } | Self::ServerChanged { .. } => server::text(self),
+            Self::TtftDiffers { .. } | Self::TokensDiffer { .. } | Self::InFlightDiffers { .. } => server::text(self),
             Self::ClosedLoop => {
                 "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.".into()
             }
@@ -120,6 +122,12 @@ impl Caveat {
                 cache::advice(self)
             }
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::advice(self),
+            Self::MetricsSilent { .. } | Self::ServerRestarted { .. } | Self::ServerChanged { .. } => {
+                server::advice(self)
+            }
+            Self::TtftDiffers { .. } | Self::TokensDiffer { .. } | Self::InFlightDiffers { .. } => {
+                server::advice(self)
+            }
             Self::ClosedLoop => {
                 "Before promising a rate to independent users, measure it: search.rates or search.ramp."
             }

@@ -1,12 +1,16 @@
 //! The plan: the TOML file as types, checked, with profiles and defaults filled in.
 
 mod classes;
+mod environment;
+mod extra;
 mod purpose;
 mod row;
 mod series;
 mod set;
 mod tiers;
 
+pub use environment::Environment;
+pub use extra::Extra;
 pub use purpose::Purpose;
 pub use row::{Bottleneck, Row};
 pub use series::{MAIN, Series};
@@ -77,6 +81,12 @@ pub struct Plan {
     /// What the server runs on.
     #[serde(default)]
     pub hardware: Hardware,
+    /// What the server is and runs on, as far as nobody can be asked.
+    #[serde(default, skip_serializing_if = "Environment::is_empty")]
+    pub environment: Environment,
+    /// Pages of metrics besides the server's own.
+    #[serde(default, rename = "metrics", skip_serializing_if = "Vec::is_empty")]
+    pub extra: Vec<Extra>,
     /// What answers must be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check: Vec<Check>,
@@ -325,7 +335,7 @@ impl Plan {
         if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
             return Err(format!("two [[check]] are called \"{}\": give each a name of its own", twice.1));
         }
-        if let Some(problem) = self.unseen() {
+        if let Some(problem) = self.unseen().or_else(|| extra::problem(&self.extra)) {
             return Err(problem);
         }
         let series = self.series();
@@ -474,6 +484,12 @@ impl Plan {
     /// Refuses what contradicts `--virtual-time`: a real server has its own clock.
     pub fn check_virtual(&self) -> Result<()> {
         if matches!(self.server.target, Target::Simulated(_)) {
+            if !self.extra.is_empty() || !self.server.metrics.pages.is_empty() {
+                bail!(
+                    "--virtual-time reads no metrics over a network: leave out [[metrics]] and [server] metrics-url; the simulated \
+                     server's own are read all the same"
+                );
+            }
             // On the real clock the client's own limits end such a ramp; simulated time has none.
             // A closed loop ends at max-in-flight.
             let endless = |plan: &Self| match &plan.search.mode {

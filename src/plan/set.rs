@@ -7,6 +7,7 @@ use toml::{Table, Value};
 const ONE_OF: &[(&str, &[&str])] = &[
     ("server", &["url", "urls", "simulated"]),
     ("server", &["api-key-env", "api-key-file"]),
+    ("server", &["metrics-url", "metrics-urls"]),
     ("search", &["adaptive", "rates", "ramp", "concurrency", "ladder", "burst"]),
     ("workload", &["prompts", "trace", "class"]),
     ("input-tokens", &["fixed", "uniform", "normal", "lognormal", "quantiles"]),

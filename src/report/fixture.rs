@@ -62,6 +62,8 @@ fn meta() -> Meta {
         words: None,
         sent: None,
         traffic: Vec::new(),
+        facts: Vec::new(),
+        environment: BTreeMap::new(),
         resumed: Vec::new(),
     }
 }
@@ -163,6 +165,7 @@ impl Server {
             groups: Vec::new(),
             replicas: Vec::new(),
             checks: Vec::new(),
+            metrics: Vec::new(),
         }
     }
 }

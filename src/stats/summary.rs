@@ -161,6 +161,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         groups,
         replicas: Vec::new(),
         checks: Vec::new(),
+        metrics: Vec::new(),
     }
 }
 

@@ -6,10 +6,13 @@ pub mod bare;
 mod cache;
 mod calibrate;
 mod ended;
+mod idle;
 mod looks;
 mod prepare;
 mod progress;
 mod resume;
+mod scrape;
+mod side;
 mod step;
 mod tally;
 
@@ -127,6 +130,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     if let Some(level) = highest(plan) {
         sweep.note_beyond(level);
     }
+    sweep.say_what_is_read();
     sweep.run(&series).await?;
     rundir::read(&options.out).context("failed to read back the run folder")
 }
@@ -313,6 +317,8 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         budget: None,
         words: Some(ready.rate.clone()),
         calibration: None,
+        facts: ready.facts.clone(),
+        environment: plan.environment.clone().into(),
         resumed: Vec::new(),
     }
 }

@@ -2,9 +2,10 @@
 
 use super::answers::Reader;
 use super::calibrate;
+use super::scrape::Scraper;
 use crate::caveat::Caveat;
 use crate::client::Client;
-use crate::client::config::{PromptForm, Server, Target};
+use crate::client::config::{Connections, PromptForm, Server, Target};
 use crate::client::dialect::Encoder;
 use crate::client::extras::ExtraBody;
 use crate::client::key::ApiKey;
@@ -16,6 +17,7 @@ use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job};
 use crate::plan::Plan;
 use crate::record::{Finished, Phase, TokenSource};
+use crate::server::facts::Facts;
 use crate::sim::serve::Embedded;
 use crate::tokens::Tokenizer;
 use crate::workload::config::Class;
@@ -24,7 +26,7 @@ use crate::workload::kind::Of;
 use crate::workload::prompts::{Prompter, WordRate, WordRates};
 use crate::workload::sources::Prompts;
 use crate::workload::traffic::Traffic;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -62,6 +64,10 @@ pub(crate) struct Prepared {
     /// Reads what answers say.
     pub(crate) reader: Reader,
     pub(crate) noted: Vec<Caveat>,
+    /// Reads metrics, where there are any.
+    pub(crate) scraper: Scraper,
+    /// What the servers tell of themselves.
+    pub(crate) facts: Vec<Facts>,
     /// How often the sweep was resumed.
     pub(crate) resumed: u32,
     /// Stops when the sweep ends.
@@ -76,7 +82,8 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
     let traffic = opened(plan, traffic)?;
     // A file that is not there is no reason to ask a server first.
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
-    let (clients, embedded) = connect(plan, host)?;
+    let (mut clients, embedded) = connect(plan, host)?;
+    let aside = clients.pop().context("there is a client for metrics")?;
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
     let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
@@ -115,6 +122,8 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
+    let found = Scraper::probe(plan, host.is_paused(), aside, served.max_model_len).await?;
+    noted.extend(found.noted);
     let encoders = encoders(&encoder, plan)?;
     let kinds = plan.workload.kinds();
     let known = |of: Of<'_>| match of {
@@ -135,6 +144,8 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
         ids,
         reader,
         noted,
+        scraper: found.scraper,
+        facts: found.facts,
         resumed: 0,
         _embedded: embedded,
     };
@@ -200,15 +211,22 @@ impl Prepared {
     }
 }
 
-/// A client for each thread that sends, and the simulated server where it is embedded.
+/// A client for each thread that sends and one, the last, for metrics, and the simulated server where it is embedded.
 fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Option<Embedded>)> {
-    let each = |server: &Server, key| Client::several(server, key, host.threads());
+    let each = |server: &Server, key: Option<ApiKey>| -> Result<Vec<Client>> {
+        let mut all = Client::several(server, key.clone(), host.threads())?;
+        // Between two pages its connection is kept, whatever requests have.
+        let aside = Server { connections: Connections::Warm, ..server.clone() };
+        all.push(Client::http(&aside, key)?);
+        Ok(all)
+    };
     let Some(sim) = plan.simulated()? else {
         let key = plan.server.key.as_ref().map(ApiKey::read).transpose()?;
         return Ok((each(&plan.server, key)?, None));
     };
     if host.is_paused() {
-        return Ok((vec![Client::in_process(crate::sim::router::router(&sim), &plan.server)], None));
+        let client = Client::in_process(crate::sim::router::router(&sim), &plan.server);
+        return Ok((vec![client.clone(), client], None));
     }
     let embedded = Embedded::start(&sim)?;
     let url = embedded.url.parse().map_err(anyhow::Error::msg)?;

@@ -161,6 +161,11 @@ fn resumed_meta(mut meta: Meta, ready: &Prepared, found: Vec<Caveat>, next: u32)
             meta.noted.push(caveat.clone());
         }
     }
+    for (then, now) in meta.facts.iter().zip(&ready.facts) {
+        if let Some((what, was, is)) = now.changed(then) {
+            meta.noted.push(Caveat::ServerChanged { what: what.into(), was, is });
+        }
+    }
     meta.noted.extend(found);
     meta.words = Some(ready.rate.clone());
     meta.resumed.push(Resumed {
