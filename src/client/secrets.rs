@@ -39,7 +39,9 @@ fn one(word: &str) -> String {
         return format!("{name}={whole}");
     }
     let known = ["sk-", "hf_", "nvapi-", "ghp_", "AKIA"].iter().any(|start| bare.starts_with(start));
-    if known && bare.len() >= 16 {
+    // A header in quotes.
+    let header = bare.split_once(':').is_some_and(|(name, _)| !name.contains('/') && secret(name)) && bare.contains(' ');
+    if header || (known && bare.len() >= 16) {
         return MASK.into();
     }
     match (word.find("://"), word.rfind('@')) {

@@ -3,6 +3,7 @@
 mod adaptive;
 mod cases;
 mod estimates;
+mod served;
 mod several;
 mod traces;
 
@@ -18,6 +19,7 @@ use crate::units::ms;
 use std::collections::BTreeMap;
 
 pub(crate) use cases::cases;
+pub(crate) use served::served;
 pub(crate) use several::{pair, pair_with};
 pub(crate) use traces::{adaptive, traced, traces};
 

@@ -2,7 +2,7 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{checks, groups, replicas, sent, tables, words};
+use super::{checks, groups, replicas, sent, server, tables, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -53,7 +53,8 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'stati
         ("Failures", tables::failures(run)),
         ("Answer checks", checks::section(run)),
         ("The client", client(run)),
-        ("The server's own counters", tables::server(run)),
+        ("The server's own view", server::section(run)),
+        ("The server", server::facts(run)),
     ]
 }
 
@@ -219,6 +220,9 @@ fn decided_of(run: &Run, a: &Answer) -> String {
         let title = match verdict {
             Verdict::Meets => "accepted, shown to meet the SLO",
             Verdict::Fails => "rejected, shown to fail",
+            Verdict::Invalid if steps.iter().any(|s| s.server.restarted) => {
+                "invalid, where the server was started anew or the client was the limit"
+            }
             Verdict::Invalid => "invalid, where the client was the limit",
             Verdict::Undecided => "undecided, with too few requests to tell",
         };

@@ -12,6 +12,7 @@ pub mod offline;
 pub mod pair;
 pub mod replicas;
 pub mod sent;
+mod server;
 pub mod several;
 pub mod tables;
 pub mod terminal;

@@ -206,6 +206,11 @@ impl Step {
         (self.binding, self.stable) = (None, None);
         self.reason = RESTARTED.into();
     }
+
+    /// What an invalid step is invalid for, in short.
+    pub fn fault(&self) -> &'static str {
+        if self.server.restarted { "the server was started anew" } else { "the client was the limit" }
+    }
 }
 
 /// Why a step is invalid within which the server was started anew.

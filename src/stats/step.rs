@@ -67,7 +67,7 @@ named!(
         Fails = "fails",
         /// Too few requests to tell.
         Undecided = "undecided",
-        /// The client was the limit: the step says nothing about the server.
+        /// The client was the limit, or the server was started anew: the step says nothing about the server.
         Invalid = "invalid",
     }
 );
