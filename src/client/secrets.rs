@@ -44,10 +44,13 @@ fn one(word: &str) -> String {
     if header || (known && bare.len() >= 16) {
         return MASK.into();
     }
-    match (word.find("://"), word.rfind('@')) {
-        (Some(start), Some(at)) if at > start && !word[start + 3..at].contains('/') => {
-            format!("{}{MASK}{}", &word[..start + 3], &word[at..])
-        }
+    // What quotes enclose may be a command line itself.
+    if bare.contains(char::is_whitespace) && bare.len() + 2 == word.len() {
+        return format!("{}{}{}", &word[..1], masked(bare), &word[word.len() - 1..]);
+    }
+    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    match rest.split_once('@') {
+        Some((user, host)) if !user.contains('/') => format!("{scheme}://{MASK}@{host}"),
         _ => word.to_owned(),
     }
 }
@@ -59,19 +62,24 @@ fn secret(name: &str) -> bool {
     is_secret_header(name) && !name.ends_with("-env") && !name.ends_with("-file")
 }
 
-/// Where the words are; white space within quotes belongs to its word.
+/// Where the words are; white space within quotes belongs to its word. A quote begins a word or a value, and ends: an apostrophe is none.
 fn words(text: &str) -> Vec<Range<usize>> {
-    let (mut all, mut from, mut quote) = (Vec::new(), None, None);
+    let (mut all, mut from, mut quote, mut before) = (Vec::new(), None, None, ' ');
     for (i, c) in text.char_indices() {
         match quote {
             Some(q) => quote = (c != q).then_some(q),
             None if c.is_whitespace() => {
                 all.extend(from.take().map(|from| from..i));
+                before = c;
                 continue;
             }
-            None => quote = matches!(c, '"' | '\'').then_some(c),
+            None => {
+                let begins = from.is_none() || before == '=';
+                quote = (begins && matches!(c, '"' | '\'') && text[i + 1..].contains(c)).then_some(c);
+            }
         }
         from.get_or_insert(i);
+        before = c;
     }
     all.extend(from.map(|from| from..text.len()));
     all
@@ -95,6 +103,9 @@ mod tests {
             ("authorization: Bearer abc def", "authorization: Bearer *** def"),
             ("use sk-abcdefghijklmnopqrst here", "use *** here"),
             ("pull https://me:pass@host/x@y", "pull https://***@host/x@y"),
+            ("it's run with --api-key hunter2", "it's run with --api-key ***"),
+            ("run 'serve --api-key hunter2 -x'", "run 'serve --api-key *** -x'"),
+            ("\"unclosed --api-key hunter2", "\"unclosed --api-key ***"),
             ("--tokenizer t --tensor-parallel-size 4", "--tokenizer t --tensor-parallel-size 4"),
             ("--api-key --port 8000", "--api-key --port 8000"),
             ("  spaces   stay ", "  spaces   stay "),

@@ -25,7 +25,8 @@ pub fn render(run: &Run, made: &[&Chart]) -> String {
         body.retain(|(title, _)| *title != "Answer");
         body.insert(0, ("Answer", own));
     }
-    let rest = [("How to reproduce", reproduce(run)), ("Notes", notes(run))];
+    let rest =
+        [("The server", server::facts(run)), ("How to reproduce", reproduce(run)), ("Notes", notes(run))];
     for (title, body) in [("Question", first)].into_iter().chain(body).chain(rest) {
         if !body.is_empty() {
             out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
@@ -54,7 +55,6 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'stati
         ("Answer checks", checks::section(run)),
         ("The client", client(run)),
         ("The server's own view", server::section(run)),
-        ("The server", server::facts(run)),
     ]
 }
 

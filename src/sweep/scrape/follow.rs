@@ -206,7 +206,11 @@ async fn follow_own(
         let stop = clock.stop.clone();
         let read = tokio::select! {
             biased;
-            () = stop.cancelled() => break,
+            // Whether it would have come is not known: the next is not waited for as long.
+            () = stop.cancelled() => {
+                ailing.store(true, Relaxed);
+                break;
+            }
             read = read_all(&pages, out.began, PATIENCE) => read,
         };
         let (together, each) = read;
