@@ -50,9 +50,7 @@ fn the_servers_side_is_what_the_simulated_server_did() {
     for (side, level) in server.iter().zip([4.0, 40.0]) {
         let own = requests.iter().filter(|r| r["step"] == side["step"] && r["outcome"] == "ok");
         let (from, to) = (5_000.0, 25_000.0);
-        let within = |r: &&HashMap<String, String>, column: &str| {
-            (from..to).contains(&number(r, column))
-        };
+        let within = |r: &&HashMap<String, String>, column: &str| (from..to).contains(&number(r, column));
         let first: Vec<_> = own.clone().filter(|r| within(r, "first_token_ms")).collect();
         let over = own.clone().filter(|r| within(r, "end_ms")).count() as f64;
         let near = |got: f64, want: f64, tolerance: f64, what: &str| {
@@ -64,7 +62,12 @@ fn the_servers_side_is_what_the_simulated_server_did() {
         near(number(side, "finished"), over, 4.0, "finished");
         let prompt: f64 = first.iter().map(|r| number(r, "input_tokens")).sum();
         near(number(side, "prompt_tokens"), prompt, 4.0 * 620.0, "prompt tokens");
-        near(number(side, "generation_tokens"), number(side, "client_output_tokens"), 0.02 * over * 120.0 + 120.0, "output");
+        near(
+            number(side, "generation_tokens"),
+            number(side, "client_output_tokens"),
+            0.02 * over * 120.0 + 120.0,
+            "output",
+        );
         // The grain of simulated time is a millisecond.
         let ttft = number(side, "ttft_mean_ms");
         near(number(side, "client_ttft_mean_ms"), ttft, 1.5 + 0.02 * ttft, "TTFT");
@@ -81,12 +84,28 @@ fn the_servers_side_is_what_the_simulated_server_did() {
     }
     let json = result(&run);
     let (steps, caveats) = (&json["steps"], json["caveats"].to_string());
-    assert_eq!(steps[1]["server"]["preemptions"].to_string().parse::<f64>().unwrap(), number(&server[1], "preemptions"));
-    assert!(!["ttft-differs", "tokens-differ", "in-flight-differs"].iter().any(|c| caveats.contains(c)), "{caveats}");
+    assert_eq!(
+        steps[1]["server"]["preemptions"].to_string().parse::<f64>().unwrap(),
+        number(&server[1], "preemptions")
+    );
+    assert!(
+        !["ttft-differs", "tokens-differ", "in-flight-differs"].iter().any(|c| caveats.contains(c)),
+        "{caveats}"
+    );
     let facts = &json["meta"]["facts"][0];
-    assert_eq!((&facts["engine"], &facts["flags"]["num_gpu_blocks"]), (&"vllm".into(), &"700".into()), "{facts}");
+    assert_eq!(
+        (&facts["engine"], &facts["flags"]["num_gpu_blocks"]),
+        (&"vllm".into(), &"700".into()),
+        "{facts}"
+    );
     let report = fs::read_to_string(run.join("report.md")).unwrap();
-    for want in ["## The server's own view", "## The server\n", "charts/server.png", "num_gpu_blocks = 700", "preemptions"] {
+    for want in [
+        "## The server's own view",
+        "## The server\n",
+        "charts/server.png",
+        "num_gpu_blocks = 700",
+        "preemptions",
+    ] {
         assert!(report.contains(want), "{want}: {report}");
     }
     let samples = rows(&run.join("server-metrics.csv"));
@@ -111,11 +130,18 @@ fn a_resumed_sweep_keeps_what_the_server_said() {
     goodput().args(["sweep", "--resume", run.to_str().unwrap()]).assert().code(predicates::ord::ne(1));
     let resumed = fs::read_to_string(run.join("server.csv")).unwrap();
     let head = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!((head(&resumed), resumed.lines().count()), (head(&whole), 3), "the first step's row, and one of the second");
+    assert_eq!(
+        (head(&resumed), resumed.lines().count()),
+        (head(&whole), 3),
+        "the first step's row, and one of the second"
+    );
     // A folder of an earlier version has no such file.
     fs::remove_file(run.join("server.csv")).unwrap();
     goodput().args(["report", run.to_str().unwrap()]).assert().code(predicates::ord::ne(1));
-    assert!(result(&run)["steps"][0]["server"]["waiting_max"].is_number(), "steps.csv has four columns of it");
+    assert!(
+        result(&run)["steps"][0]["server"]["waiting_max"].is_number(),
+        "steps.csv has four columns of it"
+    );
 }
 
 /// What a page of metrics does.
@@ -202,7 +228,8 @@ fn sweep(dir: &Path, server: &str, tables: &str) -> (std::path::PathBuf, String)
     let text = "preset = \"fixed\"\nttft = \"5ms\"\ntpot = \"1ms\"\nmodel = \"tiny\"";
     let embedded = Embedded::start(&toml::from_str(text).unwrap()).unwrap();
     let run = dir.join("run");
-    let plan = plan(dir, &format!("url = \"{}\"\n{server}", embedded.url), &format!("rates = [60]\n{tables}"));
+    let plan =
+        plan(dir, &format!("url = \"{}\"\n{server}", embedded.url), &format!("rates = [60]\n{tables}"));
     let args = ["sweep", plan.to_str().unwrap(), "--out", run.to_str().unwrap()];
     let out = goodput().args(args).assert().code(predicates::ord::ne(1));
     (run, String::from_utf8_lossy(&out.get_output().stdout).into_owned())
@@ -231,7 +258,8 @@ fn a_page_that_hangs_lies_or_dies_disturbs_nothing() {
         (Page::Dies(0), false, "dead from the start"),
     ] {
         let dir = tempdir().unwrap();
-        let (run, said) = sweep(dir.path(), &format!("metrics-url = \"{}\"\n{interval}", page(page_does)), "");
+        let (run, said) =
+            sweep(dir.path(), &format!("metrics-url = \"{}\"\n{interval}", page(page_does)), "");
         let step = undisturbed(&run, what);
         assert_eq!(step["server"]["restarted"], false, "{what}");
         let samples = rows(&run.join("server-metrics.csv"));
@@ -241,8 +269,15 @@ fn a_page_that_hangs_lies_or_dies_disturbs_nothing() {
         assert_eq!(said.contains("tell nothing"), !told, "{what}: {said}");
         if page_does == Page::Well {
             let server = &step["server"];
-            assert_eq!((server["waiting_max"].as_f64(), server["kv_max"].as_f64()), (Some(3.0), Some(0.5)), "{server}");
-            assert!(server["preemptions"].as_f64().is_some_and(|n| (8.0..14.0).contains(&n)), "ten a second: {server}");
+            assert_eq!(
+                (server["waiting_max"].as_f64(), server["kv_max"].as_f64()),
+                (Some(3.0), Some(0.5)),
+                "{server}"
+            );
+            assert!(
+                server["preemptions"].as_f64().is_some_and(|n| (8.0..14.0).contains(&n)),
+                "ten a second: {server}"
+            );
             assert!((10..30).contains(&waiting), "{waiting}");
         }
     }
@@ -252,12 +287,18 @@ fn a_page_that_hangs_lies_or_dies_disturbs_nothing() {
 fn a_server_that_is_started_anew_makes_its_step_invalid() {
     let dir = tempdir().unwrap();
     let url = page(Page::Restarts(9));
-    let (run, said) = sweep(dir.path(), &format!("metrics-url = \"{url}\"\nmetrics-interval = \"100ms\""), "");
+    let (run, said) =
+        sweep(dir.path(), &format!("metrics-url = \"{url}\"\nmetrics-interval = \"100ms\""), "");
     let json = result(&run);
     let step = &json["steps"][0];
     assert_eq!((&step["verdict"], &step["server"]["restarted"]), (&"invalid".into(), &true.into()), "{step}");
-    assert!(step["server"]["preemptions"].is_null() && step["reason"].as_str().unwrap().contains("started anew"));
-    assert!(said.contains("Step 1 is invalid: the server was started anew") && !said.contains("the client was"), "{said}");
+    assert!(
+        step["server"]["preemptions"].is_null() && step["reason"].as_str().unwrap().contains("started anew")
+    );
+    assert!(
+        said.contains("Step 1 is invalid: the server was started anew") && !said.contains("the client was"),
+        "{said}"
+    );
     goodput().args(["report", run.to_str().unwrap()]).assert().code(predicates::ord::ne(1));
     assert_eq!(result(&run)["steps"][0], *step, "the folder alone says so");
 }
@@ -270,19 +311,24 @@ fn a_server_without_metrics_is_asked_once() {
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
-        let sim = toml::from_str("preset = \"fixed\"\nttft = \"5ms\"\ntpot = \"1ms\"\nmodel = \"tiny\"").unwrap();
+        let sim =
+            toml::from_str("preset = \"fixed\"\nttft = \"5ms\"\ntpot = \"1ms\"\nmodel = \"tiny\"").unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
-            let hidden = axum::middleware::from_fn(move |request: axum::extract::Request, next: axum::middleware::Next| {
-                let counted = counted.clone();
-                async move {
-                    if request.uri().path().contains("metrics") {
-                        counted.fetch_add(1, Ordering::SeqCst);
-                        return axum::response::IntoResponse::into_response(axum::http::StatusCode::NOT_FOUND);
+            let hidden = axum::middleware::from_fn(
+                move |request: axum::extract::Request, next: axum::middleware::Next| {
+                    let counted = counted.clone();
+                    async move {
+                        if request.uri().path().contains("metrics") {
+                            counted.fetch_add(1, Ordering::SeqCst);
+                            return axum::response::IntoResponse::into_response(
+                                axum::http::StatusCode::NOT_FOUND,
+                            );
+                        }
+                        next.run(request).await
                     }
-                    next.run(request).await
-                }
-            });
+                },
+            );
             let app = goodput::sim::router::router(&sim).layer(hidden);
             axum::serve(tokio::net::TcpListener::from_std(listener).unwrap(), app).await.unwrap();
         });
@@ -317,18 +363,27 @@ fn series_of_other_pages_are_summed_up() {
     let step = undisturbed(&run, "two exporters, one of them dead");
     let rows = rows(&run.join("metrics.csv"));
     let row = |name: &str, labels: &str| {
-        rows.iter().find(|r| r["name"] == name && r["labels"].contains(labels)).unwrap_or_else(|| panic!("{name}: {rows:?}"))
+        rows.iter()
+            .find(|r| r["name"] == name && r["labels"].contains(labels))
+            .unwrap_or_else(|| panic!("{name}: {rows:?}"))
     };
     assert_eq!(rows.len(), 4);
     assert!((number(row("DCGM_FI_DEV_GPU_UTIL", "gpu=\"1\""), "mean") - 60.0).abs() < 1e-9);
     assert!((number(row("DCGM_FI_DEV_POWER_USAGE", ""), "max") - 250.5).abs() < 1e-9);
     let energy = row("node_energy", "");
-    assert!(energy["mean"].is_empty() && (7.0..14.0).contains(&number(energy, "per_s")), "a counter: {energy:?}");
+    assert!(
+        energy["mean"].is_empty() && (7.0..14.0).contains(&number(energy, "per_s")),
+        "a counter: {energy:?}"
+    );
     assert_eq!(step["metrics"].as_array().map(Vec::len), Some(4));
     for want in ["the page has no absent", "127.0.0.1:9 tell nothing", "2 GPUs 70 % busy", "250 W"] {
         assert!(said.contains(want) || said.contains(&want.replace("250 W", "251 W")), "{want}: {said}");
     }
-    let all = [fs::read_to_string(run.join("report.md")), fs::read_to_string(run.join("plan.toml")), fs::read_to_string(run.join("result.json"))];
+    let all = [
+        fs::read_to_string(run.join("report.md")),
+        fs::read_to_string(run.join("plan.toml")),
+        fs::read_to_string(run.join("result.json")),
+    ];
     for text in all {
         let text = text.unwrap();
         assert!(text.contains("560.35") && text.contains("--api-key") && !text.contains("hunter2"), "{text}");
@@ -346,10 +401,18 @@ fn mistakes_in_the_plan_are_told() {
         ("", "[[metrics]]\nurl = \"http://a\"\nseries = []", "the list is empty"),
         ("", "[[metrics]]\nurl = \"http://a\"\nseries = [\"rate(a[5m])\"]", "names no series"),
         ("", "[[metrics]]\nseries = [\"a\"]", "url"),
-        ("", "[[metrics]]\nname = \"x\"\nurl = \"http://a\"\nseries = [\"a\"]\n[[metrics]]\nname = \"x\"\nurl = \"http://b\"\nseries = [\"a\"]", "two [[metrics]]"),
+        (
+            "",
+            "[[metrics]]\nname = \"x\"\nurl = \"http://a\"\nseries = [\"a\"]\n[[metrics]]\nname = \"x\"\nurl = \"http://b\"\nseries = [\"a\"]",
+            "two [[metrics]]",
+        ),
         ("", "[environment]\napi-key = \"x\"", "a secret"),
     ] {
-        let plan = plan(dir.path(), &format!("url = \"http://127.0.0.1:1\"\n{server}"), &format!("rates = [1]\n{tables}"));
+        let plan = plan(
+            dir.path(),
+            &format!("url = \"http://127.0.0.1:1\"\n{server}"),
+            &format!("rates = [1]\n{tables}"),
+        );
         let out = goodput().args(["check", plan.to_str().unwrap()]).assert().code(1);
         let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
         assert!(said.contains(says), "{says}: {said}");

@@ -7,11 +7,13 @@ use crate::units::short;
 pub(super) fn text(caveat: &Caveat) -> String {
     match caveat {
         Caveat::MetricsSilent { source, why } => format!("The metrics of {source} tell nothing: {why}."),
-        Caveat::ServerRestarted { step } => format!(
-            "Step {step} is invalid: the server was started anew within it, its counters went back."
-        ),
+        Caveat::ServerRestarted { step } => {
+            format!("Step {step} is invalid: the server was started anew within it, its counters went back.")
+        }
         Caveat::ServerChanged { what, was, is } => {
-            format!("The server is not as it was before the sweep was resumed: its {what} was {was} and is {is}.")
+            format!(
+                "The server is not as it was before the sweep was resumed: its {what} was {was} and is {is}."
+            )
         }
         Caveat::TtftDiffers { step, steps, client_ms, server_ms, queue_ms } => {
             let queue = queue_ms.map(|ms| format!(" ({} ms of it)", short(ms))).unwrap_or_default();
@@ -93,19 +95,46 @@ mod tests {
 
     #[test]
     fn both_sides_are_told_and_the_likely_cause() {
-        let ttft = |client_ms, server_ms| Caveat::TtftDiffers { step: 3, steps: 2, client_ms, server_ms, queue_ms: Some(12.0) };
-        let tokens = |client, server| Caveat::TokensDiffer { prompt: false, step: 1, steps: 1, client, server };
+        let ttft = |client_ms, server_ms| Caveat::TtftDiffers {
+            step: 3,
+            steps: 2,
+            client_ms,
+            server_ms,
+            queue_ms: Some(12.0),
+        };
+        let tokens =
+            |client, server| Caveat::TokensDiffer { prompt: false, step: 1, steps: 1, client, server };
         let flight = |client, server| Caveat::InFlightDiffers { step: 1, steps: 1, client, server };
         for (caveat, say, advice) in [
-            (ttft(120.0, 60.0), "120 ms as the client saw it and 60 ms by the server's own clock, its queue (12 ms of it) included (and alike in one more step)", "on the way"),
+            (
+                ttft(120.0, 60.0),
+                "120 ms as the client saw it and 60 ms by the server's own clock, its queue (12 ms of it) included (and alike in one more step)",
+                "on the way",
+            ),
             (ttft(60.0, 120.0), "60 ms as the client", "not this client's"),
-            (tokens(100.0, 200.0), "the server counted 200 output tokens while the client counted 100", "Somebody else"),
+            (
+                tokens(100.0, 200.0),
+                "the server counted 200 output tokens while the client counted 100",
+                "Somebody else",
+            ),
             (tokens(200.0, 100.0), "counted 100 output", "every server"),
-            (flight(9.0, 2.0), "9 requests in flight on average, and the server 2 running", "before they reach"),
+            (
+                flight(9.0, 2.0),
+                "9 requests in flight on average, and the server 2 running",
+                "before they reach",
+            ),
             (flight(2.0, 9.0), "2 requests in flight", "given up"),
-            (Caveat::MetricsSilent { source: "gpu".into(), why: "HTTP 404".into() }, "of gpu tell nothing: HTTP 404.", "curl"),
+            (
+                Caveat::MetricsSilent { source: "gpu".into(), why: "HTTP 404".into() },
+                "of gpu tell nothing: HTTP 404.",
+                "curl",
+            ),
             (Caveat::ServerRestarted { step: 4 }, "Step 4 is invalid", "log"),
-            (Caveat::ServerChanged { what: "version".into(), was: "1".into(), is: "2".into() }, "version was 1 and is 2", "new sweep"),
+            (
+                Caveat::ServerChanged { what: "version".into(), was: "1".into(), is: "2".into() },
+                "version was 1 and is 2",
+                "new sweep",
+            ),
         ] {
             assert!(caveat.text().contains(say) && caveat.advice(true).contains(advice), "{}", caveat.text());
         }

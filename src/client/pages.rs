@@ -54,9 +54,11 @@ impl FromStr for PageUrl {
             );
         }
         if url.query_pairs().any(|(name, _)| is_secret_header(&name)) {
-            return Err("the URL's query has something like a key or a token, which would end up in files and \
+            return Err(
+                "the URL's query has something like a key or a token, which would end up in files and \
                         reports: leave it out"
-                .into());
+                    .into(),
+            );
         }
         let base = url.origin().ascii_serialization().parse()?;
         let path = match (url.path(), url.query()) {
@@ -171,11 +173,13 @@ mod tests {
 
     #[test]
     fn what_is_read_of_the_server_is_checked() {
-        let server = |text: &str| toml::from_str::<crate::client::Server>(&format!("url = \"http://a\"\n{text}"));
+        let server =
+            |text: &str| toml::from_str::<crate::client::Server>(&format!("url = \"http://a\"\n{text}"));
         let read = |text: &str| server(text).unwrap().metrics;
         assert_eq!(read(""), OwnMetrics::default());
         assert!(!read("metrics = false").read);
-        let pages = read("metrics-urls = [\"http://a:8002\", \"http://b:8002\"]\nmetrics-interval = \"500ms\"");
+        let pages =
+            read("metrics-urls = [\"http://a:8002\", \"http://b:8002\"]\nmetrics-interval = \"500ms\"");
         assert_eq!((pages.pages.len(), pages.interval.0), (2, Duration::from_millis(500)));
         for (text, says) in [
             ("metrics-url = \"http://a\"\nmetrics-urls = [\"http://b\"]", "only one of"),
@@ -187,7 +191,9 @@ mod tests {
             let error = server(text).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("hunter2@a\" "), "{text}: {error}");
         }
-        for text in ["metrics = false", "metrics-url = \"http://a:8002/metrics\"", "metrics-interval = \"2s\""] {
+        for text in
+            ["metrics = false", "metrics-url = \"http://a:8002/metrics\"", "metrics-interval = \"2s\""]
+        {
             let once = server(text).unwrap();
             assert_eq!(toml::from_str(&toml::to_string(&once).unwrap()), Ok(once), "{text} reads back");
         }

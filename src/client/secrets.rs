@@ -33,14 +33,17 @@ pub fn masked(text: &str) -> String {
 /// A word that stands for itself.
 fn one(word: &str) -> String {
     let bare = word.trim_matches(['"', '\'']);
-    if let Some((name, value)) = word.split_once('=').filter(|(name, value)| secret(name) && !value.is_empty()) {
+    if let Some((name, value)) =
+        word.split_once('=').filter(|(name, value)| secret(name) && !value.is_empty())
+    {
         // The name of a variable that holds the key is none.
         let whole = if value.starts_with('$') { value } else { MASK };
         return format!("{name}={whole}");
     }
     let known = ["sk-", "hf_", "nvapi-", "ghp_", "AKIA"].iter().any(|start| bare.starts_with(start));
     // A header in quotes.
-    let header = bare.split_once(':').is_some_and(|(name, _)| !name.contains('/') && secret(name)) && bare.contains(' ');
+    let header = bare.split_once(':').is_some_and(|(name, _)| !name.contains('/') && secret(name))
+        && bare.contains(' ');
     if header || (known && bare.len() >= 16) {
         return MASK.into();
     }
@@ -98,7 +101,10 @@ mod tests {
             ("HF_TOKEN=hf_abc VLLM_API_KEY=x serve", "HF_TOKEN=*** VLLM_API_KEY=*** serve"),
             ("serve --api-key $KEY", "serve --api-key ***"),
             ("OPENAI_API_KEY=$KEY serve", "OPENAI_API_KEY=$KEY serve"),
-            ("serve --hf-token abc --max-num-batched-tokens 8192", "serve --hf-token *** --max-num-batched-tokens 8192"),
+            (
+                "serve --hf-token abc --max-num-batched-tokens 8192",
+                "serve --hf-token *** --max-num-batched-tokens 8192",
+            ),
             ("curl -H 'authorization: Bearer abc'", "curl -H ***"),
             ("authorization: Bearer abc def", "authorization: Bearer *** def"),
             ("use sk-abcdefghijklmnopqrst here", "use *** here"),

@@ -218,7 +218,13 @@ impl Client {
     ///
     /// # Errors
     /// No whole answer comes, not in time, it is too large, or its status is not 2xx: the cause in words.
-    pub async fn page(&self, target: usize, path: &str, limit: Duration, most: usize) -> Result<Bytes, String> {
+    pub async fn page(
+        &self,
+        target: usize,
+        path: &str,
+        limit: Duration,
+        most: usize,
+    ) -> Result<Bytes, String> {
         match self.answered(Method::GET, target, path, limit, most).await {
             Ok((200..=299, body)) => Ok(body),
             Ok((status, _)) => Err(format!("HTTP {status}")),
@@ -251,7 +257,8 @@ impl Client {
             let status = answer.status.as_u16();
             Ok((status, answer.body(most).await?))
         };
-        let late = || Broken::new(Failure::Timeout, format!("no answer within {} s", short(limit.as_secs_f64())));
+        let late =
+            || Broken::new(Failure::Timeout, format!("no answer within {} s", short(limit.as_secs_f64())));
         timeout(limit, get).await.unwrap_or_else(|_| Err(late()))
     }
 

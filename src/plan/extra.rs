@@ -38,7 +38,9 @@ pub(super) fn problem(all: &[Extra]) -> Option<String> {
         }
         // Servers of the plan are named by their place.
         if title.chars().all(|c| c.is_ascii_digit()) {
-            return Some(format!("[[metrics]] name = {title:?}: numbers stand for the plan's servers, use a word"));
+            return Some(format!(
+                "[[metrics]] name = {title:?}: numbers stand for the plan's servers, use a word"
+            ));
         }
         if titles[..i].contains(title) {
             return Some(format!("two [[metrics]] are called {title:?}: give each a name of its own"));

@@ -38,7 +38,8 @@ fn step_in_short(s: &Step) -> Option<String> {
     let parts = [
         v.waiting_max.map(|n| format!("at most {} waiting", thousands(n))),
         v.kv_max.map(|share| format!("KV cache up to {}", percent(Some(share)))),
-        v.preemptions.map(|n| format!("{} {}", thousands(n), if n == 1.0 { "preemption" } else { "preemptions" })),
+        v.preemptions
+            .map(|n| format!("{} {}", thousands(n), if n == 1.0 { "preemption" } else { "preemptions" })),
         used.map(|(share, n)| {
             let gpus = if n == 1 { "the GPU".into() } else { format!("{n} GPUs") };
             format!("{gpus} {} busy", percent(Some(share)))
@@ -70,13 +71,17 @@ fn told(f: &Facts, several: bool) -> String {
     let engine = [engine, f.version.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ");
     lines.push(("engine", engine));
     lines.push(("model", f.model.clone().unwrap_or_default()));
-    lines.push(("longest context", f.max_model_len.map(|n| format!("{} tokens", thousands(f64::from(n)))).unwrap_or_default()));
+    lines.push((
+        "longest context",
+        f.max_model_len.map(|n| format!("{} tokens", thousands(f64::from(n)))).unwrap_or_default(),
+    ));
     lines.push(("engines", f.engines.filter(|n| *n > 1).map(|n| n.to_string()).unwrap_or_default()));
     let flags: Vec<String> = f.flags.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     lines.push(("settings", flags.join(", ")));
     lines.push(("metrics", f.metrics.clone()));
     let known = lines.into_iter().filter(|(_, text)| !text.is_empty());
-    known.map(|(name, text)| format!("- {name}: {}\n", markdown(&clip(&text, 1500)))).collect::<String>() + "\n"
+    known.map(|(name, text)| format!("- {name}: {}\n", markdown(&clip(&text, 1500)))).collect::<String>()
+        + "\n"
 }
 
 /// The steps of which `tells` holds.
@@ -126,7 +131,8 @@ fn gauges(run: &Run) -> String {
 /// Where a request's time goes, by the server's own clock.
 fn latencies(run: &Run) -> String {
     let steps = known(run, |s| s.server.latencies().iter().any(|(_, l)| l.is_some()));
-    let head = ["#", "level", "TTFT", "p99", "queue", "p99", "prefill", "decode", "per token", "e2e", "requests"];
+    let head =
+        ["#", "level", "TTFT", "p99", "queue", "p99", "prefill", "decode", "per token", "e2e", "requests"];
     let row = |s: &&Step| {
         let v = &s.server;
         let mean = |l: Option<ServerLatency>| number(l.map(|l| l.mean_ms));
@@ -258,8 +264,53 @@ mod tests {
     fn the_server_has_its_say() {
         let mut run = fixture::served();
         run.steps.truncate(2);
-        insta::assert_snapshot!(section(&run), @"");
-        insta::assert_snapshot!(facts(&run), @"");
+        insta::assert_snapshot!(section(&run), @r#"
+        Means and largest values of samples within the measured window; preemptions between the readings nearest to its ends.
+
+        | # | level | running | waiting | most waiting | KV cache | most used | preemptions | % of requests | prefix cache hits |
+        | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+        | 1 | 5 req/s | 0.976 | 0 | 0 | 7.3 % | 11 % | 0 | 0 % | 12.5 % |
+        | 2 | 10 req/s | 1.95 | 0 | 0 | 14.6 % | 22 % | 0 | 0 % | 12.5 % |
+
+        By the server's own clock, milliseconds. Means are exact; p99s are read off its buckets and as coarse as these. Its TTFT counts from a request's arrival there, its queue included.
+
+        | # | level | TTFT | p99 | queue | p99 | prefill | decode | per token | e2e | requests |
+        | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+        | 1 | 5 req/s | 18 | 54 | 1 | 3 | 16 | 180 | 6 | 200 | 600 |
+        | 2 | 10 req/s | 18 | 54 | 1 | 3 | 16 | 180 | 6 | 200 | 1,200 |
+
+        The client against the server between the same two readings: mean TTFT in milliseconds (from *sent*), mean requests, tokens. What is too far apart is told among the caveats.
+
+        | # | level | TTFT of the client | of the server | in flight | in the server | output tokens | by the server | prompt tokens | by the server |
+        | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+        | 1 | 5 req/s | 19 | 18 | 1.01 | 0.976 | 17,964 | 17,964 | 359,280 | 359,280 |
+        | 2 | 10 req/s | 19 | 18 | 2.02 | 1.95 | 35,928 | 35,928 | 718,560 | 718,560 |
+
+        | # | level | GPUs | mean use | power of all, W | output tokens/J |
+        | ---: | --- | ---: | ---: | ---: | ---: |
+        | 1 | 5 req/s | 2 | 11.6 % | 229 | 0.654 |
+        | 2 | 10 req/s | 2 | 23.2 % | 278 | 1.08 |
+
+        The series of `[[metrics]]` over all steps; metrics.csv has every step.
+
+        | page | series | labels | least | highest mean | most | highest growth/s |
+        | --- | --- | --- | ---: | ---: | ---: | ---: |
+        | gpus | DCGM_FI_DEV_GPU_UTIL | gpu="0" | 5.79 | 23.2 | 27.8 | – |
+        | gpus | DCGM_FI_DEV_GPU_UTIL | gpu="1" | 5.79 | 23.2 | 27.8 | – |
+        | gpus | DCGM_FI_DEV_POWER_USAGE | gpu="0" | 57.2 | 139 | 167 | – |
+        | gpus | DCGM_FI_DEV_POWER_USAGE | gpu="1" | 57.2 | 139 | 167 | – |
+        "#);
+        let facts = facts(&run);
+        for want in [
+            "- engine: vLLM 0.32.0",
+            "4,096 tokens",
+            "block_size = 16, max_num_seqs = 64",
+            "/metrics every 1s",
+            "- driver: 560.35",
+            "--api-key",
+        ] {
+            assert!(facts.contains(want), "{want}: {facts}");
+        }
     }
 
     #[test]

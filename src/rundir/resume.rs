@@ -23,9 +23,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Every file with rows of steps; `steps.csv` last, since its rows make those of the others count.
-const FILES: [&str; 11] = [
-    REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS,
-];
+const FILES: [&str; 11] =
+    [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS];
 
 /// What a sweep that ended early has left in its folder.
 #[derive(Debug, Clone, PartialEq)]

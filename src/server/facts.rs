@@ -241,7 +241,9 @@ mod tests {
                 "internal_states":[{"max_total_num_tokens":4000}],"version":"0.5.2"}"#,
         ]);
         assert_eq!((sglang.model.as_deref(), sglang.flags.len()), (Some("/m"), 3), "{sglang:?}");
-        let tgi = told(&[r#"{"model_id":"org/m","model_dtype":"float16","max_total_tokens":4096,"version":"3.0.0"}"#]);
+        let tgi = told(&[
+            r#"{"model_id":"org/m","model_dtype":"float16","max_total_tokens":4096,"version":"3.0.0"}"#,
+        ]);
         assert_eq!((tgi.version.as_deref(), tgi.flags.len()), (Some("3.0.0"), 2));
         let llama = told(&[
             r#"{"default_generation_settings":{"n_ctx":4096,"params":{"seed":1}},"total_slots":4,"model_path":"/m.gguf","build_info":"b6789"}"#,
@@ -259,7 +261,9 @@ mod tests {
     fn labels_carry_settings() {
         let mut facts = Facts::default();
         facts.take_metrics(include_str!("../../tests/fixtures/metrics/vllm-preempt-after.txt"));
-        for (name, value) in [("block_size", "128"), ("enable_prefix_caching", "True"), ("gpu_memory_utilization", "0.92")] {
+        for (name, value) in
+            [("block_size", "128"), ("enable_prefix_caching", "True"), ("gpu_memory_utilization", "0.92")]
+        {
             assert_eq!(facts.flags.get(name).map(String::as_str), Some(value), "{facts:?}");
         }
         assert!(!facts.flags.contains_key("sliding_window") && facts.flags.contains_key("num_gpu_blocks"));

@@ -44,7 +44,9 @@ impl Histogram {
         if !rising || open.is_none() {
             self.buckets.clear();
         }
-        (self.sum.is_finite() && self.count.is_finite() && (self.count > 0.0 || open.is_some() || self.sum == 0.0))
+        (self.sum.is_finite()
+            && self.count.is_finite()
+            && (self.count > 0.0 || open.is_some() || self.sum == 0.0))
             .then_some(self)
     }
 
@@ -84,14 +86,16 @@ impl Histogram {
     }
 
     /// A quantile in seconds, linear within its bucket, so as coarse as the buckets; `None` without buckets or values, and where it lies
-    /// in the bucket without an upper end.
+    /// within the first bucket or the one without an upper end: the one may hold anything from nothing on (vLLM's queue times begin with
+    /// one of 0.3 s), the other anything above.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = q * self.buckets.last().map(|b| b.1).filter(|n| *n > 0.0)?;
         let at = self.buckets.iter().position(|b| b.1 >= rank)?;
         let (bound, below) = self.buckets[at];
-        let (from, before) = if at == 0 { (0.0, 0.0) } else { self.buckets[at - 1] };
+        let Some(last) = at.checked_sub(1) else { return (rank >= below).then_some(bound) };
+        let (from, before) = self.buckets[last];
         let share = if below > before { (rank - before) / (below - before) } else { 1.0 };
-        bound.is_finite().then(|| from.min(bound) + (bound - from.min(bound)) * share)
+        bound.is_finite().then(|| from + (bound - from) * share)
     }
 }
 
@@ -109,7 +113,7 @@ mod tests {
     fn quantiles_are_as_coarse_as_the_buckets() {
         let h = of(12.0, 10.0, &[(0.5, 4.0), (1.0, 8.0), (2.0, 9.0), (INF, 10.0)]);
         for (q, want, why) in [
-            (0.2, Some(0.25), "half way into the first bucket"),
+            (0.2, None, "somewhere in the first bucket"),
             (0.4, Some(0.5), "at a bound"),
             (0.6, Some(0.75), "within"),
             (0.9, Some(2.0), "at the last bound"),

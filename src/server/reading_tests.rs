@@ -66,14 +66,66 @@ type Row = (&'static str, &'static str, Engine, [Option<f64>; 10]);
 const ROWS: [Row; 9] = {
     let n = None;
     [
-        ("vLLM under load", BUSY, Engine::Vllm, [Some(8.0), Some(34.0), Some(0.0009766817238432424), n, n, n, n, n, n, n]),
+        (
+            "vLLM under load",
+            BUSY,
+            Engine::Vllm,
+            [Some(8.0), Some(34.0), Some(0.0009766817238432424), n, n, n, n, n, n, n],
+        ),
         ("vLLM at rest", IDLE, Engine::Vllm, [Some(0.0), Some(0.0), Some(0.0), n, n, n, n, n, n, n]),
         ("its prefix cache", CACHE, Engine::Vllm, [n, n, n, n, n, Some(128_715.0), Some(96_000.0), n, n, n]),
-        ("SGLang", SGLANG, Engine::Sglang, [Some(7.0), Some(2.0), Some(0.61), Some(0.5), Some(5.0), Some(70.0), Some(7.0), Some(70.0), Some(30.0), Some(6.0)]),
-        ("TGI", TGI, Engine::Tgi, [Some(4.0), Some(5.0), n, n, n, n, n, Some(1200.0), Some(340.0), Some(12.0)]),
-        ("llama.cpp", LLAMACPP, Engine::LlamaCpp, [Some(0.0), Some(0.0), n, n, n, Some(1752.0), Some(1591.0), Some(1752.0), Some(1972.0), n]),
-        ("TensorRT-LLM", TRTLLM, Engine::TensorRtLlm, [Some(5.0), Some(3.0), Some(0.62), Some(0.1), n, Some(120.0), Some(30.0), Some(128.0), Some(50.0), Some(7.0)]),
-        ("its JSON", TRTLLM_JSON, Engine::TensorRtLlm, [Some(5.0), Some(3.0), Some(0.6), Some(0.85), n, n, n, n, n, n]),
+        (
+            "SGLang",
+            SGLANG,
+            Engine::Sglang,
+            [
+                Some(7.0),
+                Some(2.0),
+                Some(0.61),
+                Some(0.5),
+                Some(5.0),
+                Some(70.0),
+                Some(7.0),
+                Some(70.0),
+                Some(30.0),
+                Some(6.0),
+            ],
+        ),
+        (
+            "TGI",
+            TGI,
+            Engine::Tgi,
+            [Some(4.0), Some(5.0), n, n, n, n, n, Some(1200.0), Some(340.0), Some(12.0)],
+        ),
+        (
+            "llama.cpp",
+            LLAMACPP,
+            Engine::LlamaCpp,
+            [Some(0.0), Some(0.0), n, n, n, Some(1752.0), Some(1591.0), Some(1752.0), Some(1972.0), n],
+        ),
+        (
+            "TensorRT-LLM",
+            TRTLLM,
+            Engine::TensorRtLlm,
+            [
+                Some(5.0),
+                Some(3.0),
+                Some(0.62),
+                Some(0.1),
+                n,
+                Some(120.0),
+                Some(30.0),
+                Some(128.0),
+                Some(50.0),
+                Some(7.0),
+            ],
+        ),
+        (
+            "its JSON",
+            TRTLLM_JSON,
+            Engine::TensorRtLlm,
+            [Some(5.0), Some(3.0), Some(0.6), Some(0.85), n, n, n, n, n, n],
+        ),
         ("Triton", TRITON, Engine::Triton, [Some(7.0), Some(2.0), Some(0.25), n, n, n, n, n, n, Some(40.0)]),
     ]
 };
@@ -110,7 +162,7 @@ fn latencies_are_histograms() {
     ] {
         let h = read.histogram(latency).unwrap();
         assert!((h.count - count).abs() < 1e-9 && close(h.mean(), Some(mean)), "{latency:?}: {h:?}");
-        assert!(h.quantile(0.5).is_some(), "{latency:?}");
+        assert!(h.buckets.len() > 5, "{latency:?}");
     }
     let sglang = Reading::read(SGLANG).unwrap();
     assert_eq!(sglang.histogram(Latency::Ttft).and_then(|h| h.quantile(0.5)), Some(0.1 + 0.9 * 0.4));
@@ -125,10 +177,25 @@ fn names_change_from_version_to_version() {
     for (page, preemptions, hit_rate, why) in [
         ("vllm:num_preemptions 3\n", Some(3.0), None, "no _total"),
         ("ray_vllm_num_preemptions_total{x=\"y\"} 3\n", Some(3.0), None, "by Ray"),
-        ("vllm:gpu_prefix_cache_queries_total 8\nvllm:gpu_prefix_cache_hits_total 2\n", None, Some(0.25), "vLLM 0.8"),
-        ("vllm:prefix_cache_queries 9\nvllm:prefix_cache_hits 3\nvllm:gpu_prefix_cache_queries 1\n", None, Some(1.0 / 3.0), "both"),
+        (
+            "vllm:gpu_prefix_cache_queries_total 8\nvllm:gpu_prefix_cache_hits_total 2\n",
+            None,
+            Some(0.25),
+            "vLLM 0.8",
+        ),
+        (
+            "vllm:prefix_cache_queries 9\nvllm:prefix_cache_hits 3\nvllm:gpu_prefix_cache_queries 1\n",
+            None,
+            Some(1.0 / 3.0),
+            "both",
+        ),
         ("sglang:cache_hit_rate 0.4\n", None, Some(0.4), "only the share"),
-        ("vllm:num_preemptions_total NaN\nvllm:num_preemptions_total{engine=\"1\"} 2\n", Some(2.0), None, "no number"),
+        (
+            "vllm:num_preemptions_total NaN\nvllm:num_preemptions_total{engine=\"1\"} 2\n",
+            Some(2.0),
+            None,
+            "no number",
+        ),
     ] {
         let read = Reading::read(page).unwrap_or_else(|| panic!("{why}"));
         assert!(close(read.value(Signal::Preemptions), preemptions), "{why}");
@@ -152,7 +219,11 @@ fn what_is_no_page_of_metrics_tells_nothing() {
         assert_eq!(Reading::read(page), None, "{page}");
     }
     let idle = Reading::read("[]").unwrap();
-    assert_eq!((idle.engine, idle.in_server()), (Engine::TensorRtLlm, None), "nothing since it was last asked");
+    assert_eq!(
+        (idle.engine, idle.in_server()),
+        (Engine::TensorRtLlm, None),
+        "nothing since it was last asked"
+    );
     assert_eq!(Reading::read("tgi_queue_size 5\n").unwrap().in_server(), Some(5.0), "half of it");
 }
 
@@ -170,7 +241,10 @@ fn a_window_is_what_came_between() {
     let both = between.and(&between);
     assert!(close(both.value(Signal::Finished), between.value(Signal::Finished).map(|n| 2.0 * n)));
     assert_eq!(both.engines, 2);
-    assert_eq!(between.and(&Reading::read("vllm:num_requests_running 1\n").unwrap()).value(Signal::Finished), None);
+    assert_eq!(
+        between.and(&Reading::read("vllm:num_requests_running 1\n").unwrap()).value(Signal::Finished),
+        None
+    );
 }
 
 #[test]

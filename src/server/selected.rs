@@ -20,7 +20,8 @@ pub struct Selector {
 
 impl Selector {
     fn takes(&self, name: &str, own: &str) -> bool {
-        self.name == name && self.labels.iter().all(|(n, v)| labels(own).any(|l| l == (n.as_str(), v.as_str())))
+        self.name == name
+            && self.labels.iter().all(|(n, v)| labels(own).any(|l| l == (n.as_str(), v.as_str())))
     }
 }
 
@@ -43,11 +44,13 @@ impl FromStr for Selector {
             return Err(wrong());
         }
         let inner = inner.unwrap_or_default().trim();
-        let found: Vec<(String, String)> =
-            labels(inner).map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
+        let found: Vec<(String, String)> = labels(inner).map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
         // Other operators than = would be read as part of a name, or not at all.
         let plain = |n: &str| !n.is_empty() && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if (found.is_empty() && !inner.is_empty()) || !found.iter().all(|(n, _)| plain(n)) || inner.contains("=~") {
+        if (found.is_empty() && !inner.is_empty())
+            || !found.iter().all(|(n, _)| plain(n))
+            || inner.contains("=~")
+        {
             return Err(wrong());
         }
         Ok(Self { name: name.to_owned(), labels: found })
@@ -98,7 +101,8 @@ pub fn select(page: &str, wanted: &[Selector]) -> Vec<Selected> {
         .filter_map(|l| l.strip_prefix("# TYPE ")?.trim_end().strip_suffix(" counter"))
         .filter(|name| wanted.iter().any(|w| w.name == *name))
         .collect();
-    let found = samples(page).filter(|s| s.value.is_finite() && wanted.iter().any(|w| w.takes(s.name, s.labels)));
+    let found =
+        samples(page).filter(|s| s.value.is_finite() && wanted.iter().any(|w| w.takes(s.name, s.labels)));
     found
         .take(MOST)
         .map(|s| Selected {
@@ -200,7 +204,8 @@ mod tests {
 
     #[test]
     fn each_set_of_labels_is_a_series() {
-        let all = select(PAGE, &selectors(&["DCGM_FI_DEV_GPU_UTIL", "node_cpu_seconds{mode=\"idle\"}", "broken"]));
+        let all =
+            select(PAGE, &selectors(&["DCGM_FI_DEV_GPU_UTIL", "node_cpu_seconds{mode=\"idle\"}", "broken"]));
         let values: Vec<(&str, f64, bool)> = all.iter().map(|s| (&s.name[..4], s.value, s.counter)).collect();
         assert_eq!(values, [("DCGM", 91.0, false), ("DCGM", 73.0, false), ("node", 100.0, true)]);
         assert_eq!(all[1].labels, "gpu=\"1\",modelName=\"A100, 80GB\"");
@@ -223,12 +228,18 @@ mod tests {
     #[test]
     fn series_are_summed_up() {
         let mut sums = Summing::default();
-        let one = |name: &str, value, counter| Selected { name: name.into(), labels: String::new(), value, counter };
+        let one = |name: &str, value, counter| Selected {
+            name: name.into(),
+            labels: String::new(),
+            value,
+            counter,
+        };
         for (s, gauge, counter, reset) in [(0, 3.0, 10.0, 10.0), (1, 1.0, 12.0, 2.0), (4, 5.0, 18.0, 5.0)] {
             let all = [one("gauge", gauge, false), one("grows", counter, true), one("resets", reset, true)];
             sums.add(Duration::from_secs(s), &all);
         }
-        let all: Vec<_> = sums.summaries().map(|(name, _, s)| (name.to_owned(), s.n, s.range, s.per_s)).collect();
+        let all: Vec<_> =
+            sums.summaries().map(|(name, _, s)| (name.to_owned(), s.n, s.range, s.per_s)).collect();
         assert_eq!(all[0], ("gauge".into(), 3, [1.0, 3.0, 5.0], None));
         assert_eq!(all[1].3, Some(2.0), "from 10 to 18 in four seconds");
         assert_eq!(all[2].3, None, "it went back");

@@ -137,8 +137,7 @@ impl Watch {
         let engine = self.first.as_ref()?.readings.first()?.engine;
         // A step that ended while it settled has nothing else.
         let settled = window.start >= self.settle;
-        let (from, gauges) =
-            if settled { (&self.start, self.window) } else { (&self.first, self.settling) };
+        let (from, gauges) = if settled { (&self.start, self.window) } else { (&self.first, self.settling) };
         let counted = from.as_ref().zip(self.end.as_ref()).filter(|(from, to)| from.at < to.at);
         let counted = counted.and_then(|(from, to)| Some((from.at..to.at, difference(from, to)?)));
         let restarted = self.back.is_some_and(|at| at <= window.end + SLACK);
@@ -248,7 +247,11 @@ mod tests {
         let mut once = Watch::new(s(1), None);
         once.add(s(1), vec![page(3, 2, 1)], s(2));
         let seen = once.over(&(s(1)..s(2))).unwrap();
-        assert_eq!((seen.counted, seen.gauges.waiting.most()), (None, Some(2.0)), "one reading is no difference");
+        assert_eq!(
+            (seen.counted, seen.gauges.waiting.most()),
+            (None, Some(2.0)),
+            "one reading is no difference"
+        );
     }
 
     #[test]

@@ -144,7 +144,8 @@ impl Actor {
         match command {
             Command::Submit(at, request, events) => {
                 let (arrived, input_tokens) = (self.offset(at), request.input_tokens);
-                self.open.insert(request.id, Open { events, input_tokens, arrived, first: arrived, last: None });
+                self.open
+                    .insert(request.id, Open { events, input_tokens, arrived, first: arrived, last: None });
                 self.model.arrive(arrived, request);
             }
             Command::Cancel(at, id) => {

@@ -19,7 +19,7 @@ pub struct ServerLatency {
     pub n: f64,
     /// Their mean.
     pub mean_ms: f64,
-    /// Median; `None` where the page has no buckets.
+    /// Median; `None` where the page has no buckets, and where it lies within the first.
     pub p50_ms: Option<f64>,
     /// 99th percentile; `None` also where it lies in the bucket without an upper end.
     pub p99_ms: Option<f64>,
@@ -313,7 +313,11 @@ mod tests {
             (Counts::WhenOver, 30.0, 16.0),
         ] {
             let c = ClientSide::of(&records, &range, counts);
-            assert_eq!((c.first_tokens, c.ttft_mean_ms, c.prompt_tokens), (2, Some(500.0), prompt), "{counts:?}");
+            assert_eq!(
+                (c.first_tokens, c.ttft_mean_ms, c.prompt_tokens),
+                (2, Some(500.0), prompt),
+                "{counts:?}"
+            );
             assert!((c.output_tokens - output).abs() < 1e-9, "{counts:?}: {}", c.output_tokens);
             // 1 + 1.5 + 1 + 0.1 s of two.
             assert!((c.in_flight_mean.unwrap() - 1.8).abs() < 1e-9);
@@ -322,8 +326,10 @@ mod tests {
 
     #[test]
     fn recorded_pages_become_a_step() {
-        let before = Reading::read(include_str!("../../tests/fixtures/metrics/vllm-preempt-before.txt")).unwrap();
-        let after = Reading::read(include_str!("../../tests/fixtures/metrics/vllm-preempt-after.txt")).unwrap();
+        let before =
+            Reading::read(include_str!("../../tests/fixtures/metrics/vllm-preempt-before.txt")).unwrap();
+        let after =
+            Reading::read(include_str!("../../tests/fixtures/metrics/vllm-preempt-after.txt")).unwrap();
         let mut watch = Watch::new(Duration::ZERO, Some(vec![before]));
         let end = Duration::from_secs(60);
         watch.add(end, vec![after], end);
@@ -331,7 +337,10 @@ mod tests {
         assert_eq!((side.seconds, side.samples), (Some(60.0), Some(1)));
         assert!(side.preemptions.is_some_and(|n| n > 0.0), "{side:?}");
         let (ttft, queue) = (side.ttft.unwrap(), side.queue.unwrap());
-        assert!(ttft.mean_ms > queue.mean_ms && ttft.p50_ms.is_some(), "its TTFT includes the queue: {side:?}");
+        assert!(
+            ttft.mean_ms > queue.mean_ms && ttft.p50_ms.is_some(),
+            "its TTFT includes the queue: {side:?}"
+        );
         assert!(!side.restarted && side.is_known() && !ServerSide::default().is_known());
     }
 

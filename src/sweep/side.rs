@@ -1,9 +1,9 @@
 //! The server's side of a step, and the series of `[[metrics]]`: from readings to its row.
 
+use super::Sweep;
 use super::scrape::{self, Followed};
 use super::step::Running;
 use super::tally::StepTally;
-use super::Sweep;
 use crate::stats::step::{ServerSide, Step};
 use anyhow::Result;
 use std::ops::Range;

@@ -4,9 +4,7 @@ use super::Scene;
 use super::axis::{Axis, Plot};
 use super::boundary::Boundary;
 use super::canvas::{Canvas, Point};
-use super::curves::{
-    Across, Curve, Mark, charted, control, curves, hue_of, radius, without_afar,
-};
+use super::curves::{Across, Curve, Mark, charted, control, curves, hue_of, radius, without_afar};
 use super::frame::{Frame, Slot, x_axis};
 use super::legend::marks;
 use super::place::Taken;
@@ -89,7 +87,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let panels: Vec<&Panel> = PANELS.iter().filter(|p| p.told(run)).collect();
     let slots = vec![Slot { height: 118.0, values_above: false, own_x: false }; panels.len()];
     let names = curves.iter().map(|c| clip(c.series, 22));
-    let names: Vec<String> = if curves.len() > 1 { names.collect() } else { vec!["most".into(), "mean".into()] };
+    let names: Vec<String> =
+        if curves.len() > 1 { names.collect() } else { vec!["most".into(), "mean".into()] };
     let widest = names.iter().map(|n| end_face(WHITE).width(n)).fold(0.0, f64::max);
     let mut legend = marks(curves.iter().flat_map(|c| &c.steps).map(|s| Mark::of(s)), Mark::words);
     legend.extend(boundary.entries());
@@ -137,7 +136,7 @@ fn draw_panel(
                 taken.mark(p, 6.0);
             }
             let name = if curves.len() > 1 { clip(curve.series, 22) } else { (*name).to_owned() };
-            let end = line.last().copied().or_else(|| curve.steps.iter().rev().find_map(at));
+            let end = curve.steps.iter().rev().find_map(at);
             ends.extend(end.filter(|_| !name.is_empty()).map(|end| (end, colour, name)));
         }
     }
@@ -163,7 +162,11 @@ mod tests {
             s.server.waiting_max = Some(0.0);
             s.server.waiting_mean = Some(0.0);
         }
-        assert_eq!(told(&run), [true, true, false, false], "nobody waited is news, nobody was preempted is none");
+        assert_eq!(
+            told(&run),
+            [true, true, false, false],
+            "nobody waited is news, nobody was preempted is none"
+        );
     }
 
     #[test]

@@ -82,7 +82,8 @@ impl Scraper {
                 noted.extend(why.map(|why| Caveat::MetricsSilent { source: url.to_string(), why }));
             }
         }
-        let own: Vec<Page> = if whole { pages.into_iter().flatten().map(|p| p.page).collect() } else { vec![] };
+        let own: Vec<Page> =
+            if whole { pages.into_iter().flatten().map(|p| p.page).collect() } else { vec![] };
         let scraper = Self {
             host,
             own: own.into(),

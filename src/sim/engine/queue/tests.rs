@@ -112,7 +112,11 @@ fn an_arrival_told_late_is_served_on_time() {
     q.arrive(60 * MS, &ask(0, 1));
     assert_eq!(advance(&mut q, 200 * MS), vec![token(0, 110 * MS, true)], "nothing had happened since");
     q.arrive(90 * MS, &ask(1, 1));
-    assert_eq!(advance(&mut q, 200 * MS), vec![token(1, 160 * MS, true)], "counts from the last event, at 110 ms");
+    assert_eq!(
+        advance(&mut q, 200 * MS),
+        vec![token(1, 160 * MS, true)],
+        "counts from the last event, at 110 ms"
+    );
 }
 
 /// Poisson arrivals with their own seed.
