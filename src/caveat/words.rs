@@ -17,10 +17,7 @@ impl Caveat {
             Self::BeyondCalibration { asked, most, unit } => beyond(*asked, *most, unit),
             Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
             Self::Simulated => "The server was simulated.".into(),
-            Self::PinningRefused { field, message, held } => {
-                let so = if *held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
-                format!("The server refused {field} ({message}): {so}.")
-            }
+            Self::PinningRefused { field, message, held } => refused(field, message, *held),
             Self::LengthsNotPinned { asked, got } => {
                 format!("Answers had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
             }
@@ -146,9 +143,7 @@ impl Caveat {
                 "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
             }
             Self::Interrupted => "goodput sweep --resume RUN measures the rest.",
-            Self::ServerGone { .. } => {
-                "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on."
-            }
+            Self::ServerGone { .. } => SERVER_GONE,
             Self::PartialStep { .. } => "goodput sweep --resume RUN measures that step again and goes on.",
             Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
             Self::Resumed { .. } => {
@@ -157,6 +152,14 @@ impl Caveat {
             Self::BrokenOff { .. } => "There is nothing to do: the step is measured again.",
         }
     }
+}
+
+/// What to do where the server went away.
+const SERVER_GONE: &str = "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on.";
+
+fn refused(field: &str, message: &str, held: bool) -> String {
+    let so = if held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
+    format!("The server refused {field} ({message}): {so}.")
 }
 
 /// In how many steps a replica stood apart; nothing where there is but one step.

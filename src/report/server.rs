@@ -38,8 +38,9 @@ fn step_in_short(s: &Step) -> Option<String> {
     let parts = [
         v.waiting_max.map(|n| format!("at most {} waiting", thousands(n))),
         v.kv_max.map(|share| format!("KV cache up to {}", percent(Some(share)))),
-        v.preemptions
-            .map(|n| format!("{} {}", thousands(n), if n == 1.0 { "preemption" } else { "preemptions" })),
+        v.preemptions.map(|n| {
+            format!("{} {}", thousands(n), if (n - 1.0).abs() < 0.5 { "preemption" } else { "preemptions" })
+        }),
         used.map(|(share, n)| {
             let gpus = if n == 1 { "the GPU".into() } else { format!("{n} GPUs") };
             format!("{gpus} {} busy", percent(Some(share)))

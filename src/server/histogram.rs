@@ -95,7 +95,7 @@ impl Histogram {
         let Some(last) = at.checked_sub(1) else { return (rank >= below).then_some(bound) };
         let (from, before) = self.buckets[last];
         let share = if below > before { (rank - before) / (below - before) } else { 1.0 };
-        bound.is_finite().then(|| from + (bound - from) * share)
+        bound.is_finite().then_some(from + (bound - from) * share)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A step's records become one [`Step`]: the row of `steps.csv`, the rows of `limits.csv`, and the verdict.
 
 use super::fault::{lateness_ms, sent_in_window};
-use super::groups::{By, groups};
+use super::groups::{By, Group, groups};
 use super::itl::ItlTally;
 use super::kept::Kept;
 use super::limits::{Counted, rows};
@@ -101,8 +101,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
     let groups = groups(input.records, input.classes, input.settle..input.settle + input.measure);
-    let own = |class: &str| groups.iter().find(|g| g.by == By::Class && g.name == class);
-    let failed_of = |class: &str| own(class).map_or_else(|| count(Outcome::Failed), |group| group.failed);
+    let failed_of = |class: &str| failed_in(&groups, class).unwrap_or_else(|| count(Outcome::Failed));
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
     let reason = match binding.as_deref() {
         Some(ERRORS) => failures(&measured),
@@ -163,6 +162,11 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         checks: Vec::new(),
         metrics: Vec::new(),
     }
+}
+
+/// Requests of a class that failed, where it is told apart.
+fn failed_in(groups: &[Group], class: &str) -> Option<u64> {
+    groups.iter().find(|g| g.by == By::Class && g.name == class).map(|g| g.failed)
 }
 
 /// What is said of a step that ended before it could show anything.

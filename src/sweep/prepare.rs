@@ -26,7 +26,7 @@ use crate::workload::kind::Of;
 use crate::workload::prompts::{Prompter, WordRate, WordRates};
 use crate::workload::sources::Prompts;
 use crate::workload::traffic::Traffic;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -82,8 +82,7 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
     let traffic = opened(plan, traffic)?;
     // A file that is not there is no reason to ask a server first.
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
-    let (mut clients, embedded) = connect(plan, host)?;
-    let aside = clients.pop().context("there is a client for metrics")?;
+    let (clients, aside, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
     let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
@@ -131,13 +130,12 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
         Of::Trace(_) => None,
     };
     let offs = kinds.iter().zip(&rate.prefixes).filter_map(|(k, off)| Some((known(k.of)?, *off))).collect();
-    let max_model_len = served.max_model_len;
     let mut ready = Prepared {
         clients,
         encoder,
         encoders,
         traffic,
-        max_model_len,
+        max_model_len: served.max_model_len,
         rate,
         offs,
         model: served.id,
@@ -211,27 +209,28 @@ impl Prepared {
     }
 }
 
-/// A client for each thread that sends and one, the last, for metrics, and the simulated server where it is embedded.
-fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Option<Embedded>)> {
-    let each = |server: &Server, key: Option<ApiKey>| -> Result<Vec<Client>> {
-        let mut all = Client::several(server, key.clone(), host.threads())?;
+/// A client for each thread that sends and one for metrics, and the simulated server where it is embedded.
+fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Client, Option<Embedded>)> {
+    let each = |server: &Server, key: Option<ApiKey>| {
         // Between two pages its connection is kept, whatever requests have.
         let aside = Server { connections: Connections::Warm, ..server.clone() };
-        all.push(Client::http(&aside, key)?);
-        Ok(all)
+        let clients = Client::several(server, key.clone(), host.threads())?;
+        anyhow::Ok((clients, Client::http(&aside, key)?))
     };
     let Some(sim) = plan.simulated()? else {
         let key = plan.server.key.as_ref().map(ApiKey::read).transpose()?;
-        return Ok((each(&plan.server, key)?, None));
+        let (clients, aside) = each(&plan.server, key)?;
+        return Ok((clients, aside, None));
     };
     if host.is_paused() {
         let client = Client::in_process(crate::sim::router::router(&sim), &plan.server);
-        return Ok((vec![client.clone(), client], None));
+        return Ok((vec![client.clone()], client, None));
     }
     let embedded = Embedded::start(&sim)?;
     let url = embedded.url.parse().map_err(anyhow::Error::msg)?;
     let server = Server { target: Target::Url(url), ..plan.server.clone() };
-    Ok((each(&server, None)?, Some(embedded)))
+    let (clients, aside) = each(&server, None)?;
+    Ok((clients, aside, Some(embedded)))
 }
 
 fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {

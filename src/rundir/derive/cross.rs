@@ -180,7 +180,8 @@ mod tests {
             (s.server.generation_tokens, s.server.prompt_tokens) = (Some(9e5), Some(9e5));
         };
         assert_eq!(told(all_off).len(), 4);
-        let changes: [(fn(&mut Step), usize); 7] = [
+        type Change = fn(&mut Step);
+        let changes: [(Change, usize); 7] = [
             (|s| s.abort = Some(Abort::Gross), 0),
             (|s| s.verdict = Verdict::Invalid, 0),
             (|s| s.server.seconds = Some(2.0), 0),

@@ -183,6 +183,7 @@ async fn in_process_and_model_agree_to_the_millisecond() {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a page of metrics is long")]
 #[tokio::test(start_paused = true)]
 async fn metrics_count() {
     let router = server("preset = \"md1\"\nmodel = \"m\"");
