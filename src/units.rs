@@ -191,6 +191,18 @@ pub fn three_digits(x: f64, whole: impl Fn(f64) -> f64) -> f64 {
     whole(x * scale) / scale
 }
 
+/// A number rounded to a whole one, its digits in groups of three: `1,234,567`.
+pub fn thousands(x: f64) -> String {
+    let whole = format!("{x:.0}");
+    let (sign, digits) = whole.split_at(usize::from(whole.starts_with('-')));
+    if !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return whole;
+    }
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    format!("{sign}{}", groups.join(","))
+}
+
 /// A number for people: three significant figures, no trailing zeros, thousands in full (`0.333`, `12.5`, `1280`).
 pub fn short(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {
@@ -235,6 +247,21 @@ mod tests {
         assert_eq!("15m".parse::<Span>().unwrap(), Span::secs(900));
         assert_eq!("200ms".parse::<Span>().unwrap().to_string(), "200ms");
         assert!("ten".parse::<Span>().is_err() && "-5s".parse::<Span>().is_err());
+    }
+
+    #[test]
+    fn digits_come_in_threes() {
+        for (x, text) in [
+            (0.0, "0"),
+            (999.4, "999"),
+            (999.5, "1,000"),
+            (-1234.0, "-1,234"),
+            (-123.0, "-123"),
+            (1_234_567.0, "1,234,567"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(thousands(x), text);
+        }
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn classes_alone_show_what_mixing_costs() {
     let workload = "alone = true\n".to_owned()
         + &class("short", 1, "slo.ttft.p90 = \"100ms\"")
         + &class("long", 1, "slo.ttft.p90 = \"2s\"");
-    let (run, said) = sweep(dir.path(), "", &workload, "[4, 16, 24]", 3000);
+    let (run, said) = sweep(dir.path(), "", &workload, "[6.5, 9, 18, 24]", 8000);
     let answers = result(&run)["answers"].as_array().unwrap().clone();
     let series: Vec<&str> = answers.iter().map(|a| a["series"].as_str().unwrap()).collect();
     assert_eq!(series, ["mix", "only short", "only long"]);
@@ -136,6 +136,11 @@ fn classes_alone_show_what_mixing_costs() {
     assert!(said.contains("mixing costs"), "{said}");
     let report = fs::read_to_string(run.join("report.md")).unwrap();
     assert!(report.contains("## What mixing costs") && report.contains("| short |"), "{report}");
+    // With rates far apart the mix and its classes lie anywhere between the same two: nothing is known.
+    let coarse = tempdir().unwrap();
+    let (_, said) = sweep(coarse.path(), "", &workload, "[4, 16]", 3000);
+    assert!(said.contains("what mixing costs cannot be told"), "{said}");
+    assert!(!said.contains("next to nothing"), "{said}");
 }
 
 #[test]
@@ -145,4 +150,27 @@ fn check_shows_the_classes() {
             .and(contains("p99 TTFT ≤ 200ms"))
             .and(contains("series    3: mix; only chat; only documents")),
     );
+}
+
+#[test]
+fn a_model_that_is_not_served_ends_it_before_anything_is_sent() {
+    let dir = tempdir().unwrap();
+    let classes =
+        [class("chat", 3, ""), class("code", 1, "").replace("name =", "model = \"lora-a\"\nname =")];
+    let plan = format!(
+        "name = \"m\"\nserver.simulated.preset = \"demo\"\nslo.ttft.p99 = \"80ms\"\nsearch.rates = [1]\n{}",
+        classes.join("\n")
+    );
+    let (file, out) = (dir.path().join("plan.toml"), dir.path().join("run"));
+    fs::write(&file, plan).unwrap();
+    let says = contains("[[workload.class]] code").and(contains("does not serve the model \"lora-a\""));
+    goodput()
+        .arg("sweep")
+        .arg(&file)
+        .args(["--virtual-time", "--out"])
+        .arg(&out)
+        .assert()
+        .code(1)
+        .stderr(says);
+    assert!(!out.exists());
 }

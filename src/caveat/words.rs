@@ -1,9 +1,18 @@
 //! Each caveat as a sentence, and what to do about it.
 
-use super::{Caveat, cache, server};
+use super::{Caveat, LengthsOf, cache, server, trace};
 use crate::key::{ALL, split};
 use crate::level::Control;
 use crate::units::short;
+use std::fmt;
+
+impl fmt::Display for LengthsOf {
+    /// ` of class chat in the series mix`, or nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.class.iter().try_for_each(|class| write!(f, " of class {class}"))?;
+        self.series.iter().try_for_each(|series| write!(f, " in the series {series}"))
+    }
+}
 
 impl Caveat {
     /// What is the case, as a sentence.
@@ -18,8 +27,8 @@ impl Caveat {
             Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
             Self::Simulated => "The server was simulated.".into(),
             Self::PinningRefused { field, message, held } => refused(field, message, *held),
-            Self::LengthsNotPinned { asked, got } => {
-                format!("Answers had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
+            Self::LengthsNotPinned { asked, got, of } => {
+                format!("Answers{of} had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
             }
             Self::UsageRefused { message } => format!("The server refused stream_options ({message}): it sends no usage in streams."),
             Self::TokensEstimated { requests } => format!(
@@ -28,8 +37,8 @@ impl Caveat {
             Self::TokensUnknown { requests } => {
                 format!("The server sent no usage for {requests} answers in one piece: how many tokens they have is not known.")
             }
-            Self::InputLengthOff { asked, got } => {
-                format!("Prompts had {got:.1} input tokens on average where {asked:.1} were asked for.")
+            Self::InputLengthOff { asked, got, of } => {
+                format!("Prompts{of} had {got:.1} input tokens on average where {asked:.1} were asked for.")
             }
             Self::InputNotCalibrated { reason } => format!("Input lengths were not calibrated: {reason}."),
             Self::NoFinishReason { requests } => {
@@ -39,6 +48,7 @@ impl Caveat {
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::text(self),
             Self::MetricsSilent { .. } | Self::ServerRestarted { .. } | Self::ServerChanged { .. } => server::text(self),
             Self::TtftDiffers { .. } | Self::TokensDiffer { .. } | Self::InFlightDiffers { .. } => server::text(self),
+            Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::text(self),
             Self::ClosedLoop => {
                 "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.".into()
             }
@@ -125,13 +135,12 @@ impl Caveat {
             Self::TtftDiffers { .. } | Self::TokensDiffer { .. } | Self::InFlightDiffers { .. } => {
                 server::advice(self)
             }
+            Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::advice(self),
             Self::ClosedLoop => {
                 "Before promising a rate to independent users, measure it: search.rates or search.ramp."
             }
             Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
-            Self::SlowReplica { .. } | Self::FailingReplica { .. } => {
-                "Requests are dealt in turn, so the service can take no more than its worst replica: look at that one, or measure it alone (server.url)."
-            }
+            Self::SlowReplica { .. } | Self::FailingReplica { .. } => WORST_REPLICA,
             Self::Client { fault, .. } => fault.advice(),
             Self::NotDrained { .. } => {
                 "Give step.drain more time, and make sure nobody else uses the server."
@@ -153,6 +162,9 @@ impl Caveat {
         }
     }
 }
+
+/// What to do where one replica is worse than the others.
+const WORST_REPLICA: &str = "Requests are dealt in turn, so the service can take no more than its worst replica: look at that one, or measure it alone (server.url).";
 
 /// What to do where the server went away.
 const SERVER_GONE: &str = "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on.";

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use cases::cases;
 pub(crate) use served::served;
-pub(crate) use several::{pair, pair_with};
+pub(crate) use several::{pair, pair_of, pair_with};
 pub(crate) use traces::{adaptive, traced, traces};
 
 /// A server and how it is measured.
@@ -44,7 +44,7 @@ pub(super) fn slo(text: &str) -> Slo {
     toml::from_str(text).unwrap()
 }
 
-fn meta() -> Meta {
+pub(crate) fn meta() -> Meta {
     Meta {
         goodput_version: "0.1.0".into(),
         host: "linux x86_64, 2 cores".into(),
@@ -62,7 +62,7 @@ fn meta() -> Meta {
         budget: None,
         calibration: None,
         words: None,
-        sent: None,
+        sent: Vec::new(),
         traffic: Vec::new(),
         facts: Vec::new(),
         environment: BTreeMap::new(),
@@ -169,6 +169,7 @@ impl Server {
             replicas: Vec::new(),
             checks: Vec::new(),
             metrics: Vec::new(),
+            trace: None,
         }
     }
 }

@@ -3,6 +3,9 @@
 mod cross;
 mod hits;
 mod replicas;
+mod trace;
+
+pub(crate) use trace::coverage;
 
 use super::{FailureRow, Run, own};
 use crate::capacity::Capacity;
@@ -16,7 +19,7 @@ use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
 use crate::stats::verdict::INFLATION;
-use crate::workload::prompts::WordRate;
+use crate::workload::rate::WordRate;
 use std::collections::BTreeMap;
 
 /// From this factor between its ends on, a bracket is called wide.
@@ -54,6 +57,7 @@ pub(crate) fn caveats(
     found.extend(failed(steps, failures));
     found.extend(replicas::replicas(steps));
     found.extend(hits::hits(&plan.workload, words, steps));
+    found.extend(trace::replayed(steps));
     found.extend(own::faults(plan, steps, failures));
     let restarted = steps.iter().filter(|s| s.server.restarted);
     found.extend(restarted.map(|s| Caveat::ServerRestarted { step: s.step }));

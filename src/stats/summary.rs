@@ -77,9 +77,13 @@ impl StepInput<'_> {
         self.records.iter().filter(|r| r.phase == Phase::Measure)
     }
 
+    fn window(&self) -> std::ops::Range<Duration> {
+        self.settle..self.settle + self.measure
+    }
+
     /// Answers, of any phase, whose last token came within the measured window.
     fn completed_in_window(&self) -> impl Iterator<Item = &Kept> {
-        let window = self.settle..self.settle + self.measure;
+        let window = self.window();
         let loaded = self.records.iter().filter(|r| r.phase != Phase::Warmup && r.ok());
         loaded.filter(move |r| window.contains(&r.last_token.unwrap_or(r.end).get()))
     }
@@ -100,7 +104,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let measured: Vec<&Kept> = input.measured().collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
-    let groups = groups(input.records, input.classes, input.settle..input.settle + input.measure);
+    let groups = groups(input.records, (input.classes, input.itl), input.window());
     let failed_of = |class: &str| failed_in(&groups, class).unwrap_or_else(|| count(Outcome::Failed));
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
     let reason = match binding.as_deref() {
@@ -110,7 +114,6 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     };
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
-    let good = joint.map_or(0, |r| r.n.saturating_sub(r.misses + r.censored));
     Step {
         series: input.series.to_owned(),
         step: input.step,
@@ -128,7 +131,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         offered_rate: input.per_s(measured.len() as f64),
         sent_rate: input.per_s(sent_in_window(input) as f64),
         achieved_rate: input.per_s(input.completed_in_window().count() as f64),
-        good_rate: input.per_s(good as f64),
+        good_rate: input.per_s(joint.map_or(0, good) as f64),
         completed: count(Outcome::Ok),
         failed: count(Outcome::Failed),
         cut: count(Outcome::Cut),
@@ -161,7 +164,13 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         replicas: Vec::new(),
         checks: Vec::new(),
         metrics: Vec::new(),
+        trace: None,
     }
+}
+
+/// Requests that met what a row counts.
+fn good(row: &LimitRow) -> u64 {
+    row.n.saturating_sub(row.misses + row.censored)
 }
 
 /// Requests of a class that failed, where it is told apart.
@@ -208,7 +217,7 @@ fn latencies(measured: &[&Kept], itl: &ItlTally) -> BTreeMap<Metric, Quantiles> 
     // One after the other in the same memory.
     let mut values = Vec::with_capacity(measured.len());
     let mut of = |metric: Metric| match metric {
-        Metric::Itl => itl.quantiles(),
+        Metric::Itl => itl.pooled().quantiles(),
         _ => {
             let answered = measured.iter().filter(|r| r.tells(metric));
             values.clear();

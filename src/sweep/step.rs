@@ -16,7 +16,7 @@ use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::Reading;
 use crate::slo::{ALL, Metric, Slo};
-use crate::stats::step::{Abort, Step, StepKind};
+use crate::stats::step::{Abort, Step, StepKind, TracePart};
 use crate::units::Rate;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::Prompter;
@@ -56,6 +56,8 @@ pub(super) struct Running {
     probe: Option<JoinHandle<bool>>,
     /// The metrics that are read meanwhile; taken when they are awaited.
     pub(super) following: Option<Following>,
+    /// The request of a trace that it began with, and how many there are.
+    trace: Option<(u64, u64)>,
 }
 
 impl Running {
@@ -101,7 +103,9 @@ impl Sweep<'_> {
         let number = self.number();
         self.wait_idle(number).await?;
         self.set_cache().await?;
-        let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), &ask);
+        let plan = self.plan;
+        let classes = plan.workload.classes();
+        let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), classes.len(), &ask);
         self.warm_connections(ask.level).await;
         let before = self.ready.scraper.read().await?;
         let started_at = jiff::Timestamp::now().to_string();
@@ -119,13 +123,21 @@ impl Sweep<'_> {
             None => Ok(Vec::new()),
         };
         let lags: Vec<_> = lags.context("the receive-lag sampler failed")?;
-        let checks = self.ready.reader.rows();
+        let checks = self.ready.reader.rows(&self.plan.workload);
         let mut so_far = self.so_far(&running);
         let counted = so_far.counted();
         so_far.own = lag::worst(&lags, counted.start, counted.end);
-        let mut step = Step { checks, ..so_far.conclude(&mut tally) };
+        let trace = running.trace.and_then(|(from, of)| {
+            let last = tally.kept.iter().map(|r| r.id).max()?;
+            Some(TracePart { from, n: self.ready.traffic.chain(last) + 1, of })
+        });
+        let mut step = Step { checks, trace, ..so_far.conclude(&mut tally) };
         self.fill_in(&mut step, &followed, &counted, &tally).await?;
-        self.writer.step(&step, ALL, &[("itl", tally.itl.buckets())])?;
+        let mut gaps = vec![(ALL, "itl", tally.itl.pooled().buckets())];
+        for (i, class) in classes.iter().enumerate() {
+            gaps.extend(tally.itl.of_class(i).map(|own| (class.name.as_str(), "itl", own.buckets())));
+        }
+        self.writer.step(&step, &gaps)?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
         self.steps.push(step);
@@ -184,6 +196,8 @@ impl Sweep<'_> {
         let key = StepKey { seed: plan.seed, series: self.series.clone(), step: number };
         let traffic = &self.ready.traffic;
         let chains = Chains::new(traffic, &key, level).map_err(anyhow::Error::msg)?;
+        let chains = chains.in_series(&key, self.own_steps().len() as u32 + 1);
+        let trace = chains.began();
         let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
         let builder = Builder::new(
             chains,
@@ -230,6 +244,7 @@ impl Sweep<'_> {
             load: Some(load),
             probe: None,
             following: Some(self.ready.scraper.follow(began, ask.settle, ask.settle + ask.measure, before)),
+            trace,
         })
     }
 
@@ -274,7 +289,7 @@ impl Sweep<'_> {
                         self.ready.read(&mut finished);
                         let class = self.plan.workload.class_name(finished.record.class);
                         self.writer.request(&self.series, number, class, &finished)?;
-                        self.sweep_tally.add(&finished.record);
+                        self.sweep_tally.add(&self.series, class, &finished.record);
                         tally.add(&finished);
                     }
                     None => break,

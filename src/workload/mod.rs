@@ -4,14 +4,18 @@
 //! `prompts` their text.
 
 pub mod arrivals;
+mod bytes;
 pub mod chain;
 pub mod config;
 pub mod conversation;
 pub mod data;
 pub mod draw;
+pub mod holds;
 pub mod kind;
 pub mod lengths;
+pub mod prefix;
 pub mod prompts;
+pub mod rate;
 pub mod seed;
 pub mod sources;
 pub mod synthetic;

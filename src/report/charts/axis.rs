@@ -1,7 +1,7 @@
 //! Axes with round ticks: linear from zero, logarithmic, and shares on a scale that widens towards 100 %.
 
 use super::canvas::{Point, Rect};
-use crate::units::short;
+use crate::units::{short, thousands};
 
 /// How values lie on an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -128,19 +128,6 @@ impl Axis {
     }
 }
 
-/// A whole number with its thousands set apart.
-pub(in crate::report) fn thousands(v: f64) -> String {
-    let digits = format!("{v:.0}");
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) && c.is_ascii_digit() && !out.ends_with('-') {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
-
 /// A plot with its two axes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plot {
@@ -213,8 +200,6 @@ mod tests {
             |min, max| Axis::between(min, max, 4.0).ticks().into_iter().map(|t| t.1).collect::<Vec<_>>();
         assert_eq!(between(28.2, 39.1).join(" "), "25 30 35 40");
         assert_eq!(between(-1.0, 3.9).join(" "), "0 2 4", "no level is below zero");
-        assert_eq!(thousands(1_234_567.0), "1,234,567");
-        assert_eq!(thousands(-123.0), "-123");
     }
 
     #[test]

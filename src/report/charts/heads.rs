@@ -1,11 +1,11 @@
 //! Headline and subtitle of a chart, fitted to its width.
 
-use super::axis::thousands;
 use super::canvas::Type;
 use super::frame::{GREY, INK};
 use crate::report::escape::{clip, plain};
 use crate::report::words;
 use crate::rundir::Run;
+use crate::units::thousands;
 
 /// What was measured: on one line where it fits at a readable size, else on two, broken between its parts.
 pub(super) fn about(run: &Run, width: f64) -> (Type, Vec<String>) {

@@ -37,7 +37,7 @@ use crate::rundir::{Run, Traces};
 use anyhow::{Context, Result};
 use canvas::Canvas;
 
-pub(super) use axis::thousands;
+pub(super) use crate::units::thousands;
 pub(super) use server::preempted;
 pub use trace::of_trace;
 

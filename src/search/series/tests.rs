@@ -91,6 +91,7 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
         replicas: Vec::new(),
         checks: Vec::new(),
         metrics: Vec::new(),
+        trace: None,
     }
 }
 

@@ -1,16 +1,11 @@
 //! Files as they come: plain, gzip or zstd, with or without a byte order mark, read at any place from any thread.
 
+use crate::workload::bytes::{self, Bytes, Opened};
 use anyhow::{Context, Result, bail};
-use flate2::bufread::MultiGzDecoder;
-use ruzstd::decoding::StreamingDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-const UTF8_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 const READ_AHEAD: usize = 1 << 16;
 
 /// The bytes of one file. What is compressed, or cannot be read at any place (a pipe), lies in an anonymous temporary file,
@@ -27,33 +22,14 @@ pub struct Blob {
 impl Blob {
     /// Opens a file and unpacks it where it is compressed.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        Self::from_file(path, file).with_context(|| format!("cannot read {}", path.display()))
-    }
-
-    fn from_file(path: &Path, file: File) -> Result<Self> {
-        let regular = file.metadata()?.is_file();
-        let mut input = BufReader::with_capacity(READ_AHEAD, file);
-        let magic = input.fill_buf()?;
-        let file = if magic.starts_with(GZIP) {
-            spool(|out| Ok(io::copy(&mut MultiGzDecoder::new(input), out)?)).context("as gzip")?
-        } else if magic.starts_with(ZSTD) {
-            spool(|out| unpack_zstd(input, out)).context("as zstd")?
-        } else if regular {
-            input.into_inner()
-        } else {
-            spool(|out| Ok(io::copy(&mut input, out)?))?
+        let (file, start) = match bytes::look(path)? {
+            Opened::Plain(file, start) => (file, start),
+            Opened::InOrder(bytes) => {
+                (spool(bytes).with_context(|| format!("cannot read {}", path.display()))?, 0)
+            }
         };
-        let mut blob = Self { path: path.to_owned(), len: file.metadata()?.len(), file, start: 0 };
-        let mut mark = [0; 3];
-        let n = blob.len.min(3) as usize;
-        blob.read_at(0, &mut mark[..n])?;
-        if mark == UTF8_MARK {
-            blob.start = 3;
-        } else if matches!(mark, [0xff, 0xfe, _] | [0xfe, 0xff, _]) {
-            bail!("the text is UTF-16: save it as UTF-8");
-        }
-        Ok(blob)
+        let len = file.metadata().with_context(|| format!("cannot read {}", path.display()))?.len();
+        Ok(Self { path: path.to_owned(), file, start, len })
     }
 
     /// The file's path, as it was given.
@@ -114,28 +90,11 @@ impl Read for BlobReader<'_> {
     }
 }
 
-fn spool(fill: impl FnOnce(&mut File) -> Result<u64>) -> Result<File> {
+fn spool(mut bytes: Bytes) -> Result<File> {
     let mut file = tempfile::tempfile().context("cannot make a temporary file")?;
-    fill(&mut file)?;
+    io::copy(&mut bytes, &mut file)?;
     file.flush()?;
     Ok(file)
-}
-
-/// A file may hold several frames one after the other, and frames of no data.
-fn unpack_zstd(mut input: BufReader<File>, out: &mut File) -> Result<u64> {
-    let mut total = 0;
-    while !input.fill_buf()?.is_empty() {
-        match StreamingDecoder::new(&mut input) {
-            Ok(mut frame) => total += io::copy(&mut frame, out)?,
-            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                length, ..
-            })) => {
-                io::copy(&mut input.by_ref().take(u64::from(length)), &mut io::sink())?;
-            }
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(total)
 }
 
 /// The files that paths name: a folder stands for the files in it, in the order of their names, hidden ones left out.

@@ -1,8 +1,8 @@
 //! Rows of a CSV, by the names in its head.
 
-use super::bytes::Bytes;
 use super::format::{Format, Reading};
 use super::row::{BadRow, Item, Values, check};
+use crate::workload::bytes::Bytes;
 use anyhow::{Context, Result, bail};
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use std::borrow::Cow;
@@ -94,6 +94,7 @@ impl CsvRows {
             hash_ids: cell(3),
             session: cell(4).filter(|s| !s.trim().is_empty()),
             failed: cell(5),
+            delay: None,
         };
         Ok(Some(check(&values, how, line)))
     }

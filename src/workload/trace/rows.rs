@@ -1,11 +1,11 @@
 //! The requests of a file, one after the other: bad rows are an error or counted, failed ones counted.
 
-use super::bytes;
 use super::csv::CsvRows;
 use super::format::Reading;
 use super::json::JsonRows;
 use super::requests::Hashing;
 use super::row::{BadRow, Item, RawRow};
+use crate::workload::bytes;
 use anyhow::{Context, Result, anyhow};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! The bytes of a trace's file: gzip and zstd are noticed by their first bytes, whatever the file is called.
+//! Files as they come: gzip and zstd are noticed by their first bytes, whatever the file is called.
 
-use anyhow::{Context, Result};
-use flate2::read::MultiGzDecoder;
+use anyhow::{Context, Result, bail};
+use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::fs::File;
@@ -12,31 +12,92 @@ use std::path::Path;
 const AHEAD: usize = 128 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
+const UTF8_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+const UTF16_MARKS: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
 
-/// Plain bytes of a file, with bounded memory, without a byte order mark.
+/// The text of a file, read in order with bounded memory, without a byte order mark.
 pub(super) type Bytes = BufReader<Box<dyn Read + Send>>;
+
+/// A file whose beginning has been looked at.
+pub(super) enum Opened {
+    /// As it lies there: a regular file, which can be read at any place. Its text begins behind so many bytes.
+    Plain(File, u64),
+    /// Compressed, or a pipe: it can only be read in order.
+    InOrder(Bytes),
+}
 
 /// Opens a file to be read from its start.
 ///
 /// # Errors
-///
-/// It cannot be opened or read; the message names it.
+/// It cannot be opened or read, or is not UTF-8; the message names it.
 pub(super) fn open(path: &Path) -> Result<Bytes> {
-    let named = || format!("failed to read {}", path.display());
-    let mut file = BufReader::with_capacity(AHEAD, File::open(path).with_context(named)?);
-    let head = file.fill_buf().with_context(named)?;
-    let (gzip, zstd) = (head.starts_with(GZIP), head.starts_with(ZSTD));
-    let plain: Box<dyn Read + Send> = match (gzip, zstd) {
-        (true, _) => Box::new(MultiGzDecoder::new(file)),
-        (_, true) => Box::new(Zstd { source: file, decoder: FrameDecoder::new(), open: false }),
-        _ => Box::new(file),
-    };
-    let mut plain = BufReader::with_capacity(AHEAD, plain);
-    if plain.fill_buf().with_context(named)?.starts_with(BOM) {
-        plain.consume(BOM.len());
+    match look(path)? {
+        Opened::InOrder(bytes) => Ok(bytes),
+        Opened::Plain(file, start) => {
+            let mut bytes = BufReader::with_capacity(AHEAD, Box::new(file) as Box<dyn Read + Send>);
+            bytes.fill_buf().with_context(|| unread(path))?;
+            bytes.consume(start as usize);
+            Ok(bytes)
+        }
     }
-    Ok(plain)
+}
+
+/// Opens a file and looks at how it is packed.
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn look(path: &Path) -> Result<Opened> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    opened(file).with_context(|| unread(path))
+}
+
+fn unread(path: &Path) -> String {
+    format!("cannot read {}", path.display())
+}
+
+fn opened(file: File) -> Result<Opened> {
+    let regular = file.metadata()?.is_file();
+    let mut input = BufReader::with_capacity(AHEAD, file);
+    let head = input.fill_buf()?;
+    let packed: Box<dyn Read + Send> = if head.starts_with(GZIP) {
+        Box::new(Packed { name: "gzip", source: MultiGzDecoder::new(input) })
+    } else if head.starts_with(ZSTD) {
+        Box::new(Packed {
+            name: "zstd",
+            source: Zstd { source: input, decoder: FrameDecoder::new(), open: false },
+        })
+    } else if regular {
+        let start = mark(head)?;
+        let mut file = input.into_inner();
+        io::Seek::rewind(&mut file)?;
+        return Ok(Opened::Plain(file, start));
+    } else {
+        Box::new(input)
+    };
+    let mut bytes = BufReader::with_capacity(AHEAD, packed);
+    let start = mark(bytes.fill_buf()?)?;
+    bytes.consume(start as usize);
+    Ok(Opened::InOrder(bytes))
+}
+
+/// The length of the byte order mark.
+fn mark(head: &[u8]) -> Result<u64> {
+    if UTF16_MARKS.into_iter().any(|mark| head.starts_with(mark)) {
+        bail!("the text is UTF-16: save it as UTF-8");
+    }
+    Ok(if head.starts_with(UTF8_MARK) { UTF8_MARK.len() as u64 } else { 0 })
+}
+
+/// Says in an error what the file was unpacked as.
+struct Packed<R> {
+    name: &'static str,
+    source: R,
+}
+
+impl<R: Read> Read for Packed<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.source.read(into).map_err(|e| io::Error::new(e.kind(), format!("as {}: {e}", self.name)))
+    }
 }
 
 /// Frame after frame: tools that compress on several threads write many.
@@ -133,7 +194,10 @@ mod tests {
             std::fs::write(&path, &bytes[..bytes.len() - 6]).unwrap();
             assert!(open(&path).and_then(|mut b| Ok(b.read_to_end(&mut Vec::new())?)).is_err());
         }
+        std::fs::write(&path, b"\xff\xfea\0").unwrap();
+        let error = format!("{:#}", open(&path).map(drop).unwrap_err());
+        assert!(error.contains("UTF-16") && error.contains(&path.display().to_string()), "{error}");
         let error = open(&dir.path().join("none")).map(drop).unwrap_err();
-        assert!(format!("{error:#}").contains("failed to read"), "{error:#}");
+        assert!(format!("{error:#}").starts_with("cannot open"), "{error:#}");
     }
 }
