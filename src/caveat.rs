@@ -2,6 +2,7 @@
 
 mod cache;
 mod fault;
+mod server;
 mod trace;
 mod words;
 
@@ -158,6 +159,64 @@ pub enum Caveat {
         own: f64,
         /// In how many steps they did.
         steps: u32,
+    },
+    /// A page of metrics that the plan names tells nothing, or not all that is wanted.
+    MetricsSilent {
+        /// Which: its name, or its URL.
+        source: String,
+        /// What came of asking.
+        why: String,
+    },
+    /// The server was started anew within a step.
+    ServerRestarted {
+        /// The step.
+        step: u32,
+    },
+    /// The server tells other settings than before the sweep was resumed.
+    ServerChanged {
+        /// Which setting.
+        what: String,
+        /// What it was.
+        was: String,
+        /// What it is.
+        is: String,
+    },
+    /// The client's mean TTFT and the server's are far apart.
+    TtftDiffers {
+        /// The step in which they are farthest apart.
+        step: u32,
+        /// In how many steps they are.
+        steps: u32,
+        /// From sending to first token, as the client saw it.
+        client_ms: f64,
+        /// By the server, its queue included.
+        server_ms: f64,
+        /// The server's mean time in its queue, where it tells.
+        queue_ms: Option<f64>,
+    },
+    /// Client and server count tokens otherwise.
+    TokensDiffer {
+        /// Whether they are the prompts', else the answers'.
+        prompt: bool,
+        /// The step in which they are farthest apart.
+        step: u32,
+        /// In how many steps they are.
+        steps: u32,
+        /// By the client.
+        client: f64,
+        /// By the server.
+        server: f64,
+    },
+    /// The server has more or fewer requests than the client has in flight.
+    InFlightDiffers {
+        /// The step in which they are farthest apart.
+        step: u32,
+        /// In how many steps they are.
+        steps: u32,
+        /// Mean of the client.
+        client: f64,
+        /// Mean of the server, running and waiting.
+        server: f64,
     },
     /// Less than half of a trace was replayed.
     TracePart {

@@ -4,13 +4,18 @@
 mod common;
 
 use common::{Manner, goodput, plan, result, serve};
-use goodput::server::prometheus::sum;
+use goodput::server::prometheus::samples;
 use predicates::str::contains;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
+
+/// The sum of a metric over its labels; `None` where the page does not have it.
+fn sum(text: &str, name: &str) -> Option<f64> {
+    samples(text).filter(|s| s.name == name).map(|s| s.value).reduce(|a, b| a + b)
+}
 
 fn page(address: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;

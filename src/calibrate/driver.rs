@@ -10,7 +10,7 @@ use crate::load::own::OwnLimits;
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job};
 use crate::record::{Finished, Phase};
-use crate::server::idle::in_server;
+use crate::server::Reading;
 use crate::stats::percentile::order_statistic;
 use crate::units::ms;
 use crate::workload::config::Workload;
@@ -216,7 +216,7 @@ impl Driver {
     async fn at_server(&self) -> Option<u64> {
         let client = self.clients[0].clone();
         let (_, text) = self.host.run(async move { client.get("/metrics").await }).await.ok()?.ok()?;
-        in_server(&String::from_utf8_lossy(&text)).map(|n| n as u64)
+        Reading::read(&String::from_utf8_lossy(&text))?.in_server().map(|n| n as u64)
     }
 
     /// The requests of a load: as a sweep would send them.

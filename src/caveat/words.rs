@@ -1,6 +1,6 @@
 //! Each caveat as a sentence, and what to do about it.
 
-use super::{Caveat, LengthsOf, cache, trace};
+use super::{Caveat, LengthsOf, cache, server, trace};
 use crate::key::{ALL, split};
 use crate::level::Control;
 use crate::units::short;
@@ -26,10 +26,7 @@ impl Caveat {
             Self::BeyondCalibration { asked, most, unit } => beyond(*asked, *most, unit),
             Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
             Self::Simulated => "The server was simulated.".into(),
-            Self::PinningRefused { field, message, held } => {
-                let so = if *held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
-                format!("The server refused {field} ({message}): {so}.")
-            }
+            Self::PinningRefused { field, message, held } => refused(field, message, *held),
             Self::LengthsNotPinned { asked, got, of } => {
                 format!("Answers{of} had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
             }
@@ -49,6 +46,8 @@ impl Caveat {
             }
             Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => cache::text(self),
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::text(self),
+            Self::MetricsSilent { .. } | Self::ServerRestarted { .. } | Self::ServerChanged { .. } => server::text(self),
+            Self::TtftDiffers { .. } | Self::TokensDiffer { .. } | Self::InFlightDiffers { .. } => server::text(self),
             Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::text(self),
             Self::ClosedLoop => {
                 "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.".into()
@@ -131,14 +130,18 @@ impl Caveat {
                 cache::advice(self)
             }
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::advice(self),
+            Self::MetricsSilent { .. } | Self::ServerRestarted { .. } | Self::ServerChanged { .. } => {
+                server::advice(self)
+            }
+            Self::TtftDiffers { .. } | Self::TokensDiffer { .. } | Self::InFlightDiffers { .. } => {
+                server::advice(self)
+            }
             Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::advice(self),
             Self::ClosedLoop => {
                 "Before promising a rate to independent users, measure it: search.rates or search.ramp."
             }
             Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
-            Self::SlowReplica { .. } | Self::FailingReplica { .. } => {
-                "Requests are dealt in turn, so the service can take no more than its worst replica: look at that one, or measure it alone (server.url)."
-            }
+            Self::SlowReplica { .. } | Self::FailingReplica { .. } => WORST_REPLICA,
             Self::Client { fault, .. } => fault.advice(),
             Self::Profiler { .. } => {
                 "vLLM has these paths only where it was started with --profiler-config (or, before, VLLM_TORCH_PROFILER_DIR); profile.start and \
@@ -154,9 +157,7 @@ impl Caveat {
                 "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
             }
             Self::Interrupted => "goodput sweep --resume RUN measures the rest.",
-            Self::ServerGone { .. } => {
-                "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on."
-            }
+            Self::ServerGone { .. } => SERVER_GONE,
             Self::PartialStep { .. } => "goodput sweep --resume RUN measures that step again and goes on.",
             Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
             Self::Resumed { .. } => {
@@ -165,6 +166,17 @@ impl Caveat {
             Self::BrokenOff { .. } => "There is nothing to do: the step is measured again.",
         }
     }
+}
+
+/// What to do where one replica is worse than the others.
+const WORST_REPLICA: &str = "Requests are dealt in turn, so the service can take no more than its worst replica: look at that one, or measure it alone (server.url).";
+
+/// What to do where the server went away.
+const SERVER_GONE: &str = "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on.";
+
+fn refused(field: &str, message: &str, held: bool) -> String {
+    let so = if held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
+    format!("The server refused {field} ({message}): {so}.")
 }
 
 /// In how many steps a replica stood apart; nothing where there is but one step.

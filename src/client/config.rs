@@ -2,6 +2,7 @@
 
 use super::extras::{ExtraBody, Headers};
 use super::key::KeySource;
+use super::pages::{OwnMetrics, PageUrl};
 use crate::units::{NonEmpty, Span};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -226,6 +227,8 @@ pub struct Server {
     pub connect_timeout: Span,
     /// Requests sent after the start of a server, before anything is counted.
     pub warmup_requests: u32,
+    /// What is read of the server's own metrics.
+    pub metrics: OwnMetrics,
 }
 
 impl Server {
@@ -245,6 +248,7 @@ impl Server {
             connections: Connections::default(),
             connect_timeout: connect_timeout(),
             warmup_requests: warmup_requests(),
+            metrics: OwnMetrics::default(),
         }
     }
 }
@@ -273,6 +277,14 @@ struct RawServer {
     connect_timeout: Span,
     #[serde(default = "warmup_requests")]
     warmup_requests: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metrics: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metrics_url: Option<PageUrl>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metrics_urls: Option<NonEmpty<PageUrl>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metrics_interval: Option<Span>,
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     headers: Headers,
     #[serde(default, skip_serializing_if = "ExtraBody::is_empty")]
@@ -340,6 +352,7 @@ impl TryFrom<RawServer> for Server {
                         tokenizer = \"tokenizer.json\""
                 .into());
         }
+        let metrics = OwnMetrics::of(r.metrics, r.metrics_url, r.metrics_urls, r.metrics_interval)?;
         Ok(Self {
             target,
             api: r.api,
@@ -354,6 +367,7 @@ impl TryFrom<RawServer> for Server {
             connections: r.connections,
             connect_timeout: r.connect_timeout,
             warmup_requests: r.warmup_requests,
+            metrics,
         })
     }
 }
@@ -377,9 +391,15 @@ impl From<Server> for RawServer {
             Some(KeySource::File(path)) => (None, Some(path)),
             None => (None, None),
         };
+        let OwnMetrics { read, mut pages, interval } = s.metrics;
+        let metrics_urls = if pages.len() > 1 { std::mem::take(&mut pages).try_into().ok() } else { None };
         Self {
             url,
             urls,
+            metrics: (!read).then_some(false),
+            metrics_url: pages.pop(),
+            metrics_urls,
+            metrics_interval: Some(interval).filter(|i| *i != OwnMetrics::default().interval),
             api: s.api,
             model: s.model,
             api_key_env,

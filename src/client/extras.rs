@@ -28,7 +28,7 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// Whether a header of this name usually carries a secret. Fields of the body may well end alike (`prompt_cache_key`).
-fn is_secret_header(name: &str) -> bool {
+pub(super) fn is_secret_header(name: &str) -> bool {
     let plain = plain(name);
     is_secret(name)
         || plain.contains("cookie")

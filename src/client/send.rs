@@ -12,6 +12,7 @@ use super::sse::Parser;
 use super::tally::{End, Tally};
 use super::transport::{Answer, Format, Transport, bases};
 use crate::record::{Failure, Finished, Record};
+use crate::units::short;
 use anyhow::anyhow;
 use axum::Router;
 use bytes::Bytes;
@@ -217,20 +218,43 @@ impl Client {
     /// As [`Client::get_from`].
     pub async fn post_within(&self, target: usize, path: &str, time: Duration) -> anyhow::Result<u16> {
         let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
-        let called = self.call(Method::POST, target, path, time).await;
+        let called = self.answered(Method::POST, target, path, self.0.connect_timeout + time, GET_MAX).await;
         called.map(|(status, _)| status).map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))
     }
 
-    pub(crate) async fn fetch(&self, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
-        self.call(Method::GET, target, path, GET_TIMEOUT).await
+    /// A page of the `target`-th URL with a limit of its own on the time that it takes altogether, and on its size in bytes.
+    ///
+    /// # Errors
+    /// No whole answer comes, not in time, it is too large, or its status is not 2xx: the cause in words.
+    pub async fn page(
+        &self,
+        target: usize,
+        path: &str,
+        limit: Duration,
+        most: usize,
+    ) -> Result<Bytes, String> {
+        match self.answered(Method::GET, target, path, limit, most).await {
+            Ok((200..=299, body)) => Ok(body),
+            Ok((status, _)) => Err(format!("HTTP {status}")),
+            Err(e) => Err(e.text),
+        }
     }
 
-    async fn call(
+    pub(crate) async fn fetch(&self, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
+        self.call(Method::GET, target, path).await
+    }
+
+    async fn call(&self, method: Method, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
+        self.answered(method, target, path, self.0.connect_timeout + GET_TIMEOUT, GET_MAX).await
+    }
+
+    async fn answered(
         &self,
         method: Method,
         target: usize,
         path: &str,
-        time: Duration,
+        limit: Duration,
+        most: usize,
     ) -> Result<(u16, Bytes), Broken> {
         let inner = &*self.0;
         let url = inner.targets[target].base.join(path);
@@ -239,10 +263,10 @@ impl Client {
         let get = async {
             let answer = inner.transport.send(target, method, &url, &headers, Payload::default()).await?;
             let status = answer.status.as_u16();
-            Ok((status, answer.body(GET_MAX).await?))
+            Ok((status, answer.body(most).await?))
         };
-        let limit = inner.connect_timeout + time;
-        let late = || Broken::new(Failure::Timeout, format!("no answer within {} s", limit.as_secs()));
+        let late =
+            || Broken::new(Failure::Timeout, format!("no answer within {} s", short(limit.as_secs_f64())));
         timeout(limit, get).await.unwrap_or_else(|_| Err(late()))
     }
 

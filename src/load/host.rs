@@ -126,22 +126,30 @@ impl Host {
     /// # Errors
     /// The system gives no runtime or no thread.
     pub fn real(threads: usize) -> Result<Self> {
+        Self::named("load", threads)
+    }
+
+    /// [`Host::real`], its threads called so: for what must not happen on those that send.
+    ///
+    /// # Errors
+    /// The system gives no runtime or no thread.
+    pub fn named(name: &str, threads: usize) -> Result<Self> {
         let end = CancellationToken::new();
         let mut host = Self { workers: Vec::new(), all: true, clock: Clock::Real, end, threads: Vec::new() };
         for _ in 0..threads.max(1) {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
-                .context("failed to start the runtime that sends requests")?;
+                .context("failed to start a runtime for requests")?;
             let (handle, ended) = (runtime.handle().clone(), host.end.clone());
             let thread = std::thread::Builder::new()
-                .name("load".into())
+                .name(name.into())
                 .spawn(move || {
                     runtime.block_on(ended.cancelled());
                     // A name that is still being looked up must not hold the program back.
                     runtime.shutdown_background();
                 })
-                .context("failed to start the thread that sends requests")?;
+                .context("failed to start a thread for requests")?;
             host.workers.push(handle);
             host.threads.push(thread);
         }

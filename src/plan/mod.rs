@@ -1,6 +1,8 @@
 //! The plan: the TOML file as types, checked, with profiles and defaults filled in.
 
 mod classes;
+mod environment;
+mod extra;
 mod grid;
 mod overlay;
 mod purpose;
@@ -11,6 +13,8 @@ mod set;
 mod tiers;
 mod variant;
 
+pub use environment::Environment;
+pub use extra::Extra;
 pub use grid::Grid;
 pub use purpose::Purpose;
 pub use row::{Bottleneck, Row};
@@ -91,6 +95,12 @@ pub struct Plan {
     /// What the speed of the model follows from: held against what was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
+    /// What the server is and runs on, as far as nobody can be asked.
+    #[serde(default, skip_serializing_if = "Environment::is_empty")]
+    pub environment: Environment,
+    /// Pages of metrics besides the server's own.
+    #[serde(default, rename = "metrics", skip_serializing_if = "Vec::is_empty")]
+    pub extra: Vec<Extra>,
     /// What answers must be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check: Vec<Check>,
@@ -368,7 +378,7 @@ impl Plan {
         if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
             return Err(format!("two [[check]] are called \"{}\": give each a name of its own", twice.1));
         }
-        if let Some(problem) = self.unseen() {
+        if let Some(problem) = self.unseen().or_else(|| extra::problem(&self.extra)) {
             return Err(problem);
         }
         let series = self.try_series()?;
@@ -523,6 +533,12 @@ impl Plan {
     /// Refuses what contradicts `--virtual-time`: a real server has its own clock.
     pub fn check_virtual(&self) -> Result<()> {
         if matches!(self.server.target, Target::Simulated(_)) {
+            if !self.extra.is_empty() || !self.server.metrics.pages.is_empty() {
+                bail!(
+                    "--virtual-time reads no metrics over a network: leave out [[metrics]] and [server] metrics-url; the simulated \
+                     server's own are read all the same"
+                );
+            }
             // On the real clock the client's own limits end such a ramp; simulated time has none.
             // A closed loop ends at max-in-flight.
             let endless = |plan: &Self| match &plan.search.mode {

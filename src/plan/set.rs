@@ -14,6 +14,7 @@ const THINK: &[&str] = &["fixed", "exponential", "recorded"];
 const ONE_OF: &[(&str, &[&str])] = &[
     ("server", &["url", "urls", "simulated"]),
     ("server", &["api-key-env", "api-key-file"]),
+    ("server", &["metrics-url", "metrics-urls"]),
     ("search", &["adaptive", "rates", "ramp", "concurrency", "ladder", "burst"]),
     ("workload", &["prompts", "trace", "class"]),
     ("prompts", PROMPTS),

@@ -3,6 +3,7 @@
 mod adaptive;
 mod cases;
 mod estimates;
+mod served;
 mod several;
 mod traces;
 
@@ -18,6 +19,7 @@ use crate::units::ms;
 use std::collections::BTreeMap;
 
 pub(crate) use cases::cases;
+pub(crate) use served::served;
 pub(crate) use several::{pair, pair_of, pair_with, variants};
 pub(crate) use traces::{adaptive, traced, traces};
 
@@ -62,6 +64,8 @@ pub(crate) fn meta() -> Meta {
         words: None,
         sent: Vec::new(),
         traffic: Vec::new(),
+        facts: Vec::new(),
+        environment: BTreeMap::new(),
         resumed: Vec::new(),
         variants: Vec::new(),
     }
@@ -94,6 +98,7 @@ impl Server {
     }
 
     /// The step of a level, judged against the limits.
+    #[expect(clippy::too_many_lines, reason = "a step has so many fields")]
     pub(super) fn step(&self, slo: &Slo, number: u32, level: Level) -> Step {
         let (offered, in_flight) = match level.control {
             Control::Concurrency => (self.capacity * level.value / (level.value + 12.0), level.value),
@@ -164,6 +169,7 @@ impl Server {
             groups: Vec::new(),
             replicas: Vec::new(),
             checks: Vec::new(),
+            metrics: Vec::new(),
             trace: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{checks, groups, replayed, replicas, roofline, sent, tables, why, words};
+use super::{checks, groups, replayed, replicas, roofline, sent, server, tables, why, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -25,7 +25,8 @@ pub fn render(run: &Run, made: &[&Chart]) -> String {
         body.retain(|(title, _)| *title != "Answer");
         body.insert(0, ("Answer", own));
     }
-    let rest = [("How to reproduce", reproduce(run)), ("Notes", notes(run))];
+    let rest =
+        [("The server", server::facts(run)), ("How to reproduce", reproduce(run)), ("Notes", notes(run))];
     for (title, body) in [("Question", first)].into_iter().chain(body).chain(rest) {
         if !body.is_empty() {
             out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
@@ -56,7 +57,7 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'stati
         ("Failures", tables::failures(run)),
         ("Answer checks", checks::section(run)),
         ("The client", client(run)),
-        ("The server's own counters", tables::server(run)),
+        ("The server's own view", server::section(run)),
     ]
 }
 
@@ -222,6 +223,9 @@ fn decided_of(run: &Run, a: &Answer) -> String {
         let title = match verdict {
             Verdict::Meets => "accepted, shown to meet the SLO",
             Verdict::Fails => "rejected, shown to fail",
+            Verdict::Invalid if steps.iter().any(|s| s.server.restarted) => {
+                "invalid, where the server was started anew or the client was the limit"
+            }
             Verdict::Invalid => "invalid, where the client was the limit",
             Verdict::Undecided => "undecided, with too few requests to tell",
         };

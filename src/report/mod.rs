@@ -14,6 +14,7 @@ pub mod replayed;
 pub mod replicas;
 pub mod roofline;
 pub mod sent;
+mod server;
 pub mod several;
 pub mod tables;
 pub mod terminal;

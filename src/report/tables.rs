@@ -299,24 +299,6 @@ pub fn client(run: &Run) -> String {
     table(&head, &["level"], run.steps.iter().map(row).collect())
 }
 
-/// The server's own counters, where it has any.
-pub fn server(run: &Run) -> String {
-    let head = ["#", "level", "most waiting", "KV cache, most used", "preemptions", "prefix cache hits"];
-    let known = |s: &&Step| s.server != crate::stats::step::ServerSide::default();
-    let row = |s: &Step| {
-        let v = s.server;
-        vec![
-            number_of(s),
-            name(run, s),
-            number(v.waiting_max),
-            percent(v.kv_max),
-            number(v.preemptions),
-            percent(v.hit_rate),
-        ]
-    };
-    table(&head, &["level"], run.steps.iter().filter(known).map(row).collect())
-}
-
 /// Failures by kind with one escaped sample each.
 pub fn failures(run: &Run) -> String {
     let head = ["step", "kind", "status", "count", "sample"];

@@ -2,7 +2,7 @@
 
 use super::escape::{clip, plain};
 use super::tables::{UNKNOWN as NOTHING, latency, verdict};
-use super::{checks, groups, matrix, offline, roofline, why, words};
+use super::{checks, groups, matrix, offline, roofline, server, why, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -333,6 +333,7 @@ fn figures(run: &Run, a: &Answer) -> String {
     ];
     rows.extend(words::knee(a).map(|k| ("knee", k)));
     rows.extend(words::client_in_short(run).map(|c| ("client", c)));
+    rows.extend(server::in_short(run, a).map(|s| ("server", s)));
     let whose = words::whose(run, a);
     let of = if whose.is_empty() { whose } else { format!("{}:\n", plain(&whose)) };
     let out = format!("{of}{}", listed(&rows));

@@ -1,5 +1,6 @@
 //! What follows from the steps and failures of a run: caveats, and what the answer amounts to.
 
+mod cross;
 mod hits;
 mod replicas;
 mod trace;
@@ -62,6 +63,9 @@ pub(crate) fn caveats(
     found.extend(hits::hits(&plan.workload, words, steps));
     found.extend(trace::replayed(steps));
     found.extend(own::faults(plan, all, failures));
+    let restarted = all.iter().filter(|s| s.server.restarted);
+    found.extend(restarted.map(|s| Caveat::ServerRestarted { step: s.step }));
+    found.extend(cross::disagreements(steps));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
     let open = |s: &Step| s.quantiles(Metric::Ttft).n > 0 && s.quantiles(Metric::Ttft).p99_high.is_none();

@@ -227,7 +227,7 @@ mod tests {
         retried: 0
         sent_rate: 20.0
         series: "main"
-        server: {"hit_rate":null,"kv_max":null,"preemptions":null,"waiting_max":null}
+        server: {"decode":null,"e2e":null,"finished":null,"generation_tokens":null,"hit_rate":null,"itl":null,"kv_max":null,"kv_mean":null,"preemptions":null,"prefill":null,"prompt_tokens":null,"queue":null,"restarted":false,"running_max":null,"running_mean":null,"samples":null,"seconds":null,"ttft":null,"waiting_max":null,"waiting_mean":null}
         settle_s: 10.0
         stable: true
         started_at: "2026-11-20T10:15:00Z"

@@ -169,7 +169,8 @@ fn faults(step: &Step) -> Option<String> {
         return Some(format!("{} of the requests of {which} failed", percent(failed)));
     }
     if step.verdict == Verdict::Invalid {
-        return Some(format!("in {which} the client was the limit, not the server"));
+        let whose = if step.server.restarted { "" } else { ", not the server" };
+        return Some(format!("in {which} {}{whose}", step.fault()));
     }
     (step.completed < LEAST).then(|| {
         format!(

@@ -29,16 +29,18 @@ pub use view::View;
 pub(crate) use view::reach;
 pub use why::Why;
 pub(crate) use write::replace;
-pub use write::{Histogram, Writer, check_free, write_result};
+pub use write::{Histogram, Sample, Writer, check_free, write_result};
 
 use crate::calibrate::Calibration;
 use crate::caveat::Caveat;
 use crate::distribution::Distribution;
 use crate::plan::Purpose;
 use crate::search::answer::Answer;
+use crate::server::facts::Facts;
 use crate::stats::step::Step;
 use crate::workload::rate::WordRates;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The plan as resolved.
 pub const PLAN: &str = "plan.toml";
@@ -62,12 +64,16 @@ pub const PARTIAL: &str = "requests-partial.csv";
 pub const FAILURES: &str = "failures.csv";
 /// Pooled distributions per step and class.
 pub const HISTOGRAMS: &str = "histograms.csv";
-/// Samples of the server's own counters.
+/// Samples of the server's own counters, and of the series of `[[metrics]]`.
 pub const METRICS: &str = "server-metrics.csv";
 /// A row per series of each variant, where the plan has variants.
 pub const VARIANTS: &str = "variants.csv";
 /// The folder with what the servers of variants wrote, a file each.
 pub const LOGS: &str = "logs";
+/// A row per step: what the server's own counters say of it, where it has any.
+pub const SERVER: &str = "server.csv";
+/// A row per step and series of `[[metrics]]`, where the plan has any.
+pub const SUMMARIES: &str = "metrics.csv";
 
 /// What was measured, with what, and when: `meta` of `result.json`. Carries no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,6 +120,12 @@ pub struct Meta {
     /// What is to be known of the files that were sent: what was left out, and what identity prefixes have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<String>,
+    /// What the servers tell of themselves: version, lengths, flags, and what is read of their metrics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<Facts>,
+    /// What the plan declares of the server: driver, precision, command, notes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
     /// Every time that the sweep was resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Resumed>,

@@ -2,15 +2,17 @@
 
 use super::json::SCHEMA;
 use super::split::{Found, searcher};
-use super::table::{Row, read_check, read_group, read_limit, read_replica, read_step};
+use super::table::{
+    Row, read_check, read_group, read_limit, read_metric, read_replica, read_server, read_step,
+};
 use super::{
-    CHECKS, FAILURES, FailureRow, GROUPS, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, STEPS, Traces,
-    View, Why,
+    CHECKS, FAILURES, FailureRow, GROUPS, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, SERVER, STEPS,
+    SUMMARIES, Traces, View, Why,
 };
 use crate::caveat::Caveat;
 use crate::plan::Plan;
 use crate::stats::groups::Group;
-use crate::stats::step::{CheckRow, LimitRow, Replica, Step};
+use crate::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -181,6 +183,20 @@ fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
         own.push(check);
         Ok(())
     })?;
+    let mut server: HashMap<(String, u32), ServerSide> = HashMap::new();
+    rows(&dir.join(SERVER), caveats, |heads, record| {
+        let (key, side) = read_server(&by_name(heads, record))?;
+        server.insert(key, side);
+        Ok(())
+    })?;
+    let mut metrics: HashMap<(String, u32), Vec<MetricRow>> = HashMap::new();
+    rows(&dir.join(SUMMARIES), caveats, |heads, record| {
+        let (key, row) = read_metric(&by_name(heads, record))?;
+        let own = metrics.entry(key).or_default();
+        own.retain(|m| (&m.source, &m.name, &m.labels) != (&row.source, &row.name, &row.labels));
+        own.push(row);
+        Ok(())
+    })?;
     let mut steps = Vec::new();
     rows(&dir.join(STEPS), caveats, |heads, record| {
         let mut step = read_step(&by_name(heads, record))?;
@@ -189,6 +205,8 @@ fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
         step.groups = groups.remove(&key).unwrap_or_default();
         step.replicas = replicas.remove(&key).unwrap_or_default();
         step.checks = checks.remove(&key).unwrap_or_default();
+        step.server = server.remove(&key).unwrap_or(step.server);
+        step.metrics = metrics.remove(&key).unwrap_or_default();
         steps.push(step);
         Ok(())
     })?;

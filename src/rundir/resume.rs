@@ -7,8 +7,8 @@ use super::traces::ends_torn;
 use super::variants::State;
 use super::write::check_idle;
 use super::{
-    CHECKS, FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, PLAN, REPLICAS, REQUESTS, STEPS,
-    read,
+    CHECKS, FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, PLAN, REPLICAS, REQUESTS, SERVER,
+    STEPS, SUMMARIES, read,
 };
 use crate::caveat::Caveat;
 use crate::plan::{Plan, Series};
@@ -24,7 +24,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Every file with rows of steps; `steps.csv` last, since its rows make those of the others count.
-const FILES: [&str; 9] = [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, LIMITS, STEPS];
+const FILES: [&str; 11] =
+    [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS];
 
 /// What a sweep that ended early has left in its folder.
 #[derive(Debug, Clone, PartialEq)]

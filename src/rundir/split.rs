@@ -156,7 +156,7 @@ impl Found {
             meta.server = plan.server_title();
             meta.model = run.model.unwrap_or(meta.model);
             (meta.gpu, meta.gpus) = (plan.hardware.gpu.clone(), plan.hardware.gpu_count());
-            meta.words = run.words;
+            (meta.words, meta.facts) = (run.words, run.facts);
             noted.extend(run.noted);
         }
         Self {

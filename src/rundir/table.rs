@@ -6,10 +6,12 @@
 mod check;
 mod group;
 mod replica;
+mod server;
 
 pub(crate) use check::{check_cells, read_check};
 pub(crate) use group::{group_cells, read_group};
 pub(crate) use replica::{read_replica, replica_cells};
+pub(crate) use server::{metric_cells, read_metric, read_server, server_cells};
 
 use crate::level::{Control, Level};
 use crate::slo::Metric;
@@ -207,7 +209,8 @@ fn trace_part(row: &Row<'_>) -> Result<Option<TracePart>> {
     Ok(Some(TracePart { from, n, of }))
 }
 
-/// The step of a row of `steps.csv`; its limits, groups, replicas and checks are filled in from their own files.
+/// The step of a row of `steps.csv`; its limits, groups, replicas, checks, metrics and the rest of the server's side are filled in from
+/// their own files.
 pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
     Ok(Step {
         series: row.text("series")?.to_owned(),
@@ -264,6 +267,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         groups: Vec::new(),
         replicas: Vec::new(),
         checks: Vec::new(),
+        metrics: Vec::new(),
         trace: trace_part(row)?,
     })
 }

@@ -3,6 +3,7 @@
 use super::{Run, derive};
 use crate::caveat::Caveat;
 use crate::search::answer::{Answer, Status};
+use crate::server::facts::Facts;
 use crate::slo::Metric;
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::workload::rate::WordRates;
@@ -74,6 +75,9 @@ pub struct VariantRun {
     /// How its server counts words, so that prompts keep their lengths when the sweep is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<WordRates>,
+    /// What its server told of itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<Facts>,
     /// What the sweep noticed of its server before anything was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noted: Vec<Caveat>,

@@ -1,10 +1,12 @@
 //! Writing a run folder as the sweep goes: killed at any moment, what was measured is on disk.
 
 use super::requests::RequestRow;
-use super::table::{Cells, check_cells, group_cells, limit_cells, replica_cells, step_cells};
+use super::table::{
+    Cells, check_cells, group_cells, limit_cells, metric_cells, replica_cells, server_cells, step_cells,
+};
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, LOGS, METRICS, PARTIAL, PLAN, REPLICAS,
-    REQUESTS, RESULT, STEPS, VARIANTS,
+    REQUESTS, RESULT, SERVER, STEPS, SUMMARIES, VARIANTS,
 };
 use crate::record::{Failure, Finished, Outcome};
 use crate::stats::step::Step;
@@ -29,6 +31,8 @@ const OURS: &[&str] = &[
     HISTOGRAMS,
     METRICS,
     VARIANTS,
+    SERVER,
+    SUMMARIES,
     "report.md",
     "report.html",
 ];
@@ -36,16 +40,32 @@ const OURS: &[&str] = &[
 /// The files that have a head before the first row.
 const HEADS: [(&str, &[&str]); 2] = [
     (HISTOGRAMS, &["series", "step", "class", "metric", "low_us", "high_us", "count"]),
-    (METRICS, &["series", "step", "time_s", "name", "value"]),
+    (METRICS, &["series", "step", "time_s", "name", "value", "source"]),
 ];
 
 /// A pooled distribution of one step, for `histograms.csv`: class, metric, and (low, high, count) in microseconds.
 pub type Histogram<'a> = (&'a str, &'a str, Vec<(u64, u64, u64)>);
 
+/// A value of a metric at one moment, for `server-metrics.csv`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Seconds from the start of the step.
+    pub time_s: f64,
+    /// What it is: `running`, `preemptions`, or the name and labels of a series of `[[metrics]]`.
+    pub name: String,
+    /// Its value; counters count from the server's start.
+    pub value: f64,
+    /// Whose: the place of the server among those of the plan, from 0, or the name of an entry of `[[metrics]]`.
+    pub source: String,
+}
+
 /// The folder of a sweep that is running.
 pub struct Writer {
     dir: PathBuf,
     requests: csv::Writer<BufWriter<File>>,
+    metrics: csv::Writer<BufWriter<File>>,
+    /// How many columns `server-metrics.csv` has: one that an earlier version began does not tell the source.
+    columns: usize,
     /// By class, kind and status.
     failures: BTreeMap<(String, Failure, Option<u16>), (u64, String)>,
 }
@@ -85,7 +105,23 @@ impl Writer {
         let requests = csv::WriterBuilder::new()
             .has_headers(is_empty(&path))
             .from_writer(BufWriter::with_capacity(1 << 16, file));
-        Ok(Self { dir: dir.to_owned(), requests, failures: BTreeMap::new() })
+        let path = dir.join(METRICS);
+        let begun = csv::Reader::from_path(&path).and_then(|mut r| r.headers().map(csv::StringRecord::len));
+        let metrics = csv::WriterBuilder::new()
+            .has_headers(false)
+            .from_writer(BufWriter::with_capacity(1 << 14, open(&path)?));
+        let columns = begun.with_context(|| format!("failed to read {}", path.display()))?;
+        Ok(Self { dir: dir.to_owned(), requests, metrics, columns, failures: BTreeMap::new() })
+    }
+
+    /// Adds a row to `server-metrics.csv`; on disk with the next [`Writer::flush`].
+    pub fn sample(&mut self, series: &str, step: u32, sample: &Sample) -> Result<()> {
+        let (step, time) = (step.to_string(), sample.time_s.to_string());
+        let value = sample.value.to_string();
+        let cells = [series, &step, &time, &sample.name, &value, &sample.source];
+        self.metrics
+            .write_record(cells.iter().take(self.columns))
+            .with_context(|| format!("failed to write {}", self.dir.join(METRICS).display()))
     }
 
     /// The run folder.
@@ -109,11 +145,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Brings what was added to `requests.csv` to disk.
+    /// Brings what was added to `requests.csv` and `server-metrics.csv` to disk.
     pub fn flush(&mut self) -> Result<()> {
-        self.requests
-            .flush()
-            .with_context(|| format!("failed to write {}", self.dir.join(REQUESTS).display()))
+        let failed = |name: &str| format!("failed to write {}", self.dir.join(name).display());
+        self.requests.flush().with_context(|| failed(REQUESTS))?;
+        self.metrics.flush().with_context(|| failed(METRICS))
     }
 
     fn failure_rows(&self, series: &str, step: u32) -> Vec<FailureRow> {
@@ -131,8 +167,8 @@ impl Writer {
             .collect()
     }
 
-    /// Ends a step: its failures, histograms, groups, replicas, checks and limits, and last its row of `steps.csv`, which
-    /// makes it count.
+    /// Ends a step: its failures, histograms, groups, replicas, checks, what the server says, and limits, and last its row of `steps.csv`,
+    /// which makes it count.
     pub fn step(&mut self, step: &Step, histograms: &[Histogram<'_>]) -> Result<()> {
         self.flush()?;
         self.end_failures(&step.series, step.step)?;
@@ -162,6 +198,9 @@ impl Writer {
         append(&self.dir.join(REPLICAS), &replicas)?;
         let checks: Vec<Cells> = step.checks.iter().map(|r| check_cells(step, r)).collect();
         append(&self.dir.join(CHECKS), &checks)?;
+        append(&self.dir.join(SERVER), &server_cells(step).into_iter().collect::<Vec<_>>())?;
+        let metrics: Vec<Cells> = step.metrics.iter().map(|m| metric_cells(step, m)).collect();
+        append(&self.dir.join(SUMMARIES), &metrics)?;
         append(
             &self.dir.join(LIMITS),
             &step.limits.iter().map(|l| limit_cells(step, l)).collect::<Vec<_>>(),

@@ -113,7 +113,7 @@ impl Policy {
         match dead(&[last]) {
             // A few failures may be chance, or overload; so the search goes on below.
             Some(Stop::AllFailed { .. }) if failed < FAILED && all_failed.len() < INVALID => None,
-            None if invalid >= INVALID => Some(Stop::ClientLimit { level: last.level.to_string() }),
+            None if invalid >= INVALID => Some(Stop::invalid(last)),
             stop => stop,
         }
     }
@@ -125,7 +125,7 @@ impl Policy {
         if all.all(|v| v == first) { first } else { Verdict::Undecided }
     }
 
-    /// Whether the client was the limit.
+    /// Whether it says nothing of the server: the client was the limit, or the server was started anew.
     pub(super) fn invalid(&self, step: &Step) -> bool {
         self.tiers.iter().any(|slo| tier_verdict(&step.limits, slo.tier()).0 == Verdict::Invalid)
     }
@@ -191,7 +191,7 @@ impl Policy {
         let level = if seen.ramp.iter().all(|s| self.too_much(s)) {
             let lowest = seen.ramp.iter().map(|s| s.level.value).fold(f64::INFINITY, f64::min);
             if self.invalid(last) {
-                return Err(Stop::ClientLimit { level: last.level.to_string() });
+                return Err(Stop::invalid(last));
             }
             if self.control == Control::Concurrency {
                 // One request at a time has been measured already.

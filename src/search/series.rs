@@ -377,7 +377,7 @@ fn level_words(step: &Step) -> String {
 fn evidence(step: &Step, tier: &str, verdict: Verdict, binding: Option<&str>) -> String {
     let row = binding.and_then(|limit| step.row(tier, limit));
     match (verdict, row) {
-        (Verdict::Invalid, _) => "the client was the limit".into(),
+        (Verdict::Invalid, _) => step.fault().into(),
         _ if step.all_failed() => "every request failed".into(),
         _ if binding == Some(ERRORS) => format!("{} of {} requests failed", step.failed, step.due_n),
         (Verdict::Fails, Some(row)) if row.limit == "stability" => "stability: the backlog grew".into(),

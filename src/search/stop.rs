@@ -29,6 +29,11 @@ pub enum Stop {
         /// The step's level.
         level: String,
     },
+    /// The server was started anew within steps.
+    Restarted {
+        /// The last step's level.
+        level: String,
+    },
     /// The plan's highest level is reached, or shown to meet.
     Highest {
         /// The key of the plan that sets it.
@@ -124,6 +129,7 @@ impl fmt::Display for Stop {
             Self::AllFailed { level } => write!(f, "every request failed at {level}"),
             Self::ServerGone { level } => write!(f, "the server went away at {level}"),
             Self::ClientLimit { level } => write!(f, "the client was the limit at {level}"),
+            Self::Restarted { level } => write!(f, "the server was started anew at {level}"),
             Self::Highest { key, level } => write!(f, "{key}, {level}, is as far as the plan goes"),
             Self::NoCurve => f.write_str("no limit of the SLO allows a miss, so that no curve can be fitted"),
             Self::Soaked { level } => write!(f, "the soak at {level} is over"),
@@ -153,6 +159,14 @@ impl fmt::Display for Stop {
     }
 }
 
+impl Stop {
+    /// After a step that is invalid.
+    pub fn invalid(step: &Step) -> Self {
+        let level = step.level.to_string();
+        if step.server.restarted { Self::Restarted { level } } else { Self::ClientLimit { level } }
+    }
+}
+
 fn seconds(s: f64) -> String {
     Span(Duration::from_secs(s.max(0.0).round() as u64)).to_string()
 }
@@ -177,7 +191,7 @@ pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
     }
     // Also where it was broken off since it missed by far: those misses were the client's own.
     if last.verdict == Verdict::Invalid {
-        return Some(Stop::ClientLimit { level });
+        return Some(Stop::invalid(last));
     }
     (last.abort == Some(Abort::Gross) || by_far(last)).then_some(Stop::Gross { level })
 }

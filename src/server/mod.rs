@@ -1,8 +1,13 @@
 //! What the server tells about itself, read from the text of its `/metrics`. Whoever has a client fetches the text.
 
-pub mod idle;
-pub mod prefix;
+pub mod engine;
+pub mod facts;
+pub mod histogram;
 pub mod prometheus;
+pub mod reading;
+pub mod selected;
+pub mod watch;
 
-pub use idle::{InServer, in_server};
-pub use prefix::PrefixCache;
+pub use engine::{Counts, Engine, Latency, Signal};
+pub use histogram::Histogram;
+pub use reading::{Reading, Restarted};

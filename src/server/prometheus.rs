@@ -50,12 +50,36 @@ fn closing_brace(text: &str) -> Option<usize> {
     None
 }
 
-/// The sum of a metric over all its labels; `None` where the page does not have it. Samples that are no number count for
-/// nothing.
-pub fn sum(text: &str, name: &str) -> Option<f64> {
-    samples(text)
-        .filter(|s| s.name == name && s.value.is_finite())
-        .fold(None, |sum: Option<f64>, s| Some(sum.unwrap_or(0.0) + s.value))
+/// Names and values of labels, as written: escapes within quotes stay.
+pub fn labels(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (name, after) = rest.split_once('=')?;
+        let inner = after.trim_start().strip_prefix('"')?;
+        let mut escaped = false;
+        let end = inner.bytes().position(|c| match c {
+            _ if escaped => {
+                escaped = false;
+                false
+            }
+            b'\\' => {
+                escaped = true;
+                false
+            }
+            c => c == b'"',
+        })?;
+        rest = inner[end + 1..].trim_start().trim_start_matches(',');
+        Some((name.trim(), &inner[..end]))
+    })
+}
+
+/// The value of one label, as written.
+pub fn label<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    // Most pages have labels by the thousand that nobody asks for.
+    if !text.contains(name) {
+        return None;
+    }
+    labels(text).find(|(n, _)| *n == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -85,9 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn sums_go_over_labels() {
-        let text = "a{e=\"0\"} 1\na{e=\"1\"} 2\na{e=\"2\"} NaN\nab 9\n";
-        assert!((sum(text, "a").unwrap() - 3.0).abs() < 1e-12);
-        assert_eq!(sum(text, "b"), None);
+    fn labels_are_told_apart() {
+        let all = |text| labels(text).collect::<Vec<_>>();
+        assert_eq!(all(r#"a="1",b="x, y=\"z\"", c = "3""#), [("a", "1"), ("b", r#"x, y=\"z\""#), ("c", "3")]);
+        for none in ["", "a", "a=1", "a=\"x"] {
+            assert_eq!(all(none), [], "{none}");
+        }
+        assert_eq!(label("le=\"0.5\",engine=\"1\"", "engine"), Some("1"));
+        assert_eq!(label("myengine=\"1\"", "engine"), None, "the whole name");
     }
 }

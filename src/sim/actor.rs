@@ -115,6 +115,8 @@ struct Open {
     input_tokens: u32,
     /// When it arrived, in the engine's time.
     arrived: Duration,
+    /// When its first token left the engine.
+    first: Duration,
     /// When its last token so far left the engine.
     last: Option<Duration>,
 }
@@ -142,7 +144,8 @@ impl Actor {
         match command {
             Command::Submit(at, request, events) => {
                 let (arrived, input_tokens) = (self.offset(at), request.input_tokens);
-                self.open.insert(request.id, Open { events, input_tokens, arrived, last: None });
+                self.open
+                    .insert(request.id, Open { events, input_tokens, arrived, first: arrived, last: None });
                 self.model.arrive(arrived, request);
             }
             Command::Cancel(at, id) => {
@@ -176,22 +179,29 @@ impl Actor {
         }
     }
 
-    fn deliver(&mut self, Emission { id, at, tokens, cached_tokens, finished }: Emission) {
+    fn deliver(&mut self, emission: Emission) {
+        let Emission { id, at, tokens, cached_tokens, begun, finished } = emission;
         let Some(open) = self.open.get_mut(&id) else { return };
         let latency = at.saturating_sub(open.arrived);
         match open.last.replace(at) {
             Some(last) => self.counters.itl.record(at.saturating_sub(last)),
             None => {
+                open.first = at;
                 self.counters.prompt_tokens += u64::from(open.input_tokens);
                 self.counters.ttft.record(latency);
             }
         }
+        let first = open.first;
         self.counters.generation_tokens += u64::from(tokens);
         // The other end is gone where the client is; its cancellation is on the way.
         let _ = open.events.send(Progress { tokens, cached_tokens, finished });
         if finished {
             self.counters.finished += 1;
             self.counters.e2e.record(latency);
+            // As with vLLM, the phases of a request are counted when it is over.
+            self.counters.queue.record(begun.saturating_sub(open.arrived));
+            self.counters.prefill.record(first.saturating_sub(begun));
+            self.counters.decode.record(at.saturating_sub(first));
             self.open.remove(&id);
         }
     }

@@ -22,8 +22,14 @@ pub(super) struct Counters {
     pub(super) ttft: Histogram,
     /// From token to token.
     pub(super) itl: Histogram,
-    /// From the arrival to the last token, of requests answered in full.
+    /// From the arrival to the last token, of requests answered in full, as are the next three.
     pub(super) e2e: Histogram,
+    /// From the arrival to the first iteration.
+    pub(super) queue: Histogram,
+    /// From there to the first token.
+    pub(super) prefill: Histogram,
+    /// From the first to the last token.
+    pub(super) decode: Histogram,
 }
 
 impl Counters {
@@ -42,6 +48,9 @@ impl Counters {
             ttft: Histogram::new(TTFT_BOUNDS),
             itl: Histogram::new(ITL_BOUNDS),
             e2e: Histogram::new(E2E_BOUNDS),
+            queue: Histogram::new(E2E_BOUNDS),
+            prefill: Histogram::new(E2E_BOUNDS),
+            decode: Histogram::new(E2E_BOUNDS),
         }
     }
 }
@@ -127,6 +136,13 @@ pub(super) fn prometheus(c: &Counters, kv_cache: Option<KvCache>, model: &str) -
     out.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", &c.ttft);
     out.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", &c.itl);
     out.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", &c.e2e);
+    for (name, phase, histogram) in [
+        ("request_queue_time_seconds", "WAITING", &c.queue),
+        ("request_prefill_time_seconds", "PREFILL", &c.prefill),
+        ("request_decode_time_seconds", "DECODE", &c.decode),
+    ] {
+        out.histogram(name, &format!("Histogram of time spent in {phase} phase for request."), histogram);
+    }
     if let Some(KvCache { block_size, blocks, prefix_cache }) = kv_cache {
         out.head("cache_config_info", "gauge", "Information of the LLMEngine CacheConfig");
         let enabled = if prefix_cache { "True" } else { "False" };

@@ -18,7 +18,7 @@ pub mod percentile;
 mod queues;
 mod reason;
 pub mod replicas;
-mod server;
+pub mod server;
 pub mod steady;
 pub mod step;
 pub mod summary;

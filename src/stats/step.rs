@@ -1,7 +1,7 @@
 //! A measured step: what `steps.csv` and `limits.csv` hold of it, and all that the search and the reports may see.
 
 use super::groups::{By, Group};
-pub use super::server::{ServerLatency, ServerSide};
+pub use super::server::{ClientSide, MetricRow, ServerLatency, ServerSide};
 use crate::level::{Control, Level};
 use crate::slo::{ALL, Metric, key, split};
 use serde::Serialize;
@@ -83,7 +83,7 @@ named!(
         Fails = "fails",
         /// Too few requests to tell.
         Undecided = "undecided",
-        /// The client was the limit: the step says nothing about the server.
+        /// The client was the limit, or the server was started anew: the step says nothing about the server.
         Invalid = "invalid",
     }
 );
@@ -351,6 +351,9 @@ pub struct Step {
     /// What became of each check of the plan, where it has any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRow>,
+    /// The series of `[[metrics]]`, where the plan has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<MetricRow>,
     /// Which part of a trace it replayed, where the workload is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TracePart>,

@@ -1,7 +1,7 @@
 //! A step's records become one [`Step`]: the row of `steps.csv`, the rows of `limits.csv`, and the verdict.
 
 use super::fault::{lateness_ms, sent_in_window};
-use super::groups::{By, groups};
+use super::groups::{By, Group, groups};
 use super::itl::ItlTally;
 use super::kept::Kept;
 use super::limits::{Counted, rows};
@@ -77,9 +77,13 @@ impl StepInput<'_> {
         self.records.iter().filter(|r| r.phase == Phase::Measure)
     }
 
+    fn window(&self) -> std::ops::Range<Duration> {
+        self.settle..self.settle + self.measure
+    }
+
     /// Answers, of any phase, whose last token came within the measured window.
     fn completed_in_window(&self) -> impl Iterator<Item = &Kept> {
-        let window = self.settle..self.settle + self.measure;
+        let window = self.window();
         let loaded = self.records.iter().filter(|r| r.phase != Phase::Warmup && r.ok());
         loaded.filter(move |r| window.contains(&r.last_token.unwrap_or(r.end).get()))
     }
@@ -100,10 +104,8 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let measured: Vec<&Kept> = input.measured().collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
-    let window = input.settle..input.settle + input.measure;
-    let groups = groups(input.records, (input.classes, input.itl), window);
-    let own = |class: &str| groups.iter().find(|g| g.by == By::Class && g.name == class);
-    let failed_of = |class: &str| own(class).map_or_else(|| count(Outcome::Failed), |group| group.failed);
+    let groups = groups(input.records, (input.classes, input.itl), input.window());
+    let failed_of = |class: &str| failed_in(&groups, class).unwrap_or_else(|| count(Outcome::Failed));
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
     let reason = match binding.as_deref() {
         Some(ERRORS) => failures(&measured),
@@ -112,7 +114,6 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     };
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
-    let good = joint.map_or(0, |r| r.n.saturating_sub(r.misses + r.censored));
     Step {
         series: input.series.to_owned(),
         step: input.step,
@@ -130,7 +131,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         offered_rate: input.per_s(measured.len() as f64),
         sent_rate: input.per_s(sent_in_window(input) as f64),
         achieved_rate: input.per_s(input.completed_in_window().count() as f64),
-        good_rate: input.per_s(good as f64),
+        good_rate: input.per_s(joint.map_or(0, good) as f64),
         completed: count(Outcome::Ok),
         failed: count(Outcome::Failed),
         cut: count(Outcome::Cut),
@@ -162,8 +163,19 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         groups,
         replicas: Vec::new(),
         checks: Vec::new(),
+        metrics: Vec::new(),
         trace: None,
     }
+}
+
+/// Requests that met what a row counts.
+fn good(row: &LimitRow) -> u64 {
+    row.n.saturating_sub(row.misses + row.censored)
+}
+
+/// Requests of a class that failed, where it is told apart.
+fn failed_in(groups: &[Group], class: &str) -> Option<u64> {
+    groups.iter().find(|g| g.by == By::Class && g.name == class).map(|g| g.failed)
 }
 
 /// What is said of a step that ended before it could show anything.

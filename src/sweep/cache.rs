@@ -1,61 +1,22 @@
-//! The server's prefix cache around a step: it is made cold or warm before, and asked afterwards what it had.
+//! The server's prefix cache around a step: it is made cold or warm before, and what it had is told by the metrics.
 //!
-//! Its counters are read shortly before the measured window, while nothing counts yet, and again when the step has drained: a page
-//! of metrics takes a server some milliseconds, and none of them falls on a measured request. What lies between is the measured
+//! Its counters are compared from the beginning of the measured window to when the step has drained. What lies between is the measured
 //! requests and the few that kept the load on until they had finished.
 
+use super::scrape::Followed;
 use super::tally::StepTally;
 use super::{Sweep, prepare};
 use crate::caveat::Caveat;
 use crate::client::Client;
-use crate::load::host::Host;
-use crate::server::PrefixCache;
+use crate::server::Signal;
 use crate::workload::config::Cache;
 use anyhow::Result;
-use std::time::Duration;
-use tokio::task::JoinHandle;
 
-/// The counters are read so long before the measured window. Where the load settles for less, before the load.
-pub(super) const AHEAD: Duration = Duration::from_millis(300);
 /// vLLM's page that empties its prefix cache when it is called; it is there in its development mode alone.
 const RESET: &str = "/reset_prefix_cache";
 /// So many times the tokens that the step's own requests can have asked for are somebody else's as well. Lengths that the server
 /// does not tell may be a little off.
 const OTHERS: f64 = 1.2;
-
-/// The counters of all servers, as they were asked for at some time of the step.
-pub(super) enum Reading {
-    /// They are on their way.
-    Asked(Duration, JoinHandle<Option<PrefixCache>>),
-    /// They came before the load began.
-    Before(Option<PrefixCache>),
-}
-
-impl Reading {
-    /// Asks for them on the side, at this time of the step.
-    pub(super) fn ask(host: &Host, client: &Client, at: Duration) -> Self {
-        let client = client.clone();
-        Self::Asked(at, host.spawn(async move { counters(&client).await }))
-    }
-
-    /// When they were asked for, and what they were.
-    async fn got(self) -> Option<(Duration, PrefixCache)> {
-        match self {
-            Self::Asked(at, task) => Some((at, task.await.ok()??)),
-            Self::Before(known) => Some((Duration::ZERO, known?)),
-        }
-    }
-}
-
-/// The prefix cache's counters, of all servers together; `None` where one of them does not tell.
-async fn counters(client: &Client) -> Option<PrefixCache> {
-    let mut all = PrefixCache::default();
-    for target in 0..client.urls().len().max(1) {
-        let (200, text) = client.get_from(target, "/metrics").await.ok()? else { return None };
-        all = all.and(PrefixCache::read(&String::from_utf8_lossy(&text))?);
-    }
-    Some(all)
-}
 
 /// Asks every server to empty its prefix cache; whether there is any that can.
 async fn reset(client: &Client) -> bool {
@@ -88,34 +49,18 @@ impl Sweep<'_> {
         }
     }
 
-    /// Reads the counters before the load, where there is no time for it before its window.
-    pub(super) async fn read_before(&self, settle: Duration) -> Result<Option<Reading>> {
-        if settle > AHEAD {
-            return Ok(None);
-        }
-        let client = self.ready.client().clone();
-        Ok(Some(Reading::Before(self.host.run(async move { counters(&client).await }).await?)))
-    }
-
     /// The hit rate of a step that has drained: by the server's counters, else by what it tells with each answer. Notes it where
     /// the counters moved by more than the step's own requests.
-    pub(super) async fn hit_rate(
-        &mut self,
-        first: Option<Reading>,
-        tally: &StepTally,
-    ) -> Result<Option<f64>> {
-        let first = match first {
-            Some(reading) => reading.got().await,
-            None => None,
+    pub(super) async fn hit_rate(&mut self, followed: &Followed, tally: &StepTally) -> Result<Option<f64>> {
+        let now = self.ready.scraper.read().await?;
+        let Some((at, moved)) = now.and_then(|now| followed.since_start(&now)) else {
+            return Ok(tally.cached_share());
         };
-        let Some((at, first)) = first else { return Ok(tally.cached_share()) };
-        let client = self.ready.client().clone();
-        let last = self.host.run(async move { counters(&client).await }).await?;
-        let Some(moved) = last.and_then(|last| last.since(first)) else { return Ok(tally.cached_share()) };
         let own = tally.asked_since(at);
         // What was preempted may have been looked up again.
-        if moved.preemptions <= 0.0 && moved.queries > OTHERS * own {
-            self.note_others(moved.queries, own);
+        let preempted = moved.value(Signal::Preemptions).is_some_and(|n| n > 0.0);
+        if let Some(queries) = moved.value(Signal::Queries).filter(|q| !preempted && *q > OTHERS * own) {
+            self.note_others(queries, own);
         }
         Ok(moved.hit_rate().or_else(|| tally.cached_share()))
     }

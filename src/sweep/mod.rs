@@ -7,6 +7,7 @@ mod begin;
 mod cache;
 mod calibrate;
 mod ended;
+mod idle;
 mod listen;
 mod live;
 mod looks;
@@ -14,6 +15,8 @@ mod prepare;
 mod profile;
 mod progress;
 mod resume;
+mod scrape;
+mod side;
 mod step;
 mod tally;
 mod variant;
@@ -166,6 +169,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     if let Some(level) = highest(plan) {
         sweep.note_beyond(level);
     }
+    sweep.say_what_is_read();
     Box::pin(sweep.run(&series)).await?;
     finish(&options.out)
 }
@@ -445,6 +449,8 @@ fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) -> Meta {
         budget: None,
         words: ready.map(|r| r.rate.clone()),
         calibration: None,
+        facts: ready.map(|r| r.facts.clone()).unwrap_or_default(),
+        environment: plan.environment.clone().into(),
         resumed: Vec::new(),
         variants: Vec::new(),
     }

@@ -2,9 +2,10 @@
 
 use super::answers::Reader;
 use super::calibrate;
+use super::scrape::Scraper;
 use crate::caveat::Caveat;
 use crate::client::Client;
-use crate::client::config::{PromptForm, Server, Target};
+use crate::client::config::{Connections, PromptForm, Server, Target};
 use crate::client::dialect::Encoder;
 use crate::client::extras::ExtraBody;
 use crate::client::key::ApiKey;
@@ -16,6 +17,7 @@ use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job};
 use crate::plan::{Plan, Series};
 use crate::record::{Finished, Phase, TokenSource};
+use crate::server::facts::Facts;
 use crate::sim::serve::Embedded;
 use crate::tokens::Tokenizer;
 use crate::workload::config::Class;
@@ -59,6 +61,10 @@ pub(crate) struct Prepared {
     /// Reads what answers say.
     pub(crate) reader: Reader,
     pub(crate) noted: Vec<Caveat>,
+    /// Reads metrics, where there are any.
+    pub(crate) scraper: Scraper,
+    /// What the servers tell of themselves.
+    pub(crate) facts: Vec<Facts>,
     /// How often the sweep was resumed.
     pub(crate) resumed: u32,
     /// Stops when the sweep ends.
@@ -77,7 +83,7 @@ pub(crate) async fn prepare(
     let traffic = opened(plan, whole)?;
     // A file that is not there is no reason to ask a server first.
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
-    let (clients, embedded) = connect(plan, host)?;
+    let (clients, aside, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
     let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
@@ -117,19 +123,22 @@ pub(crate) async fn prepare(
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
+    let found = Scraper::probe(plan, host.is_paused(), aside, served.max_model_len).await?;
+    noted.extend(found.noted);
     let encoders = encoders(&encoder, plan)?;
-    let max_model_len = served.max_model_len;
     let mut ready = Prepared {
         clients,
         encoder,
         encoders,
         traffic,
-        max_model_len,
+        max_model_len: served.max_model_len,
         rate,
         model: served.id,
         ids,
         reader,
         noted,
+        scraper: found.scraper,
+        facts: found.facts,
         resumed: 0,
         _embedded: embedded,
     };
@@ -199,21 +208,29 @@ impl Prepared {
     }
 }
 
-/// A client for each thread that sends, and the simulated server where it is embedded.
-fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Option<Embedded>)> {
-    let each = |server: &Server, key| Client::several(server, key, host.threads());
+/// A client for each thread that sends and one for metrics, and the simulated server where it is embedded.
+fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Client, Option<Embedded>)> {
+    let each = |server: &Server, key: Option<ApiKey>| {
+        // Between two pages its connection is kept, whatever requests have.
+        let aside = Server { connections: Connections::Warm, ..server.clone() };
+        let clients = Client::several(server, key.clone(), host.threads())?;
+        anyhow::Ok((clients, Client::http(&aside, key)?))
+    };
     let Some(sim) = plan.simulated()? else {
         let key = plan.server.key.as_ref().map(ApiKey::read).transpose()?;
-        return Ok((each(&plan.server, key)?, None));
+        let (clients, aside) = each(&plan.server, key)?;
+        return Ok((clients, aside, None));
     };
     if host.is_paused() {
         sim.starts().map_err(anyhow::Error::msg)?;
-        return Ok((vec![Client::in_process(crate::sim::router::router(&sim), &plan.server)], None));
+        let client = Client::in_process(crate::sim::router::router(&sim), &plan.server);
+        return Ok((vec![client.clone()], client, None));
     }
     let embedded = Embedded::start(&sim)?;
     let url = embedded.url.parse().map_err(anyhow::Error::msg)?;
     let server = Server { target: Target::Url(url), ..plan.server.clone() };
-    Ok((each(&server, None)?, Some(embedded)))
+    let (clients, aside) = each(&server, None)?;
+    Ok((clients, aside, Some(embedded)))
 }
 
 /// The models of classes are served as well: a name that is wrong would be a class that fails.

@@ -198,6 +198,11 @@ fn resumed_meta(mut meta: Meta, ready: Option<&Prepared>, found: Vec<Caveat>, ne
             meta.noted.push(caveat.clone());
         }
     }
+    for (then, now) in meta.facts.iter().zip(ready.iter().flat_map(|r| &r.facts)) {
+        if let Some((what, was, is)) = now.changed(then) {
+            meta.noted.push(Caveat::ServerChanged { what: what.into(), was, is });
+        }
+    }
     meta.noted.extend(found);
     meta.words = ready.map(|r| r.rate.clone()).or(meta.words);
     meta.resumed.push(Resumed {

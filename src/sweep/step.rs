@@ -1,13 +1,12 @@
 //! One step: the director starts the load, takes the records home, and decides when it is over.
 
 use super::Sweep;
-use super::cache::{AHEAD, Reading};
 use super::ended::StepSoFar;
+use super::idle::nobody_answers;
 use super::looks::{Looks, TICK, drain};
 use super::profile::Moment;
+use super::scrape::Following;
 use super::tally::StepTally;
-use crate::caveat::Caveat;
-use crate::client::Client;
 use crate::level::{Control, Level};
 use crate::load::host::{Firing, Share};
 use crate::load::lag;
@@ -16,7 +15,7 @@ use crate::load::worker::{Gauge, Job};
 use crate::plan::Plan;
 use crate::record::Finished;
 use crate::search::Ask;
-use crate::server::idle::in_server;
+use crate::server::Reading;
 use crate::slo::{ALL, Metric, Slo};
 use crate::stats::step::{Abort, Step, StepKind, TracePart};
 use crate::units::Rate;
@@ -27,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 /// `requests.csv` is brought to disk this often.
@@ -36,11 +35,9 @@ const FLUSH: Duration = Duration::from_secs(1);
 const HOME: usize = 1 << 16;
 /// A window that is short of requests is extended this long before it would end.
 const EXTEND_BEFORE: Duration = Duration::from_millis(200);
-/// How long a server may take to say that it is empty.
-const IDLE_WAIT: Duration = Duration::from_secs(10);
 
 /// What runs while a step does.
-struct Running {
+pub(super) struct Running {
     ask: Ask,
     started_at: String,
     /// Counted from the start of the sweep.
@@ -58,8 +55,8 @@ struct Running {
     load: Option<Firing>,
     /// Asks whether anybody answers, while that is in doubt.
     probe: Option<JoinHandle<bool>>,
-    /// The prefix cache's counters before the measured window.
-    counters: Option<Reading>,
+    /// The metrics that are read meanwhile; taken when they are awaited.
+    pub(super) following: Option<Following>,
     /// The request of a trace that it began with, and how many there are.
     trace: Option<(u64, u64)>,
 }
@@ -67,6 +64,11 @@ struct Running {
 impl Running {
     fn window_end(&self) -> Duration {
         self.settle + *self.window.borrow()
+    }
+
+    /// Tells those who read metrics.
+    fn window_ends(&self, at: Duration) {
+        self.following.iter().for_each(|f| f.until(at));
     }
 
     /// The window of a burst is the time that it took: it ends with the last answer, which is within it.
@@ -79,7 +81,8 @@ impl Running {
 
     /// Ends the sending, and the step with it; the first reason stands.
     fn end(&mut self, why: Abort) {
-        self.abort.get_or_insert((why, self.began.elapsed()));
+        let (_, at) = *self.abort.get_or_insert((why, self.began.elapsed()));
+        self.window_ends(at);
         self.stop.cancel();
     }
 }
@@ -107,23 +110,24 @@ impl Sweep<'_> {
         self.warm_connections(ask.level).await;
         let profiled =
             ask.kind == StepKind::Profile && self.profiler(number, ask.level, Moment::Before).await?;
-        let counters = self.read_before(ask.settle).await?;
+        let before = self.ready.scraper.read().await?;
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.now();
         let (share, lag_stop) = (self.share(ask.level), CancellationToken::new());
         let lags = (!self.host.is_paused())
             .then(|| self.host.each(self.host.used(&share), |_| lag::sample(lag_stop.clone())));
-        let mut running = self.start(ask, number)?;
+        let mut running = self.start(ask, number, before)?;
         self.show(|live, sweep| {
             live.begin(&sweep.series, number, ask.level, sweep.share(ask.level).rate);
         });
-        (running.started_at, running.started, running.counters) = (started_at, started, counters);
+        (running.started_at, running.started) = (started_at, started);
         let followed = self.follow(&mut running, &mut tally, number).await;
         if profiled {
             self.profiler(number, ask.level, Moment::After).await?;
         }
         running.abort = followed?;
         lag_stop.cancel();
+        let followed = self.end_metrics(&mut running, number).await?;
         let lags = match lags {
             Some(threads) => threads.join_all().await.into_iter().collect::<Result<_, _>>(),
             None => Ok(Vec::new()),
@@ -138,7 +142,7 @@ impl Sweep<'_> {
             Some(TracePart { from, n: self.ready.traffic.chain(last) + 1, of })
         });
         let mut step = Step { checks, trace, ..so_far.conclude(&mut tally) };
-        step.server.hit_rate = self.hit_rate(running.counters.take(), &tally).await?;
+        self.fill_in(&mut step, &followed, &counted, &tally).await?;
         let mut gaps = vec![(ALL, "itl", tally.itl.pooled().buckets())];
         for (i, class) in classes.iter().enumerate() {
             gaps.extend(tally.itl.of_class(i).map(|own| (class.name.as_str(), "itl", own.buckets())));
@@ -149,27 +153,6 @@ impl Sweep<'_> {
         self.show(|live, _| live.end(&step));
         self.steps.push(step);
         self.write_result()
-    }
-
-    /// Waits until the server says that it has no requests, where it has metrics; notes it where it does not get there.
-    async fn wait_idle(&mut self, number: u32) -> Result<()> {
-        let client = self.ready.client().clone();
-        let left = self
-            .host
-            .run(async move {
-                let deadline = Instant::now() + IDLE_WAIT;
-                loop {
-                    match busy(&client).await {
-                        Some(n) if n > 0.0 && Instant::now() < deadline => sleep(TICK).await,
-                        other => return other.filter(|n| *n > 0.0),
-                    }
-                }
-            })
-            .await?;
-        if let Some(left) = left {
-            self.note(Caveat::NotDrained { step: number, left });
-        }
-        Ok(())
     }
 
     /// Opens as many connections as the step is likely to need, judging by the step before it.
@@ -219,7 +202,7 @@ impl Sweep<'_> {
         }
     }
 
-    fn start(&self, ask: Ask, number: u32) -> Result<Running> {
+    fn start(&self, ask: Ask, number: u32, before: Option<Vec<Reading>>) -> Result<Running> {
         let (plan, level) = (self.plan, ask.level);
         let key = StepKey { seed: plan.seed, series: self.series.clone(), step: number };
         let traffic = &self.ready.traffic;
@@ -271,7 +254,7 @@ impl Sweep<'_> {
             settle: ask.settle,
             load: Some(load),
             probe: None,
-            counters: None,
+            following: Some(self.ready.scraper.follow(began, ask.settle, ask.settle + ask.measure, before)),
             trace,
         })
     }
@@ -304,6 +287,7 @@ impl Sweep<'_> {
                         self.writer.flush()?;
                         flushed = Instant::now();
                     }
+                    self.write_samples(running, number)?;
                     self.tick(running, tally, &mut looks).await?;
                     if drain_until.is_some_and(|t| Instant::now() >= t) {
                         running.cut.cancel();
@@ -373,9 +357,6 @@ impl Sweep<'_> {
             running.end(Abort::AllFailed);
         }
         let elapsed = running.began.elapsed();
-        if running.counters.is_none() && elapsed + AHEAD >= running.settle {
-            running.counters = Some(Reading::ask(&self.host, self.ready.client(), elapsed));
-        }
         Self::look(running, tally, looks, elapsed);
         self.extend(running, tally, elapsed);
         // The load is kept on until the measured requests have finished, but not for ever.
@@ -406,31 +387,9 @@ impl Sweep<'_> {
         if elapsed + EXTEND_BEFORE >= end && elapsed < end && due_so_far < wanted && window < longest {
             let factor = 1.05 * wanted as f64 / due_so_far.max(1) as f64;
             running.window.send_replace(longest.min(Duration::from_secs_f64(window.as_secs_f64() * factor)));
+            running.window_ends(running.window_end());
         }
     }
-}
-
-/// Requests in the servers, by their own metrics; `None` where none of them tells.
-async fn busy(client: &Client) -> Option<f64> {
-    let mut sum = None;
-    for target in 0..client.urls().len().max(1) {
-        if let Ok((200, text)) = client.get_from(target, "/metrics").await
-            && let Some(n) = in_server(&String::from_utf8_lossy(&text))
-        {
-            sum = Some(sum.unwrap_or(0.0) + n);
-        }
-    }
-    sum
-}
-
-/// Whether not one of the servers answers any more.
-async fn nobody_answers(client: &Client) -> bool {
-    for target in 0..client.urls().len().max(1) {
-        if client.get_from(target, "/v1/models").await.is_ok() {
-            return false;
-        }
-    }
-    true
 }
 
 /// What the progress line shows, and the limit on it.

@@ -166,6 +166,7 @@ impl Servers {
                 let run = &mut self.runs[at];
                 run.ready_s = current.launched.as_ref().map(|_| began.elapsed().as_secs_f64());
                 (run.model, run.words) = (Some(ready.model.clone()), Some(ready.rate.clone()));
+                run.facts = ready.facts.clone();
                 // That of the run as a whole is noted there.
                 run.noted = ready.noted.iter().filter(|c| **c != Caveat::VirtualTime).cloned().collect();
                 self.current = Some(current);

@@ -48,7 +48,7 @@ impl Mark {
             Self::Undecided => "undecided",
             Self::Fails => "fails",
             Self::Overloaded => "overloaded: backlog grew, no steady latency",
-            Self::Invalid => "invalid: client was the limit",
+            Self::Invalid => "invalid: tells nothing",
         }
     }
 

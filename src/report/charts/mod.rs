@@ -23,6 +23,7 @@ mod panel;
 mod place;
 mod raster;
 mod search;
+mod server;
 mod svg;
 mod throughput;
 mod timelines;
@@ -37,6 +38,7 @@ use anyhow::{Context, Result};
 use canvas::Canvas;
 
 pub(super) use crate::units::thousands;
+pub(super) use server::preempted;
 pub use trace::of_trace;
 
 /// What a picture is for.
@@ -147,6 +149,13 @@ pub const CHARTS: &[Chart] = &[
         slide: false,
         applies: timelines::applies,
         draw: timelines::draw,
+    },
+    Chart {
+        name: "server",
+        caption: "The server's own queue, KV cache, preemptions and prefix cache",
+        slide: false,
+        applies: server::applies,
+        draw: server::draw,
     },
     Chart {
         name: "lengths",

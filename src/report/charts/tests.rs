@@ -12,6 +12,7 @@ use std::path::PathBuf;
 fn cases() -> Vec<(&'static str, Run, Traces)> {
     let mut runs = fixture::cases();
     runs.push(("adaptive", fixture::adaptive()));
+    runs.push(("served", fixture::served()));
     let with = |(name, run): (&'static str, Run)| {
         let traces = fixture::traces(&run);
         (name, run, traces)
@@ -70,7 +71,7 @@ fn charts_apply_where_there_is_something_to_show() {
     // Those of runs that have no limit to keep are no part of a sweep's report.
     let all = CHARTS.iter().map(|c| c.name).filter(|n| !offline::NAMES.contains(n));
     // Lengths are known of a sweep that was run, and told with what was sent.
-    let all: Vec<&str> = all.filter(|n| *n != "lengths").collect();
+    let all: Vec<&str> = all.filter(|n| !["lengths", "server"].contains(n)).collect();
     for (case, run, traces) in cases() {
         let names: Vec<&str> = of(&run, &traces).iter().map(|c| c.name).collect();
         let missing: Vec<&str> = all.iter().copied().filter(|n| !names.contains(n)).collect();

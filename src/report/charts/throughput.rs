@@ -62,7 +62,7 @@ fn series_name(curves: &[Curve<'_>], c: &Curve<'_>) -> String {
     if curves.len() == 1 { "achieved".into() } else { clip(c.series, 22) }
 }
 
-fn end_face(colour: RGBColor) -> Type {
+pub(super) fn end_face(colour: RGBColor) -> Type {
     Type::bold(12.0, colour)
 }
 
@@ -197,7 +197,7 @@ fn tokens(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundar
 }
 
 /// Names beside the last points of the lines where nothing else is there, else at the edge of the plot.
-fn label_ends(c: &mut Canvas, plot: &Plot, ends: &[(Point, RGBColor, String)], taken: &mut Taken) {
+pub(super) fn label_ends(c: &mut Canvas, plot: &Plot, ends: &[(Point, RGBColor, String)], taken: &mut Taken) {
     let mut ys: Vec<f64> = ends.iter().map(|e| e.0.1).collect();
     spread(&mut ys, 15.0, (plot.area.y, plot.area.bottom() - 6.0));
     let beside = ends.iter().map(|e| e.0.0).fold(0.0, f64::max) + 10.0;

@@ -2,7 +2,7 @@
 
 use super::super::charts::Chart;
 use super::super::escape::{clip, markdown};
-use super::super::{markdown as one, mixing, pair, tables, variants, words};
+use super::super::{markdown as one, mixing, pair, server, tables, variants, words};
 use super::{Table, own_caveats, table};
 use crate::rundir::{Pair, Run};
 
@@ -36,6 +36,7 @@ pub(in crate::report) fn render(run: &Run, over: &[&Chart], parts: &[(String, Ve
             sections.map(|(title, body)| format!("### {title}\n\n{}\n\n", body.trim_end())).collect();
         add(&title, format!("{}{body}", failed.map(|f| format!("{f}\n\n")).unwrap_or_default()));
     }
+    add("The server", server::facts(run));
     add("How to reproduce", one::reproduce(run));
     add("Notes", one::notes(run));
     format!("{}\n", out.trim_end())

@@ -93,9 +93,9 @@ pub fn headline(run: &Run) -> String {
             format!("{who} {serves} at least {} {within}; above is undecided", at(met))
         }
         (Status::Invalid, Some(met)) => {
-            format!("{who} {serves} at least {} {within}; above that the client was the limit", at(met))
+            format!("{who} {serves} at least {} {within}; above that {}", at(met), fault(run, a))
         }
-        (Status::Invalid, None) => "No answer: the client was the limit, not the server".into(),
+        (Status::Invalid, None) => format!("No answer: {}", not_the_server(run, a)),
         (Status::Undecided | Status::NotReached | Status::Found, _) => match fails_at_the_lowest(run, a) {
             Some(f) => format!("Undecided: {} {}, and nothing lower was tried", at(f), fails(a.control, f)),
             None => match g.failed {
@@ -262,7 +262,7 @@ fn serves(run: &Run, a: &Answer, rate: f64) -> String {
     let g = &a.goodput;
     let more = match (g.status, g.failed) {
         (Status::NotReached, _) => "; more was not tried, so where the limit lies is not known".into(),
-        (Status::Invalid, _) => "; above that the client was the limit, not the server".into(),
+        (Status::Invalid, _) => format!("; above that {}", not_the_server(run, a)),
         (_, Some(f)) => format!(", and {} at {}{}", verb(&run.meta, "fail"), level_number(f), binds(g)),
         _ if gone(run, a) => ", before the server stopped answering".into(),
         _ => "; whether it can take more is undecided".into(),
@@ -329,7 +329,8 @@ fn serves_nothing(run: &Run, a: &Answer) -> String {
             binds(g)
         ),
         (Status::Invalid, _) => format!(
-            "This run cannot say what {who} can take while keeping {keep}: the client was the limit, not the server"
+            "This run cannot say what {who} can take while keeping {keep}: {}",
+            not_the_server(run, a)
         ),
         (_, failed) => {
             let known = match failed {
@@ -348,6 +349,22 @@ fn serves_nothing(run: &Run, a: &Answer) -> String {
             format!("It is undecided what {who} can take while keeping {keep}: {known}")
         }
     }
+}
+
+/// A step of the answer within which the server was started anew.
+fn restarted<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
+    steps_of(run, a).into_iter().find(|s| s.server.restarted)
+}
+
+/// What steps of an answer are invalid for.
+fn fault(run: &Run, a: &Answer) -> &'static str {
+    restarted(run, a).map_or("the client was the limit", Step::fault)
+}
+
+/// [`fault`], and who was not at fault.
+fn not_the_server(run: &Run, a: &Answer) -> String {
+    let whose = if restarted(run, a).is_some() { "" } else { ", not the server" };
+    format!("{}{whose}", fault(run, a))
 }
 
 /// Whether the server went away in a step of the answer's series.
@@ -371,6 +388,7 @@ fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
         }
         Status::Found => return None,
         Status::NotReached => "higher levels would tell how much more",
+        Status::Invalid if restarted(run, a).is_some() => "the server's log may tell why it was started anew",
         Status::Invalid => {
             "a client on an idle machine with more cores, or a higher step.max-in-flight, would tell"
         }

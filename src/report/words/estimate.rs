@@ -141,7 +141,7 @@ pub(super) fn confirmed(run: &Run, a: &Answer) -> String {
         Verdict::Meets => format!("Confirmed by a soak of {at}"),
         Verdict::Fails => format!("Not confirmed: the soak of {at} failed"),
         Verdict::Undecided => format!("Not confirmed: the soak of {at} was too short to tell"),
-        Verdict::Invalid => format!("Not confirmed: in the soak of {at} the client was the limit"),
+        Verdict::Invalid => format!("Not confirmed: in the soak of {at} {}", s.fault()),
     };
     let figures = figures(run, a, s, binding.as_deref());
     format!("{said}: {figures}; {}.", drift(s))

@@ -167,7 +167,7 @@ fn counts(a: &Answer, s: &Step, verdict: Verdict, limit: Option<&str>) -> String
     let row = s.limits.iter().find(|r| r.tier == a.tier && named(r));
     let row = row.or_else(|| s.limits.iter().find(named));
     match (verdict, limit) {
-        (Verdict::Invalid, _) => return "the client was the limit".into(),
+        (Verdict::Invalid, _) => return s.fault().into(),
         _ if s.all_failed() => return "every request failed".into(),
         (_, Some(ERRORS)) => {
             return format!(

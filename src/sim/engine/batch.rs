@@ -141,7 +141,8 @@ impl Batch {
         }
         let sequence = Sequence::new(request);
         if sequence.most_tokens().is_none_or(|n| self.kv.needed(n) > self.kv.blocks()) {
-            let refusal = Emission { id: sequence.id(), at, tokens: 0, cached_tokens: None, finished: true };
+            let id = sequence.id();
+            let refusal = Emission { id, at, tokens: 0, cached_tokens: None, begun: at, finished: true };
             self.out.push_back(refusal);
             return;
         }
@@ -325,7 +326,7 @@ impl Batch {
             if !sequence.admit(found, take, &mut self.kv) {
                 break;
             }
-            if limits.prefix_cache && sequence.first_admission() {
+            if sequence.first_admission(step.start) && limits.prefix_cache {
                 self.prefix.queries += u64::from(sequence.left() + found.tokens);
                 self.prefix.hits += u64::from(found.tokens);
             }

@@ -72,6 +72,8 @@ pub struct Emission {
     /// Tokens of the prompt that the prefix cache had when the request was first admitted; the same in all its events. `None` where
     /// the engine has no prefix cache.
     pub cached_tokens: Option<u32>,
+    /// When the engine first began to work on the request; the same in all its events.
+    pub begun: Duration,
     /// Whether it is the request's last.
     pub finished: bool,
 }

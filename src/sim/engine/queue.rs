@@ -87,6 +87,8 @@ struct Job {
     hold: Duration,
     sent: u32,
     holds: bool,
+    /// When its service began.
+    begun: Duration,
     /// Times of the first and the last token; `None` while waiting.
     stream: Option<(Duration, Duration)>,
 }
@@ -125,7 +127,7 @@ impl Queue {
         self.arrivals += 1;
         let hold = self.draw();
         let tokens = request.output_tokens.max(1);
-        let job = Job { number: ticket.number, tokens, hold, sent: 0, holds: false, stream: None };
+        let job = Job { number: ticket.number, tokens, hold, sent: 0, holds: false, begun: at, stream: None };
         let previous = self.jobs.insert(request.id, job);
         debug_assert!(previous.is_none(), "request {} is open already", request.id);
         self.line.push_back(ticket);
@@ -198,6 +200,7 @@ impl Queue {
                         at: event.at,
                         tokens: 1,
                         cached_tokens: None,
+                        begun: job.begun,
                         finished,
                     };
                     self.out.push_back(emission);
@@ -236,6 +239,7 @@ impl Queue {
                 }
             };
             job.holds = true;
+            job.begun = at;
             job.stream = Some((first, last));
             self.busy += 1;
             self.waiting -= 1;

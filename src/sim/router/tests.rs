@@ -183,6 +183,7 @@ async fn in_process_and_model_agree_to_the_millisecond() {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a page of metrics is long")]
 #[tokio::test(start_paused = true)]
 async fn metrics_count() {
     let router = server("preset = \"md1\"\nmodel = \"m\"");
@@ -249,6 +250,18 @@ async fn metrics_count() {
     # TYPE vllm:e2e_request_latency_seconds histogram
     vllm:e2e_request_latency_seconds_count{engine="0",model_name="m"} 2.0
     vllm:e2e_request_latency_seconds_sum{engine="0",model_name="m"} 0.15
+    # HELP vllm:request_queue_time_seconds Histogram of time spent in WAITING phase for request.
+    # TYPE vllm:request_queue_time_seconds histogram
+    vllm:request_queue_time_seconds_count{engine="0",model_name="m"} 2.0
+    vllm:request_queue_time_seconds_sum{engine="0",model_name="m"} 0.05
+    # HELP vllm:request_prefill_time_seconds Histogram of time spent in PREFILL phase for request.
+    # TYPE vllm:request_prefill_time_seconds histogram
+    vllm:request_prefill_time_seconds_count{engine="0",model_name="m"} 2.0
+    vllm:request_prefill_time_seconds_sum{engine="0",model_name="m"} 0.1
+    # HELP vllm:request_decode_time_seconds Histogram of time spent in DECODE phase for request.
+    # TYPE vllm:request_decode_time_seconds histogram
+    vllm:request_decode_time_seconds_count{engine="0",model_name="m"} 2.0
+    vllm:request_decode_time_seconds_sum{engine="0",model_name="m"} 0.0
     "#);
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::plan::Plan;
 use crate::record::Failure;
-use crate::server::prometheus::{samples, sum};
+use crate::server::prometheus::samples;
 use std::collections::BTreeSet;
 
 const PLAN: &str = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"170ms\"\nslo.tpot.p90 = \"45ms\"\nsearch.rates = [4]\n\
@@ -41,6 +41,11 @@ fn shown() -> (Live, Registry) {
     live.begin("main", 2, Level::rate(8.0), Some(8.0));
     live.in_flight(3);
     (live, registry)
+}
+
+/// The sum of a metric over its labels; `None` where the page does not have it.
+fn sum(text: &str, name: &str) -> Option<f64> {
+    samples(text).filter(|s| s.name == name).map(|s| s.value).reduce(|a, b| a + b)
 }
 
 fn value(page: &str, name: &str, labels: &[&str]) -> Option<f64> {

@@ -18,6 +18,8 @@ pub(super) struct Sequence {
     holding: Holding,
     /// Tokens of the prompt found in the prefix cache at the first admission; `None` before it.
     cached: Option<u32>,
+    /// When it was first admitted.
+    begun: Duration,
     /// The number of its last admission; they rise.
     pub(super) admission: u64,
     /// Whether it was cancelled in the iteration under way: it holds nothing and yields nothing.
@@ -45,6 +47,7 @@ impl Sequence {
             scheduled: 0,
             holding: Holding::default(),
             cached: None,
+            begun: Duration::ZERO,
             admission: 0,
             gone: false,
         }
@@ -102,8 +105,11 @@ impl Sequence {
     }
 
     /// Whether this admission is its first; asked once for each.
-    pub(super) fn first_admission(&mut self) -> bool {
+    pub(super) fn first_admission(&mut self, at: Duration) -> bool {
         let first = self.cached.is_none();
+        if first {
+            self.begun = at;
+        }
         self.cached.get_or_insert(self.computed);
         first
     }
@@ -137,6 +143,7 @@ impl Sequence {
             at,
             tokens: 1,
             cached_tokens: self.cached,
+            begun: self.begun,
             finished: self.emitted == self.request.output_tokens,
         })
     }

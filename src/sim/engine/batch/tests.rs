@@ -159,7 +159,7 @@ fn what_can_never_fit_is_refused_and_what_just_fits_is_not() {
         engine.arrive(MS, Request::new(id, input, output));
     }
     let out = engine.advance(MS);
-    let refusal = |id| Emission { id, at: MS, tokens: 0, cached_tokens: None, finished: true };
+    let refusal = |id| Emission { id, at: MS, tokens: 0, cached_tokens: None, begun: MS, finished: true };
     assert_eq!(out, [1, 2, 3, 4].map(refusal));
     assert_eq!(engine.advance(FOREVER).len(), 4);
     assert_eq!((engine.running(), engine.waiting()), (0, 0));

@@ -14,7 +14,12 @@ fn ask(id: u64, output_tokens: u32) -> Request {
 }
 
 fn token(id: u64, at: Duration, finished: bool) -> Emission {
-    Emission { id, at, tokens: 1, cached_tokens: None, finished }
+    Emission { id, at, tokens: 1, cached_tokens: None, begun: START, finished }
+}
+
+/// What comes until then; when service began is looked at elsewhere.
+fn advance(q: &mut Queue, to: Duration) -> Vec<Emission> {
+    q.advance(to).into_iter().map(|e| Emission { begun: START, ..e }).collect()
 }
 
 const FOREVER: Duration = Duration::MAX;
@@ -26,10 +31,19 @@ fn waits_in_order_before_one_server() {
     q.arrive(30 * MS, &ask(8, 0)); // no tokens: taken as one
     q.arrive(200 * MS, &ask(9, 1));
     assert_eq!(q.next_event(), Some(60 * MS), "not fetched yet");
-    assert_eq!(q.advance(60 * MS - Duration::from_nanos(1)), vec![]);
-    assert_eq!(q.advance(60 * MS), vec![token(7, 60 * MS, true)]);
-    assert_eq!(q.advance(FOREVER), vec![token(8, 110 * MS, true), token(9, 250 * MS, true)]);
+    assert_eq!(advance(&mut q, 60 * MS - Duration::from_nanos(1)), vec![]);
+    assert_eq!(advance(&mut q, 60 * MS), vec![token(7, 60 * MS, true)]);
+    assert_eq!(advance(&mut q, FOREVER), vec![token(8, 110 * MS, true), token(9, 250 * MS, true)]);
     assert_eq!((q.next_event(), q.running(), q.waiting()), (None, 0, 0));
+}
+
+#[test]
+fn every_event_tells_when_service_began() {
+    let mut q = Queue::new(Settings { decode: 7 * MS, ..queue(1, Dist::Fixed(50 * MS), None).settings });
+    q.arrive(START, &ask(1, 2));
+    q.arrive(10 * MS, &ask(2, 1));
+    let begun: Vec<(u64, Duration)> = q.advance(FOREVER).iter().map(|e| (e.id, e.begun)).collect();
+    assert_eq!(begun, [(1, START), (1, START), (2, 50 * MS)]);
 }
 
 #[test]
@@ -39,7 +53,7 @@ fn tokens_follow_at_exact_times() {
     q.arrive(START, &ask(1, 3));
     q.arrive(START, &ask(2, 1));
     let expected = [(1, 50, false), (1, 57, false), (1, 64, true), (2, 100, true)];
-    assert_eq!(q.advance(FOREVER), expected.map(|(id, at, end)| token(id, at * MS, end)));
+    assert_eq!(advance(&mut q, FOREVER), expected.map(|(id, at, end)| token(id, at * MS, end)));
 
     // With prefill the others are spread over the rest of the holding time; thirds of a millisecond do not add up.
     let mut q = queue(1, Dist::Fixed(11 * MS), Some(10 * MS));
@@ -52,7 +66,7 @@ fn tokens_follow_at_exact_times() {
     q.arrive(START, &ask(1, 2));
     q.arrive(START, &ask(2, 1));
     let expected = [(1, 10, false), (1, 10, true), (2, 14, true)];
-    assert_eq!(q.advance(FOREVER), expected.map(|(id, at, end)| token(id, at * MS, end)));
+    assert_eq!(advance(&mut q, FOREVER), expected.map(|(id, at, end)| token(id, at * MS, end)));
 }
 
 #[test]
@@ -81,24 +95,28 @@ fn cancelling_frees_the_server_and_leaves_the_line() {
     assert_eq!(q.next_event(), Some(70 * MS), "nothing of the cancelled ones is left in front");
     q.arrive(30 * MS, &ask(1, 1)); // the id may come again
     let expected = [(2, 70), (3, 120), (1, 170)];
-    assert_eq!(q.advance(FOREVER), expected.map(|(id, at)| token(id, at * MS, true)));
+    assert_eq!(advance(&mut q, FOREVER), expected.map(|(id, at)| token(id, at * MS, true)));
 
     // After its last token a request still holds its server to the end.
     let mut q = queue(1, Dist::Fixed(50 * MS), Some(10 * MS));
     q.arrive(START, &ask(0, 1));
     q.arrive(START, &ask(1, 1));
     q.cancel(20 * MS, 0);
-    assert_eq!(q.advance(FOREVER)[1], token(1, 60 * MS, true));
+    assert_eq!(advance(&mut q, FOREVER)[1], token(1, 60 * MS, true));
 }
 
 #[test]
 fn an_arrival_told_late_is_served_on_time() {
     let mut q = queue(1, Dist::Fixed(50 * MS), None);
-    assert_eq!(q.advance(100 * MS), vec![]);
+    assert_eq!(advance(&mut q, 100 * MS), vec![]);
     q.arrive(60 * MS, &ask(0, 1));
-    assert_eq!(q.advance(200 * MS), vec![token(0, 110 * MS, true)], "nothing had happened since");
+    assert_eq!(advance(&mut q, 200 * MS), vec![token(0, 110 * MS, true)], "nothing had happened since");
     q.arrive(90 * MS, &ask(1, 1));
-    assert_eq!(q.advance(200 * MS), vec![token(1, 160 * MS, true)], "counts from the last event, at 110 ms");
+    assert_eq!(
+        advance(&mut q, 200 * MS),
+        vec![token(1, 160 * MS, true)],
+        "counts from the last event, at 110 ms"
+    );
 }
 
 /// Poisson arrivals with their own seed.

@@ -1,0 +1,227 @@
+//! One page of a server's metrics, normalised: whatever the engine, the same numbers.
+
+use super::engine::{Engine, How, Latency, Signal, Source, What};
+use super::histogram::Histogram;
+use super::prometheus::{Sample, label, samples};
+use serde_json::Value;
+
+/// What a server tells of itself at one moment. Counters count from its start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// Who tells.
+    pub engine: Engine,
+    /// How many engines (data-parallel ranks) the server is made of; at least one.
+    pub engines: u32,
+    values: [Option<f64>; Signal::ALL.len()],
+    histograms: [Option<Histogram>; Latency::ALL.len()],
+}
+
+/// A counter went back: between two readings the server was started anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restarted;
+
+impl Reading {
+    /// Reads a page, Prometheus' text or TensorRT-LLM's JSON; `None` where no known engine's metrics are on it.
+    ///
+    /// What is no number, infinite or negative counts for nothing, and so does a share above one.
+    pub fn read(page: &str) -> Option<Self> {
+        let page = page.trim_start_matches('\u{feff}').trim_start();
+        if page.starts_with(['[', '{']) { json(page) } else { text(page) }
+    }
+
+    /// A number; `None` where the server does not tell.
+    pub fn value(&self, signal: Signal) -> Option<f64> {
+        self.values[signal as usize]
+    }
+
+    /// A histogram of latencies; `None` where the server does not tell.
+    pub fn histogram(&self, latency: Latency) -> Option<&Histogram> {
+        self.histograms[latency as usize].as_ref()
+    }
+
+    /// Requests in the server: running and waiting. A gauge that is missing beside its partner is zero.
+    pub fn in_server(&self) -> Option<f64> {
+        let (running, waiting) = (self.value(Signal::Running), self.value(Signal::Waiting));
+        (running.is_some() || waiting.is_some()).then(|| running.unwrap_or(0.0) + waiting.unwrap_or(0.0))
+    }
+
+    /// Share of the prompt tokens that were found in the prefix cache, of those looked up; `None` where none were.
+    pub fn hit_rate(&self) -> Option<f64> {
+        let queries = self.value(Signal::Queries).filter(|q| *q > 0.0);
+        let counted = queries.zip(self.value(Signal::Hits)).map(|(q, hits)| (hits / q).clamp(0.0, 1.0));
+        counted.or_else(|| self.value(Signal::HitRate).filter(|_| self.value(Signal::Queries).is_none()))
+    }
+
+    /// Both servers together: of what only one of them tells nothing is known.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let values = std::array::from_fn(|i| {
+            let (a, b) = self.values[i].zip(other.values[i])?;
+            Some(match Signal::ALL[i] {
+                Signal::KvUse => a.max(b),
+                Signal::HitRate => 0.5 * (a + b),
+                _ => a + b,
+            })
+        });
+        let histograms = std::array::from_fn(|i| {
+            let (a, b) = (self.histograms[i].as_ref()?, other.histograms[i].as_ref()?);
+            Some(a.and(b))
+        });
+        Self { engine: self.engine, engines: self.engines + other.engines, values, histograms }
+    }
+
+    /// What was counted since an earlier reading of the same server; gauges stay as they are now.
+    ///
+    /// # Errors
+    /// A counter went back.
+    pub fn since(&self, earlier: &Self) -> Result<Self, Restarted> {
+        if self.engine != earlier.engine {
+            return Err(Restarted);
+        }
+        let mut gone = self.clone();
+        for signal in Signal::ALL.into_iter().filter(|s| s.is_counter()) {
+            let i = signal as usize;
+            gone.values[i] = match self.values[i].zip(earlier.values[i]) {
+                Some((now, then)) if now < then => return Err(Restarted),
+                both => both.map(|(now, then)| now - then),
+            };
+        }
+        for (i, histogram) in gone.histograms.iter_mut().enumerate() {
+            *histogram = match (self.histograms[i].as_ref(), earlier.histograms[i].as_ref()) {
+                (Some(now), Some(then)) => Some(now.since(then).ok_or(Restarted)?),
+                _ => None,
+            };
+        }
+        Ok(gone)
+    }
+
+    fn of(engine: Engine) -> Self {
+        Self { engine, engines: 1, values: [None; Signal::ALL.len()], histograms: Default::default() }
+    }
+
+    /// Adds a number that is one, where none is known yet.
+    fn set(&mut self, signal: Signal, value: Option<f64>) {
+        let sane = |v: &f64| v.is_finite() && *v >= 0.0 && (!signal.is_share() || *v <= 1.0 + 1e-9);
+        let slot = &mut self.values[signal as usize];
+        *slot = slot.or(value.filter(sane));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.values.iter().all(Option::is_none) && self.histograms.iter().all(Option::is_none)
+    }
+}
+
+/// What a source has found on the page so far.
+#[derive(Debug, Clone, Default)]
+struct Found {
+    /// Which of the source's names it is.
+    rank: usize,
+    value: Option<f64>,
+    histogram: Histogram,
+}
+
+fn text(page: &str) -> Option<Reading> {
+    let mut found: Vec<Vec<Option<Found>>> =
+        Engine::ALL.iter().map(|e| vec![None; e.sources().len()]).collect();
+    let mut engines: Vec<&str> = Vec::new();
+    for sample in samples(page).filter(|s| s.value.is_finite() && s.value >= 0.0) {
+        let Some((engine, name)) = Engine::of_name(sample.name) else { continue };
+        for (source, found) in engine.sources().iter().zip(&mut found[engine as usize]) {
+            take(source, found, name, &sample);
+        }
+        if let Some(id) = label(sample.labels, "engine").or_else(|| label(sample.labels, "dp_rank"))
+            && !engines.contains(&id)
+        {
+            engines.push(id);
+        }
+    }
+    let all = Engine::ALL.into_iter().zip(found);
+    all.map(|(engine, found)| join(engine, &found)).find(|reading| !reading.is_empty()).map(|mut reading| {
+        reading.engines = engines.len().max(1) as u32;
+        reading
+    })
+}
+
+/// Adds a sample to what a source has found, where it is one of it.
+fn take(source: &Source, found: &mut Option<Found>, name: &str, sample: &Sample<'_>) {
+    let histogram = matches!(source.what, What::Histogram(_));
+    let base = if histogram { of_histogram(name).map_or(name, |(base, _)| base) } else { name };
+    let Some(rank) = source.names.iter().position(|n| *n == base) else { return };
+    let is = |(key, value)| label(sample.labels, key) == Some(value);
+    if source.only.is_some_and(|l| !is(l)) || source.but.is_some_and(is) {
+        return;
+    }
+    // Ranks other than the first work on the same requests.
+    let again = |key| label(sample.labels, key).is_some_and(|rank| rank != "0");
+    if source.how == How::Sum && ["tp_rank", "pp_rank", "moe_ep_rank"].into_iter().any(again) {
+        return;
+    }
+    if found.as_ref().is_none_or(|f| rank < f.rank) {
+        *found = Some(Found { rank, ..Found::default() });
+    }
+    let Some(f) = found.as_mut().filter(|f| f.rank == rank) else { return };
+    if histogram {
+        if let Some((_, part)) = of_histogram(name) {
+            f.histogram.take(part, label(sample.labels, "le"), sample.value);
+        }
+    } else {
+        f.value = Some(match (source.how, f.value) {
+            (_, None) => sample.value,
+            (How::Sum, Some(sum)) => sum + sample.value,
+            (How::Max, Some(most)) => most.max(sample.value),
+        });
+    }
+}
+
+/// The histogram that a name is of, and which part of it.
+fn of_histogram(name: &str) -> Option<(&str, &str)> {
+    name.rsplit_once('_').filter(|(_, part)| ["sum", "count", "bucket"].contains(part))
+}
+
+/// What all sources of an engine have found.
+fn join(engine: Engine, found: &[Option<Found>]) -> Reading {
+    let mut reading = Reading::of(engine);
+    let (mut used, mut all, mut missed) = (None, None, None);
+    for (source, found) in engine.sources().iter().zip(found) {
+        let Some(found) = found else { continue };
+        match source.what {
+            What::Value(signal) => reading.set(signal, found.value),
+            What::Used => used = found.value,
+            What::All => all = found.value,
+            What::Missed => missed = found.value,
+            What::Histogram(latency) => {
+                reading.histograms[latency as usize] = found.histogram.clone().sorted();
+            }
+        }
+    }
+    reading.set(Signal::KvUse, used.zip(all).filter(|(_, all)| *all > 0.0).map(|(used, all)| used / all));
+    let asked = missed.zip(reading.value(Signal::Hits)).map(|(missed, hits)| missed + hits);
+    reading.set(Signal::Queries, asked);
+    if engine == Engine::LlamaCpp {
+        // Builds without a count of what was cached tell of what was computed alone.
+        reading.set(Signal::PromptTokens, asked);
+    }
+    reading
+}
+
+/// TensorRT-LLM's own page: the iterations since it was last asked, the newest last; none while it is idle.
+fn json(page: &str) -> Option<Reading> {
+    let page: Value = serde_json::from_str(page).ok()?;
+    let mut reading = Reading::of(Engine::TensorRtLlm);
+    let newest = match &page {
+        Value::Array(all) if all.is_empty() => return Some(reading),
+        Value::Array(all) => all.last()?,
+        other => other,
+    };
+    let at = |path: &str| newest.pointer(path).and_then(Value::as_f64);
+    reading.set(Signal::Running, at("/numActiveRequests"));
+    reading.set(Signal::Waiting, at("/numQueuedRequests"));
+    let blocks = at("/kvCacheStats/usedNumBlocks").zip(at("/kvCacheStats/maxNumBlocks"));
+    reading.set(Signal::KvUse, blocks.filter(|(_, all)| *all > 0.0).map(|(used, all)| used / all));
+    reading.set(Signal::HitRate, at("/kvCacheStats/cacheHitRate"));
+    (!reading.is_empty()).then_some(reading)
+}
+
+#[cfg(test)]
+#[path = "reading_tests.rs"]
+mod tests;
