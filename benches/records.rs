@@ -177,6 +177,8 @@ fn meta(plan: &Plan) -> Meta {
         traffic: vec![],
         resumed: vec![],
         variants: vec![],
+        facts: vec![],
+        environment: std::collections::BTreeMap::new(),
     }
 }
 
