@@ -1,7 +1,7 @@
 //! A step's records become one [`Step`]: the row of `steps.csv`, the rows of `limits.csv`, and the verdict.
 
 use super::fault::{lateness_ms, sent_in_window};
-use super::groups::{By, groups};
+use super::groups::{By, Group, groups};
 use super::itl::ItlTally;
 use super::kept::Kept;
 use super::limits::{Counted, rows};
@@ -15,7 +15,7 @@ use crate::level::{Control, Level};
 use crate::record::{Conn, Outcome, Phase};
 use crate::slo::{Metric, Slo};
 use crate::units::ms;
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 /// What is known of a step when it has ended.
 #[derive(Debug, Clone)]
@@ -79,9 +79,14 @@ impl StepInput<'_> {
 
     /// Answers, of any phase, whose last token came within the measured window.
     fn completed_in_window(&self) -> impl Iterator<Item = &Kept> {
-        let window = self.settle..self.settle + self.measure;
+        let window = self.window();
         let loaded = self.records.iter().filter(|r| r.phase != Phase::Warmup && r.ok());
         loaded.filter(move |r| window.contains(&r.last_token.unwrap_or(r.end).get()))
+    }
+
+    /// The part that is measured, from the start of the step.
+    fn window(&self) -> Range<Duration> {
+        self.settle..self.settle + self.measure
     }
 
     fn per_s(&self, n: f64) -> f64 {
@@ -100,10 +105,8 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let measured: Vec<&Kept> = input.measured().collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
-    let window = input.settle..input.settle + input.measure;
-    let groups = groups(input.records, (input.classes, input.itl), window);
-    let own = |class: &str| groups.iter().find(|g| g.by == By::Class && g.name == class);
-    let failed_of = |class: &str| own(class).map_or_else(|| count(Outcome::Failed), |group| group.failed);
+    let groups = groups(input.records, (input.classes, input.itl), input.window());
+    let failed_of = |class: &str| failed(&groups, class).unwrap_or_else(|| count(Outcome::Failed));
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
     let reason = match binding.as_deref() {
         Some(ERRORS) => failures(&measured),
@@ -193,6 +196,11 @@ fn token_rates(input: &StepInput<'_>) -> (f64, f64) {
         prompt += u64::from(r.input_tokens.unwrap_or(r.input_asked));
     }
     (input.per_s(output as f64), input.per_s(prompt as f64))
+}
+
+/// Failed requests of a class, where there are several.
+fn failed(groups: &[Group], class: &str) -> Option<u64> {
+    groups.iter().find(|g| g.by == By::Class && g.name == class).map(|group| group.failed)
 }
 
 /// Cost per million output tokens at this many a second.
