@@ -10,6 +10,17 @@ pub use fault::{Cause, Excess, OwnFault};
 use crate::level::Control;
 use serde::{Deserialize, Serialize};
 
+/// Which of a sweep's requests have lengths that are off; none named where there is one series, or one kind of request.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LengthsOf {
+    /// The series.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+    /// The class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+}
+
 /// A reason to read a result with care. Shown in the terminal and in every report, and kept in `result.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -62,6 +73,9 @@ pub enum Caveat {
         asked: f64,
         /// Mean output tokens that came.
         got: f64,
+        /// Of which prompts and answers.
+        #[serde(default, flatten)]
+        of: LengthsOf,
     },
     /// The server refused `stream_options`.
     UsageRefused {
@@ -84,6 +98,9 @@ pub enum Caveat {
         asked: f64,
         /// Mean tokens by the server's usage.
         got: f64,
+        /// Of which prompts and answers.
+        #[serde(default, flatten)]
+        of: LengthsOf,
     },
     /// Input lengths could not be calibrated.
     InputNotCalibrated {
@@ -284,6 +301,14 @@ impl Caveat {
             | Self::ColdHits { step, .. }
             | Self::TraceRepeated { step, .. }
             | Self::WarmMisses { step, .. } => Some(*step),
+            _ => None,
+        }
+    }
+
+    /// The series that it is about, where it names one.
+    pub fn series(&self) -> Option<&str> {
+        match self {
+            Self::InputLengthOff { of, .. } | Self::LengthsNotPinned { of, .. } => of.series.as_deref(),
             _ => None,
         }
     }

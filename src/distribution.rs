@@ -73,6 +73,14 @@ impl Lengths {
         self.max = self.max.max(u64::from(tokens));
     }
 
+    /// Takes all that another one took.
+    pub fn merge(&mut self, other: &Self) {
+        // Both have the same bounds, so every value fits.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
     /// All of them together.
     pub const fn sum(&self) -> u64 {
         self.sum
@@ -131,6 +139,11 @@ mod tests {
         assert_eq!((d.n, d.p50, d.p90, d.p99, d.max), (1000, 500, 900, 990, 1000));
         assert!((d.mean - 500.5).abs() < 1e-9);
         assert_eq!(d.bars.iter().map(|b| b.n).sum::<u64>(), 1000);
+        let mut more = Lengths::default();
+        more.push(5000);
+        more.merge(&lengths);
+        let both = more.finish().unwrap();
+        assert_eq!((both.n, both.p50, both.max), (1001, 501, 5000));
         assert!(d.bars.windows(2).all(|w| w[0].to <= w[1].from), "one after the other: {:?}", d.bars);
     }
 }

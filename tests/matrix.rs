@@ -126,3 +126,21 @@ fn a_wrong_expectation_is_reported_and_a_pace_is_a_closed_loops() {
     let open = sent(&out, "open", step(2));
     assert!(in_flight(&open) > 4, "an open loop waits for nobody");
 }
+
+#[test]
+fn a_row_that_does_not_fit_the_model_ends_it_before_the_first() {
+    let dir = tempdir().unwrap();
+    let out = dir.path().join("run");
+    let says = contains("in the series E").and(contains("does not fit into the model's 4096 tokens"));
+    let mut command = goodput();
+    command.args([
+        "sweep",
+        "matrix",
+        "--virtual-time",
+        "--set",
+        "server.simulated.max-model-len=4096",
+        "--out",
+    ]);
+    command.arg(&out).assert().code(1).stderr(says);
+    assert!(!out.exists());
+}

@@ -151,3 +151,26 @@ fn check_shows_the_classes() {
             .and(contains("series    3: mix; only chat; only documents")),
     );
 }
+
+#[test]
+fn a_model_that_is_not_served_ends_it_before_anything_is_sent() {
+    let dir = tempdir().unwrap();
+    let classes =
+        [class("chat", 3, ""), class("code", 1, "").replace("name =", "model = \"lora-a\"\nname =")];
+    let plan = format!(
+        "name = \"m\"\nserver.simulated.preset = \"demo\"\nslo.ttft.p99 = \"80ms\"\nsearch.rates = [1]\n{}",
+        classes.join("\n")
+    );
+    let (file, out) = (dir.path().join("plan.toml"), dir.path().join("run"));
+    fs::write(&file, plan).unwrap();
+    let says = contains("[[workload.class]] code").and(contains("does not serve the model \"lora-a\""));
+    goodput()
+        .arg("sweep")
+        .arg(&file)
+        .args(["--virtual-time", "--out"])
+        .arg(&out)
+        .assert()
+        .code(1)
+        .stderr(says);
+    assert!(!out.exists());
+}

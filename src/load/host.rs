@@ -61,6 +61,26 @@ impl Share {
     }
 }
 
+/// What one of several threads is dealt of a closed loop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Dealt {
+    slots: Option<usize>,
+    gap: Duration,
+    first: Duration,
+}
+
+impl Share {
+    /// The part of thread `i` of `n`: each goes at its part of the pace, one after the other, as if there were only one.
+    fn dealt(&self, i: usize, n: usize) -> Dealt {
+        let gap = self.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(n as f64 / pace));
+        Dealt {
+            slots: self.slots.map(|slots| slots / n + usize::from(i < slots % n)),
+            gap,
+            first: gap.mul_f64(i as f64 / n as f64),
+        }
+    }
+}
+
 /// A load that is being fired; it ends when this is dropped.
 pub struct Firing {
     parts: JoinSet<io::Result<()>>,
@@ -229,11 +249,9 @@ impl Host {
                     .context("failed to start the thread that builds bodies")?,
                 Clock::Paused => Source::Inline(Box::new(builder)),
             };
-            let slots = share.slots.map(|slots| slots / n + usize::from(i < slots % n));
-            // Each thread goes at its part of the pace.
-            let gap = share.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(n as f64 / pace));
+            let Dealt { slots, gap, first } = share.dealt(i, n);
             let (client, sending) = (client.clone(), sending.clone());
-            let part = Part { client, source, slots, gap, clock: self.clock, sending };
+            let part = Part { client, source, slots, gap, first, clock: self.clock, sending };
             parts.spawn_on(fire(job.clone(), part), worker);
         }
         Ok(Firing { parts, sent_all })
@@ -253,6 +271,22 @@ impl Drop for Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// However many threads send a paced closed loop, its requests are due at the same times.
+    #[test]
+    fn a_pace_is_dealt_evenly() {
+        let share = Share { slots: Some(10), pace: Some(4.0), ..Share::default() };
+        for n in [1, 2, 3, 8] {
+            let parts: Vec<Dealt> = (0..n).map(|i| share.dealt(i, n)).collect();
+            assert_eq!(parts.iter().filter_map(|p| p.slots).sum::<usize>(), 10);
+            let times = |p: &Dealt| (0..4).map(|k| (p.first + p.gap * k).as_secs_f64()).collect::<Vec<_>>();
+            let mut due: Vec<f64> = parts.iter().flat_map(times).collect();
+            due.sort_by(f64::total_cmp);
+            for (k, at) in due.iter().enumerate() {
+                assert!((at - 0.25 * k as f64).abs() < 1e-6, "{n} threads: {due:?}");
+            }
+        }
+    }
 
     #[test]
     fn as_many_threads_send_as_the_load_needs() {

@@ -130,8 +130,10 @@ pub struct Part {
     pub source: Source,
     /// Its slots of a closed loop; `None` where chains have due times of their own.
     pub slots: Option<usize>,
-    /// The least time between two chains of a closed loop.
+    /// The least time between two chains of a closed loop, and when its first one may be sent.
     pub gap: Duration,
+    /// See `gap`.
+    pub first: Duration,
     /// What it wakes by.
     pub clock: Clock,
     /// Let go when it has sent its last request.
@@ -224,12 +226,11 @@ struct Loop {
 
 impl Loop {
     fn new(job: Arc<Job>, part: Part) -> io::Result<Self> {
-        let Part { client, source, slots, gap, clock, sending } = part;
+        let Part { client, source, slots, gap, first, clock, sending } = part;
         let idle = slots.map(|n| vec![job.began; n].into());
         let (pacer, to_come) = (Pacer::new(clock)?, slots.is_none());
         let (land, landed) = mpsc::unbounded_channel();
         let (flying, waiting) = (JoinSet::new(), BinaryHeap::new());
-        let paced = Duration::ZERO;
         Ok(Self {
             job,
             client,
@@ -240,7 +241,7 @@ impl Loop {
             to_come,
             idle,
             gap,
-            paced,
+            paced: first,
             waiting,
             landed,
             land,

@@ -302,6 +302,7 @@ impl Plan {
             pace: None,
             alone: false,
             found: Vec::new(),
+            only: None,
         }
     }
 

@@ -3,14 +3,24 @@
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
+/// Where prompts come from.
+const PROMPTS: &[&str] = &["synthetic", "sharegpt", "jsonl", "csv", "aiperf", "spec-bench", "text"];
+/// How long they are, and how many turns there are.
+const LENGTHS: &[&str] = &["fixed", "uniform", "normal", "lognormal", "quantiles"];
+/// How long users think.
+const THINK: &[&str] = &["fixed", "exponential", "recorded"];
+
 /// Tables of which only one key may stand: setting one removes the others. Named by the end of their path.
 const ONE_OF: &[(&str, &[&str])] = &[
     ("server", &["url", "urls", "simulated"]),
     ("server", &["api-key-env", "api-key-file"]),
     ("search", &["adaptive", "rates", "ramp", "concurrency", "ladder", "burst"]),
     ("workload", &["prompts", "trace", "class"]),
-    ("input-tokens", &["fixed", "uniform", "normal", "lognormal", "quantiles"]),
-    ("output-tokens", &["fixed", "uniform", "normal", "lognormal", "quantiles"]),
+    ("prompts", PROMPTS),
+    ("input-tokens", LENGTHS),
+    ("output-tokens", LENGTHS),
+    ("turns", LENGTHS),
+    ("think", THINK),
 ];
 
 /// Applies one `key=value`, the key written as in TOML (`step.measure`, `slo.e2e."p99.9"`), the value as in TOML or as plain
@@ -97,6 +107,16 @@ mod tests {
         let lengths = "workload.prompts.synthetic.input-tokens.fixed = 3";
         let out = set(lengths, "workload.prompts.synthetic.input-tokens.uniform={min=1,max=2}").unwrap();
         assert!(!out.contains("fixed"), "{out}");
+        let out = set(lengths, "workload.prompts.jsonl.file=rows.jsonl").unwrap();
+        assert!(out.contains("jsonl") && !out.contains("synthetic"), "{out}");
+        let talk = "workload.conversation = { turns.fixed = 3, think.exponential = \"3s\" }";
+        let out = set(talk, "workload.conversation.think.fixed=2s").unwrap();
+        assert!(out.contains("2s") && !out.contains("exponential"), "{out}");
+        let out = set(talk, "workload.conversation.turns.uniform={min=1,max=4}").unwrap();
+        assert!(
+            out.contains("uniform") && out.contains("exponential") && !out.contains("turns.fixed = 3"),
+            "{out}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::tables::{UNKNOWN, table as markdown_table};
 use super::words;
 use crate::level::Control;
 use crate::rundir::{At, Gain, Medians, Pair, Run};
-use crate::search::answer::Answer;
+use crate::search::answer::{Answer, Status};
 
 /// What the pair shows: the goodput, and the median TTFT at a load that both can take and unloaded.
 pub fn sentences(run: &Run, pair: &Pair) -> Vec<String> {
@@ -27,7 +27,13 @@ fn goodput(pair: &Pair, cold: &Answer, warm: &Answer) -> String {
     match &pair.goodput {
         Some(gain) => {
             let what = if gain.share < 0.0 { "lower" } else { "higher" };
-            format!("{both}: {} {what}{}.", percent(gain.share.abs()), range(gain))
+            let least = if gain.at_least { "at least " } else { "" };
+            format!("{both}: {least}{} {what}{}.", percent(gain.share.abs()), range(gain))
+        }
+        None if [cold, warm].iter().any(|a| a.goodput.status == Status::NotReached) => {
+            format!(
+                "{both}. The plan ended the search before the limit, so the gain in goodput is not known; a higher max-rate tells."
+            )
         }
         None => format!("{both}."),
     }
@@ -122,7 +128,7 @@ mod tests {
         let said = sentences(&run, &pair).join("\n");
         for want in [
             "Goodput cold: at least 3",
-            " higher",
+            ": at least 33.3 % higher",
             "the median TTFT is",
             " lower (95 % bounds",
             "0.4 % of the prompt",
@@ -137,6 +143,10 @@ mod tests {
     #[test]
     fn what_is_not_known_is_said() {
         let mut run = fixture::pair();
+        run.parts[0].answers[0].goodput.status = Status::NotReached;
+        run.answers[0].goodput.status = Status::NotReached;
+        let said = sentences(&run, &Pair::all(&run).remove(0)).join(" ");
+        assert!(said.contains("gain in goodput is not known") && !said.contains(" higher"), "{said}");
         for part in &mut run.parts {
             part.steps.iter_mut().for_each(|s| s.server.hit_rate = None);
         }

@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::derive::interval;
-use crate::search::answer::Answer;
+use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::workload::config::Cache;
@@ -39,6 +39,9 @@ pub struct Gain {
     pub share: f64,
     /// What it may be, given the bounds of both figures; wider than their own chance, since both are taken at their worst.
     pub bounds: Option<[f64; 2]>,
+    /// Whether it is that much at the least: the plan ended the search of the second figure before it was found.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
 /// Both series of a pair at one load.
@@ -59,7 +62,7 @@ pub struct Pair {
     pub cold: String,
     /// The series with the warm one.
     pub warm: String,
-    /// By how much the goodput is higher, where both have one.
+    /// By how much the goodput is higher, as far as it is known.
     pub goodput: Option<Gain>,
     /// The unloaded server.
     pub unloaded: Option<Medians>,
@@ -71,7 +74,7 @@ impl Gain {
     /// By how much `new` is lower than `old`.
     fn lower(old: (f64, Option<[f64; 2]>), new: (f64, Option<[f64; 2]>)) -> Self {
         let bounds = old.1.zip(new.1).map(|(o, n)| [1.0 - n[1] / o[0], 1.0 - n[0] / o[1]]);
-        Self { share: 1.0 - new.0 / old.0, bounds }
+        Self { share: 1.0 - new.0 / old.0, bounds, at_least: false }
     }
 
     /// By how much `new` is higher than `old`.
@@ -80,6 +83,25 @@ impl Gain {
         Self {
             share: new.0 / old.0 - 1.0,
             bounds: bounds.map(|(o, n)| [n[0] / o[1] - 1.0, n[1] / o[0] - 1.0]),
+            at_least: false,
+        }
+    }
+
+    /// The gain in goodput. What the plan ended a search at is only the least that it may be.
+    fn in_goodput(cold: &Goodput, warm: &Goodput) -> Option<Self> {
+        let rate = |g: &Goodput| {
+            let estimate = interval(g).map(|(rate, ends)| (rate, Some(ends)));
+            estimate.or_else(|| Some((g.rate.or(g.met)?, None)))
+        };
+        let ended = |g: &Goodput| g.status == Status::NotReached;
+        match (ended(cold), ended(warm)) {
+            (false, false) => Some(Self::higher(rate(cold)?, rate(warm)?)),
+            (false, true) => {
+                let most = interval(cold).map(|(_, [_, high])| high).or(cold.failed)?;
+                let share = rate(warm)?.0 / most - 1.0;
+                (share > 0.0).then_some(Self { share, bounds: None, at_least: true })
+            }
+            (true, _) => None,
         }
     }
 }
@@ -102,21 +124,21 @@ impl Pair {
             let lower = Gain::lower((cold.p50, cold.p50_bounds), (warm.p50, warm.p50_bounds));
             Some(Medians { cold, warm, lower })
         };
-        let rate = |run: &Run| {
-            let g = &run.answers.first()?.goodput;
-            let estimate = interval(g).map(|(rate, ends)| (rate, Some(ends)));
-            estimate.or_else(|| Some((g.rate.or(g.met)?, None)))
-        };
         let level = common_level(&[cold, warm]);
         let at = |run: &Run| level.and_then(|level| run.at(level));
         Self {
             cold: cold.series().to_owned(),
             warm: warm.series().to_owned(),
-            goodput: rate(cold).zip(rate(warm)).map(|(c, w)| Gain::higher(c, w)),
+            goodput: first(cold).zip(first(warm)).and_then(|(c, w)| Gain::in_goodput(c, w)),
             unloaded: medians(cold.unloaded(), warm.unloaded()),
             loaded: medians(at(cold), at(warm)),
         }
     }
+}
+
+/// The first answer, which is the plan's first tier.
+fn first(run: &Run) -> Option<&Goodput> {
+    run.answers.first().map(|a| &a.goodput)
 }
 
 /// The highest level that every one of these runs, each of one series, can take and has measured, or measured levels on both sides
@@ -246,7 +268,13 @@ mod tests {
         assert_eq!(loaded.cold.level, Some(met), "the cold one takes no more, and both have measured it");
         assert_eq!((loaded.cold.steps.len(), loaded.warm.steps.len()), (1, 1));
         assert!(loaded.lower.share > 0.2 && loaded.warm.hit_rate > loaded.cold.hit_rate, "{loaded:?}");
-        assert!(pair.goodput.is_some_and(|g| g.share > 0.1 && g.bounds.is_none()), "{pair:?}");
+        assert!(
+            pair.goodput.is_some_and(|g| g.at_least && (g.share - 1.0 / 3.0).abs() < 1e-9),
+            "48 and more of less than 36: {pair:?}"
+        );
+        let mut ended = run.clone();
+        ended.parts[0].answers[0].goodput.status = Status::NotReached;
+        assert_eq!(Pair::all(&ended)[0].goodput, None, "both may be anything above");
         assert!(pair.unloaded.is_none(), "no baseline");
         assert_eq!(Pair::all(&fixture::found()), []);
     }

@@ -18,7 +18,7 @@ use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
 use crate::stats::verdict::INFLATION;
-use crate::workload::prompts::WordRate;
+use crate::workload::rate::WordRate;
 use std::collections::BTreeMap;
 
 /// From this factor between its ends on, a bracket is called wide.

@@ -14,17 +14,16 @@ use crate::level::Level;
 use crate::load::host::{Host, Share};
 use crate::load::source::Builder;
 use crate::load::worker::{Gauge, Job};
-use crate::plan::Plan;
+use crate::plan::{Plan, Series};
 use crate::record::{Finished, Phase, TokenSource};
 use crate::sim::serve::Embedded;
 use crate::tokens::Tokenizer;
 use crate::workload::config::Class;
 use crate::workload::draw::{Chains, StepKey};
-use crate::workload::kind::Of;
-use crate::workload::prompts::{Prompter, WordRate, WordRates};
-use crate::workload::sources::Prompts;
+use crate::workload::prompts::Prompter;
+use crate::workload::rate::{WordRate, WordRates};
 use crate::workload::traffic::Traffic;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -52,10 +51,8 @@ pub(crate) struct Prepared {
     /// What is sent in the series that is measured.
     pub(crate) traffic: Traffic,
     pub(crate) max_model_len: Option<u32>,
-    /// How words count, for the series that is measured …
+    /// How words count, in every series.
     pub(crate) rate: WordRates,
-    /// … and what each kind of prompt in the first series is off the base.
-    offs: Vec<(Prompts, f64)>,
     pub(crate) model: String,
     /// Makes prompts token ids, where the plan wants them.
     pub(crate) ids: Option<Tokenizer>,
@@ -68,18 +65,23 @@ pub(crate) struct Prepared {
     _embedded: Option<Embedded>,
 }
 
-/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `traffic` is
-/// what the plan as a whole sends, `plan` that of the first series.
+/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `plan` is
+/// that of the first of the `series`, `whole` what the plan sends in all of them.
 ///
 /// Errors say what to check; nothing has been measured yet.
-pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Result<Prepared> {
-    let traffic = opened(plan, traffic)?;
+pub(crate) async fn prepare(
+    plan: &Plan,
+    (whole, series): (&Traffic, &[Series]),
+    host: &Host,
+) -> Result<Prepared> {
+    let traffic = opened(plan, whole)?;
     // A file that is not there is no reason to ask a server first.
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
     let (clients, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
     let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
+    check_classes(plan, &client, host).await?;
     check_length(&traffic, served.max_model_len)?;
     let body = plan.server.body.json();
     let (api, model) = (plan.server.api, served.id.clone());
@@ -105,23 +107,17 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
     let told = matches!(told, Some(TokenSource::Usage | TokenSource::Continuous));
     let reader = Reader::new(plan, tokenizer.as_ref(), told)?;
     let ids = tokenizer.filter(|_| plan.server.prompts == PromptForm::TokenIds);
-    let (rate, caveat) = if ids.is_some() {
+    let (rate, uncalibrated) = if ids.is_some() {
         // Tokens are sent as such: nothing is to be learned of words.
-        (WordRate::UNKNOWN.into(), None)
+        (WordRate::UNKNOWN.into(), Vec::new())
     } else {
-        calibrate::calibrate(host, &client, &encoder, &traffic, plan.seed, timeout).await?
+        calibrate::calibrate(host, &client, &encoder, (whole, series), plan.seed, timeout).await?
     };
-    noted.extend(caveat);
+    noted.extend(uncalibrated);
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
     let encoders = encoders(&encoder, plan)?;
-    let kinds = plan.workload.kinds();
-    let known = |of: Of<'_>| match of {
-        Of::Prompts(prompts) => Some(prompts.clone()),
-        Of::Trace(_) => None,
-    };
-    let offs = kinds.iter().zip(&rate.prefixes).filter_map(|(k, off)| Some((known(k.of)?, *off))).collect();
     let max_model_len = served.max_model_len;
     let mut ready = Prepared {
         clients,
@@ -130,7 +126,6 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
         traffic,
         max_model_len,
         rate,
-        offs,
         model: served.id,
         ids,
         reader,
@@ -150,11 +145,11 @@ fn opened(plan: &Plan, open: &Traffic) -> Result<Traffic> {
     }
 }
 
-/// An encoder for each class: its own model and its own fields.
+/// An encoder for each class: its own model and its own fields. Those of a series without classes are the series' own.
 fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
     let classes = plan.workload.classes();
     if classes.is_empty() {
-        return Ok(vec![base.clone()]);
+        return Ok(vec![base.varied(plan.server.model.as_deref(), &plan.server.body.json())]);
     }
     let varied = |c: &Class| {
         let body = ExtraBody::try_from(c.body.clone()).map_err(anyhow::Error::msg)?;
@@ -166,9 +161,7 @@ fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
 impl Prepared {
     /// Lengths of reference answers are counted as the server counts.
     pub(crate) fn count(&mut self) {
-        if let Some(per_char) = self.rate.per_char {
-            self.traffic = self.traffic.counted(per_char);
-        }
+        self.traffic = self.traffic.counted(&self.rate);
     }
 
     /// Makes ready for another series of the same sweep: its own traffic, to the same server.
@@ -179,12 +172,18 @@ impl Prepared {
         self.count();
         check_length(&self.traffic, self.max_model_len)?;
         self.encoders = encoders(&self.encoder, plan)?;
-        if !self.offs.is_empty() {
-            let off = |of: Of<'_>| {
-                let known = self.offs.iter().find(|(known, _)| of == Of::Prompts(known));
-                known.map_or(0.0, |(_, off)| *off)
-            };
-            self.rate.prefixes = plan.workload.kinds().iter().map(|k| off(k.of)).collect();
+        Ok(())
+    }
+
+    /// Checks that what every series sends fits into the model, before the first is measured.
+    ///
+    /// # Errors
+    /// The series, and what does not fit; or a file that cannot be read.
+    pub(crate) fn check_series(&self, series: &[Series], traffic: &Traffic) -> Result<()> {
+        for one in series {
+            let context = || format!("in the series {}", one.name);
+            let traffic = opened(&one.plan, traffic).with_context(context)?;
+            check_length(&traffic.counted(&self.rate), self.max_model_len).with_context(context)?;
         }
         Ok(())
     }
@@ -214,6 +213,17 @@ fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Option<Embedded>)> 
     let url = embedded.url.parse().map_err(anyhow::Error::msg)?;
     let server = Server { target: Target::Url(url), ..plan.server.clone() };
     Ok((each(&server, None)?, Some(embedded)))
+}
+
+/// The models of classes are served as well: a name that is wrong would be a class that fails.
+async fn check_classes(plan: &Plan, client: &Client, host: &Host) -> Result<()> {
+    for class in plan.workload.classes() {
+        let Some(model) = class.model.clone() else { continue };
+        let asked = client.clone();
+        let served = host.run(async move { preflight::check_models(&asked, Some(&model)).await }).await?;
+        served.with_context(|| format!("the model of [[workload.class]] {}", class.name))?;
+    }
+    Ok(())
 }
 
 fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {
@@ -302,4 +312,41 @@ async fn send_before(
         all.push(f);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::config::Api;
+    use crate::client::dialect::Pinning;
+
+    #[test]
+    fn a_class_by_itself_asks_for_its_own_model() {
+        let plan = Plan::from_text(
+            "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"200ms\"\nsearch.rates = [1]\n[workload]\nalone = true\n\
+             class = [{ name = \"a\", weight = 1, prompts.synthetic = { input-tokens.fixed = 9, output-tokens.fixed = 3 } },\n\
+             { name = \"b\", weight = 1, model = \"lora\", body = { top_k = 7 }, \
+             prompts.synthetic = { input-tokens.fixed = 9, output-tokens.fixed = 3 } }]",
+        )
+        .unwrap();
+        let base = Encoder::new(
+            Api::Chat,
+            "base",
+            &serde_json::Map::new(),
+            Pinning { ignore_eos: true, min_tokens: true },
+            true,
+        );
+        let sent: Vec<Vec<String>> = plan
+            .series()
+            .iter()
+            .map(|s| {
+                let bodies = encoders(&base, &s.plan).unwrap();
+                let text = |e: &Encoder| format!("{:?}", e.request(&e.prefix(None), "hello", 3));
+                bodies.iter().map(text).collect()
+            })
+            .collect();
+        let own = |body: &str| body.contains("lora") && body.contains("top_k");
+        let shape: Vec<Vec<bool>> = sent.iter().map(|s| s.iter().map(|b| own(b)).collect()).collect();
+        assert_eq!(shape, [vec![false, true], vec![false], vec![true]], "{sent:?}");
+    }
 }

@@ -100,7 +100,9 @@ impl Sweep<'_> {
         let number = self.number();
         self.wait_idle(number).await?;
         self.set_cache().await?;
-        let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), &ask);
+        let plan = self.plan;
+        let classes = plan.workload.classes();
+        let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), classes.len(), &ask);
         self.warm_connections(ask.level).await;
         let counters = self.read_before(ask.settle).await?;
         let started_at = jiff::Timestamp::now().to_string();
@@ -117,7 +119,7 @@ impl Sweep<'_> {
             None => Ok(Vec::new()),
         };
         let lags: Vec<_> = lags.context("the receive-lag sampler failed")?;
-        let checks = self.ready.reader.rows();
+        let checks = self.ready.reader.rows(&self.plan.workload);
         let mut so_far = self.so_far(&running);
         let counted = so_far.counted();
         so_far.own = lag::worst(&lags, counted.start, counted.end);
@@ -127,7 +129,11 @@ impl Sweep<'_> {
         });
         let mut step = Step { checks, trace, ..so_far.conclude(&mut tally) };
         step.server.hit_rate = self.hit_rate(running.counters.take(), &tally).await?;
-        self.writer.step(&step, ALL, &[("itl", tally.itl.buckets())])?;
+        let mut gaps = vec![(ALL, "itl", tally.itl.pooled().buckets())];
+        for (i, class) in classes.iter().enumerate() {
+            gaps.extend(tally.itl.of_class(i).map(|own| (class.name.as_str(), "itl", own.buckets())));
+        }
+        self.writer.step(&step, &gaps)?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
         self.steps.push(step);
@@ -299,7 +305,7 @@ impl Sweep<'_> {
                         self.ready.read(&mut finished);
                         let class = self.plan.workload.class_name(finished.record.class);
                         self.writer.request(&self.series, number, class, &finished)?;
-                        self.sweep_tally.add(&finished.record);
+                        self.sweep_tally.add(&self.series, class, &finished.record);
                         tally.add(&finished);
                     }
                     None => break,

@@ -203,7 +203,7 @@ impl Chains {
             turns.truncate(1);
         }
         if self.prefixes {
-            turns.iter_mut().for_each(|turn| turn.request.output_tokens = 1);
+            turns.iter_mut().for_each(|turn| only_prefix(&mut turn.request, kind));
         }
         if self.hurried {
             turns.iter_mut().for_each(|turn| turn.after = Duration::ZERO);
@@ -211,6 +211,15 @@ impl Chains {
         let session = (kind.conversation.is_some() || kind.most_turns() > 1).then_some(number);
         Some(Chain { start, session: session.filter(|_| !self.in_turn), turns })
     }
+}
+
+/// Makes a request one for its shared prefix alone, however short a prompt was drawn.
+fn only_prefix(request: &mut Recipe, kind: &Kind) {
+    if let (Text::Words { group }, Some(prefix)) = (&request.text, kind.prefix()) {
+        request.text = Text::Prefix { group: *group };
+        request.input_tokens = request.input_tokens.max(prefix.tokens.get() + 1);
+    }
+    request.output_tokens = 1;
 }
 
 /// Where in a trace the `n`-th step of a series begins: steps are spread over it as evenly as their number allows (multiples of
@@ -391,7 +400,7 @@ mod tests {
             .map(|c| c.turns.into_iter().next().unwrap())
             .map(|t| (t.class, t.request.text, t.request.output_tokens))
             .collect();
-        let group = |class, group| (class, Text::Words { group }, 1);
+        let group = |class, group| (class, Text::Prefix { group }, 1);
         assert_eq!(sent, [group(0, 0), group(0, 1), group(0, 2), group(2, 0), group(2, 1)]);
         let share = traffic.workload().shared_share().unwrap();
         assert!((share - 44.0 / 106.2).abs() < 1e-9, "{share}: 0.1 · 40 + 0.1 · 400 of 9 + 0.8 · 9 + 90");

@@ -19,6 +19,9 @@ pub struct Found {
     /// Coefficient of variation of the gaps between a trace's requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cv: Option<Positive>,
+    /// Whether a trace's prompts are told apart by blocks, so that they have beginnings in common by right.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blocks: bool,
     /// What is to be known of it, in a sentence: the identity of prefixes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -29,6 +32,9 @@ pub struct Found {
 pub struct Kind<'a> {
     /// The class, where there are several.
     pub name: Option<&'a str>,
+    /// The class, also where it is measured by itself: what its shared prefixes and the server's counts go by. `all` where there was
+    /// ever one kind of request.
+    pub known_as: &'a str,
     /// Its share of the arrivals.
     pub share: f64,
     /// What it is made of.

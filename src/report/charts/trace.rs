@@ -73,19 +73,11 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
         s if s < 345_600.0 => (3_600.0, "hours"),
         _ => (86_400.0, "days"),
     };
-    // The last bin ends with the trace, not with its width.
-    let end = |i: usize| {
-        ((i + 1) as f64 * over.width_s).min(span_s.max(i as f64 * over.width_s + over.width_s / 10.0))
-    };
-    let rates: Vec<f64> = over
-        .bins
-        .iter()
-        .enumerate()
-        .map(|(i, b)| {
-            b.requests as f64
-                / if i + 1 == over.bins.len() { over.width_s } else { end(i) - i as f64 * over.width_s }
-        })
-        .collect();
+    // The last bin ends with the trace, not with its width; of a hair of it nothing can be said.
+    let begin = |i: usize| i as f64 * over.width_s;
+    let end = |i: usize| begin(i + 1).min(span_s.max(begin(i) + over.width_s / 10.0));
+    let rates: Vec<f64> =
+        over.bins.iter().enumerate().map(|(i, b)| b.requests as f64 / (end(i) - begin(i))).collect();
     let most = rates.iter().copied().fold(mean, f64::max);
     let x = Axis::upto(over.bins.len() as f64 * over.width_s / unit, 9.0);
     let plot = Plot { area: frame.areas[0], x, y: Axis::upto(most * 1.12, 5.0) };
@@ -93,8 +85,7 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
     frame.axes(0, &plot, "Rate", &notes, &format!("{name} from the first request"));
     let hue = hue_of(0);
     for (i, r) in rates.iter().enumerate().filter(|(_, r)| **r > 0.0) {
-        let (from, to) =
-            (plot.at_x(i as f64 * over.width_s / unit), plot.at_x((i + 1) as f64 * over.width_s / unit));
+        let (from, to) = (plot.at_x(begin(i) / unit), plot.at_x(end(i) / unit));
         let y = plot.at_y(*r);
         // A hair of overlap, so that neighbours leave no white line between them.
         let w = (to - from).min(plot.area.right() - from) + 0.15;

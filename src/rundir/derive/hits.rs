@@ -3,7 +3,7 @@
 use crate::caveat::Caveat;
 use crate::stats::step::Step;
 use crate::workload::config::{Cache, Workload};
-use crate::workload::prompts::WordRate;
+use crate::workload::rate::WordRate;
 
 /// More of the prompt tokens than this, besides the chat template's, are no accident of a cold cache.
 const COLD: f64 = 0.02;
@@ -23,8 +23,8 @@ pub(super) fn hits(workload: &Workload, words: Option<WordRate>, steps: &[Step])
     let known: Vec<Known<'_>> =
         steps.iter().filter(enough).filter_map(|s| Some((s, s.server.hit_rate?))).collect();
     let state = match workload.cache {
-        // A trace with blocks, the rows of a data set and the turns of a conversation find what they have in common by right.
-        Cache::Cold => workload.shared_share().and_then(|_| cold(&known, words)),
+        Cache::Cold if workload.repeats() => None,
+        Cache::Cold => cold(&known, words),
         Cache::Warm => warm(&known, workload.shared_share()),
         Cache::Pair => None,
     };
@@ -94,6 +94,32 @@ mod tests {
             ("warm", &[Some(66.0), Some(2.0), Some(40.0)], "warm 2 of 2, differ 2 1"),
         ] {
             assert_eq!(said(cache, rates), want, "{cache} {rates:?}");
+        }
+    }
+
+    /// Row: the workload, and whether a hit is a fault of the cold cache.
+    #[test]
+    fn only_what_repeats_by_right_may_hit_a_cold_cache() {
+        let mut steps = fixture::found().steps;
+        steps.iter_mut().for_each(|s| s.server.hit_rate = Some(0.9));
+        for (text, blocks, fault) in [
+            ("prompts.jsonl = { file = \"rows.jsonl\" }", false, true),
+            (
+                "prompts.text = { file = \"book.txt\", input-tokens.fixed = 9, output-tokens.fixed = 9 }",
+                false,
+                true,
+            ),
+            ("trace.file = \"azure.csv\"", false, true),
+            ("trace.file = \"mooncake.jsonl\"", true, false),
+            ("prompts.sharegpt = { file = \"x.json\", turns = \"all\" }", false, false),
+        ] {
+            let mut workload: Workload = toml::from_str(text).unwrap();
+            if blocks {
+                let found = "title = \"x\"\nrequests-per-level = 1\nblocks = true";
+                workload.found = vec![toml::from_str(found).unwrap()];
+            }
+            let said = hits(&workload, None, &steps);
+            assert_eq!(said.iter().any(|c| matches!(c, Caveat::ColdHits { .. })), fault, "{text}: {said:?}");
         }
     }
 }
