@@ -75,10 +75,9 @@ impl Caveat {
             }
             Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
             Self::FewRequests { steps, refine } => few(*steps, *refine),
-            Self::BudgetSpent { next } => format!(
-                "The budget ended the sweep: the step at {} could have ended after it.",
-                short(*next)
-            ),
+            Self::BudgetSpent { next } => {
+                format!("The budget ended the sweep: the step at {} could have ended after it.", short(*next))
+            }
             Self::Interrupted => "The sweep was interrupted: the answer rests on the steps measured until then.".into(),
             Self::ServerGone { step } => format!("The server stopped answering in step {step}; the sweep ended there."),
             Self::PartialStep { step, requests } => {

@@ -1,7 +1,7 @@
 //! A step's records become one [`Step`]: the row of `steps.csv`, the rows of `limits.csv`, and the verdict.
 
 use super::fault::{lateness_ms, sent_in_window};
-use super::groups::{By, Group, groups};
+use super::groups::{By, groups};
 use super::itl::ItlTally;
 use super::kept::Kept;
 use super::limits::{Counted, rows};
@@ -15,7 +15,9 @@ use crate::level::{Control, Level};
 use crate::record::{Conn, Outcome, Phase};
 use crate::slo::{Metric, Slo};
 use crate::units::ms;
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
 
 /// What is known of a step when it has ended.
 #[derive(Debug, Clone)]
@@ -79,14 +81,9 @@ impl StepInput<'_> {
 
     /// Answers, of any phase, whose last token came within the measured window.
     fn completed_in_window(&self) -> impl Iterator<Item = &Kept> {
-        let window = self.window();
+        let window = self.settle..self.settle + self.measure;
         let loaded = self.records.iter().filter(|r| r.phase != Phase::Warmup && r.ok());
         loaded.filter(move |r| window.contains(&r.last_token.unwrap_or(r.end).get()))
-    }
-
-    /// The part that is measured, from the start of the step.
-    fn window(&self) -> Range<Duration> {
-        self.settle..self.settle + self.measure
     }
 
     fn per_s(&self, n: f64) -> f64 {
@@ -105,8 +102,9 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let measured: Vec<&Kept> = input.measured().collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
-    let groups = groups(input.records, (input.classes, input.itl), input.window());
-    let failed_of = |class: &str| failed(&groups, class).unwrap_or_else(|| count(Outcome::Failed));
+    let groups = groups(input.records, (input.classes, input.itl), window(input));
+    let own = |class: &str| groups.iter().find(|g| g.by == By::Class && g.name == class);
+    let failed_of = |class: &str| own(class).map_or_else(|| count(Outcome::Failed), |group| group.failed);
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
     let reason = match binding.as_deref() {
         Some(ERRORS) => failures(&measured),
@@ -115,7 +113,6 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     };
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
-    let good = joint.map_or(0, |r| r.n.saturating_sub(r.misses + r.censored));
     Step {
         series: input.series.to_owned(),
         step: input.step,
@@ -133,7 +130,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         offered_rate: input.per_s(measured.len() as f64),
         sent_rate: input.per_s(sent_in_window(input) as f64),
         achieved_rate: input.per_s(input.completed_in_window().count() as f64),
-        good_rate: input.per_s(good as f64),
+        good_rate: input.per_s(joint.map_or(0, good) as f64),
         completed: count(Outcome::Ok),
         failed: count(Outcome::Failed),
         cut: count(Outcome::Cut),
@@ -169,6 +166,16 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     }
 }
 
+/// The measured window, from the start of the step.
+fn window(input: &StepInput<'_>) -> Range<Duration> {
+    input.settle..input.settle + input.measure
+}
+
+/// Requests within all limits together.
+fn good(joint: &LimitRow) -> u64 {
+    joint.n.saturating_sub(joint.misses + joint.censored)
+}
+
 /// What is said of a step that ended before it could show anything.
 fn broken_off(abort: Option<Abort>, verdict: Verdict) -> Option<String> {
     let why = abort.filter(|a| matches!(a, Abort::Interrupted | Abort::ServerGone))?;
@@ -196,11 +203,6 @@ fn token_rates(input: &StepInput<'_>) -> (f64, f64) {
         prompt += u64::from(r.input_tokens.unwrap_or(r.input_asked));
     }
     (input.per_s(output as f64), input.per_s(prompt as f64))
-}
-
-/// Failed requests of a class, where there are several.
-fn failed(groups: &[Group], class: &str) -> Option<u64> {
-    groups.iter().find(|g| g.by == By::Class && g.name == class).map(|group| group.failed)
 }
 
 /// Cost per million output tokens at this many a second.
