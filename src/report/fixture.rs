@@ -151,7 +151,7 @@ impl Server {
             stable: Some(stable),
             verdict,
             binding: limits.iter().find(|l| l.verdict == verdict).map(|l| l.limit.clone()),
-            reason: reason(verdict, stable).into(),
+            reason: shown(verdict, stable).into(),
             client_busy: Some(0.08),
             client_waiting: Some(0.002),
             limits,
@@ -163,7 +163,7 @@ impl Server {
     }
 }
 
-fn reason(verdict: Verdict, stable: bool) -> &'static str {
+fn shown(verdict: Verdict, stable: bool) -> &'static str {
     match verdict {
         Verdict::Meets => "every limit is shown to be met",
         Verdict::Fails if !stable => "the backlog grows",
