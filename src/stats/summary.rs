@@ -15,7 +15,9 @@ use crate::level::{Control, Level};
 use crate::record::{Conn, Outcome, Phase};
 use crate::slo::{Metric, Slo};
 use crate::units::ms;
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
 
 /// What is known of a step when it has ended.
 #[derive(Debug, Clone)]
