@@ -2,7 +2,7 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{checks, groups, replicas, roofline, sent, tables, why, words};
+use super::{checks, groups, replayed, replicas, roofline, sent, tables, why, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -49,6 +49,7 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'stati
         ("Throughput", tables::throughput(run)),
         ("Against the hardware", roofline::section(run)),
         ("What was sent", sent::section(run)),
+        ("What was replayed", replayed::section(run)),
         ("By class", groups::section(run, By::Class)),
         ("By turn", groups::section(run, By::Turn)),
         ("Replicas", replicas::section(run)),

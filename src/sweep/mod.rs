@@ -98,7 +98,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     }
     let host = Host::of(&plan.client, options.virtual_time)?;
     let ready = tokio::select! {
-        ready = prepare::prepare(&first.plan, &traffic, &host) => ready?,
+        ready = prepare::prepare(&first.plan, (&traffic, &series), &host) => ready?,
         () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
     };
     ready.check_series(&series, &traffic)?;
@@ -303,7 +303,7 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         server: plan.server_title(),
         model: ready.model.clone(),
         workload: plan.sent(),
-        sent: None,
+        sent: Vec::new(),
         traffic: plan.workload.found.iter().filter_map(|f| f.note.clone()).collect(),
         slo: plan.slo.summary(),
         gpu: plan.hardware.gpu.clone(),

@@ -11,7 +11,7 @@ use super::tally::SweepTally;
 use super::{Sweep, meta, over_budget, own_budget, step};
 use crate::caveat::Caveat;
 use crate::load::host::Host;
-use crate::plan::Plan;
+use crate::plan::{Plan, Series};
 use crate::rundir::{self, Left, Meta, PLAN, Resumed, Run, Writer, json};
 use crate::search::config::Mode;
 use crate::search::{Ask, Next};
@@ -38,7 +38,7 @@ impl Resumption {
     /// Fails where it is no run folder, cannot be read, or was written in another form; the message says what to do.
     pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
         let mut sweep_tally = SweepTally::default();
-        let mut left = rundir::left(dir, |record| sweep_tally.add(record))?;
+        let mut left = rundir::left(dir, |series, class, record| sweep_tally.add(series, class, record))?;
         match (budget, &mut left.plan.search.mode) {
             (Some(budget), Mode::Adaptive(adaptive)) if left.plan.rows.is_empty() => adaptive.budget = budget,
             (Some(budget), _) => left.meta.budget = own_budget(&left.plan, Some(budget.0)),
@@ -111,7 +111,7 @@ pub async fn resume(on: Resumption, progress: bool, interrupt: CancellationToken
     let traffic = plan.open_files()?;
     let series = plan.series();
     let ready = tokio::select! {
-        ready = ready_again(&plan, (&series[0].plan, &traffic), &earlier, &host) => ready?,
+        ready = ready_again(&plan, (&traffic, &series), &earlier, &host) => ready?,
         () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
     };
     ready.check_series(&series, &traffic)?;
@@ -175,13 +175,14 @@ fn resumed_meta(mut meta: Meta, ready: &Prepared, found: Vec<Caveat>, next: u32)
 /// Makes everything ready as at the start of the sweep, and refuses another server than the one that was measured.
 async fn ready_again(
     plan: &Plan,
-    (first, traffic): (&Plan, &Traffic),
+    (traffic, series): (&Traffic, &[Series]),
     earlier: &Meta,
     host: &Host,
 ) -> Result<Prepared> {
-    let mut asked = first.clone();
+    let first = series.first().context("a plan has at least one series")?;
+    let mut asked = first.plan.clone();
     asked.server.model.get_or_insert_with(|| earlier.model.clone());
-    let mut ready = prepare::prepare(&asked, traffic, host).await.with_context(|| {
+    let mut ready = prepare::prepare(&asked, (traffic, series), host).await.with_context(|| {
         format!("cannot go on with the run, which was made against the model {:?}", earlier.model)
     })?;
     let now = meta(plan, &ready, earlier.virtual_time);
