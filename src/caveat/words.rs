@@ -6,6 +6,11 @@ use crate::level::Control;
 use crate::units::short;
 use std::fmt;
 
+fn refused(field: &str, message: &str, held: bool) -> String {
+    let so = if held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
+    format!("The server refused {field} ({message}): {so}.")
+}
+
 impl fmt::Display for LengthsOf {
     /// ` of class chat in the series mix`, or nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,10 +31,7 @@ impl Caveat {
             Self::BeyondCalibration { asked, most, unit } => beyond(*asked, *most, unit),
             Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
             Self::Simulated => "The server was simulated.".into(),
-            Self::PinningRefused { field, message, held } => {
-                let so = if *held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
-                format!("The server refused {field} ({message}): {so}.")
-            }
+            Self::PinningRefused { field, message, held } => refused(field, message, *held),
             Self::LengthsNotPinned { asked, got, of } => {
                 format!("Answers{of} had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
             }
@@ -73,10 +75,9 @@ impl Caveat {
             }
             Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
             Self::FewRequests { steps, refine } => few(*steps, *refine),
-            Self::BudgetSpent { next } => format!(
-                "The budget ended the sweep: the step at {} could have ended after it.",
-                short(*next)
-            ),
+            Self::BudgetSpent { next } => {
+                format!("The budget ended the sweep: the step at {} could have ended after it.", short(*next))
+            }
             Self::Interrupted => "The sweep was interrupted: the answer rests on the steps measured until then.".into(),
             Self::ServerGone { step } => format!("The server stopped answering in step {step}; the sweep ended there."),
             Self::PartialStep { step, requests } => {

@@ -151,12 +151,7 @@ impl Server {
             stable: Some(stable),
             verdict,
             binding: limits.iter().find(|l| l.verdict == verdict).map(|l| l.limit.clone()),
-            reason: match verdict {
-                Verdict::Meets => "every limit is shown to be met".into(),
-                Verdict::Fails if !stable => "the backlog grows".into(),
-                Verdict::Fails => "shown to miss its limit".into(),
-                _ => "too few requests to tell".into(),
-            },
+            reason: shown(verdict, stable).into(),
             client_busy: Some(0.08),
             client_waiting: Some(0.002),
             limits,
@@ -165,6 +160,15 @@ impl Server {
             checks: Vec::new(),
             trace: None,
         }
+    }
+}
+
+fn shown(verdict: Verdict, stable: bool) -> &'static str {
+    match verdict {
+        Verdict::Meets => "every limit is shown to be met",
+        Verdict::Fails if !stable => "the backlog grows",
+        Verdict::Fails => "shown to miss its limit",
+        _ => "too few requests to tell",
     }
 }
 

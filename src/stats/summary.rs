@@ -15,7 +15,9 @@ use crate::level::{Control, Level};
 use crate::record::{Conn, Outcome, Phase};
 use crate::slo::{Metric, Slo};
 use crate::units::ms;
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
 
 /// What is known of a step when it has ended.
 #[derive(Debug, Clone)]
@@ -100,8 +102,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let measured: Vec<&Kept> = input.measured().collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
-    let window = input.settle..input.settle + input.measure;
-    let groups = groups(input.records, (input.classes, input.itl), window);
+    let groups = groups(input.records, (input.classes, input.itl), window(input));
     let own = |class: &str| groups.iter().find(|g| g.by == By::Class && g.name == class);
     let failed_of = |class: &str| own(class).map_or_else(|| count(Outcome::Failed), |group| group.failed);
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
@@ -112,7 +113,6 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     };
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
-    let good = joint.map_or(0, |r| r.n.saturating_sub(r.misses + r.censored));
     Step {
         series: input.series.to_owned(),
         step: input.step,
@@ -130,7 +130,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         offered_rate: input.per_s(measured.len() as f64),
         sent_rate: input.per_s(sent_in_window(input) as f64),
         achieved_rate: input.per_s(input.completed_in_window().count() as f64),
-        good_rate: input.per_s(good as f64),
+        good_rate: input.per_s(joint.map_or(0, good) as f64),
         completed: count(Outcome::Ok),
         failed: count(Outcome::Failed),
         cut: count(Outcome::Cut),
@@ -164,6 +164,16 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         checks: Vec::new(),
         trace: None,
     }
+}
+
+/// The measured window, from the start of the step.
+fn window(input: &StepInput<'_>) -> Range<Duration> {
+    input.settle..input.settle + input.measure
+}
+
+/// Requests within all limits together.
+fn good(joint: &LimitRow) -> u64 {
+    joint.n.saturating_sub(joint.misses + joint.censored)
 }
 
 /// What is said of a step that ended before it could show anything.

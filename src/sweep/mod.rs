@@ -23,7 +23,7 @@ use crate::load::descriptors::Descriptors;
 use crate::load::host::{Host, machine};
 use crate::plan::{Plan, Series};
 use crate::record::Finished;
-use crate::rundir::{self, Meta, Run, Writer, json};
+use crate::rundir::{self, Meta, Run, Sent, Writer, json};
 use crate::search::config::Mode;
 use crate::search::{Ask, Next, Search};
 use crate::stats::step::{Abort, Step, StepKind};
@@ -244,13 +244,24 @@ impl<'a> Sweep<'a> {
 
     /// Replaces `result.json` by what is known now.
     fn write_result(&mut self) -> Result<()> {
-        let mut meta = Meta { sent: self.sweep_tally.sent(), ..self.meta.clone() };
+        let mut meta = Meta { sent: in_order(self.sweep_tally.sent(), self.whole), ..self.meta.clone() };
         meta.noted.extend(self.sweep_tally.caveats());
         let caveats = meta.noted.clone();
         let run =
             Run::assemble(self.whole, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
         self.writer.result(&json::result(&run))
     }
+}
+
+/// Lengths in the order of the plan's series and classes, all classes together first.
+fn in_order(mut sent: Vec<Sent>, plan: &Plan) -> Vec<Sent> {
+    let series = plan.series();
+    sent.sort_by_key(|s| {
+        let own = series.iter().position(|one| one.name == s.series);
+        let classes = own.map_or(&[][..], |i| series[i].plan.workload.classes());
+        (own, classes.iter().position(|class| class.name == s.class))
+    });
+    sent
 }
 
 /// The highest level that the plan names.
@@ -315,5 +326,34 @@ fn meta(plan: &Plan, ready: &Prepared, virtual_time: bool) -> Meta {
         words: Some(ready.rate.clone()),
         calibration: None,
         resumed: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_stand_in_the_order_of_the_plan() {
+        let class = |name: &str| {
+            format!(
+                "[[workload.class]]\nname = \"{name}\"\nweight = 1\nprompts.synthetic = {{ input-tokens.fixed = 5, output-tokens.fixed = 2 }}\n"
+            )
+        };
+        let text = format!(
+            "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n[workload]\nalone = true\n{}{}",
+            class("chat"),
+            class("all-in")
+        );
+        let sent = |series: &str, class: &str| Sent {
+            series: series.into(),
+            class: class.into(),
+            input: None,
+            output: None,
+        };
+        let want =
+            vec![sent("mix", "all"), sent("mix", "chat"), sent("mix", "all-in"), sent("only chat", "all")];
+        let got = in_order(want.iter().rev().cloned().collect(), &Plan::from_text(&text).unwrap());
+        assert_eq!(got, want);
     }
 }

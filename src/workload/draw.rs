@@ -45,7 +45,7 @@ enum Starts {
     WhenFree,
     /// As recorded, so many times as fast; at any speed in a closed loop.
     Recorded {
-        replay: Replay,
+        replay: Box<Replay>,
         speed: Option<f64>,
     },
 }
@@ -61,7 +61,8 @@ impl Chains {
         let starts = match &traffic.kinds()[0].what {
             What::Trace(trace) => {
                 let speed = if closed { None } else { Some(Rate::try_from(level.value)?.get()) };
-                Starts::Recorded { replay: trace.replay(begin(trace, key, key.step, closed)), speed }
+                let replay = trace.replay(begin(trace, key, key.step, closed));
+                Starts::Recorded { replay: Box::new(replay), speed }
             }
             _ if closed => Starts::WhenFree,
             _ => {
@@ -95,7 +96,7 @@ impl Chains {
         if let (Starts::Recorded { replay, speed }, What::Trace(trace)) =
             (&mut self.starts, &self.traffic.kinds()[0].what)
         {
-            *replay = trace.replay(begin(trace, key, n, speed.is_none()));
+            **replay = trace.replay(begin(trace, key, n, speed.is_none()));
         }
         self
     }

@@ -132,9 +132,9 @@ mod tests {
             texts: vec![TextRate { class: "people".into(), per_char: 0.3 }],
             ..RATE.into()
         };
-        let off = |class, tokens, group| rates.off(class, tokens, group);
-        assert_eq!([off("rag", 400, 0), off("rag", 400, 1), off("rag", 400, 7)], [25.0, 5.0, 15.0]);
-        assert_eq!([off("rag", 300, 0), off("chat", 400, 0)], [0.0, 0.0], "another prefix");
+        let off = |class, tokens, group| rates.off(class, tokens, group) as i32;
+        assert_eq!([off("rag", 400, 0), off("rag", 400, 1), off("rag", 400, 7)], [25, 5, 15]);
+        assert_eq!([off("rag", 300, 0), off("chat", 400, 0)], [0, 0], "another prefix");
         assert_eq!((rates.of("people").per_char, rates.of("rag").per_char), (Some(0.3), None));
         let again: WordRates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
         assert_eq!(again, rates);

@@ -340,7 +340,8 @@ impl Kind {
                     title: trace.title(),
                     requests_per_level: known(rate).unwrap_or(one),
                     cv,
-                    blocks: s.prefix.is_some(),
+                    // What follows an answer begins with what was said before, by right as well.
+                    blocks: s.prefix.is_some() || s.following > 0,
                     note: Some(note),
                 }
             }

@@ -345,7 +345,8 @@ fn rows_of_a_session_follow_the_answer_to_the_one_before() {
         (p.repetition - (700.0 + histories) / (600.0 + 90.0 + 690.0 + 700.0 + 140.0 + 720.0)).abs() < 1e-9,
         "{p:?}"
     );
-    let said: Vec<(u128, u32, Vec<(u128, u32)>)> = trace
+    type Said = (u128, u32, Vec<(u128, u32)>);
+    let said: Vec<Said> = trace
         .replay(Begin::First)
         .take(4)
         .map(|r| {
