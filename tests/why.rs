@@ -14,7 +14,7 @@ fn sweep(dir: &Path, server: &str, rest: &str) -> (PathBuf, String) {
     let (plan, run) = (dir.join("plan.toml"), dir.join("run"));
     let text = format!(
         "name = \"why\"\nseed = 7\nserver = {{ simulated = {{ preset = \"a40-qwen3-0.6b\"{server} }}, warmup-requests = 4 }}\n\
-         step = {{ settle = \"4s\", measure = \"40s\" }}\n{rest}"
+         step = {{ settle = \"4s\", measure = \"60s\" }}\n{rest}"
     );
     fs::write(&plan, text).unwrap();
     let args = ["sweep", plan.to_str().unwrap(), "--virtual-time", "--out", run.to_str().unwrap()];
