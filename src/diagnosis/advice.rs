@@ -156,15 +156,31 @@ fn from(s: &Subject<'_>, knob: Knob) -> String {
     format!("; on {article} {gpu} start from {value}")
 }
 
+/// Whether the value to start from lies on the side that is advised, as far as it is known where the server is.
+fn helps(s: &Subject<'_>, knob: Knob, lower: bool) -> bool {
+    let Some((_, (_, sequences, _))) = start(s).filter(|_| knob == Knob::Sequences) else { return true };
+    let sequences = f64::from(sequences);
+    if lower {
+        s.at.server.running_mean.is_none_or(|ran| ran > sequences)
+    } else {
+        s.curve.seats.is_none_or(|seats| f64::from(seats) < sequences)
+    }
+}
+
 /// `text with FLAG in it`, where the server has such a flag.
 fn with(s: &Subject<'_>, knob: Knob, text: &str) -> Option<String> {
-    Some(format!("{}{}.", text.replace("FLAG", &flag(s, knob)?), from(s, knob)))
+    let start = if helps(s, knob, text.contains("lower FLAG")) { from(s, knob) } else { String::new() };
+    Some(format!("{}{start}.", text.replace("FLAG", &flag(s, knob)?)))
 }
 
 /// What to change where this is the case.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<String> {
-    let more_copies = || Some("Or spread the load over more replicas.".to_owned());
-    let all: Vec<Option<String>> = match kind {
+    of_cause(kind, s).unwrap_or_else(|| of_latency(kind, s)).into_iter().flatten().collect()
+}
+
+/// Where something makes the latency worse.
+fn of_cause(kind: Kind, s: &Subject<'_>) -> Option<Vec<Option<String>>> {
+    let all = match kind {
         Kind::ClientLimited => {
             let own = s.facts.own.iter().find(|o| o.step == s.at.step);
             vec![own.map(|o| o.advice.clone()).or_else(|| {
@@ -215,6 +231,17 @@ pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<String> {
             with(s, Knob::TensorParallel, "Use fewer GPUs for a copy of the model and more copies: FLAG"),
             Some("See that the GPUs are joined by NVLink and not by PCIe (nvidia-smi topo -m).".into()),
         ],
+        Kind::PrefillBound | Kind::DecodeBound | Kind::BatchingTradeOff | Kind::Queueing | Kind::Unstable => {
+            return None;
+        }
+    };
+    Some(all)
+}
+
+/// Where it is a part of the latency itself.
+fn of_latency(kind: Kind, s: &Subject<'_>) -> Vec<Option<String>> {
+    let more_copies = || Some("Or spread the load over more replicas.".to_owned());
+    match kind {
         Kind::PrefillBound => vec![
             with(s, Knob::PrefixCache, "Where prompts begin alike, let the prefix cache have that: FLAG"),
             Some("Send shorter prompts: what need not be read costs nothing.".into()),
@@ -247,8 +274,8 @@ pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<String> {
             ),
             more_copies(),
         ],
-    };
-    all.into_iter().flatten().collect()
+        _ => Vec::new(),
+    }
 }
 
 /// How many sequences ran, for advice on how many should.

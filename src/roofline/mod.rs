@@ -120,13 +120,8 @@ fn speed(gpu: &Gpu, model: &Model) -> f64 {
         Some(Precision::Fp32) => 0.5,
         Some(Precision::Fp16 | Precision::Bf16 | Precision::Int4) => 1.0,
         Some(Precision::Fp8 | Precision::Int8) => 2.0,
-        Some(Precision::Fp4) => {
-            if gpu.fp4 {
-                4.0
-            } else {
-                1.0
-            }
-        }
+        Some(Precision::Fp4) if gpu.fp4 => 4.0,
+        Some(Precision::Fp4) => 1.0,
         // How it is computed is not said: the fastest that such weights may be.
         None if model.bytes <= 0.75 && gpu.fp4 => 4.0,
         None if model.bytes <= 1.5 => 2.0,
