@@ -147,7 +147,7 @@ fn folder() -> &'static PathBuf {
             kept.push(Kept::from(&finished.record));
         }
         let step = sum_up(&plan, &kept, &itl);
-        writer.step(&step, "all", &[("itl", itl.buckets())]).unwrap();
+        writer.step(&step, &[("all", "itl", itl.pooled().buckets())]).unwrap();
         let run =
             Run::assemble(&plan, plan.to_toml().unwrap(), meta(&plan), vec![step], vec![], vec![]).unwrap();
         writer.result(&json::result(&run)).unwrap();
@@ -173,7 +173,7 @@ fn meta(plan: &Plan) -> Meta {
         budget: None,
         calibration: None,
         words: None,
-        sent: None,
+        sent: Vec::new(),
         traffic: vec![],
         resumed: vec![],
         variants: vec![],

@@ -2,12 +2,24 @@
 
 mod cache;
 mod fault;
+mod trace;
 mod words;
 
 pub use fault::{Cause, Excess, OwnFault};
 
 use crate::level::Control;
 use serde::{Deserialize, Serialize};
+
+/// Which of a sweep's requests have lengths that are off; none named where there is one series, or one kind of request.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LengthsOf {
+    /// The series.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+    /// The class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+}
 
 /// A reason to read a result with care. Shown in the terminal and in every report, and kept in `result.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +73,9 @@ pub enum Caveat {
         asked: f64,
         /// Mean output tokens that came.
         got: f64,
+        /// Of which prompts and answers.
+        #[serde(default, flatten)]
+        of: LengthsOf,
     },
     /// The server refused `stream_options`.
     UsageRefused {
@@ -83,6 +98,9 @@ pub enum Caveat {
         asked: f64,
         /// Mean tokens by the server's usage.
         got: f64,
+        /// Of which prompts and answers.
+        #[serde(default, flatten)]
+        of: LengthsOf,
     },
     /// Input lengths could not be calibrated.
     InputNotCalibrated {
@@ -140,6 +158,22 @@ pub enum Caveat {
         own: f64,
         /// In how many steps they did.
         steps: u32,
+    },
+    /// Less than half of a trace was replayed.
+    TracePart {
+        /// Requests of it that were sent at least once.
+        sent: u64,
+        /// How many it has.
+        of: u64,
+    },
+    /// A step replayed a trace several times over.
+    TraceRepeated {
+        /// The step that did so most often.
+        step: u32,
+        /// How often.
+        times: f64,
+        /// Requests of the trace.
+        of: u64,
     },
     /// The levels are numbers in flight.
     ClosedLoop,
@@ -265,7 +299,16 @@ impl Caveat {
             | Self::SlowReplica { step, .. }
             | Self::FailingReplica { step, .. }
             | Self::ColdHits { step, .. }
+            | Self::TraceRepeated { step, .. }
             | Self::WarmMisses { step, .. } => Some(*step),
+            _ => None,
+        }
+    }
+
+    /// The series that it is about, where it names one.
+    pub fn series(&self) -> Option<&str> {
+        match self {
+            Self::InputLengthOff { of, .. } | Self::LengthsNotPinned { of, .. } => of.series.as_deref(),
             _ => None,
         }
     }

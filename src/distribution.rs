@@ -1,10 +1,12 @@
 //! How long many prompts or answers are, in tokens: counted as they come, in memory that does not grow.
 
+use crate::units::thousands;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
-/// Lengths in tokens.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Lengths in tokens; all zero where there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// How many.
     pub n: u64,
@@ -20,6 +22,14 @@ pub struct Distribution {
     pub max: u64,
     /// How they are spread.
     pub bars: Vec<Bar>,
+}
+
+impl fmt::Display for Distribution {
+    /// `mean 212, p50 180, p90 402, p99 811, longest 1,024`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p90, p99, max] = [self.p50, self.p90, self.p99, self.max].map(|n| thousands(n as f64));
+        write!(f, "mean {}, p50 {p50}, p90 {p90}, p99 {p99}, longest {max}", thousands(self.mean))
+    }
 }
 
 /// Lengths from one number of tokens up to before another.
@@ -61,6 +71,14 @@ impl Lengths {
         self.histogram.saturating_record(u64::from(tokens));
         self.sum += u64::from(tokens);
         self.max = self.max.max(u64::from(tokens));
+    }
+
+    /// Takes all that another one took.
+    pub fn merge(&mut self, other: &Self) {
+        // Both have the same bounds, so every value fits.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
     }
 
     /// All of them together.
@@ -121,6 +139,11 @@ mod tests {
         assert_eq!((d.n, d.p50, d.p90, d.p99, d.max), (1000, 500, 900, 990, 1000));
         assert!((d.mean - 500.5).abs() < 1e-9);
         assert_eq!(d.bars.iter().map(|b| b.n).sum::<u64>(), 1000);
+        let mut more = Lengths::default();
+        more.push(5000);
+        more.merge(&lengths);
+        let both = more.finish().unwrap();
+        assert_eq!((both.n, both.p50, both.max), (1001, 501, 5000));
         assert!(d.bars.windows(2).all(|w| w[0].to <= w[1].from), "one after the other: {:?}", d.bars);
     }
 }

@@ -57,16 +57,122 @@ fn sweep(plan: &Path) -> Seen {
     }
 }
 
+/// What is said of a plan before anything is sent: what its file holds, and levels in their own unit.
+fn check(plan: &Path, control: &str) {
+    let out = goodput().arg("check").arg(plan).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert_eq!(out.status.code(), Some(0), "{}: {}", plan.display(), String::from_utf8_lossy(&out.stderr));
+    let unit = match control {
+        "trace-scale" => " × trace speed",
+        "sessions" => " sessions/s",
+        _ => " req/s",
+    };
+    assert!(said.contains(&format!("{unit}\n")), "{said}");
+    if plan.ends_with("text.toml") || plan.ends_with("news.toml") {
+        return; // pieces as long as the plan says
+    }
+    assert!(said.contains("\n  files     ") && said.contains("\n            prompts  mean "), "{said}");
+    if plan.ends_with("sharegpt-conversations.toml") {
+        assert!(said.contains("1.19 requests a session on average; its users think for 1s in all"), "{said}");
+    }
+    if control == "trace-scale" {
+        // Not one request for each unit of speed.
+        assert!(
+            said.contains("requests/s as recorded") && !said.contains("about 55 in these steps"),
+            "{said}"
+        );
+        assert!(!said.contains(" req/s can be shown"), "{said}");
+    }
+}
+
+#[test]
+fn check_opens_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = dir.path().join("plan.toml");
+    std::fs::write(
+        &plan,
+        "name = \"x\"\nserver.simulated = { preset = \"demo\" }\nslo.ttft.p99 = \"500ms\"\nsearch.rates = [2]\n\
+         [workload.prompts.jsonl]\nfile = \"nowhere.jsonl\"\n",
+    )
+    .unwrap();
+    let out = goodput().arg("check").arg(&plan).output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("nowhere.jsonl"));
+    std::fs::write(
+        dir.path().join("nowhere.jsonl"),
+        "{\"prompt\": \"one two three\", \"output_tokens\": 4}\n{\"prompt\": \"four\", \"output_tokens\": 40}\n",
+    )
+    .unwrap();
+    let out = goodput().args(["check", "--json"]).arg(&plan).output().unwrap();
+    let said: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let output = &said["files"][0]["output"];
+    assert_eq!((&output["n"], &output["max"], &output["p50"]), (&2.into(), &40.into(), &4.into()), "{said}");
+}
+
+/// A sweep over a trace tells which part of it each step replayed, and what they come to.
+#[test]
+fn steps_replay_parts_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = |i: u32| {
+        format!("{{\"timestamp\":{},\"input_length\":{},\"output_length\":5}}\n", i * 250, 20 + i % 50)
+    };
+    std::fs::write(dir.path().join("trace.jsonl"), (0..4000).map(row).collect::<String>()).unwrap();
+    let plan = |more: &str| {
+        format!(
+            "name = \"x\"\nserver.simulated = {{ preset = \"demo\" }}\nslo.ttft.p99 = \"500ms\"\nsearch.rates = [0.5, 1, 1.5, 2]\n\
+             step = {{ settle = \"10s\", measure = \"150s\" }}\n[workload.trace]\nfile = \"trace.jsonl\"\n{more}"
+        )
+    };
+    let run = |more: &str| {
+        std::fs::write(dir.path().join("plan.toml"), plan(more)).unwrap();
+        let args = ["sweep", "plan.toml", "--virtual-time", "--force", "--out", "run"];
+        let out = goodput().current_dir(dir.path()).args(args).output().unwrap();
+        assert_ne!(out.status.code(), Some(1), "{}", String::from_utf8_lossy(&out.stderr));
+        let parts = |s: &serde_json::Value| -> (u64, u64) {
+            let t = &s["trace"];
+            assert_eq!(t["of"], 4000);
+            (t["from"].as_u64().unwrap(), t["n"].as_u64().unwrap())
+        };
+        let steps: Vec<_> =
+            result(&dir.path().join("run"))["steps"].as_array().unwrap().iter().map(parts).collect();
+        (steps, std::fs::read_to_string(dir.path().join("run/report.md")).unwrap())
+    };
+    let (drawn, report) = run("");
+    let mut begins: Vec<u64> = drawn.iter().map(|p| p.0).collect();
+    begins.sort_unstable();
+    assert!(begins.windows(2).all(|w| w[1] > w[0] + 400), "{begins:?}");
+    // 160 s and the tail, four requests a second, at half to twice the speed: some 3,200 of 4,000.
+    assert!(drawn.iter().zip([320, 640, 960, 1280]).all(|(p, n)| (n..n + 100).contains(&p.1)), "{drawn:?}");
+    assert!(
+        report.contains("## What was replayed") && !report.contains("the answer speaks of those parts"),
+        "{report}"
+    );
+    let again = goodput().current_dir(dir.path()).args(["report", "run"]).output().unwrap();
+    assert!(again.status.success());
+    assert_eq!(
+        std::fs::read_to_string(dir.path().join("run/report.md")).unwrap(),
+        report,
+        "from the folder alone"
+    );
+    assert_eq!(run("").0, drawn, "the same seed, the same places");
+    let (first, report) = run("start = \"first\"");
+    assert!(first.iter().all(|p| p.0 == 0), "{first:?}");
+    assert!(
+        report.contains("were sent (3") && report.contains("the answer speaks of those parts"),
+        "{report}"
+    );
+}
+
 #[test]
 fn every_format_is_read_and_sent() {
     let plans = plans();
-    assert!(plans.len() >= 23, "{}", plans.len());
+    assert!(plans.len() >= 24, "{}", plans.len());
     for plan in plans {
         let name = plan.file_stem().unwrap().to_str().unwrap().to_owned();
         let seen = sweep(&plan);
         let text = std::fs::read_to_string(&plan).unwrap();
         let trace = text.contains("[workload.trace]");
-        let talks = ["sharegpt-conversations", "aiperf-multi"].contains(&name.as_str());
+        let talks = ["sharegpt-conversations", "aiperf-multi", "aiperf-sessions"].contains(&name.as_str());
         let control = if trace {
             "trace-scale"
         } else if talks {
@@ -74,6 +180,7 @@ fn every_format_is_read_and_sent() {
         } else {
             "rate"
         };
+        check(&plan, control);
         assert_eq!(seen.control, control, "{name}");
         assert_eq!(seen.turns.iter().any(|t| *t > 0), talks, "{name}: turns");
         assert!(seen.workload.contains(" of "), "{name}: {}", seen.workload);

@@ -126,7 +126,7 @@ fn classes_alone_show_what_mixing_costs() {
     let workload = "alone = true\n".to_owned()
         + &class("short", 1, "slo.ttft.p90 = \"100ms\"")
         + &class("long", 1, "slo.ttft.p90 = \"2s\"");
-    let (run, said) = sweep(dir.path(), "", &workload, "[4, 16, 24]", 3000);
+    let (run, said) = sweep(dir.path(), "", &workload, "[6.5, 9, 18, 24]", 8000);
     let answers = result(&run)["answers"].as_array().unwrap().clone();
     let series: Vec<&str> = answers.iter().map(|a| a["series"].as_str().unwrap()).collect();
     assert_eq!(series, ["mix", "only short", "only long"]);
@@ -136,6 +136,11 @@ fn classes_alone_show_what_mixing_costs() {
     assert!(said.contains("mixing costs"), "{said}");
     let report = fs::read_to_string(run.join("report.md")).unwrap();
     assert!(report.contains("## What mixing costs") && report.contains("| short |"), "{report}");
+    // With rates far apart the mix and its classes lie anywhere between the same two: nothing is known.
+    let coarse = tempdir().unwrap();
+    let (_, said) = sweep(coarse.path(), "", &workload, "[4, 16]", 3000);
+    assert!(said.contains("what mixing costs cannot be told"), "{said}");
+    assert!(!said.contains("next to nothing"), "{said}");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn a_search_over_files_asks_what_a_search_over_memory_asks() {
         writer.result(&json::result(&empty)).unwrap();
         for n in 0..=measured.len() {
             if n > 0 {
-                writer.step(&measured[n - 1], "all", &[]).unwrap();
+                writer.step(&measured[n - 1], &[]).unwrap();
             }
             let read: Vec<Step> = rundir::read(&dir.path().join("run")).unwrap().steps;
             assert_eq!(own.next("main", &read), own.next("main", &measured[..n]), "{search}: after {n}");

@@ -1,9 +1,18 @@
 //! Each caveat as a sentence, and what to do about it.
 
-use super::{Caveat, cache};
+use super::{Caveat, LengthsOf, cache, trace};
 use crate::key::{ALL, split};
 use crate::level::Control;
 use crate::units::short;
+use std::fmt;
+
+impl fmt::Display for LengthsOf {
+    /// ` of class chat in the series mix`, or nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.class.iter().try_for_each(|class| write!(f, " of class {class}"))?;
+        self.series.iter().try_for_each(|series| write!(f, " in the series {series}"))
+    }
+}
 
 impl Caveat {
     /// What is the case, as a sentence.
@@ -21,8 +30,8 @@ impl Caveat {
                 let so = if *held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
                 format!("The server refused {field} ({message}): {so}.")
             }
-            Self::LengthsNotPinned { asked, got } => {
-                format!("Answers had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
+            Self::LengthsNotPinned { asked, got, of } => {
+                format!("Answers{of} had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
             }
             Self::UsageRefused { message } => format!("The server refused stream_options ({message}): it sends no usage in streams."),
             Self::TokensEstimated { requests } => format!(
@@ -31,8 +40,8 @@ impl Caveat {
             Self::TokensUnknown { requests } => {
                 format!("The server sent no usage for {requests} answers in one piece: how many tokens they have is not known.")
             }
-            Self::InputLengthOff { asked, got } => {
-                format!("Prompts had {got:.1} input tokens on average where {asked:.1} were asked for.")
+            Self::InputLengthOff { asked, got, of } => {
+                format!("Prompts{of} had {got:.1} input tokens on average where {asked:.1} were asked for.")
             }
             Self::InputNotCalibrated { reason } => format!("Input lengths were not calibrated: {reason}."),
             Self::NoFinishReason { requests } => {
@@ -40,6 +49,7 @@ impl Caveat {
             }
             Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => cache::text(self),
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::text(self),
+            Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::text(self),
             Self::ClosedLoop => {
                 "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.".into()
             }
@@ -120,6 +130,7 @@ impl Caveat {
                 cache::advice(self)
             }
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::advice(self),
+            Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::advice(self),
             Self::ClosedLoop => {
                 "Before promising a rate to independent users, measure it: search.rates or search.ramp."
             }

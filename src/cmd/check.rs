@@ -1,9 +1,10 @@
 //! `check`: is the plan sound, and what would run?
 
+mod files;
 mod servers;
+mod spoken;
 
 use crate::cli::CheckArgs;
-use crate::client::config::{Connections, Http, Server};
 use crate::cmd::say;
 use crate::level::{Control, Level};
 use crate::plan::{Plan, Series, Source};
@@ -14,6 +15,7 @@ use crate::units::{Span, short};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use servers::{started, starts};
+use spoken::spoken;
 use std::time::Duration;
 
 /// A ramp without `max-rate` has no last level; so many of its levels are shown.
@@ -41,13 +43,17 @@ struct PreviewStep {
     longest_s: f64,
 }
 
-/// Validates the plan and prints what would run; sends nothing.
+/// Validates the plan, reads its files, and prints what would run; sends nothing.
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
-    let plan = Plan::load(&Source::find(&args.plan)?, &args.set)?;
+    let mut plan = Plan::load(&Source::find(&args.plan)?, &args.set)?;
+    let holds = plan.open_files()?.holds();
     let series = plan.series();
     if args.json {
         let would_run = |plan: &Plan| serde_json::to_value(preview(plan)).context("failed to write JSON");
         let mut value = serde_json::json!({ "plan": plan, "would_run": would_run(&plan)? });
+        if !holds.is_empty() {
+            value["files"] = serde_json::to_value(&holds).context("failed to write JSON")?;
+        }
         if series.len() > 1 || series[0].variant.is_some() {
             let one = |s: &Series| {
                 anyhow::Ok(
@@ -59,12 +65,13 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
         }
         return say(&serde_json::to_string_pretty(&value).context("failed to write JSON")?);
     }
-    match &series[..] {
+    let said = match &series[..] {
         // The rows of a matrix are listed together.
-        _ if !plan.rows.is_empty() => say(&words(&plan, &preview(&plan))),
-        [only] if only.variant.is_none() => say(&words(&plan, &preview(&plan))),
-        several => say(&several_words(&plan, several)),
-    }
+        _ if !plan.rows.is_empty() => words(&plan, &preview(&plan)),
+        [only] if only.variant.is_none() => words(&plan, &preview(&plan)),
+        several => several_words(&plan, several),
+    };
+    say(&(said + &files::words(&holds)))
 }
 
 /// The longest that a plan of one series can take, what comes after the search included.
@@ -184,10 +191,11 @@ fn too_short(plan: &Plan, levels: &[Level]) -> Option<String> {
     (!short_of.is_empty()).then(|| {
         format!(
             "  note      showing that this SLO is met takes about {} requests in a step without a miss, until the sweep has \
-             seen how misses cluster: {} req/s can be shown to fail, not to meet; step.min-requests = {:.0} extends \
+             seen how misses cluster: {}{} can be shown to fail, not to meet; step.min-requests = {:.0} extends \
              steps, up to step.max-duration",
             hundreds(least),
             short_of.join(", "),
+            levels.first().map_or("", |l| l.control.unit()),
             (least / 100.0).ceil() * 100.0
         )
     })
@@ -329,11 +337,12 @@ fn kinds(plan: &Plan) -> String {
     if w.control() == Control::Sessions {
         let settle = plan.step.settle.0;
         let think = Duration::from_secs_f64(w.think_s().round());
-        lines.push(format!(
-            "{} requests a session on average; its users think for {} in all",
-            short(w.per_level()),
-            Span(think)
-        ));
+        let thinks = match (w.thinks_as_recorded(), think.is_zero()) {
+            (true, true) => "think as long as was recorded".to_owned(),
+            (true, false) => format!("think for {} in all, and some as long as was recorded", Span(think)),
+            (false, _) => format!("think for {} in all", Span(think)),
+        };
+        lines.push(format!("{} requests a session on average; its users {thinks}", short(w.per_level())));
         if settle < think {
             lines.push(format!(
                 "note: the last turns of a session come some {} after its first: step.settle = {} is too short to reach the \
@@ -347,37 +356,14 @@ fn kinds(plan: &Plan) -> String {
     lines.into_iter().map(|line| format!("            {line}\n")).collect()
 }
 
-/// How the server is spoken to, a line for all that is not as usual; empty for the simulated one in this process.
-fn spoken(server: &Server) -> String {
-    let urls = server.target.urls();
-    let over_tls = urls.iter().any(|u| u.to_string().starts_with("https:"));
-    let plain = urls.iter().any(|u| !u.to_string().starts_with("https:"));
-    let http = match server.http {
-        Http::One => None,
-        Http::Two if over_tls && plain => {
-            Some("HTTP/2, which https:// servers must agree to and others are taken to know")
-        }
-        Http::Two if over_tls => Some("HTTP/2, which the server must agree to"),
-        Http::Two => Some("HTTP/2 without asking (the server is taken to know it)"),
-        Http::Auto if over_tls => Some("HTTP/2 where the server agrees to it, else HTTP/1.1"),
-        Http::Auto => Some("HTTP/1.1 (HTTP/2 is agreed on over https:// only)"),
-    };
-    let cold = "a new connection for every request: its handshake counts as latency";
-    let several = format!("{} replicas, dealt requests in turn; results pooled and for each", urls.len());
-    let lines = [
-        (urls.len() > 1).then_some(several),
-        http.map(str::to_owned),
-        (server.connections == Connections::Cold).then(|| cold.to_owned()),
-        urls.iter().any(|u| u.socket().is_some()).then(|| "over a Unix socket of this machine".to_owned()),
-    ];
-    let known = lines.into_iter().flatten().filter(|_| !urls.is_empty());
-    known.map(|line| format!("            {line}\n")).collect()
-}
-
 /// What the adaptive search would do, and from which level on its answers speak.
 fn adaptive(plan: &Plan, a: &Adaptive) -> String {
+    let control = plan.workload.control();
+    let unit = control.unit();
     let (levels, most) = match a.over {
-        Over::Rate => ("rates", plan.search.max_rate.map(|r| format!(", never above {r} req/s"))),
+        Over::Rate => {
+            (open_levels(control), plan.search.max_rate.map(|r| format!(", never above {r}{unit}")))
+        }
         Over::Concurrency => {
             ("numbers of workers", Some(format!(", never above {} (max-in-flight)", plan.step.max_in_flight)))
         }
@@ -399,13 +385,19 @@ fn adaptive(plan: &Plan, a: &Adaptive) -> String {
     let lowest = plan.searcher().ok().and_then(|s| s.terms()).map(|t| t.lowest);
     if let (Over::Rate, Some(lowest)) = (a.over, lowest) {
         out += &format!(
-            "\n  note      in this time nothing can be said of rates below {} req/s; a server slower than about {} req/s gets a \
+            "\n  note      in this time nothing can be said of {} below {}{unit}; a server slower than about {}{unit} gets a \
              wide interval",
+            open_levels(control),
             short(lowest),
             short(10.0 * lowest)
         );
     }
     out
+}
+
+/// What the levels of an open loop are.
+fn open_levels(control: Control) -> &'static str {
+    if control == Control::TraceScale { "speeds" } else { "rates" }
 }
 
 /// The measured window of the steps: one where they are alike, else the shortest and the longest.
@@ -416,33 +408,5 @@ fn windows(plan: &Plan, p: &Preview) -> String {
     match (least, most) {
         (Some(a), Some(b)) if b - a > 0.5 => format!("{} to {}", span(a), span(b)),
         _ => Span(plan.step.measure.0.max(Duration::from_secs_f64(least.unwrap_or(0.0)))).to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Rows: the table, and what is said of it.
-    #[test]
-    fn what_is_not_as_usual_is_said() {
-        let rows: [(&str, &[&str]); 6] = [
-            ("url = \"http://a\"", &[]),
-            ("simulated = { preset = \"md1\" }\nhttp = \"2\"", &[]),
-            (
-                "urls = [\"http://a\", \"http://b\"]\nconnections = \"cold\"",
-                &["2 replicas, dealt requests in turn", "a new connection for every request"],
-            ),
-            ("url = \"unix:/run/vllm.sock\"\nhttp = \"2\"", &["HTTP/2 without asking", "over a Unix socket"]),
-            ("url = \"https://a\"\nhttp = \"2\"", &["HTTP/2, which the server must agree to"]),
-            ("url = \"http://a\"\nhttp = \"auto\"", &["HTTP/1.1 (HTTP/2 is agreed on over https:// only)"]),
-        ];
-        for (table, want) in rows {
-            let said = spoken(&toml::from_str(table).unwrap());
-            assert_eq!(said.lines().count(), want.len(), "{table}: {said}");
-            for (line, want) in said.lines().zip(want) {
-                assert!(line.trim_start().starts_with(want), "{table}: {said}");
-            }
-        }
     }
 }

@@ -201,7 +201,7 @@ mod tests {
     use crate::level::Level;
     use crate::workload::data::Counter;
     use crate::workload::draw::StepKey;
-    use crate::workload::prompts::WordRate;
+    use crate::workload::rate::WordRate;
     use crate::workload::traffic::Traffic;
 
     fn builder() -> Builder {

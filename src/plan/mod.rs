@@ -259,6 +259,13 @@ impl Plan {
     /// A file cannot be read, or holds something that it should not: the message names file, line and field.
     pub fn open_files(&mut self) -> Result<Traffic> {
         let traffic = Traffic::open(&self.workload, &self.counter()?)?;
+        if self.server.prompts == PromptForm::TokenIds && traffic.follows() {
+            bail!(
+                "[server] prompts = \"token-ids\" makes single prompts of exact lengths, and rows of {} follow the answers to others: \
+                 leave it out",
+                self.workload
+            );
+        }
         self.workload.found = traffic.found();
         Ok(traffic)
     }
@@ -320,6 +327,7 @@ impl Plan {
             pace: None,
             alone: false,
             found: Vec::new(),
+            only: None,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::units::{Fraction, NonEmpty, Rate, Span};
 use crate::workload::config::{Cache, Source};
 use crate::workload::lengths::{Lengths, TokenCount};
 use crate::workload::sources::Prompts;
-use crate::workload::synthetic::{SharedPrefix, Synthetic};
+use crate::workload::synthetic::{SharedPrefix, Synthetic, prefix_of_share};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -34,7 +34,8 @@ pub struct Row {
     /// Requests per second; without `concurrency` an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// The share of the input that is a warm prefix which all requests have in common; none where it is absent.
+    /// The share of all input tokens that lies in a warm prefix which the requests have in common; none where it is absent. Requests too
+    /// short for the whole prefix have its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix_reuse: Option<Fraction>,
     /// Cold or warm; by default warm where a prefix is reused.
@@ -130,10 +131,9 @@ impl Row {
     /// Prompts of its own, where it has them.
     fn prompts(&self) -> Option<Synthetic> {
         let (input_tokens, output_tokens) = (self.input_tokens?, self.output_tokens?);
-        let shared = self.prefix_reuse.map_or(0.0, Fraction::get) * input_tokens.mean();
-        // A prompt has at least one token of its own.
-        let most = (input_tokens.mean().ceil() - 1.0).max(0.0);
-        let tokens = TokenCount::try_from(shared.round().min(most) as u32).ok();
+        let share = self.prefix_reuse.map_or(0.0, Fraction::get);
+        // None where nothing is shared.
+        let tokens = TokenCount::try_from(prefix_of_share(&input_tokens, share)).ok();
         let groups = TokenCount::try_from(1).ok();
         let shared_prefix = tokens.zip(groups).map(|(tokens, groups)| SharedPrefix { tokens, groups });
         Some(Synthetic { input_tokens, output_tokens, shared_prefix })

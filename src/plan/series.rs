@@ -104,6 +104,7 @@ fn only(plan: &mut Plan, class: Class) {
     plan.workload.alone = false;
     let place = plan.workload.classes().iter().position(|c| c.name == class.name);
     plan.workload.found = place.and_then(|i| plan.workload.found.get(i).cloned()).into_iter().collect();
+    plan.workload.only = Some(class.name);
     plan.workload.source = Source::Prompts(class.prompts);
     plan.workload.conversation = class.conversation;
     plan.server.model = class.model.or(plan.server.model.take());

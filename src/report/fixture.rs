@@ -18,7 +18,7 @@ use crate::units::ms;
 use std::collections::BTreeMap;
 
 pub(crate) use cases::cases;
-pub(crate) use several::{pair, pair_with, variants};
+pub(crate) use several::{pair, pair_of, pair_with, variants};
 pub(crate) use traces::{adaptive, traced, traces};
 
 /// A server and how it is measured.
@@ -42,7 +42,7 @@ pub(super) fn slo(text: &str) -> Slo {
     toml::from_str(text).unwrap()
 }
 
-fn meta() -> Meta {
+pub(crate) fn meta() -> Meta {
     Meta {
         goodput_version: "0.1.0".into(),
         host: "linux x86_64, 2 cores".into(),
@@ -60,7 +60,7 @@ fn meta() -> Meta {
         budget: None,
         calibration: None,
         words: None,
-        sent: None,
+        sent: Vec::new(),
         traffic: Vec::new(),
         resumed: Vec::new(),
         variants: Vec::new(),
@@ -164,6 +164,7 @@ impl Server {
             groups: Vec::new(),
             replicas: Vec::new(),
             checks: Vec::new(),
+            trace: None,
         }
     }
 }

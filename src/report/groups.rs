@@ -46,7 +46,9 @@ pub fn section(run: &Run, by: By) -> String {
 }
 
 fn table(step: &Step, by: By) -> String {
-    let head = [
+    // Of turns no gaps are pooled.
+    let gaps = of(step, by).iter().any(|g| g.quantiles(Metric::Itl).n > 0);
+    let mut head = vec![
         noun(by),
         "requests",
         "failed",
@@ -59,14 +61,20 @@ fn table(step: &Step, by: By) -> String {
         "input tokens, mean",
         "output tokens, mean",
     ];
+    if gaps {
+        head.insert(8, "ITL p99");
+    }
     let row = |name: String,
                (n, failed, rate): (u64, u64, f64),
                of: &dyn Fn(Metric) -> Quantiles,
                tokens: [Option<f64>; 2]| {
         let (ttft, tpot, e2e) = (of(Metric::Ttft), of(Metric::Tpot), of(Metric::E2e));
         let mut cells = vec![name, thousands(n as f64), thousands(failed as f64), words::figure(rate)];
-        let values = [ttft.p50, ttft.p99, tpot.p50, tpot.p99, e2e.p99];
-        cells.extend(values.map(|ms| tables::latency(step, ms)));
+        let mut values = vec![ttft.p50, ttft.p99, tpot.p50, tpot.p99, e2e.p99];
+        if gaps {
+            values.insert(4, of(Metric::Itl).p99);
+        }
+        cells.extend(values.into_iter().map(|ms| tables::latency(step, ms)));
         cells.extend(tokens.map(tables::number));
         cells
     };

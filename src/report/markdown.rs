@@ -2,7 +2,7 @@
 
 use super::charts::{Chart, thousands};
 use super::escape::{clip, fence, markdown, plain};
-use super::{checks, groups, replicas, sent, tables, words};
+use super::{checks, groups, replayed, replicas, sent, tables, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -47,6 +47,7 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'stati
         ("Percentiles", percentiles(run)),
         ("Throughput", tables::throughput(run)),
         ("What was sent", sent::section(run)),
+        ("What was replayed", replayed::section(run)),
         ("By class", groups::section(run, By::Class)),
         ("By turn", groups::section(run, By::Turn)),
         ("Replicas", replicas::section(run)),

@@ -10,6 +10,7 @@ pub mod matrix;
 pub mod mixing;
 pub mod offline;
 pub mod pair;
+pub mod replayed;
 pub mod replicas;
 pub mod sent;
 pub mod several;

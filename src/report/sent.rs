@@ -4,22 +4,35 @@ use super::escape::{clip, markdown};
 use super::tables::table;
 use crate::distribution::Distribution;
 use crate::report::charts::thousands;
-use crate::rundir::Run;
+use crate::rundir::{Run, Sent};
 
 /// The section of the Markdown report; empty where nothing is known.
 pub(super) fn section(run: &Run) -> String {
     let notes: Vec<String> =
         run.meta.traffic.iter().map(|note| markdown(&clip(note, 600)) + "\n\n").collect();
-    let known =
-        run.meta.sent.as_ref().map(|s| [("prompts", s.input.as_ref()), ("answers", s.output.as_ref())]);
-    let rows: Vec<Vec<String>> =
-        known.into_iter().flatten().filter_map(|(what, d)| Some(row(what, d?))).collect();
+    let sent = &run.meta.sent;
+    let (series, classes) = (several(sent, |s| &s.series), several(sent, |s| &s.class));
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for s in sent {
+        let of = [(series, &s.series), (classes, &s.class)].into_iter().filter(|(shown, _)| *shown);
+        let of: Vec<String> = of.map(|(_, name)| markdown(&clip(name, 40))).collect();
+        for (what, d) in [("prompts", &s.input), ("answers", &s.output)] {
+            rows.extend(d.as_ref().map(|d| [of.clone(), row(what, d)].concat()));
+        }
+    }
     if rows.is_empty() {
         return notes.concat();
     }
-    let head = ["tokens", "requests", "mean", "p50", "p90", "p99", "longest"];
-    let lengths = table(&head, &["tokens"], rows);
+    let of = [(series, "series"), (classes, "class")].into_iter().filter(|(shown, _)| *shown);
+    let of: Vec<&str> = of.map(|(_, name)| name).collect();
+    let head = [&of[..], &["tokens", "requests", "mean", "p50", "p90", "p99", "longest"]].concat();
+    let lengths = table(&head, &[&of[..], &["tokens"]].concat(), rows);
     format!("{}As the server counted them, over all steps:\n\n{lengths}", notes.concat())
+}
+
+/// Whether there are several of what one goes by.
+fn several(sent: &[Sent], name: impl Fn(&Sent) -> &String) -> bool {
+    sent.iter().any(|s| name(s) != name(&sent[0]))
 }
 
 fn row(what: &str, d: &Distribution) -> Vec<String> {
@@ -32,7 +45,6 @@ mod tests {
     use super::*;
     use crate::distribution::Lengths;
     use crate::report::fixture;
-    use crate::rundir::Sent;
 
     #[test]
     fn lengths_and_notes_are_shown() {
@@ -40,11 +52,23 @@ mod tests {
         assert_eq!(section(&run), "");
         let mut lengths = Lengths::default();
         (1..=100).for_each(|n| lengths.push(10 * n));
-        run.meta.sent = Some(Sent { input: lengths.finish(), output: None });
+        let sent = |series: &str, class: &str| Sent {
+            series: series.into(),
+            class: class.into(),
+            input: lengths.finish(),
+            output: None,
+        };
+        run.meta.sent = vec![sent("main", "all")];
         run.meta.traffic = vec!["Of 9 rows, 1 could not be read.".into()];
         let text = section(&run);
         assert!(text.starts_with("Of 9 rows, 1 could not be read.\n\n"), "{text}");
         assert!(text.contains("| prompts | 100 | 505 | 500 | 900 | 990 | 1,000 |"), "{text}");
         assert!(!text.contains("answers"), "the server counted none: {text}");
+        run.meta.sent = vec![sent("main", "all"), sent("main", "chat"), sent("main", "rag")];
+        let text = section(&run);
+        assert!(text.contains("| class | tokens |") && text.contains("| chat | prompts | 100 |"), "{text}");
+        run.meta.sent = vec![sent("A", "all"), sent("B", "all")];
+        let text = section(&run);
+        assert!(text.contains("| series | tokens |") && text.contains("| B | prompts | 100 |"), "{text}");
     }
 }

@@ -10,6 +10,7 @@ use crate::level::Control;
 use crate::rundir::derive::usable_safe_rate;
 use crate::rundir::{At, Pair, Run, common_level};
 use crate::search::answer::{Answer, Status};
+use crate::stats::step::StepKind;
 
 pub(super) use markdown::render;
 
@@ -108,7 +109,12 @@ fn notes(run: &Run, level: Option<f64>, between: bool) -> Vec<String> {
 
 /// The hit rate of a series, as far as its steps know it: the mean over the steps under load.
 fn mean_hit_rate(part: &Run) -> Option<f64> {
-    let known: Vec<f64> = part.steps.iter().filter_map(|s| s.server.hit_rate).collect();
+    let known: Vec<f64> = part
+        .steps
+        .iter()
+        .filter(|s| s.kind != StepKind::Baseline)
+        .filter_map(|s| s.server.hit_rate)
+        .collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
@@ -241,6 +247,14 @@ mod tests {
             "{head}"
         );
         assert_eq!(headline(&fixture::found()), None);
+    }
+
+    #[test]
+    fn the_hit_rate_of_a_series_is_that_under_load() {
+        let run = fixture::pair();
+        let mut part = run.parts[1].clone();
+        (part.steps[0].kind, part.steps[0].server.hit_rate) = (StepKind::Baseline, Some(0.0));
+        assert!(mean_hit_rate(&part).is_some_and(|rate| (rate - 0.66).abs() < 1e-9));
     }
 
     #[test]

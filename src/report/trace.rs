@@ -170,23 +170,28 @@ fn notes(s: &Summary) -> Vec<String> {
     let count = |n: u64| thousands(n as f64);
     let requests = |n: u64| if n == 1 { "1 request".into() } else { format!("{} requests", count(n)) };
     let mut notes = Vec::new();
+    // What cannot be read has no time that would lie in a window.
+    let whole = if s.rows < s.rows_in_file { " of the whole file" } else { "" };
     if s.rows < s.rows_in_file {
         notes.push(format!("The file holds {} in all.", requests(s.rows_in_file)));
     }
     if s.failures > 0 {
-        notes.push(format!("{} failed where they were recorded and are left out.", requests(s.failures)));
+        notes.push(format!(
+            "{}{whole} failed where they were recorded and are left out.",
+            requests(s.failures)
+        ));
     }
     if s.bad_rows > 0 {
         let first = s.first_bad_rows.iter().map(|b| format!("\n    {}", plain(&b.to_string())));
         notes.push(format!(
-            "{} could not be read and are left out, first:{}",
+            "{}{whole} could not be read and are left out, first:{}",
             if s.bad_rows == 1 { "1 row".into() } else { format!("{} rows", count(s.bad_rows)) },
             first.collect::<String>()
         ));
     }
     if s.out_of_order > 0 {
         notes.push(format!(
-            "{} stood behind later ones, by up to {}; they are read in the order of time.",
+            "{}{whole} stood behind later ones, by up to {}; they are read in the order of time.",
             requests(s.out_of_order),
             long(s.out_of_order_s)
         ));
@@ -213,6 +218,14 @@ fn notes(s: &Summary) -> Vec<String> {
     }
     if let Some(sessions) = s.sessions {
         notes.push(format!("{} conversations.", count(sessions)));
+    }
+    if s.following > 0 {
+        notes.push(format!(
+            "{} follow the answer to the one before, in conversations of up to {}: they are replayed with the history before them, \
+             and their times are those of the first.",
+            requests(s.following),
+            s.turns_max
+        ));
     }
     notes.push(format!("Longest request: {} tokens, prompt and answer together.", count(s.longest)));
     notes

@@ -2,6 +2,9 @@
 
 mod hits;
 mod replicas;
+mod trace;
+
+pub(crate) use trace::coverage;
 
 use super::{FailureRow, Run, own};
 use crate::capacity::Capacity;
@@ -15,7 +18,7 @@ use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
 use crate::stats::verdict::INFLATION;
-use crate::workload::prompts::WordRate;
+use crate::workload::rate::WordRate;
 use std::collections::BTreeMap;
 
 /// From this factor between its ends on, a bracket is called wide.
@@ -57,6 +60,7 @@ pub(crate) fn caveats(
     found.extend(failed(all, failures));
     found.extend(replicas::replicas(steps));
     found.extend(hits::hits(&plan.workload, words, steps));
+    found.extend(trace::replayed(steps));
     found.extend(own::faults(plan, all, failures));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);

@@ -35,7 +35,7 @@ use crate::distribution::Distribution;
 use crate::plan::Purpose;
 use crate::search::answer::Answer;
 use crate::stats::step::Step;
-use crate::workload::prompts::WordRates;
+use crate::workload::rate::WordRates;
 use serde::{Deserialize, Serialize};
 
 /// The plan as resolved.
@@ -106,9 +106,9 @@ pub struct Meta {
     /// What the client of this machine can do, where the sweep was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
-    /// How long prompts and answers were.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sent: Option<Sent>,
+    /// How long prompts and answers were, in each series and of each class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "Sent::one_or_many")]
+    pub sent: Vec<Sent>,
     /// What is to be known of the files that were sent: what was left out, and what identity prefixes have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<String>,
@@ -120,13 +120,39 @@ pub struct Meta {
     pub variants: Vec<VariantRun>,
 }
 
-/// How long prompts and answers of all steps were, in tokens as the server counts them.
+/// How long prompts and answers were over all steps of a series, in tokens as the server counts them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
+    /// The series; empty in folders of earlier versions, which count all of them together.
+    #[serde(default)]
+    pub series: String,
+    /// The class; `all` of all together.
+    #[serde(default = "Sent::all")]
+    pub class: String,
     /// Prompts.
     pub input: Option<Distribution>,
     /// Answers.
     pub output: Option<Distribution>,
+}
+
+impl Sent {
+    fn all() -> String {
+        crate::slo::ALL.into()
+    }
+
+    /// Folders of earlier versions have one, not a list.
+    fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Self>, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum OneOrMany {
+            One(Sent),
+            Many(Vec<Sent>),
+        }
+        Ok(match OneOrMany::deserialize(from)? {
+            OneOrMany::One(sent) => vec![sent],
+            OneOrMany::Many(all) => all,
+        })
+    }
 }
 
 /// One time that a sweep was resumed.

@@ -48,7 +48,7 @@ pub struct Left {
 ///
 /// Fails where the folder is no run folder, was written by another version in another form or by hand, or where a sweep is
 /// still running in it.
-pub fn left(dir: &Path, mut each: impl FnMut(&Record)) -> Result<Left> {
+pub fn left(dir: &Path, mut each: impl FnMut(&str, &str, &Record)) -> Result<Left> {
     if !dir.join(PLAN).is_file() {
         bail!(
             "{} is not a run folder: it has no {PLAN}; name the folder that the sweep was writing into",
@@ -88,7 +88,10 @@ pub fn left(dir: &Path, mut each: impl FnMut(&Record)) -> Result<Left> {
             match step {
                 _ if name != REQUESTS => {}
                 0 => warmups += 1,
-                step if counts(step) => each(&tokens(heads, row)?),
+                step if counts(step) => {
+                    let (series, class, record) = tokens(heads, row)?;
+                    each(&series, &class, &record);
+                }
                 step => *apart.entry(step).or_default() += 1,
             }
             Ok(())
@@ -214,10 +217,12 @@ fn walk(path: &Path, mut each: impl FnMut(&ByteRecord, &ByteRecord, u32) -> Resu
     read().with_context(|| format!("failed to read {}", path.display()))
 }
 
-/// What a row of `requests.csv` tells of a request's tokens; times are left out.
-fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<Record> {
+/// What a row of `requests.csv` tells of a request's tokens, behind its series and its class; times are left out.
+fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<(String, String, Record)> {
     #[derive(Deserialize)]
     struct Tokens {
+        series: String,
+        class: String,
         input_asked: u32,
         input_tokens: Option<u32>,
         cached_tokens: Option<u32>,
@@ -229,7 +234,7 @@ fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<Record> {
     }
     let line = || format!("row {}", row.position().map_or(0, |p| p.line()));
     let cells: Tokens = row.deserialize(Some(heads)).with_context(line)?;
-    Ok(Record {
+    let record = Record {
         input_asked: cells.input_asked,
         input_tokens: cells.input_tokens,
         cached_tokens: cells.cached_tokens,
@@ -239,7 +244,8 @@ fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<Record> {
         outcome: cells.outcome,
         finish: cells.finish,
         ..Record::due(0, Phase::Measure, Duration::ZERO)
-    })
+    };
+    Ok((cells.series, cells.class, record))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::caveat::Caveat;
 use crate::plan::{Plan, Series};
 use crate::search::Search;
 use crate::stats::step::Step;
-use crate::workload::prompts::WordRates;
+use crate::workload::rate::WordRates;
 use anyhow::Result;
 
 /// What was read of a run, or what a running sweep has so far.
@@ -132,12 +132,18 @@ impl Found {
     /// What belongs to one of several series.
     fn of(&self, one: &Series) -> Self {
         let steps: Vec<Step> = self.steps.iter().filter(|s| s.series == one.name).cloned().collect();
-        let own = |c: &&Caveat| c.step().is_none_or(|step| steps.iter().any(|s| s.step == step));
+        let own = |c: &&Caveat| {
+            c.step().is_none_or(|step| steps.iter().any(|s| s.step == step))
+                && c.series().is_none_or(|series| series == one.name)
+        };
+        // Earlier versions counted all series together.
+        let sent = self.meta.sent.iter().filter(|s| s.series == one.name || s.series.is_empty());
         let plan = &one.plan;
         let mut noted: Vec<Caveat> = self.noted.iter().filter(own).cloned().collect();
         let mut meta = Meta {
             workload: plan.sent(),
             slo: plan.slo.summary(),
+            sent: sent.cloned().collect(),
             model: plan.server.model.clone().unwrap_or_else(|| self.meta.model.clone()),
             ..self.meta.clone()
         };
@@ -164,7 +170,9 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caveat::LengthsOf;
     use crate::report::fixture;
+    use crate::rundir::Sent;
 
     #[test]
     fn every_series_is_a_run_of_its_own() {
@@ -185,10 +193,34 @@ mod tests {
     }
 
     #[test]
+    fn a_series_has_its_own_lengths() {
+        let mut lengths = crate::distribution::Lengths::default();
+        lengths.push(600);
+        let sent = |series: &str| Sent {
+            series: series.into(),
+            class: "all".into(),
+            input: lengths.finish(),
+            output: None,
+        };
+        let of = |sent: Vec<Sent>| fixture::pair_of(Meta { sent, ..fixture::meta() }, vec![]);
+        let own = |run: &Run| run.parts.iter().map(|p| p.meta.sent.len()).collect::<Vec<_>>();
+        assert_eq!(own(&of(vec![sent("cold"), sent("warm"), sent("warm")])), [1, 2]);
+        assert_eq!(own(&of(vec![sent("")])), [1, 1], "as earlier versions have it");
+        let mut value = serde_json::to_value(Meta { sent: vec![sent("cold")], ..fixture::meta() }).unwrap();
+        let read = |v: &serde_json::Value| serde_json::from_value::<Meta>(v.clone()).unwrap().sent;
+        assert_eq!(read(&value), [sent("cold")]);
+        value["sent"] = serde_json::json!({ "input": lengths.finish(), "output": null });
+        assert_eq!(read(&value), [sent("")], "as earlier versions wrote it");
+    }
+
+    #[test]
     fn a_caveat_belongs_to_the_series_of_its_step() {
         let late = Caveat::NotDrained { step: 2, left: 1.0 };
-        let run = fixture::pair_with(vec![Caveat::VirtualTime, late.clone()]);
+        let of = LengthsOf { series: Some("warm".into()), class: None };
+        let long = Caveat::InputLengthOff { asked: 60.0, got: 84.0, of };
+        let run = fixture::pair_with(vec![Caveat::VirtualTime, late.clone(), long.clone()]);
         assert_eq!(run.series_of(&late), ["cold"]);
+        assert_eq!(run.series_of(&long), ["warm"]);
         assert!(run.series_of(&Caveat::VirtualTime).is_empty(), "of the whole run");
         let twice = run.caveats.iter().filter(|c| **c == Caveat::BracketOnly).count();
         assert_eq!(twice, 1, "said once though it is of both");

@@ -13,7 +13,7 @@ pub(crate) use replica::{read_replica, replica_cells};
 
 use crate::level::{Control, Level};
 use crate::slo::Metric;
-use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
+use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, TracePart, Verdict};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -195,6 +195,16 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     c.put("reason", &s.reason);
     c.opt("client_busy", s.client_busy);
     c.opt("client_waiting", s.client_waiting);
+    c.opt("trace_from", s.trace.map(|t| t.from));
+    c.opt("trace_n", s.trace.map(|t| t.n));
+    c.opt("trace_of", s.trace.map(|t| t.of));
+}
+
+/// Which part of a trace a step replayed; folders of earlier versions do not tell.
+fn trace_part(row: &Row<'_>) -> Result<Option<TracePart>> {
+    let cells = [row.opt_late("trace_from")?, row.opt_late("trace_n")?, row.opt_late("trace_of")?];
+    let [Some(from), Some(n), Some(of)] = cells else { return Ok(None) };
+    Ok(Some(TracePart { from, n, of }))
 }
 
 /// The step of a row of `steps.csv`; its limits, groups, replicas and checks are filled in from their own files.
@@ -254,6 +264,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         groups: Vec::new(),
         replicas: Vec::new(),
         checks: Vec::new(),
+        trace: trace_part(row)?,
     })
 }
 
@@ -322,6 +333,7 @@ mod tests {
             (step.started_s, step.ended_s, step.level.value, step.in_flight_mean) = (x[0], x[1], x[2], x[3]);
             (step.ttft_slope, step.joint_attainment) = (Some(x[4]), Some(x[5]));
             (step.client_busy, step.client_waiting) = (Some(x[1]), None);
+            step.trace = (x[2] > 0.0).then_some(TracePart { from: 3, n: 7, of: 40 });
             step.latency.insert(Metric::Ttft, Quantiles { n: 7, p99: Some(x[6]), ..Quantiles::default() });
             let mut limit = step.limits[0].clone();
             (limit.low, limit.limit_ms) = (Some(x[7]), Some(x[0]));
@@ -338,10 +350,11 @@ mod tests {
         let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
         let step = Step { client_busy: Some(0.2), client_waiting: Some(0.1), ..run.steps[0].clone() };
         let cells = step_cells(&step);
-        assert!(cells.names.ends_with(&["reason".into(), "client_busy".into(), "client_waiting".into()]));
+        let last = ["reason", "client_busy", "client_waiting", "trace_from", "trace_n", "trace_of"];
+        assert!(cells.names.ends_with(&last.map(String::from)), "{:?}", cells.names);
         let mut row = back(&cells);
-        row.0.retain(|name, _| !name.starts_with("client_"));
+        row.0.retain(|name, _| !name.starts_with("client_") && !name.starts_with("trace_"));
         let read = read_step(&row).unwrap();
-        assert_eq!((read.client_busy, read.client_waiting), (None, None));
+        assert_eq!((read.client_busy, read.client_waiting, read.trace), (None, None, None));
     }
 }

@@ -5,7 +5,7 @@ use crate::caveat::Caveat;
 use crate::search::answer::{Answer, Status};
 use crate::slo::Metric;
 use crate::stats::step::{Step, StepKind, Verdict};
-use crate::workload::prompts::WordRates;
+use crate::workload::rate::WordRates;
 use serde::{Deserialize, Serialize};
 
 /// What became of a variant.

@@ -1,5 +1,6 @@
 //! The requests of a step by what they have in common: their class of the mix, and their turn of a conversation.
 
+use super::itl::{ItlTally, Pool};
 use super::kept::Kept;
 use super::percentile::quantiles;
 use super::step::{Quantiles, by_column};
@@ -65,7 +66,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The metrics that it has percentiles of: those with a value for each request.
+    /// The metrics with a value for each request, of which it has percentiles. Of a class those of the ITL are known as well.
     pub const METRICS: [Metric; 4] = [Metric::Ttft, Metric::Ttfc, Metric::Tpot, Metric::E2e];
 
     /// Percentiles of a metric; empty where nothing was measured.
@@ -75,11 +76,14 @@ impl Group {
 }
 
 /// The groups of a step: every class of `classes`, where the workload has any, and every turn, where any request is a later one of its
-/// conversation. `window` is the measured part of the step.
-pub fn groups(records: &[Kept], classes: &[&str], window: Range<Duration>) -> Vec<Group> {
+/// conversation. `itl` has the gaps of each class, `window` is the measured part of the step.
+pub fn groups(records: &[Kept], (classes, itl): (&[&str], &ItlTally), window: Range<Duration>) -> Vec<Group> {
     let mut all = Vec::new();
     for (class, name) in (0_u16..).zip(classes) {
-        all.push(group(By::Class, (*name).to_owned(), records, &window, |r| r.class == class));
+        let mut own = group(By::Class, (*name).to_owned(), records, &window, |r| r.class == class);
+        let gaps = itl.of_class(usize::from(class)).map(Pool::quantiles).filter(|q| q.n > 0);
+        own.latency.extend(gaps.map(|q| (Metric::Itl, q)));
+        all.push(own);
     }
     let turns: BTreeMap<u16, String> =
         records.iter().filter(|r| r.phase == Phase::Measure && r.turn > 0).map(|r| turn(r.turn)).collect();
@@ -151,7 +155,7 @@ fn group(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Record;
+    use crate::record::{Finished, Record};
 
     #[test]
     fn later_turns_go_together() {
@@ -182,7 +186,11 @@ mod tests {
         let mut records: Vec<Kept> = (0..10).map(|id| request(id, 0, 1, 20)).collect();
         records.extend((10..14).map(|id| request(id, 1, 2, 60)));
         records[13].outcome = Outcome::Failed;
-        let all = groups(&records, &["chat", "rag", "idle"], Duration::ZERO..Duration::from_secs(2));
+        let mut itl = ItlTally::new(&[]).of_classes(3);
+        let mut gaps = Record::due(0, Phase::Measure, Duration::ZERO);
+        (gaps.class, gaps.outcome) = (1, Outcome::Ok);
+        itl.add(&Finished::new(gaps, vec![7_000, 9_000]));
+        let all = groups(&records, (&["chat", "rag", "idle"], &itl), Duration::ZERO..Duration::from_secs(2));
         let told: Vec<_> = all
             .iter()
             .map(|g| (g.by, g.name.as_str(), g.n, g.failed, g.quantiles(Metric::Ttft).p50, g.achieved_rate))
@@ -197,9 +205,11 @@ mod tests {
                 (By::Turn, "2", 4, 1, Some(60.0), 1.5),
             ]
         );
+        let gaps: Vec<u64> = all.iter().map(|g| g.quantiles(Metric::Itl).n).collect();
+        assert_eq!(gaps, [0, 2, 0, 0, 0], "of the class that had any");
         assert_eq!((all[1].input_tokens_mean, all[2].input_tokens_mean), (Some(200.0), None));
         assert_eq!(
-            groups(&records[..10], &[], Duration::ZERO..Duration::from_secs(1)),
+            groups(&records[..10], (&[], &itl), Duration::ZERO..Duration::from_secs(1)),
             [],
             "one kind, one turn"
         );

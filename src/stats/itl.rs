@@ -11,15 +11,24 @@ use std::time::Duration;
 /// The gaps of a step's measured requests. Memory grows with the number of requests only where the SLO limits ITL.
 #[derive(Debug, Clone)]
 pub struct ItlTally {
-    /// Gaps of answered requests in µs, to three significant figures.
-    pooled: Histogram<u64>,
-    /// Requests that gave gaps to the histogram.
-    answered: u64,
+    /// Gaps of all answered requests …
+    pooled: Pool,
+    /// … and of those of each class of a mix.
+    classes: Vec<Pool>,
     /// Every ITL limit of every tier and class, each once.
     limits: Vec<Limit>,
     requests: Vec<Entry>,
     /// Misses by request and limit: `limits.len()` numbers for each entry.
     misses: Vec<u32>,
+}
+
+/// Gaps of many answered requests.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    /// In µs, to three significant figures.
+    gaps: Histogram<u64>,
+    /// Requests that gave gaps to the histogram.
+    requests: u64,
 }
 
 /// One measured request.
@@ -59,25 +68,72 @@ impl ByRequest {
     }
 }
 
+impl Default for Pool {
+    fn default() -> Self {
+        let gaps = Histogram::new_with_bounds(1, u64::from(u32::MAX), 3).expect("the bounds are in order");
+        Self { gaps, requests: 0 }
+    }
+}
+
+impl Pool {
+    fn reset(&mut self) {
+        self.gaps.reset();
+        self.requests = 0;
+    }
+
+    fn add(&mut self, gaps_us: &[u32]) {
+        self.requests += 1;
+        for gap in gaps_us {
+            self.gaps.saturating_record(u64::from(*gap));
+        }
+    }
+
+    /// Percentiles of the gaps, in ms. Their bounds assume independent *requests*: all gaps of one are worth one.
+    pub fn quantiles(&self) -> Quantiles {
+        let n = self.gaps.len();
+        let per_request = n as f64 / self.requests.max(1) as f64;
+        quantiles_by(n, per_request, |rank| {
+            let mut left = rank;
+            let bucket = self.gaps.iter_recorded().find(|b| {
+                left = left.saturating_sub(b.count_since_last_iteration());
+                left == 0
+            });
+            bucket.map_or(0.0, |b| b.value_iterated_to() as f64 / 1e3)
+        })
+    }
+
+    /// The histogram: lowest and highest value of each bucket that holds anything, in µs, and how many gaps it holds.
+    pub fn buckets(&self) -> Vec<(u64, u64, u64)> {
+        let bounds = |v| (self.gaps.lowest_equivalent(v), self.gaps.highest_equivalent(v));
+        let recorded = self.gaps.iter_recorded();
+        recorded
+            .map(|b| (bounds(b.value_iterated_to()), b.count_at_value()))
+            .map(|((low, high), count)| (low, high, count))
+            .collect()
+    }
+}
+
 impl ItlTally {
     /// An empty tally for the ITL limits of these tiers.
     pub fn new(tiers: &[Slo]) -> Self {
-        let mut limits: Vec<Limit> = tiers
-            .iter()
-            .flat_map(Slo::parts)
-            .flat_map(|part| part.slo.limits())
-            .filter(|l| l.metric == Metric::Itl)
-            .collect();
-        limits.sort_unstable();
-        limits.dedup();
-        let pooled = Histogram::new_with_bounds(1, u64::from(u32::MAX), 3).expect("the bounds are in order");
-        Self { pooled, answered: 0, limits, requests: vec![], misses: vec![] }
+        let (limits, pooled) = (limits(tiers), Pool::default());
+        Self { pooled, classes: Vec::new(), limits, requests: vec![], misses: vec![] }
+    }
+
+    /// The same for a mix of so many classes, each of which has its gaps pooled as well.
+    pub fn of_classes(self, n: usize) -> Self {
+        Self { classes: vec![Pool::default(); n], ..self }
+    }
+
+    /// Whether it counts for these tiers, and so many classes of a mix.
+    pub fn counts_for(&self, tiers: &[Slo], classes: usize) -> bool {
+        self.classes.len() == classes && self.limits == limits(tiers)
     }
 
     /// Forgets everything, and makes room for `n` requests as [`super::kept::Kept::room`] does.
     pub fn begin(&mut self, n: usize) {
         self.pooled.reset();
-        self.answered = 0;
+        self.classes.iter_mut().for_each(Pool::reset);
         let n = if self.limits.is_empty() { 0 } else { n };
         self.requests.clear();
         self.requests.resize(n, Entry { id: 0, outcome: Outcome::Cut, gaps: 0, censored: 1 });
@@ -97,9 +153,9 @@ impl ItlTally {
             return;
         }
         if r.ok() && !finished.gaps_us.is_empty() {
-            self.answered += 1;
-            for gap in &finished.gaps_us {
-                self.pooled.saturating_record(u64::from(*gap));
+            self.pooled.add(&finished.gaps_us);
+            if let Some(class) = self.classes.get_mut(usize::from(r.class)) {
+                class.add(&finished.gaps_us);
             }
         }
         if self.limits.is_empty() {
@@ -120,28 +176,14 @@ impl ItlTally {
         }
     }
 
-    /// Percentiles of the pooled gaps, in ms. Their bounds assume independent *requests*: all gaps of one are worth one.
-    pub fn quantiles(&self) -> Quantiles {
-        let n = self.pooled.len();
-        let per_request = n as f64 / self.answered.max(1) as f64;
-        quantiles_by(n, per_request, |rank| {
-            let mut left = rank;
-            let bucket = self.pooled.iter_recorded().find(|b| {
-                left = left.saturating_sub(b.count_since_last_iteration());
-                left == 0
-            });
-            bucket.map_or(0.0, |b| b.value_iterated_to() as f64 / 1e3)
-        })
+    /// The gaps of all requests.
+    pub const fn pooled(&self) -> &Pool {
+        &self.pooled
     }
 
-    /// The histogram: lowest and highest value of each bucket that holds anything, in µs, and how many gaps it holds.
-    pub fn buckets(&self) -> Vec<(u64, u64, u64)> {
-        let recorded = self.pooled.iter_recorded();
-        let bounds = |v| (self.pooled.lowest_equivalent(v), self.pooled.highest_equivalent(v));
-        recorded
-            .map(|b| (bounds(b.value_iterated_to()), b.count_at_value()))
-            .map(|((low, high), count)| (low, high, count))
-            .collect()
+    /// Those of a class of the mix, by its index.
+    pub fn of_class(&self, class: usize) -> Option<&Pool> {
+        self.classes.get(class)
     }
 
     /// What a limit counts, over the requests that `counts` accepts by their number; nothing for a limit of no tier.
@@ -165,8 +207,8 @@ impl ItlTally {
             .map(|(_, missed)| u64::from(missed))
             .sum();
         let above = u64::try_from((limit.limit + slack).as_micros()).unwrap_or(u64::MAX).saturating_add(1);
-        let highest = self.pooled.high();
-        failed + if above <= highest { self.pooled.count_between(above, highest) } else { 0 }
+        let highest = self.pooled.gaps.high();
+        failed + if above <= highest { self.pooled.gaps.count_between(above, highest) } else { 0 }
     }
 
     /// What a limit says of each request: met where its own gaps miss no more than the limit allows.
@@ -195,6 +237,15 @@ impl ItlTally {
             self.requests.iter().enumerate().map(move |(i, entry)| (*entry, self.misses[i * width + at]))
         })
     }
+}
+
+/// Every ITL limit of every tier and class, each once.
+fn limits(tiers: &[Slo]) -> Vec<Limit> {
+    let all = tiers.iter().flat_map(Slo::parts).flat_map(|part| part.slo.limits());
+    let mut limits: Vec<Limit> = all.filter(|l| l.metric == Metric::Itl).collect();
+    limits.sort_unstable();
+    limits.dedup();
+    limits
 }
 
 #[cfg(test)]
@@ -257,16 +308,39 @@ mod tests {
             let gaps: Vec<u32> = (1..=100).map(|i| i * 1000).collect();
             tally.add(&finished(id, Outcome::Ok, 101, &gaps));
         }
-        let q = tally.quantiles();
+        let q = tally.pooled().quantiles();
         for (got, want) in [(q.p50, 50.0), (q.p90, 90.0), (q.p99, 99.0)] {
             assert!((got.unwrap() / want - 1.0).abs() < 2e-3, "{got:?} for {want}");
         }
         assert_eq!((q.n, q.p99_high), (10_000, None), "a hundred requests have no upper bound");
-        let buckets = tally.buckets();
+        let buckets = tally.pooled().buckets();
         assert_eq!(buckets.iter().map(|b| b.2).sum::<u64>(), 10_000);
         assert!(
             buckets.iter().all(|(low, high, _)| low <= high) && buckets.windows(2).all(|w| w[0].1 < w[1].0)
         );
-        assert_eq!(ItlTally::new(&[]).quantiles(), Quantiles::default());
+        assert_eq!(Pool::default().quantiles(), Quantiles::default());
+    }
+    #[test]
+    fn each_class_has_its_own_gaps() {
+        let slo = tiers("itl.p95 = \"10ms\"");
+        let mut tally = ItlTally::new(&slo).of_classes(2);
+        for id in 0..40 {
+            let mut one =
+                finished(id, Outcome::Ok, 3, if id % 4 == 0 { &[50_000, 50_000] } else { &[5_000, 5_000] });
+            one.record.class = u16::from(id % 4 == 0);
+            tally.add(&one);
+        }
+        let of = |class| {
+            tally.of_class(class).map(|pool| (pool.quantiles().n, pool.quantiles().p50.unwrap().round()))
+        };
+        assert_eq!([of(0), of(1), of(2)], [Some((60, 5.0)), Some((20, 50.0)), None]);
+        assert_eq!(tally.pooled().quantiles().n, 80);
+        assert!(
+            tally.counts_for(&slo, 2)
+                && !tally.counts_for(&slo, 0)
+                && !tally.counts_for(&tiers("itl.p95 = \"9ms\""), 2)
+        );
+        tally.begin(10);
+        assert_eq!(tally.of_class(0).unwrap().buckets(), []);
     }
 }

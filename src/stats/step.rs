@@ -216,6 +216,17 @@ pub(super) fn by_column<S: serde::Serializer>(
     to.collect_map(of.iter().map(|(metric, q)| (format!("{}_ms", metric.name()), q)))
 }
 
+/// Which part of a trace a step replayed, in requests that come at a time of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TracePart {
+    /// Number of the first, from 0.
+    pub from: u64,
+    /// How many, settling and tail included; behind the last of the trace comes its first again.
+    pub n: u64,
+    /// How many the trace has.
+    pub of: u64,
+}
+
 /// What became of one check of the plan in a step: a row of `checks.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckRow {
@@ -333,6 +344,9 @@ pub struct Step {
     /// What became of each check of the plan, where it has any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRow>,
+    /// Which part of a trace it replayed, where the workload is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TracePart>,
 }
 
 impl LimitRow {

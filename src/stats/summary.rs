@@ -100,7 +100,8 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let measured: Vec<&Kept> = input.measured().collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
-    let groups = groups(input.records, input.classes, input.settle..input.settle + input.measure);
+    let window = input.settle..input.settle + input.measure;
+    let groups = groups(input.records, (input.classes, input.itl), window);
     let own = |class: &str| groups.iter().find(|g| g.by == By::Class && g.name == class);
     let failed_of = |class: &str| own(class).map_or_else(|| count(Outcome::Failed), |group| group.failed);
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
@@ -161,6 +162,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         groups,
         replicas: Vec::new(),
         checks: Vec::new(),
+        trace: None,
     }
 }
 
@@ -203,7 +205,7 @@ fn latencies(measured: &[&Kept], itl: &ItlTally) -> BTreeMap<Metric, Quantiles> 
     // One after the other in the same memory.
     let mut values = Vec::with_capacity(measured.len());
     let mut of = |metric: Metric| match metric {
-        Metric::Itl => itl.quantiles(),
+        Metric::Itl => itl.pooled().quantiles(),
         _ => {
             let answered = measured.iter().filter(|r| r.tells(metric));
             values.clear();

@@ -5,21 +5,24 @@ use crate::check::Checks;
 use crate::client::Client;
 use crate::plan::Plan;
 use crate::record::{Finished, Phase, TokenSource};
+use crate::slo::ALL;
 use crate::stats::step::CheckRow;
 use crate::tokens::Tokenizer;
+use crate::workload::config::Workload;
 use anyhow::Result;
+use std::collections::BTreeMap;
 
 /// Reads the answers of a sweep, and counts those of one step.
 pub(crate) struct Reader {
     checks: Checks,
     /// Where it is to count tokens.
     tokenizer: Option<Tokenizer>,
-    /// One for each check.
-    counts: Vec<Count>,
+    /// One for each check, of each class that had answers.
+    counts: BTreeMap<u16, Vec<Count>>,
 }
 
 /// What became of one check in a step.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 struct Count {
     asked: u64,
     failed: u64,
@@ -27,12 +30,22 @@ struct Count {
     sample: Option<Box<str>>,
 }
 
+impl Count {
+    /// Adds that of another class.
+    fn add(&mut self, other: &Self) {
+        self.asked += other.asked;
+        self.failed += other.failed;
+        if self.sample.is_none() {
+            self.sample.clone_from(&other.sample);
+        }
+    }
+}
+
 impl Reader {
     /// For a plan. `told` is whether the server counts tokens itself: then nobody else does.
     pub(crate) fn new(plan: &Plan, tokenizer: Option<&Tokenizer>, told: bool) -> Result<Self> {
         let checks = Checks::new(&plan.check).map_err(anyhow::Error::msg)?;
-        let counts = checks.names().map(|_| Count::default()).collect();
-        Ok(Self { checks, tokenizer: tokenizer.filter(|_| !told).cloned(), counts })
+        Ok(Self { checks, tokenizer: tokenizer.filter(|_| !told).cloned(), counts: BTreeMap::new() })
     }
 
     /// Whether it needs the text of answers.
@@ -54,7 +67,9 @@ impl Reader {
         if finished.record.phase != Phase::Measure {
             return;
         }
-        for (count, passed) in self.counts.iter_mut().zip(passed) {
+        let counts = self.counts.entry(finished.record.class);
+        let counts = counts.or_insert_with(|| vec![Count::default(); passed.len()]);
+        for (count, passed) in counts.iter_mut().zip(passed) {
             count.asked += 1;
             if !passed {
                 count.failed += 1;
@@ -63,17 +78,31 @@ impl Reader {
         }
     }
 
-    /// What became of each check since the last time this was asked; nothing where the plan has none.
-    pub(crate) fn rows(&mut self) -> Vec<CheckRow> {
-        let counts = self.counts.iter_mut().map(std::mem::take);
-        let row = |(name, count): (&str, Count)| CheckRow {
-            class: "all".into(),
-            check: name.to_owned(),
-            n: count.asked,
-            failed: count.failed,
-            sample: count.sample.unwrap_or_default().into(),
+    /// What became of each check since the last time this was asked, of all answers and, in a mix, of those of each class; nothing
+    /// where the plan has none.
+    pub(crate) fn rows(&mut self, workload: &Workload) -> Vec<CheckRow> {
+        let counts = std::mem::take(&mut self.counts);
+        let names: Vec<&str> = self.checks.names().collect();
+        let mut all = vec![Count::default(); names.len()];
+        for own in counts.values() {
+            all.iter_mut().zip(own).for_each(|(sum, count)| sum.add(count));
+        }
+        let rows = |class: &str, counts: Vec<Count>| -> Vec<CheckRow> {
+            let row = |(name, count): (&&str, Count)| CheckRow {
+                class: class.to_owned(),
+                check: (*name).to_owned(),
+                n: count.asked,
+                failed: count.failed,
+                sample: count.sample.unwrap_or_default().into(),
+            };
+            names.iter().zip(counts).map(row).collect()
         };
-        self.checks.names().zip(counts).map(row).collect()
+        let mut found = rows(ALL, all);
+        for (class, _) in (0_u16..).zip(workload.classes()) {
+            let none = || vec![Count::default(); names.len()];
+            found.extend(rows(workload.class_name(class), counts.get(&class).cloned().unwrap_or_else(none)));
+        }
+        found
     }
 }
 
@@ -136,11 +165,42 @@ mod tests {
             let r = &finished.record;
             assert_eq!((r.check, r.outcome, r.output_tokens), (check, Outcome::Ok, Some(1)), "{text:?}");
         }
-        let rows: Vec<_> = reader.rows().into_iter().map(|r| (r.check, r.n, r.failed, r.sample)).collect();
+        let rows: Vec<_> =
+            reader.rows(&plan.workload).into_iter().map(|r| (r.check, r.n, r.failed, r.sample)).collect();
         let row = |name: &str, n, failed, sample: &str| (name.to_owned(), n, failed, sample.to_owned());
         assert_eq!(rows, [row("digits", 3, 2, "a\\nb"), row("said", 3, 1, "")]);
-        assert!(reader.rows().iter().all(|r| r.n == 0), "the next step begins anew");
+        assert!(reader.rows(&plan.workload).iter().all(|r| r.n == 0), "the next step begins anew");
         assert!(!Reader::new(&self::plan(""), None, false).unwrap().wants_text());
+    }
+
+    #[test]
+    fn each_class_has_its_own_checks() {
+        let class = |name: &str| {
+            format!(
+                "[[workload.class]]\nname = \"{name}\"\nweight = 1\nprompts.synthetic = {{ input-tokens.fixed = 5, output-tokens.fixed = 2 }}\n"
+            )
+        };
+        let text = format!(
+            "name = \"x\"\nserver.simulated = {{ preset = \"md1\" }}\nslo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n{}{}{}\
+             [[check]]\nname = \"digits\"\nregex = '^\\d+$'",
+            class("a"),
+            class("b"),
+            class("idle")
+        );
+        let plan = Plan::from_text(&text).unwrap();
+        let mut reader = Reader::new(&plan, None, true).unwrap();
+        for (class, text) in [(0, "1"), (1, "x"), (1, "2"), (0, "3")] {
+            let mut finished = answer(Some(text), Phase::Measure);
+            finished.record.class = class;
+            reader.read(&mut finished, &client());
+        }
+        let rows: Vec<_> =
+            reader.rows(&plan.workload).into_iter().map(|r| (r.class, r.n, r.failed, r.sample)).collect();
+        let row = |class: &str, n, failed, sample: &str| (class.to_owned(), n, failed, sample.to_owned());
+        assert_eq!(
+            rows,
+            [row("all", 4, 1, "x"), row("a", 2, 0, ""), row("b", 2, 1, "x"), row("idle", 0, 0, "")]
+        );
     }
 
     #[cfg(feature = "tokenizer")]

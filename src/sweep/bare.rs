@@ -63,7 +63,9 @@ fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, recipe: &Recipe) -> Arc<[
         return Arc::default();
     };
     let shared = s.shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
-    let shared = shared.map_or(0, |p| u64::from(p.tokens.get()));
+    // A prompt too short for the whole prefix has its beginning, and a word of its own.
+    let room = u64::from(recipe.input_tokens).saturating_sub(template as u64 + 1);
+    let shared = shared.map_or(0, |p| u64::from(p.tokens.get()).min(room));
     // A prompt has at least one word of its own, and the answer behind it is nobody else's either.
     let least = template as u64 + shared + u64::from(shared > 0);
     let all = u64::from(recipe.input_tokens).max(least) + u64::from(recipe.output_tokens);

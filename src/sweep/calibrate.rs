@@ -6,11 +6,14 @@ use crate::client::payload::Payload;
 use crate::client::{Client, Shot};
 use crate::level::Level;
 use crate::load::host::Host;
-use crate::plan::MAIN;
+use crate::message::Message;
+use crate::plan::{MAIN, Series};
 use crate::record::{Phase, Record};
-use crate::workload::chain::{Chain, Text, Turn};
+use crate::workload::chain::Turn;
 use crate::workload::draw::{Chains, StepKey};
-use crate::workload::prompts::{Prompt, Prompter, WordRate, WordRates};
+use crate::workload::prefix::{prefix_text, prefix_words};
+use crate::workload::prompts::Prompter;
+use crate::workload::rate::{PrefixRate, TextRate, WordRate, WordRates};
 use crate::workload::traffic::Traffic;
 use crate::workload::words::{CENSUS, census};
 use anyhow::Result;
@@ -20,66 +23,66 @@ use tokio_util::sync::CancellationToken;
 
 /// Numbers of requests that no step uses, so that their prompts are seen nowhere else in the run.
 const FIRST_ID: u64 = 3_000_000_000;
-/// Prompts of the plan's own mean length that tell what the shared prefix of a class costs.
-const PROMPTS: usize = 4;
-/// Texts of people that tell how many characters a token has: they differ more than our words do.
+/// Shared prefixes of a class that are counted one by one; further ones are taken for the mean of these.
+const PREFIXES: u32 = 4;
+/// Texts of people, for each class, that tell how many characters a token has: they differ more than our words do.
 const TEXTS: usize = 12;
 
-/// Finds the relation between words and tokens from the server's `usage`.
+/// What a server says, or why it says nothing.
+type Told<T> = Result<Result<T, String>>;
+
+/// Finds the relation between words and tokens from the server's `usage`, once for all `series` of a sweep. `traffic` is what the plan
+/// as a whole sends, with all of its files.
 ///
 /// Prompts are words drawn from one list, all equally likely, so the mean tokens per word is that of the list itself, with
 /// no sampling error: one prompt of the first half of the list costs A tokens, one of the second half B, one of the whole
 /// list C. The template's overhead is then A + B − C. A shared prefix is the same few hundred words in every request, so
-/// what it is off the mean is measured as well for each class, with prompts of the plan's own. Where the server tells nothing the second
-/// value says so.
+/// what it is off the mean is counted as well, and texts that people wrote have a rate of their own in each class. Where the server
+/// tells nothing the second value says so.
 pub(crate) async fn calibrate(
     host: &Host,
     client: &Client,
     encoder: &Encoder,
-    traffic: &Traffic,
+    (traffic, series): (&Traffic, &[Series]),
     seed: u32,
     timeout: Duration,
-) -> Result<(WordRates, Option<Caveat>)> {
+) -> Result<(WordRates, Vec<Caveat>)> {
     let probe = Probe { host, client, encoder, timeout };
-    let mut counts = [0.0; 3];
-    for (count, words) in counts.iter_mut().zip([0..CENSUS / 2, CENSUS / 2..CENSUS, 0..CENSUS]) {
-        match probe.tokens(None, &census(words)).await? {
-            Ok(tokens) => *count = tokens,
-            Err(reason) => {
-                return Ok((WordRate::UNKNOWN.into(), Some(Caveat::InputNotCalibrated { reason })));
-            }
-        }
+    let unknown = |reason| (WordRate::UNKNOWN.into(), vec![Caveat::InputNotCalibrated { reason }]);
+    let rate = match probe.words().await? {
+        Ok(rate) => rate,
+        Err(reason) => return Ok(unknown(reason)),
+    };
+    let mut rates = WordRates::from(rate);
+    let mut noted = Vec::new();
+    match probe.prefixes(&rates, series, seed).await? {
+        Ok((system, shared)) => (rates.system, rates.shared) = (system, shared),
+        Err(reason) => noted.push(Caveat::InputNotCalibrated { reason }),
     }
-    let overhead = counts[0] + counts[1] - counts[2];
-    let mut rate = WordRate { overhead, per_word: (counts[2] - overhead) / CENSUS as f64, per_char: None };
-    if rate.per_word <= 0.0 {
-        let reason = "the server's token counts do not grow with the prompt".into();
-        return Ok((WordRate::UNKNOWN.into(), Some(Caveat::InputNotCalibrated { reason })));
+    rates.texts = probe.texts(traffic, seed, &rates).await?;
+    for (_, class) in traffic.natural().iter().filter(|(_, class)| rates.of(class).per_char.is_none()) {
+        let of = if traffic.workload().classes().is_empty() {
+            String::new()
+        } else {
+            format!(" of class {class}")
+        };
+        noted
+            .push(Caveat::InputNotCalibrated { reason: format!("the server counted none of the texts{of}") });
     }
-    let kinds = traffic.kinds_n();
-    let mut off = vec![0.0; kinds];
-    for (class, off) in off.iter_mut().enumerate().filter(|(class, _)| traffic.shared_of(*class) > 0) {
-        match probe.prefix_off(traffic, class, seed, rate).await? {
-            Ok(tokens) => *off = tokens,
-            Err(reason) => return Ok((rate.into(), Some(Caveat::InputNotCalibrated { reason }))),
-        }
-    }
-    if traffic.is_natural() {
-        rate.per_char = probe.natural(traffic, seed, rate).await?;
-    }
-    // A class with a prefix shifts no other.
-    match off.as_slice() {
-        [only] => rate.overhead += only,
-        _ => return Ok((WordRates { prefixes: off, ..rate.into() }, None)),
-    }
-    Ok((rate.into(), None))
+    Ok((rates, noted))
 }
 
-/// The first turn of a chain, with a number that no step uses.
-fn elsewhere(mut chain: Chain) -> Turn {
-    let mut turn = chain.turns.swap_remove(0);
-    turn.request.id += FIRST_ID;
-    turn
+/// The shared prefixes of all series: class, tokens and how many there are; those that are the same words once.
+fn shared(series: &[Series]) -> Vec<(String, u32, u32)> {
+    let mut all: Vec<(String, u32, u32)> = Vec::new();
+    for (class, prefix) in series.iter().flat_map(|one| one.plan.workload.prefixes()) {
+        let (tokens, groups) = (prefix.tokens.get(), prefix.groups.get());
+        match all.iter_mut().find(|(name, n, _)| (name.as_str(), *n) == (class, tokens)) {
+            Some((_, _, most)) => *most = (*most).max(groups),
+            None => all.push((class.to_owned(), tokens, groups)),
+        }
+    }
+    all
 }
 
 struct Probe<'a> {
@@ -90,55 +93,96 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Tokens per character of the texts that people wrote, by the server's count of some of them; `None` where it counts none.
-    async fn natural(&self, traffic: &Traffic, seed: u32, rate: WordRate) -> Result<Option<f64>> {
-        let key = StepKey { seed, series: MAIN.into(), step: 0 };
-        let chains = Chains::new(traffic, &key, Level::concurrency(1)).map_err(anyhow::Error::msg)?;
-        let prompter = Prompter::new(traffic, key, rate);
-        let (mut tokens, mut chars) = (0.0, 0);
-        for chain in chains.take(TEXTS) {
-            let turn = elsewhere(chain);
-            if !matches!(turn.request.text, Text::Said(_) | Text::Piece { .. }) {
-                continue;
-            }
-            let messages = prompter.prompt(&turn).messages();
-            if let Ok(n) = self.count(self.encoder.messages(&messages, 1)).await? {
-                tokens += n - rate.overhead;
-                chars += messages.iter().map(|m| m.content.chars().count()).sum::<usize>();
-            }
-        }
-        Ok((chars > 0 && tokens > 0.0).then(|| tokens / chars as f64))
-    }
-
-    /// What the shared prefixes of a class are off the mean, in tokens, with prompts of the plan's own.
-    async fn prefix_off(
-        &self,
-        traffic: &Traffic,
-        class: usize,
-        seed: u32,
-        rate: WordRate,
-    ) -> Result<Result<f64, String>> {
-        let key = StepKey { seed, series: MAIN.into(), step: 0 };
-        let chains = Chains::new(traffic, &key, Level::concurrency(1)).map_err(anyhow::Error::msg)?;
-        let prompter = Prompter::new(traffic, key, rate);
-        let own = |chain: &Chain| chain.turns.first().is_some_and(|turn| usize::from(turn.class) == class);
-        let mut off = 0.0;
-        for chain in chains.filter(own).take(PROMPTS) {
-            let Prompt::Plain(text) = prompter.prompt(&elsewhere(chain)) else { continue };
-            match self.tokens(text.system.as_deref(), &text.user).await? {
-                Ok(tokens) => off += (tokens - rate.tokens(text.words())) / PROMPTS as f64,
+    /// The relation for words without a prefix.
+    async fn words(&self) -> Told<WordRate> {
+        let mut counts = [0.0; 3];
+        for (count, words) in counts.iter_mut().zip([0..CENSUS / 2, CENSUS / 2..CENSUS, 0..CENSUS]) {
+            match self.tokens(None, &census(words)).await? {
+                Ok(tokens) => *count = tokens,
                 Err(reason) => return Ok(Err(reason)),
             }
         }
-        Ok(Ok(off))
+        let overhead = counts[0] + counts[1] - counts[2];
+        let per_word = (counts[2] - overhead) / CENSUS as f64;
+        if per_word <= 0.0 {
+            return Ok(Err("the server's token counts do not grow with the prompt".into()));
+        }
+        Ok(Ok(WordRate { overhead, per_word, per_char: None }))
+    }
+
+    /// What a system message adds beside its words, and what each shared prefix is off the mean of its words.
+    async fn prefixes(
+        &self,
+        rates: &WordRates,
+        series: &[Series],
+        seed: u32,
+    ) -> Told<(f64, Vec<PrefixRate>)> {
+        let (all, word) = (shared(series), census(0..1));
+        if all.is_empty() {
+            return Ok(Ok((0.0, Vec::new())));
+        }
+        // The same words in one message and in two; and then one word alone and behind each prefix.
+        let halves = [0..CENSUS / 2, CENSUS / 2..CENSUS].map(census);
+        let mut base = [0.0; 3];
+        for (count, (system, user)) in base.iter_mut().zip([
+            (None, &census(0..CENSUS)),
+            (Some(halves[0].as_str()), &halves[1]),
+            (None, &word),
+        ]) {
+            match self.tokens(system, user).await? {
+                Ok(tokens) => *count = tokens,
+                Err(reason) => return Ok(Err(reason)),
+            }
+        }
+        let system = base[1] - base[0];
+        let mut found = Vec::with_capacity(all.len());
+        for (class, tokens, groups) in all {
+            let words = prefix_words(tokens, rates);
+            let mean = words as f64 * rates.per_word;
+            let mut off = Vec::new();
+            for group in 0..groups.min(PREFIXES) {
+                let text = prefix_text(seed, &class, group, words);
+                match self.tokens(Some(&text), &word).await? {
+                    Ok(counted) => off.push(counted - base[2] - system - mean),
+                    Err(reason) => return Ok(Err(reason)),
+                }
+            }
+            found.push(PrefixRate { class, tokens, off });
+        }
+        Ok(Ok((system, found)))
+    }
+
+    /// Tokens per character of the texts of each class, by the server's count of some of them; none of a class where it counts none.
+    async fn texts(&self, traffic: &Traffic, seed: u32, rates: &WordRates) -> Result<Vec<TextRate>> {
+        let mut found = Vec::new();
+        let key = || StepKey { seed, series: MAIN.into(), step: 0 };
+        let prompter = Prompter::new(traffic, key(), rates.clone()).bare();
+        for (class, name) in traffic.natural() {
+            let chains = Chains::new(traffic, &key(), Level::concurrency(1)).map_err(anyhow::Error::msg)?;
+            // Every class comes once in each round of all prefixes.
+            let within = TEXTS * traffic.groups() as usize;
+            let turns = chains.take(within).filter_map(|chain| chain.turns.into_iter().next());
+            let (mut tokens, mut chars) = (0.0, 0);
+            for turn in turns.filter(|turn| usize::from(turn.class) == class).take(TEXTS) {
+                let messages = prompter.prompt(&elsewhere(turn)).messages();
+                if let Ok(n) = self.count(self.encoder.messages(&messages, 1)).await? {
+                    tokens += n - rates.overhead;
+                    chars += messages.iter().map(|m: &Message| m.content.chars().count()).sum::<usize>();
+                }
+            }
+            if chars > 0 && tokens > 0.0 {
+                found.push(TextRate { class: name.to_owned(), per_char: tokens / chars as f64 });
+            }
+        }
+        Ok(found)
     }
 
     /// Tokens of a prompt by the server's usage; the inner error says why it tells none.
-    async fn tokens(&self, system: Option<&str>, user: &str) -> Result<Result<f64, String>> {
+    async fn tokens(&self, system: Option<&str>, user: &str) -> Told<f64> {
         self.count(self.encoder.request(&self.encoder.prefix(system), user, 1)).await
     }
 
-    async fn count(&self, payload: Payload) -> Result<Result<f64, String>> {
+    async fn count(&self, payload: Payload) -> Told<f64> {
         let shot = Shot {
             record: Record::due(0, Phase::Warmup, Duration::ZERO),
             payload,
@@ -160,3 +204,12 @@ impl Probe<'_> {
         })
     }
 }
+
+/// A turn with a number that no step uses.
+fn elsewhere(mut turn: Turn) -> Turn {
+    turn.request.id += FIRST_ID;
+    turn
+}
+
+#[cfg(test)]
+mod tests;

@@ -116,7 +116,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     let mut servers = Servers::new(plan, &options.out, options.groups.clone(), &[], 0);
     let (ready, writer, meta) = if first.variant.is_none() {
         let ready = tokio::select! {
-            ready = prepare::prepare(&first.plan, &traffic, &host) => ready?,
+            ready = prepare::prepare(&first.plan, (&traffic, &series), &host) => ready?,
             () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
         };
         ready.check_series(&series, &traffic)?;
@@ -244,7 +244,7 @@ impl<'a> Sweep<'a> {
                 self.servers.end(done).await?;
                 self.write_result()?;
             }
-            let begun = self.servers.begin(one, &self.traffic, &self.host, &self.interrupt).await;
+            let begun = self.servers.begin(one, (&self.traffic, series), &self.host, &self.interrupt).await;
             (self.before, self.began) = (spent, Instant::now());
             let Some(ready) = begun? else {
                 return self.write_result().map(|()| false);
@@ -400,7 +400,7 @@ fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) -> Meta {
         server: plan.server_title(),
         model: ready.map(|r| r.model.clone()).or_else(|| plan.server.model.clone()).unwrap_or_default(),
         workload: plan.sent(),
-        sent: None,
+        sent: Vec::new(),
         traffic: plan.workload.found.iter().filter_map(|f| f.note.clone()).collect(),
         slo: plan.slo.summary(),
         gpu: plan.hardware.gpu.clone(),

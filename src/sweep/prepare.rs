@@ -20,9 +20,8 @@ use crate::sim::serve::Embedded;
 use crate::tokens::Tokenizer;
 use crate::workload::config::Class;
 use crate::workload::draw::{Chains, StepKey};
-use crate::workload::kind::Of;
-use crate::workload::prompts::{Prompter, WordRate, WordRates};
-use crate::workload::sources::Prompts;
+use crate::workload::prompts::Prompter;
+use crate::workload::rate::{WordRate, WordRates};
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
@@ -52,10 +51,8 @@ pub(crate) struct Prepared {
     /// What is sent in the series that is measured.
     pub(crate) traffic: Traffic,
     pub(crate) max_model_len: Option<u32>,
-    /// How words count, for the series that is measured …
+    /// How words count, in every series.
     pub(crate) rate: WordRates,
-    /// … and what each kind of prompt in the first series is off the base.
-    offs: Vec<(Prompts, f64)>,
     pub(crate) model: String,
     /// Makes prompts token ids, where the plan wants them.
     pub(crate) ids: Option<Tokenizer>,
@@ -68,12 +65,16 @@ pub(crate) struct Prepared {
     _embedded: Option<Embedded>,
 }
 
-/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `traffic` is
-/// what the plan as a whole sends, `plan` that of the first series.
+/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `plan` is
+/// that of the first of the `series`, `whole` what the plan sends in all of them.
 ///
 /// Errors say what to check; nothing has been measured yet.
-pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Result<Prepared> {
-    let traffic = opened(plan, traffic)?;
+pub(crate) async fn prepare(
+    plan: &Plan,
+    (whole, series): (&Traffic, &[Series]),
+    host: &Host,
+) -> Result<Prepared> {
+    let traffic = opened(plan, whole)?;
     // A file that is not there is no reason to ask a server first.
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
     let (clients, embedded) = connect(plan, host)?;
@@ -106,23 +107,17 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
     let told = matches!(told, Some(TokenSource::Usage | TokenSource::Continuous));
     let reader = Reader::new(plan, tokenizer.as_ref(), told)?;
     let ids = tokenizer.filter(|_| plan.server.prompts == PromptForm::TokenIds);
-    let (rate, caveat) = if ids.is_some() {
+    let (rate, uncalibrated) = if ids.is_some() {
         // Tokens are sent as such: nothing is to be learned of words.
-        (WordRate::UNKNOWN.into(), None)
+        (WordRate::UNKNOWN.into(), Vec::new())
     } else {
-        calibrate::calibrate(host, &client, &encoder, &traffic, plan.seed, timeout).await?
+        calibrate::calibrate(host, &client, &encoder, (whole, series), plan.seed, timeout).await?
     };
-    noted.extend(caveat);
+    noted.extend(uncalibrated);
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
     let encoders = encoders(&encoder, plan)?;
-    let kinds = plan.workload.kinds();
-    let known = |of: Of<'_>| match of {
-        Of::Prompts(prompts) => Some(prompts.clone()),
-        Of::Trace(_) => None,
-    };
-    let offs = kinds.iter().zip(&rate.prefixes).filter_map(|(k, off)| Some((known(k.of)?, *off))).collect();
     let max_model_len = served.max_model_len;
     let mut ready = Prepared {
         clients,
@@ -131,7 +126,6 @@ pub(crate) async fn prepare(plan: &Plan, traffic: &Traffic, host: &Host) -> Resu
         traffic,
         max_model_len,
         rate,
-        offs,
         model: served.id,
         ids,
         reader,
@@ -167,9 +161,7 @@ fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
 impl Prepared {
     /// Lengths of reference answers are counted as the server counts.
     pub(crate) fn count(&mut self) {
-        if let Some(per_char) = self.rate.per_char {
-            self.traffic = self.traffic.counted(per_char);
-        }
+        self.traffic = self.traffic.counted(&self.rate);
     }
 
     /// Makes ready for another series of the same sweep: its own traffic, to the same server.
@@ -180,13 +172,6 @@ impl Prepared {
         self.count();
         check_length(&self.traffic, self.max_model_len)?;
         self.encoders = encoders(&self.encoder, plan)?;
-        if !self.offs.is_empty() {
-            let off = |of: Of<'_>| {
-                let known = self.offs.iter().find(|(known, _)| of == Of::Prompts(known));
-                known.map_or(0.0, |(_, off)| *off)
-            };
-            self.rate.prefixes = plan.workload.kinds().iter().map(|k| off(k.of)).collect();
-        }
         Ok(())
     }
 
@@ -198,8 +183,7 @@ impl Prepared {
         for one in series {
             let context = || format!("in the series {}", one.name);
             let traffic = opened(&one.plan, traffic).with_context(context)?;
-            let traffic = self.rate.per_char.map_or(traffic.clone(), |per_char| traffic.counted(per_char));
-            check_length(&traffic, self.max_model_len).with_context(context)?;
+            check_length(&traffic.counted(&self.rate), self.max_model_len).with_context(context)?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::rundir::{self, Left, Meta, PLAN, Resumed, Run, Writer, json};
 use crate::search::config::Mode;
 use crate::search::{Ask, Next};
 use crate::units::Span;
-use crate::workload::prompts::WordRates;
+use crate::workload::rate::WordRates;
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ impl Resumption {
     /// Fails where it is no run folder, cannot be read, or was written in another form; the message says what to do.
     pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
         let mut sweep_tally = SweepTally::default();
-        let mut left = rundir::left(dir, |record| sweep_tally.add(record))?;
+        let mut left = rundir::left(dir, |series, class, record| sweep_tally.add(series, class, record))?;
         match (budget, &mut left.plan.search.mode) {
             (Some(budget), Mode::Adaptive(adaptive)) if left.plan.rows.is_empty() => adaptive.budget = budget,
             (Some(budget), _) => left.meta.budget = own_budget(&left.plan, Some(budget.0)),
@@ -208,9 +208,11 @@ async fn only_server(
     host: &Host,
     interrupt: &CancellationToken,
 ) -> Result<Option<Prepared>> {
-    let Some(first) = series.first().filter(|one| one.variant.is_none()) else { return Ok(None) };
+    if series.iter().any(|one| one.variant.is_some()) {
+        return Ok(None);
+    }
     let ready = tokio::select! {
-        ready = ready_again(plan, (&first.plan, traffic), earlier, host) => ready?,
+        ready = ready_again(plan, (traffic, series), earlier, host) => ready?,
         () = interrupt.cancelled() => bail!("interrupted before anything was measured"),
     };
     ready.check_series(series, traffic)?;
@@ -220,13 +222,14 @@ async fn only_server(
 /// Makes everything ready as at the start of the sweep, and refuses another server than the one that was measured.
 async fn ready_again(
     plan: &Plan,
-    (first, traffic): (&Plan, &Traffic),
+    (traffic, series): (&Traffic, &[Series]),
     earlier: &Meta,
     host: &Host,
 ) -> Result<Prepared> {
-    let mut asked = first.clone();
+    let first = series.first().context("a plan has at least one series")?;
+    let mut asked = first.plan.clone();
     asked.server.model.get_or_insert_with(|| earlier.model.clone());
-    let mut ready = prepare::prepare(&asked, traffic, host).await.with_context(|| {
+    let mut ready = prepare::prepare(&asked, (traffic, series), host).await.with_context(|| {
         format!("cannot go on with the run, which was made against the model {:?}", earlier.model)
     })?;
     let now = meta(plan, Some(&ready), earlier.virtual_time);

@@ -17,7 +17,7 @@ use crate::record::Finished;
 use crate::search::Ask;
 use crate::server::idle::in_server;
 use crate::slo::{ALL, Metric, Slo};
-use crate::stats::step::{Abort, Step, StepKind};
+use crate::stats::step::{Abort, Step, StepKind, TracePart};
 use crate::units::Rate;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::Prompter;
@@ -59,6 +59,8 @@ struct Running {
     probe: Option<JoinHandle<bool>>,
     /// The prefix cache's counters before the measured window.
     counters: Option<Reading>,
+    /// The request of a trace that it began with, and how many there are.
+    trace: Option<(u64, u64)>,
 }
 
 impl Running {
@@ -98,7 +100,9 @@ impl Sweep<'_> {
         let number = self.number();
         self.wait_idle(number).await?;
         self.set_cache().await?;
-        let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), &ask);
+        let plan = self.plan;
+        let classes = plan.workload.classes();
+        let mut tally = self.sweep_tally.begin(self.plan.slo.as_slice(), classes.len(), &ask);
         self.warm_connections(ask.level).await;
         let counters = self.read_before(ask.settle).await?;
         let started_at = jiff::Timestamp::now().to_string();
@@ -115,13 +119,21 @@ impl Sweep<'_> {
             None => Ok(Vec::new()),
         };
         let lags: Vec<_> = lags.context("the receive-lag sampler failed")?;
-        let checks = self.ready.reader.rows();
+        let checks = self.ready.reader.rows(&self.plan.workload);
         let mut so_far = self.so_far(&running);
         let counted = so_far.counted();
         so_far.own = lag::worst(&lags, counted.start, counted.end);
-        let mut step = Step { checks, ..so_far.conclude(&mut tally) };
+        let trace = running.trace.and_then(|(from, of)| {
+            let last = tally.kept.iter().map(|r| r.id).max()?;
+            Some(TracePart { from, n: self.ready.traffic.chain(last) + 1, of })
+        });
+        let mut step = Step { checks, trace, ..so_far.conclude(&mut tally) };
         step.server.hit_rate = self.hit_rate(running.counters.take(), &tally).await?;
-        self.writer.step(&step, ALL, &[("itl", tally.itl.buckets())])?;
+        let mut gaps = vec![(ALL, "itl", tally.itl.pooled().buckets())];
+        for (i, class) in classes.iter().enumerate() {
+            gaps.extend(tally.itl.of_class(i).map(|own| (class.name.as_str(), "itl", own.buckets())));
+        }
+        self.writer.step(&step, &gaps)?;
         self.sweep_tally.end(tally);
         self.progress.step(&step);
         self.steps.push(step);
@@ -201,6 +213,8 @@ impl Sweep<'_> {
         let key = StepKey { seed: plan.seed, series: self.series.clone(), step: number };
         let traffic = &self.ready.traffic;
         let chains = Chains::new(traffic, &key, level).map_err(anyhow::Error::msg)?;
+        let chains = chains.in_series(&key, self.own_steps().len() as u32 + 1);
+        let trace = chains.began();
         let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
         let builder = Builder::new(
             chains,
@@ -247,6 +261,7 @@ impl Sweep<'_> {
             load: Some(load),
             probe: None,
             counters: None,
+            trace,
         })
     }
 
@@ -290,7 +305,7 @@ impl Sweep<'_> {
                         self.ready.read(&mut finished);
                         let class = self.plan.workload.class_name(finished.record.class);
                         self.writer.request(&self.series, number, class, &finished)?;
-                        self.sweep_tally.add(&finished.record);
+                        self.sweep_tally.add(&self.series, class, &finished.record);
                         tally.add(&finished);
                     }
                     None => break,

@@ -35,6 +35,11 @@ pub enum Text {
         /// Which prefix.
         group: u32,
     },
+    /// The whole of a shared prefix and hardly more: what brings it into a prefix cache.
+    Prefix {
+        /// Which prefix.
+        group: u32,
+    },
     /// A piece of the plain text, from about this place on.
     Piece {
         /// Any number: taken modulo the length of the text.

@@ -1,9 +1,10 @@
 //! The plan's `[workload]` table.
 
 use super::arrivals::{Arrivals, GammaShape};
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Think};
 use super::kind::{Found, Kind, Of};
 use super::sources::Prompts;
+use super::synthetic::SharedPrefix;
 use super::trace::TraceSource;
 use crate::level::Control;
 use crate::slo::{ALL, Slo};
@@ -31,6 +32,8 @@ pub struct Workload {
     pub alone: bool,
     /// What its files were found to hold, for each kind of request; empty until they were read.
     pub found: Vec<Found>,
+    /// The class of a mix that it is by itself. No key of a plan: a series that measures a class alone has it.
+    pub only: Option<String>,
 }
 
 /// What is sent.
@@ -141,6 +144,7 @@ impl TryFrom<RawWorkload> for Workload {
             pace: r.pace,
             alone: r.alone,
             found: r.found,
+            only: None,
         };
         w.problem().map_or(Ok(w), Err)
     }
@@ -178,6 +182,7 @@ impl Workload {
                 let sum: f64 = classes.iter().map(|c| c.weight.get()).sum();
                 let kind = |(i, c): (usize, &'a Class)| Kind {
                     name: Some(&c.name),
+                    known_as: &c.name,
                     share: c.weight.get() / sum,
                     of: Of::Prompts(&c.prompts),
                     conversation: c.conversation.as_ref(),
@@ -190,7 +195,23 @@ impl Workload {
 
     fn only_kind<'a>(&'a self, of: Of<'a>) -> Kind<'a> {
         let (conversation, found) = (self.conversation.as_ref(), self.found.first());
-        Kind { name: None, share: 1.0, of, conversation, found }
+        Kind {
+            name: None,
+            known_as: self.only.as_deref().unwrap_or(ALL),
+            share: 1.0,
+            of,
+            conversation,
+            found,
+        }
+    }
+
+    /// The shared prefixes of each kind, by what it is known as.
+    pub fn prefixes(&self) -> Vec<(&str, SharedPrefix)> {
+        let of = |k: Kind<'_>| match k.of {
+            Of::Prompts(Prompts::Synthetic(s)) => s.shared_prefix,
+            Of::Prompts(_) | Of::Trace(_) => None,
+        };
+        self.kinds().into_iter().filter_map(|k| Some((k.known_as, of(k)?))).collect()
     }
 
     /// The classes of the mix; none where there is one kind of request.
@@ -253,9 +274,17 @@ impl Workload {
 
     /// How long the users of a conversation think in all, on average and in seconds, as far as the plan tells.
     pub fn think_s(&self) -> f64 {
-        let think =
-            |c: &Conversation| c.think.mean().unwrap_or_default().as_secs_f64() * (c.mean_turns() - 1.0);
-        self.kinds().iter().map(|k| k.share * k.conversation.map_or(0.0, think)).sum()
+        // A data set knows how many turns its conversations have once it is read.
+        let think = |k: &Kind<'_>, c: &Conversation| {
+            c.think.mean().unwrap_or_default().as_secs_f64() * (k.per_level() - 1.0)
+        };
+        self.kinds().iter().map(|k| k.share * k.conversation.map_or(0.0, |c| think(k, c))).sum()
+    }
+
+    /// Whether some of its users think as long as a data set recorded, which the plan does not tell.
+    pub fn thinks_as_recorded(&self) -> bool {
+        let recorded = |c: Option<&Conversation>| c.is_none_or(|c| c.think == Think::Recorded);
+        self.kinds().iter().any(|k| k.talks() && recorded(k.conversation))
     }
 
     /// The share of all input tokens that lies in shared prefixes, which a warm cache has; 0 where nothing is shared. `None` where
@@ -265,9 +294,7 @@ impl Workload {
             return None;
         }
         let tokens = |k: &Kind<'_>| match k.of {
-            Of::Prompts(Prompts::Synthetic(s)) => {
-                Some((s.shared_prefix.map_or(0.0, |p| f64::from(p.tokens.get())), s.input_tokens.mean()))
-            }
+            Of::Prompts(Prompts::Synthetic(s)) => Some((s.shared_tokens(), s.input_tokens.mean_of(|n| n))),
             // What these share is theirs.
             Of::Prompts(_) | Of::Trace(_) => None,
         };

@@ -4,7 +4,7 @@ use super::arrivals::Times;
 use super::chain::{Chain, Recipe, Start, Text, Turn};
 use super::conversation::Think;
 use super::seed::{Purpose, stream};
-use super::trace::Replay;
+use super::trace::{Begin, Replay, Start as TraceStart, Trace};
 use super::traffic::{Kind, Traffic, What};
 use super::turns::Draws;
 use crate::level::{Control, Level};
@@ -61,7 +61,7 @@ impl Chains {
         let starts = match &traffic.kinds()[0].what {
             What::Trace(trace) => {
                 let speed = if closed { None } else { Some(Rate::try_from(level.value)?.get()) };
-                Starts::Recorded { replay: trace.replay(), speed }
+                Starts::Recorded { replay: trace.replay(begin(trace, key, key.step, closed)), speed }
             }
             _ if closed => Starts::WhenFree,
             _ => {
@@ -87,6 +87,27 @@ impl Chains {
     /// share nothing are passed over; [`Traffic::shared`] tells how many there are, which must not be none.
     pub fn prefixes(self) -> Self {
         Self { in_turn: true, prefixes: true, ..self }
+    }
+
+    /// As the `n`-th step of its series: where in a trace it begins hangs on that number and the seed, so that series are compared
+    /// over the same parts of it.
+    pub fn in_series(mut self, key: &StepKey, n: u32) -> Self {
+        if let (Starts::Recorded { replay, speed }, What::Trace(trace)) =
+            (&mut self.starts, &self.traffic.kinds()[0].what)
+        {
+            *replay = trace.replay(begin(trace, key, n, speed.is_none()));
+        }
+        self
+    }
+
+    /// The number of the request of a trace that it begins with, from 0, and how many there are.
+    pub fn began(&self) -> Option<(u64, u64)> {
+        match (&self.starts, &self.traffic.kinds()[0].what) {
+            (Starts::Recorded { replay, .. }, What::Trace(trace)) => {
+                Some((replay.began(), trace.summary().arrivals()))
+            }
+            _ => None,
+        }
     }
 
     /// Without the users' thinking, for what a server does with one request at a time.
@@ -163,7 +184,7 @@ impl Chains {
                 };
                 vec![Turn { request, ..first }]
             }
-            (What::Trace(trace), Some(replayed)) => vec![self.draws.recorded(trace, replayed, first)],
+            (What::Trace(trace), Some(replayed)) => self.draws.recorded(trace, replayed, first),
             (What::Trace(_), None) => return None,
             (What::Data(set), _) => {
                 let row = self.draws.rows[class].as_mut()?.next()?;
@@ -182,7 +203,7 @@ impl Chains {
             turns.truncate(1);
         }
         if self.prefixes {
-            turns.iter_mut().for_each(|turn| turn.request.output_tokens = 1);
+            turns.iter_mut().for_each(|turn| only_prefix(&mut turn.request, kind));
         }
         if self.hurried {
             turns.iter_mut().for_each(|turn| turn.after = Duration::ZERO);
@@ -190,6 +211,28 @@ impl Chains {
         let session = (kind.conversation.is_some() || kind.most_turns() > 1).then_some(number);
         Some(Chain { start, session: session.filter(|_| !self.in_turn), turns })
     }
+}
+
+/// Makes a request one for its shared prefix alone, however short a prompt was drawn.
+fn only_prefix(request: &mut Recipe, kind: &Kind) {
+    if let (Text::Words { group }, Some(prefix)) = (&request.text, kind.prefix()) {
+        request.text = Text::Prefix { group: *group };
+        request.input_tokens = request.input_tokens.max(prefix.tokens.get() + 1);
+    }
+    request.output_tokens = 1;
+}
+
+/// Where in a trace the `n`-th step of a series begins: steps are spread over it as evenly as their number allows (multiples of
+/// the golden ratio from a place drawn by the seed). In an open loop it is a moment, since by requests a step would begin in a
+/// burst more often than time does; in a closed loop, which knows no time, it is a request.
+fn begin(trace: &Trace, key: &StepKey, n: u32, closed: bool) -> Begin {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    if n == 0 || trace.source().start == TraceStart::First {
+        return Begin::First;
+    }
+    let first: f64 = stream(key.seed, "", 0, Purpose::Place).random();
+    let place = (first + f64::from(n) * GOLDEN).fract();
+    if closed { Begin::Request(place) } else { Begin::Moment(place) }
 }
 
 impl Iterator for Chains {
@@ -294,6 +337,51 @@ mod tests {
         assert!(Chains::new(&traffic, &key, Level::rate(1.0)).is_err(), "its rate is that of conversations");
     }
 
+    /// Each step of a search shows another part of a trace, and in each series the same one.
+    #[test]
+    fn steps_begin_at_places_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.jsonl");
+        let row = |i: u32| {
+            format!("{{\"timestamp\":{},\"input_length\":{},\"output_length\":5}}\n", i * 1000, i + 1)
+        };
+        std::fs::write(&path, (0..4000).map(row).collect::<String>()).unwrap();
+        let open = |more: &str| {
+            let text = format!("trace = {{ file = {path:?}{more} }}");
+            Traffic::open(&toml::from_str(&text).unwrap(), &Counter::default()).unwrap()
+        };
+        let traffic = open("");
+        let sent = |traffic: &Traffic, seed, series: &str, step, n, level| -> Vec<(u32, u128)> {
+            let key = StepKey { seed, series: series.into(), step };
+            let chains = Chains::new(traffic, &key, level).unwrap().in_series(&key, n);
+            assert_eq!(chains.began().map(|b| b.1), Some(4000));
+            let due = |s| if let Start::At(at) = s { at.as_millis() } else { 0 };
+            chains.take(500).map(|c| (c.turns[0].request.input_tokens, due(c.start))).collect()
+        };
+        let speed = Level::new(Control::TraceScale, 2.0);
+        let mut rows = std::collections::HashSet::new();
+        for n in 1..=8 {
+            let step = sent(&traffic, 1, "main", n, n, speed);
+            assert_eq!(step, sent(&traffic, 1, "main", n, n, speed), "measured again it is the same");
+            assert_eq!(step, sent(&traffic, 1, "warm", n + 8, n, speed), "as in the other series of a pair");
+            assert!(
+                step.windows(2).all(|w| w[1].0 == w[0].0 % 4000 + 1 && w[1].1 == w[0].1 + 500),
+                "in order"
+            );
+            assert!(step[0].1 < 500, "the next request after the moment at which it begins");
+            rows.extend(step.iter().map(|r| r.0));
+        }
+        assert!(rows.len() > 3000, "8 steps of 500 send {} of 4,000 rows", rows.len());
+        let first = |seed, n, level| sent(&traffic, seed, "main", n, n, level)[0].0;
+        assert_ne!(first(1, 1, speed), first(2, 1, speed), "another seed, other places");
+        assert_ne!(first(1, 1, Level::concurrency(3)), first(1, 2, Level::concurrency(3)));
+        let whole = open(", start = \"first\"");
+        assert!(
+            (1..9).all(|n| sent(&whole, 1, "main", n, n, speed)[0] == (1, 0)),
+            "where the plan has it so"
+        );
+    }
+
     #[test]
     fn every_shared_prefix_comes_once_and_nothing_else() {
         let mix = "class = [
@@ -312,7 +400,7 @@ mod tests {
             .map(|c| c.turns.into_iter().next().unwrap())
             .map(|t| (t.class, t.request.text, t.request.output_tokens))
             .collect();
-        let group = |class, group| (class, Text::Words { group }, 1);
+        let group = |class, group| (class, Text::Prefix { group }, 1);
         assert_eq!(sent, [group(0, 0), group(0, 1), group(0, 2), group(2, 0), group(2, 1)]);
         let share = traffic.workload().shared_share().unwrap();
         assert!((share - 44.0 / 106.2).abs() < 1e-9, "{share}: 0.1 · 40 + 0.1 · 400 of 9 + 0.8 · 9 + 90");

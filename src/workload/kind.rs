@@ -32,6 +32,9 @@ pub struct Found {
 pub struct Kind<'a> {
     /// The class, where there are several.
     pub name: Option<&'a str>,
+    /// The class, also where it is measured by itself: what its shared prefixes and the server's counts go by. `all` where there was
+    /// ever one kind of request.
+    pub known_as: &'a str,
     /// Its share of the arrivals.
     pub share: f64,
     /// What it is made of.

@@ -5,6 +5,8 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, LogNormal, Normal};
 use serde::{Deserialize, Serialize};
+use statrs::function::erf::erf_inv;
+use std::f64::consts::SQRT_2;
 use std::fmt;
 
 /// A distribution of lengths in tokens; every draw is at least 1.
@@ -150,6 +152,9 @@ const Z90: f64 = 1.281_551_565_544_600_4;
 /// The same of the 99.99 % point: what the longest of ten thousand requests is about.
 const Z9999: f64 = 3.72;
 
+/// Points of a distribution that a mean is taken over.
+const GRID: u32 = 4_000;
+
 /// A median and a 90th percentile, and where the lognormal through both is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RawQuantiles", into = "RawQuantiles")]
@@ -244,6 +249,41 @@ impl Lengths {
         }
     }
 
+    /// The length that a share `u` of all lie at or below, 0 < u < 1.
+    pub fn quantile(&self, u: f64) -> u32 {
+        let z = || -> f64 { SQRT_2 * erf_inv(2.0 * u - 1.0) };
+        match self {
+            Self::Fixed(n) => n.get(),
+            Self::Uniform(Uniform { min, max }) => {
+                let all = f64::from(max.get() - min.get()) + 1.0;
+                (min.get() + (u * all) as u32).min(max.get())
+            }
+            Self::Normal(m) => m.cut(m.mean.get() * (1.0 + z() * m.cv.get())),
+            Self::Lognormal(m) => {
+                let (mu, sigma) = m.log_moments();
+                m.cut((mu + z() * sigma).exp())
+            }
+            Self::Quantiles(q) => {
+                let (mu, sigma) = q.log_moments();
+                q.cut((mu + z() * sigma).exp())
+            }
+        }
+    }
+
+    /// The mean of something that hangs on the length, over the lengths as they are drawn, cuts included.
+    pub fn mean_of(&self, of: impl Fn(f64) -> f64) -> f64 {
+        let at = |i: u32| of(f64::from(self.quantile((f64::from(i) + 0.5) / f64::from(GRID))));
+        match self {
+            Self::Fixed(n) => of(f64::from(n.get())),
+            _ => (0..GRID).map(at).sum::<f64>() / f64::from(GRID),
+        }
+    }
+
+    /// The shortest that is drawn, but for one request in ten thousand.
+    pub fn shortest(&self) -> u32 {
+        self.quantile(1e-4)
+    }
+
     /// The longest that can be drawn; without a `max`, the length that one request in ten thousand exceeds.
     pub fn longest(&self) -> u32 {
         match self {
@@ -327,6 +367,28 @@ mod tests {
         assert_eq!((cut.longest(), cut.to_string()), (3000, "~600 (p90 2400)".into()));
         let same = parse("{ quantiles = { p50 = 9, p90 = 9 } }");
         assert_eq!((same.draw(&mut rng), same.longest()), (9, 9), "no spread at all");
+    }
+
+    #[test]
+    fn what_hangs_on_a_length_has_the_mean_of_the_draws() {
+        for text in [
+            "{ fixed = 30 }",
+            "{ uniform = { min = 100, max = 300 } }",
+            "{ normal = { mean = 500, cv = 0.2 } }",
+            "{ lognormal = { mean = 600, cv = 1.5, max = 4000 } }",
+            "{ quantiles = { p50 = 600, p90 = 2400, max = 8192 } }",
+        ] {
+            let lengths = parse(text);
+            let mut rng = stream(1, "main", 1, Purpose::Input);
+            let xs: Vec<f64> = (0..50_000).map(|_| f64::from(lengths.draw(&mut rng))).collect();
+            for most in [150.0, 400.0, 1e9] {
+                let drawn = xs.iter().map(|x| x.min(most)).sum::<f64>() / xs.len() as f64;
+                let got = lengths.mean_of(|x| x.min(most));
+                assert!((got / drawn - 1.0).abs() < 0.02, "{text} up to {most}: {got} for {drawn}");
+            }
+            let below = xs.iter().filter(|x| **x < f64::from(lengths.shortest())).count();
+            assert!(below <= 15, "{text}: {below}");
+        }
     }
 
     #[test]

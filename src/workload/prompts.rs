@@ -2,56 +2,15 @@
 
 use super::chain::{Chain, Recipe, Text, Turn};
 use super::config::Cache;
-use super::data::TokenEstimate;
-use super::data::text::Size;
 use super::draw::StepKey;
+use super::prefix::{Prefix, Prefixes};
+use super::rate::{WordRate, WordRates};
 use super::seed::{Purpose, fnv1a, stream};
-use super::synthetic::SharedPrefix;
-use super::traffic::{Traffic, What};
+use super::traffic::{Kind, Traffic, What};
 use super::words::{NONCE_WORDS, push_nonce, push_words};
 use crate::message::{Message, Role};
 use rand_chacha::ChaCha8Rng;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// How the server counts our words: tokens = overhead + per_word · words.
-///
-/// The overhead is the chat template's; both come from the server's own `usage`, so that no tokenizer is needed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct WordRate {
-    /// Tokens of a prompt without words.
-    pub overhead: f64,
-    /// Tokens per word.
-    pub per_word: f64,
-    /// Tokens per character of texts that people wrote; `None` where there are none, or the server tells nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub per_char: Option<f64>,
-}
-
-impl WordRate {
-    /// What is assumed where the server tells nothing: one token a word.
-    pub const UNKNOWN: Self = Self { overhead: 0.0, per_word: 1.0, per_char: None };
-
-    /// Tokens of so many words.
-    pub fn tokens(&self, words: usize) -> f64 {
-        self.overhead + self.per_word * words as f64
-    }
-
-    /// Tokens per character of a text that people wrote: as the server counts, else as English prose has it.
-    pub fn of_chars(&self) -> f64 {
-        self.per_char.unwrap_or(1.0 / TokenEstimate::default().chars)
-    }
-
-    /// Words for so many tokens beside the template's; at least one.
-    pub fn words_of(&self, tokens: f64) -> usize {
-        (tokens / self.per_word).round().max(1.0) as usize
-    }
-
-    /// Words for so many tokens; at least one.
-    pub fn words(&self, tokens: f64) -> usize {
-        self.words_of(tokens - self.overhead)
-    }
-}
 
 /// What a turn says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,41 +28,6 @@ impl Prompt {
             Self::Plain(text) => text.messages(),
             Self::Said(messages) => messages.clone(),
         }
-    }
-}
-
-/// How the server counts the words of each class: as [`WordRate`], with what the shared prefix of a class is off that.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WordRates {
-    /// Tokens of a prompt without words; where there is one kind of request, with what its prefix is off.
-    pub overhead: f64,
-    /// Tokens per word.
-    pub per_word: f64,
-    /// What the prefix of each class of a mix adds, in tokens; empty where there is one kind of request.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub prefixes: Vec<f64>,
-    /// Tokens per character of texts that people wrote, as [`WordRate::per_char`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub per_char: Option<f64>,
-}
-
-impl WordRates {
-    /// That of a class.
-    pub fn of(&self, class: usize) -> WordRate {
-        let prefix = self.prefixes.get(class).copied().unwrap_or(0.0);
-        WordRate { overhead: self.overhead + prefix, ..self.base() }
-    }
-
-    /// That of a prompt without a shared prefix of a class.
-    pub const fn base(&self) -> WordRate {
-        WordRate { overhead: self.overhead, per_word: self.per_word, per_char: self.per_char }
-    }
-}
-
-impl From<WordRate> for WordRates {
-    fn from(rate: WordRate) -> Self {
-        let WordRate { overhead, per_word, per_char } = rate;
-        Self { overhead, per_word, prefixes: Vec::new(), per_char }
     }
 }
 
@@ -141,48 +65,40 @@ pub struct Prompter {
     key: StepKey,
     attempt: u32,
     cold: bool,
-    /// How words count where nothing is shared.
-    rate: WordRate,
     rates: WordRates,
     traffic: Traffic,
-    /// By class.
-    prefixes: Vec<Prefixes>,
+    classes: Vec<Class>,
 }
 
-/// The shared prefixes of a class.
-#[derive(Debug, Clone, Default)]
-struct Prefixes {
-    texts: Vec<Arc<str>>,
-    words: usize,
-}
-
-impl Prefixes {
-    fn new(prefix: Option<SharedPrefix>, class: usize, key: &StepKey, rate: WordRate) -> Self {
-        let Some(prefix) = prefix else { return Self::default() };
-        let words = ((f64::from(prefix.tokens.get()) / rate.per_word).round() as usize).max(1);
-        let text = |group| {
-            let mut rng = stream(key.seed, &key.series, 0, Purpose::Prefix);
-            rng.set_stream((class as u64) << 32 | u64::from(group));
-            let mut text = String::new();
-            push_words(&mut text, words, &mut rng);
-            text.into()
-        };
-        Self { texts: (0..prefix.groups.get()).map(text).collect(), words }
-    }
+/// What the prompts of a class go by.
+#[derive(Debug, Clone)]
+struct Class {
+    rate: WordRate,
+    prefixes: Prefixes,
 }
 
 impl Prompter {
-    /// Prompts for a step. The shared prefixes are the same in every step of a run.
+    /// Prompts for a step. The shared prefixes are the same in every step and series of a run.
     pub fn new(traffic: &Traffic, key: StepKey, rates: impl Into<WordRates>) -> Self {
         let rates = rates.into();
-        let rate = rates.base();
-        let prefixes = traffic.kinds().iter().enumerate().map(|(class, kind)| match &kind.what {
-            What::Synthetic(s) => Prefixes::new(s.shared_prefix, class, &key, rate),
-            _ => Prefixes::default(),
-        });
-        let prefixes = prefixes.collect();
+        let class = |kind: &Kind| {
+            let shared = match &kind.what {
+                What::Synthetic(s) => s.shared_prefix,
+                What::Data(_) | What::Text(..) | What::Trace(_) => None,
+            };
+            Class {
+                rate: rates.of(&kind.name),
+                prefixes: Prefixes::new(shared, &kind.name, key.seed, &rates),
+            }
+        };
+        let classes = traffic.kinds().iter().map(class).collect();
         let cold = traffic.workload().cache != Cache::Warm;
-        Self { key, attempt: 0, cold, rate, rates, traffic: traffic.clone(), prefixes }
+        Self { key, attempt: 0, cold, rates, traffic: traffic.clone(), classes }
+    }
+
+    /// Without nonces, whatever the cache: for what counts how long texts are.
+    pub fn bare(self) -> Self {
+        Self { cold: false, ..self }
     }
 
     /// For a sweep that was resumed so many times: cold prompts have the same lengths and other nonces, since the server may
@@ -196,15 +112,20 @@ impl Prompter {
         self.traffic.failure().is_some()
     }
 
+    fn class(&self, turn: &Turn) -> &Class {
+        &self.classes[usize::from(turn.class)]
+    }
+
     /// Fills in how long prompts are that a data set holds, as the server counts: each with the history before it.
     pub fn measure(&self, chain: &mut Chain) {
         // What comes first in a cold prompt counts as well, and stays in front of every later turn.
-        let mut before = if self.cold { NONCE_WORDS as f64 * self.rate.per_word } else { 0.0 };
+        let mut before = self.nonce_words() as f64 * self.rates.per_word;
         for turn in &mut chain.turns {
+            let rate = self.class(turn).rate;
             let Text::Said(messages) = &turn.request.text else { continue };
             let chars: usize = messages.iter().map(|m| m.content.chars().count()).sum();
-            before += chars as f64 * self.rate.of_chars();
-            turn.request.input_tokens = (before + self.rate.overhead).round().max(1.0) as u32;
+            before += chars as f64 * rate.of_chars();
+            turn.request.input_tokens = (before + rate.overhead).round().max(1.0) as u32;
             before += f64::from(turn.request.output_tokens);
         }
     }
@@ -214,18 +135,23 @@ impl Prompter {
         let recipe = &turn.request;
         let mut rng = stream(self.key.seed, &self.key.series, self.key.step, Purpose::Words);
         rng.set_stream(recipe.id);
-        let class = usize::from(turn.class);
+        let class = self.class(turn);
         Prompt::Plain(match &recipe.text {
-            Text::Words { group } => self.words(recipe, class, *group, &mut rng),
+            Text::Words { group } => self.words(recipe, class.prefixes.of(*group), &mut rng),
+            Text::Prefix { group } => self.prefix(recipe, class.prefixes.of(*group), &mut rng),
             Text::Further { tokens } => {
                 let mut user = String::new();
-                push_words(&mut user, self.rate.words_of(f64::from(*tokens)), &mut rng);
+                push_words(&mut user, class.rate.words_of(f64::from(*tokens)), &mut rng);
                 PromptText::of(user)
             }
-            Text::Piece { at } => self.piece(recipe, class, *at),
+            Text::Piece { at } => self.piece(turn, class.rate, *at),
             Text::Blocks { ids, tokens, round } => self.blocks(recipe, ids, *tokens, *round, &mut rng),
             Text::Said(messages) => return Prompt::Said(self.said(recipe, messages)),
         })
+    }
+
+    const fn nonce_words(&self) -> usize {
+        if self.cold { NONCE_WORDS } else { 0 }
     }
 
     /// What comes first in a cold prompt; empty in a warm one.
@@ -237,37 +163,49 @@ impl Prompter {
         nonce
     }
 
-    /// A prompt of words, after the prefix of its group.
-    fn words(&self, recipe: &Recipe, class: usize, group: u32, rng: &mut ChaCha8Rng) -> PromptText {
-        let words = self.rates.of(class).words(f64::from(recipe.input_tokens));
-        let prefixes = &self.prefixes[class];
-        let nonce = self.nonce(recipe.id);
-        let nonce_words = if self.cold { NONCE_WORDS } else { 0 };
-        let own = words.saturating_sub(prefixes.words + nonce_words);
-        match prefixes.texts.get(group as usize) {
-            Some(prefix) => {
+    /// A prompt of words, after as much of the prefix of its group as it has room for.
+    fn words(&self, recipe: &Recipe, prefix: Option<&Prefix>, rng: &mut ChaCha8Rng) -> PromptText {
+        let (tokens, nonce) = (f64::from(recipe.input_tokens), self.nonce_words());
+        let split = prefix.and_then(|p| Some((p, p.split(tokens, nonce, &self.rates)?)));
+        match split {
+            Some((prefix, split)) => {
                 let mut user = String::new();
-                push_words(&mut user, own.max(1), rng);
-                let system = if self.cold { format!("{nonce} {prefix}").into() } else { prefix.clone() };
-                PromptText { system: Some(system), shared: !self.cold, user }
+                push_words(&mut user, split.own, rng);
+                let shared = prefix.is_whole(split) && !self.cold;
+                PromptText { system: Some(self.system(recipe, prefix.beginning(split))), shared, user }
             }
             None => {
-                let mut user = nonce;
+                let mut user = self.nonce(recipe.id);
+                let own = self.rates.base().words(tokens).saturating_sub(nonce);
                 push_words(&mut user, if self.cold { own } else { own.max(1) }, rng);
                 PromptText::of(user)
             }
         }
     }
 
+    /// The whole prefix of a group, and a word.
+    fn prefix(&self, recipe: &Recipe, prefix: Option<&Prefix>, rng: &mut ChaCha8Rng) -> PromptText {
+        let mut user = String::new();
+        push_words(&mut user, 1, rng);
+        let system = prefix.map(|p| self.system(recipe, p.text.clone()));
+        PromptText { system, shared: !self.cold, user }
+    }
+
+    /// A system message, behind the nonce where the cache is to stay cold.
+    fn system(&self, recipe: &Recipe, prefix: Arc<str>) -> Arc<str> {
+        if self.cold { format!("{} {prefix}", self.nonce(recipe.id)).into() } else { prefix }
+    }
+
     /// A piece of the plain text, as long as asked for by the characters that a token has.
-    fn piece(&self, recipe: &Recipe, class: usize, at: u64) -> PromptText {
-        let What::Text(corpus, ..) = &self.traffic.kinds()[class].what else {
+    fn piece(&self, turn: &Turn, rate: WordRate, at: u64) -> PromptText {
+        let What::Text(corpus, ..) = &self.traffic.kinds()[usize::from(turn.class)].what else {
             return PromptText::of(String::new());
         };
-        let tokens = f64::from(recipe.input_tokens) - self.rate.overhead;
-        let nonce = self.nonce(recipe.id);
-        let chars = (tokens / self.rate.of_chars()).round() as usize;
-        match corpus.cut(at, Size::Chars(chars.saturating_sub(nonce.len()).max(1))) {
+        let nonce = self.nonce(turn.request.id);
+        let words = self.nonce_words() as f64 * rate.per_word;
+        let tokens = f64::from(turn.request.input_tokens) - rate.overhead - words;
+        let chars = (tokens / rate.of_chars()).round().max(1.0) as usize;
+        match corpus.cut(at, chars) {
             Ok(text) if nonce.is_empty() => PromptText::of(text),
             Ok(text) => PromptText::of(format!("{nonce}\n{text}")),
             Err(e) => {
@@ -278,7 +216,7 @@ impl Prompter {
     }
 
     /// The words of a trace's blocks, then words of its own. In a cold cache blocks recur within a step and a round, as recorded,
-    /// and never from one to the next.
+    /// and never from one to the next, nor to the same one after a resume.
     fn blocks(
         &self,
         recipe: &Recipe,
@@ -287,15 +225,18 @@ impl Prompter {
         round: u32,
         rng: &mut ChaCha8Rng,
     ) -> PromptText {
-        let words = self.rate.words(f64::from(recipe.input_tokens));
-        let (step, round) = if self.cold { (self.key.step, round) } else { (0, 0) };
+        let rate = self.rates.base();
+        let words = rate.words(f64::from(recipe.input_tokens));
+        // A step that is measured again after a resume has other blocks: the server may have seen the first.
+        let (step, round, attempt) = if self.cold { (self.key.step, round, self.attempt) } else { (0, 0, 0) };
         let mut text = String::new();
         let mut have = 0;
         for (i, id) in ids.iter().enumerate() {
             // Up to where this block ends, so that roundings do not add up; it stands at the same place wherever it recurs.
-            let end = self.rate.words_of(f64::from(tokens) * (i as f64 + 1.0)).min(words);
+            let end = rate.words_of(f64::from(tokens) * (i as f64 + 1.0)).min(words);
             let mut of_block = stream(self.key.seed, &self.key.series, step, Purpose::Prefix);
-            of_block.set_stream(fnv1a(&[id.to_le_bytes(), u64::from(round).to_le_bytes()].concat()));
+            let place = [*id, u64::from(round), u64::from(attempt)].map(u64::to_le_bytes);
+            of_block.set_stream(fnv1a(&place.concat()));
             push_words(&mut text, end.saturating_sub(have), &mut of_block);
             have = have.max(end);
         }
@@ -357,37 +298,57 @@ mod tests {
     }
 
     #[test]
-    fn words_and_tokens_are_inverse() {
-        let rate = WordRate { overhead: 8.0, per_word: 1.25, per_char: None };
-        for words in [1, 10, 154, 3000] {
-            assert_eq!(rate.words(rate.tokens(words)), words);
-        }
-        assert_eq!(rate.words(2.0), 1, "never none");
-    }
-
-    #[test]
-    fn what_a_prefix_is_off_is_its_own_class_alone() {
-        let rates = WordRates {
-            prefixes: vec![0.0, 25.0],
-            ..WordRate { overhead: 8.0, per_word: 1.25, per_char: None }.into()
-        };
-        assert_eq!([0, 1, 2].map(|class| rates.of(class).words(200.0)), [154, 134, 154]);
-        let old: WordRates = serde_json::from_str("{\"overhead\":8.0,\"per_word\":1.25}").unwrap();
-        assert_eq!(
-            old,
-            WordRate { overhead: 8.0, per_word: 1.25, per_char: None }.into(),
-            "as folders of one kind have it"
-        );
-        let again: WordRates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
-        assert_eq!(again, rates);
-    }
-
-    #[test]
     fn prompts_have_the_words_asked_for() {
         for extra in ["cache = \"cold\"", "cache = \"warm\""] {
             let words = plain(&prompter(extra, 1), &recipe(3, 0)).words();
             assert_eq!(words, 154, "{extra}: (200 − 8) / 1.25 rounded");
         }
+    }
+
+    #[test]
+    fn prompts_shorter_than_the_prefix_have_their_own_length() {
+        for (extra, nonce) in [("cache = \"cold\"", NONCE_WORDS), ("cache = \"warm\"", 0)] {
+            let p = prompter(extra, 1);
+            for tokens in [20, 40, 50, 57, 58] {
+                let mut turn = recipe(3, 0);
+                turn.request.input_tokens = tokens;
+                let text = plain(&p, &turn);
+                let want = ((f64::from(tokens) - 8.0) / 1.25).round() as usize;
+                assert!(text.words().abs_diff(want) <= 1, "{extra}, {tokens}: {} for {want}", text.words());
+                let whole = plain(&p, &recipe(3, 0)).system.unwrap();
+                let (whole, system) = (whole.split(' ').skip(nonce), text.system.unwrap());
+                assert!(whole.zip(system.split(' ').skip(nonce)).all(|(a, b)| a == b), "{system}");
+                assert!(!text.shared, "no other is as long");
+            }
+        }
+    }
+
+    #[test]
+    fn what_warms_a_prefix_has_all_of_it() {
+        let p = prompter("cache = \"warm\"", 0);
+        let mut warm = turn(0, Text::Prefix { group: 1 });
+        warm.request.input_tokens = 9;
+        let text = plain(&p, &warm);
+        assert_eq!((text.system, text.user.split(' ').count()), (plain(&p, &recipe(7, 1)).system, 1));
+    }
+
+    #[test]
+    fn a_cold_trace_that_is_resumed_has_other_blocks() {
+        let blocks = turn(1, Text::Blocks { ids: Arc::from([1, 2, 3]), tokens: 16, round: 0 });
+        for (cache, same) in [("cold", false), ("warm", true)] {
+            let p = prompter(&format!("cache = \"{cache}\""), 1);
+            let (a, b) = (plain(&p, &blocks), plain(&p.clone().resumed(1), &blocks));
+            let first = |t: &PromptText| t.user.split(' ').take(12).map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!((first(&a) == first(&b), a.words()), (same, b.words()), "{cache}");
+        }
+    }
+
+    #[test]
+    fn a_class_has_the_same_prefix_in_every_series() {
+        let p = prompter("cache = \"warm\"", 1);
+        let other = Prompter { key: StepKey { series: "other".into(), ..p.key.clone() }, ..p.clone() };
+        let again = Prompter::new(&other.traffic, other.key, p.rates.clone());
+        assert_eq!(plain(&p, &recipe(1, 0)).system, plain(&again, &recipe(1, 0)).system);
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub enum Purpose {
     Think = 9,
     /// Which rows of a data set are taken.
     Rows = 10,
+    /// Where in a trace a step begins.
+    Place = 11,
 }
 
 /// The stream for one purpose in one step of one series.

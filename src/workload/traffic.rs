@@ -5,9 +5,11 @@ use super::conversation::Conversation;
 use super::data::{Counter, DataSet, TextCorpus, TokenEstimate};
 use super::kind::{Found, Of};
 use super::lengths::Lengths;
+use super::rate::WordRates;
 use super::sources::Prompts;
-use super::synthetic::Synthetic;
+use super::synthetic::{SharedPrefix, Synthetic};
 use super::trace::Trace;
+use crate::slo::ALL;
 use crate::units::Positive;
 use anyhow::Result;
 use std::sync::{Arc, OnceLock};
@@ -28,6 +30,8 @@ pub struct Traffic {
 /// One kind of request: a class of a mix, or all there is.
 #[derive(Debug, Clone)]
 pub(super) struct Kind {
+    /// The class, as its shared prefixes and the server's counts go by it.
+    pub(super) name: String,
     /// Its share of the arrivals and that of all kinds before it.
     pub(super) up_to: f64,
     pub(super) share: f64,
@@ -69,26 +73,29 @@ impl Traffic {
                 }
                 Of::Trace(t) => What::Trace(Trace::open(t)?),
             };
-            kinds.push(Kind { up_to, share: k.share, what, conversation: k.conversation.copied() });
+            let (name, conversation) = (k.known_as.to_owned(), k.conversation.copied());
+            kinds.push(Kind { name, up_to, share: k.share, what, conversation });
         }
         Ok(Self { workload: Arc::new(workload.clone()), kinds: kinds.into(), failure: Arc::default() })
     }
 
     /// The same files under another table of the plan, where it names no others.
     pub fn under(&self, workload: &Workload) -> Option<Self> {
-        (self.workload.source == workload.source && self.workload.conversation == workload.conversation)
+        let same =
+            |other: &Workload| (other.source == self.workload.source, other.only == self.workload.only);
+        (same(workload) == (true, true) && self.workload.conversation == workload.conversation)
             .then(|| Self { workload: Arc::new(workload.clone()), ..self.clone() })
     }
 
-    /// The same with the lengths of reference answers counted as the server counts: so many tokens for a character.
-    pub fn counted(&self, per_char: f64) -> Self {
-        let estimate = TokenEstimate { chars: 1.0 / per_char, ..TokenEstimate::default() };
+    /// The same with the lengths of reference answers counted as the server counts the texts of their class.
+    pub fn counted(&self, rates: &WordRates) -> Self {
         let kinds = self.kinds.iter().map(|k| {
-            let what = match &k.what {
-                What::Data(set) if !set.summary().exact => {
+            let what = match (&k.what, rates.of(&k.name).per_char) {
+                (What::Data(set), Some(per_char)) if !set.summary().exact => {
+                    let estimate = TokenEstimate { chars: 1.0 / per_char, ..TokenEstimate::default() };
                     What::Data(set.with_counter(Counter::Estimate(estimate)))
                 }
-                other => other.clone(),
+                (other, _) => other.clone(),
             };
             Kind { what, ..k.clone() }
         });
@@ -109,6 +116,11 @@ impl Traffic {
         u64::from(self.kinds.iter().map(Kind::most_turns).max().unwrap_or(1))
     }
 
+    /// Whether some requests follow the answer to another.
+    pub fn follows(&self) -> bool {
+        self.most_turns() > 1
+    }
+
     /// Number of the first request of a chain, whatever those before it have turned out to be.
     pub(super) fn first_id(&self, chain: u64) -> u64 {
         chain * self.most_turns()
@@ -117,6 +129,11 @@ impl Traffic {
     /// Whether a number is that of the first turn of a chain.
     pub(super) fn is_first(&self, id: u64) -> bool {
         id.is_multiple_of(self.most_turns())
+    }
+
+    /// Number of the chain that a request belongs to.
+    pub fn chain(&self, request: u64) -> u64 {
+        request / self.most_turns()
     }
 
     /// Remembers why a file could not be read on.
@@ -161,24 +178,16 @@ impl Traffic {
         self.kinds.iter().map(Kind::groups).sum()
     }
 
-    /// How many kinds of request there are.
-    pub fn kinds_n(&self) -> usize {
-        self.kinds().len()
-    }
-
     /// How many different shared prefixes the prompts begin with; 0 where they share none.
     pub fn shared(&self) -> u32 {
         self.kinds.iter().map(Kind::shared).sum()
     }
 
-    /// The same of the class with this index.
-    pub fn shared_of(&self, class: usize) -> u32 {
-        self.kinds.get(class).map_or(0, Kind::shared)
-    }
-
-    /// Whether any of its prompts is a text of people, whose tokens are another count of characters than words of ours.
-    pub fn is_natural(&self) -> bool {
-        self.kinds.iter().any(|k| matches!(k.what, What::Data(_) | What::Text(..)))
+    /// The classes whose prompts are texts of people, whose tokens are another count of characters than words of ours: index and name.
+    pub fn natural(&self) -> Vec<(usize, &str)> {
+        let natural = |k: &&Kind| matches!(k.what, What::Data(_) | What::Text(..));
+        let all = self.kinds.iter().enumerate().filter(|(_, k)| natural(k));
+        all.map(|(i, k)| (i, k.name.as_str())).collect()
     }
 }
 
@@ -194,18 +203,24 @@ impl Kind {
     pub(super) fn most_turns(&self) -> u32 {
         match &self.what {
             What::Data(set) => u32::try_from(set.summary().turns_max).unwrap_or(u32::MAX).max(1),
+            What::Trace(trace) => trace.summary().turns_max,
             _ => self.conversation.and_then(|c| c.turns).map_or(1, |t| t.longest()),
         }
     }
 
+    /// What its prompts begin with.
+    pub(super) fn prefix(&self) -> Option<SharedPrefix> {
+        self.synthetic().and_then(|s| s.shared_prefix)
+    }
+
     /// How many different beginnings its prompts have, and one where they share none.
     pub(super) fn groups(&self) -> u32 {
-        self.synthetic().and_then(|s| s.shared_prefix).map_or(1, |p| p.groups.get())
+        self.prefix().map_or(1, |p| p.groups.get())
     }
 
     /// How many different shared prefixes its prompts begin with; 0 where they share none.
     pub(super) fn shared(&self) -> u32 {
-        self.synthetic().and_then(|s| s.shared_prefix).map_or(0, |p| p.groups.get())
+        self.prefix().map_or(0, |p| p.groups.get())
     }
 
     fn mean_input(&self) -> f64 {
@@ -269,6 +284,11 @@ impl Kind {
         }
     }
 
+    /// ` (class chat)`, or nothing where there is one kind of request.
+    fn of_class(&self) -> String {
+        if self.name == ALL { String::new() } else { format!(" (class {})", self.name) }
+    }
+
     fn found(&self) -> Found {
         let known = |x: f64| Positive::try_from(x).ok();
         let one = Positive::try_from(1.0).expect("one is positive");
@@ -293,8 +313,13 @@ impl Kind {
                 let left = s.bad + s.filtered + s.nothing;
                 let note = (left > 0).then(|| {
                     format!(
-                        "Of {} rows, {} could not be read, {} held nothing to send, and {} were left out for their length.",
-                        s.rows, s.bad, s.nothing, s.filtered
+                        "Of the {} rows of {}{}, {} could not be read, {} held nothing to send, and {} were left out for their length.",
+                        s.rows,
+                        set.files(),
+                        self.of_class(),
+                        s.bad,
+                        s.nothing,
+                        s.filtered
                     )
                 });
                 Found { title: set.title(), requests_per_level: per, cv: None, blocks: false, note }
@@ -304,8 +329,9 @@ impl Kind {
                 let rate = s.rows as f64 / trace.period().as_secs_f64().max(1e-9);
                 let mut note = trace.prefix_note();
                 if s.bad_rows + s.failures > 0 {
+                    let whole = if trace.source().window.is_some() { " of the whole file" } else { "" };
                     note += &format!(
-                        " {} rows could not be read, and {} failed where they were recorded: both are left out.",
+                        " {} rows{whole} could not be read, and {} failed where they were recorded: both are left out.",
                         s.bad_rows, s.failures
                     );
                 }

@@ -6,7 +6,7 @@ use super::data::{DataSet, Order, TurnSample};
 use super::draw::StepKey;
 use super::seed::{Purpose, stream};
 use super::synthetic::Synthetic;
-use super::trace::{Replayed, Trace};
+use super::trace::{Replayed, Trace, TraceRow};
 use super::traffic::{Traffic, What};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -79,21 +79,25 @@ impl Draws {
         turns
     }
 
-    /// The request of a trace.
-    pub(super) fn recorded(&mut self, trace: &Trace, replayed: Replayed, first: Turn) -> Turn {
-        let (row, round) = (replayed.row, replayed.round);
-        let planned = trace.source().output_tokens.map(|l| l.draw(&mut self.output));
-        let text = match trace.block_tokens() {
-            Some(tokens) => Text::Blocks { ids: row.blocks, tokens, round },
-            None => Text::Words { group: 0 },
+    /// The request of a trace, and those that follow it: with the history before them, and as much later as was recorded, at
+    /// whatever speed the trace is replayed.
+    pub(super) fn recorded(&mut self, trace: &Trace, replayed: Replayed, first: Turn) -> Vec<Turn> {
+        let (round, rows) = (replayed.round, [replayed.row].into_iter().chain(replayed.further));
+        let mut history = 0_u32;
+        let turn = |(k, row): (usize, TraceRow)| {
+            let planned = trace.source().output_tokens.map(|l| l.draw(&mut self.output));
+            let text = match trace.block_tokens() {
+                _ if k > 0 => Text::Further { tokens: row.input_tokens },
+                Some(tokens) => Text::Blocks { ids: row.blocks, tokens, round },
+                None => Text::Words { group: 0 },
+            };
+            let input_tokens = history.saturating_add(row.input_tokens);
+            let output_tokens = row.output_tokens.or(planned).unwrap_or(1);
+            history = input_tokens.saturating_add(output_tokens);
+            let request = Recipe { id: first.request.id + k as u64, input_tokens, output_tokens, text };
+            Turn { after: if k == 0 { Duration::ZERO } else { row.at }, class: first.class, request }
         };
-        let request = Recipe {
-            input_tokens: row.input_tokens,
-            output_tokens: row.output_tokens.or(planned).unwrap_or(1),
-            text,
-            ..first.request
-        };
-        Turn { request, ..first }
+        rows.enumerate().map(turn).collect()
     }
 
     /// The turns of a row of a data set; none where it is not `wanted`.

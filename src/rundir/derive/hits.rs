@@ -3,7 +3,7 @@
 use crate::caveat::Caveat;
 use crate::stats::step::Step;
 use crate::workload::config::{Cache, Workload};
-use crate::workload::prompts::WordRate;
+use crate::workload::rate::WordRate;
 
 /// More of the prompt tokens than this, besides the chat template's, are no accident of a cold cache.
 const COLD: f64 = 0.02;

@@ -32,7 +32,7 @@ fn folder(steps: u32, change: impl Fn(&mut Step)) -> (TempDir, PathBuf) {
         if (1..=steps).contains(&number) {
             let mut step = Step { step: number, ..run.steps[0].clone() };
             change(&mut step);
-            writer.step(&step, "all", &[("itl", vec![(1, 2, 3)])]).unwrap();
+            writer.step(&step, &[("all", "itl", vec![(1, 2, 3)])]).unwrap();
         }
     }
     writer.flush().unwrap();
@@ -72,11 +72,12 @@ fn what_counts_is_what_was_finished() {
         let (_tmp, dir) = folder(3, change);
         edit(&dir);
         let mut tokens = 0;
-        let what = left(&dir, |r| tokens += u64::from(r.ok()) * u64::from(r.input_tokens.unwrap())).unwrap();
+        let what =
+            left(&dir, |_, _, r| tokens += u64::from(r.ok()) * u64::from(r.input_tokens.unwrap())).unwrap();
         assert_eq!((what.steps.len(), &what.found, what.warmups), (steps, &found, 2), "case {i}");
         assert_eq!(tokens, 6 * 3 * steps as u64, "case {i}: of the steps that count");
         tidy(&dir, steps).unwrap();
-        let again = left(&dir, |_| ()).unwrap();
+        let again = left(&dir, |_, _, _| ()).unwrap();
         assert_eq!((again.steps, again.found), (what.steps, vec![]), "case {i}: in order now");
         let moved = (1 + 3 - steps) * 3;
         let mut rows = 0;
@@ -122,12 +123,12 @@ fn torn_heads_are_made_again() {
     for (name, head) in [(REQUESTS, "series,ste"), (HISTOGRAMS, "series,step,cl"), (FAILURES, "se")] {
         fs::write(dir.join(name), head).unwrap();
     }
-    assert_eq!(left(&dir, |_| ()).unwrap().found.len(), 3);
+    assert_eq!(left(&dir, |_, _, _| ()).unwrap().found.len(), 3);
     tidy(&dir, 0).unwrap();
     let mut writer = Writer::open(&dir).unwrap();
     writer.request("main", 1, "all", &request(0)).unwrap();
     drop(writer);
-    assert!(left(&dir, |_| ()).unwrap().found == [Caveat::BrokenOff { step: 1, requests: 1 }]);
+    assert!(left(&dir, |_, _, _| ()).unwrap().found == [Caveat::BrokenOff { step: 1, requests: 1 }]);
     assert!(fs::read_to_string(dir.join(HISTOGRAMS)).unwrap().starts_with("series,step,class,metric"));
 }
 
@@ -150,13 +151,13 @@ fn folders_that_cannot_go_on_say_why() {
     for (edit, says) in cases {
         let (_tmp, dir) = folder(1, |_| ());
         edit(&dir);
-        let error = format!("{:#}", left(&dir, |_| ()).unwrap_err());
+        let error = format!("{:#}", left(&dir, |_, _, _| ()).unwrap_err());
         assert!(error.contains(says), "{says}: {error}");
     }
     let (_tmp, dir) = folder(1, |_| ());
     let writer = Writer::open(&dir).unwrap();
-    assert!(left(&dir, |_| ()).unwrap_err().to_string().contains("is still writing into"));
+    assert!(left(&dir, |_, _, _| ()).unwrap_err().to_string().contains("is still writing into"));
     assert!(Writer::open(&dir).is_err(), "nor may a second one write");
     drop(writer);
-    assert!(left(&dir, |_| ()).is_ok());
+    assert!(left(&dir, |_, _, _| ()).is_ok());
 }

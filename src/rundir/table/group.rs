@@ -1,6 +1,7 @@
 //! Rows of `groups.csv`.
 
 use super::{Cells, Row, quantile_cells, read_latency};
+use crate::slo::Metric;
 use crate::stats::groups::{By, Group};
 use crate::stats::step::Step;
 use anyhow::Result;
@@ -21,18 +22,24 @@ pub(crate) fn group_cells(step: &Step, g: &Group) -> Cells {
     c.opt("input_tokens_mean", g.input_tokens_mean);
     c.opt("output_tokens_mean", g.output_tokens_mean);
     c.put("achieved_rate", g.achieved_rate);
+    quantile_cells(&mut c, Metric::Itl, &g.quantiles(Metric::Itl));
     c
 }
 
 /// The step that a row of `groups.csv` belongs to (series, number), and the row.
 pub(crate) fn read_group(row: &Row<'_>) -> Result<((String, u32), Group)> {
+    let mut latency = read_latency(row, Group::METRICS)?;
+    // Folders of earlier versions do not tell.
+    if row.0.contains_key("itl_n_ms") {
+        latency.extend(read_latency(row, [Metric::Itl])?);
+    }
     let group = Group {
         by: row.named("by", By::from_name)?,
         name: row.text("name")?.to_owned(),
         n: row.get("n")?,
         failed: row.get("failed")?,
         cut: row.get("cut")?,
-        latency: read_latency(row, Group::METRICS)?,
+        latency,
         input_tokens_mean: row.opt("input_tokens_mean")?,
         output_tokens_mean: row.opt("output_tokens_mean")?,
         achieved_rate: row.get("achieved_rate")?,
@@ -44,7 +51,6 @@ pub(crate) fn read_group(row: &Row<'_>) -> Result<((String, u32), Group)> {
 mod tests {
     use super::*;
     use crate::report::fixture;
-    use crate::slo::Metric;
     use std::collections::BTreeMap;
 
     #[test]
@@ -57,7 +63,9 @@ mod tests {
             n: 120,
             failed: 2,
             cut: 1,
-            latency: [Metric::Ttft, Metric::E2e].map(|m| (m, step.quantiles(m))).into(),
+            latency: [(Metric::Ttft, Metric::Ttft), (Metric::E2e, Metric::E2e), (Metric::Itl, Metric::Tpot)]
+                .map(|(m, of)| (m, step.quantiles(of)))
+                .into(),
             input_tokens_mean: Some(612.5),
             output_tokens_mean: None,
             achieved_rate: 1.95,

@@ -90,6 +90,7 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
         groups: Vec::new(),
         replicas: Vec::new(),
         checks: Vec::new(),
+        trace: None,
     }
 }
 

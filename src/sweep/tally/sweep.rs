@@ -1,12 +1,13 @@
 //! What is counted over the whole sweep, and the memory that its steps share.
 
 use super::StepTally;
-use crate::caveat::Caveat;
-use crate::distribution;
+use crate::caveat::{Caveat, LengthsOf};
+use crate::distribution::Lengths;
+use crate::plan::MAIN;
 use crate::record::{Record, TokenSource};
 use crate::rundir::Sent;
 use crate::search::Ask;
-use crate::slo::Slo;
+use crate::slo::{ALL, Slo};
 use crate::stats::itl::ItlTally;
 use crate::stats::kept::Kept;
 use std::time::Duration;
@@ -38,22 +39,33 @@ pub(crate) struct SweepTally {
     estimated: u64,
     uncounted: u64,
     unfinished: u64,
-    input: Lengths,
-    output: Lengths,
-    /// Tokens of prompts and answers, as the server counts them.
-    sent: (distribution::Lengths, distribution::Lengths),
+    /// In the order in which they came.
+    parts: Vec<Part>,
     room: Room,
+}
+
+/// What was sent of a class in a series.
+#[derive(Debug)]
+struct Part {
+    series: String,
+    class: String,
+    input: Means,
+    output: Means,
+    /// Whether any of its answers has its tokens estimated.
+    estimated: bool,
+    /// Tokens of prompts and answers, as the server counts them.
+    sent: (Lengths, Lengths),
 }
 
 /// Tokens asked for and got, over the requests of which both are known.
 #[derive(Debug, Default)]
-struct Lengths {
+struct Means {
     requests: u64,
     asked: u64,
     got: u64,
 }
 
-impl Lengths {
+impl Means {
     fn add(&mut self, asked: u32, got: Option<u32>) {
         if let Some(got) = got {
             self.requests += 1;
@@ -70,17 +82,55 @@ impl Lengths {
     }
 }
 
+impl Part {
+    fn new(series: &str, class: &str) -> Self {
+        let (series, class) = (series.to_owned(), class.to_owned());
+        let (input, output) = (Means::default(), Means::default());
+        Self {
+            series,
+            class,
+            input,
+            output,
+            estimated: false,
+            sent: (Lengths::default(), Lengths::default()),
+        }
+    }
+
+    fn add(&mut self, r: &Record) {
+        self.estimated |= r.token_source == Some(TokenSource::Events);
+        self.input.add(r.input_asked, r.input_tokens);
+        self.output.add(r.output_asked, r.output_tokens);
+        for (lengths, tokens) in [(&mut self.sent.0, r.input_tokens), (&mut self.sent.1, r.output_tokens)] {
+            tokens.into_iter().for_each(|n| lengths.push(n));
+        }
+    }
+
+    /// What the lengths are off, if they are.
+    fn off(&self) -> impl Iterator<Item = Caveat> {
+        let series = (self.series != MAIN).then(|| self.series.clone());
+        let of = LengthsOf { series, class: (self.class != ALL).then(|| self.class.clone()) };
+        let input = self.input.off(2.0);
+        // Rule 5 of the design allows inputs 2 tokens; outputs are pinned to the token. Estimates are not compared.
+        let output = self.output.off(0.5).filter(|_| !self.estimated);
+        let input = input.map(|(asked, got)| Caveat::InputLengthOff { asked, got, of: of.clone() });
+        input.into_iter().chain(output.map(|(asked, got)| Caveat::LengthsNotPinned { asked, got, of }))
+    }
+}
+
 impl SweepTally {
-    /// An empty tally for a step of these tiers. Room is made now for as many requests as it is likely to come to, so that the
+    /// An empty tally for a step of these tiers, and so many classes of a mix. Room is made now for as many requests as it is likely to come to, so that the
     /// memory of a step does not grow while it runs, and nothing is copied from a smaller room into a larger one meanwhile: a
     /// client that waits for memory is late.
     ///
     /// Takes some 50 ms for a million requests: before the load starts.
-    pub(crate) fn begin(&mut self, tiers: &[Slo], ask: &Ask) -> StepTally {
+    pub(crate) fn begin(&mut self, tiers: &[Slo], classes: usize, ask: &Ask) -> StepTally {
         let (mut room, n) = (std::mem::take(&mut self.room), foreseen(ask));
         Kept::room(&mut room.kept, n);
-        room.itl.get_or_insert_with(|| ItlTally::new(tiers)).begin(n);
-        StepTally::in_room(tiers, room)
+        // Another series may have other limits and other classes.
+        let itl = room.itl.filter(|itl| itl.counts_for(tiers, classes));
+        let mut itl = itl.unwrap_or_else(|| ItlTally::new(tiers).of_classes(classes));
+        itl.begin(n);
+        StepTally::in_room(tiers, Room { kept: room.kept, itl: Some(itl) })
     }
 
     /// Takes the memory of a step back, once it is summed up.
@@ -88,28 +138,49 @@ impl SweepTally {
         self.room = Room { kept: step.kept, itl: Some(step.itl) };
     }
 
-    /// Counts a request of a step.
-    pub(crate) fn add(&mut self, r: &Record) {
+    /// Counts a request of a step: of which series, and of which class.
+    pub(crate) fn add(&mut self, series: &str, class: &str, r: &Record) {
         if !r.ok() {
             return;
         }
         self.estimated += u64::from(r.token_source == Some(TokenSource::Events));
         self.uncounted += u64::from(r.output_tokens.is_none());
         self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
-        self.input.add(r.input_asked, r.input_tokens);
-        self.output.add(r.output_asked, r.output_tokens);
-        if let Some(n) = r.input_tokens {
-            self.sent.0.push(n);
-        }
-        if let Some(n) = r.output_tokens {
-            self.sent.1.push(n);
-        }
+        // The series that is measured is the last.
+        let at = self.parts.iter().rposition(|p| p.class == class && p.series == series);
+        let at = at.unwrap_or_else(|| {
+            self.parts.push(Part::new(series, class));
+            self.parts.len() - 1
+        });
+        self.parts[at].add(r);
     }
 
-    /// How long prompts and answers were, by the server's counts; `None` where it counted nothing.
-    pub(crate) fn sent(&self) -> Option<Sent> {
-        let (input, output) = (self.sent.0.finish(), self.sent.1.finish());
-        (input.is_some() || output.is_some()).then_some(Sent { input, output })
+    /// How long prompts and answers were, by the server's counts: of each series, and of each class where it has several.
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        let of = |part: &Part, (input, output): (&Lengths, &Lengths), class: &str| Sent {
+            series: part.series.clone(),
+            class: class.to_owned(),
+            input: input.finish(),
+            output: output.finish(),
+        };
+        let mut all = Vec::new();
+        for (i, first) in self.parts.iter().enumerate() {
+            if self.parts[..i].iter().any(|p| p.series == first.series) {
+                continue;
+            }
+            let own = || self.parts.iter().filter(|p| p.series == first.series);
+            if own().count() > 1 {
+                let mut sum = (Lengths::default(), Lengths::default());
+                for part in own() {
+                    sum.0.merge(&part.sent.0);
+                    sum.1.merge(&part.sent.1);
+                }
+                all.push(of(first, (&sum.0, &sum.1), ALL));
+            }
+            all.extend(own().map(|p| of(p, (&p.sent.0, &p.sent.1), &p.class)));
+        }
+        all.retain(|s| s.input.is_some() || s.output.is_some());
+        all
     }
 
     /// Whether a caveat is one of those that are counted here.
@@ -137,11 +208,7 @@ impl SweepTally {
         if self.unfinished > 0 {
             found.push(Caveat::NoFinishReason { requests: self.unfinished });
         }
-        found.extend(self.input.off(2.0).map(|(asked, got)| Caveat::InputLengthOff { asked, got }));
-        // Rule 5 of the design allows inputs 2 tokens; outputs are pinned to the token. Estimates are not compared.
-        if self.estimated == 0 {
-            found.extend(self.output.off(0.5).map(|(asked, got)| Caveat::LengthsNotPinned { asked, got }));
-        }
+        found.extend(self.parts.iter().flat_map(Part::off));
         found
     }
 }
@@ -190,9 +257,14 @@ mod tests {
         let ask = ask(Level::rate(10.0), 60, 5);
         let mut places = Vec::new();
         for _ in 0..2 {
-            let mut step = sweep.begin(&tiers, &ask);
+            let mut step = sweep.begin(&tiers, 0, &ask);
             let (place, room) = (step.kept.as_ptr(), step.kept.capacity());
-            assert!(room >= 750 && step.home() == 0 && step.measured() == 0 && step.itl.buckets().is_empty());
+            assert!(
+                room >= 750
+                    && step.home() == 0
+                    && step.measured() == 0
+                    && step.itl.pooled().buckets().is_empty()
+            );
             for id in 0..750 {
                 let mut record = Record::due(id, Phase::Measure, Duration::from_millis(100 * id));
                 record.outcome = Outcome::Ok;
@@ -205,5 +277,52 @@ mod tests {
             sweep.end(step);
         }
         assert_eq!(places[0], places[1], "the second step has the memory of the first");
+    }
+
+    fn answer(asked: u32, input: u32) -> Record {
+        let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+        (r.outcome, r.input_asked, r.input_tokens) = (Outcome::Ok, asked, Some(input));
+        (r.output_asked, r.output_tokens) = (10, Some(10));
+        r
+    }
+
+    #[test]
+    fn lengths_are_those_of_a_series_and_a_class() {
+        let mut sweep = SweepTally::default();
+        for _ in 0..20 {
+            sweep.add("mix", "short", &answer(100, 140));
+            sweep.add("mix", "long", &answer(4000, 4000));
+            sweep.add("only long", ALL, &answer(4000, 4010));
+        }
+        let off: Vec<String> = sweep.caveats().iter().map(Caveat::text).collect();
+        assert_eq!(off.len(), 1, "2 % of all together, and 40 % of the short: {off:?}");
+        assert!(off[0].contains("of class short in the series mix had 140.0 input tokens"), "{off:?}");
+        let sent = sweep.sent();
+        let told: Vec<_> = sent
+            .iter()
+            .map(|s| (s.series.as_str(), s.class.as_str(), s.input.as_ref().unwrap().mean))
+            .collect();
+        let want = [
+            ("mix", ALL, 2070.0),
+            ("mix", "short", 140.0),
+            ("mix", "long", 4000.0),
+            ("only long", ALL, 4010.0),
+        ];
+        assert_eq!(told, want);
+    }
+
+    #[test]
+    fn a_series_with_limits_of_its_own_counts_them() {
+        let tiers = |text: &str| -> [Slo; 1] { [toml::from_str(text).unwrap()] };
+        let (one, other) = (tiers("itl.p95 = \"10ms\""), tiers("itl.p95 = \"50ms\""));
+        let mut sweep = SweepTally::default();
+        let step = sweep.begin(&one, 0, &ask(Level::rate(1.0), 10, 1));
+        sweep.end(step);
+        let mut step = sweep.begin(&other, 2, &ask(Level::rate(1.0), 10, 1));
+        let mut record = Record::due(0, Phase::Measure, Duration::ZERO);
+        (record.outcome, record.class) = (Outcome::Ok, 1);
+        step.add(&Finished::new(record, vec![20_000, 60_000]));
+        assert_eq!(step.itl.counts(&other[0].limits()[0], |_| true).counts.misses, 1);
+        assert_eq!(step.itl.of_class(1).unwrap().quantiles().n, 2);
     }
 }

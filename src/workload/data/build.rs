@@ -8,10 +8,10 @@ use super::index::{Entry, Index};
 use super::open::Blob;
 use super::sample::TurnSample;
 use super::scan::{Framing, Row, Scanner, Stop};
-use super::summary::{BadRow, Lengths, SHOWN, Summary};
+use super::summary::{BadRow, SHOWN, Summary};
+use crate::distribution::{Distribution, Lengths};
 use crate::workload::lengths::TokenCount;
 use anyhow::{Context, Result, anyhow, bail};
-use hdrhistogram::Histogram;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -51,8 +51,8 @@ pub(super) struct Builder<'a> {
     /// Fields that the plan names and no row had so far.
     unseen: Vec<(&'static str, &'a str)>,
     summary: Summary,
-    input: Histogram<u64>,
-    output: Histogram<u64>,
+    input: Lengths,
+    output: Lengths,
     longest: u64,
 }
 
@@ -91,7 +91,6 @@ impl<'a> Builder<'a> {
             Format::Jsonl(f) | Format::Csv(f, _) => optional(f),
             _ => Vec::new(),
         };
-        let histogram = || Histogram::new(3).expect("three figures are allowed");
         Self {
             source,
             parser,
@@ -108,13 +107,13 @@ impl<'a> Builder<'a> {
                 turns: 0,
                 turns_max: 0,
                 exact: parser.counter.is_exact(),
-                input: Lengths::default(),
-                output: Lengths::default(),
+                input: Distribution::default(),
+                output: Distribution::default(),
                 output_from_plan: 0,
                 longest: None,
             },
-            input: histogram(),
-            output: histogram(),
+            input: Lengths::default(),
+            output: Lengths::default(),
             longest: 0,
         }
     }
@@ -218,9 +217,9 @@ impl<'a> Builder<'a> {
             return false;
         }
         for (input, output) in &lengths {
-            self.input.saturating_record(*input);
+            self.input.push(u32::try_from(*input).unwrap_or(u32::MAX));
             match output {
-                Some(output) => self.output.saturating_record(*output),
+                Some(output) => self.output.push(u32::try_from(*output).unwrap_or(u32::MAX)),
                 None => self.summary.output_from_plan += 1,
             }
             if *input > self.longest {
@@ -262,8 +261,8 @@ impl<'a> Builder<'a> {
             let first = s.bad_rows.first().map(|b| format!("; the first bad one: {b}")).unwrap_or_default();
             bail!("the data set has nothing to send: {left}{first}");
         }
-        self.summary.input = Lengths::of(&self.input);
-        self.summary.output = Lengths::of(&self.output);
+        self.summary.input = self.input.finish().unwrap_or_default();
+        self.summary.output = self.output.finish().unwrap_or_default();
         Ok((index, self.summary))
     }
 

@@ -64,6 +64,7 @@ impl Index {
     }
 
     /// Memory in bytes.
+    #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>() + self.starts.as_ref().map_or(0, |s| s.capacity() * 4)
     }

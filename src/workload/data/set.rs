@@ -93,18 +93,24 @@ impl DataSet {
     }
 
     /// Memory of the index in bytes: all that grows with the number of rows.
-    pub fn index_bytes(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn index_bytes(&self) -> usize {
         self.inner.index.bytes()
+    }
+
+    /// The name of its file, or how many it has.
+    pub fn files(&self) -> String {
+        match self.inner.parts.as_slice() {
+            [one] => one.blob.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            many => format!("{} files", many.len()),
+        }
     }
 
     /// `1,024 prompts of sharegpt.json (ShareGPT, first turns)`.
     pub fn title(&self) -> String {
         let s = &self.inner.source;
         let what = if self.inner.summary.turns_max > 1 { "conversations" } else { "prompts" };
-        let name = match self.inner.parts.as_slice() {
-            [one] => one.blob.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            many => format!("{} files", many.len()),
-        };
+        let name = self.files();
         let turns = if s.turns == Turns::First { ", first turns" } else { "" };
         format!("{} {what} of {name} ({}{turns})", thousands(self.len() as f64), s.format)
     }

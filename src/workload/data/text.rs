@@ -21,15 +21,6 @@ pub struct TextTable {
     pub output_tokens: Lengths,
 }
 
-/// How much text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Size {
-    /// So many words; what stands between blanks is one.
-    Words(usize),
-    /// As many whole words as come closest to so many characters. Scripts without blanks are cut between characters.
-    Chars(usize),
-}
-
 /// A text from which prompts are cut. Cheap to clone, and read from any thread; only what is cut is in memory.
 #[derive(Debug, Clone)]
 pub struct TextCorpus {
@@ -39,7 +30,6 @@ pub struct TextCorpus {
 #[derive(Debug)]
 struct Inner {
     blob: Blob,
-    chars: u64,
     words: u64,
 }
 
@@ -54,7 +44,7 @@ impl TextCorpus {
         let blob = Blob::open(&table.file)?;
         let path = table.file.display();
         let mut input = blob.reader();
-        let (mut line, mut chars, mut words) = (1u64, 0u64, 0u64);
+        let (mut line, mut words) = (1u64, 0u64);
         let mut between = true;
         let mut rest: Vec<u8> = Vec::new();
         loop {
@@ -70,7 +60,6 @@ impl TextCorpus {
                 let blank = c.is_whitespace();
                 words += u64::from(between && !blank);
                 between = blank;
-                chars += 1;
                 line += u64::from(c == '\n');
             }
             if broken {
@@ -86,12 +75,7 @@ impl TextCorpus {
         if words == 0 {
             bail!("{path} holds no words");
         }
-        Ok(Self { inner: Arc::new(Inner { blob, chars, words }) })
-    }
-
-    /// Characters of the text.
-    pub fn chars(&self) -> u64 {
-        self.inner.chars
+        Ok(Self { inner: Arc::new(Inner { blob, words }) })
     }
 
     /// Words of the text.
@@ -106,17 +90,15 @@ impl TextCorpus {
     }
 
     /// Cuts a piece out of the text: from the first word that begins at or behind byte `at` (taken modulo the length, so that any random
-    /// number will do), up to the end of a word. It goes on at the beginning where the text ends; never empty.
+    /// number will do), as many whole words as come closest to so many characters. Scripts without blanks are cut between
+    /// characters. It goes on at the beginning where the text ends; never empty.
     ///
     /// Fails where the file has changed since it was opened.
-    pub fn cut(&self, at: u64, size: Size) -> Result<String> {
+    pub fn cut(&self, at: u64, chars: usize) -> Result<String> {
         let (begin, length) = (self.inner.blob.start(), self.inner.blob.len() - self.inner.blob.start());
         let mut at = at % length;
-        let wanted = match size {
-            Size::Words(n) => n.saturating_mul(8),
-            Size::Chars(n) => n.saturating_mul(2),
-        };
-        let mut piece = Piece::new(size, at == 0);
+        let wanted = chars.saturating_mul(2);
+        let mut piece = Piece::new(chars, at == 0);
         // One byte before, to see whether a word begins at `at`.
         at = at.saturating_sub(1);
         let mut bytes = Vec::new();
@@ -154,9 +136,9 @@ fn valid(bytes: &mut Vec<u8>) -> Result<String> {
 
 /// A piece as it grows.
 struct Piece {
-    size: Size,
+    /// Characters that it is to have.
+    wanted: usize,
     text: String,
-    words: usize,
     chars: usize,
     /// Length and characters of the text up to the end of the last whole word.
     whole: (usize, usize),
@@ -169,11 +151,10 @@ struct Piece {
 }
 
 impl Piece {
-    fn new(size: Size, first: bool) -> Self {
+    const fn new(wanted: usize, first: bool) -> Self {
         Self {
-            size,
+            wanted,
             text: String::new(),
-            words: 0,
             chars: 0,
             whole: (0, 0),
             skipped: 0,
@@ -196,9 +177,6 @@ impl Piece {
                 if !self.begun {
                     continue;
                 }
-                self.words = 1;
-            } else if self.blank && !blank {
-                self.words += 1;
             } else if !self.blank && blank {
                 self.end_word();
             }
@@ -213,23 +191,20 @@ impl Piece {
 
     /// A word is whole: it is the last, or the one before was, if that comes closer.
     fn end_word(&mut self) {
-        match self.size {
-            Size::Words(n) => self.full = self.words >= n,
-            Size::Chars(n) if self.chars >= n => {
-                let (end, before) = self.whole;
-                if end > 0 && n - before.min(n) < self.chars - n {
-                    self.text.truncate(end);
-                }
-                self.full = true;
+        let n = self.wanted;
+        if self.chars >= n {
+            let (end, before) = self.whole;
+            if end > 0 && n - before.min(n) < self.chars - n {
+                self.text.truncate(end);
             }
-            Size::Chars(_) => {}
+            self.full = true;
         }
         self.whole = (self.text.len(), self.chars);
     }
 
     /// What goes on without a blank far past the end is cut, at the word before if that is near.
     fn end_long_word(&mut self) {
-        let Size::Chars(n) = self.size else { return };
+        let n = self.wanted;
         let (end, before) = self.whole;
         if self.chars < n.saturating_add(LONGEST_WORD) {
             return;
@@ -268,23 +243,22 @@ mod tests {
     #[test]
     fn pieces_begin_and_end_with_words() {
         let c = corpus("one two  three\nfour five");
-        assert_eq!((c.words(), c.chars()), (5, 24));
-        for (at, size, expected) in [
-            (0, Size::Words(2), "one two"),
-            (1, Size::Words(1), "two"),
-            (4, Size::Words(3), "two  three\nfour"),
-            (21, Size::Words(2), "one two"),
-            (20, Size::Words(2), "five\none"),
-            (24, Size::Words(1), "one"),
-            (0, Size::Words(7), "one two  three\nfour five\none two"),
-            (0, Size::Words(0), "one"),
-            (0, Size::Chars(7), "one two"),
-            (0, Size::Chars(9), "one two"),
-            (0, Size::Chars(12), "one two  three"),
-            (0, Size::Chars(1), "one"),
-            (u64::MAX, Size::Words(1), "four"),
+        assert_eq!(c.words(), 5);
+        for (at, chars, expected) in [
+            (0, 7, "one two"),
+            (0, 9, "one two"),
+            (0, 12, "one two  three"),
+            (0, 1, "one"),
+            (0, 0, "one"),
+            (1, 3, "two"),
+            (4, 15, "two  three\nfour"),
+            (21, 8, "one two"),
+            (20, 8, "five\none"),
+            (24, 3, "one"),
+            (0, 32, "one two  three\nfour five\none two"),
+            (u64::MAX, 4, "four"),
         ] {
-            assert_eq!(c.cut(at, size).unwrap(), expected, "{at} {size:?}");
+            assert_eq!(c.cut(at, chars).unwrap(), expected, "{at} {chars}");
         }
     }
 
@@ -292,11 +266,11 @@ mod tests {
     fn scripts_without_blanks_are_cut_between_characters() {
         let c = corpus(&"东京大学法学部".repeat(300));
         for n in [1, 10, 500] {
-            let piece = c.cut(7, Size::Chars(n)).unwrap();
+            let piece = c.cut(7, n).unwrap();
             assert_eq!(piece.chars().count(), n);
         }
         let mixed = corpus(&format!("short {}", "é".repeat(2000)));
-        let piece = mixed.cut(0, Size::Chars(1000)).unwrap();
+        let piece = mixed.cut(0, 1000).unwrap();
         assert!(piece.starts_with("short éé") && piece.chars().count() == 1000, "{}", piece.chars().count());
     }
 
@@ -323,24 +297,23 @@ mod tests {
             .join(" ");
         let c = corpus(&text);
         for at in [0, 999, 50_000, text.len() as u64 - 3] {
-            let piece = c.cut(at, Size::Chars(4_000)).unwrap();
+            let piece = c.cut(at, 4_000).unwrap();
             assert!(piece.chars().count().abs_diff(4_000) < 8, "{}", piece.chars().count());
-            assert_eq!(c.cut(at, Size::Words(9_000)).unwrap().split_whitespace().count(), 9_000);
         }
     }
 
     proptest! {
         #[test]
         fn any_place_and_size_gives_words_of_the_text(
-            words in proptest::collection::vec("[a-zé中]{1,9}", 1..40), at: u64, n in 1usize..60,
+            words in proptest::collection::vec("[a-zé中]{1,9}", 1..40), at: u64, n in 1usize..300,
         ) {
             let text = words.join(" ");
             let c = corpus(&text);
-            let piece = c.cut(at, Size::Words(n)).unwrap();
+            let piece = c.cut(at, n).unwrap();
             let got: Vec<&str> = piece.split_whitespace().collect();
-            prop_assert_eq!(got.len(), n);
-            prop_assert!(got.iter().all(|w| words.iter().any(|x| x == w)), "{}", piece);
-            prop_assert!(!c.cut(at, Size::Chars(n)).unwrap().is_empty());
+            prop_assert!(!got.is_empty() && got.iter().all(|w| words.iter().any(|x| x == w)), "{}", piece);
+            // No word is longer than nine, so none is cut.
+            prop_assert!(piece.chars().count().abs_diff(n) <= 9, "{} for {}", piece, n);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A trace without anything but times and lengths.
 
 use super::requests::Hashing;
-use super::{Format, Trace};
+use super::{Begin, Format, Trace, TraceRow};
 use anyhow::{Context, Result, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -11,8 +11,8 @@ use std::path::Path;
 
 /// Writes the window of a trace as JSONL that [`Trace::open`] reads without further words: `timestamp` in seconds from the first
 /// request, `input_length`, `output_length` where it is known, and with `hashing` the blocks of prompts as `hash_ids`, renamed
-/// under its salt. Nothing else of the trace is written: no text, no date, no model, no conversation. Gzip where the name ends
-/// in `.gz`. Returns how many requests were written.
+/// under its salt. Nothing else of the trace is written: no text, no date, no model, and of conversations which request
+/// follows which. Gzip where the name ends in `.gz`. Returns how many requests were written.
 ///
 /// # Errors
 ///
@@ -67,32 +67,51 @@ fn same_file(a: &Path, b: &Path) -> bool {
 }
 
 fn write(trace: &Trace, hashing: Option<&Hashing>, out: &mut impl Write) -> Result<u64> {
-    let mut replay = trace.replay();
-    let rows = trace.summary().rows;
-    let text = trace.format() == Format::Requests;
-    for replayed in replay.by_ref().take(usize::try_from(rows).unwrap_or(usize::MAX)) {
-        let row = replayed.row;
-        let at = row.at;
-        write!(
-            out,
-            "{{\"timestamp\":{}.{:09},\"unit\":\"s\",\"input_length\":{}",
-            at.as_secs(),
-            at.subsec_nanos(),
-            row.input_tokens
-        )?;
-        if let Some(n) = row.output_tokens {
-            write!(out, ",\"output_length\":{n}")?;
+    let mut replay = trace.replay(Begin::First);
+    let arrivals = trace.summary().arrivals();
+    // Those of a log are under the salt already.
+    let salted = hashing.map(|h| (h, trace.format() == Format::Requests));
+    for number in 0..arrivals {
+        let Some(replayed) = replay.next() else { break };
+        // A conversation has the number of its first request for a name, where others follow that one.
+        let session = (!replayed.further.is_empty()).then_some(number);
+        write_row(out, &replayed.row, "timestamp", session, salted)?;
+        for row in &replayed.further {
+            write_row(out, row, "delay", session, salted)?;
         }
-        if let Some(hashing) = hashing {
-            // Those of a log are under the salt already.
-            let ids = row.blocks.iter().map(|id| if text { *id } else { hashing.renamed(*id) });
-            let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
-            write!(out, ",\"block_tokens\":{},\"hash_ids\":[{}]", hashing.block_tokens(), ids.join(","))?;
-        }
-        out.write_all(b"}\n")?;
     }
     match replay.error() {
         Some(e) => bail!("{e:#}"),
-        None => Ok(rows),
+        None => Ok(trace.summary().rows),
     }
+}
+
+/// A row whose time is called `time`.
+fn write_row(
+    out: &mut impl Write,
+    row: &TraceRow,
+    time: &str,
+    session: Option<u64>,
+    salted: Option<(&Hashing, bool)>,
+) -> Result<()> {
+    let at = row.at;
+    write!(
+        out,
+        "{{\"{time}\":{}.{:09},\"unit\":\"s\",\"input_length\":{}",
+        at.as_secs(),
+        at.subsec_nanos(),
+        row.input_tokens
+    )?;
+    if let Some(n) = row.output_tokens {
+        write!(out, ",\"output_length\":{n}")?;
+    }
+    if let Some(session) = session {
+        write!(out, ",\"session_id\":{session}")?;
+    }
+    if let Some((hashing, already)) = salted {
+        let ids = row.blocks.iter().map(|id| if already { *id } else { hashing.renamed(*id) });
+        let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
+        write!(out, ",\"block_tokens\":{},\"hash_ids\":[{}]", hashing.block_tokens(), ids.join(","))?;
+    }
+    Ok(out.write_all(b"}\n")?)
 }

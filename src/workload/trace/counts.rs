@@ -160,6 +160,13 @@ impl Spread {
         self.bins[place] = plus(self.bins[place], bin);
     }
 
+    /// Adds what follows the request that came last: it has no time of its own.
+    pub(super) fn follow(&mut self, bin: Bin) {
+        if let Some(last) = self.bins.last_mut() {
+            *last = plus(*last, bin);
+        }
+    }
+
     /// Mean gap in seconds, its coefficient of variation, the share of gaps that are zero.
     pub(super) fn gaps(&self) -> Option<(f64, f64, f64)> {
         let n = self.gaps as f64;

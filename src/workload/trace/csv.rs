@@ -94,6 +94,7 @@ impl CsvRows {
             hash_ids: cell(3),
             session: cell(4).filter(|s| !s.trim().is_empty()),
             failed: cell(5),
+            delay: None,
         };
         Ok(Some(check(&values, how, line)))
     }

@@ -13,7 +13,8 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// Mooncake's JSONL, and AIPerf's rows of the same names: milliseconds, prefix blocks of 512 tokens.
+    /// Mooncake's JSONL, and AIPerf's rows of the same names: milliseconds, prefix blocks of 512 tokens. A row of a session without a
+    /// timestamp follows the answer to the one before it.
     Mooncake,
     /// Azure's CSV of 2023 and 2024, and that of 2025 with `NumImages`: dates.
     Azure,
@@ -42,6 +43,8 @@ pub(super) struct Names {
     pub(super) hash_ids: Option<String>,
     pub(super) session: Option<String>,
     pub(super) failed: Option<String>,
+    /// How long after the answer to the row before it one without a timestamp is sent.
+    pub(super) delay: Option<String>,
 }
 
 impl Format {
@@ -121,6 +124,7 @@ impl Format {
                 hash_ids: some(hash_ids),
                 session: some(session),
                 failed: None,
+                delay: matches!(self, Self::Mooncake | Self::Jsonl).then(|| "delay".to_owned()),
             }
         };
         match self {
@@ -186,10 +190,13 @@ pub(super) fn settle(source: &TraceSource) -> Result<Reading> {
             advice()
         );
     }
-    if row.keys.iter().any(|k| k == "requests") && !row.keys.iter().any(|k| k == "t") {
+    if let Some(why) = no_arrivals(&row) {
+        bail!("{}: {why}", source.file.display());
+    }
+    if format == Format::Mooncake && source.format.is_none() && source.block_tokens.is_some() {
         bail!(
-            "{}: a line is a whole conversation (`requests`) with a clock of its own, so there is no arrival to replay; \
-             write a row per request with t on one clock",
+            "{}: block-tokens goes with a format that is said: the rows of mooncake (milliseconds, blocks of 512 tokens) and of vllm \
+             (seconds, 16) have the same names; add format = \"mooncake\" or \"vllm\" (--format)",
             source.file.display()
         );
     }
@@ -224,6 +231,21 @@ pub(super) fn settle(source: &TraceSource) -> Result<Reading> {
     })
 }
 
+/// Why a file whose first row has these fields cannot be replayed though it is a recording, if it is such a one.
+fn no_arrivals(row: &json::First) -> Option<&'static str> {
+    let has = |name: &str| row.keys.iter().any(|k| k == name);
+    if has("requests") && !has("t") {
+        return Some(
+            "a line is a whole conversation (`requests`) with a clock of its own, so there is no arrival to replay; write a row \
+             per request with t on one clock",
+        );
+    }
+    (has("spans") || has("resourceSpans")).then_some(
+        "OpenTelemetry spans are not read; write a row per request with its time, input_length and output_length, and with \
+         session_id and delay where requests follow one another",
+    )
+}
+
 /// The first line that is not empty.
 fn first_line(source: &TraceSource) -> Result<String> {
     let mut bytes = bytes::open(&source.file)?;
@@ -251,11 +273,13 @@ fn guess(source: &TraceSource, first: &str, json: bool, row: &json::First) -> Re
     let all = |names: &[&str]| names.iter().all(|n| has(n));
     let found = if json {
         match () {
+            () if no_arrivals(row).is_some() => Some(Format::Weka),
             () if has("prompt") || has("messages") => Some(Format::Requests),
             () if all(&["session_id", "turns"]) => Some(Format::Copilot),
-            () if all(&["in", "out"]) || has("requests") => Some(Format::Weka),
+            () if all(&["in", "out"]) => Some(Format::Weka),
             () if all(&["timestamp", "input_length", "unit"]) => Some(Format::Jsonl),
             () if all(&["timestamp", "input_length", "chat_id"]) => Some(Format::Vllm),
+            () if all(&["timestamp", "input_length"]) && row.has_small_blocks() => Some(Format::Vllm),
             () if all(&["timestamp", "input_length"]) => Some(Format::Mooncake),
             () => None,
         }

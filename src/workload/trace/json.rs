@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io::{BufRead, Read};
 
@@ -22,12 +22,14 @@ pub(super) struct JsonRows {
     bytes: Bytes,
     line: Vec<u8>,
     number: u64,
+    /// Where each conversation begins, time and line, of formats whose rows follow one another.
+    begun: HashMap<u64, (i64, u64)>,
 }
 
 impl JsonRows {
     /// Begins at the first line.
     pub(super) fn new(bytes: Bytes) -> Self {
-        Self { bytes, line: Vec::new(), number: 0 }
+        Self { bytes, line: Vec::new(), number: 0, begun: HashMap::new() }
     }
 
     /// Adds what the next line holds; `false` at the end.
@@ -59,9 +61,32 @@ impl JsonRows {
         match how.format {
             Format::Copilot => copilot::calls(line, number, how, into),
             Format::Requests => into.push_back(requests::request(line, number, how, hashing)),
-            _ => into.push_back(flat(line, number, how)),
+            _ => {
+                let item = flat(line, number, how);
+                into.push_back(if how.names.delay.is_some() { self.placed(item, how) } else { item });
+            }
         }
         Ok(true)
+    }
+
+    /// Puts a row that follows another where its conversation begins.
+    fn placed(&mut self, item: Item, how: &Reading) -> Item {
+        let Item::Row(mut row) = item else { return item };
+        let Some(session) = row.session else { return Item::Row(row) };
+        if row.after.is_none() {
+            row.place = self.number;
+            self.begun.insert(session, (row.at, row.place));
+            return Item::Row(row);
+        }
+        let Some(begun) = self.begun.get(&session) else {
+            let reason = format!(
+                "is missing: only a row behind another of its {} may leave it out",
+                how.names.session.as_deref().unwrap_or("session")
+            );
+            return Item::Bad(BadRow { line: self.number, field: how.names.timestamp.clone(), reason });
+        };
+        (row.at, row.place) = *begun;
+        Item::Row(row)
     }
 }
 
@@ -87,8 +112,8 @@ fn flat(line: &[u8], number: u64, how: &Reading) -> Item {
         Ok(fields) => fields,
         Err(e) => return broken(&e, number),
     };
-    let [timestamp, input, output, hash_ids, session, failed] = fields.map(|f| f.and_then(text));
-    check(&Values { timestamp, input, output, hash_ids, session, failed }, how, number)
+    let [timestamp, input, output, hash_ids, session, failed, delay] = fields.map(|f| f.and_then(text));
+    check(&Values { timestamp, input, output, hash_ids, session, failed, delay }, how, number)
 }
 
 /// A value's text: that of a string without its quotes, of everything else as it stands; none of `null`.
@@ -107,21 +132,21 @@ pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
 struct Fields<'n>(&'n Names);
 
 impl<'de> DeserializeSeed<'de> for Fields<'_> {
-    type Value = [Option<&'de RawValue>; 6];
+    type Value = [Option<&'de RawValue>; 7];
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
         d.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for Fields<'_> {
-    type Value = [Option<&'de RawValue>; 6];
+    type Value = [Option<&'de RawValue>; 7];
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-        let mut found = [None; 6];
+        let mut found = [None; 7];
         while let Some(place) = map.next_key_seed(Place(self.0))? {
             match place {
                 Some(i) => found[i] = Some(map.next_value()?),
@@ -161,6 +186,7 @@ impl Visitor<'_> for Place<'_> {
             () if is(&n.hash_ids) => Some(3),
             () if is(&n.session) => Some(4),
             () if is(&n.failed) => Some(5),
+            () if is(&n.delay) => Some(6),
             () => None,
         })
     }
@@ -173,6 +199,18 @@ pub(super) struct First {
     /// The unit that a row names itself, as our own anonymised traces do.
     pub(super) unit: Option<Unit>,
     pub(super) block_tokens: Option<u32>,
+    /// Tokens of its prompt.
+    input: Option<u32>,
+    /// Blocks of its prompt.
+    blocks: Option<u32>,
+}
+
+impl First {
+    /// Whether the row has a block for every 16 tokens, and so more than blocks of 512 could be.
+    pub(super) fn has_small_blocks(&self) -> bool {
+        let sized = |tokens: u32| self.input.map(|n| n.div_ceil(tokens));
+        self.blocks.is_some_and(|n| Some(n) == sized(16) && Some(n) > sized(512))
+    }
 }
 
 /// Looks at the first row; a line that is no object tells nothing.
@@ -203,6 +241,11 @@ impl<'de> Visitor<'de> for Firsts {
             let value: &RawValue = map.next_value()?;
             match key.as_str() {
                 "unit" => first.unit = text(value).and_then(|t| t.parse().ok()),
+                "input_length" => first.input = text(value).and_then(|t| t.parse().ok()),
+                "hash_ids" => {
+                    let ids: Option<Vec<IgnoredAny>> = serde_json::from_str(value.get()).ok();
+                    first.blocks = ids.and_then(|ids| ids.len().try_into().ok());
+                }
                 "block_tokens" => {
                     first.block_tokens = text(value).and_then(|t| t.parse().ok()).filter(|n| *n > 0)
                 }

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! file ─ bytes ─ csv | json | copilot | requests ─ row::check ─ Rows ─┬─ Builder ─ Summary
-//!        (gzip, zstd)                                   (sort, if need)└─ Replay
+//!        (gzip, zstd)                                   (sort, if need)└─ Spool ─ Replay
 //! ```
 //!
-//! A file is read twice or more and never held: once by [`Trace::open`], which checks every row and measures, then by each
-//! [`Replay`]. Rows must come in the order of time; where they do not, they are sorted through a temporary file first.
+//! A file is read and never held: [`Trace::open`] checks every row, measures, and writes the window's into a temporary file, from
+//! which each [`Replay`] reads, beginning wherever it is to. Rows must come in the order of time; where they do not, they are
+//! sorted through another temporary file first.
 
 mod anonymise;
 mod copilot;
@@ -22,6 +23,7 @@ mod scan;
 mod seen;
 mod sort;
 mod source;
+mod spool;
 mod summary;
 mod time;
 
@@ -31,15 +33,16 @@ mod tests;
 pub use anonymise::anonymise;
 pub use counts::{Bin, Dispersion, OverTime};
 pub use format::Format;
-pub use replay::{Replay, Replayed, TraceRow};
+pub use replay::{Begin, Replay, Replayed, TraceRow};
 pub use requests::Hashing;
 pub use row::BadRow;
-pub use source::{Columns, TraceSource, Unit, Window};
+pub use source::{Columns, Start, TraceSource, Unit, Window};
 pub use summary::{Bar, Distribution, Prefix, Summary};
 
 use crate::units::{short, thousands};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use scan::Input;
+use spool::Spool;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,12 +52,19 @@ pub struct Trace(Arc<Inner>);
 
 struct Inner {
     input: Input,
-    /// Time of the file's first row.
-    first: i64,
-    /// Time of the window's first row.
+    /// Time of the window's first row, and of its last.
     base: i64,
+    last: i64,
     period: Duration,
+    /// The window's rows; none of a trace that is only described.
+    spool: Option<Spool>,
     summary: Summary,
+}
+
+impl Inner {
+    fn spool(&self) -> Result<&Spool> {
+        self.spool.as_ref().context("the trace was opened to be described, not to be replayed")
+    }
 }
 
 impl std::fmt::Debug for Inner {
@@ -71,7 +81,7 @@ impl Trace {
     /// The file cannot be read, its format not be told, a row is bad and they are not skipped, the window holds no request, or
     /// rows lack the length of their answer and the source has no `output-tokens`. Messages name file, line and field.
     pub fn open(source: &TraceSource) -> Result<Self> {
-        let trace = Self::describe(source, None)?;
+        let trace = Self::read(source, None, true)?;
         let without = trace.summary().without_output;
         if without > 0 && source.output_tokens.is_none() {
             bail!(
@@ -88,23 +98,36 @@ impl Trace {
     }
 
     /// Reads a trace through once to be described: lengths of answers may be missing. A log of requests gets block ids where
-    /// `hashing` is given.
+    /// `hashing` is given. It cannot be replayed.
     ///
     /// # Errors
     ///
     /// As [`Trace::open`], but for missing lengths.
     pub fn describe(source: &TraceSource, hashing: Option<Hashing>) -> Result<Self> {
+        Self::read(source, hashing, false)
+    }
+
+    /// The same of a trace that is written anew: its rows are kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::describe`]; or there is no room for them.
+    pub fn keep(source: &TraceSource, hashing: Option<Hashing>) -> Result<Self> {
+        Self::read(source, hashing, true)
+    }
+
+    fn read(source: &TraceSource, hashing: Option<Hashing>, keep: bool) -> Result<Self> {
         let input = Input::new(source, hashing)?;
-        let scanned = input.scan()?;
-        let (first, rows) = (scanned.first, scanned.builder.rows());
+        let scanned = input.scan(keep)?;
         let (base, last) = scanned.builder.ends();
+        let arrivals = scanned.builder.arrivals();
         let span = Duration::from_nanos(last.abs_diff(base));
         // One mean gap more than the span, so that the rate stays what it is; a second where there is no gap.
-        let gap = (rows > 1 && !span.is_zero()).then(|| last.abs_diff(base) / (rows - 1));
+        let gap = (arrivals > 1 && !span.is_zero()).then(|| last.abs_diff(base) / (arrivals - 1));
         let period = span + gap.map_or(Duration::from_secs(1), Duration::from_nanos);
-        let input = Input { sorted: scanned.sorted, ..input };
+        let spool = scanned.spool;
         match scanned.builder.finish(scanned.file) {
-            Some(summary) => Ok(Self(Arc::new(Inner { input, first, base, period, summary }))),
+            Some(summary) => Ok(Self(Arc::new(Inner { input, base, last, period, spool, summary }))),
             None => bail!("{}: the window holds no requests: make it larger", source.file.display()),
         }
     }
@@ -134,9 +157,9 @@ impl Trace {
         self.0.period
     }
 
-    /// The requests from the first on, again and again.
-    pub fn replay(&self) -> Replay {
-        Replay::new(self.clone())
+    /// The requests again and again, from a place on. A trace that was only described has none.
+    pub fn replay(&self, begin: Begin) -> Replay {
+        Replay::new(self.clone(), begin)
     }
 
     /// What it is, in one line: `12,031 requests of mooncake.jsonl (mooncake), 58.9 min, prefix blocks of 512 tokens`.

@@ -2,19 +2,18 @@
 
 use super::Trace;
 use super::row::RawRow;
-use super::rows::Rows;
-use super::scan::Input;
-use super::sort::SortedRows;
-use anyhow::{Context, Result, anyhow};
+use super::spool::SpoolRows;
+use anyhow::{Context, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A request of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceRow {
-    /// When it is due, counted from the first request of the first round.
+    /// When it is due, counted from the moment at which the replay begins; of a request that follows another, how long after the
+    /// answer to that one.
     pub at: Duration,
-    /// Tokens of its prompt, at least 1.
+    /// Tokens of its prompt, at least 1; of a request that follows another, those that it adds.
     pub input_tokens: u32,
     /// Tokens of its answer, at least 1; `None` where the trace does not tell.
     pub output_tokens: Option<u32>,
@@ -25,45 +24,79 @@ pub struct TraceRow {
     pub session: Option<u64>,
 }
 
-/// A request, and in which round of the trace it comes: 0, then 1 when the trace begins anew.
+/// A request that comes at a time of its own, and in which round of the trace it does: 0, then 1 once every request was given
+/// out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
     /// The round.
     pub round: u32,
     /// The request.
     pub row: TraceRow,
+    /// The requests that follow it, each the answer to the one before.
+    pub further: Vec<TraceRow>,
+}
+
+/// Where in a trace a replay begins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Begin {
+    /// At the first request.
+    First,
+    /// At a moment: this share of its period, from 0 to below 1. What comes until the next request is waited for.
+    Moment(f64),
+    /// At a request: this share of their number, from 0 to below 1.
+    Request(f64),
 }
 
 /// The requests of a trace's window, again and again, read from disk as they are asked for.
 ///
-/// A later round comes as much later as the window is long, and one mean gap. Ends only where the file cannot be read on:
-/// [`Replay::error`] tells why. A clone goes on with the same request; it opens the file itself and reads up to there.
+/// Behind the last comes the first again, one mean gap later. Ends only where they cannot be read on: [`Replay::error`] tells
+/// why. A clone goes on with the same request.
 pub struct Replay {
     trace: Trace,
-    round: u32,
-    /// Requests of this round that were given out.
+    /// Number of the request that it began with.
+    began: u64,
+    /// The moment that times count from, from the first request of the window on.
+    since: Duration,
+    /// Requests that were given out.
     given: u64,
-    open: Option<Open>,
+    open: Option<SpoolRows>,
     error: Option<Arc<anyhow::Error>>,
 }
 
-enum Open {
-    File(Box<Rows>),
-    Sorted(SortedRows),
-}
+impl Replay {
+    pub(super) fn new(trace: Trace, begin: Begin) -> Self {
+        let mut replay = Self { trace, began: 0, since: Duration::ZERO, given: 0, open: None, error: None };
+        match replay.place(begin) {
+            Ok((began, since)) => (replay.began, replay.since) = (began, since),
+            Err(e) => replay.error = Some(Arc::new(e)),
+        }
+        replay
+    }
 
-impl Open {
-    fn next(&mut self, input: &Input) -> Result<Option<RawRow>> {
-        match self {
-            Self::File(rows) => rows.next(&input.how, input.hashing.as_ref()),
-            Self::Sorted(rows) => rows.next(),
+    /// The request that a replay begins with, and the moment that it counts from.
+    fn place(&self, begin: Begin) -> Result<(u64, Duration)> {
+        let inner = &*self.trace.0;
+        let arrivals = inner.summary.arrivals();
+        match begin {
+            Begin::First => Ok((0, Duration::ZERO)),
+            Begin::Moment(share) => {
+                let since = inner.period.mul_f64(share.clamp(0.0, 1.0));
+                let at = i64::try_from(since.as_nanos()).ok().and_then(|ns| inner.base.checked_add(ns));
+                let at = at.context("the trace is too long")?;
+                // Behind the last request it is the first one that comes next.
+                Ok((inner.spool()?.first_at(at)?, since))
+            }
+            Begin::Request(share) => {
+                let began = ((arrivals as f64 * share) as u64).min(arrivals.saturating_sub(1));
+                let first = inner.spool()?.from(began)?.next()?.with_context(cut_short)?;
+                Ok((began, Duration::from_nanos(first.at.abs_diff(inner.base))))
+            }
         }
     }
-}
 
-impl Replay {
-    pub(super) fn new(trace: Trace) -> Self {
-        Self { trace, round: 0, given: 0, open: None, error: None }
+    /// Number of the request that it began with, from 0.
+    pub fn began(&self) -> u64 {
+        self.began
     }
 
     /// Why it ended, if it did.
@@ -74,48 +107,46 @@ impl Replay {
     fn advance(&mut self) -> Result<Replayed> {
         let trace = self.trace.clone();
         let inner = &*trace.0;
-        let input = &inner.input;
-        if self.given == inner.summary.rows {
-            self.round =
-                self.round.checked_add(1).context("the trace was replayed four thousand million times")?;
-            (self.given, self.open) = (0, None);
+        let arrivals = inner.summary.arrivals();
+        let number = (self.began + self.given) % arrivals;
+        if number == 0 {
+            self.open = None;
         }
-        let skip = if self.open.is_none() { self.given } else { 0 };
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(match &input.sorted {
-                Some(sorted) => Open::Sorted(sorted.rows()),
-                None => Open::File(Box::new(input.rows()?)),
-            }),
+            none => none.insert(inner.spool()?.from(number)?),
         };
-        let mut skipped = 0;
-        while let Some(row) = open.next(input)? {
-            let (inside, behind) = input.place(row.at, inner.first);
-            if behind {
-                break;
+        let first = open.next()?.with_context(cut_short)?;
+        let mut further = Vec::new();
+        while let Some(row) = open.next()? {
+            match row.after {
+                Some(after) => further.push(row.replayed(Duration::from_nanos(after))),
+                None => {
+                    open.put_back(row);
+                    break;
+                }
             }
-            if inside && skipped == skip {
-                let since = u64::try_from(row.at - inner.base).ok().with_context(|| changed(input))?;
-                self.given += 1;
-                return Ok(Replayed {
-                    round: self.round,
-                    row: row.replayed(since, inner.period * self.round),
-                });
-            }
-            skipped += u64::from(inside);
         }
-        Err(anyhow!(changed(input)))
+        let round = u32::try_from(self.given / arrivals).ok();
+        let round = round.context("the trace was replayed four thousand million times")?;
+        // Of the rounds of the file itself, which begin anew at its first request.
+        let rounds = (self.began + self.given) / arrivals;
+        let late = self.since > Duration::from_nanos(inner.last.abs_diff(inner.base));
+        let rounds = u32::try_from(rounds).unwrap_or(u32::MAX) + u32::from(late);
+        let at = Duration::from_nanos(first.at.abs_diff(inner.base)) + inner.period * rounds;
+        self.given += 1;
+        Ok(Replayed { round, row: first.replayed(at.saturating_sub(self.since)), further })
     }
 }
 
-fn changed(input: &Input) -> String {
-    format!("{} was changed while it was replayed", input.source.file.display())
+fn cut_short() -> String {
+    "a request is missing where the trace was kept".into()
 }
 
 impl RawRow {
-    fn replayed(self, since_ns: u64, shift: Duration) -> TraceRow {
+    fn replayed(self, at: Duration) -> TraceRow {
         TraceRow {
-            at: Duration::from_nanos(since_ns) + shift,
+            at,
             input_tokens: self.input,
             output_tokens: self.output,
             blocks: self.blocks.into(),
@@ -126,13 +157,7 @@ impl RawRow {
 
 impl Clone for Replay {
     fn clone(&self) -> Self {
-        Self {
-            trace: self.trace.clone(),
-            round: self.round,
-            given: self.given,
-            open: None,
-            error: self.error.clone(),
-        }
+        Self { trace: self.trace.clone(), open: None, error: self.error.clone(), ..*self }
     }
 }
 

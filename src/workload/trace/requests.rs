@@ -180,7 +180,7 @@ fn row(r: &Request<'_>, how: &Reading, hashing: Option<&Hashing>) -> Result<RawR
     // Blocks are cut by characters, the prompt was counted in tokens: they may not say more than it holds.
     blocks.truncate(hashing.map_or(0, |h| input.div_ceil(h.block_tokens) as usize));
     let session = r.session_id.and_then(text).map(|t| session(&t));
-    Ok(RawRow { at, input, output, blocks, session, cached: None, estimated })
+    Ok(RawRow { at, input, output, blocks, session, estimated, ..RawRow::default() })
 }
 
 fn said_by_user(r: &Request<'_>) -> Result<Said, Wrong> {

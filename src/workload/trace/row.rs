@@ -10,8 +10,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// A request as it was recorded, before its time is counted from the first row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RawRow {
-    /// Nanoseconds on the trace's own clock.
+    /// Nanoseconds on the trace's own clock; of a row that follows another, those of the first row of its conversation.
     pub(super) at: i64,
+    /// Line of the first row of its conversation, where rows follow one another; else 0.
+    pub(super) place: u64,
+    /// How many nanoseconds after the answer to the row before it is sent; `None` where it comes at a time of its own.
+    pub(super) after: Option<u64>,
     pub(super) input: u32,
     pub(super) output: Option<u32>,
     pub(super) blocks: Vec<u64>,
@@ -63,6 +67,7 @@ pub(super) struct Values<'a> {
     pub(super) hash_ids: Option<Cow<'a, str>>,
     pub(super) session: Option<Cow<'a, str>>,
     pub(super) failed: Option<Cow<'a, str>>,
+    pub(super) delay: Option<Cow<'a, str>>,
 }
 
 /// Checks a row's fields.
@@ -84,8 +89,7 @@ fn checked(values: &Values<'_>, how: &Reading, line: u64) -> Result<Option<RawRo
     };
     let failed = values.failed.as_deref().map_or(Ok(false), truth);
     let mut failed = failed.map_err(|e| bad(&of(&names.failed), e))?;
-    let at = time::parse(&needed(&values.timestamp, &names.timestamp)?, how.unit);
-    let at = at.map_err(|e| bad(&names.timestamp, e))?;
+    let (at, after) = moment(values, how).map_err(|(field, e)| bad(&field, e))?;
     let input = tokens(&needed(&values.input, &names.input)?).map_err(|e| bad(&names.input, e))?;
     let output = values.output.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(tokens).transpose();
     let output = output.map_err(|e| bad(&of(&names.output), e))?;
@@ -109,8 +113,15 @@ fn checked(values: &Values<'_>, how: &Reading, line: u64) -> Result<Option<RawRo
         None => Vec::new(),
     };
     if blocks.len() as u64 > u64::from(input.div_ceil(how.block_tokens)) {
+        let advice = match how.format {
+            Format::Mooncake => {
+                "if it is a trace of vLLM, in seconds and with blocks of 16 tokens, set format = \"vllm\" (--format vllm); where \
+                 it is in milliseconds, set format = \"mooncake\" and block-tokens"
+            }
+            _ => "set block-tokens",
+        };
         let reason = format!(
-            "{} blocks of {} tokens hold more than the {input} tokens of the prompt: set block-tokens",
+            "{} blocks of {} tokens hold more than the {input} tokens of the prompt: {advice}",
             blocks.len(),
             how.block_tokens
         );
@@ -122,7 +133,22 @@ fn checked(values: &Values<'_>, how: &Reading, line: u64) -> Result<Option<RawRo
         // A number names a block within its conversation only.
         blocks.iter_mut().for_each(|b| *b = mixed(&(session, *b)));
     }
-    Ok(Some(RawRow { at, input, output, blocks, session, cached: None, estimated: false }))
+    Ok(Some(RawRow { at, place: 0, after, input, output, blocks, session, cached: None, estimated: false }))
+}
+
+/// When a row is sent: at its time, or so long after the answer to the row of its conversation before it.
+fn moment(values: &Values<'_>, how: &Reading) -> Result<(i64, Option<u64>), (String, String)> {
+    let names = &how.names;
+    if let Some(text) = &values.timestamp {
+        let at = time::parse(text, how.unit).map_err(|e| (names.timestamp.clone(), e))?;
+        return Ok((at, None));
+    }
+    let Some(delay) = names.delay.as_ref().filter(|_| values.session.is_some()) else {
+        return Err((names.timestamp.clone(), "is missing".into()));
+    };
+    let after = values.delay.as_deref().map_or(Ok(0), |text| time::parse(text, how.unit));
+    let after = after.and_then(|ns| u64::try_from(ns).map_err(|_| "is less than nothing".into()));
+    Ok((0, Some(after.map_err(|e| (delay.clone(), e))?)))
 }
 
 /// A number of tokens: whole, 0 to 4 thousand million.

@@ -2,9 +2,11 @@
 
 use super::format::{self, Format, Reading};
 use super::requests::Hashing;
+use super::row::RawRow;
 use super::rows::Rows;
 use super::sort::{Sorted, Sorter};
 use super::source::TraceSource;
+use super::spool::{Spool, Spooler};
 use super::summary::{Builder, File};
 use anyhow::{Result, bail};
 use std::time::Duration;
@@ -14,18 +16,23 @@ pub(super) struct Input {
     pub(super) source: TraceSource,
     pub(super) how: Reading,
     pub(super) hashing: Option<Hashing>,
-    /// The rows in order, where the file does not have them so.
-    pub(super) sorted: Option<Sorted>,
 }
 
 /// What a pass found.
 pub(super) struct Scanned {
     /// What the window holds.
     pub(super) builder: Builder,
-    /// Time of the file's first row.
-    pub(super) first: i64,
-    pub(super) sorted: Option<Sorted>,
+    /// Its rows, where they are kept.
+    pub(super) spool: Option<Spool>,
     pub(super) file: File,
+}
+
+/// What becomes of the rows of a pass.
+struct Taken {
+    builder: Builder,
+    spooler: Option<Spooler>,
+    /// Time of the file's first row.
+    first: Option<i64>,
 }
 
 impl Input {
@@ -39,62 +46,78 @@ impl Input {
         if let Some(hashing) = hashing.as_ref().filter(|_| how.format == Format::Requests) {
             how.block_tokens = hashing.block_tokens();
         }
-        Ok(Self { source: source.clone(), how, hashing, sorted: None })
+        Ok(Self { source: source.clone(), how, hashing })
     }
 
-    /// Reads the whole file once, twice where it must be sorted.
+    /// Reads the whole file once, twice where it must be sorted. Where they are to be `kept`, the window's rows are written down.
     ///
     /// # Errors
     ///
-    /// It cannot be read on, a row is bad, or there is none.
-    pub(super) fn scan(&self) -> Result<Scanned> {
+    /// It cannot be read on, a row is bad, or there is none; or there is no room for what is kept.
+    pub(super) fn scan(&self, keep: bool) -> Result<Scanned> {
         let mut file = File { format: self.how.format.name(), ..File::default() };
-        let scanned = match self.pass(&mut file)? {
-            Some((builder, first)) => Scanned { builder, first, sorted: None, file },
+        let taken = match self.pass(&mut file, self.taken(keep)?)? {
+            Some(taken) => taken,
             None => {
-                let sorted = self.sort(&mut file)?;
-                let (builder, first) = self.pass_sorted(&sorted)?;
-                Scanned { builder, first, sorted: Some(sorted), file }
+                let mut sorted = self.sort(&mut file)?;
+                let mut taken = self.taken(keep)?;
+                while let Some(row) = sorted.next()? {
+                    self.take(&mut taken, &row)?;
+                }
+                taken
             }
         };
-        if scanned.file.rows == 0 {
-            bail!("{} holds no requests{}", self.source.file.display(), left_out(&scanned.file));
+        if file.rows == 0 {
+            bail!("{} holds no requests{}", self.source.file.display(), left_out(&file));
         }
-        Ok(scanned)
+        let spool = taken.spooler.map(Spooler::finish).transpose()?;
+        Ok(Scanned { builder: taken.builder, spool, file })
+    }
+
+    fn taken(&self, keep: bool) -> Result<Taken> {
+        let spooler = keep.then(Spooler::new).transpose()?;
+        Ok(Taken { builder: Builder::new(self.how.block_tokens), spooler, first: None })
     }
 
     /// The file from its start.
-    pub(super) fn rows(&self) -> Result<Rows> {
+    fn rows(&self) -> Result<Rows> {
         Rows::open(&self.source.file, &self.how, self.source.skip_bad_rows)
     }
 
-    /// Whether a time lies in the window, and whether it lies behind it.
-    pub(super) fn place(&self, at: i64, first: i64) -> (bool, bool) {
-        let Some(window) = self.source.window else { return (true, false) };
+    /// Whether a time lies in the window.
+    fn inside(&self, at: i64, first: i64) -> bool {
+        let Some(window) = self.source.window else { return true };
         let at = Duration::from_nanos(at.abs_diff(first));
-        let behind = window.to().is_some_and(|to| at >= to);
-        (at >= window.from() && !behind, behind)
+        at >= window.from() && window.to().is_none_or(|to| at < to)
+    }
+
+    /// Takes the next row in the order of time.
+    fn take(&self, into: &mut Taken, row: &RawRow) -> Result<()> {
+        let first = *into.first.get_or_insert(row.at);
+        self.fits(row.at, first)?;
+        if self.inside(row.at, first) {
+            into.builder.push(row);
+            into.spooler.as_mut().map_or(Ok(()), |s| s.push(row))?;
+        }
+        Ok(())
     }
 
     /// Reads the file as it stands; `None` where a row lies before one that stands before it.
-    fn pass(&self, file: &mut File) -> Result<Option<(Builder, i64)>> {
+    fn pass(&self, file: &mut File, mut into: Taken) -> Result<Option<Taken>> {
         let mut rows = self.rows()?;
-        let mut builder = Builder::new(self.how.block_tokens);
-        let (mut first, mut last) = (None, i64::MIN);
+        let mut last = (i64::MIN, 0);
         while let Some(row) = rows.next(&self.how, self.hashing.as_ref())? {
-            if row.at < last {
+            let place = (row.at, row.place);
+            // A row that follows another must stand behind it, with none between that belongs to another conversation.
+            if row.at < last.0 || (row.after.is_some() && place != last) {
                 return Ok(None);
             }
-            last = row.at;
-            let first = *first.get_or_insert(row.at);
-            self.fits(row.at, first)?;
-            if self.place(row.at, first).0 {
-                builder.push(&row);
-            }
+            last = place;
+            self.take(&mut into, &row)?;
             file.rows += 1;
         }
         file.leave_out(&rows);
-        Ok(Some((builder, first.unwrap_or(0))))
+        Ok(Some(into))
     }
 
     /// Sorts the file, and counts what stood in the wrong place.
@@ -104,7 +127,8 @@ impl Input {
         let (mut latest, mut most) = (i64::MIN, 0);
         file.rows = 0;
         while let Some(row) = rows.next(&self.how, self.hashing.as_ref())? {
-            if row.at < latest {
+            // What follows another has no time of its own.
+            if row.at < latest && row.after.is_none() {
                 file.out_of_order += 1;
                 most = most.max(latest.abs_diff(row.at));
             }
@@ -115,20 +139,6 @@ impl Input {
         file.out_of_order_s = most as f64 / 1e9;
         file.leave_out(&rows);
         sorter.finish()
-    }
-
-    fn pass_sorted(&self, sorted: &Sorted) -> Result<(Builder, i64)> {
-        let mut builder = Builder::new(self.how.block_tokens);
-        let mut first = None;
-        let mut rows = sorted.rows();
-        while let Some(row) = rows.next()? {
-            let first = *first.get_or_insert(row.at);
-            self.fits(row.at, first)?;
-            if self.place(row.at, first).0 {
-                builder.push(&row);
-            }
-        }
-        Ok((builder, first.unwrap_or(0)))
     }
 
     /// A trace of centuries is one whose unit was mistaken.

@@ -1,25 +1,18 @@
 //! Rows that do not stand in the order of time: sorted through a temporary file, in bounded memory.
 //!
-//! Runs are sorted in memory and written one after the other into a file without a name, then merged into a second. Such
-//! a file is gone when the last of its readers is, also where the program is killed.
+//! Runs are sorted in memory and written one after the other into a file without a name, then merged as they are read.
 
 use super::row::RawRow;
+use super::spool::{SpoolRows, temporary, write};
 use anyhow::{Context, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 /// Memory of one run.
 const RUN_BYTES: usize = 24 << 20;
-
-/// Rows in the order of time, on disk.
-#[derive(Debug, Clone)]
-pub(super) struct Sorted {
-    file: Arc<File>,
-}
 
 /// Takes rows in any order.
 pub(super) struct Sorter {
@@ -29,6 +22,14 @@ pub(super) struct Sorter {
     file: File,
     /// Where each run ends.
     ends: Vec<u64>,
+}
+
+/// Rows in the order of time; a row that follows another stands behind it.
+pub(super) struct Sorted {
+    runs: Vec<SpoolRows>,
+    /// The next row of each run, by its time and by where it stands in the file.
+    heads: BinaryHeap<Reverse<(i64, u64, usize)>>,
+    rows: Vec<Option<RawRow>>,
 }
 
 impl Sorter {
@@ -42,7 +43,8 @@ impl Sorter {
     }
 
     fn with_runs_of(most: usize) -> Result<Self> {
-        Ok(Self { run: Vec::new(), bytes: 0, most, file: temporary()?, ends: Vec::new() })
+        let file = temporary().with_context(spoilt)?;
+        Ok(Self { run: Vec::new(), bytes: 0, most, file, ends: Vec::new() })
     }
 
     /// Adds a row.
@@ -57,7 +59,8 @@ impl Sorter {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.run.sort_by_key(|r| r.at); // stable: rows of one moment stay as they were
+        // Stable: rows of one moment stay as they were, and those of a conversation together.
+        self.run.sort_by_key(|r| (r.at, r.place));
         let mut out = BufWriter::with_capacity(1 << 20, &self.file);
         let mut end = self.ends.last().copied().unwrap_or(0);
         for row in self.run.drain(..) {
@@ -74,43 +77,40 @@ impl Sorter {
     ///
     /// # Errors
     ///
-    /// A temporary file cannot be written or read.
+    /// The temporary file cannot be written or read.
     pub(super) fn finish(mut self) -> Result<Sorted> {
         self.flush()?;
-        self.run = Vec::new();
-        if self.ends.len() == 1 {
-            return Ok(Sorted { file: Arc::new(self.file) });
-        }
         let file = Arc::new(self.file);
-        let (mut from, mut runs) = (0, Vec::new());
-        for to in &self.ends {
-            runs.push(SortedRows::between(&file, from, *to));
-            from = *to;
+        let mut sorted = Sorted { runs: Vec::new(), heads: BinaryHeap::new(), rows: Vec::new() };
+        let mut from = 0;
+        for (i, to) in self.ends.into_iter().enumerate() {
+            sorted.runs.push(SpoolRows::between(&file, from, to));
+            sorted.rows.push(None);
+            sorted.advance(i)?;
+            from = to;
         }
-        let merged = temporary()?;
-        let mut out = BufWriter::with_capacity(1 << 20, &merged);
-        let mut heads = BinaryHeap::new();
-        let mut rows: Vec<Option<RawRow>> = Vec::new();
-        for (i, run) in runs.iter_mut().enumerate() {
-            let row = run.next()?;
-            heads.extend(row.as_ref().map(|r| Reverse((r.at, i))));
-            rows.push(row);
-        }
-        while let Some(Reverse((_, i))) = heads.pop() {
-            if let Some(row) = rows[i].take() {
-                write(&mut out, &row).with_context(spoilt)?;
-            }
-            rows[i] = runs[i].next()?;
-            heads.extend(rows[i].as_ref().map(|r| Reverse((r.at, i))));
-        }
-        out.flush().with_context(spoilt)?;
-        drop(out);
-        Ok(Sorted { file: Arc::new(merged) })
+        Ok(sorted)
     }
 }
 
-fn temporary() -> Result<File> {
-    tempfile::tempfile().with_context(spoilt)
+impl Sorted {
+    /// The next row; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The temporary file cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<RawRow>> {
+        let Some(Reverse((.., run))) = self.heads.pop() else { return Ok(None) };
+        let row = self.rows[run].take();
+        self.advance(run)?;
+        Ok(row)
+    }
+
+    fn advance(&mut self, run: usize) -> Result<()> {
+        self.rows[run] = self.runs[run].next()?;
+        self.heads.extend(self.rows[run].as_ref().map(|r| Reverse((r.at, r.place, run))));
+        Ok(())
+    }
 }
 
 fn spoilt() -> String {
@@ -121,112 +121,29 @@ fn spoilt() -> String {
     )
 }
 
-const NONE: u32 = u32::MAX;
-
-/// Writes a row and says how many bytes it took.
-fn write(out: &mut impl Write, row: &RawRow) -> io::Result<u64> {
-    out.write_all(&row.at.to_le_bytes())?;
-    let blocks = row.blocks.len() as u32;
-    for n in [row.input, row.output.unwrap_or(NONE), row.cached.unwrap_or(NONE), blocks] {
-        out.write_all(&n.to_le_bytes())?;
-    }
-    out.write_all(&[u8::from(row.session.is_some()), u8::from(row.estimated)])?;
-    for n in row.session.iter().chain(&row.blocks) {
-        out.write_all(&n.to_le_bytes())?;
-    }
-    Ok(26 + 8 * (row.blocks.len() + usize::from(row.session.is_some())) as u64)
-}
-
-impl Sorted {
-    /// Reads from the first row.
-    pub(super) fn rows(&self) -> SortedRows {
-        SortedRows::between(&self.file, 0, u64::MAX)
-    }
-}
-
-/// Rows being read from disk.
-pub(super) struct SortedRows(BufReader<Piece>);
-
-impl SortedRows {
-    fn between(file: &Arc<File>, at: u64, end: u64) -> Self {
-        Self(BufReader::with_capacity(64 << 10, Piece { file: Arc::clone(file), at, end }))
-    }
-
-    /// The next row; `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read.
-    pub(super) fn next(&mut self) -> Result<Option<RawRow>> {
-        read(&mut self.0).context("failed to read the sorted rows back")
-    }
-}
-
-fn read(from: &mut impl Read) -> io::Result<Option<RawRow>> {
-    let mut eight = [0; 8];
-    match from.read(&mut eight[..1])? {
-        0 => return Ok(None),
-        _ => from.read_exact(&mut eight[1..])?,
-    }
-    let at = i64::from_le_bytes(eight);
-    let mut four = [0; 4];
-    let mut numbers = [0; 4];
-    for n in &mut numbers {
-        from.read_exact(&mut four)?;
-        *n = u32::from_le_bytes(four);
-    }
-    let [input, output, cached, count] = numbers;
-    let mut flags = [0; 2];
-    from.read_exact(&mut flags)?;
-    let mut long = || {
-        from.read_exact(&mut eight)?;
-        io::Result::Ok(u64::from_le_bytes(eight))
-    };
-    let session = if flags[0] == 1 { Some(long()?) } else { None };
-    let blocks = (0..count).map(|_| long()).collect::<io::Result<_>>()?;
-    let some = |n: u32| Some(n).filter(|n| *n != NONE);
-    let (output, cached) = (some(output), some(cached));
-    Ok(Some(RawRow { at, input, output, blocks, session, cached, estimated: flags[1] == 1 }))
-}
-
-/// A part of a file that many read at once, each from its own place.
-struct Piece {
-    file: Arc<File>,
-    at: u64,
-    end: u64,
-}
-
-impl Read for Piece {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(into.len());
-        let n = self.file.read_at(&mut into[..left], self.at)?;
-        self.at += n as u64;
-        Ok(n)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn all(mut rows: SortedRows) -> Vec<RawRow> {
-        std::iter::from_fn(|| rows.next().unwrap()).collect()
-    }
-
     fn row() -> impl Strategy<Value = RawRow> {
         let lengths =
-            (any::<i64>(), any::<u32>(), proptest::option::of(0..NONE), proptest::option::of(0..NONE));
+            (any::<i64>(), any::<u32>(), proptest::option::of(0..9u32), proptest::option::of(0..9u32));
+        let after = proptest::option::of(0..1_000u64);
         let rest = (proptest::collection::vec(any::<u64>(), 0..5), any::<Option<u64>>(), any::<bool>());
-        (lengths, rest).prop_map(|((at, input, output, cached), (blocks, session, estimated))| RawRow {
-            at: at / 1_000_000_000_000_000_000, // many of one moment
-            input,
-            output,
-            blocks,
-            session,
-            cached,
-            estimated,
-        })
+        (lengths, after, 0..5u64, rest).prop_map(
+            |((at, input, output, cached), after, place, (blocks, session, estimated))| RawRow {
+                at: at / 1_000_000_000_000_000_000, // many of one moment
+                place,
+                after,
+                input,
+                output,
+                blocks,
+                session,
+                cached,
+                estimated,
+            },
+        )
     }
 
     proptest! {
@@ -236,11 +153,11 @@ mod tests {
             for row in rows.clone() {
                 sorter.push(row).unwrap();
             }
-            let sorted = sorter.finish().unwrap();
+            let mut sorted = sorter.finish().unwrap();
+            let got: Vec<RawRow> = std::iter::from_fn(|| sorted.next().unwrap()).collect();
             let mut want = rows;
-            want.sort_by_key(|r| r.at);
-            prop_assert_eq!(&all(sorted.rows()), &want, "rows of one moment keep their order");
-            prop_assert_eq!(&all(sorted.rows()), &want, "and can be read twice");
+            want.sort_by_key(|r| (r.at, r.place));
+            prop_assert_eq!(got, want, "rows of one moment keep their order");
         }
     }
 }

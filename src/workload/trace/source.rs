@@ -28,6 +28,25 @@ pub struct TraceSource {
     pub output_tokens: Option<Lengths>,
     /// Whether rows that cannot be read are counted and left out, in place of an error.
     pub skip_bad_rows: bool,
+    /// Where the replay of a step begins.
+    pub start: Start,
+}
+
+/// Where the replay of a step begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// At a place of its own, from the plan's seed: steps show different parts of the trace.
+    #[default]
+    Drawn,
+    /// At the first request of the window: every step shows the same part.
+    First,
+}
+
+impl Start {
+    fn is_drawn(&self) -> bool {
+        *self == Self::Drawn
+    }
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -43,6 +62,8 @@ struct Raw {
     output_tokens: Option<Lengths>,
     #[serde(default)]
     skip_bad_rows: bool,
+    #[serde(default, skip_serializing_if = "Start::is_drawn")]
+    start: Start,
 }
 
 impl TraceSource {
@@ -57,6 +78,7 @@ impl TraceSource {
             block_tokens: None,
             output_tokens: None,
             skip_bad_rows: false,
+            start: Start::Drawn,
         }
     }
 
@@ -95,6 +117,7 @@ impl TryFrom<Raw> for TraceSource {
             block_tokens: r.block_tokens,
             output_tokens: r.output_tokens,
             skip_bad_rows: r.skip_bad_rows,
+            start: r.start,
         };
         source.check()?;
         Ok(source)
@@ -112,6 +135,7 @@ impl From<TraceSource> for Raw {
             block_tokens: s.block_tokens,
             output_tokens: s.output_tokens,
             skip_bad_rows: s.skip_bad_rows,
+            start: s.start,
         }
     }
 }

@@ -58,6 +58,10 @@ pub struct Summary {
     pub recorded_cached: Option<f64>,
     /// Conversations, where the trace tells them apart.
     pub sessions: Option<u64>,
+    /// Requests that follow the answer to another: they have no time of their own.
+    pub following: u64,
+    /// Requests that come after one another in the longest such conversation, the first included.
+    pub turns_max: u32,
     /// What came when.
     pub over_time: OverTime,
 }
@@ -94,6 +98,12 @@ pub(super) struct Builder {
     repeated: u64,
     sessions: Seen,
     session_count: u64,
+    following: u64,
+    turns: u32,
+    turns_max: u32,
+    /// Tokens of the conversation so far, prompts and answers: they come before what follows.
+    history: u64,
+    histories: u64,
 }
 
 /// What the pass over the file tells beyond the rows of the window.
@@ -127,6 +137,11 @@ impl Builder {
             repeated: 0,
             sessions: Seen::new(27),
             session_count: 0,
+            following: 0,
+            turns: 0,
+            turns_max: 1,
+            history: 0,
+            histories: 0,
         }
     }
 
@@ -138,10 +153,23 @@ impl Builder {
         }
         self.last = row.at;
         self.rows += 1;
-        let (input, output) = (u64::from(row.input), u64::from(row.output.unwrap_or(0)));
+        let (own, output) = (u64::from(row.input), u64::from(row.output.unwrap_or(0)));
+        if row.after.is_some() {
+            self.following += 1;
+            self.turns += 1;
+        } else {
+            (self.turns, self.history) = (1, 0);
+        }
+        self.turns_max = self.turns_max.max(self.turns);
+        self.histories += self.history;
+        let input = self.history + own;
+        self.history = input + output;
         let bin = Bin { requests: 1, input_tokens: input, output_tokens: output };
-        self.spread.push(row.at.abs_diff(self.base), first, bin);
-        self.input.push(row.input);
+        match row.after {
+            None => self.spread.push(row.at.abs_diff(self.base), first, bin),
+            Some(_) => self.spread.follow(bin),
+        }
+        self.input.push(u32::try_from(input).unwrap_or(u32::MAX));
         match row.output {
             Some(n) => self.output.push(n),
             None => self.without_output += 1,
@@ -149,22 +177,25 @@ impl Builder {
         self.estimated += u64::from(row.estimated);
         self.longest = self.longest.max(input + output);
         if let Some(cached) = row.cached {
-            self.cached = Some(self.cached.unwrap_or(0) + u64::from(cached.min(row.input)));
+            self.cached = Some(self.cached.unwrap_or(0) + u64::from(cached).min(input));
         }
         if let Some(session) = row.session {
             self.session_count += u64::from(self.sessions.put(session));
         }
         let size = u64::from(self.block_tokens);
         let held = row.blocks.iter().take_while(|b| self.blocks.has(**b)).count() as u64;
-        self.repeated += (held * size).min(input);
-        self.in_blocks += (row.blocks.len() as u64 * size).min(input);
-        for block in &row.blocks {
-            self.blocks.put(*block);
+        if row.after.is_none() {
+            self.repeated += (held * size).min(own);
+            self.in_blocks += (row.blocks.len() as u64 * size).min(own);
+            for block in &row.blocks {
+                self.blocks.put(*block);
+            }
         }
     }
 
-    pub(super) fn rows(&self) -> u64 {
-        self.rows
+    /// Requests that come at a time of their own.
+    pub(super) fn arrivals(&self) -> u64 {
+        self.rows - self.following
     }
 
     /// Time of the first row and of the last.
@@ -182,8 +213,9 @@ impl Builder {
         let tokens = self.input.sum() as f64;
         let prefix = (self.in_blocks > 0).then(|| Prefix {
             block_tokens: self.block_tokens,
-            covered: self.in_blocks as f64 / tokens,
-            repetition: self.repeated as f64 / tokens,
+            // What a conversation said so far came before, and comes again as it was.
+            covered: (self.in_blocks + self.histories) as f64 / tokens,
+            repetition: (self.repeated + self.histories) as f64 / tokens,
             exact: self.blocks.exact(),
         });
         let grid_s = self.spread.grid_s();
@@ -213,8 +245,17 @@ impl Builder {
             prefix,
             recorded_cached: self.cached.map(|c| c as f64 / tokens),
             sessions: (self.session_count > 0).then_some(self.session_count),
+            following: self.following,
+            turns_max: self.turns_max,
             over_time,
         })
+    }
+}
+
+impl Summary {
+    /// Requests that come at a time of their own.
+    pub fn arrivals(&self) -> u64 {
+        self.rows - self.following
     }
 }
 

@@ -9,7 +9,7 @@ fn fixture(name: &str) -> TraceSource {
 }
 
 fn open(source: &TraceSource) -> Trace {
-    Trace::describe(source, None).unwrap()
+    Trace::keep(source, None).unwrap()
 }
 
 fn error(source: &TraceSource) -> String {
@@ -17,7 +17,7 @@ fn error(source: &TraceSource) -> String {
 }
 
 fn rows(trace: &Trace) -> Vec<TraceRow> {
-    trace.replay().take(trace.summary().rows as usize).map(|r| r.row).collect()
+    trace.replay(Begin::First).take(trace.summary().arrivals() as usize).map(|r| r.row).collect()
 }
 
 /// A file of its own folder, which goes when the first is dropped.
@@ -42,6 +42,7 @@ fn every_format_is_told_from_its_first_row() {
     for (name, said, format, n, failures, block, sessions) in [
         ("mooncake.jsonl", "", Format::Mooncake, 36, 0, Some(512), false),
         ("aiperf.jsonl", "", Format::Mooncake, 24, 0, Some(512), false),
+        ("aiperf-sessions.jsonl", "", Format::Mooncake, 24, 0, Some(512), true),
         ("azure-2023.csv", "", Format::Azure, 30, 0, None, false),
         ("azure-2024.csv", "", Format::Azure, 30, 0, None, false),
         ("azure-2025.csv.gz", "", Format::Azure, 30, 0, None, false),
@@ -93,8 +94,8 @@ fn sessions_of_agents_are_sorted_by_their_calls() {
     assert_eq!(s.sessions, Some(6));
     assert!((s.recorded_cached.unwrap() - 0.85).abs() < 0.01);
     assert!(trace.prefix_note().contains("generator's choice") && trace.prefix_note().contains("85 %"));
-    let third = trace.replay().nth(2).unwrap();
-    let mut replay = trace.replay();
+    let third = trace.replay(Begin::First).nth(2).unwrap();
+    let mut replay = trace.replay(Begin::First);
     replay.by_ref().take(2).for_each(drop);
     assert_eq!(replay.clone().next(), Some(third), "sorted rows are replayed as well");
 }
@@ -183,6 +184,7 @@ fn files_that_are_no_traces_are_refused_with_what_to_do() {
             "do not tell the length of their answer",
         ),
         ("{\"id\":1,\"requests\":[]}", "", "a whole conversation"),
+        ("{\"spans\":[],\"name\":\"x\"}", "", "OpenTelemetry spans are not read"),
         (one, "window = { from = \"1s\" }", "the window holds no requests"),
         (
             "{\"timestamp\":0,\"input_length\":6,\"output_length\":5}\n{\"timestamp\":8e12,\"input_length\":6,\"output_length\":5}",
@@ -213,7 +215,7 @@ fn bad_rows_can_be_skipped_and_are_counted() {
     let s = trace.summary();
     assert_eq!((s.rows, s.bad_rows, s.first_bad_rows.len()), (2, 10, 5));
     assert_eq!((s.first_bad_rows[0].line, s.first_bad_rows[1].field.as_str()), (2, "timestamp"));
-    assert_eq!(trace.replay().take(4).count(), 4, "they are skipped in every round");
+    assert_eq!(trace.replay(Begin::First).take(4).count(), 4, "they are skipped in every round");
 }
 
 #[test]
@@ -232,11 +234,12 @@ fn replays_begin_anew_and_keep_the_rate() {
     let trace = Trace::open(&TraceSource::of(&path)).unwrap();
     assert_eq!(trace.period(), Duration::from_secs(6), "four seconds and a mean gap of two");
     assert!((trace.summary().rate - 0.5).abs() < 1e-12);
-    let times: Vec<(u32, u64)> = trace.replay().take(7).map(|r| (r.round, r.row.at.as_secs())).collect();
+    let times: Vec<(u32, u64)> =
+        trace.replay(Begin::First).take(7).map(|r| (r.round, r.row.at.as_secs())).collect();
     assert_eq!(times, [(0, 0), (0, 1), (0, 4), (1, 6), (1, 7), (1, 10), (2, 12)]);
     let single = with(TraceSource::of(&path), "window = { from = \"3s\" }");
     let times: Vec<u64> =
-        Trace::open(&single).unwrap().replay().take(3).map(|r| r.row.at.as_secs()).collect();
+        Trace::open(&single).unwrap().replay(Begin::First).take(3).map(|r| r.row.at.as_secs()).collect();
     assert_eq!(times, [0, 1, 2], "one request comes every second");
 }
 
@@ -244,13 +247,13 @@ fn replays_begin_anew_and_keep_the_rate() {
 fn a_clone_goes_on_where_it_was_taken() {
     let trace = Trace::open(&fixture("mooncake.jsonl")).unwrap();
     for at in [0, 1, 35, 36, 50] {
-        let mut replay = trace.replay();
+        let mut replay = trace.replay(Begin::First);
         replay.by_ref().take(at).for_each(drop);
         let cloned: Vec<Replayed> = replay.clone().take(40).collect();
         assert_eq!(cloned, replay.take(40).collect::<Vec<_>>(), "after {at}");
     }
     fn sendable(_: impl Send + Clone) {}
-    sendable(trace.replay());
+    sendable(trace.replay(Begin::First));
 }
 
 #[test]
@@ -266,26 +269,144 @@ fn windows_are_counted_from_the_first_row() {
     assert_eq!((trace.summary().rows, trace.summary().rows_in_file), (want.len() as u64, 36));
     assert!(got.iter().zip(&want).all(|(g, w)| g.blocks == w.blocks && g.at + want[0].at == w.at));
     assert_eq!(
-        trace.replay().nth(want.len()).map(|r| (r.round, r.row.blocks)),
+        trace.replay(Begin::First).nth(want.len()).map(|r| (r.round, r.row.blocks)),
         Some((1, want[0].blocks.clone()))
     );
     assert!(trace.title().contains("in a window"), "{}", trace.title());
 }
 
 #[test]
-fn a_file_that_changes_ends_the_replay_with_a_reason() {
+fn a_file_that_changes_does_not_change_the_replay() {
     let row = "{\"timestamp\":0,\"input_length\":6,\"output_length\":5}\n";
     let (_dir, path) = file("a.jsonl", &row.repeat(3));
     let trace = Trace::open(&TraceSource::of(&path)).unwrap();
-    let mut replay = trace.replay();
+    let mut replay = trace.replay(Begin::First);
     replay.next().unwrap();
-    fs::write(&path, row).unwrap();
-    let mut other = replay.clone();
-    assert!(other.next().is_none() && other.next().is_none());
-    assert!(format!("{:#}", other.error().unwrap()).contains("was changed"));
     fs::remove_file(&path).unwrap();
-    let mut third = replay.clone();
-    assert!(third.next().is_none() && format!("{:#}", third.error().unwrap()).contains("cannot open"));
+    assert_eq!(replay.take(7).count(), 7);
+    let described = Trace::describe(&fixture("mooncake.jsonl"), None).unwrap();
+    let mut none = described.replay(Begin::First);
+    assert!(none.next().is_none() && format!("{:#}", none.error().unwrap()).contains("to be described"));
+}
+
+/// A trace whose row `i` has a prompt of `i + 1` tokens, at these milliseconds.
+fn at(times: &[u64]) -> (tempfile::TempDir, Trace) {
+    let row = |(i, t): (usize, &u64)| {
+        format!("{{\"timestamp\":{t},\"input_length\":{},\"output_length\":5}}\n", i + 1)
+    };
+    let (dir, path) = file("a.jsonl", &times.iter().enumerate().map(row).collect::<String>());
+    let trace = Trace::open(&TraceSource::of(&path)).unwrap();
+    (dir, trace)
+}
+
+#[test]
+fn a_replay_begins_anywhere_and_wraps_around() {
+    // Four seconds and a mean gap of two.
+    let (_dir, trace) = at(&[0, 1_000, 4_000]);
+    for (begin, began, want) in [
+        (Begin::First, 0, vec![(0, 1, 0), (0, 2, 1_000), (0, 3, 4_000), (1, 1, 6_000)]),
+        (Begin::Moment(0.0), 0, vec![(0, 1, 0), (0, 2, 1_000), (0, 3, 4_000), (1, 1, 6_000)]),
+        // After 3 s: the third comes in one, the first as much later as the trace begins anew.
+        (Begin::Moment(0.5), 2, vec![(0, 3, 1_000), (0, 1, 3_000), (0, 2, 4_000), (1, 3, 7_000)]),
+        // After 5.4 s, when no more of this round comes.
+        (Begin::Moment(0.9), 0, vec![(0, 1, 600), (0, 2, 1_600), (0, 3, 4_600), (1, 1, 6_600)]),
+        (Begin::Request(0.4), 1, vec![(0, 2, 0), (0, 3, 3_000), (0, 1, 5_000), (1, 2, 6_000)]),
+        (Begin::Request(0.99), 2, vec![(0, 3, 0), (0, 1, 2_000), (0, 2, 3_000), (1, 3, 6_000)]),
+    ] {
+        let mut replay = trace.replay(begin);
+        assert_eq!(replay.began(), began, "{begin:?}");
+        let got: Vec<(u32, u32, u128)> =
+            replay.by_ref().take(4).map(|r| (r.round, r.row.input_tokens, r.row.at.as_millis())).collect();
+        assert_eq!(got, want, "{begin:?}");
+        assert_eq!(replay.clone().next(), replay.next(), "{begin:?}");
+    }
+}
+
+const TALK: &str =
+    "{\"session_id\":\"a\",\"timestamp\":0,\"input_length\":600,\"output_length\":40,\"hash_ids\":[1,2]}
+{\"session_id\":\"b\",\"timestamp\":500,\"input_length\":90,\"output_length\":20,\"hash_ids\":[3]}
+{\"session_id\":\"a\",\"delay\":1500,\"input_length\":50,\"output_length\":10,\"hash_ids\":[1]}
+{\"timestamp\":9000,\"input_length\":700,\"output_length\":40,\"hash_ids\":[1,2]}
+{\"session_id\":\"b\",\"input_length\":30,\"output_length\":10}
+{\"session_id\":\"a\",\"delay\":2.5,\"input_length\":20,\"output_length\":10}
+";
+
+#[test]
+fn rows_of_a_session_follow_the_answer_to_the_one_before() {
+    let (_dir, path) = file("a.jsonl", TALK);
+    let trace = Trace::open(&TraceSource::of(&path)).unwrap();
+    let s = trace.summary();
+    assert_eq!((s.rows, s.arrivals(), s.following, s.turns_max, s.out_of_order), (6, 3, 3, 3, 0));
+    assert_eq!(s.longest, 740, "700 and 40; the conversation comes to 730");
+    assert_eq!(s.input.max, 720, "all that was said before counts");
+    let p = s.prefix.unwrap();
+    let histories = 640.0 + 700.0 + 110.0;
+    assert!(
+        (p.repetition - (700.0 + histories) / (600.0 + 90.0 + 690.0 + 700.0 + 140.0 + 720.0)).abs() < 1e-9,
+        "{p:?}"
+    );
+    let said: Vec<(u128, u32, Vec<(u128, u32)>)> = trace
+        .replay(Begin::First)
+        .take(4)
+        .map(|r| {
+            let further = r.further.iter().map(|f| (f.at.as_micros(), f.input_tokens)).collect();
+            (r.row.at.as_millis(), r.row.input_tokens, further)
+        })
+        .collect();
+    let talk = |at| (at, 600, vec![(1_500_000, 50), (2_500, 20)]);
+    assert_eq!(said, [talk(0), (500, 90, vec![(0, 30)]), (9_000, 700, vec![]), talk(13_500)]);
+    let out = path.with_extension("out.jsonl");
+    anonymise(&trace, None, &out).unwrap();
+    let again = Trace::open(&TraceSource::of(&out)).unwrap();
+    let bare = |t: &Trace| -> Vec<_> {
+        let row = |r: &TraceRow| (r.at, r.input_tokens, r.output_tokens);
+        let all = |r: Replayed| [&r.row].into_iter().chain(&r.further).map(row).collect::<Vec<_>>();
+        t.replay(Begin::First).take(3).map(all).collect()
+    };
+    assert_eq!(bare(&again), bare(&trace), "who follows whom is kept, and nothing else");
+    assert!(!fs::read_to_string(&out).unwrap().contains("\"a\""));
+}
+
+#[test]
+fn a_row_that_follows_nothing_is_bad() {
+    let (_dir, path) =
+        file("a.jsonl", &format!("{TALK}{{\"session_id\":\"c\",\"delay\":3,\"input_length\":3}}\n"));
+    let said = error(&TraceSource::of(&path));
+    assert!(
+        said.contains("line 7, timestamp: is missing: only a row behind another of its session_id"),
+        "{said}"
+    );
+    let text = TALK.replace("\"delay\":1500", "\"delay\":-1");
+    let (_dir, path) = file("a.jsonl", &text);
+    assert!(error(&TraceSource::of(&path)).contains("line 3, delay: is less than nothing"));
+}
+
+/// Rows of vLLM without chat_id look like Mooncake's: told by their blocks, or else not guessed with blocks of another size.
+#[test]
+fn blocks_tell_vllm_from_mooncake() {
+    let row = |blocks: usize| {
+        let ids: Vec<usize> = (0..blocks).collect();
+        format!("{{\"timestamp\":1.5,\"input_length\":100,\"output_length\":5,\"hash_ids\":{ids:?}}}\n")
+    };
+    for (text, said, format, tokens) in [
+        (row(7), "", Format::Vllm, 16),
+        (row(1), "", Format::Mooncake, 512),
+        (row(4), "format = \"mooncake\"\nblock-tokens = 32", Format::Mooncake, 32),
+        (row(4), "format = \"vllm\"\nblock-tokens = 32", Format::Vllm, 32),
+    ] {
+        let (_dir, path) = file("a.jsonl", &text);
+        let trace = open(&with(TraceSource::of(&path), said));
+        assert_eq!((trace.format(), trace.block_tokens()), (format, Some(tokens)), "{text}{said}");
+    }
+    for (text, said, says) in [
+        (row(4), "", "set format = \"vllm\" (--format vllm)"),
+        (row(1) + &row(7), "", "line 2, hash_ids: 7 blocks of 512 tokens hold more than the 100"),
+        (row(4), "block-tokens = 32", "add format = \"mooncake\" or \"vllm\""),
+    ] {
+        let (_dir, path) = file("a.jsonl", &text);
+        let error = error(&with(TraceSource::of(&path), said));
+        assert!(error.contains(says), "{text}{said}: {error}");
+    }
 }
 
 #[test]
@@ -343,7 +464,7 @@ fn logs_of_requests_keep_their_prefixes_only() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out.jsonl");
     let hashing = Hashing::new(16, b"pepper");
-    let trace = Trace::describe(&fixture("requests.jsonl"), Some(hashing.clone())).unwrap();
+    let trace = Trace::keep(&fixture("requests.jsonl"), Some(hashing.clone())).unwrap();
     assert_eq!((trace.summary().estimated, trace.summary().rows), (12, 24));
     anonymise(&trace, Some(&hashing), &out).unwrap();
     let text = fs::read_to_string(&out).unwrap();

@@ -1,0 +1,275 @@
+//! Rows on disk in the order in which they are replayed, so that a replay can begin at any of them without reading the trace
+//! again: neither unpacked nor parsed a second time.
+//!
+//! The file has no name: it is gone when the last of its readers is, also where the program is killed.
+
+use super::row::RawRow;
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// So many places are remembered at most: 24 bytes each.
+const MARKS: usize = 4096;
+/// Arrivals from one place to the next at first; doubled when there are too many places.
+const EVERY: u64 = 16;
+
+/// Where an arrival lies.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    /// Its number, from 0.
+    arrival: u64,
+    at: i64,
+    byte: u64,
+}
+
+/// Rows in the order of time, on disk. Each arrival is followed by the rows that follow its answers.
+#[derive(Debug, Clone)]
+pub(super) struct Spool {
+    file: Arc<File>,
+    marks: Arc<[Mark]>,
+}
+
+/// Takes rows in their order.
+pub(super) struct Spooler {
+    out: BufWriter<File>,
+    marks: Vec<Mark>,
+    every: u64,
+    arrivals: u64,
+    byte: u64,
+}
+
+impl Spooler {
+    /// An empty one.
+    ///
+    /// # Errors
+    ///
+    /// There can be no temporary file.
+    pub(super) fn new() -> Result<Self> {
+        let out = BufWriter::with_capacity(1 << 18, temporary().with_context(no_room)?);
+        Ok(Self { out, marks: Vec::new(), every: EVERY, arrivals: 0, byte: 0 })
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    ///
+    /// The temporary file cannot be written.
+    pub(super) fn push(&mut self, row: &RawRow) -> Result<()> {
+        if row.after.is_none() {
+            if self.arrivals.is_multiple_of(self.every) {
+                self.marks.push(Mark { arrival: self.arrivals, at: row.at, byte: self.byte });
+            }
+            if self.marks.len() > MARKS {
+                self.every *= 2;
+                self.marks.retain(|m| m.arrival.is_multiple_of(self.every));
+            }
+            self.arrivals += 1;
+        }
+        self.byte += write(&mut self.out, row).with_context(no_room)?;
+        Ok(())
+    }
+
+    /// The rows, to be read.
+    ///
+    /// # Errors
+    ///
+    /// The temporary file cannot be written.
+    pub(super) fn finish(mut self) -> Result<Spool> {
+        self.out.flush().with_context(no_room)?;
+        let file = self.out.into_inner().map_err(io::IntoInnerError::into_error).with_context(no_room)?;
+        Ok(Spool { file: Arc::new(file), marks: self.marks.into() })
+    }
+}
+
+impl Spool {
+    /// Reads from an arrival on, by its number.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub(super) fn from(&self, arrival: u64) -> Result<SpoolRows> {
+        let known = self.marks.partition_point(|m| m.arrival <= arrival);
+        let mark = self.marks.get(known.saturating_sub(1));
+        let mut rows = self.rows_at(mark);
+        let mut left = arrival - mark.map_or(0, |m| m.arrival);
+        while let Some(row) = rows.next()? {
+            if row.after.is_none() {
+                if left == 0 {
+                    rows.put_back(row);
+                    break;
+                }
+                left -= 1;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The number of the first arrival at a time or later; that of the first where there is none.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub(super) fn first_at(&self, at: i64) -> Result<u64> {
+        let known = self.marks.partition_point(|m| m.at < at);
+        let mark = self.marks.get(known.saturating_sub(1));
+        let mut rows = self.rows_at(mark);
+        let mut arrival = mark.map_or(0, |m| m.arrival);
+        while let Some(row) = rows.next()? {
+            if row.after.is_none() {
+                if row.at >= at {
+                    return Ok(arrival);
+                }
+                arrival += 1;
+            }
+        }
+        Ok(0)
+    }
+
+    fn rows_at(&self, mark: Option<&Mark>) -> SpoolRows {
+        SpoolRows::between(&self.file, mark.map_or(0, |m| m.byte), u64::MAX)
+    }
+}
+
+/// Rows being read from disk.
+pub(super) struct SpoolRows {
+    from: BufReader<Piece>,
+    /// One that was read and is not wanted yet.
+    back: Option<RawRow>,
+}
+
+impl SpoolRows {
+    /// Reads a part of a file, by the bytes where it begins and ends.
+    pub(super) fn between(file: &Arc<File>, at: u64, end: u64) -> Self {
+        let from = BufReader::with_capacity(64 << 10, Piece { file: Arc::clone(file), at, end });
+        Self { from, back: None }
+    }
+
+    /// The next row; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<RawRow>> {
+        match self.back.take() {
+            Some(row) => Ok(Some(row)),
+            None => read(&mut self.from).context("failed to read the rows of a trace back"),
+        }
+    }
+
+    /// Gives a row back: it is the next one.
+    pub(super) fn put_back(&mut self, row: RawRow) {
+        self.back = Some(row);
+    }
+}
+
+/// A file without a name.
+pub(super) fn temporary() -> io::Result<File> {
+    tempfile::tempfile()
+}
+
+fn no_room() -> String {
+    format!(
+        "failed to keep the rows of the trace in a file in {}: make room there, or name another folder in TMPDIR",
+        std::env::temp_dir().display()
+    )
+}
+
+const NONE: u32 = u32::MAX;
+const NO_TIME: u64 = u64::MAX;
+
+/// Writes a row and says how many bytes it took.
+pub(super) fn write(out: &mut impl Write, row: &RawRow) -> io::Result<u64> {
+    out.write_all(&row.at.to_le_bytes())?;
+    for n in [row.place, row.after.unwrap_or(NO_TIME)] {
+        out.write_all(&n.to_le_bytes())?;
+    }
+    let blocks = row.blocks.len() as u32;
+    for n in [row.input, row.output.unwrap_or(NONE), row.cached.unwrap_or(NONE), blocks] {
+        out.write_all(&n.to_le_bytes())?;
+    }
+    out.write_all(&[u8::from(row.session.is_some()), u8::from(row.estimated)])?;
+    for n in row.session.iter().chain(&row.blocks) {
+        out.write_all(&n.to_le_bytes())?;
+    }
+    Ok(42 + 8 * (row.blocks.len() + usize::from(row.session.is_some())) as u64)
+}
+
+fn read(from: &mut impl Read) -> io::Result<Option<RawRow>> {
+    let mut eight = [0; 8];
+    match from.read(&mut eight[..1])? {
+        0 => return Ok(None),
+        _ => from.read_exact(&mut eight[1..])?,
+    }
+    let at = i64::from_le_bytes(eight);
+    let mut long = |from: &mut dyn Read| {
+        from.read_exact(&mut eight)?;
+        io::Result::Ok(u64::from_le_bytes(eight))
+    };
+    let (place, after) = (long(from)?, Some(long(from)?).filter(|n| *n != NO_TIME));
+    let mut four = [0; 4];
+    let mut numbers = [0; 4];
+    for n in &mut numbers {
+        from.read_exact(&mut four)?;
+        *n = u32::from_le_bytes(four);
+    }
+    let [input, output, cached, count] = numbers;
+    let mut flags = [0; 2];
+    from.read_exact(&mut flags)?;
+    let session = if flags[0] == 1 { Some(long(from)?) } else { None };
+    let blocks = (0..count).map(|_| long(from)).collect::<io::Result<_>>()?;
+    let some = |n: u32| Some(n).filter(|n| *n != NONE);
+    let (output, cached) = (some(output), some(cached));
+    Ok(Some(RawRow { at, place, after, input, output, blocks, session, cached, estimated: flags[1] == 1 }))
+}
+
+/// A part of a file that many read at once, each from its own place.
+struct Piece {
+    file: Arc<File>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Piece {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(into.len());
+        let n = self.file.read_at(&mut into[..left], self.at)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spool(arrivals: i64) -> Spool {
+        let mut spooler = Spooler::new().unwrap();
+        for i in 0..arrivals {
+            // Two at each moment, and every third followed by two more.
+            let row = RawRow { at: i / 2 * 10, place: i as u64, input: i as u32 + 1, ..RawRow::default() };
+            spooler.push(&row).unwrap();
+            for k in 0..if i % 3 == 0 { 2 } else { 0 } {
+                spooler.push(&RawRow { after: Some(k), ..row.clone() }).unwrap();
+            }
+        }
+        spooler.finish().unwrap()
+    }
+
+    #[test]
+    fn a_replay_begins_at_any_arrival() {
+        for n in [1, 40, 3 * EVERY as i64 * MARKS as i64] {
+            let spool = spool(n);
+            assert!(spool.marks.len() <= MARKS, "{n}: {}", spool.marks.len());
+            for at in [0, 1, n / 3, n / 2, n - 1].map(|at| at.clamp(0, n - 1)) {
+                let first = spool.from(at as u64).unwrap().next().unwrap().unwrap();
+                assert_eq!((first.input, first.after), (at as u32 + 1, None), "{at} of {n}");
+                let same = spool.first_at(first.at).unwrap();
+                assert_eq!(same, at as u64 / 2 * 2, "the first of its moment");
+                assert_eq!(spool.first_at(first.at - 5).unwrap(), same);
+            }
+            assert_eq!(spool.first_at(i64::MAX).unwrap(), 0, "behind the last one it begins anew");
+        }
+    }
+}
