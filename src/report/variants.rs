@@ -4,9 +4,10 @@ use super::escape::{clip, fence, markdown, plain};
 use super::tables::{UNKNOWN, table};
 use super::terminal::STYLE;
 use super::words;
-use crate::rundir::Run;
+use crate::level::Control;
 use crate::rundir::variants::{Best, Peak, State, VariantAnswer};
-use crate::search::answer::Status;
+use crate::rundir::{Run, VariantRun};
+use crate::search::answer::{Goodput, Status};
 use crate::slo::{Limit, Metric};
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
@@ -262,15 +263,46 @@ pub(super) fn failed(run: &Run, series: &str) -> Option<String> {
     ))
 }
 
+/// The knob of a grid that has one: its points are told by their values alone where there is little room.
+fn only_knob(run: &Run) -> Option<&str> {
+    let knob = |m: &'_ VariantRun| match &m.knobs[..] {
+        [(name, _)] => Some(name.clone()),
+        _ => None,
+    };
+    let first = run.meta.variants.first()?;
+    let alike = run.meta.variants.iter().all(|m| knob(m).is_some() && knob(m) == knob(first));
+    let name = first.knobs.first().map(|(name, _)| name.as_str());
+    name.filter(|_| alike && run.variants.len() == run.meta.variants.len())
+}
+
+/// An answer where there is little room: `34.1 req/s`, `at least 30 req/s`, `undecided`.
+fn in_short(control: Control, g: &Goodput) -> String {
+    let known = matches!(g.status, Status::Found | Status::NotReached);
+    match (words::ends(control, g), g.rate.or(g.met)) {
+        (Some(([rate, ..], _)), _) if known => format!("{rate}{}", control.unit()),
+        (None, Some(rate)) if known => format!("at least {}{}", words::level_number(rate), control.unit()),
+        _ => g.status.name().to_owned(),
+    }
+}
+
 /// The table for a terminal of so many columns, and what it says in sentences.
 pub fn terminal(run: &Run, width: u16) -> (String, String) {
     let columns: Vec<&Column> = columns(run).filter(|c| width >= NARROW || c.3).collect();
     let mut all = Table::new();
     all.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    all.set_header(columns.iter().map(|c| c.1));
+    let knob = only_knob(run);
+    all.set_header(columns.iter().map(|c| knob.filter(|_| c.0 == "variant").unwrap_or(c.1)));
     for v in &run.variants {
         let cell = |text: String| if text.is_empty() { UNKNOWN.to_owned() } else { plain(&text) };
-        all.add_row(columns.iter().map(|c| cell((c.4)(v))));
+        let short = |c: &Column| match (c.0, &v.answer) {
+            ("variant", _) if knob.is_some() => {
+                v.series.split_once('=').map_or(v.series.clone(), |(_, value)| value.to_owned())
+            }
+            ("goodput", Some(a)) => in_short(a.control, &a.goodput),
+            ("joint goodput", Some(a)) => in_short(a.control, &a.joint_goodput),
+            _ => (c.4)(v),
+        };
+        all.add_row(columns.iter().map(|c| cell(short(c))));
     }
     for (column, c) in all.column_iter_mut().zip(&columns) {
         column.set_cell_alignment(if c.2 { CellAlignment::Left } else { CellAlignment::Right });

@@ -1,6 +1,5 @@
 use super::*;
 use crate::report::{fixture, several};
-use crate::rundir::VariantRun;
 
 /// Two that were measured, and one that ran out of memory.
 fn run() -> Run {

@@ -48,7 +48,7 @@ pub(super) async fn first_ready(
         if servers.is_over(one) || search.next(&one.name, folder.steps) == Next::Done {
             continue;
         }
-        let ready = servers.begin(one, traffic, host, interrupt).await?;
+        let ready = servers.begin(one, (traffic, series), host, interrupt).await?;
         folder.write(servers, interrupt.is_cancelled())?;
         if ready.is_some() {
             return Ok(ready);

@@ -260,7 +260,7 @@ impl<'a> Sweep<'a> {
                 self.servers.end(done).await?;
                 self.write_result()?;
             }
-            let begun = self.servers.begin(one, &self.traffic, &self.host, &self.interrupt).await;
+            let begun = self.servers.begin(one, (&self.traffic, series), &self.host, &self.interrupt).await;
             (self.before, self.began) = (spent, Instant::now());
             let Some(ready) = begun? else {
                 return self.write_result().map(|()| false);

@@ -221,7 +221,7 @@ async fn only_server(
     host: &Host,
     interrupt: &CancellationToken,
 ) -> Result<Option<Prepared>> {
-    if series.first().is_some_and(|one| one.variant.is_some()) {
+    if series.iter().any(|one| one.variant.is_some()) {
         return Ok(None);
     }
     let ready = tokio::select! {

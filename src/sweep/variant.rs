@@ -135,7 +135,7 @@ impl Servers {
     pub(super) async fn begin(
         &mut self,
         one: &Series,
-        traffic: &Traffic,
+        (traffic, series): (&Traffic, &[Series]),
         host: &Host,
         interrupt: &CancellationToken,
     ) -> Result<Option<Prepared>> {
@@ -147,6 +147,7 @@ impl Servers {
             }
         }
         let urls = one.plan.server.target.urls().to_vec();
+        let own: Vec<Series> = series.iter().filter(|s| s.variant == one.variant).cloned().collect();
         self.runs[at].state = State::Running;
         let began = Instant::now();
         let mut launched = match self.launch(variant, &urls).await {
@@ -157,7 +158,7 @@ impl Servers {
             }
         };
         let ready = tokio::select! {
-            ready = self.ready(at, one, launched.as_mut(), (traffic, host)) => ready,
+            ready = self.ready(at, one, launched.as_mut(), ((traffic, &own), host)) => ready,
             () = interrupt.cancelled() => Err(Not::Interrupted),
         };
         let current = Current { at, launched: launched.take(), start: variant.start.clone(), urls };
@@ -207,7 +208,7 @@ impl Servers {
         at: usize,
         one: &Series,
         launched: Option<&mut Launched>,
-        (traffic, host): (&Traffic, &Host),
+        ((traffic, series), host): ((&Traffic, &[Series]), &Host),
     ) -> Result<Prepared, Not> {
         if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(|v| v.start.as_ref()))
         {
@@ -218,7 +219,8 @@ impl Servers {
         if let Some(model) = &known.model {
             plan.server.model.get_or_insert_with(|| model.clone());
         }
-        let mut ready = prepare::prepare(&plan, (traffic, std::slice::from_ref(one)), host).await?;
+        let mut ready = prepare::prepare(&plan, (traffic, series), host).await?;
+        ready.check_series(series, traffic)?;
         ready.resumed = self.resumed;
         if let Some(words) = &known.words {
             keep_lengths(words, &known.noted, &mut ready)?;
