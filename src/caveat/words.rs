@@ -6,11 +6,6 @@ use crate::level::Control;
 use crate::units::short;
 use std::fmt;
 
-fn refused(field: &str, message: &str, held: bool) -> String {
-    let so = if held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
-    format!("The server refused {field} ({message}): {so}.")
-}
-
 impl fmt::Display for LengthsOf {
     /// ` of class chat in the series mix`, or nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@ use super::Kind;
 use super::figure::{percent, time};
 use super::subject::Subject;
 use crate::roofline::{Gpu, Precision};
+use crate::server::Engine;
 use crate::units::short;
 use serde::Serialize;
 
@@ -58,19 +59,19 @@ const STARTS: &[(&[&str], Start)] = &[
     (&["H100", "H100 PCIe", "H100 NVL", "H200", "B200", "MI300X"], (0.95, 512, 16_384)),
 ];
 
-impl Flags {
-    /// Of the engine with this name: `vllm`, `llama-cpp`.
-    pub fn of_engine(name: &str) -> Option<Self> {
-        match name {
-            "vllm" => Some(Self::Vllm),
-            "sglang" => Some(Self::Sglang),
-            "tgi" => Some(Self::Tgi),
-            "llama-cpp" => Some(Self::LlamaCpp),
-            "tensor-rt-llm" | "triton" => Some(Self::TensorRtLlm),
-            _ => None,
+impl From<Engine> for Flags {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Vllm => Self::Vllm,
+            Engine::Sglang => Self::Sglang,
+            Engine::Tgi => Self::Tgi,
+            Engine::LlamaCpp => Self::LlamaCpp,
+            Engine::TensorRtLlm | Engine::Triton => Self::TensorRtLlm,
         }
     }
+}
 
+impl Flags {
     /// The flag or key that sets it, where there is one.
     ///
     /// From each engine's own list of options: vLLM "Engine Arguments", SGLang "Server Arguments", TGI "text-generation-launcher arguments",
@@ -322,18 +323,17 @@ mod tests {
 
     #[test]
     fn engines_have_their_own_flags() {
-        for (name, memory, sequences, tokens) in [
-            ("vllm", "--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens"),
-            ("sglang", "--mem-fraction-static", "--max-running-requests", "--chunked-prefill-size"),
-            ("tgi", "--cuda-memory-fraction", "--max-batch-size", "--max-batch-prefill-tokens"),
-            ("llama-cpp", "--ctx-size", "--parallel", "--ubatch-size"),
-            ("triton", "--kv_cache_free_gpu_memory_fraction", "--max_batch_size", "--max_num_tokens"),
+        for (engine, memory, sequences, tokens) in [
+            (Engine::Vllm, "--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens"),
+            (Engine::Sglang, "--mem-fraction-static", "--max-running-requests", "--chunked-prefill-size"),
+            (Engine::Tgi, "--cuda-memory-fraction", "--max-batch-size", "--max-batch-prefill-tokens"),
+            (Engine::LlamaCpp, "--ctx-size", "--parallel", "--ubatch-size"),
+            (Engine::Triton, "--kv_cache_free_gpu_memory_fraction", "--max_batch_size", "--max_num_tokens"),
         ] {
-            let flags = Flags::of_engine(name).unwrap();
+            let flags = Flags::from(engine);
             let of = [Knob::Memory, Knob::Sequences, Knob::Tokens].map(|k| flags.flag(k));
-            assert_eq!(of, [Some(memory), Some(sequences), Some(tokens)], "{name}");
+            assert_eq!(of, [Some(memory), Some(sequences), Some(tokens)], "{engine:?}");
         }
-        assert_eq!(Flags::of_engine("abacus"), None);
         assert_eq!(Flags::Simulated.flag(Knob::Quantisation), None, "what it has not is not advised");
     }
 

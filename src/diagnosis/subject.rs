@@ -43,7 +43,10 @@ impl<'a> Subject<'a> {
         let (own, at) = (|| self.own().filter(|s| told(s)), self.at);
         let one = |s: &&Step| is_one(s);
         let lighter = |s: &&Step| {
-            s.level.control == at.level.control && s.level.value <= 0.5 * at.level.value && !s.overloaded()
+            s.level.control == at.level.control
+                && s.level.value <= 0.5 * at.level.value
+                && !s.kind.is_beside()
+                && !s.overloaded()
         };
         own()
             .filter(one)
@@ -56,7 +59,7 @@ impl<'a> Subject<'a> {
         let at = self.at;
         let lighter = |s: &&Step| {
             told(s)
-                && s.kind != StepKind::Baseline
+                && !s.kind.is_aside()
                 && s.level.control == at.level.control
                 && s.level.value <= at.level.value / 1.5
                 && !s.overloaded()
@@ -70,7 +73,7 @@ impl<'a> Subject<'a> {
         let at = self.at;
         let near = |s: &&Step| {
             s.step != at.step
-                && s.kind != StepKind::Baseline
+                && !s.kind.is_aside()
                 && s.level.control == at.level.control
                 && s.level.value <= NO_MORE * at.level.value
         };

@@ -8,6 +8,7 @@ use crate::client::config::Target;
 use crate::diagnosis::{Curve, Facts, Finding, Flags, OwnLimit, Roofline, Untold, diagnose};
 use crate::plan::{Plan, Series};
 use crate::search::answer::{Answer, Status};
+use crate::server::facts::Facts as ServerFacts;
 use crate::sim::config::Engine;
 use crate::slo::Metric;
 use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
@@ -21,6 +22,8 @@ use std::path::Path;
 
 /// A step whose level is within this factor of an estimate shows what binds there.
 const NEAR: f64 = 1.1;
+/// What engines call the most sequences that they take at a time: vLLM, SGLang, llama.cpp.
+const SEATS: [&str; 3] = ["max_num_seqs", "max_running_requests", "total_slots"];
 /// Requests that a p99 takes (one with an upper bound).
 const ENOUGH: u64 = 368;
 
@@ -92,14 +95,15 @@ pub(super) fn deployment(plan: &Plan) -> String {
 /// The curves of a series: one for each of its answers, else one of what was measured.
 fn curves(run: &Run, one: &Series) -> Vec<Curve> {
     let plan = &one.plan;
+    let part = run.parts.iter().find(|p| p.series() == one.name).unwrap_or(run);
     let known = Curve {
         series: one.name.clone(),
         deployment: deployment(plan),
-        flags: flags(plan),
+        flags: flags(plan, part),
         gpu: plan.hardware.gpu.clone(),
         tensor_parallel: plan.hardware.tensor_parallel(),
         replicas: plan.hardware.replicas(),
-        seats: seats(plan),
+        seats: seats(plan, part),
         shared: plan.workload.shared_share().filter(|_| plan.workload.cache == Cache::Warm),
         cold: cold_twin(run, one),
         fixed_input: fixed_input(plan).filter(|_| run.matrix.is_empty()),
@@ -111,17 +115,20 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
         let question = Some(row.metric.name().to_owned());
         return vec![Curve { step: figures.step, question, ..known }];
     }
-    let part = run.parts.iter().find(|p| p.series() == one.name).unwrap_or(run);
     let own = part.answers.iter().filter(|a| a.series == one.name);
     let missed = |a: &Answer| {
         let (step, limit) = examined(part, a)?;
         Some(Curve { step: step.step, limit, ..known.clone() })
     };
-    let all: Vec<Curve> = own.filter_map(missed).collect();
-    match heaviest(run, &one.name) {
-        Some(step) if all.is_empty() => vec![Curve { step: step.step, ..known }],
-        _ => all,
+    let mut all: Vec<Curve> = own.filter_map(missed).collect();
+    if let Some(step) = heaviest(run, &one.name).filter(|_| all.is_empty()) {
+        all.push(Curve { step: step.step, ..known.clone() });
     }
+    // The saturated server shows what more load would bring: where it preempts, or has no cache left.
+    let full =
+        run.steps.iter().rfind(|s| s.series == one.name && s.kind == StepKind::Peak && s.completed > 0);
+    all.extend(full.map(|s| Curve { step: s.step, ..known }));
+    all
 }
 
 /// The step of an answer that is looked into, with the limit that binds there: the one nearest to an estimate, else the lightest that misses
@@ -129,8 +136,7 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
 fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> {
     let g = &a.goodput;
     let loaded = || {
-        let own =
-            |s: &&Step| s.series == a.series && s.level.control == a.control && s.kind != StepKind::Baseline;
+        let own = |s: &&Step| s.series == a.series && s.level.control == a.control && !s.kind.is_aside();
         run.steps.iter().filter(own)
     };
     let lightest = |a: &&Step, b: &&Step| a.level.value.total_cmp(&b.level.value).then(b.due_n.cmp(&a.due_n));
@@ -181,8 +187,13 @@ fn misses(row: &LimitRow) -> bool {
 
 /// The heaviest step of a series that the server could take.
 fn heaviest<'a>(run: &'a Run, series: &str) -> Option<&'a Step> {
-    let told =
-        |s: &&Step| s.series == series && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0;
+    let told = |s: &&Step| {
+        s.series == series
+            && !s.overloaded()
+            && s.verdict != Verdict::Invalid
+            && s.completed > 0
+            && !s.kind.is_beside()
+    };
     let key = |s: &&Step| (s.kind != StepKind::Baseline, s.level.value);
     run.steps.iter().filter(told).max_by(|a, b| {
         let (a, b) = (key(a), key(b));
@@ -203,19 +214,28 @@ fn at_goodput<'a>(run: &'a Run, curve: &Curve) -> Option<&'a Step> {
 }
 
 /// What starts the server, where that is known.
-fn flags(plan: &Plan) -> Option<Flags> {
+fn flags(plan: &Plan, run: &Run) -> Option<Flags> {
     match &plan.server.target {
         Target::Simulated(_) => {
             let engine = plan.simulated().ok().flatten()?.engine;
             matches!(engine, Engine::Batch { .. }).then_some(Flags::Simulated)
         }
-        Target::Url(_) | Target::Urls(_) => None,
+        Target::Url(_) | Target::Urls(_) => run.meta.facts.iter().find_map(|f| f.engine).map(Flags::from),
     }
 }
 
 /// The most sequences that the server takes at a time, where that is known.
-fn seats(plan: &Plan) -> Option<u32> {
-    match plan.simulated().ok().flatten()?.engine {
+fn seats(plan: &Plan, run: &Run) -> Option<u32> {
+    let Some(simulated) = plan.simulated().ok().flatten() else {
+        // Of every server: together they take as many.
+        let of = |f: &ServerFacts| {
+            let told = SEATS.iter().find_map(|name| f.flags.get(*name)?.parse::<u32>().ok())?;
+            let engines = f.engines.unwrap_or(1).max(1);
+            told.checked_mul(engines)?.checked_mul(f.servers.len().max(1) as u32)
+        };
+        return run.meta.facts.iter().map(of).sum::<Option<u32>>().filter(|n| *n > 0);
+    };
+    match simulated.engine {
         Engine::Batch { deployment, .. } => Some(deployment.limits.max_num_seqs.get()),
         _ => None,
     }

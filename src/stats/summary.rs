@@ -16,7 +16,6 @@ use crate::record::{Conn, Outcome, Phase};
 use crate::slo::{Metric, Slo};
 use crate::units::ms;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::Duration;
 
 /// What is known of a step when it has ended.

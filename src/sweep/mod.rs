@@ -491,7 +491,7 @@ mod tests {
         };
         let want =
             vec![sent("mix", "all"), sent("mix", "chat"), sent("mix", "all-in"), sent("only chat", "all")];
-        let got = in_order(want.iter().rev().cloned().collect(), &Plan::from_text(&text).unwrap());
+        let got = sent_in_order(want.iter().rev().cloned().collect(), &Plan::from_text(&text).unwrap());
         assert_eq!(got, want);
     }
 }

@@ -93,10 +93,11 @@ fn each_series_has_its_own() {
 
 #[test]
 fn what_the_plan_tells_of_the_server_is_known() {
+    let run = fixture::found();
     let simulated = "name = \"x\"\nslo.ttft.p99 = \"200ms\"\nsearch.rates = [5]\nserver.simulated = { preset = \"a40-qwen3-0.6b\", max-num-seqs = 64 }\n";
     let plan = Plan::from_text(&format!("{simulated}{WORKLOAD}")).unwrap();
     assert_eq!(
-        (flags(&plan), seats(&plan), fixed_input(&plan)),
+        (flags(&plan, &run), seats(&plan, &run), fixed_input(&plan)),
         (Some(Flags::Simulated), Some(64), Some(600))
     );
     let queue = Plan::from_text(&format!(
@@ -104,6 +105,15 @@ fn what_the_plan_tells_of_the_server_is_known() {
         simulated.replace("a40-qwen3-0.6b\", max-num-seqs = 64", "md1\"")
     ))
     .unwrap();
-    assert_eq!((flags(&queue), seats(&queue)), (None, None), "a queue has no such keys");
-    assert_eq!(flags(&self::plan(WORKLOAD)), None);
+    assert_eq!((flags(&queue, &run), seats(&queue, &run)), (None, None), "a queue has no such keys");
+    let real = self::plan(WORKLOAD);
+    assert_eq!((flags(&real, &run), seats(&real, &run)), (None, None), "nothing was told");
+    let told = crate::server::facts::Facts {
+        engine: Some(crate::server::Engine::Vllm),
+        engines: Some(2),
+        flags: [("max_num_seqs".to_owned(), "64".to_owned())].into(),
+        ..crate::server::facts::Facts::default()
+    };
+    let run = Run { meta: crate::rundir::Meta { facts: vec![told], ..run.meta.clone() }, ..run };
+    assert_eq!((flags(&real, &run), seats(&real, &run)), (Some(Flags::Vllm), Some(128)), "of both engines");
 }
