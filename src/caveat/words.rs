@@ -142,10 +142,7 @@ impl Caveat {
             Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
             Self::SlowReplica { .. } | Self::FailingReplica { .. } => WORST_REPLICA,
             Self::Client { fault, .. } => fault.advice(),
-            Self::Profiler { .. } => {
-                "vLLM has these paths only where it was started with --profiler-config (or, before, VLLM_TORCH_PROFILER_DIR); profile.start and \
-                 profile.stop name others, profile.before and profile.after commands."
-            }
+            Self::Profiler { .. } => PROFILER,
             Self::NotDrained { .. } => {
                 "Give step.drain more time, and make sure nobody else uses the server."
             }
@@ -166,6 +163,10 @@ impl Caveat {
         }
     }
 }
+
+/// What to do where nothing could be profiled.
+const PROFILER: &str = "vLLM has these paths only where it was started with --profiler-config (or, before, VLLM_TORCH_PROFILER_DIR); profile.start and \
+                        profile.stop name others, profile.before and profile.after commands.";
 
 /// What to do where one replica is worse than the others.
 const WORST_REPLICA: &str = "Requests are dealt in turn, so the service can take no more than its worst replica: look at that one, or measure it alone (server.url).";

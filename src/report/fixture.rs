@@ -98,7 +98,6 @@ impl Server {
     }
 
     /// The step of a level, judged against the limits.
-    #[expect(clippy::too_many_lines, reason = "a step has so many fields")]
     pub(super) fn step(&self, slo: &Slo, number: u32, level: Level) -> Step {
         let (offered, in_flight) = match level.control {
             Control::Concurrency => (self.capacity * level.value / (level.value + 12.0), level.value),

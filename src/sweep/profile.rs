@@ -10,7 +10,7 @@ use crate::rundir::LOGS;
 use crate::search::profile::By;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a command or the server may take. Ending a profile writes it out, and that may be gigabytes.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -62,20 +62,18 @@ impl Sweep<'_> {
         let groups = self.servers.groups();
         // A thread of its own: simulated time does not go on meanwhile.
         let run = tokio::task::spawn_blocking(move || -> Result<()> {
-            let (mut launched, deadline) = (launch.start(&groups)?, Instant::now() + PATIENCE);
-            loop {
+            let mut launched = launch.start(&groups)?;
+            for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
                 match launched.exited() {
                     Some(status) if status.success() => return Ok(()),
                     Some(status) => {
                         let last = launched.log.last_lines().pop().map(|l| format!(", its last words {l:?}"));
                         bail!("{status}{}", last.unwrap_or_default());
                     }
-                    None if Instant::now() >= deadline => {
-                        bail!("it was still there after {} s, and was ended", PATIENCE.as_secs());
-                    }
                     None => std::thread::sleep(LOOK),
                 }
             }
+            bail!("it was still there after {} s, and was ended", PATIENCE.as_secs());
         });
         Ok(run.await?)
     }
