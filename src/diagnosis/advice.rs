@@ -49,6 +49,9 @@ pub(super) enum Knob {
     Graphs,
 }
 
+/// With so many of its places taken on average a batch is full most of the time.
+const FULL: f64 = 0.9;
+
 /// Values to start from on a GPU: share of its memory, sequences, tokens of an iteration.
 type Start = (f64, u32, u32);
 
@@ -239,6 +242,12 @@ fn of_cause(kind: Kind, s: &Subject<'_>) -> Option<Vec<Option<String>>> {
     Some(all)
 }
 
+/// Whether the places of the batch are taken while the step runs.
+fn full(s: &Subject<'_>) -> bool {
+    let taken = s.curve.seats.zip(s.at.server.running_mean);
+    taken.is_some_and(|(seats, running)| running >= FULL * f64::from(seats))
+}
+
 /// Where it is a part of the latency itself.
 fn of_latency(kind: Kind, s: &Subject<'_>) -> Vec<Option<String>> {
     let more_copies = || Some("Or spread the load over more replicas.".to_owned());
@@ -257,6 +266,15 @@ fn of_latency(kind: Kind, s: &Subject<'_>) -> Vec<Option<String>> {
                 "Cap how many are written at a time at what the limit allows: lower FLAG until TPOT holds",
             ),
             with(s, Knob::Tokens, "Let prompts take less of each iteration: lower FLAG (TTFT grows for it)"),
+            more_copies(),
+        ],
+        Kind::Queueing if full(s) => vec![
+            with(
+                s,
+                Knob::Sequences,
+                "Every place of the batch is taken while others wait: raise FLAG, as far as TPOT bears it",
+            ),
+            with(s, Knob::Memory, "And give the KV cache of more requests room: raise FLAG"),
             more_copies(),
         ],
         Kind::Queueing => vec![

@@ -14,8 +14,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 /// Names longer than this are cut.
 const NAME: usize = 40;
-/// Below this width the terminal's table has fewer columns.
-const NARROW: u16 = 96;
+/// Below this width the terminal's table has fewer columns: with all of them heads would be broken within words.
+const NARROW: u16 = 124;
 
 /// A cell of the comparison: its head in the report and in the terminal, whether it is text, whether a narrow terminal has it, and
 /// what it says of a variant.
