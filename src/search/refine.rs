@@ -16,6 +16,10 @@ const QUANTILES: [f64; 5] = [0.5, 0.3, 0.6, 0.4, 0.2];
 /// A step takes this share of the budget, and at most so many seconds.
 const SHARE: f64 = 0.2;
 const LONGEST_S: f64 = 150.0;
+/// Where requests take long, a step may take so many times as long as one: a backlog shows only once those that began it are over.
+const REQUEST_TIMES: f64 = 20.0;
+/// Longest request that the load is given to settle for, in seconds.
+const SETTLES_S: f64 = 60.0;
 /// No step is shorter than this share of the budget, or than so many seconds where the budget is long.
 const LEAST_SHARE: f64 = 0.04;
 const LEAST_S: f64 = 30.0;
@@ -40,7 +44,8 @@ const SPOKEN_OF: f64 = 0.95;
 pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     let widest = widest(policy, seen)?;
     let tail = seen.tail();
-    let settle = policy.times.settle.0.as_secs_f64().max(seen.e2e_s.min(20.0)).min(policy.budget_s / 15.0);
+    let settle =
+        policy.times.settle.0.as_secs_f64().max(seen.e2e_s.min(SETTLES_S)).min(policy.budget_s / 15.0);
     let settle = settle.max(seen.talk_s.min(policy.budget_s / 10.0));
     let overhead = settle + tail.as_secs_f64() + policy.drain().as_secs_f64();
     let left = policy.budget_s - seen.spent_s - overhead;
@@ -48,7 +53,7 @@ pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     if left < least {
         return Err(Stop::Budget { budget_s: policy.budget_s });
     }
-    let usual = (SHARE * policy.budget_s).min(LONGEST_S);
+    let usual = (SHARE * policy.budget_s).min(LONGEST_S.max(REQUEST_TIMES * seen.e2e_s));
     let (level, unloaded) = choose(policy, seen, &widest, usual);
     let needed = (REQUESTS / seen.per_s(level)).min(SLOW_SHARE * policy.budget_s);
     let mut measure = usual.max(needed).min(left);
