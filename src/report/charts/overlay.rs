@@ -47,12 +47,21 @@ fn paler(c: RGBColor) -> RGBColor {
     RGBColor(mix(c.0), mix(c.1), mix(c.2))
 }
 
+/// Where the goodput of a series stands on the axis of what was achieved: a rate that is kept is achieved. What a number of workers or
+/// sessions achieves is read off the steps.
+fn measured_across(part: &Run) -> Across {
+    match part.answers.first().map(|a| a.control) {
+        Some(Control::Rate) => Across::Offered,
+        _ => Across::Achieved,
+    }
+}
+
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
     let mut curves = coloured(run);
     let boundaries: Vec<Boundary> =
-        run.parts.iter().map(|p| Boundary::new(p, Across::Achieved, scene.format)).collect();
+        run.parts.iter().map(|p| Boundary::new(p, measured_across(p), scene.format)).collect();
     if curves.len() > MANY {
         // One step far beyond would squash the curves of all.
         without_afar(&mut curves, boundaries.iter().flat_map(Boundary::values));
