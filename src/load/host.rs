@@ -1,9 +1,10 @@
 //! Where the load runs: on the real clock a thread for each share of it, under the paused one the caller's runtime.
 
+use super::job::Job;
 use super::own::OwnLimits;
 use super::pacer::Clock;
 use super::source::{Builder, Source};
-use super::worker::{Job, Part, fire};
+use super::worker::{Part, fire};
 use crate::client::Client;
 use crate::level::{Control, Level};
 use anyhow::{Context, Result};

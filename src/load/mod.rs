@@ -4,6 +4,7 @@
 pub mod config;
 pub mod descriptors;
 pub mod host;
+pub mod job;
 pub mod lag;
 pub mod own;
 pub mod pacer;

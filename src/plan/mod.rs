@@ -6,10 +6,12 @@ mod extra;
 mod grid;
 mod overlay;
 mod purpose;
+mod resolve;
 mod row;
 mod secret;
 mod series;
 mod set;
+mod source;
 mod tiers;
 mod variant;
 
@@ -20,13 +22,13 @@ pub use purpose::Purpose;
 pub use row::{Bottleneck, Row};
 pub use series::{MAIN, Series};
 pub use set::apply as apply_set;
+pub use source::{SWEEPS, Source};
 pub use tiers::Tiers;
 pub use variant::{Filled, ReadyUrl, Start, Variant};
 
 use crate::capacity::Hardware;
 use crate::check::Check;
 use crate::client::config::{PromptForm, Server, Target};
-use crate::client::extras::ExtraBody;
 use crate::load::config::StepTimes;
 use crate::load::own::OwnLimits;
 use crate::roofline::Model;
@@ -34,22 +36,20 @@ use crate::search::Search;
 use crate::search::config::{Mode, Open, Over, SearchPlan};
 use crate::search::profile::Profile;
 use crate::sim::config::Simulated;
-use crate::slo::{Metric, Part, Slo};
+use crate::slo::Slo;
 use crate::stats::own::Allowed;
 use crate::tokens::Tokenizer;
-use crate::units::Span;
 use crate::workload;
 use crate::workload::arrivals::Arrivals;
 use crate::workload::config::{Cache, Workload};
 use crate::workload::data::Counter;
-use crate::workload::kind::{Kind, Of};
 use crate::workload::lengths::{Lengths, TokenCount};
 use crate::workload::sources::Prompts;
 use crate::workload::synthetic::Synthetic;
 use crate::workload::traffic::Traffic;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,78 +115,6 @@ pub struct Plan {
     pub grid: Option<Grid>,
 }
 
-macro_rules! sweeps {
-    ($($name:literal),+ $(,)?) => {
-        /// The plans of `sweeps/`, built into the binary: name and TOML text.
-        pub const SWEEPS: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../sweeps/", $name, ".toml")))),+];
-    };
-}
-sweeps!(
-    "default",
-    "demo",
-    "demo-virtual",
-    "a40-qwen3-0.6b",
-    "chat",
-    "rag",
-    "cache-pair",
-    "cache-pair-local",
-    "llamacpp-local",
-    "mix",
-    "conversation",
-    "vllm-local",
-    "vllm-variants-local",
-    "llama-70b-max-num-seqs",
-    "llama-70b-gpu-memory-utilization",
-    "matrix"
-);
-
-/// Where a plan's text comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// A file.
-    File(PathBuf),
-    /// A plan of `sweeps/`, by name.
-    Builtin(&'static str, &'static str),
-}
-
-impl Source {
-    /// A path to a file, or else the name of a built-in plan. Fails, naming the plans that exist, where it is neither.
-    pub fn find(what: &Path) -> Result<Self> {
-        if what.is_file() {
-            return Ok(Self::File(what.to_owned()));
-        }
-        let by_name = SWEEPS.iter().find(|(name, _)| Path::new(name) == what);
-        by_name.map(|(name, text)| Self::Builtin(name, text)).ok_or_else(|| {
-            anyhow!(
-                "there is no plan {}: neither a file nor one of the built-in plans ({}); `goodput init {0}` writes one to start from",
-                what.display(),
-                SWEEPS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ")
-            )
-        })
-    }
-
-    /// The plan for a sweep without one.
-    pub fn fallback() -> Self {
-        let (name, text) = SWEEPS[0];
-        Self::Builtin(name, text)
-    }
-
-    fn title(&self) -> String {
-        match self {
-            Self::File(path) => path.display().to_string(),
-            Self::Builtin(name, _) => format!("the built-in plan {name}"),
-        }
-    }
-
-    fn text(&self) -> Result<String> {
-        match self {
-            Self::File(path) => std::fs::read_to_string(path)
-                .with_context(|| format!("failed to read the plan {}", path.display())),
-            Self::Builtin(_, text) => Ok((*text).to_owned()),
-        }
-    }
-}
-
 /// An error of the parser with its place. It quotes the line, except where that line may hold a secret: those messages
 /// say what to write instead, and name `api-key-env`.
 fn shown(text: &str, error: &toml::de::Error) -> String {
@@ -201,9 +129,6 @@ fn shown(text: &str, error: &toml::de::Error) -> String {
         }
     }
 }
-
-/// Where only a file knows how long answers are: longer than nearly all.
-const UNKNOWN_OUTPUT: u32 = 2048;
 
 impl Plan {
     fn first_seed() -> u32 {
@@ -349,91 +274,6 @@ impl Plan {
         }
     }
 
-    /// Fills in profiles and defaults and checks what no single value can know.
-    fn resolve(mut self) -> Result<Self, String> {
-        self.slo = self.slo.resolve();
-        self.workload.resolve_classes();
-        self.settle_classes();
-        let free = self.slo.is_none() && (!self.rows.is_empty() || !self.purpose.is_goodput());
-        let of_slo = if free { None } else { self.slo.problem() };
-        let of_classes = || classes::problem(&self.slo, self.workload.classes());
-        if let Some(problem) =
-            of_classes().or(of_slo).or_else(|| self.step.problem()).or_else(|| row::problem(&self))
-        {
-            return Err(problem);
-        }
-        if let Some(problem) =
-            self.purpose.problem(&self).or_else(|| self.hardware.problem(self.model.as_ref()))
-        {
-            return Err(problem);
-        }
-        if self.name.trim().is_empty() {
-            return Err("name is empty".into());
-        }
-        if self.server.tokenizer.is_some() && !Tokenizer::BUILT_IN {
-            return Err(Tokenizer::MISSING.into());
-        }
-        self.check = self.check.into_iter().map(Check::resolve).collect::<Result<_, _>>()?;
-        let names: Vec<&str> = self.check.iter().map(|c| c.name.as_str()).collect();
-        if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
-            return Err(format!("two [[check]] are called \"{}\": give each a name of its own", twice.1));
-        }
-        if let Some(problem) = self.unseen().or_else(|| extra::problem(&self.extra)) {
-            return Err(problem);
-        }
-        let series = self.try_series()?;
-        let least = series.iter().map(|s| s.plan.least_timeout()).max().unwrap_or_default();
-        match self.step.timeout {
-            None => self.step.timeout = Some(Span((least * 2).max(Duration::from_secs(60)))),
-            Some(t) => {
-                if let Some((tier, limit)) = series.iter().find_map(|s| s.plan.limit_above(t.0)) {
-                    return Err(format!(
-                        "[step] timeout ({t}) is below the limit {limit} of {tier}: no request could be seen to miss it"
-                    ));
-                }
-            }
-        }
-        let said = |k: &Kind<'_>| k.conversation.is_some() || matches!(k.of, Of::Prompts(Prompts::Data(_)));
-        if self.server.prompts == PromptForm::TokenIds && self.workload.kinds().iter().any(said) {
-            return Err("[server] prompts = \"token-ids\" makes single prompts of exact lengths: conversations and the rows of \
-                        a data set are texts; leave it out"
-                .into());
-        }
-        for class in self.workload.classes() {
-            if let Err(problem) = ExtraBody::try_from(class.body.clone()) {
-                return Err(format!("[[workload.class]] {}: {problem}", class.name));
-            }
-        }
-        // The search says itself what it cannot do.
-        for series in self.try_series()? {
-            let problem = series.plan.above_in_flight().map_or_else(|| series.plan.searcher().map(drop), Err);
-            let whose = match &series.variant {
-                Some(variant) => format!("{}: ", variant.title()),
-                None if self.rows.is_empty() => String::new(),
-                None => format!("[[row]] {}: ", series.name),
-            };
-            problem.map_err(|e| format!("{whose}{e}"))?;
-        }
-        Ok(self)
-    }
-
-    /// What is wrong where a closed loop is to have more in flight than the step allows.
-    fn above_in_flight(&self) -> Option<String> {
-        let most = self.step.max_in_flight;
-        let peak = self.search.peak.map(|peak| ("peak.concurrency", peak.concurrency.get()));
-        let levels = match &self.search.mode {
-            Mode::Concurrency(levels) => levels.iter().max().map(|n| ("concurrency", n.get())),
-            Mode::Ladder(ladder) => Some(("ladder.max", ladder.max.get())),
-            Mode::Burst(n) => Some(("burst", n.get())),
-            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => None,
-        };
-        levels.into_iter().chain(peak).find(|(_, high)| *high > most).map(|(key, high)| {
-            format!(
-                "[search] {key} {high} is above [step] max-in-flight ({most}): raise the one or lower the other"
-            )
-        })
-    }
-
     /// The search that the plan describes.
     ///
     /// # Errors
@@ -448,48 +288,6 @@ impl Plan {
     fn open(&self) -> Open {
         let w = &self.workload;
         Open { control: w.control(), arrivals: w.shape(), per_level: w.per_level(), think_s: w.think_s() }
-    }
-
-    /// What a request may take within the SLO (where there is none, half of the longest step): the largest TTFT limit and the longest answer at the TPOT limit, or e2e.
-    fn least_timeout(&self) -> Duration {
-        if self.slo.is_none() {
-            return self.step.max_duration.0 / 2;
-        }
-        let longest = self.workload.longest_output().unwrap_or(UNKNOWN_OUTPUT);
-        self.slo
-            .as_slice()
-            .iter()
-            .flat_map(Slo::parts)
-            .map(|part| {
-                let slo = part.slo;
-                let largest = |m| slo.largest(m).unwrap_or_default();
-                let per_token = largest(Metric::Tpot).max(largest(Metric::Itl));
-                let steps =
-                    largest(Metric::Ttft).max(largest(Metric::Ttfc)) + per_token.saturating_mul(longest);
-                steps.max(largest(Metric::E2e))
-            })
-            .max()
-            .unwrap_or_default()
-    }
-
-    /// A limit on what an answer in one piece does not show, with what to write instead.
-    fn unseen(&self) -> Option<String> {
-        let mut limits = self.slo.as_slice().iter().flat_map(Slo::limits);
-        let limit = limits.find(|l| !self.server.stream && l.metric != Metric::E2e)?;
-        Some(format!(
-            "[server] stream = false: an answer in one piece has no first token and no gaps between tokens, so {limit} cannot \
-             be judged: write limits on e2e instead, such as slo.e2e.p99 = \"5s\", or leave stream out"
-        ))
-    }
-
-    fn limit_above(&self, timeout: Duration) -> Option<(String, String)> {
-        self.slo.as_slice().iter().find_map(|slo| {
-            let above = |part: Part<'_>| {
-                let limit = part.slo.limits().into_iter().find(|l| l.limit > timeout)?;
-                Some((format!("tier {}", slo.tier()), part.title(&limit.to_string())))
-            };
-            slo.parts().into_iter().find_map(above)
-        })
     }
 
     /// How much delay of its own the client may have.
@@ -558,71 +356,4 @@ impl Plan {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const EXAMPLE: &str = include_str!("../../tests/fixtures/plans/design.toml");
-
-    fn changed(from: &str, to: &str) -> Result<Plan, String> {
-        assert!(EXAMPLE.contains(from), "{from}");
-        Plan::parse(&EXAMPLE.replacen(from, to, 1)).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn the_example_of_the_design_parses_and_reads_back_the_same() {
-        let plan = Plan::parse(EXAMPLE).unwrap();
-        let again = Plan::parse(&plan.to_toml().unwrap()).unwrap();
-        assert_eq!(plan, again);
-        assert_eq!(plan.hardware.gpu.as_deref(), Some("A40"));
-    }
-
-    /// Row: what is edited, what the message must say, and the line it must point at.
-    #[test]
-    fn mistakes_point_at_their_place() {
-        for (from, to, say) in [
-            ("seed = 1", "sede = 1", "unknown field `sede`"),
-            ("ttft.p99 = \"200ms\"", "ttft.p199 = \"200ms\"", "a percentile is written"),
-            ("profile = \"chat\"", "profile = \"chatty\"", "the profiles are batch, chat"),
-            ("adaptive = {", "rates = []\n# {", "the list is empty"),
-            ("adaptive = {", "rates = [-1]\n# {", "a rate must be positive"),
-            ("adaptive = {", "rates = [1]\nconcurrency = [1]\n# {", "only one of"),
-            ("url = ", "urls = [\"http://127.0.0.1:1\"]\nurl = ", "only one of"),
-            ("settle = \"10s\"", "settle = \"ten\"", "settle = \"ten\""),
-            ("{ fixed = 30 }", "{ fixed = 0 }", "at least 1 token"),
-            ("error-rate = 0.01", "error-rate = 1.5", "between 0 and 1"),
-            ("cache = \"cold\"", "cache = \"cool\"", "unknown variant"),
-            ("[search]", "[client]\nmax-lateness = 5\n[search]", "between 0 and 1"),
-            ("[search]", "[client]\nthreads = 0\n[search]", "nonzero"),
-            ("[search]", "[client]\nmax-late = 0.1\n[search]", "unknown field `max-late`"),
-        ] {
-            let e = changed(from, to).unwrap_err();
-            assert!(e.contains(say), "{to}: {e}");
-            assert!(e.contains("line "), "{to} points at its line: {e}");
-        }
-    }
-
-    #[test]
-    fn what_is_allowed_is_the_plans() {
-        let plan =
-            changed("[search]", "[client]\nmax-lateness = 0.1\nmax-starved = 0.3\nthreads = 4\n[search]")
-                .unwrap();
-        let want = Allowed { lateness: 0.1, starved: 0.3, ..Allowed::default() };
-        assert_eq!((plan.allowed(), plan.client.threads.map(std::num::NonZeroU32::get)), (want, Some(4)));
-        assert_eq!(Plan::parse(EXAMPLE).unwrap().allowed(), Allowed::default(), "one default, not two");
-    }
-
-    #[test]
-    fn a_timeout_below_a_limit_is_refused() {
-        let plan = changed("drain = \"30s\"", "drain = \"30s\"\ntimeout = \"5s\"").unwrap();
-        assert!(plan.resolve().unwrap_err().contains("timeout"));
-    }
-
-    #[test]
-    fn the_timeout_follows_the_slo() {
-        let toml = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"10s\"\nslo.tpot.p99 = \"1s\"\n\
-                    search.rates = [1]\n\
-                    workload.prompts.synthetic = { input-tokens.fixed = 5, output-tokens.fixed = 100 }";
-        let plan = Plan::parse(toml).unwrap().resolve().unwrap();
-        assert_eq!(plan.timeout(), Duration::from_secs(220), "2 × (10 s + 100 × 1 s)");
-    }
-}
+mod tests;

@@ -1,0 +1,145 @@
+//! From a plan as it was written to one that can run: profiles and defaults filled in, and what no single value can know checked.
+
+use super::{Plan, classes, extra, row};
+use crate::check::Check;
+use crate::client::config::PromptForm;
+use crate::client::extras::ExtraBody;
+use crate::search::config::Mode;
+use crate::slo::{Metric, Part, Slo};
+use crate::tokens::Tokenizer;
+use crate::units::Span;
+use crate::workload::kind::{Kind, Of};
+use crate::workload::sources::Prompts;
+use std::time::Duration;
+
+/// Where only a file knows how long answers are: longer than nearly all.
+const UNKNOWN_OUTPUT: u32 = 2048;
+
+impl Plan {
+    /// Fills in profiles and defaults and checks what no single value can know.
+    pub(super) fn resolve(mut self) -> Result<Self, String> {
+        self.slo = self.slo.resolve();
+        self.workload.resolve_classes();
+        self.settle_classes();
+        let free = self.slo.is_none() && (!self.rows.is_empty() || !self.purpose.is_goodput());
+        let of_slo = if free { None } else { self.slo.problem() };
+        let of_classes = || classes::problem(&self.slo, self.workload.classes());
+        if let Some(problem) =
+            of_classes().or(of_slo).or_else(|| self.step.problem()).or_else(|| row::problem(&self))
+        {
+            return Err(problem);
+        }
+        if let Some(problem) =
+            self.purpose.problem(&self).or_else(|| self.hardware.problem(self.model.as_ref()))
+        {
+            return Err(problem);
+        }
+        if self.name.trim().is_empty() {
+            return Err("name is empty".into());
+        }
+        if self.server.tokenizer.is_some() && !Tokenizer::BUILT_IN {
+            return Err(Tokenizer::MISSING.into());
+        }
+        self.check = self.check.into_iter().map(Check::resolve).collect::<Result<_, _>>()?;
+        let names: Vec<&str> = self.check.iter().map(|c| c.name.as_str()).collect();
+        if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+            return Err(format!("two [[check]] are called \"{}\": give each a name of its own", twice.1));
+        }
+        if let Some(problem) = self.unseen().or_else(|| extra::problem(&self.extra)) {
+            return Err(problem);
+        }
+        let series = self.try_series()?;
+        let least = series.iter().map(|s| s.plan.least_timeout()).max().unwrap_or_default();
+        match self.step.timeout {
+            None => self.step.timeout = Some(Span((least * 2).max(Duration::from_secs(60)))),
+            Some(t) => {
+                if let Some((tier, limit)) = series.iter().find_map(|s| s.plan.limit_above(t.0)) {
+                    return Err(format!(
+                        "[step] timeout ({t}) is below the limit {limit} of {tier}: no request could be seen to miss it"
+                    ));
+                }
+            }
+        }
+        let said = |k: &Kind<'_>| k.conversation.is_some() || matches!(k.of, Of::Prompts(Prompts::Data(_)));
+        if self.server.prompts == PromptForm::TokenIds && self.workload.kinds().iter().any(said) {
+            return Err("[server] prompts = \"token-ids\" makes single prompts of exact lengths: conversations and the rows of \
+                        a data set are texts; leave it out"
+                .into());
+        }
+        for class in self.workload.classes() {
+            if let Err(problem) = ExtraBody::try_from(class.body.clone()) {
+                return Err(format!("[[workload.class]] {}: {problem}", class.name));
+            }
+        }
+        // The search says itself what it cannot do.
+        for series in self.try_series()? {
+            let problem = series.plan.above_in_flight().map_or_else(|| series.plan.searcher().map(drop), Err);
+            let whose = match &series.variant {
+                Some(variant) => format!("{}: ", variant.title()),
+                None if self.rows.is_empty() => String::new(),
+                None => format!("[[row]] {}: ", series.name),
+            };
+            problem.map_err(|e| format!("{whose}{e}"))?;
+        }
+        Ok(self)
+    }
+
+    /// What is wrong where a closed loop is to have more in flight than the step allows.
+    fn above_in_flight(&self) -> Option<String> {
+        let most = self.step.max_in_flight;
+        let peak = self.search.peak.map(|peak| ("peak.concurrency", peak.concurrency.get()));
+        let levels = match &self.search.mode {
+            Mode::Concurrency(levels) => levels.iter().max().map(|n| ("concurrency", n.get())),
+            Mode::Ladder(ladder) => Some(("ladder.max", ladder.max.get())),
+            Mode::Burst(n) => Some(("burst", n.get())),
+            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => None,
+        };
+        levels.into_iter().chain(peak).find(|(_, high)| *high > most).map(|(key, high)| {
+            format!(
+                "[search] {key} {high} is above [step] max-in-flight ({most}): raise the one or lower the other"
+            )
+        })
+    }
+
+    /// What a request may take within the SLO (where there is none, half of the longest step): the largest TTFT limit and the longest answer at the TPOT limit, or e2e.
+    fn least_timeout(&self) -> Duration {
+        if self.slo.is_none() {
+            return self.step.max_duration.0 / 2;
+        }
+        let longest = self.workload.longest_output().unwrap_or(UNKNOWN_OUTPUT);
+        self.slo
+            .as_slice()
+            .iter()
+            .flat_map(Slo::parts)
+            .map(|part| {
+                let slo = part.slo;
+                let largest = |m| slo.largest(m).unwrap_or_default();
+                let per_token = largest(Metric::Tpot).max(largest(Metric::Itl));
+                let steps =
+                    largest(Metric::Ttft).max(largest(Metric::Ttfc)) + per_token.saturating_mul(longest);
+                steps.max(largest(Metric::E2e))
+            })
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// A limit on what an answer in one piece does not show, with what to write instead.
+    fn unseen(&self) -> Option<String> {
+        let mut limits = self.slo.as_slice().iter().flat_map(Slo::limits);
+        let limit = limits.find(|l| !self.server.stream && l.metric != Metric::E2e)?;
+        Some(format!(
+            "[server] stream = false: an answer in one piece has no first token and no gaps between tokens, so {limit} cannot \
+             be judged: write limits on e2e instead, such as slo.e2e.p99 = \"5s\", or leave stream out"
+        ))
+    }
+
+    fn limit_above(&self, timeout: Duration) -> Option<(String, String)> {
+        self.slo.as_slice().iter().find_map(|slo| {
+            let above = |part: Part<'_>| {
+                let limit = part.slo.limits().into_iter().find(|l| l.limit > timeout)?;
+                Some((format!("tier {}", slo.tier()), part.title(&limit.to_string())))
+            };
+            slo.parts().into_iter().find_map(above)
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! The plan as it is read: what parses, what is refused and where, and what is filled in.
+
+use super::*;
+
+const EXAMPLE: &str = include_str!("../../tests/fixtures/plans/design.toml");
+
+fn changed(from: &str, to: &str) -> Result<Plan, String> {
+    assert!(EXAMPLE.contains(from), "{from}");
+    Plan::parse(&EXAMPLE.replacen(from, to, 1)).map_err(|e| e.to_string())
+}
+
+#[test]
+fn the_example_of_the_design_parses_and_reads_back_the_same() {
+    let plan = Plan::parse(EXAMPLE).unwrap();
+    let again = Plan::parse(&plan.to_toml().unwrap()).unwrap();
+    assert_eq!(plan, again);
+    assert_eq!(plan.hardware.gpu.as_deref(), Some("A40"));
+}
+
+/// Row: what is edited, what the message must say, and the line it must point at.
+#[test]
+fn mistakes_point_at_their_place() {
+    for (from, to, say) in [
+        ("seed = 1", "sede = 1", "unknown field `sede`"),
+        ("ttft.p99 = \"200ms\"", "ttft.p199 = \"200ms\"", "a percentile is written"),
+        ("profile = \"chat\"", "profile = \"chatty\"", "the profiles are batch, chat"),
+        ("adaptive = {", "rates = []\n# {", "the list is empty"),
+        ("adaptive = {", "rates = [-1]\n# {", "a rate must be positive"),
+        ("adaptive = {", "rates = [1]\nconcurrency = [1]\n# {", "only one of"),
+        ("url = ", "urls = [\"http://127.0.0.1:1\"]\nurl = ", "only one of"),
+        ("settle = \"10s\"", "settle = \"ten\"", "settle = \"ten\""),
+        ("{ fixed = 30 }", "{ fixed = 0 }", "at least 1 token"),
+        ("error-rate = 0.01", "error-rate = 1.5", "between 0 and 1"),
+        ("cache = \"cold\"", "cache = \"cool\"", "unknown variant"),
+        ("[search]", "[client]\nmax-lateness = 5\n[search]", "between 0 and 1"),
+        ("[search]", "[client]\nthreads = 0\n[search]", "nonzero"),
+        ("[search]", "[client]\nmax-late = 0.1\n[search]", "unknown field `max-late`"),
+    ] {
+        let e = changed(from, to).unwrap_err();
+        assert!(e.contains(say), "{to}: {e}");
+        assert!(e.contains("line "), "{to} points at its line: {e}");
+    }
+}
+
+#[test]
+fn what_is_allowed_is_the_plans() {
+    let plan = changed("[search]", "[client]\nmax-lateness = 0.1\nmax-starved = 0.3\nthreads = 4\n[search]")
+        .unwrap();
+    let want = Allowed { lateness: 0.1, starved: 0.3, ..Allowed::default() };
+    assert_eq!((plan.allowed(), plan.client.threads.map(std::num::NonZeroU32::get)), (want, Some(4)));
+    assert_eq!(Plan::parse(EXAMPLE).unwrap().allowed(), Allowed::default(), "one default, not two");
+}
+
+#[test]
+fn a_timeout_below_a_limit_is_refused() {
+    let plan = changed("drain = \"30s\"", "drain = \"30s\"\ntimeout = \"5s\"").unwrap();
+    assert!(plan.resolve().unwrap_err().contains("timeout"));
+}
+
+#[test]
+fn the_timeout_follows_the_slo() {
+    let toml = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"10s\"\nslo.tpot.p99 = \"1s\"\n\
+                search.rates = [1]\n\
+                workload.prompts.synthetic = { input-tokens.fixed = 5, output-tokens.fixed = 100 }";
+    let plan = Plan::parse(toml).unwrap().resolve().unwrap();
+    assert_eq!(plan.timeout(), Duration::from_secs(220), "2 × (10 s + 100 × 1 s)");
+}
