@@ -241,11 +241,7 @@ impl Client {
     }
 
     pub(crate) async fn fetch(&self, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
-        self.call(Method::GET, target, path).await
-    }
-
-    async fn call(&self, method: Method, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
-        self.answered(method, target, path, self.0.connect_timeout + GET_TIMEOUT, GET_MAX).await
+        self.answered(Method::GET, target, path, self.0.connect_timeout + GET_TIMEOUT, GET_MAX).await
     }
 
     async fn answered(

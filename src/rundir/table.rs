@@ -29,6 +29,14 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
+    /// Those that say which step a row is of.
+    fn of(step: &Step) -> Self {
+        let mut c = Self::default();
+        c.put("series", &step.series);
+        c.put("step", step.step);
+        c
+    }
+
     fn put(&mut self, name: impl Into<String>, value: impl Display) {
         self.names.push(name.into());
         self.cells.push(value.to_string());
@@ -40,10 +48,23 @@ impl Cells {
     }
 }
 
+#[cfg(test)]
+impl<'a> Row<'a> {
+    /// Cells as they are read back.
+    fn back(cells: &'a Cells) -> Self {
+        Self(cells.names.iter().map(String::as_str).zip(cells.cells.iter().map(String::as_str)).collect())
+    }
+}
+
 /// A row that was read: cells by column name.
 pub(crate) struct Row<'a>(pub(crate) HashMap<&'a str, &'a str>);
 
 impl Row<'_> {
+    /// Series and number of the step that it is of.
+    fn step(&self) -> Result<(String, u32)> {
+        Ok((self.text("series")?.to_owned(), self.get("step")?))
+    }
+
     fn get<T: FromStr>(&self, name: &str) -> Result<T>
     where
         T::Err: std::error::Error + Send + Sync + 'static,
@@ -274,9 +295,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
 
 /// The cells of a row of `limits.csv`.
 pub(crate) fn limit_cells(step: &Step, l: &LimitRow) -> Cells {
-    let mut c = Cells::default();
-    c.put("series", &step.series);
-    c.put("step", step.step);
+    let mut c = Cells::of(step);
     c.put("tier", &l.tier);
     c.put("class", &l.class);
     c.put("limit", &l.limit);
@@ -314,7 +333,7 @@ pub(crate) fn read_limit(row: &Row<'_>) -> Result<((String, u32), LimitRow)> {
         high: row.opt("high")?,
         verdict: row.named("verdict", Verdict::from_name)?,
     };
-    Ok(((row.text("series")?.to_owned(), row.get("step")?), limit))
+    Ok((row.step()?, limit))
 }
 
 #[cfg(test)]
@@ -322,10 +341,6 @@ mod tests {
     use super::*;
     use crate::report::fixture;
     use proptest::prelude::*;
-
-    fn back(cells: &Cells) -> Row<'_> {
-        Row(cells.names.iter().map(String::as_str).zip(cells.cells.iter().map(String::as_str)).collect())
-    }
 
     proptest! {
         /// Whatever the floats are, every bit of them comes back.
@@ -342,11 +357,11 @@ mod tests {
             let mut limit = step.limits[0].clone();
             (limit.low, limit.limit_ms) = (Some(x[7]), Some(x[0]));
             let cells = limit_cells(&step, &limit);
-            let ((series, number), read) = read_limit(&back(&cells)).unwrap();
+            let ((series, number), read) = read_limit(&Row::back(&cells)).unwrap();
             prop_assert_eq!((&series, number, &read), (&step.series, step.step, &limit));
             let cells = step_cells(&step);
             step.limits.clear();
-            prop_assert_eq!(read_step(&back(&cells)).unwrap(), step);
+            prop_assert_eq!(read_step(&Row::back(&cells)).unwrap(), step);
         }
     }
     #[test]
@@ -356,7 +371,7 @@ mod tests {
         let cells = step_cells(&step);
         let last = ["reason", "client_busy", "client_waiting", "trace_from", "trace_n", "trace_of"];
         assert!(cells.names.ends_with(&last.map(String::from)), "{:?}", cells.names);
-        let mut row = back(&cells);
+        let mut row = Row::back(&cells);
         row.0.retain(|name, _| !name.starts_with("client_") && !name.starts_with("trace_"));
         let read = read_step(&row).unwrap();
         assert_eq!((read.client_busy, read.client_waiting, read.trace), (None, None, None));

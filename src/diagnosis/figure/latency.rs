@@ -16,6 +16,19 @@ fn other<'a>(s: &Subject<'a>) -> Option<&'a Step> {
     s.alone.filter(|a| a.step != s.at.step)
 }
 
+/// How many times the unloaded figure it is here.
+fn times_alone(s: &Subject<'_>, what: &str, (now, before): (f64, f64), alone: &Step) -> Found {
+    let text = format!(
+        "the {what} is {} {}, {} times the {} {}",
+        time(now),
+        place(s.at),
+        short(now / before),
+        time(before),
+        alone_name(alone)
+    );
+    Found::new(now / before, [alone.step, s.at.step], text)
+}
+
 /// The tail of TTFT here and unloaded, the percentile, and the medians of both. None has a steady value where the backlog grows.
 fn tails(s: &Subject<'_>) -> Option<([f64; 2], &'static str, [f64; 2])> {
     let alone = other(s)?;
@@ -29,15 +42,7 @@ fn tails(s: &Subject<'_>) -> Option<([f64; 2], &'static str, [f64; 2])> {
 pub(super) fn ttft_tail(s: &Subject<'_>) -> Option<Found> {
     let alone = other(s)?;
     let ([now, before], name, _) = tails(s)?;
-    let text = format!(
-        "the {name} TTFT is {} {}, {} times the {} {}",
-        time(now),
-        place(s.at),
-        short(now / before),
-        time(before),
-        alone_name(alone)
-    );
-    Some(Found::new(now / before, [alone.step, s.at.step], text))
+    Some(times_alone(s, &format!("{name} TTFT"), (now, before), alone))
 }
 
 pub(super) fn tail_over_median(s: &Subject<'_>) -> Option<Found> {
@@ -69,15 +74,7 @@ fn tpots<'a>(s: &Subject<'a>) -> Option<(f64, f64, &'a Step)> {
 
 pub(super) fn tpot_times_alone(s: &Subject<'_>) -> Option<Found> {
     let (now, before, alone) = tpots(s)?;
-    let text = format!(
-        "the median TPOT is {} {}, {} times the {} {}",
-        time(now),
-        place(s.at),
-        short(now / before),
-        time(before),
-        alone_name(alone)
-    );
-    Some(Found::new(now / before, [alone.step, s.at.step], text))
+    Some(times_alone(s, "median TPOT", (now, before), alone))
 }
 
 pub(super) fn tpot_alone_of_loaded(s: &Subject<'_>) -> Option<Found> {

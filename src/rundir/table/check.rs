@@ -6,9 +6,7 @@ use anyhow::Result;
 
 /// The cells of a row of `checks.csv`.
 pub(crate) fn check_cells(step: &Step, r: &CheckRow) -> Cells {
-    let mut c = Cells::default();
-    c.put("series", &step.series);
-    c.put("step", step.step);
+    let mut c = Cells::of(step);
     c.put("class", &r.class);
     c.put("check", &r.check);
     c.put("n", r.n);
@@ -26,5 +24,5 @@ pub(crate) fn read_check(row: &Row<'_>) -> Result<((String, u32), CheckRow)> {
         failed: row.get("failed")?,
         sample: row.text("sample")?.to_owned(),
     };
-    Ok(((row.text("series")?.to_owned(), row.get("step")?), check))
+    Ok((row.step()?, check))
 }

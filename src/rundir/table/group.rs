@@ -8,9 +8,7 @@ use anyhow::Result;
 
 /// The cells of a row of `groups.csv`.
 pub(crate) fn group_cells(step: &Step, g: &Group) -> Cells {
-    let mut c = Cells::default();
-    c.put("series", &step.series);
-    c.put("step", step.step);
+    let mut c = Cells::of(step);
     c.put("by", g.by.name());
     c.put("name", &g.name);
     for (name, n) in [("n", g.n), ("failed", g.failed), ("cut", g.cut)] {
@@ -44,7 +42,7 @@ pub(crate) fn read_group(row: &Row<'_>) -> Result<((String, u32), Group)> {
         output_tokens_mean: row.opt("output_tokens_mean")?,
         achieved_rate: row.get("achieved_rate")?,
     };
-    Ok(((row.text("series")?.to_owned(), row.get("step")?), group))
+    Ok((row.step()?, group))
 }
 
 #[cfg(test)]

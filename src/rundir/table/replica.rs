@@ -6,9 +6,7 @@ use anyhow::Result;
 
 /// The cells of a row of `replicas.csv`.
 pub(crate) fn replica_cells(step: &Step, r: &Replica) -> Cells {
-    let mut c = Cells::default();
-    c.put("series", &step.series);
-    c.put("step", step.step);
+    let mut c = Cells::of(step);
     c.put("target", r.target);
     c.put("url", &r.url);
     for (name, n) in [("n", r.n), ("failed", r.failed), ("cut", r.cut)] {
@@ -34,7 +32,7 @@ pub(crate) fn read_replica(row: &Row<'_>) -> Result<((String, u32), Replica)> {
         apart: row.opt_text("apart")?.map(|_| row.named("apart", Apart::from_name)).transpose()?,
         others: row.opt("others")?,
     };
-    Ok(((row.text("series")?.to_owned(), row.get("step")?), replica))
+    Ok((row.step()?, replica))
 }
 
 #[cfg(test)]

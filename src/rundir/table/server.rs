@@ -10,9 +10,7 @@ pub(crate) fn server_cells(step: &Step) -> Option<Cells> {
     if !s.is_known() {
         return None;
     }
-    let mut c = Cells::default();
-    c.put("series", &step.series);
-    c.put("step", step.step);
+    let mut c = Cells::of(step);
     c.opt("samples", s.samples);
     for (name, value) in [
         ("seconds", s.seconds),
@@ -86,14 +84,12 @@ pub(crate) fn read_server(row: &Row<'_>) -> Result<((String, u32), ServerSide)> 
         client,
         restarted: row.get("restarted")?,
     };
-    Ok(((row.text("series")?.to_owned(), row.get("step")?), side))
+    Ok((row.step()?, side))
 }
 
 /// The cells of a row of `metrics.csv`.
 pub(crate) fn metric_cells(step: &Step, m: &MetricRow) -> Cells {
-    let mut c = Cells::default();
-    c.put("series", &step.series);
-    c.put("step", step.step);
+    let mut c = Cells::of(step);
     c.put("source", &m.source);
     c.put("name", &m.name);
     c.put("labels", &m.labels);
@@ -116,7 +112,7 @@ pub(crate) fn read_metric(row: &Row<'_>) -> Result<((String, u32), MetricRow)> {
         max: row.opt("max")?,
         per_s: row.opt("per_s")?,
     };
-    Ok(((row.text("series")?.to_owned(), row.get("step")?), metric))
+    Ok((row.step()?, metric))
 }
 
 #[cfg(test)]
@@ -124,10 +120,6 @@ mod tests {
     use super::*;
     use crate::report::fixture;
     use proptest::prelude::*;
-
-    fn back(cells: &Cells) -> Row<'_> {
-        Row(cells.names.iter().map(String::as_str).zip(cells.cells.iter().map(String::as_str)).collect())
-    }
 
     proptest! {
         /// Whatever the floats are, every bit of them comes back, and what is not known stays so.
@@ -146,13 +138,13 @@ mod tests {
                 ..ServerSide::default()
             };
             let cells = server_cells(&step).unwrap();
-            let ((series, number), read) = read_server(&back(&cells)).unwrap();
+            let ((series, number), read) = read_server(&Row::back(&cells)).unwrap();
             prop_assert_eq!((&series, number, read), (&step.series, step.step, step.server));
             let row = MetricRow {
                 source: "gpu".into(), name: "a".into(), labels: "x=\"1, 2\"".into(), n: 2, min: x[0], mean: x[1], max: x[2], per_s: x[3],
             };
             let cells = metric_cells(&step, &row);
-            let ((series, number), read) = read_metric(&back(&cells)).unwrap();
+            let ((series, number), read) = read_metric(&Row::back(&cells)).unwrap();
             prop_assert_eq!((&series, number, read), (&step.series, step.step, row));
         }
     }
