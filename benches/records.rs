@@ -129,6 +129,7 @@ fn sum_up(plan: &Plan, kept: &[Kept], itl: &ItlTally) -> Step {
         client_limit: false,
         in_flight_limit: None,
         allowed: plan.allowed(),
+        max_error_share: plan.step.max_error_share.map(goodput::units::Fraction::get),
         price_per_hour: None,
     })
 }
@@ -177,6 +178,9 @@ fn meta(plan: &Plan) -> Meta {
         traffic: vec![],
         resumed: vec![],
         variants: vec![],
+        imported: None,
+        plan: None,
+        left_alone: std::collections::BTreeMap::new(),
         facts: vec![],
         environment: std::collections::BTreeMap::new(),
     }

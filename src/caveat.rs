@@ -1,14 +1,22 @@
 //! What the reader of a result must know, raised by numbers, each with advice.
 
+mod about;
 mod cache;
+mod ended;
 mod fault;
+mod number;
+mod origin;
+mod refusal;
 mod server;
 mod trace;
+mod way;
 mod words;
 
 pub use fault::{Cause, Excess, OwnFault};
+pub use refusal::Refusal;
 
 use crate::level::Control;
+use number::number;
 use serde::{Deserialize, Serialize};
 
 /// Which of a sweep's requests have lengths that are off; none named where there is one series, or one kind of request.
@@ -29,10 +37,12 @@ pub enum Caveat {
     /// Verdicts assume how much misses cluster.
     InflationAssumed {
         /// The factor that is assumed before a miss was seen.
+        #[serde(deserialize_with = "number")]
         inflation: f64,
         /// The limit that the verdicts hang on.
         limit: String,
         /// The factor for it, once all misses of the sweep were seen.
+        #[serde(deserialize_with = "number")]
         pooled: f64,
     },
     /// The answer is a bracket between two measured levels.
@@ -44,16 +54,28 @@ pub enum Caveat {
         /// What the levels are.
         control: Control,
         /// The level shown to fail over the one shown to meet.
+        #[serde(deserialize_with = "number")]
         factor: f64,
     },
     /// The plan asks for more than the client was calibrated for.
     BeyondCalibration {
         /// What the plan asks for at most.
+        #[serde(deserialize_with = "number")]
         asked: f64,
         /// What the client was seen to do.
+        #[serde(deserialize_with = "number")]
         most: f64,
         /// What both count.
         unit: String,
+    },
+    /// Another tool measured it.
+    Imported {
+        /// Which, with its version where that is known.
+        tool: String,
+        /// What its files do not tell.
+        missing: Vec<String>,
+        /// How its requests are counted here where the tool does it otherwise.
+        counted: String,
     },
     /// Time was simulated.
     VirtualTime,
@@ -71,8 +93,10 @@ pub enum Caveat {
     /// Answers came back shorter or longer than asked for.
     LengthsNotPinned {
         /// Mean output tokens asked for.
+        #[serde(deserialize_with = "number")]
         asked: f64,
         /// Mean output tokens that came.
+        #[serde(deserialize_with = "number")]
         got: f64,
         /// Of which prompts and answers.
         #[serde(default, flatten)]
@@ -96,8 +120,10 @@ pub enum Caveat {
     /// The mean input length is off what the plan asks for.
     InputLengthOff {
         /// Mean tokens asked for.
+        #[serde(deserialize_with = "number")]
         asked: f64,
         /// Mean tokens by the server's usage.
+        #[serde(deserialize_with = "number")]
         got: f64,
         /// Of which prompts and answers.
         #[serde(default, flatten)]
@@ -116,6 +142,7 @@ pub enum Caveat {
     /// A cold-cache workload was served from a prefix cache: what earlier versions noted of a sweep as a whole.
     ColdCacheHits {
         /// Share of prompt tokens that came from the cache.
+        #[serde(deserialize_with = "number")]
         share: f64,
     },
     /// Steps of a cold series had more from the prefix cache than the chat template explains.
@@ -125,6 +152,7 @@ pub enum Caveat {
         /// How many such steps there are.
         steps: u32,
         /// Share of the prompt tokens that came from the cache in it.
+        #[serde(deserialize_with = "number")]
         hit_rate: f64,
     },
     /// Steps of a warm series had far less from the prefix cache than the prompts share.
@@ -134,17 +162,21 @@ pub enum Caveat {
         /// How many such steps there are.
         steps: u32,
         /// Share of the prompt tokens that came from the cache in it.
+        #[serde(deserialize_with = "number")]
         hit_rate: f64,
         /// Share of the prompt tokens that lies in shared prefixes.
+        #[serde(deserialize_with = "number")]
         shared: f64,
     },
     /// Steps that are read together had unlike shares of their prompts from the prefix cache.
     HitRatesDiffer {
         /// Least share of the prompt tokens.
+        #[serde(deserialize_with = "number")]
         low: f64,
         /// The step that had it.
         low_step: u32,
         /// Largest share.
+        #[serde(deserialize_with = "number")]
         high: f64,
         /// The step that had it.
         high_step: u32,
@@ -154,8 +186,10 @@ pub enum Caveat {
         /// The first step in which they did.
         step: u32,
         /// Prompt tokens that the server counted in it.
+        #[serde(deserialize_with = "number")]
         asked: f64,
         /// The most that its own requests can have had.
+        #[serde(deserialize_with = "number")]
         own: f64,
         /// In how many steps they did.
         steps: u32,
@@ -188,8 +222,10 @@ pub enum Caveat {
         /// In how many steps they are.
         steps: u32,
         /// From sending to first token, as the client saw it.
+        #[serde(deserialize_with = "number")]
         client_ms: f64,
         /// By the server, its queue included.
+        #[serde(deserialize_with = "number")]
         server_ms: f64,
         /// The server's mean time in its queue, where it tells.
         queue_ms: Option<f64>,
@@ -203,8 +239,10 @@ pub enum Caveat {
         /// In how many steps they are.
         steps: u32,
         /// By the client.
+        #[serde(deserialize_with = "number")]
         client: f64,
         /// By the server.
+        #[serde(deserialize_with = "number")]
         server: f64,
     },
     /// The server has more or fewer requests than the client has in flight.
@@ -214,9 +252,20 @@ pub enum Caveat {
         /// In how many steps they are.
         steps: u32,
         /// Mean of the client.
+        #[serde(deserialize_with = "number")]
         client: f64,
         /// Mean of the server, running and waiting.
+        #[serde(deserialize_with = "number")]
         server: f64,
+    },
+    /// No certificate was verified.
+    NotVerified,
+    /// A proxy lies on the way.
+    Proxy {
+        /// Where it listens, without user and password.
+        url: String,
+        /// Whether the environment names it, else the plan.
+        of_environment: bool,
     },
     /// Less than half of a trace was replayed.
     TracePart {
@@ -230,6 +279,7 @@ pub enum Caveat {
         /// The step that did so most often.
         step: u32,
         /// How often.
+        #[serde(deserialize_with = "number")]
         times: f64,
         /// Requests of the trace.
         of: u64,
@@ -255,8 +305,10 @@ pub enum Caveat {
         /// What is slow: `TTFT` or `TPOT`.
         metric: String,
         /// Its p99 in milliseconds, in one step.
+        #[serde(deserialize_with = "number")]
         p99_ms: f64,
         /// That of the others (the lower median of theirs).
+        #[serde(deserialize_with = "number")]
         others_ms: f64,
         /// The step.
         step: u32,
@@ -270,8 +322,10 @@ pub enum Caveat {
         /// Its URL.
         url: String,
         /// The share of its requests that failed, in one step.
+        #[serde(deserialize_with = "number")]
         share: f64,
         /// That of the others (the lower median of theirs).
+        #[serde(deserialize_with = "number")]
         others: f64,
         /// The step.
         step: u32,
@@ -294,6 +348,7 @@ pub enum Caveat {
         /// The step that began.
         step: u32,
         /// Requests that the server reported.
+        #[serde(deserialize_with = "number")]
         left: f64,
     },
     /// The profiler could not be begun, or not be ended.
@@ -316,10 +371,18 @@ pub enum Caveat {
     /// The budget ended the sweep.
     BudgetSpent {
         /// The level that would have come next.
+        #[serde(deserialize_with = "number")]
         next: f64,
     },
     /// The sweep was interrupted.
     Interrupted,
+    /// The server refused the load, or died under it.
+    Refused {
+        /// The step.
+        step: u32,
+        /// What came of it.
+        how: Refusal,
+    },
     /// The server stopped answering.
     ServerGone {
         /// The step in which it happened.
@@ -353,32 +416,24 @@ pub enum Caveat {
         /// Requests on disk.
         requests: u64,
     },
-}
-
-impl Caveat {
-    /// The step that it is about, where it is about one.
-    pub const fn step(&self) -> Option<u32> {
-        match self {
-            Self::NotDrained { step, .. }
-            | Self::Client { step, .. }
-            | Self::ServerGone { step }
-            | Self::Profiler { step, .. }
-            | Self::PartialStep { step, .. }
-            | Self::BrokenOff { step, .. }
-            | Self::SlowReplica { step, .. }
-            | Self::FailingReplica { step, .. }
-            | Self::ColdHits { step, .. }
-            | Self::TraceRepeated { step, .. }
-            | Self::WarmMisses { step, .. } => Some(*step),
-            _ => None,
-        }
-    }
-
-    /// The series that it is about, where it names one.
-    pub fn series(&self) -> Option<&str> {
-        match self {
-            Self::InputLengthOff { of, .. } | Self::LengthsNotPinned { of, .. } => of.series.as_deref(),
-            _ => None,
-        }
-    }
+    /// The sweep had come to its deadline before its search was done.
+    Deadline {
+        /// The deadline, in seconds from the start.
+        #[serde(deserialize_with = "number")]
+        deadline_s: f64,
+        /// Whether the plan names it; else it was reckoned from what the plan can take.
+        named: bool,
+    },
+    /// The disk of the run folder was nearly full before the search was done.
+    DiskLow {
+        /// Bytes that were free.
+        free: u64,
+        /// Bytes that are kept free for reports.
+        reserve: u64,
+    },
+    /// The sweep was gone on with though its plan was another by then.
+    PlanChanged {
+        /// Each key with what it was and what it is.
+        differences: Vec<String>,
+    },
 }

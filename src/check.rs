@@ -15,7 +15,7 @@ const LOOKED_AT: usize = 1 << 20;
 const REGEX_MAX: usize = 4 << 20;
 
 /// One `[[check]]` of a plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawCheck", into = "RawCheck")]
 pub struct Check {
     /// What it is called in reports.
@@ -37,15 +37,20 @@ pub enum Rule {
     Schema(Value),
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawCheck {
+    /// What reports call the check.
     name: String,
+    /// `true`: the answer has text other than white space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     non_empty: Option<bool>,
+    /// Somewhere in the answer this regular expression matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     regex: Option<String>,
+    /// The answer is JSON that this schema describes: the path of a file, or a table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
     json_schema: Option<toml::Value>,
 }
 

@@ -1,5 +1,16 @@
 //! The command line as types.
 
+mod capacity;
+mod compare;
+mod import;
+mod report;
+
+pub use capacity::CapacityArgs;
+pub use compare::CompareArgs;
+pub use import::ImportArgs;
+pub use report::ChartArgs;
+
+use crate::rundir::Tool;
 use crate::units::Span;
 use crate::workload::trace::{Format, Unit, Window};
 use clap::{Args, Parser, Subcommand};
@@ -19,9 +30,10 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes:
-  0    a goodput was found, or the SLO was met up to the plan's max-rate, or all that a matrix expects held
+  0    a goodput was found, or the SLO was met up to the plan's max-rate, or all that a matrix expects held; a gate held
   1    error
-  2    ran, but no level meets the SLO, or something that a matrix expects did not hold
+  2    ran, but no level meets the SLO, or not at a cost within hardware.max-cost-per-mtok, or something that a matrix
+       expects, or a gate, did not hold
   3    undecided or invalid, or met at every level tried, max-rate not among them
   130  interrupted; what was measured until then is in the run folder
 
@@ -43,8 +55,14 @@ pub enum Command {
     Check(CheckArgs),
     /// Measure how exact and how fast this machine's client is, against a server that answers at once.
     Calibrate(CalibrateArgs),
+    /// Read results of vLLM bench serve, GuideLLM, AIPerf or inference-perf into a run folder.
+    Import(ImportArgs),
     /// Remake every report and chart from a run folder.
     Report(ReportArgs),
+    /// Set runs beside one another: what differs, by how much, and what of that is noise; a gate for CI.
+    Compare(CompareArgs),
+    /// How many GPUs a demand takes, and what they cost: from a run, several, or a rate as given.
+    Capacity(Box<CapacityArgs>),
     /// Serve the simulated server on a port.
     Simulate(SimulateArgs),
     /// Describe a recorded trace: rates, bursts, lengths, prefixes; or write it anew without its text.
@@ -84,12 +102,12 @@ pub struct SweepArgs {
     pub confirm: Option<Span>,
     /// Go on with the sweep of a run folder, at the step that it had come to; the time in between spends no budget.
     ///
-    /// Plan and server are those of the run. --budget gives the sweep more time than it had; of the other options only
-    /// --listen and --json go with it.
+    /// Plan and server are those of the run: where one of them has changed, the differences are shown and nothing is done, unless
+    /// --force is given. --budget gives the sweep more time than it had; of the other options only --listen, --yes and --json go with it.
     #[arg(
         long,
         value_name = "RUN",
-        conflicts_with_all = ["plan", "url", "model", "slo", "confirm", "out", "set", "virtual_time", "force", "calibration"]
+        conflicts_with_all = ["plan", "url", "model", "slo", "confirm", "out", "set", "virtual_time", "calibration"]
     )]
     pub resume: Option<PathBuf>,
     /// Run folder [default: runs/NAME-TIMESTAMP].
@@ -109,7 +127,11 @@ pub struct SweepArgs {
     /// so far. With port 0 any free one.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Replace an earlier run in the run folder.
+    /// Send more than 10 requests a second, or one at a time as fast as it answers, to a public address without being asked whether that
+    /// may be. Private addresses and names of a cluster are never asked about.
+    #[arg(long)]
+    pub yes: bool,
+    /// Replace an earlier run in the run folder; with --resume, go on though plan or server are not what they were.
     #[arg(long)]
     pub force: bool,
     /// Print the answer as JSON.
@@ -144,6 +166,10 @@ pub struct OfflineArgs {
     /// Simulate time: the server must be simulated.
     #[arg(long)]
     pub virtual_time: bool,
+    /// Send more than 10 requests a second, or one at a time as fast as it answers, to a public address without being asked whether that
+    /// may be. Private addresses and names of a cluster are never asked about.
+    #[arg(long)]
+    pub yes: bool,
     /// Replace an earlier run in the run folder.
     #[arg(long)]
     pub force: bool,
@@ -208,10 +234,16 @@ pub struct InitArgs {
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  goodput check demo")]
+#[command(after_help = "Examples:
+  goodput check demo
+  goodput check --schema > plan.schema.json     for editors: put `#:schema ./plan.schema.json` first in a plan")]
 pub struct CheckArgs {
     /// The plan: a file, or the name of a built-in plan.
-    pub plan: PathBuf,
+    #[arg(required_unless_present = "schema")]
+    pub plan: Option<PathBuf>,
+    /// Print the JSON Schema of plans, for editors that complete and check keys, and do nothing else.
+    #[arg(long, conflicts_with_all = ["plan", "set", "json"])]
+    pub schema: bool,
     /// Change a key of the plan; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -234,6 +266,10 @@ pub struct CalibrateArgs {
     /// How many threads send, as `client.threads` of a plan; by default as many as this machine has cores, eight at most.
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroU32>,
+    /// Send more than 10 requests a second, or one at a time as fast as it answers, to a public address without being asked whether that
+    /// may be. Private addresses and names of a cluster are never asked about.
+    #[arg(long, requires = "url")]
+    pub yes: bool,
     /// Keep the figures in this file, for `sweep --calibration`.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
@@ -244,10 +280,25 @@ pub struct CalibrateArgs {
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  goodput report runs/demo")]
+#[command(after_help = "Examples:
+  goodput report runs/demo                                            every report and chart anew, and result.json
+  goodput report runs/demo --chart latency --width 180mm --format png  one chart, as wide as a page
+  goodput report runs/demo --theme dark --charts-dir slides            a dark set beside the report's own
+  goodput report runs/demo --as vllm                                   the same requests as another tool counts them")]
 pub struct ReportArgs {
     /// The run folder.
     pub run: PathBuf,
+    /// Charts alone.
+    #[command(flatten)]
+    pub charts: ChartArgs,
+    /// Print the figures that another tool would report of the same requests, beside ours, and why they differ: vllm, guidellm,
+    /// aiperf or inference-perf. Writes nothing.
+    #[arg(
+        long = "as",
+        value_name = "TOOL",
+        conflicts_with_all = ["chart", "format", "theme", "width", "scale", "charts_dir"]
+    )]
+    pub as_tool: Option<Tool>,
     /// Print the answer as JSON.
     #[arg(long)]
     pub json: bool,
@@ -259,7 +310,8 @@ pub struct ReportArgs {
   goodput simulate --preset a40-qwen3-0.6b --set max-num-seqs=64 --port 8000
   goodput simulate --preset 4xa100-llama-70b-util --set gpu-memory-utilization=0.85
   goodput simulate --preset null --set first=20ms --set gap=5ms    exact delays, told in the field server-timing
-  goodput simulate --preset null --unix /tmp/null.sock             on a Unix socket")]
+  goodput simulate --preset null --unix /tmp/null.sock             on a Unix socket
+  goodput simulate --fault stall=0.02 --fault status-500=0.01      what a client must be able to take")]
 pub struct SimulateArgs {
     /// What to simulate: the engines demo, a40-qwen3-0.6b, 4xa100-llama-70b and 4xa100-llama-70b-util, the queues md1, mm1 and
     /// mmc, fixed, null.
@@ -269,6 +321,10 @@ pub struct SimulateArgs {
     /// delay of the first token) and gap (that from token to token).
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Play a fault on this share of the requests; may be repeated. `all=P` is each of them, save those that are named besides. A name
+    /// that does not exist lists them; docs/faults.md says what each does. `--set fault-after=100` answers the first hundred as it should.
+    #[arg(long, value_name = "NAME=PROBABILITY")]
+    pub fault: Vec<String>,
     /// Listen on a Unix socket, whose file must not exist yet, in place of a port; only with the preset null.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port"])]
     pub unix: Option<PathBuf>,

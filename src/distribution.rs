@@ -43,8 +43,10 @@ pub struct Bar {
     pub n: u64,
 }
 
-/// Bars to a factor of ten.
-const BARS: f64 = 10.0;
+/// Bars to a factor of ten, the widest first; narrower ones where lengths are so alike that there would be few.
+const BARS: [f64; 4] = [10.0, 20.0, 40.0, 100.0];
+/// Fewer bars than this show no shape.
+const FEW: usize = 12;
 
 /// Lengths while they are taken.
 #[derive(Debug, Clone)]
@@ -103,17 +105,29 @@ impl Lengths {
         })
     }
 
-    /// Equally wide on a logarithmic axis, but for the shortest, which hold one length each.
+    /// As narrow as it takes to show a shape.
     fn bars(&self) -> Vec<Bar> {
-        let edge = |i: i32| 10f64.powf(f64::from(i) / BARS).round() as u64;
+        let mut all = BARS.into_iter().map(|to_ten| self.bars_of(to_ten));
+        let widest = all.next().unwrap_or_default();
+        if widest.len() >= FEW {
+            widest
+        } else {
+            all.fold(widest, |kept, more| if kept.len() >= FEW { kept } else { more })
+        }
+    }
+
+    /// Equally wide on a logarithmic axis, so many to a factor of ten, but for the shortest, which hold one length each.
+    fn bars_of(&self, to_ten: f64) -> Vec<Bar> {
+        let edge = |i: i32| 10f64.powf(f64::from(i) / to_ten).round() as u64;
         let place = |v: u64| {
-            let near = ((v.max(1) as f64).log10() * BARS).floor() as i32;
+            let near = ((v.max(1) as f64).log10() * to_ten).floor() as i32;
             (near - 1..=near + 2).rev().find(|i| edge(*i) <= v.max(1)).unwrap_or(near)
         };
         let mut bars: Vec<Bar> = Vec::new();
         for value in self.histogram.iter_recorded() {
             let v = value.value_iterated_to().min(self.max);
             let i = place(v);
+            // Of edges that are the same number the last has the next one for its end.
             let (from, to) = (edge(i), edge(i + 1).max(edge(i) + 1));
             match bars.last_mut() {
                 Some(bar) if bar.from == from => bar.n += value.count_at_value(),
@@ -144,6 +158,17 @@ mod tests {
         more.merge(&lengths);
         let both = more.finish().unwrap();
         assert_eq!((both.n, both.p50, both.max), (1001, 501, 5000));
+        let alike = |from: u32, to: u32| {
+            let mut lengths = Lengths::default();
+            (from..=to).for_each(|n| lengths.push(n));
+            lengths.finish().unwrap().bars
+        };
+        assert_eq!(d.bars[d.bars.len() - 1].to, 1000 + 259, "ten to a factor of ten are enough here");
+        let narrow = alike(500, 800);
+        assert!((FEW..25).contains(&narrow.len()), "a shape, though lengths are alike: {narrow:?}");
+        assert_eq!(narrow.iter().map(|b| b.n).sum::<u64>(), 301);
+        assert_eq!(alike(600, 600).len(), 1);
+        assert!(narrow.windows(2).all(|w| w[0].to <= w[1].from));
         assert!(d.bars.windows(2).all(|w| w[0].to <= w[1].from), "one after the other: {:?}", d.bars);
     }
 }

@@ -71,6 +71,11 @@ impl Level {
         (self.control == Control::Rate).then_some(self.value)
     }
 
+    /// Whether a level can have such a value: above nothing, and at most a thousand million.
+    pub fn is_sound(value: f64) -> bool {
+        value > 0.0 && value <= 1e9
+    }
+
     /// A closed-loop level in requests in flight.
     pub fn concurrency(value: u32) -> Self {
         Self { control: Control::Concurrency, value: f64::from(value) }

@@ -89,6 +89,10 @@ pub enum Failure {
     Aborted,
     /// Not sent: the client ran out of descriptors, ports, or reached `max-in-flight`.
     ClientLimit,
+    /// Not told: another tool measured it, and its message names no kind.
+    Unknown,
+    /// The answer went on far beyond the tokens that it was to have, and was given up.
+    Overrun,
 }
 
 impl Failure {
@@ -111,6 +115,8 @@ impl Failure {
             Self::Empty => "empty",
             Self::Aborted => "aborted",
             Self::ClientLimit => "client-limit",
+            Self::Unknown => "unknown",
+            Self::Overrun => "overrun",
         }
     }
 }
@@ -158,7 +164,7 @@ pub struct Record {
     pub input_tokens: Option<u32>,
     /// Input tokens the server took from its prefix cache, where it tells.
     pub cached_tokens: Option<u32>,
-    /// Output tokens asked for.
+    /// Output tokens asked for; 0 where it is not known, as of a request that another tool sent.
     pub output_asked: u32,
     /// Output tokens, counted as `token_source` says.
     pub output_tokens: Option<u32>,
@@ -274,6 +280,8 @@ pub struct Finished {
     pub sample: Option<Box<str>>,
     /// Time to first token by the server's own clock, where it tells in the header `Server-Timing: ttft;dur=…`.
     pub server_ttft: Option<Duration>,
+    /// How long the server asked to be left alone, with a 429 or a 503 (`Retry-After`).
+    pub retry_after: Option<Duration>,
     /// The text of a whole answer, where it was asked for: the content of a chat (or the refusal in its place), the text of a
     /// completion.
     pub text: Option<Box<str>>,
@@ -284,7 +292,7 @@ pub struct Finished {
 impl Finished {
     /// A request of which nothing is known but its record and gaps.
     pub fn new(record: Record, gaps_us: Vec<u32>) -> Self {
-        Self { record, gaps_us, sample: None, server_ttft: None, text: None, aside: None }
+        Self { record, gaps_us, sample: None, server_ttft: None, retry_after: None, text: None, aside: None }
     }
 }
 

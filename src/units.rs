@@ -2,8 +2,10 @@
 //!
 //! Each type parses through `try_from`, so that the TOML reader points at the very characters that are wrong.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{
+    borrow::Cow,
     fmt,
     ops::{Deref, DerefMut},
     str::FromStr,
@@ -11,7 +13,7 @@ use std::{
 };
 
 macro_rules! checked {
-    ($(#[$doc:meta])* $name:ident, $say:literal, $ok:expr) => {
+    ($(#[$doc:meta])* $name:ident, $say:literal, $range:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
         #[serde(try_from = "f64", into = "f64")]
@@ -27,14 +29,24 @@ macro_rules! checked {
         impl TryFrom<f64> for $name {
             type Error = String;
             fn try_from(x: f64) -> Result<Self, String> {
-                let ok: fn(f64) -> bool = $ok;
-                if ok(x) { Ok(Self(x)) } else { Err(format!($say, x)) }
+                if ($range).contains(&x) { Ok(Self(x)) } else { Err(format!($say, x)) }
             }
         }
 
         impl From<$name> for f64 {
             fn from(x: $name) -> f64 {
                 x.0
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                let range: std::ops::RangeInclusive<f64> = $range;
+                json_schema!({ "type": "number", "minimum": range.start(), "maximum": range.end() })
             }
         }
 
@@ -50,19 +62,19 @@ checked!(
     /// Requests per second: positive and finite, and between one in twelve days and a million a second.
     Rate,
     "a rate must be positive and finite, from 0.000001 to 1000000 a second, got {}",
-    |x| (1e-6..=1e6).contains(&x)
+    1e-6..=1e6
 );
 checked!(
     /// A share between 0 and 1, both ends included.
     Fraction,
     "a share must lie between 0 and 1, got {}",
-    |x| (0.0..=1.0).contains(&x)
+    0.0..=1.0
 );
 checked!(
     /// A positive number, a millionth to a thousand million: a mean, a price, a coefficient of variation.
     Positive,
     "a positive number is needed, from 0.000001 to 1000000000, got {}",
-    |x| (1e-6..=1e9).contains(&x)
+    1e-6..=1e9
 );
 
 /// A length of time, written `"200ms"`, `"15m"` or `"1h 30m"`.
@@ -92,6 +104,16 @@ impl FromStr for Span {
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&jiff::fmt::friendly::SpanPrinter::new().unsigned_duration_to_string(&self.0))
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "title": "duration", "examples": ["200ms", "90s", "15m", "1h 30m"] })
     }
 }
 
@@ -146,6 +168,16 @@ impl<'de> Deserialize<'de> for Percentile {
     }
 }
 
+impl JsonSchema for Percentile {
+    fn schema_name() -> Cow<'static, str> {
+        "Percentile".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": r"^p\d{1,2}([._]\d{1,3})?$" })
+    }
+}
+
 /// A list with at least one entry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
@@ -161,6 +193,20 @@ impl<T> TryFrom<Vec<T>> for NonEmpty<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for NonEmpty<T> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         Vec::deserialize(d)?.try_into().map_err(de::Error::custom)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for NonEmpty<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("NonEmpty_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "minItems": 1, "items": generator.subschema_for::<T>() })
     }
 }
 
@@ -213,9 +259,25 @@ pub fn short(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A number of bytes for people: `512 B`, `60 MiB`, `1.5 GiB`.
+pub fn bytes(n: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let at = (0..units.len()).rev().find(|i| n >> (10 * i) > 0).unwrap_or(0);
+    format!("{} {}", short(n as f64 / f64::powi(1024.0, at as i32)), units[at])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_have_the_unit_that_fits() {
+        for (n, text) in
+            [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (60 << 20, "60 MiB"), (3 << 29, "1.5 GiB")]
+        {
+            assert_eq!(bytes(n), text);
+        }
+    }
 
     #[test]
     fn percentiles_parse_and_print() {

@@ -47,6 +47,19 @@ fn check_prints_what_would_run() {
 }
 
 #[test]
+fn check_prints_the_schema_of_plans() {
+    let out = goodput().args(["check", "--schema"]).assert().success();
+    let schema: serde_json::Value = serde_json::from_slice(&out.get_output().stdout).unwrap();
+    assert_eq!(schema["title"], "A sweep plan of goodput");
+    assert!(
+        schema["properties"]["server"].is_object()
+            && schema["$defs"]["Simulated"]["properties"]["preset"].is_object()
+    );
+    goodput().arg("check").assert().code(1).stderr(contains("<PLAN>"));
+    goodput().args(["check", "demo", "--schema"]).assert().code(1);
+}
+
+#[test]
 fn check_says_what_the_adaptive_search_would_do() {
     goodput().args(["check", "a40-qwen3-0.6b"]).assert().success().stdout(
         contains("one request at a time, then rates that triple")

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Modules by layer, lowest first. Modules of one layer do not know one another.
 const LAYERS: &[&[&str]] = &[
     &["units"],
-    &["level", "message", "check", "tokens", "distribution", "key", "roofline"],
+    &["level", "message", "check", "tokens", "distribution", "key", "roofline", "redact"],
     &["caveat"],
     &["record"],
     &["slo"],
@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["diagnosis"],
     &["plan"],
     &["rundir"],
-    &["sweep"],
+    &["sweep", "compare", "import", "peers"],
     &["report"],
     &["cli"],
     &["cmd"],
@@ -75,6 +75,41 @@ fn imports_go_one_way() {
                     wrong.push(format!("{}: {}", relative.display(), line.trim()));
                 }
             }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The wall clock may be set at any time, so it is read where a moment is written down for people, and nowhere else: what is measured, waited
+/// for or given up by counts on the monotonic clock. Each place with how often it reads it, and what for.
+const MOMENTS: &[(&str, usize)] = &[
+    ("calibrate/mod.rs", 1),    // when the client was calibrated
+    ("client/transport.rs", 1), // a server's Retry-After may be a date
+    ("cmd/sweep.rs", 1),        // the name of the run folder
+    ("import/write.rs", 1),     // when it was imported
+    ("sim/null/server.rs", 1),  // `created` of an answer
+    ("sim/router.rs", 1),       // `created` of an answer
+    ("sweep/about.rs", 1),      // when the sweep was started
+    ("sweep/idle.rs", 2), // until when a server is left alone, for a sweep that is resumed by another process
+    ("sweep/resume.rs", 1), // when it was resumed
+    ("sweep/step.rs", 1), // when the step was started
+];
+
+#[test]
+fn the_wall_clock_measures_nothing() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&src, &mut files);
+    let mut wrong = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let reads: usize =
+            ["SystemTime::now", "Timestamp::now", "Zoned::now"].iter().map(|n| code.matches(n).count()).sum();
+        let file = file.strip_prefix(&src).unwrap().to_str().unwrap();
+        let known = MOMENTS.iter().find(|m| m.0 == file).map_or(0, |m| m.1);
+        if reads != known && !file.ends_with("tests.rs") {
+            wrong.push(format!("{file} reads the wall clock {reads} times, where {known} are known"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Manner, goodput, plan, result, serve};
+use common::{Manner, goodput, loose, plan, result, serve};
 use goodput::server::prometheus::samples;
 use predicates::str::contains;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,6 +30,10 @@ fn a_running_sweep_shows_itself() {
     let dir = tempdir().unwrap();
     let url = format!("url = \"http://{}\"", serve(Manner::Plain));
     let file = plan(dir.path(), &url, "rates = [50, 60]");
+    loose(&file);
+    // Long enough that the second one is seen; it is ended then.
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("measure = \"1s\"", "measure = \"4s\"")).unwrap();
     let out = dir.path().join("run");
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("goodput"))
         .arg("sweep")
@@ -59,7 +63,9 @@ fn a_running_sweep_shows_itself() {
     assert_eq!(sum(&text, "goodput_level"), Some(60.0), "{text}");
     assert_eq!(sum(&text, "goodput_steps_total"), Some(1.0), "{text}");
     assert!(sum(&text, "goodput_ttft_seconds_count") > Some(20.0), "{text}");
-    child.wait().unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
     drain.join().unwrap();
     assert!(TcpStream::connect(&address).is_err(), "nothing listens after the sweep");
     assert_eq!(result(&out)["steps"].as_array().map(Vec::len), Some(2));

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{goodput, result};
+use common::{free_port, goodput, result, until, wait_until};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;
@@ -13,10 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tempfile::tempdir;
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 /// The command of a small simulated server, for a shell.
 fn simulate(port: u16) -> String {
@@ -52,6 +48,15 @@ fn state<'a>(found: &'a serde_json::Value, name: &str) -> &'a serde_json::Value 
     found["variants"].as_array().unwrap().iter().find(|v| v["variant"] == name).unwrap()
 }
 
+/// A script whose server is lost once a request of a step of the variant `dies` was answered.
+fn dies_in_its_step(server: &str, out: &Path) -> String {
+    let requests = out.join("requests.csv");
+    format!(
+        "{server} & until grep -q '^dies,[1-9]' '{}'; do sleep 0.1; done; kill -9 $!; echo 'engine lost'; exit 7",
+        requests.display()
+    )
+}
+
 #[test]
 fn every_variant_is_a_row_whatever_becomes_of_its_server() {
     let dir = tempdir().unwrap();
@@ -77,8 +82,9 @@ fn every_variant_is_a_row_whatever_becomes_of_its_server() {
         variant("never", "echo waiting; exec sleep 60", "timeout = \"400ms\""),
         variant(
             "dies",
-            &format!("{server} & sleep 1; kill -9 $!; echo 'engine lost'; exit 7"),
-            "set = { \"step.measure\" = \"5s\" }",
+            &dies_in_its_step(&server, &out),
+            // As long as it lives.
+            "set = { \"step.measure\" = \"60s\" }",
         ),
         variant("taken", "exit 0", &format!("url = \"http://{}\"", taken.local_addr().unwrap())),
         variant("stubborn", &stubborn, "stop-timeout = \"300ms\""),
@@ -192,13 +198,12 @@ fn an_interrupted_sweep_leaves_no_server() {
         let path = plan(dir.path(), port, &variant("a", &script, "set = { \"step.measure\" = \"60s\" }"));
         let mut sweep = std::process::Command::new(assert_cmd::cargo::cargo_bin!("goodput"));
         let sweep = sweep.arg("sweep").arg(&path).arg("--out").arg(&out);
-        let mut sweep = sweep.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut sweep = sweep.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let pid = rustix::process::Pid::from_child(&sweep);
         let signal = || rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        while !up.exists() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        std::thread::sleep(Duration::from_millis(400));
+        until(&mut sweep, "its step has requests", || {
+            up.exists() && fs::read_to_string(out.join("requests.csv")).is_ok_and(|t| t.contains("\na,1,"))
+        });
         signal();
         if twice {
             std::thread::sleep(Duration::from_millis(30));
@@ -211,6 +216,56 @@ fn an_interrupted_sweep_leaves_no_server() {
             assert_eq!(result(&out)["variants"][0]["state"], "running");
         }
     }
+}
+
+/// Killed with `kill -9`, goodput stops nothing: what it leaves is found by its run, and by whoever wants its port, and named.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_was_left_behind_is_named_by_the_next_run() {
+    let dir = tempdir().unwrap();
+    let (port, out, up) = (free_port(), dir.path().join("run"), dir.path().join("up"));
+    let script = format!("{} & touch {}; wait", simulate(port), up.display());
+    let path = plan(dir.path(), port, &variant("a", &script, ""));
+    let mut sweep = std::process::Command::new(assert_cmd::cargo::cargo_bin!("goodput"));
+    let sweep = sweep.arg("sweep").arg(&path).arg("--out").arg(&out);
+    let mut sweep = sweep.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let note = out.join("logs/a.pid");
+    until(&mut sweep, "its server is up", || up.exists() && !fs::read(&note).unwrap_or_default().is_empty());
+    sweep.kill().unwrap();
+    sweep.wait().unwrap();
+    let left: serde_json::Value = serde_json::from_slice(&fs::read(&note).unwrap()).unwrap();
+    let pid = left["pid"].as_i64().unwrap();
+    let named = || {
+        contains(format!("process {pid} (`sh -c "))
+            .and(contains(format!("kill -- -{pid}")))
+            .and(contains(", since 2"))
+    };
+    let resume = || {
+        let mut command = goodput();
+        command.args(["sweep", "--resume"]).arg(&out);
+        command
+    };
+    resume().assert().code(1).stderr(named().and(contains("a: process")));
+    goodput().arg("sweep").arg(&path).arg("--force").arg("--out").arg(&out).assert().code(1).stderr(named());
+    // Another run, whether the port is open yet or not.
+    let other = dir.path().join("other");
+    let said = format!("was started for the run {}", out.display());
+    goodput()
+        .arg("sweep")
+        .arg(&path)
+        .arg("--out")
+        .arg(&other)
+        .assert()
+        .stderr(contains(&said).and(contains("kill -- -")));
+    assert_eq!(state(&result(&other), "a")["state"], "failed");
+    let group = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+    wait_until("its server is gone", || with_word(&format!("--port {port}")).is_empty());
+    if out.join("result.json").is_file() {
+        resume().assert().stdout(contains("resumed once"));
+        assert_eq!(state(&result(&out), "a")["state"], "done");
+    }
+    assert!(!note.exists() && TcpListener::bind(("127.0.0.1", port)).is_ok());
 }
 
 #[test]
@@ -260,4 +315,43 @@ fn a_grid_is_answered_in_simulated_time() {
         (fs::read_to_string(out.join("variants.csv")).unwrap(), &result(&out)["variants"]),
         (again, &found["variants"])
     );
+}
+
+/// No load is offered to a server that misses unloaded: that is an answer, and no measurement that was cut short.
+#[test]
+fn a_variant_that_no_level_suits_is_rejected_and_not_measured_again() {
+    let dir = tempdir().unwrap();
+    let sweep = |name: &str, limit: &str, code: i32| {
+        let (file, out) = (dir.path().join(format!("{name}.toml")), dir.path().join(name));
+        let text = format!(
+            "name = \"{name}\"\nslo.ttft.p99 = \"{limit}\"\nserver.simulated.preset = \"a40-qwen3-0.6b\"\n\
+             workload.prompts.synthetic = {{ input-tokens.fixed = 600, output-tokens.fixed = 30 }}\n\
+             search = {{ adaptive.budget = \"2m\", max-rate = 60 }}\n\
+             [[variant]]\nname = \"base\"\n[[variant]]\nname = \"hopeless\"\nset = {{ \"server.simulated.slow-down\" = 20.0 }}\n"
+        );
+        fs::write(&file, text).unwrap();
+        let mut command = goodput();
+        command.arg("sweep").arg(&file).args(["--virtual-time", "--out"]).arg(&out).assert().code(code);
+        let page = fs::read_to_string(out.join("report.md")).unwrap();
+        (out, page)
+    };
+    let (out, page) = sweep("one", "100ms", 0);
+    assert!(
+        page.contains("| ✕ rejected | hopeless |") && page.contains("it keeps the SLO at no level"),
+        "{page}"
+    );
+    assert!(!page.contains("it was not measured to the end"), "{page}");
+    let mut rows = csv::Reader::from_path(out.join("variants.csv")).unwrap();
+    let head = rows.headers().unwrap().clone();
+    let at = |name: &str| head.iter().position(|h| h == name).unwrap();
+    let all: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
+    assert_eq!((&all[1][at("goodput_status")], &all[1][at("goodput")]), ("none", ""));
+    let capacity = goodput().arg("capacity").arg(&out).args(["--daily-volume", "1M"]).output().unwrap();
+    let said =
+        String::from_utf8_lossy(&capacity.stdout).into_owned() + &String::from_utf8_lossy(&capacity.stderr);
+    assert!(said.contains("no rate meets its SLO") && !said.contains("--resume"), "{said}");
+
+    let (_, page) = sweep("none", "10ms", 2);
+    assert!(page.contains("2 variants, and none is shown to keep the SLO"), "{page}");
+    assert!(["base", "hopeless"].iter().all(|v| page.contains(&format!("| ✕ rejected | {v} |"))), "{page}");
 }

@@ -1,5 +1,6 @@
 //! What the client itself did wrong in a step: which limit of its own it reached, by how much, and what to do about it.
 
+use super::number::number;
 use crate::units::short;
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +36,19 @@ pub enum OwnFault {
     /// The sending threads got no core.
     Starved {
         /// Share of the window in which one waited for a core.
+        #[serde(deserialize_with = "number")]
         waiting: f64,
         /// The share that is allowed.
+        #[serde(deserialize_with = "number")]
         allowed: f64,
+    },
+    /// The client as a whole stood still: stopped, suspended, or paused with its machine.
+    Halted {
+        /// How often.
+        times: u64,
+        /// For how long in all, in milliseconds.
+        #[serde(deserialize_with = "number")]
+        total_ms: f64,
     },
 }
 
@@ -45,10 +56,13 @@ pub enum OwnFault {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Excess {
     /// Its p99 in milliseconds.
+    #[serde(deserialize_with = "number")]
     pub p99_ms: f64,
     /// The largest that is allowed, in milliseconds.
+    #[serde(deserialize_with = "number")]
     pub allowed_ms: f64,
     /// The limit of which that is a share, in milliseconds.
+    #[serde(deserialize_with = "number")]
     pub limit_ms: f64,
     /// Why, by what the threads did.
     pub cause: Cause,
@@ -61,12 +75,13 @@ pub enum Cause {
     /// A thread waited for a core for more than the allowed share of the time, or for longer than it had one.
     Starved {
         /// Share of the time that it waited.
+        #[serde(deserialize_with = "number")]
         waiting: f64,
         /// Share of the time that it had one, where known.
         busy: Option<f64>,
     },
     /// A thread was on a core for most of the time: this share.
-    Busy(f64),
+    Busy(#[serde(deserialize_with = "number")] f64),
     /// Neither; or the system does not tell.
     Unknown,
 }
@@ -94,6 +109,13 @@ impl OwnFault {
                 percent(*waiting),
                 percent(*allowed)
             ),
+            Self::Halted { times: 1, total_ms } => {
+                format!("the client stood still for {} ms, and so did every request", short(*total_ms))
+            }
+            Self::Halted { times, total_ms } => format!(
+                "the client stood still {times} times, for {} ms in all, and so did every request",
+                short(*total_ms)
+            ),
         }
     }
 
@@ -107,6 +129,9 @@ impl OwnFault {
                 "Raise the limit of open files (ulimit -n); if it is ports that ran out, name several addresses of the server (server.urls) or spread the load over several machines."
             }
             Self::Starved { .. } => STARVED,
+            Self::Halted { .. } => {
+                "Let nothing stop or suspend the client while it measures: no sleep of its machine, no snapshot of its virtual machine, no quota of CPU time."
+            }
             Self::Behind { cause, .. }
             | Self::Late(Excess { cause, .. })
             | Self::Lagging(Excess { cause, .. }) => match cause {
@@ -134,6 +159,7 @@ impl OwnFault {
             Self::Behind { sent, due, .. } => over(*due as f64, *sent as f64),
             Self::Late(e) | Self::Lagging(e) => over(e.p99_ms, e.allowed_ms),
             Self::Starved { waiting, allowed } => over(*waiting, *allowed),
+            Self::Halted { total_ms, .. } => *total_ms,
         }
     }
 
@@ -217,6 +243,16 @@ mod tests {
                 OwnFault::Starved { waiting: 0.234, allowed: 0.1 },
                 "the client's sending threads waited for a core 23.4 % of the time, where 10 % is allowed",
                 "more cores",
+            ),
+            (
+                OwnFault::Halted { times: 1, total_ms: 3000.0 },
+                "the client stood still for 3000 ms, and so did every request",
+                "suspend",
+            ),
+            (
+                OwnFault::Halted { times: 2, total_ms: 700.0 },
+                "the client stood still 2 times, for 700 ms in all, and so did every request",
+                "CPU time",
             ),
         ] {
             assert_eq!(fault.text(), say);

@@ -1,6 +1,6 @@
 //! Each caveat as a sentence, and what to do about it.
 
-use super::{Caveat, LengthsOf, cache, server, trace};
+use super::{Caveat, LengthsOf, cache, ended, origin, server, trace, way};
 use crate::key::{ALL, split};
 use crate::level::Control;
 use crate::units::short;
@@ -24,8 +24,7 @@ impl Caveat {
             }
             Self::WideBracket { tier, control, factor } => wide(tier.as_deref(), *control, *factor),
             Self::BeyondCalibration { asked, most, unit } => beyond(*asked, *most, unit),
-            Self::VirtualTime => "Time was simulated: the figures are those of the model, not of a machine.".into(),
-            Self::Simulated => "The server was simulated.".into(),
+            Self::Imported { .. } | Self::VirtualTime | Self::Simulated => origin::text(self),
             Self::PinningRefused { field, message, held } => refused(field, message, *held),
             Self::LengthsNotPinned { asked, got, of } => {
                 format!("Answers{of} had {got:.1} output tokens on average where {asked:.1} were asked for: output lengths were not pinned.")
@@ -48,6 +47,7 @@ impl Caveat {
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::text(self),
             Self::MetricsSilent { .. } | Self::ServerRestarted { .. } | Self::ServerChanged { .. } => server::text(self),
             Self::TtftDiffers { .. } | Self::TokensDiffer { .. } | Self::InFlightDiffers { .. } => server::text(self),
+            Self::NotVerified | Self::Proxy { .. } => way::text(self),
             Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::text(self),
             Self::ClosedLoop => {
                 "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.".into()
@@ -76,16 +76,16 @@ impl Caveat {
             Self::BudgetSpent { next } => {
                 format!("The budget ended the sweep: the step at {} could have ended after it.", short(*next))
             }
-            Self::Interrupted => "The sweep was interrupted: the answer rests on the steps measured until then.".into(),
-            Self::ServerGone { step } => format!("The server stopped answering in step {step}: nothing more was measured on it."),
-            Self::PartialStep { step, requests } => {
-                format!("Step {step} was not finished: its {requests} requests are kept and not judged.")
-            }
-            Self::TornRow { file } => format!("The last row of {file} was torn and has been dropped."),
-            Self::Resumed { times, at, step } => resumed(*times, at, *step),
-            Self::BrokenOff { step, requests } => format!(
-                "A try at step {step} was broken off: its {requests} requests stand in requests-partial.csv and are not judged."
-            ),
+            Self::Refused { step, how } => how.text(*step),
+            Self::Interrupted
+            | Self::ServerGone { .. }
+            | Self::PartialStep { .. }
+            | Self::TornRow { .. }
+            | Self::Resumed { .. }
+            | Self::BrokenOff { .. }
+            | Self::Deadline { .. }
+            | Self::DiskLow { .. }
+            | Self::PlanChanged { .. } => ended::text(self),
         }
     }
 
@@ -101,9 +101,7 @@ impl Caveat {
             Self::BracketOnly if adaptive => {
                 "More time narrows it (--budget), down to search.adaptive.width where that is set."
             }
-            Self::BracketOnly => {
-                "More levels between its two ends narrow it (search.rates, search.concurrency)."
-            }
+            Self::BracketOnly => MORE_LEVELS,
             Self::WideBracket { .. } if adaptive => "Give it more time (--budget).",
             Self::WideBracket { .. } => {
                 "Measure levels between its two ends (search.rates, search.concurrency), or let the search choose them (search.adaptive, --budget)."
@@ -111,7 +109,7 @@ impl Caveat {
             Self::BeyondCalibration { .. } => {
                 "Measure from a machine with more cores, or split the load over several; `goodput calibrate` tells what each can do."
             }
-            Self::VirtualTime | Self::Simulated => "Set server.url to measure a real server.",
+            Self::Imported { .. } | Self::VirtualTime | Self::Simulated => origin::advice(self),
             Self::PinningRefused { .. } | Self::LengthsNotPinned { .. } => {
                 "Compare with other servers only at equal output lengths; see output_tokens_mean in steps.csv."
             }
@@ -122,9 +120,7 @@ impl Caveat {
             Self::InputLengthOff { .. } | Self::InputNotCalibrated { .. } => {
                 "Quote the measured input length, not the one asked for; see input_tokens_mean in steps.csv."
             }
-            Self::NoFinishReason { .. } => {
-                "Look at the server or the proxy in front of it: answers may have been cut short."
-            }
+            Self::NoFinishReason { .. } => NO_FINISH,
             Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => {
                 cache::advice(self)
             }
@@ -135,6 +131,7 @@ impl Caveat {
             Self::TtftDiffers { .. } | Self::TokensDiffer { .. } | Self::InFlightDiffers { .. } => {
                 server::advice(self)
             }
+            Self::NotVerified | Self::Proxy { .. } => way::advice(self),
             Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::advice(self),
             Self::ClosedLoop => {
                 "Before promising a rate to independent users, measure it: search.rates or search.ramp."
@@ -152,27 +149,32 @@ impl Caveat {
             Self::BudgetSpent { .. } => {
                 "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
             }
-            Self::Interrupted => "goodput sweep --resume RUN measures the rest.",
-            Self::ServerGone { .. } => SERVER_GONE,
-            Self::PartialStep { .. } => "goodput sweep --resume RUN measures that step again and goes on.",
-            Self::TornRow { .. } => "The run was killed while writing; nothing else is affected.",
-            Self::Resumed { .. } => {
-                "Make sure that the server was in the same state before and after: all steps are read as one sweep."
-            }
-            Self::BrokenOff { .. } => "There is nothing to do: the step is measured again.",
+            Self::Refused { how, .. } => how.advice(),
+            Self::Interrupted
+            | Self::ServerGone { .. }
+            | Self::PartialStep { .. }
+            | Self::TornRow { .. }
+            | Self::Resumed { .. }
+            | Self::BrokenOff { .. }
+            | Self::Deadline { .. }
+            | Self::DiskLow { .. }
+            | Self::PlanChanged { .. } => ended::advice(self),
         }
     }
 }
+
+/// What narrows a bracket between levels of a list.
+const MORE_LEVELS: &str = "More levels between its two ends narrow it (search.rates, search.concurrency).";
 
 /// What to do where nothing could be profiled.
 const PROFILER: &str = "vLLM has these paths only where it was started with --profiler-config (or, before, VLLM_TORCH_PROFILER_DIR); profile.start and \
                         profile.stop name others, profile.before and profile.after commands.";
 
+/// What to do where streams end without saying why.
+const NO_FINISH: &str = "Look at the server or the proxy in front of it: answers may have been cut short.";
+
 /// What to do where one replica is worse than the others.
 const WORST_REPLICA: &str = "Requests are dealt in turn, so the service can take no more than its worst replica: look at that one, or measure it alone (server.url).";
-
-/// What to do where the server went away.
-const SERVER_GONE: &str = "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on.";
 
 fn refused(field: &str, message: &str, held: bool) -> String {
     let so = if held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
@@ -205,14 +207,6 @@ fn inflated(assumed: f64, limit: &str, pooled: f64) -> String {
         short(pooled),
         title(limit)
     )
-}
-
-fn resumed(times: u32, at: &str, step: u32) -> String {
-    let often = match times {
-        1 => "once, at".to_owned(),
-        n => format!("{n} times, last at"),
-    };
-    format!("The sweep was resumed {often} {at}, from step {step} on; the time in between spent no budget.")
 }
 
 fn wide(tier: Option<&str>, control: Control, factor: f64) -> String {

@@ -1,6 +1,7 @@
 //! What went wrong between us and the server, told apart by the chain of errors.
 
 use super::dns::Unresolved;
+use super::tls;
 use crate::record::Failure;
 use std::{error::Error, io};
 
@@ -56,6 +57,10 @@ impl Cause {
         while let Some(e) = next {
             found.kind = kind(e).or(found.kind);
             found.text = e.to_string();
+            if let Some(remedy) = e.downcast_ref::<rustls::Error>().and_then(tls::remedy) {
+                found.text = remedy;
+                break;
+            }
             // An io::Error that wraps another error skips it in `source`.
             let wrapped = e.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             next = wrapped.map(|e| e as &(dyn Error + 'static)).or_else(|| e.source());

@@ -3,6 +3,8 @@
 use super::extras::{ExtraBody, Headers};
 use super::key::KeySource;
 use super::pages::{OwnMetrics, PageUrl};
+use super::proxy::Proxy;
+use super::tls::Tls;
 use crate::units::{NonEmpty, Span};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -13,7 +15,7 @@ use std::{
 };
 
 /// The API that requests are written for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Api {
     /// `/v1/chat/completions`: messages in, deltas out.
@@ -34,7 +36,7 @@ impl Api {
 }
 
 /// What prompts are sent as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromptForm {
     /// As text, which the server makes tokens of.
@@ -45,7 +47,7 @@ pub enum PromptForm {
 }
 
 /// Which HTTP is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum Http {
     /// HTTP/1.1, a connection for each request in flight, kept alive.
     #[default]
@@ -63,7 +65,7 @@ pub enum Http {
 }
 
 /// Whether requests find connections open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
     /// Opened before a step, and used again: no handshake counts as TTFT.
@@ -75,7 +77,7 @@ pub enum Connections {
 
 /// Where a server listens: scheme, host, port and perhaps a path, without a trailing `/` or `/v1`; or `unix:` and the path of
 /// a socket.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct BaseUrl(String);
 
@@ -92,6 +94,11 @@ impl BaseUrl {
     /// The Unix socket that it names, if it does.
     pub fn socket(&self) -> Option<&Path> {
         self.0.strip_prefix(UNIX).map(Path::new)
+    }
+
+    /// Whether what is sent there is encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.0.starts_with("https:")
     }
 
     /// Whether it names this machine.
@@ -198,7 +205,7 @@ impl Target {
 }
 
 /// The `[server]` table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawServer", into = "RawServer")]
 pub struct Server {
     /// Which server.
@@ -229,6 +236,10 @@ pub struct Server {
     pub warmup_requests: u32,
     /// What is read of the server's own metrics.
     pub metrics: OwnMetrics,
+    /// Whom to trust over `https://`, and how the client shows who it is.
+    pub tls: Tls,
+    /// Which proxy requests go through.
+    pub proxy: Proxy,
 }
 
 impl Server {
@@ -249,46 +260,77 @@ impl Server {
             connect_timeout: connect_timeout(),
             warmup_requests: warmup_requests(),
             metrics: OwnMetrics::default(),
+            tls: Tls::default(),
+            proxy: Proxy::default(),
         }
     }
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawServer {
+    /// Where the server listens, with or without `/v1`; or `unix:` and the whole path of a socket. Exactly one of `url`, `urls`, `simulated`.
     url: Option<BaseUrl>,
+    /// Replicas of one service with no balancer before them: requests are dealt to them in turn.
     urls: Option<NonEmpty<BaseUrl>>,
+    /// The API that requests are written for.
     #[serde(default)]
     api: Api,
+    /// The model to ask for; the one that the server lists where it is left out.
     model: Option<String>,
+    /// The environment variable that holds the API key; it is sent as a bearer token and written nowhere.
     api_key_env: Option<String>,
+    /// The file that holds the API key, in place of a variable.
     api_key_file: Option<PathBuf>,
+    /// Whether answers come as streams of events; `false`: each in one piece, of which only e2e is known.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     stream: bool,
+    /// The model's `tokenizer.json`, which counts tokens where the server does not; needs a build with the feature `tokenizer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokenizer: Option<PathBuf>,
+    /// What prompts are sent as; `"text"` where it is left out.
     #[serde(default, skip_serializing_if = "is_default")]
     prompts: PromptForm,
+    /// Which HTTP is spoken; `"1.1"` where it is left out.
     #[serde(default, skip_serializing_if = "is_default")]
     http: Http,
+    /// Whether requests find connections open; `"warm"` where it is left out.
     #[serde(default, skip_serializing_if = "is_default")]
     connections: Connections,
+    /// How long a connection may take: name, TCP and TLS together.
     #[serde(default = "connect_timeout")]
     connect_timeout: Span,
+    /// Requests sent after the start of a server, before anything is counted.
     #[serde(default = "warmup_requests")]
     warmup_requests: u32,
+    /// `false` reads none of the server's own metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metrics: Option<bool>,
+    /// Where the server's metrics are, if not at `/metrics` of its own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metrics_url: Option<PageUrl>,
+    /// The same for each of several `urls`, in their order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metrics_urls: Option<NonEmpty<PageUrl>>,
+    /// How often they are read while a step runs; a second where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metrics_interval: Option<Span>,
+    /// Whom to trust over `https://`, and how the client shows who it is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    tls: Tls,
+    /// Which proxy requests go through: `"http://proxy:3128"`, or `"none"`. Where it is left out, the one that HTTP_PROXY, HTTPS_PROXY or
+    /// ALL_PROXY names, unless NO_PROXY names the server or it is this machine itself.
+    #[serde(default, skip_serializing_if = "is_default")]
+    proxy: Proxy,
+    /// Extra headers of every request; secrets are refused.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     headers: Headers,
+    /// Extra fields of every request's body, as sampling settings; secrets are refused.
     #[serde(default, skip_serializing_if = "ExtraBody::is_empty")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     body: ExtraBody,
+    /// The simulated server in the place of a real one.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     simulated: Option<toml::Table>,
 }
 
@@ -341,6 +383,9 @@ impl TryFrom<RawServer> for Server {
         if r.connect_timeout.0.is_zero() {
             return Err("connect-timeout is zero: no connection can be made within it".into());
         }
+        if let Some(problem) = r.tls.problem() {
+            return Err(format!("[server.tls] {problem}"));
+        }
         if r.model.as_deref() == Some("") {
             return Err("model is empty: leave it out for the model that the server lists".into());
         }
@@ -368,6 +413,8 @@ impl TryFrom<RawServer> for Server {
             connect_timeout: r.connect_timeout,
             warmup_requests: r.warmup_requests,
             metrics,
+            tls: r.tls,
+            proxy: r.proxy,
         })
     }
 }
@@ -411,6 +458,8 @@ impl From<Server> for RawServer {
             stream: s.stream,
             tokenizer: s.tokenizer,
             prompts: s.prompts,
+            tls: s.tls,
+            proxy: s.proxy,
             headers: s.headers,
             body: s.body,
             simulated,

@@ -6,6 +6,11 @@ use crate::message::{Message, Role};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+/// An answer is given up once it has so many times the tokens that it was to have, …
+const OVERRUN_TIMES: u64 = 4;
+/// … and these besides.
+const OVERRUN_LEAST: u64 = 1024;
+
 /// Which fields hold the output at its planned length. Servers differ in what they know; either suffices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinning {
@@ -117,7 +122,7 @@ impl Encoder {
             Api::Completions => b"\"",
         });
         self.close(&mut out, output_tokens);
-        Payload { head: prefix.clone(), tail: out.into() }
+        Payload { head: prefix.clone(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
     }
 
     /// One request with a whole conversation in it, and how many tokens to answer with.
@@ -153,7 +158,7 @@ impl Encoder {
             }
         }
         self.close(&mut out, output_tokens);
-        Payload { head: Bytes::new(), tail: out.into() }
+        Payload { head: Bytes::new(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
     }
 
     /// One request whose prompt is a list of token ids, and how many tokens to answer with. Only completions takes such a
@@ -164,7 +169,19 @@ impl Encoder {
         out.extend_from_slice(b"\"prompt\":");
         serde_json::to_writer(&mut out, ids).expect("writing numbers to memory cannot fail");
         self.close(&mut out, output_tokens);
-        Payload { head: Bytes::new(), tail: out.into() }
+        Payload { head: Bytes::new(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
+    }
+
+    /// How many tokens are too many for an answer that was to have so many: far more than a server's own ways of counting differ (special
+    /// tokens, reasoning beside the answer, events of tool calls), and than a model writes that was only not pinned.
+    fn most_tokens(&self, output_tokens: u32) -> Option<u64> {
+        let field = |name: &str| self.fields.get(name).and_then(Value::as_u64);
+        let asked = match self.own_length {
+            true => field("max_completion_tokens").or_else(|| field("max_tokens"))?,
+            false => u64::from(output_tokens),
+        };
+        let choices = field("n").unwrap_or(1).max(1);
+        Some(OVERRUN_LEAST.saturating_add(asked.saturating_mul(choices).saturating_mul(OVERRUN_TIMES)))
     }
 
     /// Appends what follows the prompt: the output's length, and the end of the object.
@@ -215,6 +232,29 @@ mod tests {
         let got = whole(&e.request(&e.prefix(None), "", 1));
         let messages = json!([{ "role": "user", "content": "" }]);
         assert_eq!(got, json!({ "model": "m", "stream": true, "messages": messages, "max_tokens": 1 }));
+    }
+
+    #[test]
+    fn what_is_too_long_follows_from_what_is_asked() {
+        for (body, most, why) in [
+            (json!({}), Some(1024 + 4 * 30), "what the plan asks for"),
+            (json!({ "n": 3 }), Some(1024 + 3 * 4 * 30), "for each choice"),
+            (json!({ "max_tokens": 500 }), Some(1024 + 4 * 500), "the body's own length"),
+            (
+                json!({ "max_tokens": 5, "max_completion_tokens": 7, "n": 2 }),
+                Some(1024 + 2 * 4 * 7),
+                "the newer field",
+            ),
+            (json!({ "max_tokens": null }), None, "no length at all"),
+        ] {
+            let e = Encoder::new(Api::Chat, "m", &extra(body), Pinning::FULL, true);
+            let got = [
+                e.request(&e.prefix(None), "hello", 30),
+                e.messages(&[Message { role: Role::User, content: "hello".into() }], 30),
+                e.tokens(&[1, 2], 30),
+            ];
+            assert!(got.iter().all(|p| p.most_tokens == most), "{why}: {got:?}");
+        }
     }
 
     #[test]

@@ -262,6 +262,17 @@ struct Finish(Option<Box<str>>);
 #[derive(Default)]
 struct IsError(bool);
 
+/// A reason stands in tables and reports: of one that is no word the control characters are shown as such, and it is cut.
+fn one_line(reason: &str) -> Box<str> {
+    const LONGEST: usize = 200;
+    reason
+        .chars()
+        .take(LONGEST)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect::<String>()
+        .into()
+}
+
 /// Deserialises by a visitor that takes whatever comes: each visitor names what it understands, the rest is skipped.
 macro_rules! lenient {
     ($type:ty, $visitor:ident { $($understood:tt)* }) => {
@@ -361,14 +372,14 @@ lenient!(Finish, FinishVisitor {
     skip!(Finish, numbers);
     skip!(Finish, seq);
     fn visit_str<E>(self, s: &str) -> Result<Finish, E> {
-        Ok(Finish((!s.is_empty()).then(|| s.into())))
+        Ok(Finish((!s.is_empty()).then(|| one_line(s))))
     }
     // SGLang's own form: {"type": "length", …}.
     fn visit_map<A: MapAccess<'de>>(self, mut a: A) -> Result<Finish, A::Error> {
         let mut kind = None;
         while let Some((key, value)) = a.next_entry::<String, Value>()? {
             if key == "type" {
-                kind = value.as_str().map(Into::into);
+                kind = value.as_str().map(one_line);
             }
         }
         Ok(Finish(kind))

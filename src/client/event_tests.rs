@@ -142,3 +142,12 @@ fn error_bodies() {
         assert_eq!(error_message(body.as_bytes()).as_deref(), says, "{body}");
     }
 }
+
+#[test]
+fn a_reason_is_one_line() {
+    let text = serde_json::json!({"choices": [{"delta": {}, "finish_reason": format!("st\u{1b}[31m\nop{}", "x".repeat(900))}]});
+    let text = text.to_string();
+    let Parsed::Event(event) = parse(Item { data: text.as_bytes(), error: false }) else { panic!("{text}") };
+    let reason = event.finish_reason.unwrap();
+    assert!(reason.starts_with("st\u{fffd}[31m\u{fffd}opx") && reason.chars().count() == 200, "{reason}");
+}

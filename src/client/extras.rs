@@ -1,11 +1,12 @@
 //! What a plan adds to every request, headers and fields of the body, and what it may not: secrets, and what goodput writes.
 
+use super::secrets::{is_key, is_named, masked};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Extra request headers. None of them is a secret, none of them belongs to the transport.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Headers(BTreeMap<String, String>);
 
@@ -28,7 +29,7 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// Whether a header of this name usually carries a secret. Fields of the body may well end alike (`prompt_cache_key`).
-pub(super) fn is_secret_header(name: &str) -> bool {
+pub(crate) fn is_secret_header(name: &str) -> bool {
     let plain = plain(name);
     is_secret(name)
         || plain.contains("cookie")
@@ -50,6 +51,12 @@ impl TryFrom<BTreeMap<String, String>> for Headers {
                     "headers.{name} would write a secret into the plan: put it into an environment variable and write \
                      api-key-env = \"ITS_NAME\", or into a file and write api-key-file = \"ITS_PATH\"; it is sent as \
                      `authorization: Bearer …`"
+                ));
+            }
+            if is_key(value) || masked(value) != *value {
+                return Err(format!(
+                    "headers.{name} has something like a key, a token or a password in its value, which would end up in files: \
+                     put it into an environment variable and write api-key-env = \"ITS_NAME\""
                 ));
             }
             let own =
@@ -102,6 +109,25 @@ impl ExtraBody {
     }
 }
 
+/// Where in a field of the body a secret stands, if one does: by its name, or by the form of its value. `at` are the names on the way. A table of such a name may well be the schema of an answer.
+fn secret_in(at: &str, name: &str, value: &toml::Value) -> Option<String> {
+    let top = at == name;
+    let of = |(key, value): (&String, &toml::Value)| secret_in(&format!("{at}.{key}"), key, value);
+    match value {
+        _ if top && is_secret(name) => Some(at.to_owned()),
+        toml::Value::Table(table) => table.iter().find_map(of),
+        toml::Value::Array(all) => all.iter().find_map(|value| secret_in(at, name, value)),
+        toml::Value::String(text) => {
+            // `prompt_cache_key` is none.
+            let other = if top { "key" } else { "cachekey" };
+            let named = is_named(name) && (name == "key" || !plain(name).ends_with(other));
+            (((named || is_secret(name)) && !text.is_empty()) || is_key(text)).then(|| at.to_owned())
+        }
+        toml::Value::Integer(_) | toml::Value::Float(_) if is_secret(name) => Some(at.to_owned()),
+        _ => None,
+    }
+}
+
 /// `None` for what JSON does not have: dates, infinities, NaN.
 fn json(value: &toml::Value) -> Option<serde_json::Value> {
     Some(match value {
@@ -142,9 +168,9 @@ impl TryFrom<toml::Table> for ExtraBody {
                         "body.echo would make the prompt look like the first token: leave it out".into()
                     );
                 }
-                _ if is_secret(name) => {
+                _ if let Some(place) = secret_in(name, name, value) => {
                     return Err(format!(
-                        "body.{name} would write a secret into the plan: put it into an environment variable and write \
+                        "body.{place} would write a secret into the plan: put it into an environment variable and write \
                          api-key-env = \"ITS_NAME\" (it is sent as a bearer token)"
                     ));
                 }
@@ -163,5 +189,67 @@ impl TryFrom<toml::Table> for ExtraBody {
 impl From<ExtraBody> for toml::Table {
     fn from(b: ExtraBody) -> Self {
         b.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(text: &str) -> Result<Headers, String> {
+        toml::from_str(text).map_err(|e| e.message().to_owned())
+    }
+
+    fn body(text: &str) -> Result<ExtraBody, String> {
+        toml::from_str(text).map_err(|e| e.message().to_owned())
+    }
+
+    /// Rows: fields of the body, and the one that is named as a secret.
+    #[test]
+    fn secrets_of_the_body_are_refused_at_any_depth() {
+        for (text, place) in [
+            ("api_key = \"x\"", "body.api_key "),
+            ("auth_token = \"x\"", "body.auth_token "),
+            ("extra_body = { api_key = \"hunter2\" }", "body.extra_body.api_key "),
+            ("headers = { Authorization = \"hunter2\" }", "body.headers.Authorization "),
+            ("a = [{ b = [{ token = \"hunter2\" }] }]", "body.a.b.token "),
+            ("a = { password = 1234 }", "body.a.password "),
+            ("a = [\"x\", \"sk-hunter2hunter2\"]", "body.a "),
+            ("a = { b = \"Bearer hunter2\" }", "body.a.b "),
+        ] {
+            let said = body(text).unwrap_err();
+            assert!(said.starts_with(place) && !said.contains("hunter2"), "{text}: {said}");
+        }
+        for text in [
+            "prompt_cache_key = \"x\"\nmax_tokens = 9\nstop = [\"</s>\"]\nignore_eos = true\nadd_bos_token = true",
+            "extra_body = { prompt_cache_key = \"x\", eos_token = \"</s>\", min_tokens = 3 }",
+            "guided_json = { properties = { password = { type = \"string\" } }, required = [\"password\"] }",
+            "chat_template = \"{{ bos_token }} the bearer of news, token by token\"",
+        ] {
+            assert!(body(text).is_ok(), "{text}: {:?}", body(text));
+        }
+    }
+
+    #[test]
+    fn secrets_in_values_of_headers_are_refused() {
+        for value in [
+            "Bearer hunter2",
+            "Basic aHVudGVyMg==",
+            "sk-hunter2hunter2",
+            "a=1&token=hunter2",
+            "http://u:hunter2@h",
+        ] {
+            let said = headers(&format!("x-foo = {value:?}")).unwrap_err();
+            assert!(said.starts_with("headers.x-foo has something") && !said.contains("hunter2"), "{said}");
+        }
+        for value in [
+            "serving",
+            "a=1, b=2",
+            "text/plain; q=0.5",
+            "http://h/x?a=1",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-01",
+        ] {
+            assert!(headers(&format!("x-foo = {value:?}")).is_ok(), "{value}");
+        }
     }
 }

@@ -1,8 +1,13 @@
 //! The API key: where it is read from, and how it stays out of everything that is printed or written.
 
+use crate::redact;
 use anyhow::{Context, bail};
 use http::HeaderValue;
-use std::{env, fmt, fs, path::PathBuf, sync::Arc};
+use std::path::{Path, PathBuf};
+use std::{env, fmt, fs};
+
+/// What stands in place of the key in what others wrote.
+const MASK: &str = "[API key]";
 
 /// Where the key is read from; the plan never holds the key itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,10 +27,36 @@ impl fmt::Display for KeySource {
     }
 }
 
+/// Whether others than its owner may read a file, as far as the system tells.
+pub(super) fn open_to_others(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o077 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
+impl KeySource {
+    /// The warning that a file with a key can be read by others.
+    pub(super) fn warning(&self) -> Option<String> {
+        let Self::File(path) = self else { return None };
+        open_to_others(path).then(|| {
+            format!(
+                "{} holds the API key, and others on this machine may read it: chmod 600 {0}",
+                path.display()
+            )
+        })
+    }
+}
+
 /// A key, sent as `authorization: Bearer …`. Neither `Debug` nor `Display` shows it.
 #[derive(Clone)]
 pub struct ApiKey {
-    value: Arc<str>,
     header: HeaderValue,
     source: KeySource,
 }
@@ -60,7 +91,8 @@ impl ApiKey {
             );
         };
         header.set_sensitive(true);
-        Ok(Self { value: value.into(), header, source: source.clone() })
+        redact::keep_out(value, MASK);
+        Ok(Self { header, source: source.clone() })
     }
 
     /// Where it was read from.
@@ -71,25 +103,6 @@ impl ApiKey {
     /// The value of the `authorization` header, marked sensitive.
     pub(crate) fn header(&self) -> HeaderValue {
         self.header.clone()
-    }
-
-    /// Length in bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.value.len()
-    }
-
-    /// `text` without the key, and without the beginning of a key at its very end, where `text` was cut off.
-    pub(crate) fn redact(&self, text: &str) -> String {
-        let mut text = text.replace(&*self.value, "[API key]");
-        let longest = (1..self.value.len())
-            .rev()
-            .filter_map(|n| self.value.get(..n))
-            .find(|start| start.len() >= 4 && text.ends_with(start));
-        if let Some(start) = longest {
-            text.truncate(text.len() - start.len());
-            text.push_str("[API key]");
-        }
-        text
     }
 }
 
@@ -158,10 +171,8 @@ mod tests {
     }
 
     #[test]
-    fn echoes_are_redacted() {
-        let key = from_env(Some("sk-abcdef")).unwrap();
-        assert_eq!(key.redact("bad key sk-abcdef, twice sk-abcdef!"), "bad key [API key], twice [API key]!");
-        assert_eq!(key.redact("cut off in the middle of sk-abc"), "cut off in the middle of [API key]");
-        assert_eq!(key.redact("a task"), "a task");
+    fn whoever_reads_a_key_keeps_it_out_of_everything() {
+        from_env(Some("sk-read-in-a-test")).unwrap();
+        assert_eq!(redact::known().text("bad key sk-read-in-a-test"), "bad key [API key]");
     }
 }

@@ -1,7 +1,7 @@
 //! Pages of metrics: where they are, and which of the server's own are read.
 
 use super::config::BaseUrl;
-use super::extras::is_secret_header;
+use super::secrets::in_query;
 use crate::units::{NonEmpty, Span};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A page of metrics anywhere: `http://127.0.0.1:9400/metrics`. Without a path it is `/metrics`. Holds no secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct PageUrl {
     base: BaseUrl,
@@ -53,7 +53,7 @@ impl FromStr for PageUrl {
                     .into(),
             );
         }
-        if url.query_pairs().any(|(name, _)| is_secret_header(&name)) {
+        if in_query(&url, url.as_str()) {
             return Err(
                 "the URL's query has something like a key or a token, which would end up in files and \
                         reports: leave it out"
@@ -165,6 +165,8 @@ mod tests {
             ("ftp://gpu/metrics", "http://"),
             ("http://me:hunter2@gpu/", "user:password@"),
             ("http://gpu/metrics?api_key=hunter2", "key or a token"),
+            ("http://gpu/metrics?a=1&api%5Fkey=hunter2", "key or a token"),
+            ("http://gpu/metrics?a=Bearer%20hunter2", "key or a token"),
         ] {
             let error = text.parse::<PageUrl>().unwrap_err();
             assert!(error.contains(says) && !error.contains("hunter2"), "{text}: {error}");

@@ -15,6 +15,8 @@ pub struct Payload {
     pub head: Bytes,
     /// What follows it.
     pub tail: Bytes,
+    /// An answer with more tokens than these, over all choices, is given up; `None` where nobody said how long it may be.
+    pub most_tokens: Option<u64>,
 }
 
 impl Payload {
@@ -63,6 +65,7 @@ mod tests {
             let p = Payload {
                 head: Bytes::from_static(head.as_bytes()),
                 tail: Bytes::from_static(tail.as_bytes()),
+                most_tokens: None,
             };
             assert_eq!(p.size_hint().exact(), Some(p.len() as u64));
             let whole = p.collect().await.unwrap().to_bytes();

@@ -5,6 +5,7 @@
 use super::broken::Broken;
 use super::config::{BaseUrl, Http};
 use super::send::Client;
+use super::tls::REMEDY;
 use crate::record::Failure;
 use anyhow::{anyhow, bail};
 use serde::Deserialize;
@@ -75,11 +76,18 @@ async fn check_one(
     base: &BaseUrl,
     wanted: Option<&str>,
 ) -> anyhow::Result<ServedModel> {
-    let (status, body) =
-        client.fetch(target, MODELS).await.map_err(|e| unreachable(client.http_version(), base, &e))?;
+    let (status, body) = client
+        .fetch(target, MODELS)
+        .await
+        .map_err(|e| through(client, target, unreachable(client.http_version(), base, &e)))?;
     match status {
         200..=299 => {}
         401 | 403 => bail!(unauthorized(client, base, status, &body)),
+        407 => bail!(
+            "the proxy {} wants a user and a password (HTTP 407): write them into the variable that names it, HTTP_PROXY=http://USER:PASSWORD@…, \
+             from where they go nowhere else; or go past it with server.proxy = \"none\"",
+            client.proxy(target).unwrap_or("on the way")
+        ),
         404 | 405 => {
             return wanted.map(|id| ServedModel { id: id.to_owned(), max_model_len: None }).ok_or_else(|| {
                 anyhow!("{base} has no {MODELS} (HTTP {status}), so it cannot be asked which model it serves: set model = \
@@ -95,7 +103,19 @@ async fn check_one(
             shown(client, &body)
         );
     };
-    choose(&list.data, base, wanted)
+    // Whatever a server lists, what it was sent is not shown.
+    choose(&list.data, base, wanted).map_err(|e| anyhow!(client.redacted(&e.to_string()).into_owned()))
+}
+
+/// An error of the way, with the proxy that lies on it.
+fn through(client: &Client, target: usize, e: anyhow::Error) -> anyhow::Error {
+    match client.proxy(target) {
+        Some(proxy) => anyhow!(
+            "{e}. Requests go through the proxy {proxy}: it is the one that has to be reached, and to reach the server; \
+             server.proxy = \"none\" (or NO_PROXY) goes past it"
+        ),
+        None => e,
+    }
 }
 
 fn choose(list: &[Listed], base: &BaseUrl, wanted: Option<&str>) -> anyhow::Result<ServedModel> {
@@ -128,6 +148,9 @@ fn unreachable(http: Http, base: &BaseUrl, e: &Broken) -> anyhow::Error {
             anyhow!(
                 "the host of {base} does not resolve: {cause}. Check the spelling of url, and the network"
             )
+        }
+        Failure::Tls if cause.starts_with(REMEDY) => {
+            anyhow!("the TLS handshake with {base} failed: {cause}")
         }
         Failure::Tls => anyhow!(
             "the TLS handshake with {base} failed: {cause}. Check that this port speaks https (else write http://), and \

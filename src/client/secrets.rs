@@ -1,96 +1,67 @@
-//! Command lines without what they hold of secrets.
+//! Command lines, headers, variables and URLs without what they hold of secrets.
+
+mod found;
+mod names;
+
+pub(crate) use found::{Line, hidden, in_query, is_key, values, whole};
+pub(crate) use names::{is_named, is_switch, refers, variable_holds};
 
 use super::extras::is_secret_header;
-use std::ops::Range;
+use found::found;
 
 /// What stands in place of a secret.
-const MASK: &str = "***";
+pub(crate) const MASK: &str = "***";
 
-/// A command line, or any other text, in which keys, tokens and passwords are masked: the value of an option or variable whose name says
-/// so, what follows `Bearer`, keys that begin as those of well-known services do, and passwords in URLs.
+/// A text may hold a secret within what was taken for another; so often it is looked through at the most.
+const ROUNDS: usize = 8;
+
+/// A command line, or any other text, in which keys, tokens and passwords are masked: the value of an option, variable, header, field or
+/// parameter whose name says so, what follows `Bearer`, keys that begin as those of well-known services do, and users and passwords in
+/// URLs. What only names a variable (`$KEY`) stays.
 pub fn masked(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let (mut end, mut next) = (0, false);
-    for range in words(text) {
-        let word = &text[range.clone()];
-        out.push_str(&text[end..range.start]);
-        end = range.end;
-        let bare = word.trim_matches(['"', '\'']);
-        if std::mem::take(&mut next) && !bare.starts_with('-') {
-            // `authorization: Bearer key`: the key is still to come.
-            next = bare == "Bearer";
-            out.push_str(if next { word } else { MASK });
-            continue;
+    let mut text = text.to_owned();
+    for _ in 0..ROUNDS {
+        let next = hidden(&text, found(&text));
+        if next == text {
+            break;
         }
-        out.push_str(&one(word));
-        let option = bare.starts_with('-') && !bare.contains('=') && secret(bare);
-        next = option || bare == "Bearer" || (bare.ends_with(':') && secret(bare));
+        text = next;
     }
-    out.push_str(&text[end..]);
-    out
+    text
 }
 
-/// A word that stands for itself.
-fn one(word: &str) -> String {
-    let bare = word.trim_matches(['"', '\'']);
-    if let Some((name, value)) =
-        word.split_once('=').filter(|(name, value)| secret(name) && !value.is_empty())
-    {
-        // The name of a variable that holds the key is none.
-        let whole = if value.starts_with('$') { value } else { MASK };
-        return format!("{name}={whole}");
-    }
-    let known = ["sk-", "hf_", "nvapi-", "ghp_", "AKIA"].iter().any(|start| bare.starts_with(start));
-    // A header in quotes.
-    let header = bare.split_once(':').is_some_and(|(name, _)| !name.contains('/') && secret(name))
-        && bare.contains(' ');
-    if header || (known && bare.len() >= 16) {
-        return MASK.into();
-    }
-    // What quotes enclose may be a command line itself.
-    if bare.contains(char::is_whitespace) && bare.len() + 2 == word.len() {
-        return format!("{}{}{}", &word[..1], masked(bare), &word[word.len() - 1..]);
-    }
-    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
-    match rest.split_once('@') {
-        Some((user, host)) if !user.contains('/') => format!("{scheme}://{MASK}@{host}"),
-        _ => word.to_owned(),
-    }
-}
-
-/// Whether an option, a variable or a header of this name carries a secret.
-fn secret(name: &str) -> bool {
-    let name = name.trim_matches(['"', '\'', ':']);
-    // Flags that name a file or a variable, and a count of tokens.
-    is_secret_header(name) && !name.ends_with("-env") && !name.ends_with("-file")
-}
-
-/// Where the words are; white space within quotes belongs to its word. A quote begins a word or a value, and ends: an apostrophe is none.
-fn words(text: &str) -> Vec<Range<usize>> {
-    let (mut all, mut from, mut quote, mut before) = (Vec::new(), None, None, ' ');
-    for (i, c) in text.char_indices() {
-        match quote {
-            Some(q) => quote = (c != q).then_some(q),
-            None if c.is_whitespace() => {
-                all.extend(from.take().map(|from| from..i));
-                before = c;
-                continue;
-            }
-            None => {
-                let begins = from.is_none() || before == '=';
-                quote = (begins && matches!(c, '"' | '\'') && text[i + 1..].contains(c)).then_some(c);
-            }
-        }
-        from.get_or_insert(i);
-        before = c;
-    }
-    all.extend(from.map(|from| from..text.len()));
-    all
+/// Whether a text, lines of a plan, may hold a secret: it is not to be quoted then. Better once too often.
+pub fn suspicious(text: &str) -> bool {
+    let names = text.split(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
+    let url = text.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+    // Arguments in a list read as a command line.
+    let plain = text.replace(['[', ']', ',', '"', '\''], " ");
+    let holds = [text, &plain].iter().any(|text| !found(text).is_empty());
+    url || holds || names.into_iter().any(|name| is_secret_header(name) || variable_holds(name, "some-value"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_that_may_hold_a_secret_are_known() {
+        for (line, want) in [
+            ("api-key = \"hunter2\"", true),
+            ("url = \"http://me:hunter2@host\"", true),
+            ("command = [\"vllm\", \"--api-key\", \"hunter2\"", true),
+            ("env = { HF_TOKEN = \"hunter2\" }", true),
+            ("headers = { authorization = 7 }", true),
+            ("notes = \"sk-abcdefghijklmnop\"", true),
+            ("mesure = \"3s\"", false),
+            ("url = \"ftp://host\"", false),
+            ("input-tokens = { fixed = 0 }", false),
+            ("", false),
+        ] {
+            assert_eq!(suspicious(line), want, "{line}");
+        }
+    }
 
     #[test]
     fn secrets_are_masked_and_nothing_else() {
@@ -99,13 +70,41 @@ mod tests {
             ("vllm serve m --api-key=hunter2", "vllm serve m --api-key=***"),
             ("serve --api-key \"two words\" -x", "serve --api-key *** -x"),
             ("HF_TOKEN=hf_abc VLLM_API_KEY=x serve", "HF_TOKEN=*** VLLM_API_KEY=*** serve"),
-            ("serve --api-key $KEY", "serve --api-key ***"),
+            ("serve --api-key $KEY", "serve --api-key $KEY"),
+            ("serve --api-key $ecret1", "serve --api-key ***"),
             ("OPENAI_API_KEY=$KEY serve", "OPENAI_API_KEY=$KEY serve"),
             (
                 "serve --hf-token abc --max-num-batched-tokens 8192",
                 "serve --hf-token *** --max-num-batched-tokens 8192",
             ),
-            ("curl -H 'authorization: Bearer abc'", "curl -H ***"),
+            ("curl -H 'authorization: Bearer abc'", "curl -H 'authorization: Bearer ***'"),
+            ("curl -H \"Authorization: Basic abc def\" x", "curl -H \"Authorization: Basic ***\" x"),
+            ("curl -H 'X-Api-Key: a b' x", "curl -H 'X-Api-Key: ***' x"),
+            ("curl -HX-Api-Key:abc x", "curl -HX-Api-Key:*** x"),
+            ("mysql --pass hunter2 -x", "mysql --pass *** -x"),
+            (
+                "serve --single-pass 3 --two-pass --bypass hunter2",
+                "serve --single-pass 3 --two-pass --bypass hunter2",
+            ),
+            ("curl -u me:pw http://h", "curl -u me:*** http://h"),
+            ("docker run -u 1000:1000 -p 80:80 my/img:tag", "docker run -u 1000:1000 -p 80:80 my/img:tag"),
+            ("curl http://h/?a=1&token=abc&b=2", "curl http://h/?a=1&token=***&b=2"),
+            ("curl http://h/r?token=abc@", "curl http://h/r?token=***"),
+            ("mail http://h/r?m=a@b", "mail http://h/r?m=a@b"),
+            ("get http://h:80/x@y redis://:a/b@h", "get http://h:80/x@y redis://***@h"),
+            ("pip install git+ssh://git@host/x", "pip install git+ssh://git@host/x"),
+            ("DB=postgres://u:$PW@h serve", "DB=postgres://u:$PW@h serve"),
+            ("docker run -e API_KEY=abc -e MODE=x", "docker run -e API_KEY=*** -e MODE=x"),
+            ("docker run --env=API_KEY=abc", "docker run --env=API_KEY=***"),
+            (
+                "serve --config '{\"api_key\": \"abc\", \"n\": 1}'",
+                "serve --config '{\"api_key\": \"***\", \"n\": 1}'",
+            ),
+            ("EXTRA='--api-key abc -x' serve", "EXTRA='--api-key *** -x' serve"),
+            (
+                "serve --x '{\"rope_scaling\":{\"factor\":4.0},\"eos_token\":\"</s>\"}'",
+                "serve --x '{\"rope_scaling\":{\"factor\":4.0},\"eos_token\":\"</s>\"}'",
+            ),
             ("authorization: Bearer abc def", "authorization: Bearer *** def"),
             ("use sk-abcdefghijklmnopqrst here", "use *** here"),
             ("pull https://me:pass@host/x@y", "pull https://***@host/x@y"),
@@ -118,6 +117,17 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(masked(text), want, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn once_is_enough(words in prop::collection::vec(
+            "(--api-key|-u|curl|Bearer|authorization:|[a-zé\"'=:/@?&;-]{0,14}|HF_TOKEN=[a-z\"' ]{0,6}|\"token\":|http://[a-z:@/]{0,9}|\\$\\{A\\})", 0..9
+        )) {
+            let text = words.join(" ");
+            let shown = masked(&text);
+            prop_assert_eq!(masked(&shown), shown.clone(), "{}", text);
         }
     }
 }

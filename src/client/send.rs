@@ -1,42 +1,38 @@
 //! The client: one request is sent, its stream is read, and a record comes home whatever happens.
 
+mod exchange;
+
 use super::broken::Broken;
 use super::config::{Api, BaseUrl, Connections, Http, Server};
 use super::dns::InTurn;
-use super::event::{self, Parsed};
 use super::key::ApiKey;
 use super::payload::Payload;
-use super::said::Said;
-use super::sample::{keep, sample};
-use super::sse::Parser;
-use super::tally::{End, Tally};
-use super::transport::{Answer, Format, Transport, bases};
+use super::proxy;
+use super::sample::sample;
+use super::tally::End;
+use super::transport::{Transport, bases};
 use crate::record::{Failure, Finished, Record};
+use crate::redact::{self, Redactor};
 use crate::units::short;
 use anyhow::anyhow;
 use axum::Router;
 use bytes::Bytes;
+use exchange::{Exchange, elsewhere};
 use futures_util::future::join_all;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use reqwest::Url;
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    borrow::Cow,
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The largest body of one answer.
-const BODY_MAX: u64 = 64 << 20;
 /// The largest body of a `GET`: a list of models, a page of metrics.
 const GET_MAX: usize = 16 << 20;
 /// How long a `GET` may take beyond its connection.
 const GET_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a body may go on once nothing in it matters any more. Reading it to its end keeps the connection.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// One request to be sent now.
 #[derive(Debug)]
@@ -70,6 +66,8 @@ struct Inner {
     /// For a `POST`; a `GET` leaves the content type out.
     headers: HeaderMap,
     key: Option<ApiKey>,
+    /// What is left out of everything that the server says.
+    secrets: Redactor,
     connect_timeout: Duration,
     http: Http,
     connections: Connections,
@@ -80,13 +78,16 @@ struct Inner {
 struct Endpoints {
     base: BaseUrl,
     generate: Url,
+    /// The proxy on the way.
+    proxy: Option<String>,
 }
 
 impl Client {
     /// A client over sockets, to the URLs of `server`.
     ///
     /// # Errors
-    /// Where the table names the simulated server, or TLS cannot be set up (no certificates on this system).
+    /// Where the table names the simulated server, a file of its `tls` cannot be used, TLS cannot be set up (no certificates on this
+    /// system), or the proxy on the way speaks no HTTP.
     pub fn http(server: &Server, key: Option<ApiKey>) -> anyhow::Result<Self> {
         let mut one = Self::several(server, key, 1)?;
         one.pop().ok_or_else(|| anyhow!("there is no client"))
@@ -101,8 +102,13 @@ impl Client {
         if server.target.urls().is_empty() {
             return Err(anyhow!("the simulated server of this plan has no URL: it is called in process"));
         }
-        let names = InTurn::default();
-        let one = |i: usize| Ok(Self::new(Transport::http(server, &names)?, server, key.clone(), i as u64));
+        proxy::keep_credentials_out();
+        if let Some(problem) = server.target.urls().iter().find_map(|url| server.proxy.problem(url)) {
+            return Err(anyhow!(problem));
+        }
+        let (names, tls) = (InTurn::default(), server.tls.load()?);
+        let one =
+            |i: usize| Ok(Self::new(Transport::http(server, &names, &tls)?, server, key.clone(), i as u64));
         (0..n).map(one).collect()
     }
 
@@ -115,7 +121,11 @@ impl Client {
         let turn = AtomicU64::new(first);
         let targets = bases(&server.target)
             .into_iter()
-            .map(|base| Endpoints { generate: base.join(server.api.path()), base })
+            .map(|base| Endpoints {
+                generate: base.join(server.api.path()),
+                proxy: server.proxy.to(&base).map(|proxy| proxy.url),
+                base,
+            })
             .collect();
         let mut headers: HeaderMap = server.headers.iter().collect();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -131,6 +141,7 @@ impl Client {
             targets,
             headers,
             key,
+            secrets: redact::known(),
             connect_timeout,
             http,
             connections,
@@ -148,9 +159,19 @@ impl Client {
         self.0.key.as_ref()
     }
 
-    /// The beginning of a body, as a failed request's sample shows it: without the key, without control characters.
+    /// The beginning of a body, as a failed request's sample shows it: without secrets, without control characters.
     pub fn sample(&self, body: &[u8]) -> Box<str> {
-        sample(body, self.key())
+        sample(body, true, &self.0.secrets)
+    }
+
+    /// What the server says, without secrets.
+    pub fn redacted<'a>(&self, said: &'a str) -> Cow<'a, str> {
+        self.0.secrets.text(said)
+    }
+
+    /// The proxy through which the requests to the `target`-th URL go.
+    pub(crate) fn proxy(&self, target: usize) -> Option<&str> {
+        self.0.targets.get(target)?.proxy.as_deref()
     }
 
     /// Sends one request and reads its answer to the end, to its timeout, or until it is cut.
@@ -159,6 +180,7 @@ impl Client {
         // Beyond what the clock can count, there is no deadline.
         let deadline = began.checked_add(record.due).and_then(|due| due.checked_add(timeout));
         let mut exchange = Exchange::new(&self.0, record, began, itl_limit, keep_text);
+        let sent = payload.clone();
         let end = if cut.is_cancelled() {
             End::Cut
         } else {
@@ -173,7 +195,7 @@ impl Client {
             };
             tokio::select! { biased; end = exchange.run(&self.0, payload) => end, end = stop => end }
         };
-        exchange.finish(end, self.key())
+        exchange.finish(end, &sent, &self.0.secrets)
     }
 
     /// Opens up to `n` connections by as many parallel requests for the list of models, dealt over the URLs in turn; none where
@@ -259,11 +281,16 @@ impl Client {
         let get = async {
             let answer = inner.transport.send(target, method, &url, &headers, Payload::default()).await?;
             let status = answer.status.as_u16();
+            // What a redirect's body says is less than where it leads.
+            if let Some(to) = &answer.location {
+                return Ok((status, Bytes::from(elsewhere(to))));
+            }
             Ok((status, answer.body(most).await?))
         };
+        let unsaid = |e: Broken| Broken { text: inner.secrets.text(&e.text).into_owned(), ..e };
         let late =
             || Broken::new(Failure::Timeout, format!("no answer within {} s", short(limit.as_secs_f64())));
-        timeout(limit, get).await.unwrap_or_else(|_| Err(late()))
+        timeout(limit, get).await.unwrap_or_else(|_| Err(late())).map_err(unsaid)
     }
 
     /// Whether answers come as streams, else as one document each.
@@ -274,211 +301,5 @@ impl Client {
     /// Which HTTP is spoken.
     pub(crate) fn http_version(&self) -> Http {
         self.0.http
-    }
-}
-
-/// One request on its way.
-struct Exchange {
-    record: Record,
-    began: Instant,
-    tally: Tally,
-    /// The beginning of the body.
-    head: Vec<u8>,
-    head_max: usize,
-    /// The body as it came, where the text is wanted: it is put together once nothing is timed any more.
-    body: Option<Vec<u8>>,
-    stream: bool,
-    server_ttft: Option<Duration>,
-}
-
-/// How the body is read.
-enum Reading {
-    /// As a stream of events, as it arrives.
-    Events(Parser),
-    /// As the one JSON document that was asked for, at its end. Holds what has come, and when its last byte did.
-    Whole(Vec<u8>, Duration),
-    /// As a JSON document in place of a stream, at its end: an error, or nothing that was asked for.
-    Json(Vec<u8>),
-    /// Not at all, save for its beginning: the status says enough.
-    Skip,
-}
-
-impl Exchange {
-    fn new(
-        inner: &Inner,
-        mut record: Record,
-        began: Instant,
-        itl_limit: Option<Duration>,
-        keep_text: bool,
-    ) -> Self {
-        // In turn by client: by number, a thread that sends every other request would know only every other server.
-        let target = inner.turn.fetch_add(1, Relaxed) % inner.targets.len() as u64;
-        record.target = u16::try_from(target).unwrap_or(0);
-        let head_max = keep(inner.key.as_ref());
-        Self {
-            record,
-            began,
-            tally: Tally::new(inner.api, itl_limit),
-            head: Vec::new(),
-            head_max,
-            body: keep_text.then(Vec::new),
-            stream: inner.stream,
-            server_ttft: None,
-        }
-    }
-
-    fn now(&self) -> Duration {
-        self.began.elapsed()
-    }
-
-    async fn run(&mut self, inner: &Inner, payload: Payload) -> End {
-        let target = usize::from(self.record.target);
-        let url = &inner.targets[target].generate;
-        let mut answer = loop {
-            self.record.attempts += 1;
-            self.record.sent.get_or_insert(self.began.elapsed());
-            match inner.transport.send(target, Method::POST, url, &inner.headers, payload.clone()).await {
-                Ok(answer) => break answer,
-                Err(e) if e.unanswered && self.record.attempts == 1 => {}
-                Err(e) => return self.broken(&e),
-            }
-        };
-        let at = self.now();
-        self.record.headers = Some(at);
-        self.record.status = Some(answer.status.as_u16());
-        self.record.conn = answer.conn;
-        self.server_ttft = answer.server_ttft;
-        let mut reading = self.reading(at, &answer);
-        loop {
-            let next = match self.tally.sealed_at() {
-                Some(at) => timeout_at(self.began + at + GRACE, answer.chunk()).await.unwrap_or(Ok(None)),
-                None => answer.chunk().await,
-            };
-            let at = self.now();
-            match next {
-                Ok(Some(bytes)) => self.take(at, &bytes, &mut reading),
-                Ok(None) => break,
-                Err(e) => return self.broken(&e),
-            }
-            if self.record.output_bytes > BODY_MAX {
-                self.tally.fail(at, Failure::Malformed, b"the body is larger than 64 MiB");
-                return End::Broken;
-            }
-        }
-        self.end_of_body(reading, answer.format);
-        End::Eof
-    }
-
-    /// How to read the body, from the response head. A status that is no success is a failure from here on.
-    fn reading(&mut self, at: Duration, answer: &Answer) -> Reading {
-        if let Some(failure) = failure_of(answer.status) {
-            self.tally.fail(at, failure, b"");
-            return Reading::Skip;
-        }
-        match (self.stream, answer.format) {
-            (true, Format::Json) => Reading::Json(Vec::new()),
-            (true, Format::Events | Format::Other) => Reading::Events(Parser::new()),
-            (false, Format::Json | Format::Other) => Reading::Whole(Vec::new(), at),
-            (false, Format::Events) => {
-                self.tally.fail(at, Failure::Malformed, b"a stream came where one document was asked for");
-                Reading::Skip
-            }
-        }
-    }
-
-    fn take(&mut self, at: Duration, bytes: &[u8], reading: &mut Reading) {
-        self.record.output_bytes += bytes.len() as u64;
-        let room = self.head_max.saturating_sub(self.head.len());
-        self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        // A whole document is kept already.
-        if let (Some(body), Reading::Events(_)) = (&mut self.body, &*reading) {
-            body.extend_from_slice(bytes);
-        }
-        match reading {
-            Reading::Events(parser) => {
-                let tally = &mut self.tally;
-                let fed = parser.feed(bytes, |item| tally.feed(at, event::parse(item), item.data));
-                if let Err(e) = fed {
-                    self.tally.fail(at, Failure::Malformed, e.to_string().as_bytes());
-                    *reading = Reading::Skip;
-                }
-            }
-            Reading::Whole(whole, last) => {
-                whole.extend_from_slice(bytes);
-                *last = at;
-            }
-            Reading::Json(whole) => whole.extend_from_slice(bytes),
-            Reading::Skip => {}
-        }
-    }
-
-    fn end_of_body(&mut self, reading: Reading, format: Format) {
-        let at = self.now();
-        match reading {
-            Reading::Events(parser) => {
-                let tally = &mut self.tally;
-                parser.finish(|item| match event::parse(item) {
-                    // Half an event: the stream was cut off, and says so by having no end.
-                    Parsed::Malformed => {}
-                    parsed => tally.feed(at, parsed, item.data),
-                });
-                if !self.tally.started() && format != Format::Events {
-                    self.tally.fail(at, Failure::Malformed, b"");
-                }
-            }
-            Reading::Whole(whole, last) => {
-                self.tally.document(last, event::parse_whole(&whole), &whole);
-                if let Some(body) = &mut self.body {
-                    *body = whole;
-                }
-            }
-            Reading::Json(whole) => {
-                let error = event::error_message(&whole).is_some();
-                let failure = if error { Failure::StreamError } else { Failure::Malformed };
-                self.tally.fail(at, failure, b"");
-            }
-            Reading::Skip => {}
-        }
-    }
-
-    fn broken(&mut self, e: &Broken) -> End {
-        if !self.tally.whole() {
-            let at = self.now();
-            self.tally.fail(at, e.failure, e.text.as_bytes());
-        }
-        End::Broken
-    }
-
-    fn finish(mut self, end: End, key: Option<&ApiKey>) -> Finished {
-        let at = self.now();
-        let tallied = self.tally.finish(end, at, &mut self.record);
-        // The very payload that was wrong, else the beginning of the body, else what the transport said.
-        let seen = tallied.seen.filter(|s| !s.is_empty());
-        let shown = seen.as_deref().unwrap_or(&self.head);
-        let sample = self.record.failure.map(|_| sample(shown, key));
-        let said = self
-            .body
-            .filter(|_| self.record.ok())
-            .map(|body| if self.stream { Said::in_events(&body) } else { Said::in_document(&body) });
-        let (text, aside) = said.map(|s| (s.text.into(), s.aside.into())).unzip();
-        Finished {
-            record: self.record,
-            gaps_us: tallied.gaps_us,
-            sample,
-            server_ttft: self.server_ttft,
-            text,
-            aside,
-        }
-    }
-}
-
-fn failure_of(status: StatusCode) -> Option<Failure> {
-    match status.as_u16() {
-        200..=299 => None,
-        401 | 403 => Some(Failure::Unauthorized),
-        429 => Some(Failure::RateLimited),
-        400..=499 => Some(Failure::ClientError),
-        500..=599 => Some(Failure::ServerError),
-        _ => Some(Failure::UnexpectedStatus),
     }
 }

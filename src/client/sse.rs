@@ -5,7 +5,7 @@
 
 use memchr::memchr2;
 
-/// The largest event that is read, in bytes.
+/// The largest event that is read, and the most that may come without one (comments, blank lines), in bytes.
 pub const EVENT_MAX: usize = 16 << 20;
 
 /// One event: its payload, and whether it was announced as `event: error`.
@@ -17,9 +17,9 @@ pub struct Item<'a> {
     pub error: bool,
 }
 
-/// An event is larger than [`EVENT_MAX`].
+/// An event is larger than [`EVENT_MAX`], or as much came without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an event is larger than 16 MiB")]
+#[error("more than 16 MiB came without the end of an event")]
 pub struct TooLarge;
 
 /// The parser: holds what is left of the last read.
@@ -35,6 +35,8 @@ pub struct Parser {
     /// The last read ended in CR: an LF that follows belongs to it.
     after_cr: bool,
     started: bool,
+    /// Bytes since the last event.
+    since: usize,
 }
 
 impl Parser {
@@ -50,6 +52,7 @@ impl Parser {
     /// [`TooLarge`], after which the parser must not be used any more.
     pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Item<'_>)) -> Result<(), TooLarge> {
         let mut direct = None;
+        self.since += bytes.len();
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
@@ -81,7 +84,9 @@ impl Parser {
             self.data.extend_from_slice(piece);
         }
         self.line.extend_from_slice(bytes);
-        if self.line.len() + self.data.len() > EVENT_MAX { Err(TooLarge) } else { Ok(()) }
+        // A read that brought an event may have brought the beginning of another: as much as is held.
+        self.since = self.since.max(self.line.len() + self.data.len());
+        if self.since > EVENT_MAX { Err(TooLarge) } else { Ok(()) }
     }
 
     /// The stream has ended: hands out the event that its last line left open.
@@ -107,6 +112,7 @@ impl Parser {
         self.started = true;
         if line.is_empty() {
             if std::mem::take(&mut self.open) {
+                self.since = 0;
                 each(Item { data: direct.take().unwrap_or(&self.data), error: self.error });
             }
             self.data.clear();
@@ -197,6 +203,20 @@ mod tests {
             parser.feed(b"\n", |_| ()).err()
         });
         assert!(fed.is_none() || fed == Some(TooLarge), "many lines in one event are bounded too");
+    }
+
+    #[test]
+    fn a_stream_of_nothing_is_refused() {
+        let piece = [": keep-alive\n\n", "\n\n\n\n", "id: 7\nretry: 5\n"].concat().repeat(1000).into_bytes();
+        let most = EVENT_MAX / piece.len();
+        let mut parser = Parser::new();
+        let fed = (0..=most).map(|_| parser.feed(&piece, |_| panic!("no event"))).collect::<Vec<_>>();
+        assert!(fed[..most].iter().all(Result::is_ok) && fed[most] == Err(TooLarge));
+        let mut parser = Parser::new();
+        for _ in 0..3 * most {
+            parser.feed(&piece, |_| ()).unwrap();
+            parser.feed(b"data: x\n\n", |_| ()).unwrap();
+        }
     }
 
     const PARTS: [&str; 12] = [

@@ -23,10 +23,13 @@ pub enum End {
 }
 
 /// How much of what a failure was seen in is kept, in bytes.
-const SEEN_MAX: usize = 16 << 10;
+pub(crate) const SEEN_MAX: usize = 16 << 10;
 
 /// Room for gaps that is made at the first one, so that most answers make none again.
 const GAPS: usize = 64;
+
+/// Where nobody counts, so many events may come for each token.
+const EVENTS_A_TOKEN: u64 = 4;
 
 /// The state of one answer.
 #[derive(Debug)]
@@ -116,6 +119,13 @@ impl Tally {
     /// Whether nothing that may follow matters.
     pub fn sealed(&self) -> bool {
         self.sealed_at.is_some()
+    }
+
+    /// The bound that it has gone beyond without an end, where so many tokens are too many: by the server's count, else by events, of which
+    /// more are, since some gateways send a character each.
+    pub fn overrun(&self, most: u64) -> Option<u64> {
+        let most = if self.continuous { most } else { most.saturating_mul(EVENTS_A_TOKEN) };
+        (!self.whole() && u64::from(self.credited) > most).then_some(most)
     }
 
     /// Since when it is sealed.

@@ -51,6 +51,27 @@ fn ok(r: &Record, tokens: u32, source: TokenSource, events: u32) {
     assert_eq!((r.output_tokens, r.token_source, r.events), (Some(tokens), Some(source), events), "{r:?}");
 }
 
+/// Rows: the events, and the bound that they have gone beyond where three tokens are too many.
+#[test]
+fn what_goes_on_beyond_its_tokens_is_noticed_unless_it_ends() {
+    let counted: Vec<String> = (1..=4).map(|n| text("a", "null", &count(n))).collect();
+    let ended = [vec![content("a"); 20], vec![STOP.to_owned()]].concat();
+    for (events, beyond) in [
+        (counted[..3].to_vec(), None),
+        (counted, Some(3)),
+        (vec![content("a"); 12], None),
+        (vec![content("a"); 13], Some(12)),
+        (ended, None),
+    ] {
+        let mut tally = Tally::new(if beyond == Some(3) { Api::Completions } else { Api::Chat }, None);
+        for event in &events {
+            let data = event.as_bytes();
+            tally.feed(ms(10), parse(Item { data, error: false }), data);
+        }
+        assert_eq!(tally.overrun(3), beyond, "{events:?}");
+    }
+}
+
 #[test]
 fn a_plain_chat_answer() {
     let (r, tallied) = run_until(

@@ -4,18 +4,23 @@ use super::broken::Broken;
 use super::config::{BaseUrl, Connections, Http, Server, Target};
 use super::dns::InTurn;
 use super::payload::Payload;
+use super::retry_after::retry_after;
+use super::tls::Loaded;
 use crate::record::{Conn, Failure};
 use anyhow::Context as _;
 use axum::Router;
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode, header::CONTENT_TYPE};
+use http::{
+    HeaderMap, HeaderValue, Method, StatusCode,
+    header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION},
+};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::{Connection, HttpInfo};
+use jiff::Timestamp;
 use reqwest::Url;
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     net::SocketAddr,
-    path::Path,
     pin::Pin,
     sync::{Arc, Mutex, Once},
     task::{self, Poll},
@@ -64,8 +69,14 @@ pub(crate) struct Answer {
     pub(crate) conn: Option<Conn>,
     /// What the content type announces.
     pub(crate) format: Format,
+    /// How the body is encoded, where it is at all: nobody asked for that, and it is not decoded.
+    pub(crate) encoding: Option<HeaderValue>,
     /// Time to first token by the server's own clock.
     pub(crate) server_ttft: Option<Duration>,
+    /// How long the server asks to be left alone.
+    pub(crate) retry_after: Option<Duration>,
+    /// Where it redirects to, as far as that may be told: scheme, host and port of another server, or a path of the same one.
+    pub(crate) location: Option<String>,
     body: Body,
 }
 
@@ -94,6 +105,20 @@ impl Format {
     }
 }
 
+/// What a server that refuses the load asks for: only of a status that is no success is it about the next request.
+fn asks_to_wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    refused.then(|| retry_after(headers, Timestamp::now())).flatten()
+}
+
+/// The encoding of a body that is not plain.
+fn encoding(headers: &HeaderMap) -> Option<HeaderValue> {
+    headers
+        .get(CONTENT_ENCODING)
+        .filter(|v| !v.is_empty() && !v.as_bytes().eq_ignore_ascii_case(b"identity"))
+        .cloned()
+}
+
 /// The metric `ttft` of a field `Server-Timing: ttft;dur=12.5` (W3C Server Timing: in milliseconds).
 fn server_ttft(headers: &HeaderMap) -> Option<Duration> {
     let metrics = headers.get("server-timing")?.to_str().ok()?.split(',');
@@ -106,6 +131,19 @@ fn server_ttft(headers: &HeaderMap) -> Option<Duration> {
     metrics.map(of).find_map(|found| found)
 }
 
+/// Where an answer redirects to: nothing is sent there. Of another server its address alone, of the same one the path: a query may hold
+/// anything.
+fn location(status: StatusCode, headers: &HeaderMap, asked: &Url) -> Option<String> {
+    if !status.is_redirection() {
+        return None;
+    }
+    let to = asked.join(headers.get(LOCATION)?.to_str().ok()?).ok()?;
+    if to.origin() != asked.origin() {
+        return to.host_str().map(|_| to.origin().ascii_serialization());
+    }
+    Some(to.path().to_owned())
+}
+
 enum Body {
     Http(reqwest::Response),
     Local(axum::body::Body),
@@ -113,24 +151,27 @@ enum Body {
 
 impl Transport {
     /// Opens nothing yet.
-    pub(crate) fn http(server: &Server, names: &InTurn) -> anyhow::Result<Self> {
+    pub(crate) fn http(server: &Server, names: &InTurn, tls: &Loaded) -> anyhow::Result<Self> {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
             // An error means that the program around us has chosen one already, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let unused = Unused::default();
-        let mut over_tcp: Option<reqwest::Client> = None;
+        // Those to this machine go past the proxies that the environment names.
+        let mut over_tcp: HashMap<bool, reqwest::Client> = HashMap::new();
         let mut clients = Vec::new();
         for url in server.target.urls() {
-            let client = match (url.socket(), &over_tcp) {
-                (None, Some(client)) => client.clone(),
-                (socket, _) => builder(server, socket, names, &unused)
-                    .build()
+            let here = url.is_loopback();
+            let known = over_tcp.get(&here).filter(|_| url.socket().is_none());
+            let client = match known {
+                Some(client) => client.clone(),
+                None => builder(server, url, names, &unused, tls)
+                    .and_then(reqwest::ClientBuilder::build)
                     .context("failed to set up the HTTP client")?,
             };
             if url.socket().is_none() {
-                over_tcp.get_or_insert_with(|| client.clone());
+                over_tcp.insert(here, client.clone());
             }
             clients.push(client);
         }
@@ -167,7 +208,10 @@ impl Transport {
                     status: response.status(),
                     conn: new,
                     format: Format::of(response.headers()),
+                    encoding: encoding(response.headers()),
                     server_ttft: server_ttft(response.headers()),
+                    retry_after: asks_to_wait(response.status(), response.headers()),
+                    location: location(response.status(), response.headers(), url),
                     body: Body::Http(response),
                 })
             }
@@ -182,7 +226,10 @@ impl Transport {
                     status: head.status,
                     conn: Some(Conn::Reused),
                     format: Format::of(&head.headers),
+                    encoding: encoding(&head.headers),
                     server_ttft: server_ttft(&head.headers),
+                    retry_after: asks_to_wait(head.status, &head.headers),
+                    location: location(head.status, &head.headers, url),
                     body: Body::Local(body),
                 })
             }
@@ -192,10 +239,11 @@ impl Transport {
 
 fn builder(
     server: &Server,
-    socket: Option<&Path>,
+    url: &BaseUrl,
     names: &InTurn,
     unused: &Unused,
-) -> reqwest::ClientBuilder {
+    tls: &Loaded,
+) -> reqwest::Result<reqwest::ClientBuilder> {
     let mut builder = reqwest::Client::builder()
         .connect_timeout(server.connect_timeout.0)
         .pool_idle_timeout(IDLE)
@@ -213,16 +261,29 @@ fn builder(
     if server.connections == Connections::Cold {
         builder = builder.pool_max_idle_per_host(0);
     }
-    if server.target.urls().iter().all(BaseUrl::is_loopback) {
-        builder = builder.no_proxy();
-    }
+    builder = trusting(builder, server, tls);
     #[cfg(unix)]
-    if let Some(path) = socket {
+    if let Some(path) = url.socket() {
         builder = builder.unix_socket(path);
     }
-    #[cfg(not(unix))]
-    let _ = socket;
-    builder
+    server.proxy.apply(builder, url.is_loopback())
+}
+
+/// Whom the client trusts, and what it shows of itself.
+fn trusting(builder: reqwest::ClientBuilder, server: &Server, tls: &Loaded) -> reqwest::ClientBuilder {
+    if !server.any_tls() {
+        // A machine without any authority, as a bare container is, speaks plain HTTP all the same.
+        return builder.tls_certs_only([]);
+    }
+    let builder = if server.tls.insecure {
+        builder.tls_danger_accept_invalid_certs(true)
+    } else {
+        builder.tls_certs_merge(tls.roots.iter().cloned())
+    };
+    match &tls.identity {
+        Some(identity) => builder.identity(identity.clone()),
+        None => builder,
+    }
 }
 
 impl Answer {
@@ -331,6 +392,25 @@ mod tests {
             assert_eq!(server_ttft(&headers).map(crate::units::ms), ms, "{why}");
         }
         assert_eq!(server_ttft(&HeaderMap::new()), None);
+    }
+
+    /// Rows: the status, where it redirects to, and what is told of that.
+    #[test]
+    fn a_redirect_tells_where_to_and_no_more() {
+        for (status, to, want) in [
+            (307, "https://me:hunter2@other.test:8443/v1?key=hunter2", Some("https://other.test:8443")),
+            (301, "https://here.test/v1/chat/completions", Some("https://here.test")),
+            (308, "/v1/chat/completions/?key=hunter2", Some("/v1/chat/completions/")),
+            (302, "//other.test/x", Some("http://other.test")),
+            (200, "https://other.test", None),
+            (307, "http://[", None),
+            (307, "data:text/plain,hunter2", None),
+        ] {
+            let headers = HeaderMap::from_iter([(LOCATION, to.parse().unwrap())]);
+            let status = StatusCode::from_u16(status).unwrap();
+            let asked = "http://here.test/v1/chat/completions".parse().unwrap();
+            assert_eq!(location(status, &headers, &asked).as_deref(), want, "{to}");
+        }
     }
 
     #[test]

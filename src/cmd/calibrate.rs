@@ -2,8 +2,9 @@
 
 use crate::calibrate::{self, Calibration, Servers};
 use crate::cli::CalibrateArgs;
-use crate::cmd::say;
+use crate::client::Proxy;
 use crate::cmd::sweep::INTERRUPTED;
+use crate::cmd::{consent, say};
 use crate::load::host::machine;
 use crate::load::own::OwnLimits;
 use crate::report::calibration;
@@ -24,7 +25,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode> {
     if let Some(path) = &args.save {
         check_writable(path)?;
     }
-    let (servers, _running) = servers(args.url.as_deref())?;
+    let (servers, _running) = servers(args.url.as_deref(), args.yes)?;
     let own = OwnLimits { threads: args.threads, ..OwnLimits::default() };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -100,9 +101,11 @@ impl Drop for Running {
 }
 
 /// The servers to measure against: the one that is named, or three of our own, each in a process with descriptors of its own.
-fn servers(url: Option<&str>) -> Result<(Servers, Vec<Running>)> {
+fn servers(url: Option<&str>, yes: bool) -> Result<(Servers, Vec<Running>)> {
     if let Some(url) = url {
         let base: crate::client::BaseUrl = url.parse().map_err(|e| anyhow!("--url: {e}"))?;
+        let most = "as many requests as this machine can send".to_owned();
+        consent::of_urls(&[(base.clone(), Proxy::default(), most)], yes)?;
         let servers = Servers { instant: base.clone(), paced: base, held: None, foreign: true };
         return Ok((servers, Vec::new()));
     }

@@ -1,18 +1,21 @@
 //! `check`: is the plan sound, and what would run?
 
+mod bounds;
 mod files;
 mod hardware;
 mod servers;
 mod spoken;
+mod way;
 
 use crate::cli::CheckArgs;
 use crate::cmd::say;
 use crate::level::{Control, Level};
-use crate::plan::{Plan, Series, Source};
+use crate::plan::{Plan, Series, Source, schema};
 use crate::search::config::{Adaptive, Mode, Over, Ramp};
 use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
 use crate::units::{Span, short};
+use crate::workload::holds::Holds;
 use anyhow::{Context, Result};
 use hardware::hardware;
 use serde::Serialize;
@@ -42,19 +45,41 @@ struct PreviewStep {
     level: f64,
     requests: Option<u64>,
     window_s: f64,
+    /// So many windows it is measured in.
+    windows: u32,
     longest_s: f64,
 }
 
 /// Validates the plan, reads its files, and prints what would run; sends nothing.
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
-    let mut plan = Plan::load(&Source::find(&args.plan)?, &args.set)?;
+    let Some(plan) = &args.plan else {
+        return say(&serde_json::to_string_pretty(&schema()).context("failed to write JSON")?);
+    };
+    let mut plan = Plan::load(&Source::find(plan)?, &args.set)?;
     let holds = plan.open_files()?.holds();
+    plan.series().iter().try_for_each(|one| one.plan.server.check_way())?;
+    say(&said(&plan, &holds, args.json)?)
+}
+
+/// What is said of a plan, in words or as JSON, and of the files whose contents are known.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub fn said(plan: &Plan, holds: &[Holds], json: bool) -> Result<String> {
     let series = plan.series();
-    if args.json {
+    let warnings = Series::warnings(&series);
+    for warning in &warnings {
+        tracing::warn!("warning: {warning}");
+    }
+    if json {
         let would_run = |plan: &Plan| serde_json::to_value(preview(plan)).context("failed to write JSON");
-        let mut value = serde_json::json!({ "plan": plan, "would_run": would_run(&plan)? });
+        let mut value =
+            serde_json::json!({ "plan": plan, "would_run": would_run(plan)?, "bounds": bounds::of(plan) });
+        if !warnings.is_empty() {
+            value["warnings"] = serde_json::json!(warnings);
+        }
         if !holds.is_empty() {
-            value["files"] = serde_json::to_value(&holds).context("failed to write JSON")?;
+            value["files"] = serde_json::to_value(holds).context("failed to write JSON")?;
         }
         if series.len() > 1 || series[0].variant.is_some() {
             let one = |s: &Series| {
@@ -65,15 +90,15 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
             value["series"] = series.iter().map(one).collect::<Result<_>>()?;
             value["longest_s"] = series.iter().map(|s| longest_s(&s.plan)).sum::<f64>().into();
         }
-        return say(&serde_json::to_string_pretty(&value).context("failed to write JSON")?);
+        return serde_json::to_string_pretty(&value).context("failed to write JSON");
     }
     let said = match &series[..] {
         // The rows of a matrix are listed together.
-        _ if !plan.rows.is_empty() => words(&plan, &preview(&plan)),
-        [only] if only.variant.is_none() => words(&plan, &preview(&plan)),
-        several => several_words(&plan, several),
+        _ if !plan.rows.is_empty() => words(plan, &preview(plan)),
+        [only] if only.variant.is_none() => words(plan, &preview(plan)),
+        several => several_words(plan, several),
     };
-    say(&(said + &files::words(&holds)))
+    Ok(said + &bounds::words(plan) + &files::words(holds))
 }
 
 /// The longest that a plan of one series can take, what comes after the search included.
@@ -117,6 +142,9 @@ fn several_words(plan: &Plan, series: &[Series]) -> String {
     let alike = variants && said.iter().all(|s| *s == said[0]);
     for (one, said) in series.iter().zip(&said) {
         out += &format!("{}\n{}", one.name, started(one));
+        if (&one.plan.server.tls, &one.plan.server.proxy) != (&plan.server.tls, &plan.server.proxy) {
+            out += &way::way(&one.plan.server);
+        }
         if !alike {
             out += &format!("{said}\n");
         }
@@ -127,10 +155,8 @@ fn several_words(plan: &Plan, series: &[Series]) -> String {
     let all: f64 = series.iter().map(|s| longest_s(&s.plan)).sum();
     let all = Span(Duration::from_secs(all.round() as u64));
     let starts = starts(series);
-    out + &format!(
-        "in all\n  time      {} series, one after the other: {all} at the longest{starts}",
-        series.len()
-    )
+    let order = if plan.alternate.is_some() { "in turns" } else { "one after the other" };
+    out + &format!("in all\n  time      {} series, {order}: {all} at the longest{starts}", series.len())
 }
 
 fn levels(plan: &Plan) -> (Vec<Level>, bool) {
@@ -232,10 +258,14 @@ fn preview(plan: &Plan) -> Preview {
         .map(|level| {
             let rate = requests_per_s(plan, *level);
             let window = plan.step.window(level.per_s()).as_secs_f64();
+            let listed = matches!(plan.search.mode, Mode::Rates(_) | Mode::Concurrency(_));
+            let windows = if listed { plan.step.windows(level.per_s()).0 } else { 1 };
+            let settle = plan.step.settle.0 * windows;
             PreviewStep {
+                windows,
                 control: level.control,
                 level: level.value,
-                requests: rate.map(|r| (r * (plan.step.settle.0.as_secs_f64() + window)).round() as u64),
+                requests: rate.map(|r| (r * (settle.as_secs_f64() + window)).round() as u64),
                 window_s: window,
                 longest_s: longest_step(plan, *level).as_secs_f64(),
             }
@@ -295,7 +325,13 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
         None => out += "  requests  as many as the server completes (closed loop)\n",
     }
     let settle = plan.step.settle.0.as_secs_f64();
-    let least: f64 = p.steps.iter().map(|s| settle + s.window_s).sum();
+    let least: f64 = p.steps.iter().map(|s| settle * f64::from(s.windows) + s.window_s).sum();
+    let in_windows = p.steps.iter().map(|s| s.windows).max().filter(|n| *n > 1);
+    if let Some(n) = in_windows {
+        out += &format!(
+            "            a level in up to {n} windows (step.window), each drained before the next, judged together\n"
+        );
+    }
     out += &format!(
         "  time      about {} where requests are short, {} at the longest",
         span(least),
@@ -364,9 +400,10 @@ fn adaptive(plan: &Plan, a: &Adaptive) -> String {
     let control = plan.workload.control();
     let unit = control.unit();
     let (levels, most) = match a.over {
-        Over::Rate => {
-            (open_levels(control), plan.search.max_rate.map(|r| format!(", never above {r}{unit}")))
-        }
+        Over::Rate => (
+            open_levels(control),
+            plan.search.max_rate.map(|r| format!(", never above {r}{unit}, one at a time included")),
+        ),
         Over::Concurrency => {
             ("numbers of workers", Some(format!(", never above {} (max-in-flight)", plan.step.max_in_flight)))
         }

@@ -1,22 +1,39 @@
 //! The subcommands: read, do, write.
 
 pub(crate) mod calibrate;
+pub(crate) mod capacity;
 pub(crate) mod check;
+pub(crate) mod compare;
+pub(crate) mod consent;
 pub(crate) mod docs;
+pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod latency;
 pub(crate) mod offline;
 pub(crate) mod report;
+pub(crate) mod signals;
 pub(crate) mod simulate;
 pub(crate) mod sweep;
 pub(crate) mod throughput;
 pub(crate) mod trace;
 
+use crate::report::escape::shown;
+use crate::report::terminal;
 use anyhow::{Context, Result};
 use std::io::Write;
 
-/// Writes to standard output, where the answer goes. A reader that has gone away is no error.
+/// Writes to standard output, where the answer goes: nothing in it that a terminal would obey.
 pub(crate) fn say(text: &str) -> Result<()> {
+    write(&shown(text))
+}
+
+/// The same to a terminal, with verdicts and caveats in colour unless `NO_COLOR` is set.
+pub(crate) fn say_in_colour(text: &str) -> Result<()> {
+    write(&terminal::paint(&shown(text), std::env::var_os("NO_COLOR").is_none()))
+}
+
+/// A reader that has gone away is no error.
+fn write(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,6 +1,7 @@
 //! What `latency` and `throughput` have in common: their options make a plan, and the plan is measured as any other.
 
 use crate::cli::OfflineArgs;
+use crate::cmd::consent;
 use crate::cmd::sweep::{default_folder, measure as run};
 use crate::plan::{Plan, apply_set};
 use crate::sweep::Options;
@@ -16,6 +17,7 @@ pub(super) fn quoted(key: &str, value: &str) -> String {
 /// Measures what a purpose asks for, with these keys of the plan besides the common ones, and prints it.
 pub(super) fn measure(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<ExitCode> {
     let plan = plan(purpose, sets, args)?;
+    consent::ask(&[&plan], args.yes)?;
     let options = Options {
         out: args.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
         force: args.force,

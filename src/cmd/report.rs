@@ -1,29 +1,54 @@
 //! `report`: every report and chart from the files of a run folder alone. `sweep` ends by calling the same.
 
 use crate::cli::ReportArgs;
-use crate::cmd::say;
-use crate::report::{several, terminal, write_all};
+use crate::cmd::{say, say_in_colour};
+use crate::peers;
+use crate::report::{pictures, several, terminal, write_all};
 use crate::rundir::{self, Run, json};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// Longer lines than this are hard to read, however wide the terminal.
-const WIDEST: usize = 100;
+pub(crate) const WIDEST: usize = 100;
 
-/// Remakes the reports and prints the answer.
+/// Remakes the reports and prints the answer; where charts alone were asked for, draws these and prints their paths.
 pub(crate) fn report(args: &ReportArgs) -> Result<()> {
-    let (run, files) = remake(&args.run)?;
-    print(&run, &files, args.json)
+    if let Some(tool) = args.as_tool {
+        let as_tool = peers::of(&rundir::read(&args.run)?, &args.run, tool)?;
+        return say(&match args.json {
+            true => serde_json::to_string_pretty(&as_tool).context("failed to write the figures as JSON")?,
+            false => crate::report::peers::render(&as_tool),
+        });
+    }
+    let Some((wanted, dir)) = args.charts.wanted(&args.run) else {
+        let run = rundir::read_with_scale(&args.run)?;
+        let written = write(&run, &args.run);
+        // Where nothing can be written, on a full disk or one that may only be read, the answer is told all the same.
+        print(&run, written.as_deref().unwrap_or_default(), args.json)?;
+        return written.map(drop);
+    };
+    let scale = args.json || wanted.needs_scale();
+    let run = if scale { rundir::read_with_scale(&args.run)? } else { rundir::read(&args.run)? };
+    let files = pictures::draw(&run, &args.run, &wanted, &dir)
+        .with_context(|| format!("failed to draw charts into {}", dir.display()))?;
+    if args.json {
+        return print(&run, &files, true);
+    }
+    let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+    say(&names.join("\n"))
 }
 
-/// Reads the run folder and writes result.json, report.md and the charts; returns what was read and the files for people.
+/// Reads the run folder and writes result.json, report.md, report.html and the charts; returns what was read and the files for people.
 pub(crate) fn remake(dir: &Path) -> Result<(Run, Vec<PathBuf>)> {
-    let run = rundir::read(dir)?;
-    rundir::write_result(dir, &json::result(&run))?;
-    let files = write_all(&run, dir)
-        .with_context(|| format!("failed to write the reports into {}", dir.display()))?;
+    let run = rundir::read_with_scale(dir)?;
+    let files = write(&run, dir)?;
     Ok((run, files))
+}
+
+fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
+    rundir::write_result(dir, &json::result(run))?;
+    write_all(run, dir).with_context(|| format!("failed to write the reports into {}", dir.display()))
 }
 
 /// Prints the answer to standard output, in words or as JSON.
@@ -46,11 +71,11 @@ pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
     let width = textwrap::termwidth().clamp(40, WIDEST);
     let (table, answer) = both(u16::try_from(width).ok());
     let text = format!("{table}\n\n{}", wrapped(&answer, width));
-    say(terminal::paint(&text, std::env::var_os("NO_COLOR").is_none()).trim_end())
+    say_in_colour(text.trim_end())
 }
 
 /// Lines broken between words; what goes on stands as far in as the text it belongs to.
-fn wrapped(text: &str, width: usize) -> String {
+pub(crate) fn wrapped(text: &str, width: usize) -> String {
     let lines = text.lines().map(|line| {
         let indent = line.len() - line.trim_start().len();
         let marked = line.starts_with("! ") || line.trim_start().starts_with('→');

@@ -1,5 +1,7 @@
 //! `simulate`: the simulated server on a port.
 
+mod fault;
+
 use crate::cli::SimulateArgs;
 use crate::load::descriptors::Descriptors;
 use crate::sim::config::{Preset, Simulated};
@@ -11,11 +13,17 @@ use serde::de::DeserializeOwned;
 /// Serves until interrupted.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
     Descriptors::raise();
-    if args.preset.parse() == Ok(Preset::Null) {
+    let faulty = !args.fault.is_empty();
+    if args.preset.parse() == Ok(Preset::Null) && !faulty {
         return null(args);
     }
-    ensure!(args.unix.is_none(), "--unix: only the preset null listens on a Unix socket");
-    let sim = read(&args.preset, &args.set)?;
+    ensure!(
+        args.unix.is_none(),
+        "--unix: only the preset null listens on a Unix socket, and it plays no faults there"
+    );
+    let mut settings = table(&args.set)?;
+    fault::add(&mut settings, &args.fault)?;
+    let sim = read(&args.preset, settings)?;
     // Before it says that it listens.
     sim.starts().map_err(anyhow::Error::msg)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -59,7 +67,10 @@ fn listen(args: &SimulateArgs, what: &impl std::fmt::Display) -> Result<tokio::n
         .with_context(|| format!("failed to listen on {}:{}; is the port taken?", args.host, args.port))?;
     let address = listener.local_addr().context("the socket has no address")?;
     if !args.host.is_loopback() {
-        tracing::warn!("warning: listening on {address}: anyone who reaches this machine can use the server");
+        tracing::warn!(
+            "warning: listening on {address}: anyone who reaches this machine there can use the server, without a key; --host 127.0.0.1, \
+             the default, keeps it on this machine"
+        );
     }
     tracing::info!("{what} on http://{address}/v1 (Ctrl-C stops it)");
     Ok(listener)
@@ -79,8 +90,7 @@ fn null_settings(sets: &[String]) -> Result<null::Settings> {
 }
 
 /// The server of a preset and what is set beside it.
-fn read(preset: &str, sets: &[String]) -> Result<Simulated> {
-    let mut table = table(sets)?;
+fn read(preset: &str, mut table: toml::Table) -> Result<Simulated> {
     table.insert("preset".into(), preset.into());
     parse(&table.to_string())
 }
@@ -129,14 +139,14 @@ mod tests {
             (&["max-num-seqs"], "write key=value"),
         ] {
             let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
-            let error = format!("{:#}", read("demo", &sets).unwrap_err());
+            let error = format!("{:#}", table(&sets).and_then(|t| read("demo", t)).unwrap_err());
             assert!(
                 error.starts_with(said) || (!said.contains(':') && error.contains(said)),
                 "{sets:?}: {error}"
             );
         }
-        assert!(read("md2", &[]).unwrap_err().to_string().starts_with("preset: "));
-        let sim = read("demo", &["max-num-seqs=3".into(), "model=\"m\"".into()]).unwrap();
+        assert!(read("md2", toml::Table::new()).unwrap_err().to_string().starts_with("preset: "));
+        let sim = read("demo", table(&["max-num-seqs=3".into(), "model=\"m\"".into()]).unwrap()).unwrap();
         assert_eq!((sim.to_string().as_str(), sim.model.as_str()), ("simulated demo (max-num-seqs 3)", "m"));
     }
 

@@ -1,8 +1,9 @@
 //! `sweep`: run a plan and answer.
 
+use crate::capacity::Kept;
 use crate::caveat::Caveat;
 use crate::cli::SweepArgs;
-use crate::cmd::{calibrate, report};
+use crate::cmd::{calibrate, consent, report, signals};
 use crate::launch::Groups;
 use crate::plan::{Plan, Source};
 use crate::rundir::matrix::RowAnswer;
@@ -37,6 +38,7 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
     };
     let mut plan = Plan::load(&source, &sets(args))?;
     heeded(&plan, args)?;
+    consent::ask(&[&plan], args.yes)?;
     // The adaptive search plans with its budget; other modes only end by it.
     if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode)
         && plan.rows.is_empty()
@@ -82,22 +84,26 @@ pub(crate) fn measure(plan: &Plan, options: &Options, json: bool) -> Result<Exit
 fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     let resumption = Resumption::open(dir, args.budget)?;
     let plan = resumption.plan().clone();
+    resumption.check_plan(args.force)?;
     if resumption.is_done() {
-        resumption.close()?;
+        resumption.close(args.force)?;
         tracing::info!("nothing is left to measure in {}: the reports are made again", dir.display());
         return answer(dir, &plan, args.json);
     }
+    // A folder may come from anywhere, and both the plan and what it is compared with lie in it: nobody here may have been asked.
+    consent::ask(&[&plan], args.yes)?;
     let progress = std::io::stderr().is_terminal();
+    let options = Options { progress, listen: args.listen, force: args.force, ..Options::default() };
     let groups = resumption.groups();
     let measured = drive(resumption.virtual_time(), (dir, &groups), async |interrupt| {
-        sweep::resume(resumption, progress, args.listen, interrupt).await.map(drop)
+        Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
     })?;
     measured.map_or_else(Ok, |()| answer(dir, &plan, args.json))
 }
 
 /// Measures on a runtime with the clock that it takes; the inner error is the exit code of an interruption before anything
 /// was measured.
-fn drive(
+pub(crate) fn drive(
     virtual_time: bool,
     (out, groups): (&Path, &Groups),
     measure: impl AsyncFnOnce(CancellationToken) -> Result<()>,
@@ -106,10 +112,9 @@ fn drive(
     let runtime =
         runtime.enable_all().start_paused(virtual_time).build().context("failed to start a runtime")?;
     let interrupt = CancellationToken::new();
-    let measured = runtime.block_on(async {
-        tokio::spawn(watch_signals(interrupt.clone(), out.to_owned(), groups.clone())?);
-        measure(interrupt.clone()).await
-    });
+    let watched = signals::watch(interrupt.clone(), out, groups)?;
+    let measured = runtime.block_on(measure(interrupt.clone()));
+    drop(watched);
     match measured {
         Err(e) if interrupt.is_cancelled() => {
             tracing::warn!("{e:#}");
@@ -121,7 +126,7 @@ fn drive(
 }
 
 /// Makes the reports and prints the answer; the exit code is what it stands for.
-fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
+pub(crate) fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
     let (run, files) = report::remake(dir)?;
     report::print(&run, &files, json)?;
     let code = exit_code(&run, plan);
@@ -132,7 +137,7 @@ fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
 }
 
 /// Says how to go on with an interrupted sweep, once there is a folder to go on with.
-fn hint(dir: &Path) {
+pub(super) fn hint(dir: &Path) {
     if dir.join(RESULT).is_file() {
         let shown = dir.display().to_string();
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
@@ -166,51 +171,14 @@ pub(crate) fn default_folder(name: &str) -> PathBuf {
     PathBuf::from("runs").join(format!("{slug}-{now}"))
 }
 
-/// The first signal ends the sweep with a report of what was measured; the second one leaves at once, with no server left behind. A terminal
-/// that is closed is a signal as well, since servers that were started do not see it; under `nohup` it is none.
-fn watch_signals(
-    interrupt: CancellationToken,
-    out: PathBuf,
-    groups: Groups,
-) -> Result<impl Future<Output = ()> + Send + 'static> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut int = signal(SignalKind::interrupt()).context("failed to watch for Ctrl-C")?;
-    let mut term = signal(SignalKind::terminate()).context("failed to watch for SIGTERM")?;
-    let heeded = !hangup_is_ignored();
-    let hangup = heeded.then(|| signal(SignalKind::hangup())).transpose();
-    let mut hangup = hangup.context("failed to watch for SIGHUP")?;
-    Ok(async move {
-        loop {
-            tokio::select! {
-                _ = int.recv() => {}
-                _ = term.recv() => {}
-                Some(_) = async { hangup.as_mut()?.recv().await } => {}
-            }
-            if interrupt.is_cancelled() {
-                groups.kill();
-                hint(&out);
-                std::process::exit(i32::from(INTERRUPTED));
-            }
-            tracing::warn!(
-                "interrupted: finishing what is in flight, then reporting; once more leaves at once"
-            );
-            interrupt.cancel();
-        }
-    })
-}
-
-/// Whether this process was started to outlive its terminal, by the system's word; also where it does not say.
-fn hangup_is_ignored() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_none_or(|mask| mask & 1 != 0)
-}
-
 /// The exit code that the answer stands for (design §2). Of several series or tiers the first one's decides, as it does for
 /// `goodput` in `result.json`: a plan names first what it is about.
 fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if run.caveats.contains(&Caveat::Interrupted) {
         return INTERRUPTED;
+    }
+    if run.caveats.iter().any(Caveat::ends_sweep) {
+        return UNDECIDED;
     }
     if !run.variants.is_empty() {
         return of_variants(run, plan);
@@ -224,7 +192,16 @@ fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if !run.matrix.is_empty() {
         return of_matrix(run);
     }
-    run.answers.first().map_or(UNDECIDED, |answer| of_answer(answer, plan))
+    run.answers.first().map_or(UNDECIDED, |answer| by_cost(run, answer, of_answer(answer, plan)))
+}
+
+/// A plan that limits what tokens may cost accepts only a rate that keeps the limit.
+fn by_cost(run: &Run, answer: &Answer, code: u8) -> u8 {
+    match run.cost_range(answer).map(|range| range.kept) {
+        Some(Kept::Rejected) if code == 0 => 2,
+        Some(Kept::Undecided) if code == 0 => UNDECIDED,
+        _ => code,
+    }
 }
 
 fn of_answer(answer: &Answer, plan: &Plan) -> u8 {
@@ -245,7 +222,8 @@ fn of_variants(run: &Run, plan: &Plan) -> u8 {
     let series = plan.series();
     let code = |v: &VariantAnswer| {
         let own = series.iter().find(|s| s.name == v.series)?;
-        Some(of_answer(v.answer.as_ref()?, &own.plan))
+        let answer = v.answer.as_ref()?;
+        Some(by_cost(run.part(&v.series), answer, of_answer(answer, &own.plan)))
     };
     let mut codes: Vec<u8> = run.variants.iter().filter_map(code).collect();
     // Found, then undecided, then none.

@@ -1,5 +1,6 @@
 //! Process groups: what a command has started, as a whole.
 
+use super::log::Log;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,7 +69,7 @@ impl Group {
 }
 
 /// Whether a group has a process that has not ended, by the system's list of them; `None` where it has no such list.
-fn members(group: i32) -> Option<bool> {
+pub(super) fn members(group: i32) -> Option<bool> {
     let all = std::fs::read_dir("/proc").ok()?;
     let mut any = None;
     for entry in all.filter_map(Result::ok) {
@@ -89,6 +90,12 @@ fn members(group: i32) -> Option<bool> {
     any
 }
 
+/// The group of a process.
+pub(super) fn of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    state_and_group(&stat).map(|(_, group)| group)
+}
+
 /// State and group of a line of `/proc/PID/stat`: `1234 (a name) S 1 1234 …`. The name may hold anything.
 fn state_and_group(stat: &str) -> Option<(&str, i32)> {
     let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
@@ -96,31 +103,32 @@ fn state_and_group(stat: &str) -> Option<(&str, i32)> {
     Some((state, group.parse().ok()?))
 }
 
-/// The groups of all commands that run: what is to be ended before this process leaves at once. Clones share the list.
+/// The groups of all commands that run, each with its log: what is to be ended before this process leaves at once. Clones share the list.
 #[derive(Debug, Clone, Default)]
-pub struct Groups(Arc<Mutex<Vec<Group>>>);
+pub struct Groups(Arc<Mutex<Vec<(Group, Log)>>>);
 
 impl Groups {
-    fn with<T>(&self, of: impl FnOnce(&mut Vec<Group>) -> T) -> T {
+    fn with<T>(&self, of: impl FnOnce(&mut Vec<(Group, Log)>) -> T) -> T {
         of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Lists the group of a command that has been started.
-    pub(super) fn list(&self, child: &Child) -> Group {
+    pub(super) fn list(&self, child: &Child, log: &Log) -> Group {
         let group = Group(i32::try_from(child.id()).ok().and_then(Pid::from_raw));
-        self.with(|all| all.push(group));
+        self.with(|all| all.push((group, log.clone())));
         group
     }
 
     pub(super) fn forget(&self, group: &Group) {
-        self.with(|all| all.retain(|g| g != group));
+        self.with(|all| all.retain(|(g, _)| g != group));
     }
 
-    /// Ends every group that runs, without waiting for longer than a few seconds.
+    /// Ends every group that runs, without waiting for longer than a few seconds, and leaves no secret in its log.
     pub fn kill(&self) {
-        for group in self.with(std::mem::take) {
+        for (group, mut log) in self.with(std::mem::take) {
             // The leader stays on the list of processes until its parent, which leaves now, is gone.
             group.end(Duration::from_secs(3), || true);
+            log.clean();
         }
     }
 }

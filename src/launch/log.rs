@@ -1,5 +1,6 @@
 //! What a command writes: a file, its last lines, and what in it tells why the command ended.
 
+use crate::redact::{Redactor, known};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -14,8 +15,8 @@ const WIDEST: usize = 400;
 const LOOKED_AT: u64 = 1 << 18;
 /// What stands in the place of a secret.
 pub const HIDDEN: &str = "***";
-/// Shorter ones are words that may stand anywhere.
-const SHORTEST: usize = 6;
+/// So much of a log is looked through at once.
+const PIECE: u64 = 1 << 20;
 
 /// What engines, drivers and systems say where memory is short, in lower case. Each is a part of a message of vLLM, SGLang, TGI, PyTorch, CUDA,
 /// llama.cpp, C++ or Python, or of the simulated server.
@@ -42,7 +43,9 @@ const OUT_OF_MEMORY: [&str; 15] = [
 pub struct Log {
     path: PathBuf,
     from: u64,
-    secrets: Vec<String>,
+    secrets: Redactor,
+    /// It has been looked through up to here.
+    cleaned: u64,
 }
 
 impl Log {
@@ -53,10 +56,16 @@ impl Log {
                 .with_context(|| format!("failed to make the folder {}", folder.display()))?;
         }
         let from = fs::metadata(path).map_or(0, |m| m.len());
-        let secrets = secrets.iter().filter(|s| s.len() >= SHORTEST).cloned().collect();
-        let log = Self { path: path.to_owned(), from, secrets };
+        // The process may know of others, such as the key of the server's API.
+        let secrets = known().with(secrets.iter().map(|secret| (secret.as_str(), HIDDEN)));
+        let log = Self { path: path.to_owned(), from, secrets, cleaned: from };
         log.file()?;
         Ok(log)
+    }
+
+    /// What may stand in no file.
+    pub(super) fn secrets(&self) -> &Redactor {
+        &self.secrets
     }
 
     fn file(&self) -> Result<File> {
@@ -79,7 +88,8 @@ impl Log {
             Ok(bytes)
         };
         // A log that cannot be read tells nothing; what it was to explain stands all the same.
-        hide(&plain(&String::from_utf8_lossy(&read().unwrap_or_default())), &self.secrets)
+        let text = plain(&String::from_utf8_lossy(&read().unwrap_or_default()));
+        self.secrets.text(&text).into_owned()
     }
 
     /// The last lines that say anything, without colours and without secrets.
@@ -95,24 +105,39 @@ impl Log {
         out_of_memory(&self.end())
     }
 
-    /// Takes every secret out of the file: a server may write the command that it was started with.
-    pub(super) fn clean(&self) {
-        let Ok(bytes) = fs::read(&self.path) else { return };
-        let mut cleaned = bytes.clone();
-        for secret in &self.secrets {
-            cleaned = replaced(&cleaned, secret.as_bytes());
+    /// Overwrites every secret in what was written since the last time: a server may write the command that it was started with. Nothing
+    /// is moved, so that whoever still writes to its end is not disturbed.
+    pub(super) fn clean(&mut self) {
+        if let Err(e) = self.overwrite() {
+            tracing::warn!(
+                "warning: {} may hold a secret that could not be taken out: {e}",
+                self.path.display()
+            );
         }
-        if cleaned != bytes {
-            let write = || -> std::io::Result<()> {
-                File::options().write(true).truncate(true).open(&self.path)?.write_all(&cleaned)
-            };
-            if let Err(e) = write() {
-                tracing::warn!(
-                    "warning: {} holds a secret that could not be taken out: {e}",
-                    self.path.display()
-                );
+    }
+
+    fn overwrite(&mut self) -> std::io::Result<()> {
+        // One may have begun at the end of what was there the last time.
+        let before = (self.secrets.longest() as u64).saturating_sub(1);
+        let mut file = File::options().read(true).write(true).open(&self.path)?;
+        let length = file.metadata()?.len();
+        while self.cleaned < length {
+            let from = self.cleaned.saturating_sub(before).max(self.from);
+            let mut piece = Vec::new();
+            file.seek(SeekFrom::Start(from))?;
+            (&file).take(PIECE + before).read_to_end(&mut piece)?;
+            for (at, length) in self.secrets.places(&piece) {
+                file.seek(SeekFrom::Start(from + at as u64))?;
+                file.write_all(&vec![b'*'; length])?;
             }
+            let seen = from + piece.len() as u64;
+            if seen <= self.cleaned {
+                // It was cut short from outside.
+                break;
+            }
+            self.cleaned = seen;
         }
+        Ok(())
     }
 }
 
@@ -123,23 +148,6 @@ pub fn out_of_memory(text: &str) -> Option<String> {
         OUT_OF_MEMORY.iter().any(|said| line.contains(said))
     };
     text.lines().find(tells).map(|line| line.trim().chars().take(WIDEST).collect())
-}
-
-fn replaced(bytes: &[u8], secret: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some(at) = memchr::memmem::find(rest, secret) {
-        out.extend_from_slice(&rest[..at]);
-        out.extend_from_slice(HIDDEN.as_bytes());
-        rest = &rest[at + secret.len()..];
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-/// A text with every secret replaced.
-fn hide(text: &str, secrets: &[String]) -> String {
-    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), HIDDEN))
 }
 
 /// A text without the marks for a terminal's colours, of a progress bar only what it came to, and no other control characters.
@@ -191,11 +199,30 @@ mod tests {
 
     #[test]
     fn secrets_leave_the_file_and_the_lines() {
-        let (dir, of) = log("args: --api-key sk-12345 and abc\n", &["sk-12345", "abc"]);
+        let (dir, mut of) = log("args: --api-key sk-12345 and abc\n", &["sk-12345", "abc"]);
         assert_eq!(of.last_lines(), ["args: --api-key *** and abc"], "a short word may stand anywhere");
         of.clean();
         let text = fs::read_to_string(dir.path().join("logs/a.log")).unwrap();
         assert!(text.contains("of an earlier start") && !text.contains("sk-12345"), "{text}");
+    }
+
+    /// While the server goes on writing: nothing of it is lost, and what came in two pieces is found.
+    #[test]
+    fn secrets_leave_a_file_that_is_still_written_to() {
+        let (dir, mut of) = log("one sk-12345 two sk-1", &["sk-12345"]);
+        let mut server = of.file().unwrap();
+        of.clean();
+        server.write_all(b"2345 three\n").unwrap();
+        of.clean();
+        server.write_all("x".repeat(3 << 20).as_bytes()).unwrap();
+        server.write_all(b" sk-12345 end").unwrap();
+        of.clean();
+        let text = fs::read_to_string(dir.path().join("logs/a.log")).unwrap();
+        assert!(text.contains("one ******** two ******** three\nxxx"), "{}", &text[..100]);
+        assert!(text.ends_with("x ******** end"), "{}", &text[text.len() - 100..]);
+        // The rest of a file that was cut short is looked at as well.
+        fs::write(dir.path().join("logs/a.log"), "").unwrap();
+        of.clean();
     }
 
     /// Rows: what an engine says, and whether it is out of memory.

@@ -7,13 +7,16 @@
 mod group;
 pub mod log;
 pub mod port;
+pub mod stale;
 
 pub use group::Groups;
 
+use crate::client::BaseUrl;
 use anyhow::{Context, Result, bail};
 use group::Group;
 use log::Log;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -27,7 +30,7 @@ const KILLED: Duration = Duration::from_secs(10);
 const HURRY: Duration = Duration::from_secs(3);
 
 /// A command to start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
     /// The program and its arguments; at least the program.
     pub argv: Vec<String>,
@@ -39,6 +42,8 @@ pub struct Launch {
     pub log: PathBuf,
     /// What may stand in no file: it is taken out of the log.
     pub secrets: Vec<String>,
+    /// Where it is to serve, if it is a server.
+    pub serves: Vec<BaseUrl>,
 }
 
 /// A command that was started, and all the processes of its group.
@@ -49,9 +54,19 @@ pub struct Launched {
     groups: Groups,
     /// Its output.
     pub log: Log,
+    /// Where it is written down while it is there.
+    note: PathBuf,
     /// How it ended, once that is known.
     ended: Option<ExitStatus>,
     stopped: bool,
+}
+
+impl fmt::Debug for Launch {
+    /// Arguments and variables may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = self.argv.first().map_or("", String::as_str);
+        write!(f, "Launch({program}, its log {})", self.log.display())
+    }
 }
 
 impl Launch {
@@ -69,7 +84,13 @@ impl Launch {
         let log = Log::open(&self.log, &self.secrets)?;
         let (out, err) = (log.writer()?, log.writer()?);
         let mut command = Command::new(self.program(program));
-        command.args(arguments).envs(&self.env).stdin(Stdio::null()).stdout(out).stderr(err);
+        command
+            .args(arguments)
+            .envs(stale::told(&self.log, &self.serves))
+            .envs(&self.env)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
@@ -78,8 +99,18 @@ impl Launch {
             Some(folder) => format!("{program} cannot be started in {}", folder.display()),
             None => format!("{program} cannot be started"),
         })?;
-        let group = groups.list(&child);
-        Ok(Launched { child, group, groups: groups.clone(), log, ended: None, stopped: false })
+        let group = groups.list(&child, &log);
+        let note = self.log.with_extension("pid");
+        let mark = i32::try_from(child.id())
+            .ok()
+            .and_then(|pid| stale::Mark::started(pid, &self.argv, log.secrets()));
+        if let Some(Err(e)) = mark.map(|mark| mark.write(&note)) {
+            // It runs, and is stopped, all the same.
+            tracing::warn!(
+                "warning: {e:#}: should this process be killed, the next run cannot name what it leaves"
+            );
+        }
+        Ok(Launched { note, child, group, groups: groups.clone(), log, ended: None, stopped: false })
     }
 
     /// A program that is named by a path is looked for from where it runs.
@@ -103,6 +134,11 @@ impl Launched {
             self.ended = self.child.try_wait().ok().flatten();
         }
         self.ended
+    }
+
+    /// Takes out of its log what may stand in no file, of all that it has written until now.
+    pub fn clean_log(&mut self) {
+        self.log.clean();
     }
 
     /// Whether any process of the group is left.
@@ -145,6 +181,8 @@ impl Launched {
     fn over(&mut self) {
         self.stopped = true;
         self.groups.forget(&self.group);
+        // One that stays names a process that is gone: it is not taken for there.
+        let _ = std::fs::remove_file(&self.note);
         self.log.clean();
     }
 }

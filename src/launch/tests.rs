@@ -10,6 +10,7 @@ fn launch(dir: &Path, script: &str) -> Launch {
         folder: Some(dir.to_owned()),
         log: dir.join("logs/a.log"),
         secrets: Vec::new(),
+        serves: Vec::new(),
     }
 }
 
@@ -91,6 +92,23 @@ async fn what_is_dropped_or_left_at_once_is_stopped() {
     let child = number(&path).await;
     groups.kill();
     assert!(!alive(child));
+    drop(running);
+}
+
+/// What is left when this process is killed: the note beside the log, with the command as it was started.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_note_names_the_command_and_none_of_its_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = "no-known-prefix-4711";
+    // The second one lies across the end of what is shown.
+    let padding = "x".repeat(90);
+    let mut of = launch(dir.path(), &format!("sleep 60; : {secret} {padding} {secret} --api-key {secret}"));
+    of.secrets = vec![secret.into()];
+    let running = of.start(&Groups::default()).unwrap();
+    let note = fs::read_to_string(dir.path().join("logs/a.pid")).unwrap();
+    assert!(note.contains("sleep 60") && note.contains("***"), "{note}");
+    assert!(!note.contains("no-known"), "{note}");
     drop(running);
 }
 

@@ -1,17 +1,25 @@
 //! The plan's `[step]` table.
 
-use crate::units::Span;
+use crate::units::{Fraction, Span};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// The most requests in a window of a listed level, where the plan does not say: some 100 MB of memory.
+const MOST_REQUESTS: f64 = 1_000_000.0;
+
 /// How long a step takes and what it may use.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct StepTimes {
     /// Load before anything counts.
     pub settle: Span,
     /// The measured window.
     pub measure: Span,
+    /// A listed level that is measured for longer than this is measured in windows of at most this length, each a step of its own whose load
+    /// drains before the next begins; their counts are judged together. Memory holds the requests of one window, and a kill loses no more. By
+    /// default what a million requests take, where the plan lists rates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Span>,
     /// The window is extended until this many requests were due in it.
     pub min_requests: u32,
     /// Longest that the window may become.
@@ -23,6 +31,10 @@ pub struct StepTimes {
     pub timeout: Option<Span>,
     /// Most requests in flight; reaching it makes the step invalid.
     pub max_in_flight: u32,
+    /// A step is stopped, and none as high follows, once it is shown that a larger share of its requests fails: a server that is dying, or
+    /// that says 429, is left alone. By default a tenth, or twice the SLO's `error-rate` where that is more; 1 never stops.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_error_share: Option<Fraction>,
 }
 
 impl Default for StepTimes {
@@ -30,11 +42,13 @@ impl Default for StepTimes {
         Self {
             settle: Span::secs(10),
             measure: Span::secs(60),
+            window: None,
             min_requests: 0,
             max_duration: Span::secs(600),
             drain: Span::secs(30),
             timeout: None,
             max_in_flight: 4096,
+            max_error_share: None,
         }
     }
 }
@@ -44,6 +58,11 @@ impl StepTimes {
     pub fn problem(&self) -> Option<String> {
         if self.measure.0.is_zero() {
             return Some("[step] measure is zero: nothing would be counted".into());
+        }
+        if let Some(window) = self.window.filter(|w| w.0 < Duration::from_secs(1)) {
+            return Some(format!(
+                "[step] window ({window}) is below a second: a window is judged by itself as well"
+            ));
         }
         if self.max_in_flight == 0 {
             return Some("[step] max-in-flight is zero: nothing could be sent".into());
@@ -77,6 +96,17 @@ impl StepTimes {
             _ => self.measure.0,
         }
     }
+
+    /// How many windows a listed level at `rate` is measured in, and how long each of them is.
+    pub fn windows(&self, rate: Option<f64>) -> (u32, Duration) {
+        let whole = self.window(rate);
+        let by_requests = rate.map_or(f64::INFINITY, |rate| MOST_REQUESTS / rate);
+        let longest = self.window.map_or(by_requests, |w| w.0.as_secs_f64());
+        let n = (whole.as_secs_f64() / longest).ceil().clamp(1.0, f64::from(u16::MAX)) as u32;
+        // A rate that is none makes one window.
+        let n = n.max(1);
+        (n, whole / n)
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +120,26 @@ mod tests {
             assert_eq!(s.window(Some(rate)), Duration::from_secs(secs), "{rate} req/s");
         }
         assert_eq!(StepTimes::default().window(Some(0.1)), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn long_levels_have_windows() {
+        let hours = StepTimes { measure: Span::secs(3 * 3600), ..Default::default() };
+        let quarter = StepTimes { window: Some(Span::secs(900)), ..hours };
+        for (times, rate, n, secs) in [
+            (StepTimes::default(), Some(500.0), 1, 60),
+            (StepTimes { measure: Span::secs(1800), ..hours }, Some(100.0), 1, 1800),
+            (hours, Some(1.0), 1, 10800),
+            (hours, None, 1, 10800),
+            (hours, Some(1000.0), 11, 981),
+            (quarter, Some(1000.0), 12, 900),
+            (quarter, None, 12, 900),
+        ] {
+            let (windows, each) = times.windows(rate);
+            assert_eq!((windows, each.as_secs()), (n, secs), "{rate:?}");
+        }
+        let short = StepTimes { window: Some(Span(Duration::from_millis(9))), ..Default::default() };
+        assert!(short.problem().is_some_and(|p| p.contains("window")));
     }
 
     #[test]

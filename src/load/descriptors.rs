@@ -35,9 +35,29 @@ pub fn ports() -> Option<u64> {
     Some((last + 1).saturating_sub(first))
 }
 
+/// What is said where a step could come to have more requests in flight than this machine has ports for connections to so many
+/// addresses; `None` where it has enough, or the system does not tell.
+pub fn short_of_ports(max_in_flight: u32, addresses: usize) -> Option<String> {
+    let most = ports()?.saturating_mul(addresses.max(1) as u64);
+    (most < u64::from(max_in_flight)).then(|| {
+        format!(
+            "this machine has {most} ports for connections to the server, fewer than [step] max-in-flight = {max_in_flight}: widen \
+             net.ipv4.ip_local_port_range, name several addresses of the server (server.urls), or lower max-in-flight"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn ports_are_counted_for_each_address() {
+        let all = u32::try_from(ports().unwrap()).unwrap();
+        assert_eq!((short_of_ports(all, 1), short_of_ports(all + 1, 2)), (None, None));
+        assert!(short_of_ports(all + 1, 1).unwrap().contains("ip_local_port_range"));
+    }
 
     #[test]
     fn the_soft_limit_is_raised_to_the_hard_one() {

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 /// What the client may use, and from where on its own delay puts a verdict in doubt.
 ///
 /// Beyond a share of these a verdict is tried without the client's delay: one that would flip is *invalid*, one that would not stands.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct OwnLimits {
     /// Largest p99 of sent − due, as a share of the tightest limit that counts from `due`.

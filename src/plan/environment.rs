@@ -27,7 +27,7 @@ impl TryFrom<toml::Table> for Environment {
         let mut all = BTreeMap::new();
         for (key, value) in &table {
             // As the option of a command its value would be masked, so it is no place for it.
-            if masked(&format!("--{key}=x")).ends_with("=***") {
+            if masked(&format!("--{key}=some-value")).ends_with("=***") {
                 return Err(format!(
                     "[environment] {key} would write a secret into the plan and the report: leave it out"
                 ));
@@ -75,7 +75,7 @@ mod tests {
     fn free_keys_without_secrets() {
         let all: Environment = toml::from_str(
             "driver = \"560.35\"\ntp = 4\nchunked = true\ncommand = [\"vllm\", \"serve\", \"my model\", \"--api-key\", \"hunter2\"]\n\
-             notes = \"started with --api-key=hunter2\"",
+             notes = \"started with --api-key=hunter2\"\nlooked = \"curl http://h/?a=1&token=hunter2\"",
         )
         .unwrap();
         let shown: Vec<String> = all.iter().map(|(k, v)| format!("{k}: {v}")).collect();
@@ -85,6 +85,7 @@ mod tests {
                 "chunked: true",
                 "command: vllm serve 'my model' --api-key ***",
                 "driver: 560.35",
+                "looked: curl http://h/?a=1&token=***",
                 "notes: started with --api-key=***",
                 "tp: 4"
             ]

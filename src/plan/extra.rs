@@ -6,7 +6,7 @@ use crate::units::{NonEmpty, Span};
 use serde::{Deserialize, Serialize};
 
 /// A page of metrics in Prometheus' text format, and what is wanted of it: GPUs, nodes, a balancer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Extra {
     /// What it is called in files and reports; host and port where it has no name.

@@ -1,11 +1,15 @@
 //! `[grid]`: variants that differ in one knob at a time, since many knobs at once explain nothing; or in all of them, where that is
 //! asked for.
 
+use super::secret;
 use super::variant::{RawStart, ReadyUrl, Start, Variant, name_problem};
 use crate::client::BaseUrl;
+use crate::client::secrets::masked;
 use crate::units::Span;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -15,7 +19,7 @@ use toml::Value;
 const MOST: usize = 1000;
 
 /// Knobs, their values, and what is made of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawGrid", into = "RawGrid")]
 pub struct Grid {
     /// Each knob with its values; at least one.
@@ -42,39 +46,56 @@ struct Knob {
 }
 
 /// The table as written.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawGrid {
+    /// Every value of a knob with every value of the others, in place of one knob varied at a time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     full: bool,
+    /// Where the server of each point listens, if not where `[server]` says; `{knob}` stands for the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<BaseUrl>,
+    /// The server's command, a word each: started, waited for, measured and stopped. `${NAME}` is filled in from the environment and written nowhere. `{knob}` stands for the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<Vec<String>>,
+    /// The page that answers with success once the server is ready; `/health` and `/v1/models` where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     ready_url: Option<ReadyUrl>,
+    /// The longest time that the server may take until it is ready; ten minutes where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<Span>,
+    /// How long the server has to end by itself before it is killed; 30 s where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_timeout: Option<Span>,
+    /// Where the command is started, as seen from the plan's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     working_directory: Option<PathBuf>,
+    /// A pause after the server has ended, before the next one is started.
     #[serde(skip_serializing_if = "Option::is_none")]
     cool_down: Option<Span>,
+    /// Variables of the command's environment, beside those of this process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     env: BTreeMap<String, String>,
+    /// What of the plan is otherwise at each point; `{knob}` stands for the value.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     set: toml::Table,
+    /// Each knob with the values that it is tried at: a list, whose first value is the baseline, or a table.
     knobs: BTreeMap<String, Knob>,
 }
 
 /// A knob as a table; one that has only values may be written as a list of them.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawKnob {
+    /// What the knob is tried at.
+    #[schemars(with = "Vec<serde_json::Value>")]
     values: Vec<Value>,
+    /// What it is at while another one is varied; the first value where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
     baseline: Option<Value>,
+    /// What `{knob}` stands for in the command, by value, where that is not the value itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     args: BTreeMap<String, Vec<String>>,
 }
@@ -123,7 +144,11 @@ impl TryFrom<RawKnob> for Knob {
 
 impl Serialize for Knob {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let (values, args) = (self.values.clone(), self.args.clone());
+        let args = self
+            .args
+            .iter()
+            .map(|(value, args)| (value.clone(), secret::hidden_command(args, &BTreeMap::new())));
+        let (values, args) = (self.values.clone(), args.collect());
         RawKnob { values, baseline: Some(self.baseline.clone()), args }.serialize(s)
     }
 }
@@ -150,6 +175,17 @@ impl<'de> Deserialize<'de> for Knob {
             }
         }
         d.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Knob {
+    fn schema_name() -> Cow<'static, str> {
+        "Knob".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<RawKnob>();
+        json_schema!({ "anyOf": [{ "type": "array", "minItems": 1 }, table] })
     }
 }
 
@@ -304,7 +340,7 @@ impl Grid {
         let command = self.start.iter().flat_map(|s| &s.command).map(String::as_str);
         let part = command.filter(own).find(|t| *t != format!("{{{name}}}"));
         part.filter(|_| !knob.args.is_empty()).map(|text| {
-            format!("{name} has args, which are arguments of their own: \"{{{name}}}\" stands alone in command, not in {text:?}")
+            format!("{name} has args, which are arguments of their own: \"{{{name}}}\" stands alone in command, not in {:?}", masked(text))
         })
     }
 
@@ -386,6 +422,11 @@ impl Grid {
         let whole = hole(said).filter(|h| h.before.is_empty() && h.after.is_empty());
         let of = |h: Hole<'_>| times(h.factor, point.iter().find(|(name, _)| *name == h.knob)?.1);
         whole.and_then(of).unwrap_or_else(|| Value::String(filled(said, point)))
+    }
+
+    /// What of the plan is otherwise at each point.
+    pub(super) fn set_mut(&mut self) -> &mut toml::Table {
+        &mut self.set
     }
 
     /// The working directory of the command, to be found from somewhere else.

@@ -3,16 +3,20 @@
 mod classes;
 mod environment;
 mod extra;
+mod files;
 mod grid;
 mod overlay;
 mod purpose;
+mod quote;
 mod resolve;
 mod row;
+mod schema;
 mod secret;
 mod series;
 mod set;
 mod source;
 mod tiers;
+mod turns;
 mod variant;
 
 pub use environment::Environment;
@@ -20,6 +24,7 @@ pub use extra::Extra;
 pub use grid::Grid;
 pub use purpose::Purpose;
 pub use row::{Bottleneck, Row};
+pub use schema::schema;
 pub use series::{MAIN, Series};
 pub use set::apply as apply_set;
 pub use source::{SWEEPS, Source};
@@ -29,6 +34,7 @@ pub use variant::{Filled, ReadyUrl, Start, Variant};
 use crate::capacity::Hardware;
 use crate::check::Check;
 use crate::client::config::{PromptForm, Server, Target};
+use crate::level::Control;
 use crate::load::config::StepTimes;
 use crate::load::own::OwnLimits;
 use crate::roofline::Model;
@@ -38,7 +44,9 @@ use crate::search::profile::Profile;
 use crate::sim::config::Simulated;
 use crate::slo::Slo;
 use crate::stats::own::Allowed;
+use crate::stats::step::StepKind;
 use crate::tokens::Tokenizer;
+use crate::units::Rate;
 use crate::workload;
 use crate::workload::arrivals::Arrivals;
 use crate::workload::config::{Cache, Workload};
@@ -54,7 +62,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A sweep plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Plan {
     /// Name of the sweep: in reports, and in the name of the run folder.
@@ -62,10 +70,14 @@ pub struct Plan {
     /// Seed of every random number.
     #[serde(default = "Plan::first_seed")]
     pub seed: u32,
+    /// Variants are measured in turns, ABBA…, each rate so many times on each, with the same arrivals and lengths: for comparing servers that
+    /// are up at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alternate: Option<std::num::NonZeroU32>,
     /// Free text, carried into the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-    /// What is asked of the server.
+    /// What is asked of the server; `"goodput"` where it is left out.
     #[serde(default, skip_serializing_if = "Purpose::is_goodput")]
     pub purpose: Purpose,
     /// Who is asked, and how.
@@ -97,6 +109,7 @@ pub struct Plan {
     pub model: Option<Model>,
     /// What the server is and runs on, as far as nobody can be asked.
     #[serde(default, skip_serializing_if = "Environment::is_empty")]
+    #[schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")]
     pub environment: Environment,
     /// Pages of metrics besides the server's own.
     #[serde(default, rename = "metrics", skip_serializing_if = "Vec::is_empty")]
@@ -115,21 +128,6 @@ pub struct Plan {
     pub grid: Option<Grid>,
 }
 
-/// An error of the parser with its place. It quotes the line, except where that line may hold a secret: those messages
-/// say what to write instead, and name `api-key-env`.
-fn shown(text: &str, error: &toml::de::Error) -> String {
-    let may_hold_secret = error.message().contains("api-key-env");
-    match error.span().filter(|_| may_hold_secret) {
-        None => error.to_string(),
-        Some(span) => {
-            let before = &text[..span.start.min(text.len())];
-            let line = before.matches('\n').count() + 1;
-            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-            format!("line {line}, column {column}: {}", error.message())
-        }
-    }
-}
-
 impl Plan {
     fn first_seed() -> u32 {
         1
@@ -143,50 +141,38 @@ impl Plan {
         let text = source.text()?;
         let title = source.title();
         let plan = if sets.is_empty() {
-            Self::parse(&text).map_err(|e| anyhow!("in {title}: {}", shown(&text, &e)))?
+            Self::parse(&text).map_err(|e| anyhow!("in {title}: {}", quote::shown(&text, &e)))?
         } else {
-            let mut table: toml::Table = toml::from_str(&text).map_err(|e| anyhow!("in {title}: {e}"))?;
+            let mut table: toml::Table =
+                toml::from_str(&text).map_err(|e| anyhow!("in {title}: {}", quote::shown(&text, &e)))?;
             for set in sets {
                 set::apply(&mut table, set)?;
             }
             let merged = table.to_string();
             Self::parse(&merged).map_err(|e| match Self::parse(&text) {
                 // The same mistake stands in the file itself: show it there.
-                Err(own) if own.message() == e.message() => anyhow!("in {title}: {}", shown(&text, &own)),
+                Err(own) if own.message() == e.message() => {
+                    anyhow!("in {title}: {}", quote::shown(&text, &own))
+                }
                 _ => {
                     let keys: Vec<&str> =
                         sets.iter().filter_map(|s| Some(s.split_once('=')?.0.trim())).collect();
-                    anyhow!("in {title} with {} changed: {}", keys.join(", "), shown(&merged, &e))
+                    anyhow!("in {title} with {} changed: {}", keys.join(", "), quote::shown(&merged, &e))
                 }
             })?
         };
         let mut plan = plan.resolve().map_err(|problem| anyhow!("in {title}: {problem}"))?;
+        plan.keep_secrets();
         if let Source::File(path) = source {
             plan.find_files(path.parent().unwrap_or(Path::new("")))?;
         }
         Ok(plan)
     }
 
-    /// Files are named as seen from the plan's own folder; one that is not there is looked for from here. They are known by their
-    /// whole paths from then on, so that a run can be resumed from anywhere.
-    fn find_files(&mut self, folder: &Path) -> Result<()> {
-        let mut problem = None;
-        self.workload.each_file(|file| {
-            let beside = folder.join(&*file);
-            let found = if beside.exists() || !file.exists() { beside } else { file.clone() };
-            match std::path::absolute(&found) {
-                Ok(whole) => *file = whole,
-                Err(e) => problem = Some(anyhow!("the file {} cannot be found: {e}", found.display())),
-            }
-        });
-        let named = self.variants.iter_mut().filter_map(|v| v.start.as_mut());
-        for start in named.chain(self.grid.as_mut().and_then(Grid::start_mut)) {
-            if let Some(place) = &mut start.working_directory {
-                *place = std::path::absolute(folder.join(&*place))
-                    .with_context(|| format!("the folder {} cannot be found", place.display()))?;
-            }
-        }
-        problem.map_or(Ok(()), Err)
+    /// From now on the secrets of the commands that start its servers are left out of every message and file.
+    fn keep_secrets(&self) {
+        let named = self.variants();
+        named.iter().filter_map(|v| v.start.as_ref()).for_each(Start::keep_secrets);
     }
 
     /// What counts the tokens of texts: the plan's tokenizer, else an estimate.
@@ -218,7 +204,7 @@ impl Plan {
     /// # Errors
     /// As [`Plan::load`], without a file's name.
     pub fn from_text(text: &str) -> Result<Self> {
-        let plan = Self::parse(text).map_err(|e| anyhow!("{}", shown(text, &e)))?;
+        let plan = Self::parse(text).map_err(|e| anyhow!("{}", quote::shown(text, &e)))?;
         plan.resolve().map_err(|problem| anyhow!("{problem}"))
     }
 
@@ -290,6 +276,17 @@ impl Plan {
         Open { control: w.control(), arrivals: w.shape(), per_level: w.per_level(), think_s: w.think_s() }
     }
 
+    /// A closed loop of this kind of step sends no more chains a second than this. One request at a time, which the search measures by itself,
+    /// keeps to `search.max-rate` as every rate does: a fast server would take hundreds a second.
+    pub fn pace(&self, kind: StepKind) -> Option<f64> {
+        let w = &self.workload;
+        let most = self.search.max_rate.filter(|_| kind == StepKind::Baseline).map(Rate::get);
+        // The rate of a trace is its speed.
+        let chains = if w.control() == Control::TraceScale { w.per_level() } else { 1.0 };
+        let most = most.map(|rate| rate * chains);
+        w.pace.map(Rate::get).into_iter().chain(most).reduce(f64::min)
+    }
+
     /// How much delay of its own the client may have.
     pub fn allowed(&self) -> Allowed {
         let own = &self.client;
@@ -347,6 +344,14 @@ impl Plan {
             if self.search.max_rate.is_none() && self.series().iter().any(|s| endless(&s.plan)) {
                 bail!(
                     "--virtual-time needs [search] max-rate unless the levels are listed: a simulated server may have no knee"
+                );
+            }
+            let faults = self.simulated()?.map(|sim| sim.faults.needing_socket()).unwrap_or_default();
+            if !faults.is_empty() {
+                bail!(
+                    "--virtual-time has no connections, and these faults of [server.simulated] are played on them: {}; leave them out, \
+                     or run on the real clock",
+                    faults.join(", ")
                 );
             }
             return Ok(());

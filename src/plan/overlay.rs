@@ -44,7 +44,7 @@ impl Plan {
     /// What the variant sets is no plan; in words that name it and the key.
     pub(super) fn of_variant(&self, v: &Variant) -> Result<Self, Fault> {
         let of = |at: &str, problem: String| Fault::new(at, format!("{}: {problem}", v.title()));
-        let base = Self { variants: Vec::new(), grid: None, ..self.clone() };
+        let base = Self { variants: Vec::new(), grid: None, ..self.clone() }.in_turns();
         let table = toml::Table::try_from(&base).map_err(|e| of(&v.place(), e.to_string()))?;
         let with = |keys: &mut dyn Iterator<Item = (&String, &toml::Value)>| {
             let mut table = table.clone();
@@ -108,6 +108,13 @@ impl Plan {
                     key,
                     format!("{}: set \"{key}\": a variant cannot change that", v.title()),
                 ));
+            }
+            if v.set.keys().any(|key| key.replace([' ', '"'], "") == "search.deadline") {
+                let text = format!(
+                    "{}: set \"search.deadline\": the plan's own holds for all variants together",
+                    v.title()
+                );
+                return Some(Fault::new("search.deadline", text));
             }
             match self.of_variant(v) {
                 Err(fault) => return Some(fault),

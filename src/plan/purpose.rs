@@ -5,7 +5,7 @@ use crate::search::config::Mode;
 use serde::{Deserialize, Serialize};
 
 /// What is asked of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// The highest load within the SLO.

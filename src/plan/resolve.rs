@@ -1,21 +1,37 @@
 //! From a plan as it was written to one that can run: profiles and defaults filled in, and what no single value can know checked.
 
-use super::{Plan, classes, extra, row};
+use super::{Plan, Series, classes, extra, row};
 use crate::check::Check;
 use crate::client::config::PromptForm;
 use crate::client::extras::ExtraBody;
 use crate::search::config::Mode;
 use crate::slo::{Metric, Part, Slo};
 use crate::tokens::Tokenizer;
-use crate::units::Span;
+use crate::units::{Fraction, Span};
 use crate::workload::kind::{Kind, Of};
 use crate::workload::sources::Prompts;
 use std::time::Duration;
+
+/// So large a share of failed requests is put up with at the least, where the plan does not say.
+const LEAST_ERROR_SHARE: f64 = 0.1;
 
 /// Where only a file knows how long answers are: longer than nearly all.
 const UNKNOWN_OUTPUT: u32 = 2048;
 
 impl Plan {
+    /// The first name with a control character in it: names stand in tables, which are read line by line and shown on terminals.
+    fn odd_name(&self) -> Option<String> {
+        let tiers = self.slo.as_slice().iter().filter_map(|s| s.name.as_deref()).map(|n| ("[[slo]]", n));
+        let rows = self.rows.iter().map(|r| ("[[row]]", r.name.as_str()));
+        let checks = self.check.iter().map(|c| ("[[check]]", c.name.as_str()));
+        let pages = self.extra.iter().filter_map(|e| e.name.as_deref()).map(|n| ("[[metrics]]", n));
+        let all = tiers.chain(rows).chain(checks).chain(pages);
+        let odd = all.into_iter().find(|(_, name)| name.chars().any(char::is_control));
+        odd.map(|(table, name)| {
+            format!("{table} name = {name:?}: a name is one line of plain text, without control characters")
+        })
+    }
+
     /// Fills in profiles and defaults and checks what no single value can know.
     pub(super) fn resolve(mut self) -> Result<Self, String> {
         self.slo = self.slo.resolve();
@@ -37,6 +53,9 @@ impl Plan {
         if self.name.trim().is_empty() {
             return Err("name is empty".into());
         }
+        if let Some(problem) = self.odd_name() {
+            return Err(problem);
+        }
         if self.server.tokenizer.is_some() && !Tokenizer::BUILT_IN {
             return Err(Tokenizer::MISSING.into());
         }
@@ -45,10 +64,14 @@ impl Plan {
         if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
             return Err(format!("two [[check]] are called \"{}\": give each a name of its own", twice.1));
         }
+        if let Some(problem) = self.turns_problem() {
+            return Err(problem);
+        }
         if let Some(problem) = self.unseen().or_else(|| extra::problem(&self.extra)) {
             return Err(problem);
         }
         let series = self.try_series()?;
+        self.settle_error_share(&series)?;
         let least = series.iter().map(|s| s.plan.least_timeout()).max().unwrap_or_default();
         match self.step.timeout {
             None => self.step.timeout = Some(Span((least * 2).max(Duration::from_secs(60)))),
@@ -82,6 +105,24 @@ impl Plan {
             problem.map_err(|e| format!("{whose}{e}"))?;
         }
         Ok(self)
+    }
+
+    /// Fills in how many failures are put up with, by the SLO's own error rate.
+    fn settle_error_share(&mut self, series: &[Series]) -> Result<(), String> {
+        let parts = series.iter().flat_map(|s| s.plan.slo.as_slice()).flat_map(Slo::parts);
+        let rate = parts.filter_map(|part| part.slo.error_rate).map(Fraction::get).fold(0.0, f64::max);
+        match self.step.max_error_share.map(Fraction::get) {
+            None => {
+                let share = (2.0 * rate).clamp(LEAST_ERROR_SHARE, 1.0);
+                self.step.max_error_share = Some(Fraction::try_from(share)?);
+                Ok(())
+            }
+            Some(most) if most < rate => Err(format!(
+                "[step] max-error-share ({most}) is below the SLO's error-rate ({rate}): steps would be stopped for errors that the SLO \
+                 allows; raise it, or leave it out"
+            )),
+            Some(_) => Ok(()),
+        }
     }
 
     /// What is wrong where a closed loop is to have more in flight than the step allows.

@@ -14,7 +14,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 /// One row of the matrix. It becomes a series of its name, with one level.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Row {
     /// Its name.
@@ -56,7 +56,7 @@ pub struct Row {
 }
 
 /// What sets a latency, as the client sees it. How each is told is written at `rundir::matrix`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bottleneck {
     /// What every request costs before a token of its prompt is read: network, scheduling, one iteration of the server.

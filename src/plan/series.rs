@@ -19,6 +19,19 @@ pub struct Series {
     pub plan: Plan,
 }
 
+impl Series {
+    /// What is to be known of the way to the servers of all these, each once.
+    pub fn warnings(all: &[Self]) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for warning in all.iter().flat_map(|one| one.plan.server.warnings()) {
+            if !found.contains(&warning) {
+                found.push(warning);
+            }
+        }
+        found
+    }
+}
+
 impl Plan {
     /// The series of the plan, in the order in which they are measured; [`MAIN`] alone where it asks for one curve.
     ///

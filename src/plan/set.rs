@@ -1,5 +1,6 @@
 //! `--set key=value`: changes to a plan before it is read.
 
+use crate::client::secrets::masked;
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
@@ -27,17 +28,21 @@ const ONE_OF: &[(&str, &[&str])] = &[
 /// Applies one `key=value`, the key written as in TOML (`step.measure`, `slo.e2e."p99.9"`), the value as in TOML or as plain
 /// text. The value takes the place of what was there, whole; of tables on the way the other keys stay.
 ///
-/// Fails where the text is no `key=value`, or the plan has something else than a table on the way.
+/// Fails where the text is no `key=value`, or the plan has something else than a table on the way; the message names the key, never the
+/// value, which may be a secret.
 pub fn apply(plan: &mut Table, text: &str) -> Result<()> {
-    let (key, value) = text
-        .split_once('=')
-        .with_context(|| format!("--set {text}: write key=value, such as --set step.measure=30s"))?;
-    let path = path(key).with_context(|| format!("--set {text}"))?;
+    let (key, value) = text.split_once('=').with_context(|| {
+        // Without a sign what stands behind the key is a value.
+        let key = text.split([' ', ':']).next().unwrap_or_default();
+        format!("--set {}: write key=value, such as --set step.measure=30s", masked(key))
+    })?;
+    let of_key = || format!("--set {}", masked(key.trim()));
+    let path = path(key).with_context(of_key)?;
     let value = toml::from_str::<Table>(&format!("value = {value}"))
         .ok()
         .and_then(|mut t| t.remove("value"))
         .unwrap_or_else(|| Value::String(value.trim().into()));
-    insert(plan, &path, value).with_context(|| format!("--set {text}"))
+    insert(plan, &path, value).with_context(of_key)
 }
 
 /// Puts a value in the place of a dotted key, as [`apply`] does.
@@ -48,9 +53,9 @@ pub(super) fn insert_at(plan: &mut Table, key: &str, value: Value) -> Result<()>
 }
 
 /// The parts of a dotted key, unquoted.
-fn path(key: &str) -> Result<Vec<String>> {
+pub(super) fn path(key: &str) -> Result<Vec<String>> {
     let parsed = toml::from_str::<Table>(&format!("{key} = 0"));
-    let mut table = parsed.map_err(|e| anyhow!("{:?} is no key: {}", key.trim(), e.message()))?;
+    let mut table = parsed.map_err(|e| anyhow!("{:?} is no key: {}", masked(key.trim()), e.message()))?;
     let mut path = Vec::new();
     while let Some((part, value)) = std::mem::take(&mut table).into_iter().next() {
         path.push(part);
@@ -139,6 +144,22 @@ mod tests {
         {
             let e = format!("{:#}", set("[[slo]]\nname = \"a\"", text).unwrap_err());
             assert!(e.contains(part), "{text}: {e}");
+        }
+    }
+
+    #[test]
+    fn mistakes_quote_no_value() {
+        for text in [
+            "server api-key=hunter2",
+            "name.x=hunter2",
+            "slo.name=hunter2",
+            "server.api-key: hunter2",
+            "server.api-key hunter2",
+            "--api-key hunter2=1",
+            "url http://me:hunter2@h/?a=1",
+        ] {
+            let e = format!("{:#}", set("name = \"a\"\n[[slo]]\nname = \"a\"", text).unwrap_err());
+            assert!(!e.contains("hunter2") && e.contains("--set "), "{text}: {e}");
         }
     }
 }

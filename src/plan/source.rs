@@ -1,5 +1,6 @@
 //! Where a plan's text comes from: a file, or the plans that are built into the binary.
 
+use crate::client::secrets::masked;
 use anyhow::{Context, Result, anyhow};
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,7 @@ impl Source {
         by_name.map(|(name, text)| Self::Builtin(name, text)).ok_or_else(|| {
             anyhow!(
                 "there is no plan {}: neither a file nor one of the built-in plans ({}); `goodput init {0}` writes one to start from",
-                what.display(),
+                unsaid(&what.display().to_string()),
                 SWEEPS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ")
             )
         })
@@ -72,5 +73,27 @@ impl Source {
                 .with_context(|| format!("failed to read the plan {}", path.display())),
             Self::Builtin(_, text) => Ok((*text).to_owned()),
         }
+    }
+}
+
+/// What was given in place of a plan, without user and password, where it is an address.
+fn unsaid(what: &str) -> String {
+    match what.rsplit_once('@').filter(|(user, _)| user.contains(':')) {
+        Some((_, host)) => format!("***@{}", masked(host)),
+        None => masked(what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_in_place_of_a_plan_is_told_without_its_password() {
+        for what in ["http://me:hunter2@h:1", "me:hunter2@h:1", "HTTP://me:hunter2@h:1/?token=hunter2"] {
+            let e = Source::find(Path::new(what)).unwrap_err().to_string();
+            assert!(!e.contains("hunter2") && e.contains("there is no plan "), "{e}");
+        }
+        assert!(Source::find(Path::new("no/such.toml")).unwrap_err().to_string().contains("no/such.toml"));
     }
 }

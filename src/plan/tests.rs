@@ -52,6 +52,31 @@ fn what_is_allowed_is_the_plans() {
 }
 
 #[test]
+fn errors_that_the_slo_allows_stop_no_step() {
+    let plan = |slo: &str, step: &str| {
+        Plan::from_text(&format!(
+            "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"1s\"\n{slo}\n{step}\n[workload.prompts.synthetic]\n\
+             input-tokens = {{ fixed = 9 }}\noutput-tokens = {{ fixed = 9 }}\n"
+        ))
+    };
+    for (slo, step, share) in [
+        ("", "", Some(0.1)),
+        ("slo.error-rate = 0.01", "", Some(0.1)),
+        ("slo.error-rate = 0.2", "", Some(0.4)),
+        ("slo.error-rate = 0.9", "", Some(1.0)),
+        ("slo.error-rate = 0.2", "step.max-error-share = 0.3", Some(0.3)),
+        ("", "step.max-error-share = 0", Some(0.0)),
+        ("slo.error-rate = 0.2", "step.max-error-share = 0.1", None),
+    ] {
+        let got = plan(slo, step).map(|p| p.step.max_error_share.unwrap().get());
+        match share {
+            Some(share) => assert!((got.unwrap() - share).abs() < 1e-12, "{slo} {step}"),
+            None => assert!(format!("{:#}", got.unwrap_err()).contains("max-error-share"), "{slo} {step}"),
+        }
+    }
+}
+
+#[test]
 fn a_timeout_below_a_limit_is_refused() {
     let plan = changed("drain = \"30s\"", "drain = \"30s\"\ntimeout = \"5s\"").unwrap();
     assert!(plan.resolve().unwrap_err().contains("timeout"));
@@ -64,4 +89,21 @@ fn the_timeout_follows_the_slo() {
                 workload.prompts.synthetic = { input-tokens.fixed = 5, output-tokens.fixed = 100 }";
     let plan = Plan::parse(toml).unwrap().resolve().unwrap();
     assert_eq!(plan.timeout(), Duration::from_secs(220), "2 × (10 s + 100 × 1 s)");
+}
+
+#[test]
+fn names_are_plain_text() {
+    for name in ["a\u{1b}[31m", "a\nb", "a\u{9b}", "tab\t"] {
+        let text = format!(
+            "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n\
+             workload.prompts.synthetic = {{ input-tokens.fixed = 5, output-tokens.fixed = 3 }}\n\
+             [[check]]\nname = {}\nnon-empty = true\n",
+            serde_json::to_string(name).unwrap()
+        );
+        let error = Plan::from_text(&text).unwrap_err().to_string();
+        assert!(
+            error.contains("[[check]] name = ") && error.contains("without control characters"),
+            "{error}"
+        );
+    }
 }

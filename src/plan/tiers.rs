@@ -1,7 +1,9 @@
 //! `[slo]` once, or `[[slo]]` once per tier.
 
 use crate::slo::{ClassSlo, Slo};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
 use std::fmt;
 
 /// The tiers of the SLO, all judged on the same steps; at least one.
@@ -84,6 +86,17 @@ impl Serialize for Tiers {
             [one] => one.serialize(s),
             many => many.serialize(s),
         }
+    }
+}
+
+impl JsonSchema for Tiers {
+    fn schema_name() -> Cow<'static, str> {
+        "Tiers".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Slo>();
+        json_schema!({ "anyOf": [one.clone(), { "type": "array", "minItems": 1, "items": one }] })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{MAIN, secret};
 use crate::client::BaseUrl;
+use crate::client::secrets::in_query;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// One variant of a plan: a series of its name, on a server of its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawVariant", into = "RawVariant")]
 pub struct Variant {
     /// Its name: of the series, and of the server's log.
@@ -25,7 +26,7 @@ pub struct Variant {
 }
 
 /// How the server of a variant is started and stopped.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Start {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -43,8 +44,17 @@ pub struct Start {
     pub cool_down: Span,
 }
 
+impl fmt::Debug for Start {
+    /// As it may be written down.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Start({:?}, {:?}, ", self.shown(), secret::hidden_env(&self.command, &self.env))?;
+        write!(f, "{:?}, {:?}, {:?}, ", self.ready_url, self.timeout, self.stop_timeout)?;
+        write!(f, "{:?}, {:?})", self.working_directory, self.cool_down)
+    }
+}
+
 /// A whole URL, or a path on the server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct ReadyUrl(String);
 
@@ -69,6 +79,10 @@ impl TryFrom<String> for ReadyUrl {
             let http = ["http://", "https://"].iter().any(|s| url.0.starts_with(s));
             http && url.parts().0.is_some()
         };
+        let page = if url.0.starts_with('/') { format!("http://localhost{}", url.0) } else { url.0.clone() };
+        if reqwest::Url::parse(&page).is_ok_and(|parsed| in_query(&parsed, &page)) {
+            return Err("ready-url has something like a key or a token in its query, or user:password@, which would end up in files: leave it out".into());
+        }
         if url.0.starts_with('/') || whole() {
             return Ok(url);
         }
@@ -90,27 +104,38 @@ impl fmt::Display for ReadyUrl {
 }
 
 /// The table as written.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawVariant {
+    /// What the variant is called: in reports, and as the name of its log.
     name: String,
+    /// Where its server listens, if not where `[server]` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<BaseUrl>,
+    /// The server's command, a word each: started, waited for, measured and stopped. `${NAME}` is filled in from the environment and written nowhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<Vec<String>>,
+    /// The page that answers with success once the server is ready; `/health` and `/v1/models` where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     ready_url: Option<ReadyUrl>,
+    /// The longest time that the server may take until it is ready; ten minutes where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<Span>,
+    /// How long the server has to end by itself before it is killed; 30 s where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_timeout: Option<Span>,
+    /// Where the command is started, as seen from the plan's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     working_directory: Option<PathBuf>,
+    /// A pause after the server has ended, before the next one is started.
     #[serde(skip_serializing_if = "Option::is_none")]
     cool_down: Option<Span>,
+    /// Variables of the command's environment, beside those of this process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     env: BTreeMap<String, String>,
+    /// What of the plan is otherwise for this variant: keys as with `--set`, quoted (`"server.model" = "…"`), or as tables.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     set: toml::Table,
 }
 
@@ -149,7 +174,8 @@ impl RawStart {
             );
         }
         if let Some(name) = self.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
-            return Err(format!("env has the name {name:?}: a variable has a name without ="));
+            let name = name.split('=').next().unwrap_or_default();
+            return Err(format!("env has a name that begins with {name:?}: a variable has a name without ="));
         }
         let timeout = self.timeout.unwrap_or(Start::TIMEOUT);
         if timeout.0.is_zero() {
@@ -170,8 +196,8 @@ impl RawStart {
     pub(super) fn shown(start: Option<Start>) -> Self {
         let Some(s) = start else { return Self::default() };
         Self {
-            command: Some(secret::hidden_command(&s.command)),
-            env: secret::hidden_env(&s.env),
+            command: Some(secret::hidden_command(&s.command, &s.env)),
+            env: secret::hidden_env(&s.command, &s.env),
             ready_url: s.ready_url,
             timeout: Some(s.timeout),
             stop_timeout: Some(s.stop_timeout),
@@ -247,11 +273,13 @@ impl Start {
     /// A variable is not set, or the plan is that of a run folder, where no secret is kept.
     pub fn filled(&self, from: impl Fn(&str) -> Option<String>) -> Result<Filled, String> {
         let mut known = Vec::new();
-        let mut fill = |text: &String| fill(text, &from, &mut known);
-        let command = self.command.iter().map(&mut fill).collect::<Result<Vec<_>, _>>()?;
+        let mut filled = |text: &String| fill(text, &from, &mut known);
+        let command = self.command.iter().map(&mut filled).collect::<Result<Vec<_>, _>>()?;
+        // Of the variables that it names, those of its arguments.
+        let exposed = !known.is_empty() || !secret::all(&command, &BTreeMap::new()).is_empty();
         let mut env = BTreeMap::new();
         for (name, value) in &self.env {
-            env.insert(name.clone(), fill(value)?);
+            env.insert(name.clone(), fill(value, &from, &mut known)?);
         }
         if command.iter().chain(env.values()).any(|text| text.contains(secret::HIDDEN)) {
             return Err(format!(
@@ -262,17 +290,24 @@ impl Start {
         }
         let mut secrets = secret::all(&command, &env);
         secrets.extend(known);
-        Ok(Filled { command, env, secrets })
+        secrets.sort_unstable();
+        secrets.dedup();
+        Ok(Filled { command, env, secrets, exposed })
+    }
+
+    /// From now on its secrets are left out of every message and file; those of the environment, once it is filled in.
+    pub(super) fn keep_secrets(&self) {
+        secret::keep_out(&self.command, &self.env);
     }
 
     /// The command as it may be shown.
     pub fn shown(&self) -> Vec<String> {
-        secret::hidden_command(&self.command)
+        secret::hidden_command(&self.command, &self.env)
     }
 }
 
-/// A command that is ready to be started.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A command that is ready to be started. `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Filled {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -280,15 +315,23 @@ pub struct Filled {
     pub env: BTreeMap<String, String>,
     /// What may be written nowhere.
     pub secrets: Vec<String>,
+    /// Whether one of them stands in the command, where everyone on the machine can read it.
+    pub exposed: bool,
 }
 
-/// A text with every `${NAME}` filled in; the values are added to `known`.
+impl fmt::Debug for Filled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Filled({} secrets)", self.secrets.len())
+    }
+}
+
+/// A text with every `${NAME}` filled in; the values that are secrets are added to `known`.
 fn fill(
     text: &str,
     from: &impl Fn(&str) -> Option<String>,
     known: &mut Vec<String>,
 ) -> Result<String, String> {
-    let (mut out, mut rest) = (String::new(), text);
+    let (mut out, mut rest, mut values) = (String::new(), text, Vec::new());
     while let Some(at) = rest.find("${") {
         let after = &rest[at + 2..];
         let name = after.split('}').next().filter(|name| name.len() < after.len() && is_name(name));
@@ -302,10 +345,13 @@ fn fill(
         })?;
         out.push_str(&rest[..at]);
         out.push_str(&value);
-        known.push(value);
+        values.push((name, value));
         rest = &after[name.len() + 1..];
     }
     out.push_str(rest);
+    // A port or the name of a model is none, and stays as it is in logs.
+    let secret = values.into_iter().filter(|(name, value)| secret::filled_in(name, value, &out));
+    known.extend(secret.map(|(_, value)| value));
     Ok(out)
 }
 

@@ -103,6 +103,29 @@ fn no_secret_is_written_down() {
     assert!(e.contains("in the place of a secret"), "{e}");
 }
 
+/// Rows: the command, the environment, which values are secrets, and whether everyone can read one.
+#[test]
+fn values_of_harmless_variables_are_no_secrets() {
+    let values = |name: &str| Some(format!("value-of-{}", name.to_lowercase()));
+    for (command, env, secrets, exposed) in [
+        ("\"vllm\", \"serve\", \"${MODEL}\", \"--port\", \"${PORT}\"", "", &[][..], false),
+        ("\"sh\", \"-c\", \"serve ${MODEL} --api-key ${MINE}\"", "", &["value-of-mine"], true),
+        ("\"sh\", \"-c\", \"echo ${HF_TOKEN} | serve\"", "", &["value-of-hf_token"], true),
+        ("\"serve\", \"${OPENAIKEY}\"", "", &["value-of-openaikey"], true),
+        ("\"serve\"", "A = \"${HF_TOKEN}\", HF_HOME = \"${HOME}\"", &["value-of-hf_token"], false),
+        ("\"serve\"", "HF_TOKEN = \"${A}\"", &["value-of-a"], false),
+    ] {
+        let text = format!("[[variant]]\nname = \"a\"\ncommand = [{command}]\nenv = {{ {env} }}\n");
+        let start = plan(&text).unwrap().variants.remove(0).start.unwrap();
+        let filled = start.filled(values).unwrap();
+        assert_eq!(
+            (&filled.secrets[..], filled.exposed),
+            (&secrets.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>()[..], exposed),
+            "{command} {env}"
+        );
+    }
+}
+
 #[test]
 fn what_is_no_variable_stays() {
     let of = |text: &str| fill(text, &|name| (name == "A").then(|| "1".to_owned()), &mut Vec::new());
@@ -122,12 +145,24 @@ fn ready_urls_are_paths_or_whole() {
         ("/ready?x=1", None, "/ready?x=1"),
         ("http://127.0.0.1:9/a/b", Some("http://127.0.0.1:9"), "/a/b"),
         ("https://h", Some("https://h"), "/"),
+        ("http://h/r?m=a@b", Some("http://h"), "/r?m=a@b"),
+        ("/r?max_tokens=9&page=2", None, "/r?max_tokens=9&page=2"),
     ] {
         let url = ReadyUrl::try_from(text.to_owned()).unwrap();
         let (got, rest) = url.parts();
         assert_eq!((got.map(|b| b.to_string()).as_deref(), rest.as_str()), (base, path), "{text}");
     }
-    for text in ["", "health", "ftp://h/x", "http://u:pw@h/x", "http://"] {
+    for text in
+        ["", "health", "ftp://h/x", "http://u:pw@h/x", "http://", "/ready?token=pw", "http://h/x?api_key=pw"]
+            .into_iter()
+            .chain([
+                "http://h/r?a=1&token=pw",
+                "http://h/r?token=pw&m=a@b",
+                "/r?token=pw@",
+                "/r?api%5Fkey=pw",
+            ])
+            .chain(["/r#access_token=pw", "http://u:pw@h/r?m=a@b", "/r?sv=1&sig=pw", "/r?x=Bearer%20pw"])
+    {
         let e = ReadyUrl::try_from(text.to_owned()).unwrap_err();
         assert!(!e.contains("pw"), "{e}");
     }

@@ -1,5 +1,7 @@
 //! Text from outside (names, server answers, samples) made harmless for the place where it is shown.
 
+use std::fmt::Write;
+
 /// One line of plain text: control characters (line breaks, ANSI escapes, text direction marks) become visible or vanish,
 /// runs of blanks become one.
 pub fn plain(text: &str) -> String {
@@ -18,6 +20,22 @@ pub fn plain(text: &str) -> String {
 /// Characters that change the direction or the visibility of their neighbours.
 const fn reorders(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// For a terminal: what it would obey in place of showing it (colours, cursor, text direction) stands as `\u001b`. Line breaks and tabs
+/// stay. JSON is still the same JSON.
+pub fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || reorders(c) => {
+                write!(out, "\\u{:04x}", u32::from(c)).expect("a string takes everything");
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// Like [`plain`], at most `max` characters long; what is left out is marked by an ellipsis.
@@ -77,6 +95,33 @@ pub fn fence(info: &str, text: &str) -> String {
     format!("{ticks}{info}\n{}\n{ticks}\n", clean.trim_end())
 }
 
+/// What stands for a character that means something in HTML and XML: one of `&`, `<`, `>`, `"` and `'`.
+pub(super) const fn entity(c: char) -> &'static str {
+    match c {
+        '&' => "&amp;",
+        '<' => "&lt;",
+        '>' => "&gt;",
+        '"' => "&quot;",
+        _ => "&#39;",
+    }
+}
+
+/// For text and quoted attributes of HTML: nothing in it can start an element or end an attribute. Line breaks stay; other control
+/// characters become visible, as in [`plain`].
+pub fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' | '<' | '>' | '"' | '\'' => out.push_str(entity(c)),
+            '\n' | '\t' => out.push(c),
+            '\u{1b}' => out.push('␛'),
+            c if c.is_control() || reorders(c) => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,10 +142,28 @@ mod tests {
     }
 
     #[test]
+    fn a_terminal_obeys_nothing_of_it() {
+        assert_eq!(
+            shown("a\tb\n\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\r"),
+            "a\tb\n\\u001b]0;title\\u0007\\u009b31m\\u202e\\u000d"
+        );
+        let value = serde_json::json!({"a": "\u{9b}\u{202e}\u{7f}\n\u{1b}"});
+        let text = shown(&value.to_string());
+        assert!(text.is_ascii(), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
     fn markdown_stays_text() {
         assert_eq!(markdown("a|b `c` <img src=x> [l](u)"), "a\\|b \\`c\\` &lt;img src=x&gt; \\[l\\](u)");
         assert_eq!(markdown("http://x www.y: @z"), "http&#58;//x www&#46;y: &#64;z");
         assert_eq!(markdown("x86_64 _a_ __b__"), "x86_64 \\_a\\_ \\_\\_b\\_\\_");
+    }
+
+    #[test]
+    fn html_stays_text() {
+        let text = html("<script>\"a\" & 'b'\u{1b}[0m\n\u{202e}\0");
+        assert_eq!(text, "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;␛[0m\n\u{fffd}\u{fffd}");
     }
 
     #[test]

@@ -68,6 +68,9 @@ pub(crate) fn meta() -> Meta {
         environment: BTreeMap::new(),
         resumed: Vec::new(),
         variants: Vec::new(),
+        left_alone: BTreeMap::new(),
+        imported: None,
+        plan: None,
     }
 }
 
@@ -135,6 +138,7 @@ impl Server {
             completed: n,
             failed: 0,
             cut: 0,
+            refused: 0,
             retried: 0,
             output_tokens_per_s: achieved * 30.0,
             prompt_tokens_per_s: achieved * 600.0,
@@ -234,6 +238,7 @@ pub(super) fn run(server: &Server, slo: Slo, levels: &[Level]) -> Run {
         caveats,
         currency: None,
         price_per_hour: None,
+        hardware: toml::from_str("gpu = \"A40\"\ngpus = 1").unwrap(),
         allowed: Allowed::default(),
         max_in_flight: 4096,
         failures: vec![],

@@ -1,52 +1,60 @@
 //! `report.md`: a decision record. What was asked, what was found and how sure that is, and how to measure it again.
 
 use super::charts::{Chart, thousands};
+use super::document::{Document, Section};
 use super::escape::{clip, fence, markdown, plain};
-use super::{checks, groups, replayed, replicas, roofline, sent, server, tables, why, words};
+use super::{
+    checks, decision, groups, replayed, replicas, roofline, scale, sent, server, tables, why, words,
+};
 use crate::level::Control;
-use crate::rundir::Run;
+use crate::rundir::{Imported, Run};
 use crate::search::answer::Answer;
 use crate::stats::groups::By;
-use crate::stats::step::{Step, StepKind, Verdict};
+use crate::stats::step::{Step, StepKind};
 
 /// The report of a run as Markdown, with the charts that the run has: those of [`super::charts::of`].
 pub fn render(run: &Run, made: &[&Chart]) -> String {
-    let mut out = format!("# {}\n\n", markdown(&words::headline(run)));
-    out.push_str(&format!("{}\n\n", markdown(&run.name)));
+    document(run, made).markdown()
+}
+
+/// The report of a run of one series, as sections.
+pub fn document(run: &Run, made: &[&Chart]) -> Document {
     // A matrix and what has no limit to keep have questions and answers of their own.
     let own = super::matrix::section(run).or_else(|| super::offline::section(run));
     let first = if own.is_some() { String::new() } else { question(run) };
     let judged = !run.answers.is_empty() || own.is_none();
     let mut body = sections(run, made, "charts");
     if !judged {
-        body.retain(|(title, _)| !["Answer", "Steps", "Limits"].contains(title));
+        body.retain(|s| !["Answer", "Steps", "Limits"].contains(&s.title.as_str()));
     }
     if let Some(own) = own {
-        body.retain(|(title, _)| *title != "Answer");
-        body.insert(0, ("Answer", own));
+        body.retain(|s| s.title != "Answer");
+        body.insert(0, Section::new("Answer", own));
     }
-    let rest =
-        [("The server", server::facts(run)), ("How to reproduce", reproduce(run)), ("Notes", notes(run))];
-    for (title, body) in [("Question", first)].into_iter().chain(body).chain(rest) {
-        if !body.is_empty() {
-            out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
-        }
-    }
-    format!("{}\n", out.trim_end())
+    let mut all = vec![Section::new("Question", first)];
+    all.extend(body);
+    all.extend([
+        Section::new("The server", server::facts(run)),
+        Section::new("How to reproduce", reproduce(run)),
+        Section::new("Notes", notes(run)),
+    ]);
+    Document { title: markdown(&words::headline(run)), name: markdown(&run.name), sections: all }
 }
 
 /// What was found and what it rests on, by title, empty where there is nothing to say; the charts lie in `folder`.
-pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'static str, String)> {
-    vec![
+pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<Section> {
+    [
         ("Answer", answer(run)),
-        ("Capacity", capacity(run)),
+        ("Accepted and rejected", decision::section(run)),
+        ("Why it stopped", decision::stopped(run)),
+        ("Capacity and cost", capacity(run)),
         ("Why, and what to change", why::section(run)),
         ("Caveats", caveats(run)),
         ("Charts", charts(run, made, folder)),
-        ("Accepted and rejected", decided(run)),
         ("Steps", steps(run)),
         ("Limits", limits(run)),
         ("Percentiles", percentiles(run)),
+        ("Tighter and looser limits", scale::section(run)),
         ("Throughput", tables::throughput(run)),
         ("Against the hardware", roofline::section(run)),
         ("What was sent", sent::section(run)),
@@ -59,6 +67,8 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<(&'stati
         ("The client", client(run)),
         ("The server's own view", server::section(run)),
     ]
+    .map(|(title, body)| Section::new(title, body))
+    .into()
 }
 
 /// The plan's free text.
@@ -161,7 +171,10 @@ fn three(run: &Run, a: &Answer) -> String {
 /// What each answer amounts to; empty where no level is shown to meet.
 fn capacity(run: &Run) -> String {
     let known = run.answers.iter().filter_map(|a| run.capacity(a).map(|c| (a, c)));
-    let price = words::price(run).map(|p| format!(" Cost {}.", markdown(&p))).unwrap_or_default();
+    let price = words::price(run).map_or_else(
+        || " Cost is not known: the plan has no price (hardware.price-per-hour).".to_owned(),
+        |p| format!(" Cost {}.", markdown(&p)),
+    );
     let one = |(a, c): (&Answer, crate::capacity::Capacity)| {
         let within = of(run, a).replacen(" of ", " within the SLO of ", 1);
         if let Some(safe) = run.capacity_at_safe_rate(a) {
@@ -179,57 +192,12 @@ fn capacity(run: &Run) -> String {
             tables::capacity(run, &c)
         )
     };
-    known.map(one).collect()
-}
-
-/// The levels by what they are shown to do, and the limit at those that fail; for each answer.
-fn decided(run: &Run) -> String {
-    let several = run.answers.len() > 1;
-    let one = |a: &Answer| {
-        let title = if several { format!("{}:\n\n", markdown(&words::whose(run, a))) } else { String::new() };
-        format!("{title}{}\n", decided_of(run, a))
-    };
-    let all: String = run.answers.iter().map(one).collect();
-    if all.trim().is_empty() { String::new() } else { all }
-}
-
-fn decided_of(run: &Run, a: &Answer) -> String {
-    let mut steps = words::steps_of(run, a);
-    steps.retain(|s| !s.kind.is_aside());
-    steps.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
-    let mut out = String::new();
-    let mut told: Vec<f64> = Vec::new();
-    // Of a level that was measured several times the first of these counts: a fail is never outweighed.
-    let mut titles = Vec::new();
-    for verdict in [Verdict::Fails, Verdict::Meets, Verdict::Invalid, Verdict::Undecided] {
-        let mut levels: Vec<String> = Vec::new();
-        for s in steps.iter().filter(|s| run.judged(a, s).0 == verdict) {
-            let value = s.level.value;
-            if told.iter().any(|t| (t - value).abs() <= 1e-9 * t) {
-                continue;
-            }
-            told.push(value);
-            let mut notes: Vec<String> = words::measured(run, a, value).into_iter().collect();
-            let binding = run.judged(a, s).1.filter(|_| verdict == Verdict::Fails);
-            notes.extend(binding.map(|b| markdown(&words::binding(&b))));
-            let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
-            levels.push(format!("{}{notes}", words::level_number(value)));
-        }
-        titles.push((verdict, levels));
-    }
-    // The accepted ones are what a reader looks for first.
-    titles.sort_by_key(|(verdict, _)| *verdict != Verdict::Meets);
-    for (verdict, levels) in titles.into_iter().filter(|(_, levels)| !levels.is_empty()) {
-        let title = match verdict {
-            Verdict::Meets => "accepted, shown to meet the SLO",
-            Verdict::Fails => "rejected, shown to fail",
-            Verdict::Invalid if steps.iter().any(|s| s.server.restarted) => {
-                "invalid, where the server was started anew or the client was the limit"
-            }
-            Verdict::Invalid => "invalid, where the client was the limit",
-            Verdict::Undecided => "undecided, with too few requests to tell",
-        };
-        out.push_str(&format!("- {title} ({}): {}\n", a.control.unit().trim(), levels.join(", ")));
+    let mut out: String = known.map(one).collect();
+    for a in &run.answers {
+        let whose = of(run, a);
+        let said =
+            words::cost_limit(run, a).map(|said| format!("\nCost limit{whose}: **{}**\n", markdown(&said)));
+        out.push_str(&said.unwrap_or_default());
     }
     out
 }
@@ -259,28 +227,7 @@ fn steps(run: &Run) -> String {
         );
     }
     let notes: String = notes.iter().map(|n| format!(" {n}")).collect();
-    let table =
-        if table.is_empty() { table } else { format!("In the order they were measured.{notes}\n\n{table}") };
-    let reasons = reasons(run);
-    if reasons.is_empty() { table } else { format!("{table}\nWhy, of the steps that decide:\n\n{reasons}") }
-}
-
-/// Why the steps that decide have their verdicts, for each answer.
-fn reasons(run: &Run) -> String {
-    let mut out = String::new();
-    for a in &run.answers {
-        let whose = words::whose(run, a);
-        let whose = if whose.is_empty() { whose } else { format!("{}, ", markdown(&whose)) };
-        for s in words::deciding(run, a) {
-            let (level, why) = (words::step_level(s), markdown(&words::why(run, a, s)));
-            out.push_str(&format!(
-                "- {whose}step {} at {level}, {}: {why}\n",
-                s.step,
-                run.judged(a, s).0.name()
-            ));
-        }
-    }
-    out
+    if table.is_empty() { table } else { format!("In the order they were measured.{notes}\n\n{table}") }
 }
 
 /// The charts, which lie in `folder`.
@@ -362,6 +309,9 @@ fn client(run: &Run) -> String {
 /// How to measure it again.
 pub(super) fn reproduce(run: &Run) -> String {
     let m = &run.meta;
+    if let Some(imported) = &m.imported {
+        return of_import(run, imported);
+    }
     let clock = if m.virtual_time { "simulated" } else { "real" };
     let command =
         if m.virtual_time { "goodput sweep plan.toml --virtual-time" } else { "goodput sweep plan.toml" };
@@ -371,6 +321,18 @@ pub(super) fn reproduce(run: &Run) -> String {
         markdown(&m.goodput_version),
         markdown(&m.host),
         m.seed,
+        fence("toml", &clean(&run.plan_toml)),
+    )
+}
+
+/// Where an imported run comes from. Its plan says what was measured, as far as that is known: it is none to measure the same again.
+fn of_import(run: &Run, imported: &Imported) -> String {
+    let files: String = imported.files.iter().map(|f| format!("- {}\n", markdown(&plain(f)))).collect();
+    format!(
+        "{} measured it; imported by goodput {} on {} from\n\n{files}\nThe plan that describes what was measured, as far as it is known:\n\n{}",
+        markdown(&imported.title()),
+        markdown(&run.meta.goodput_version),
+        markdown(&words::moment(&imported.at)),
         fence("toml", &clean(&run.plan_toml)),
     )
 }

@@ -1,18 +1,26 @@
 //! Reports and charts of a run folder, made from [`crate::rundir::Run`] alone.
 
 pub mod calibration;
+pub mod capacity;
 pub mod charts;
 pub mod checks;
+pub mod comparison;
+mod decision;
+pub mod document;
 pub mod escape;
 pub mod groups;
+pub mod html;
 pub mod markdown;
 pub mod matrix;
 pub mod mixing;
 pub mod offline;
 pub mod pair;
+pub mod peers;
+pub mod pictures;
 pub mod replayed;
 pub mod replicas;
 pub mod roofline;
+pub mod scale;
 pub mod sent;
 mod server;
 pub mod several;
@@ -26,12 +34,12 @@ pub mod words;
 #[cfg(test)]
 pub(crate) mod fixture;
 
-use crate::rundir::{Run, Traces, VARIANTS, replace};
+use crate::rundir::{Run, Traces, VARIANTS, files, make_folder, no_link, replace};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes `report.md`, `variants.csv` where there are variants, `charts/*.png`, `charts/*.svg` and `charts/slides/*.png` into a run folder and returns their paths,
+/// Writes `report.md`, `report.html`, `variants.csv` where there are variants, `charts/*.png`, `charts/*.svg` and `charts/slides/*.png` into a run folder and returns their paths,
 /// the report first; where there are several series, each has its charts in a folder of its own, `charts/SERIES/`. Charts of an
 /// earlier report that do not apply any more are removed.
 ///
@@ -43,9 +51,12 @@ use std::path::{Path, PathBuf};
 pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
     let traces = Traces::read(dir, &run.steps)?;
     let pages = dir.join("charts");
+    no_link(&pages)?;
+    let mut drawn = html::Charts::default();
     if run.parts.is_empty() {
         let made = charts::of(run, &traces);
-        let mut files = vec![write(dir.join("report.md"), markdown::render(run, &made).as_bytes())?];
+        drawn.draw(run, &traces, &made, "charts");
+        let mut files = texts(run, dir, &markdown::document(run, &made), &drawn)?;
         files.extend(draw(run, &traces, &made, &pages)?);
         remove_empty(&pages)?;
         return Ok(files);
@@ -53,7 +64,11 @@ pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
     let over = charts::over(run, &traces);
     let parts: Vec<(String, Vec<&charts::Chart>)> =
         several::slugs(run).into_iter().zip(run.parts.iter().map(|p| charts::of(p, &traces))).collect();
-    let mut files = vec![write(dir.join("report.md"), several::render(run, &over, &parts).as_bytes())?];
+    drawn.draw(run, &traces, &over, "charts");
+    for (part, (folder, made)) in run.parts.iter().zip(&parts) {
+        drawn.draw(part, &traces, made, &format!("charts/{folder}"));
+    }
+    let mut files = texts(run, dir, &several::document(run, &over, &parts), &drawn)?;
     if variants::any(run) {
         files.push(write(dir.join(VARIANTS), &variants::csv(run)?)?);
     }
@@ -67,30 +82,49 @@ pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Writes the report as text and as a page, both of the same sections.
+fn texts(run: &Run, dir: &Path, document: &document::Document, drawn: &html::Charts) -> Result<Vec<PathBuf>> {
+    let page = html::render(run, document, drawn)?;
+    Ok(vec![
+        write(dir.join("report.md"), document.markdown().as_bytes())?,
+        write(dir.join("report.html"), page.as_bytes())?,
+    ])
+}
+
 /// Draws charts into a folder, those for slides into one within it, and removes those of an earlier report that were not drawn.
 fn draw(run: &Run, traces: &Traces, made: &[&charts::Chart], pages: &Path) -> Result<Vec<PathBuf>> {
     let slides = pages.join("slides");
     for (folder, needed) in [(pages, !made.is_empty()), (&slides, made.iter().any(|c| c.slide))] {
+        no_link(folder)?;
         if needed {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("failed to create the folder {}", folder.display()))?;
+            make_folder(folder)?;
         }
     }
+    let look = charts::Look::default();
     let mut files = Vec::new();
     for chart in made {
-        files.push(write(pages.join(format!("{}.png", chart.name)), &chart.png(run, traces)?)?);
-        files.push(write(pages.join(format!("{}.svg", chart.name)), chart.svg(run, traces).as_bytes())?);
-        if let Some(bytes) = chart.slide_png(run, traces)? {
+        files.push(write(pages.join(format!("{}.png", chart.name)), &chart.png(run, traces, &look)?)?);
+        files.push(write(
+            pages.join(format!("{}.svg", chart.name)),
+            chart.svg(run, traces, &look).as_bytes(),
+        )?);
+        if let Some(bytes) = chart.slide_png(run, traces, &look)? {
             files.push(write(slides.join(format!("{}.png", chart.name)), &bytes)?);
         }
     }
     for chart in charts::CHARTS.iter().chain(charts::OVER) {
+        // Charts that do not apply any more.
         let stale = [(pages, "png"), (pages, "svg"), (&slides, "png")];
         for path in stale.map(|(folder, ending)| folder.join(format!("{}.{ending}", chart.name))) {
             if !files.contains(&path) && path.is_file() {
                 fs::remove_file(&path).with_context(|| format!("failed to remove {}", path.display()))?;
             }
         }
+    }
+    // What a writer that was killed has left.
+    let known = |stem: &str| charts::CHARTS.iter().chain(charts::OVER).any(|chart| chart.name == stem);
+    for path in [pages, &slides].into_iter().flat_map(|folder| files::remains(folder, known)) {
+        fs::remove_file(&path).with_context(|| format!("failed to remove {}", path.display()))?;
     }
     remove_empty(&slides)?;
     Ok(files)
@@ -148,7 +182,7 @@ mod tests {
         write_all(&fixture::found(), dir.path()).unwrap();
         assert!(dir.path().join("charts/slides").is_dir());
         let none = fixture::cases().into_iter().find(|(name, _)| *name == "no-step").unwrap().1;
-        assert_eq!(write_all(&none, dir.path()).unwrap().len(), 1, "the report alone");
+        assert_eq!(write_all(&none, dir.path()).unwrap().len(), 2, "the report alone, as text and as a page");
         assert!(!dir.path().join("charts").exists());
         fs::create_dir_all(dir.path().join("charts")).unwrap();
         fs::write(dir.path().join("charts/mine.txt"), "kept").unwrap();

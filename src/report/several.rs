@@ -7,12 +7,12 @@ use super::escape::clip;
 use super::words::{self, ends};
 use crate::caveat::Caveat;
 use crate::level::Control;
-use crate::rundir::derive::usable_safe_rate;
+use crate::rundir::derive::{interval, usable_safe_rate};
 use crate::rundir::{At, Pair, Run, common_level};
 use crate::search::answer::{Answer, Status};
 use crate::stats::step::StepKind;
 
-pub(super) use markdown::render;
+pub(super) use markdown::document;
 
 /// Series whose hit rates are further apart differ by their caches as well.
 const ALIKE: f64 = 0.05;
@@ -158,13 +158,17 @@ impl Row {
     }
 }
 
-/// What an answer came to in a word or two: `31.5`, `at least 30`, `undecided`.
-fn brief(a: &Answer) -> String {
+/// What an answer came to in a word or two, and whether it is a figure: `31.5`, `at least 30`, `undecided`, and `at most 2.79` where no
+/// level is shown to be safe. What is undecided is never told as a rate that is served.
+fn brief(a: &Answer) -> (String, bool) {
     let g = &a.goodput;
+    let known = matches!(g.status, Status::Found | Status::NotReached);
+    let from_zero = interval(g).is_some_and(|(_, [low, _])| low <= 0.0);
     match (ends(a.control, g), g.rate.or(g.met)) {
-        (Some(([rate, ..], _)), _) => rate,
-        (None, Some(rate)) if g.status != Status::None => format!("at least {}", words::level_number(rate)),
-        (None, _) => g.status.name().to_owned(),
+        (Some(([_, _, high], _)), _) if from_zero => (format!("at most {high}"), true),
+        (Some(([rate, ..], _)), _) if known => (rate, true),
+        (None, Some(rate)) if known => (format!("at least {}", words::level_number(rate)), true),
+        _ => (g.status.name().to_owned(), false),
     }
 }
 
@@ -178,11 +182,11 @@ pub(super) fn headline(run: &Run) -> Option<String> {
         Control::Sessions | Control::TraceScale => control.unit(),
     };
     let alike = firsts.iter().all(|a| a.control == control);
-    let told = firsts.iter().position(|a| a.goodput.rate.or(a.goodput.met).is_some());
+    let told = firsts.iter().position(|a| brief(a).1);
     // The unit stands behind the first figure alone.
     let say = |(i, a): (usize, &&Answer)| {
         let unit = if alike && told == Some(i) { unit } else { "" };
-        format!("{}{unit} {}", brief(a), clip(&a.series, 24))
+        format!("{}{unit} {}", brief(a).0, clip(&a.series, 24))
     };
     let mut said: Vec<String> = firsts.iter().enumerate().take(IN_HEADLINE).map(say).collect();
     if firsts.len() > IN_HEADLINE {
@@ -247,6 +251,32 @@ mod tests {
             "{head}"
         );
         assert_eq!(headline(&fixture::found()), None);
+    }
+
+    #[test]
+    fn what_is_undecided_is_no_rate_that_is_served() {
+        let mut run = fixture::pair();
+        let mut told = |status, rate: Option<f64>, interval90| {
+            let g = &mut run.parts[0].answers[0].goodput;
+            (g.status, g.rate, g.interval90, g.safe_rate) = (status, rate, interval90, None);
+            headline(&run).unwrap()
+        };
+        for (status, rate, interval90, says) in [
+            (
+                Status::Undecided,
+                Some(1.83),
+                Some([0.0, 2.79]),
+                "SLO: at most 2.79 requests/s cold and at least ",
+            ),
+            (Status::Undecided, Some(18.3), Some([11.0, 27.9]), "SLO: undecided cold and at least "),
+            (Status::Undecided, None, None, "SLO: undecided cold and at least "),
+            (Status::Invalid, Some(18.3), None, "SLO: invalid cold and at least "),
+            (Status::Found, Some(18.3), Some([11.0, 27.9]), "SLO: 18.3 requests/s cold and at least "),
+        ] {
+            let head = told(status, rate, interval90);
+            assert!(head.contains(says), "{says}: {head}");
+            assert_eq!(head.matches(" requests/s").count(), 1, "behind the first figure: {head}");
+        }
     }
 
     #[test]

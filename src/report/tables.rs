@@ -269,7 +269,7 @@ pub fn throughput(run: &Run) -> String {
             number(s.output_tokens_mean),
         ];
         if priced {
-            cells.push(number(s.cost_per_mtok));
+            cells.push(words::step_cost(run, s));
         }
         cells
     };

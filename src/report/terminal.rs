@@ -295,7 +295,8 @@ pub(super) fn caveats(run: &Run) -> String {
 pub(super) fn other(run: &Run, a: &Answer) -> String {
     let words::Said { answer, plan, .. } = words::sentences(run, a);
     let said = format!("{answer} {plan}");
-    let amounts = amounts(run, a);
+    let limit = words::cost_limit(run, a).map(|c| format!("; cost limit {c}")).unwrap_or_default();
+    let amounts = format!("{}{limit}", amounts(run, a));
     format!("\n{}\n  {}: {}\n", plain(said.trim_end()), plain(&words::whose(run, a)), plain(&amounts))
 }
 
@@ -334,6 +335,7 @@ fn figures(run: &Run, a: &Answer) -> String {
     rows.extend(words::knee(a).map(|k| ("knee", k)));
     rows.extend(words::client_in_short(run).map(|c| ("client", c)));
     rows.extend(server::in_short(run, a).map(|s| ("server", s)));
+    rows.extend(words::cost_limit(run, a).map(|c| ("cost limit", c)));
     let whose = words::whose(run, a);
     let of = if whose.is_empty() { whose } else { format!("{}:\n", plain(&whose)) };
     let out = format!("{of}{}", listed(&rows));

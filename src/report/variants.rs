@@ -5,6 +5,7 @@ use super::tables::{UNKNOWN, table};
 use super::terminal::STYLE;
 use super::words;
 use crate::level::Control;
+use crate::rundir::cell::guarded;
 use crate::rundir::variants::{Best, Peak, State, VariantAnswer};
 use crate::rundir::{Run, VariantRun};
 use crate::search::answer::{Goodput, Status};
@@ -368,32 +369,35 @@ pub(super) fn csv(run: &Run) -> Result<Vec<u8>> {
             .map(|m| m.knobs.clone())
             .unwrap_or_default();
         let knobs: Vec<String> = knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        out.write_record([
-            v.variant.clone(),
-            v.series.clone(),
-            knobs.join(" "),
-            v.state.name().to_owned(),
-            v.out_of_memory.to_string(),
-            v.reason.clone().unwrap_or_default(),
-            a.map(|a| a.control.name().to_owned()).unwrap_or_default(),
-            g.map(|g| g.status.name().to_owned()).unwrap_or_default(),
-            text(g.and_then(|g| g.rate)),
-            text(g.and_then(|g| g.interval90).map(|i| i[0])),
-            text(g.and_then(|g| g.interval90).map(|i| i[1])),
-            text(g.and_then(|g| g.safe_rate)),
-            g.and_then(|g| g.binding.clone()).unwrap_or_default(),
-            text(a.and_then(|a| a.joint_goodput.rate)),
-            text(v.output_tokens_per_s),
-            text(peak.map(|p| p.in_flight)),
-            text(peak.map(|p| p.output_tokens_per_s)),
-            text(peak.map(|p| p.achieved_rate)),
-            text(peak.and_then(|p| p.tpot_p50_ms)),
-            text(peak.and_then(|p| p.tpot_p99_ms)),
-            text(peak.and_then(|p| p.preemptions)),
-            text(v.preemptions),
-            text(v.ready_s),
-            v.log.clone().unwrap_or_default(),
-        ])?;
+        out.write_record(
+            [
+                v.variant.clone(),
+                v.series.clone(),
+                knobs.join(" "),
+                v.state.name().to_owned(),
+                v.out_of_memory.to_string(),
+                v.reason.clone().unwrap_or_default(),
+                a.map(|a| a.control.name().to_owned()).unwrap_or_default(),
+                g.map(|g| g.status.name().to_owned()).unwrap_or_default(),
+                text(g.and_then(|g| g.rate)),
+                text(g.and_then(|g| g.interval90).map(|i| i[0])),
+                text(g.and_then(|g| g.interval90).map(|i| i[1])),
+                text(g.and_then(|g| g.safe_rate)),
+                g.and_then(|g| g.binding.clone()).unwrap_or_default(),
+                text(a.and_then(|a| a.joint_goodput.rate)),
+                text(v.output_tokens_per_s),
+                text(peak.map(|p| p.in_flight)),
+                text(peak.map(|p| p.output_tokens_per_s)),
+                text(peak.map(|p| p.achieved_rate)),
+                text(peak.and_then(|p| p.tpot_p50_ms)),
+                text(peak.and_then(|p| p.tpot_p99_ms)),
+                text(peak.and_then(|p| p.preemptions)),
+                text(v.preemptions),
+                text(v.ready_s),
+                v.log.clone().unwrap_or_default(),
+            ]
+            .map(|cell| guarded(&cell).into_owned()),
+        )?;
     }
     out.into_inner().context("the rows are in memory")
 }

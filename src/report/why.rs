@@ -23,7 +23,8 @@ fn whose_md(run: &Run, series: &str) -> String {
     }
 }
 
-fn capital(text: &str) -> String {
+/// A sentence's beginning.
+pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     // A percentile keeps its name.
     if text.starts_with("p99") {

@@ -3,18 +3,24 @@
 
 mod answer;
 mod client;
+mod cost;
 mod estimate;
 mod evidence;
 mod figures;
+mod refused;
 
+pub(super) use answer::remedy;
 pub use answer::{Said, headline, sentences};
 pub use client::{client_in_short, client_lines};
+pub use cost::{cost_limit, cost_verdict, step_cost};
 pub(super) use estimate::ends;
 pub use estimate::{assumptions, numbers, soak, span};
 pub use evidence::{deciding, measured, why};
 pub use figures::{
     basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target, knee, price, safe_basis,
 };
+
+use figures::number_and_currency;
 
 use super::charts::thousands;
 use super::escape::clip;
@@ -242,9 +248,7 @@ pub fn mixed(run: &Run) -> bool {
 
 /// The steps of an answer's series.
 pub fn steps_of<'a>(run: &'a Run, answer: &Answer) -> Vec<&'a Step> {
-    let own =
-        |s: &&Step| s.series == answer.series && s.level.control == answer.control && !s.kind.is_beside();
-    run.steps.iter().filter(own).collect()
+    run.steps_of(answer)
 }
 
 /// The tier that an answer is about.

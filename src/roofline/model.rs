@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
 /// How a model's weights are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
     /// 32 bits, computed as TF32.
@@ -37,7 +37,7 @@ impl Precision {
 }
 
 /// A model, as far as its speed follows from it: the plan's `[model]`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "Raw", into = "Raw")]
 pub struct Model {
     /// All of its parameters.
@@ -66,22 +66,31 @@ pub struct Kv {
 }
 
 /// The table as written.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(rename = "ModelTable")]
 struct Raw {
+    /// All parameters of the model, as "8B".
     parameters: Parameters,
+    /// Those that a token goes through, of a mixture of experts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     active_parameters: Option<Parameters>,
+    /// How the weights are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     precision: Option<Precision>,
+    /// Bytes of a parameter, in place of `precision`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes_per_parameter: Option<f64>,
+    /// Layers; with `kv-heads` and `head-size`: what a token takes in the KV cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     layers: Option<NonZeroU32>,
+    /// Heads of keys and values in a layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kv_heads: Option<NonZeroU32>,
+    /// Numbers of a head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     head_size: Option<NonZeroU32>,
+    /// Bytes of a number in the KV cache; 2 where it is left out, 1 for an FP8 cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kv_bytes: Option<f64>,
 }

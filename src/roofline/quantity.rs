@@ -41,6 +41,17 @@ macro_rules! quantity {
             }
         }
 
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let said = $say.split(", got").next().unwrap_or_default();
+                schemars::json_schema!({ "type": ["string", "number"], "title": "quantity", "description": said })
+            }
+        }
+
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
                 struct Read;

@@ -1,6 +1,8 @@
 //! What follows from the steps and failures of a run: caveats, and what the answer amounts to.
 
+mod cost;
 mod cross;
+mod good;
 mod hits;
 mod replicas;
 mod trace;
@@ -9,17 +11,20 @@ pub(crate) use trace::coverage;
 
 use super::{FailureRow, Run, own};
 use crate::capacity::Capacity;
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, Refusal};
 use crate::client::config::Target;
 use crate::level::Control;
 use crate::plan::Plan;
 use crate::search::answer::{Answer, Goodput, Status};
+use crate::search::windows::together;
 use crate::slo::{Limit, Metric, Part};
 use crate::stats::cluster::pooled_inflation;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
 use crate::stats::verdict::INFLATION;
+use crate::units::Fraction;
 use crate::workload::rate::WordRate;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// From this factor between its ends on, a bracket is called wide.
@@ -55,7 +60,17 @@ pub(crate) fn caveats(
         match step.abort {
             Some(Abort::Interrupted) => found.push(Caveat::Interrupted),
             Some(Abort::ServerGone) => found.push(Caveat::ServerGone { step: step.step }),
-            Some(Abort::Gross | Abort::AllFailed) | None => {}
+            Some(Abort::Errors) => {
+                let how = Refusal::TooManyErrors { failed: step.failed, of: step.due_n };
+                found.push(Caveat::Refused { step: step.step, how });
+            }
+            // What broke the others off is noted of the sweep as a whole.
+            Some(Abort::Gross | Abort::AllFailed | Abort::NoAnswer | Abort::Deadline | Abort::Disk)
+            | None => {}
+        }
+        if step.refused_beyond(plan.step.max_error_share.map_or(1.0, Fraction::get)) {
+            let how = Refusal::RateLimited { refused: step.refused, of: step.due_n };
+            found.push(Caveat::Refused { step: step.step, how });
         }
     }
     found.extend(failed(all, failures));
@@ -85,6 +100,22 @@ pub(crate) fn adaptive(steps: &[Step]) -> bool {
 }
 
 impl Run {
+    /// The same run with the windows of a level as one step, as the answer counts them.
+    pub fn in_levels(&self) -> Cow<'_, Self> {
+        let steps: Vec<&Step> = self.steps.iter().collect();
+        let listed = |pair: &[Step]| pair[0].kind == StepKind::List && pair[0].level == pair[1].level;
+        let Some(plan) =
+            self.steps.windows(2).any(listed).then(|| Plan::parse(&self.plan_toml).ok()).flatten()
+        else {
+            return Cow::Borrowed(self);
+        };
+        let levels = together(&steps, &self.tiers, &plan.step);
+        if levels.len() == steps.len() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self { steps: levels.into_iter().map(Cow::into_owned).collect(), ..self.clone() })
+    }
+
     /// The steps at a level of an answer, as they were measured: one, unless the level was measured again.
     pub fn steps_at(&self, answer: &Answer, level: f64) -> Vec<&Step> {
         let near = |s: &Step| (s.level.value - level).abs() <= 1e-9 * level.abs();

@@ -1,6 +1,5 @@
 //! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
 
-use super::derive::adaptive;
 use super::offline;
 use super::variants::Best;
 use crate::caveat::Caveat;
@@ -16,13 +15,12 @@ pub const SCHEMA: &str = "goodput/1";
 
 /// The result of a run. Every number is finite or null.
 pub fn result(run: &Run) -> Value {
-    let adaptive = adaptive(&run.steps);
     let first = run.answers.first();
     let nothing = || nothing(run);
     let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
     let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
     let caveat = |c: &Caveat| {
-        let mut value = json!({ "caveat": c, "text": c.text(), "advice": c.advice(adaptive) });
+        let mut value = json!({ "caveat": c, "text": c.text(), "advice": run.advice(c) });
         // Of several series those that it is about, where it is not about all.
         let series = run.series_of(c);
         if !series.is_empty() {
@@ -91,6 +89,10 @@ fn finding(f: &Finding) -> Value {
 fn answer(run: &Run, a: &Answer) -> Value {
     let mut value = json!(a);
     value["capacity"] = capacity(run, a);
+    // Of the first tier alone: the others are scales of their own.
+    if let Some(scale) = run.view.scale.as_ref().filter(|_| run.answers.first() == Some(a)) {
+        value["slo_scale"] = json!(scale);
+    }
     value
 }
 
@@ -99,6 +101,9 @@ fn capacity(run: &Run, a: &Answer) -> Value {
     let mut value = json!(run.capacity(a));
     if value.is_object() {
         value["at_safe_rate"] = json!(run.capacity_at_safe_rate(a));
+        if let Some(range) = run.cost_range(a) {
+            value["cost_limit"] = json!(range);
+        }
     }
     value
 }
@@ -224,6 +229,7 @@ mod tests {
         prompt_tokens_per_s: 11976.0
         reason: "every limit is shown to be met"
         receive_lag_p99_ms: null
+        refused: 0
         retried: 0
         sent_rate: 20.0
         series: "main"

@@ -1,7 +1,16 @@
 //! Names and formats of the run folder.
 
 mod cache;
+pub(crate) mod cell;
+pub mod changed;
+mod clear;
 pub(crate) mod derive;
+#[cfg(test)]
+#[path = "documented/tests.rs"]
+mod documented;
+pub(crate) mod files;
+mod hold;
+pub mod imported;
 pub mod json;
 pub mod matrix;
 pub mod offline;
@@ -9,7 +18,9 @@ mod own;
 mod read;
 mod requests;
 mod resume;
+mod scaled;
 mod sketch;
+pub mod space;
 mod split;
 mod table;
 mod traces;
@@ -20,16 +31,21 @@ mod write;
 
 pub use crate::search::view::Terms;
 pub use cache::{At, Gain, Medians, Pair, common_level};
-pub use read::read;
+pub use clear::check_free;
+pub(crate) use files::{make_folder, no_link, replace};
+pub use hold::Hold;
+pub use imported::{Imported, ImportedStep, Tool};
+pub use read::{folder_and_part, read, read_with_scale};
 pub use resume::{Left, left, tidy};
+pub use scaled::{Reach, Scaled, SloScale};
 pub use sketch::Sketch;
+pub use space::Disk;
 pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
 pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
 pub(crate) use view::reach;
 pub use why::Why;
-pub(crate) use write::replace;
-pub use write::{Histogram, Sample, Writer, check_free, write_result};
+pub use write::{Histogram, Sample, Writer, write_result};
 
 use crate::calibrate::Calibration;
 use crate::caveat::Caveat;
@@ -132,6 +148,24 @@ pub struct Meta {
     /// What became of each variant, in their order; empty where the plan has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<VariantRun>,
+    /// Until when servers asked to be left alone, by series where each has its own; empty where none did.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_alone: BTreeMap<String, LeftAlone>,
+    /// Where it comes from, where another tool measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
+    /// The plan as it was when the sweep began or went on: it goes on under no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<serde_json::Value>,
+}
+
+/// Until when a server asked to be left alone (`Retry-After`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftAlone {
+    /// By the wall clock (RFC 3339): a sweep that goes on does so in another process.
+    pub until: String,
+    /// How long that was when it was written, in seconds: what is left in simulated time.
+    pub left_s: f64,
 }
 
 /// How long prompts and answers were over all steps of a series, in tokens as the server counts them.
@@ -199,8 +233,11 @@ pub struct Run {
     pub caveats: Vec<Caveat>,
     /// Currency of the cost figures.
     pub currency: Option<String>,
-    /// Price of all GPUs together for an hour, in `currency`, where the plan declares it.
+    /// What all GPUs together cost for an hour, in `currency`, with their energy where the plan declares what they draw and what that
+    /// costs; `None` where it has neither price.
     pub price_per_hour: Option<f64>,
+    /// What the server runs on, as the plan declares it.
+    pub hardware: crate::capacity::Hardware,
     /// How much delay of its own the client was allowed.
     pub allowed: crate::stats::own::Allowed,
     /// The most requests in flight that the plan allows.

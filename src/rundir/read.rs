@@ -1,33 +1,73 @@
 //! Reading a run folder: finished, interrupted or killed.
 
+use super::cell::bare;
+use super::files;
 use super::json::SCHEMA;
+use super::scaled;
 use super::split::{Found, searcher};
 use super::table::{
     Row, read_check, read_group, read_limit, read_metric, read_replica, read_server, read_step,
 };
 use super::{
-    CHECKS, FAILURES, FailureRow, GROUPS, LIMITS, Meta, PLAN, REPLICAS, REQUESTS, RESULT, Run, SERVER, STEPS,
-    SUMMARIES, Traces, View, Why,
+    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PLAN, REPLICAS, REQUESTS,
+    RESULT, Run, SERVER, STEPS, SUMMARIES, Traces, View, Why,
 };
 use crate::caveat::Caveat;
 use crate::plan::Plan;
 use crate::stats::groups::Group;
 use crate::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
 use anyhow::{Context, Result, bail};
-use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+use std::path::{Path, PathBuf};
 
-/// Reads everything that a report needs. Steps that never ended, and torn last rows, become caveats.
+/// Every file of which this or what shows a run reads rows: what is no file may not be opened.
+const FILES: [&str; 11] =
+    [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS];
+/// Steps of which it is said how many of their requests are on disk: a killed sweep leaves one.
+const MOST_PARTIAL: usize = 100;
+
+/// A run folder as an argument names it, `RUN` or `RUN#PART`, and which part of it is meant: a series, a tier, an answer. A folder whose
+/// own name holds a `#` is taken as it is.
+pub fn folder_and_part(argument: &str) -> (PathBuf, Option<&str>) {
+    match argument.rsplit_once('#') {
+        Some((dir, part)) if !Path::new(argument).is_dir() => (dir.into(), Some(part)),
+        _ => (argument.into(), None),
+    }
+}
+
+/// Reads everything that a report needs but for tighter and looser limits, which [`read_with_scale`] adds. Steps that never ended, and torn
+/// last rows, become caveats.
 ///
 /// Fails where the folder is no run folder, or a row other than the last does not parse.
 pub fn read(dir: &Path) -> Result<Run> {
+    Ok(both(dir)?.0)
+}
+
+/// The same, and what the requests say of tighter and of looser limits ([`super::SloScale`]): every request is read and judged a dozen
+/// times for it, so only what shows it asks for it.
+///
+/// Fails as [`read`] does, and where `requests.csv` cannot be read.
+pub fn read_with_scale(dir: &Path) -> Result<Run> {
+    let (mut run, plan) = both(dir)?;
+    let mut scales = scaled::read(dir, &run, &plan.series())?;
+    if run.parts.is_empty() {
+        run.view.scale = scales.first_mut().and_then(Option::take);
+    }
+    for (part, scale) in run.parts.iter_mut().zip(scales) {
+        part.view.scale = scale;
+    }
+    Ok(run)
+}
+
+/// A run with its plan.
+fn both(dir: &Path) -> Result<(Run, Plan)> {
     let plan_path = dir.join(PLAN);
     if let Some(missing) = [PLAN, RESULT].into_iter().find(|name| !dir.join(name).is_file()) {
         bail!("{} is not a run folder: it has no {missing}", dir.display());
     }
-    let plan_toml =
-        fs::read_to_string(&plan_path).with_context(|| format!("failed to read {}", plan_path.display()))?;
+    FILES.iter().try_for_each(|name| files::is_there(&dir.join(name)).map(drop))?;
+    let plan_toml = files::text(&plan_path)?;
     let plan = Plan::parse(&plan_toml).map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
     plan.try_series().map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
     let meta = read_meta(dir)?;
@@ -42,7 +82,7 @@ pub fn read(dir: &Path) -> Result<Run> {
     for i in 0..run.parts.len() {
         run.parts[i].why = run.why.part(run.parts[i].series());
     }
-    Ok(run)
+    Ok((run, plan))
 }
 
 /// With what the charts show of the fits.
@@ -91,7 +131,7 @@ impl Run {
 
 fn read_meta(dir: &Path) -> Result<Meta> {
     let path = dir.join(RESULT);
-    let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let text = files::text(&path)?;
     let mut value: serde_json::Value =
         serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
     let schema = value["schema"].as_str().unwrap_or_default();
@@ -112,11 +152,7 @@ fn rows(
     caveats: &mut Vec<Caveat>,
     mut each: impl FnMut(&csv::StringRecord, &csv::StringRecord) -> Result<()>,
 ) -> Result<()> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(e).with_context(|| format!("failed to read {}", path.display())),
-    };
+    let Some(bytes) = files::whole(path)? else { return Ok(()) };
     if bytes.is_empty() {
         return Ok(());
     }
@@ -124,8 +160,10 @@ fn rows(
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes.as_slice());
     let heads = reader.headers().with_context(|| format!("failed to read {}", path.display()))?.clone();
     let mut records = reader.into_records().peekable();
+    let mut row = 1_u64;
     while let Some(record) = records.next() {
         let last = records.peek().is_none();
+        row += 1;
         let parsed = record.map_err(anyhow::Error::from).and_then(|r| {
             if r.len() == heads.len() && !(last && torn) {
                 each(&heads, &r)
@@ -139,7 +177,9 @@ fn rows(
                 let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 caveats.push(Caveat::TornRow { file });
             }
-            Err(e) => return Err(e).with_context(|| format!("failed to read a row of {}", path.display())),
+            Err(e) => {
+                return Err(e).with_context(|| format!("failed to read row {row} of {}", path.display()));
+            }
         }
     }
     Ok(())
@@ -149,38 +189,42 @@ fn by_name<'a>(heads: &'a csv::StringRecord, record: &'a csv::StringRecord) -> R
     Row(heads.iter().zip(record.iter()).collect())
 }
 
+/// Rows by series and step.
+type ByStep<T> = HashMap<(String, u32), Vec<T>>;
+
+/// A step that was killed between two files, and measured again, has its rows twice: the last ones count.
+fn last_of_each<T, K: Eq + Hash>(rows: Option<Vec<T>>, key: impl Fn(&T) -> K) -> Vec<T> {
+    let mut rows = rows.unwrap_or_default();
+    let mut seen = HashSet::new();
+    rows.reverse();
+    rows.retain(|row| seen.insert(key(row)));
+    rows.reverse();
+    rows
+}
+
 fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
-    let mut limits: HashMap<(String, u32), Vec<LimitRow>> = HashMap::new();
+    let mut limits: ByStep<LimitRow> = HashMap::new();
     rows(&dir.join(LIMITS), caveats, |heads, record| {
         let (key, limit) = read_limit(&by_name(heads, record))?;
-        // A step that was killed between the two files, and measured again, has its limits twice: the last ones count.
-        let own = limits.entry(key).or_default();
-        own.retain(|l| (&l.tier, &l.class, &l.limit) != (&limit.tier, &limit.class, &limit.limit));
-        own.push(limit);
+        limits.entry(key).or_default().push(limit);
         Ok(())
     })?;
-    let mut groups: HashMap<(String, u32), Vec<Group>> = HashMap::new();
+    let mut groups: ByStep<Group> = HashMap::new();
     rows(&dir.join(GROUPS), caveats, |heads, record| {
         let (key, group) = read_group(&by_name(heads, record))?;
-        let own = groups.entry(key).or_default();
-        own.retain(|g| (g.by, &g.name) != (group.by, &group.name));
-        own.push(group);
+        groups.entry(key).or_default().push(group);
         Ok(())
     })?;
-    let mut replicas: HashMap<(String, u32), Vec<Replica>> = HashMap::new();
+    let mut replicas: ByStep<Replica> = HashMap::new();
     rows(&dir.join(REPLICAS), caveats, |heads, record| {
         let (key, replica) = read_replica(&by_name(heads, record))?;
-        let own = replicas.entry(key).or_default();
-        own.retain(|r| r.target != replica.target);
-        own.push(replica);
+        replicas.entry(key).or_default().push(replica);
         Ok(())
     })?;
-    let mut checks: HashMap<(String, u32), Vec<CheckRow>> = HashMap::new();
+    let mut checks: ByStep<CheckRow> = HashMap::new();
     rows(&dir.join(CHECKS), caveats, |heads, record| {
         let (key, check) = read_check(&by_name(heads, record))?;
-        let own = checks.entry(key).or_default();
-        own.retain(|r| (&r.class, &r.check) != (&check.class, &check.check));
-        own.push(check);
+        checks.entry(key).or_default().push(check);
         Ok(())
     })?;
     let mut server: HashMap<(String, u32), ServerSide> = HashMap::new();
@@ -189,64 +233,69 @@ fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
         server.insert(key, side);
         Ok(())
     })?;
-    let mut metrics: HashMap<(String, u32), Vec<MetricRow>> = HashMap::new();
+    let mut metrics: ByStep<MetricRow> = HashMap::new();
     rows(&dir.join(SUMMARIES), caveats, |heads, record| {
         let (key, row) = read_metric(&by_name(heads, record))?;
-        let own = metrics.entry(key).or_default();
-        own.retain(|m| (&m.source, &m.name, &m.labels) != (&row.source, &row.name, &row.labels));
-        own.push(row);
+        metrics.entry(key).or_default().push(row);
         Ok(())
     })?;
     let mut steps = Vec::new();
     rows(&dir.join(STEPS), caveats, |heads, record| {
         let mut step = read_step(&by_name(heads, record))?;
         let key = (step.series.clone(), step.step);
-        step.limits = limits.remove(&key).unwrap_or_default();
-        step.groups = groups.remove(&key).unwrap_or_default();
-        step.replicas = replicas.remove(&key).unwrap_or_default();
-        step.checks = checks.remove(&key).unwrap_or_default();
+        step.limits =
+            last_of_each(limits.remove(&key), |l| (l.tier.clone(), l.class.clone(), l.limit.clone()));
+        step.groups = last_of_each(groups.remove(&key), |g| (g.by.name(), g.name.clone()));
+        step.replicas = last_of_each(replicas.remove(&key), |r| r.target);
+        step.checks = last_of_each(checks.remove(&key), |r| (r.class.clone(), r.check.clone()));
         step.server = server.remove(&key).unwrap_or(step.server);
-        step.metrics = metrics.remove(&key).unwrap_or_default();
+        step.metrics =
+            last_of_each(metrics.remove(&key), |m| (m.source.clone(), m.name.clone(), m.labels.clone()));
         steps.push(step);
         Ok(())
     })?;
     Ok(steps)
 }
 
-/// Steps with requests on disk but no row of their own: killed while they ran.
+/// Steps with requests on disk but no row of their own, killed while they ran; and whether a row is torn.
 fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
     let mut open: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut torn = Vec::new();
-    let finished: Vec<u32> = steps.iter().map(|s| s.step).collect();
+    let mut torn = false;
+    let finished: HashSet<u32> = steps.iter().map(|s| s.step).collect();
     let path = dir.join(REQUESTS);
-    if !path.is_file() {
-        return Ok(torn);
-    }
-    let file = fs::File::open(&path).with_context(|| format!("failed to read {}", path.display()))?;
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(std::io::BufReader::new(file));
-    let heads = reader.byte_headers().map(csv::ByteRecord::len).unwrap_or(0);
+    let failed = || format!("failed to read {}", path.display());
+    let Some(file) = files::open(&path)? else { return Ok(Vec::new()) };
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(files::Rows::new(file));
+    let heads = reader.byte_headers().with_context(failed)?.len();
     let mut record = csv::ByteRecord::new();
     // A killed writer leaves a row with too few cells, or ends in the middle of a character.
-    while reader.read_byte_record(&mut record).unwrap_or(false) {
+    while reader.read_byte_record(&mut record).with_context(failed)? {
+        reader.get_mut().row_ends();
         let number =
             std::str::from_utf8(record.get(1).unwrap_or_default()).ok().and_then(|s| s.parse::<u32>().ok());
         match number {
             Some(step) if record.len() == heads => {
-                if step > 0 && !finished.contains(&step) {
+                let kept = open.len() < MOST_PARTIAL || open.contains_key(&step);
+                if step > 0 && kept && !finished.contains(&step) {
                     *open.entry(step).or_default() += 1;
                 }
             }
-            _ => torn.push(Caveat::TornRow { file: REQUESTS.into() }),
+            _ => torn = true,
         }
     }
-    torn.extend(open.into_iter().map(|(step, requests)| Caveat::PartialStep { step, requests }));
-    Ok(torn)
+    let mut found: Vec<Caveat> =
+        torn.then(|| Caveat::TornRow { file: REQUESTS.into() }).into_iter().collect();
+    found.extend(open.into_iter().map(|(step, requests)| Caveat::PartialStep { step, requests }));
+    Ok(found)
 }
 
 fn read_failures(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<FailureRow>> {
     let mut failures = Vec::new();
     rows(&dir.join(FAILURES), caveats, |heads, record| {
-        failures.push(record.deserialize(Some(heads))?);
+        let row: FailureRow = record.deserialize(Some(heads))?;
+        let [series, class, sample] =
+            [&row.series, &row.class, &row.sample].map(|cell| bare(cell).to_owned());
+        failures.push(FailureRow { series, class, sample, ..row });
         Ok(())
     })?;
     Ok(failures)

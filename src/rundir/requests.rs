@@ -1,5 +1,6 @@
 //! `requests.csv`: a row per request. Column names and their order are a contract with users.
 
+use super::cell;
 use crate::record::{Conn, Failure, Outcome, Phase, Record, TokenSource};
 use crate::units::ms;
 use serde::Serialize;
@@ -8,10 +9,12 @@ use std::time::Duration;
 /// A row; empty cells are "not known". Times in milliseconds from the start of the step.
 #[derive(Debug, Serialize)]
 pub(crate) struct RequestRow<'a> {
+    #[serde(serialize_with = "cell::text")]
     series: &'a str,
     step: u32,
     id: u64,
     phase: Phase,
+    #[serde(serialize_with = "cell::text")]
     class: &'a str,
     session: Option<u64>,
     turn: u16,
@@ -41,6 +44,7 @@ pub(crate) struct RequestRow<'a> {
     outcome: Outcome,
     failure: Option<Failure>,
     status: Option<u16>,
+    #[serde(serialize_with = "cell::opt_text")]
     finish: Option<&'a str>,
     check: Option<bool>,
 }
@@ -89,6 +93,13 @@ impl<'a> RequestRow<'a> {
     }
 }
 
+/// The columns of `requests.csv`: a contract with other programs.
+#[cfg(test)]
+pub(super) const REQUEST_COLUMNS: &str = "series,step,id,phase,class,session,turn,target,conn,attempts,due_ms,sent_ms,headers_ms,first_event_ms,\
+             first_token_ms,first_content_ms,last_token_ms,end_ms,input_asked,input_tokens,cached_tokens,output_asked,\
+             output_tokens,reasoning_tokens,token_source,first_event_tokens,events,itl_max_ms,itl_over,output_bytes,outcome,\
+             failure,status,finish,check";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,13 +114,7 @@ mod tests {
         w.serialize(RequestRow::new("main", 3, "all", &record)).unwrap();
         let text = String::from_utf8(w.into_inner().unwrap()).unwrap();
         let (head, row) = text.split_once('\n').unwrap();
-        assert_eq!(
-            head,
-            "series,step,id,phase,class,session,turn,target,conn,attempts,due_ms,sent_ms,headers_ms,first_event_ms,\
-             first_token_ms,first_content_ms,last_token_ms,end_ms,input_asked,input_tokens,cached_tokens,output_asked,\
-             output_tokens,reasoning_tokens,token_source,first_event_tokens,events,itl_max_ms,itl_over,output_bytes,outcome,\
-             failure,status,finish,check"
-        );
+        assert_eq!(head, REQUEST_COLUMNS);
         assert!(row.starts_with("main,3,7,measure,all,,0,0,,0,1234.567,,"), "{row}");
         assert!(row.contains("failed,rate-limited,,\"a,\"\"b\"\"\n\""), "{row}");
     }

@@ -3,12 +3,15 @@
 //! A step counts when its row stands in `steps.csv`, all of its limits stand in `limits.csv`, and it was not broken off. What
 //! the other files hold of later steps is of a try that does not count.
 
+use super::cell::bare;
+use super::clear::remove_remains;
+use super::files::beside;
+use super::hold::Hold;
 use super::traces::ends_torn;
 use super::variants::State;
-use super::write::check_idle;
 use super::{
-    CHECKS, FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, PLAN, REPLICAS, REQUESTS, SERVER,
-    STEPS, SUMMARIES, read,
+    CHECKS, FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, REPLICAS, REQUESTS, SERVER, STEPS,
+    SUMMARIES, changed, read,
 };
 use crate::caveat::Caveat;
 use crate::plan::{Plan, Series};
@@ -47,16 +50,9 @@ pub struct Left {
 /// Reads what a sweep has left; changes nothing. `each` gets what is known of the tokens of every request of a step that
 /// counts.
 ///
-/// Fails where the folder is no run folder, was written by another version in another form or by hand, or where a sweep is
-/// still running in it.
-pub fn left(dir: &Path, mut each: impl FnMut(&str, &str, &Record)) -> Result<Left> {
-    if !dir.join(PLAN).is_file() {
-        bail!(
-            "{} is not a run folder: it has no {PLAN}; name the folder that the sweep was writing into",
-            dir.display()
-        );
-    }
-    check_idle(dir)?;
+/// Fails where the folder was written by another version in another form or by hand.
+pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Left> {
+    let dir = hold.dir();
     let unusable = || {
         format!("cannot go on with {}: put its files back as they were, or start a new sweep", dir.display())
     };
@@ -71,6 +67,7 @@ pub fn left(dir: &Path, mut each: impl FnMut(&str, &str, &Record)) -> Result<Lef
     }
     let series = plan.series();
     let whole = steps.iter().take_while(|s| has_limits(&series, s)).count();
+    none_lost(dir, (&plan, &run.meta), &steps, whole)?;
     steps.truncate(whole);
     let died = |s: &Step| {
         let own = series.iter().find(|one| one.name == s.series).and_then(|one| one.variant.as_ref());
@@ -105,6 +102,31 @@ pub fn left(dir: &Path, mut each: impl FnMut(&str, &str, &Record)) -> Result<Lef
     Ok(Left { plan, plan_toml: run.plan_toml, meta: run.meta, steps, warmups, found })
 }
 
+/// Refuses a plan under which steps that were measured to their end would not count any more: going on would throw them away. `whole` of
+/// the steps count under it.
+fn none_lost(dir: &Path, (plan, meta): (&Plan, &Meta), steps: &[Step], whole: usize) -> Result<()> {
+    let Some(first) = steps.get(whole) else { return Ok(()) };
+    let then = meta.plan.as_ref().map(changed::plan).transpose()?;
+    let series = then.as_ref().unwrap_or(plan).series();
+    let counted = steps.iter().take_while(|s| has_limits(&series, s)).count();
+    let known = plan.series().iter().any(|one| one.name == first.series);
+    if counted <= whole && known {
+        return Ok(());
+    }
+    let differences = match &meta.plan {
+        Some(then) => changed::differences(then, plan)?,
+        None => Vec::new(),
+    };
+    let lines: String = differences.iter().map(|line| format!("\n  {line}")).collect();
+    bail!(
+        "the plan of {} has no place for step {} (series {}), which was measured, or for its verdicts: that step and all after it would be \
+         thrown away, with --force too; put names of series, variants and SLO tiers in plan.toml back, or start a new sweep{lines}",
+        dir.display(),
+        first.step,
+        first.series
+    )
+}
+
 /// Whether all of a step's limits are there: those of a tier end with its stability.
 fn has_limits(series: &[Series], step: &Step) -> bool {
     let own = series.iter().find(|one| one.name == step.series);
@@ -115,12 +137,15 @@ fn has_limits(series: &[Series], step: &Step) -> bool {
 
 /// Whether a step shows how the sweep ended, not what the server does.
 fn broken_off(step: &Step) -> bool {
-    matches!(step.abort, Some(Abort::Interrupted | Abort::ServerGone))
+    step.broken_off() || step.abort == Some(Abort::ServerGone)
 }
 
 /// Drops torn rows and what does not count beyond the first `steps` steps from every file; requests of such steps move to
 /// `requests-partial.csv`. A file is replaced as a whole or not at all.
-pub fn tidy(dir: &Path, steps: usize) -> Result<()> {
+pub fn tidy(hold: &Hold, steps: usize) -> Result<()> {
+    let dir = hold.dir();
+    end_move(dir)?;
+    remove_remains(dir)?;
     for name in FILES {
         let path = dir.join(name);
         let mut all_count = true;
@@ -131,16 +156,18 @@ pub fn tidy(dir: &Path, steps: usize) -> Result<()> {
         if !torn && all_count {
             continue;
         }
-        let (kept, set_apart) = (path.with_extension("tmp"), dir.join("requests-partial.tmp"));
-        let mut kept_rows = rows_to(&kept, true)?;
+        let spare = beside(&path).with_context(|| format!("failed to write beside {}", path.display()))?;
+        let (mut kept, set_apart) = (spare.path().to_owned(), dir.join(MOVED));
         let mut apart = None;
         if name == REQUESTS && !all_count {
+            kept = dir.join(KEPT);
             if dir.join(PARTIAL).is_file() {
                 fs::copy(dir.join(PARTIAL), &set_apart)
                     .with_context(|| format!("failed to write {}", set_apart.display()))?;
             }
             apart = Some(rows_to(&set_apart, false)?);
         }
+        let mut kept_rows = rows_to(&kept, true)?;
         let mut first = (true, fs::metadata(&set_apart).map_or(true, |m| m.len() == 0));
         walk(&path, |heads, row, step| {
             let (rows, first) = match (&mut apart, step as usize <= steps) {
@@ -153,12 +180,30 @@ pub fn tidy(dir: &Path, steps: usize) -> Result<()> {
             }
             Ok(rows.write_byte_record(row)?)
         })?;
+        to_disk(kept_rows, &kept)?;
         if let Some(apart) = apart {
-            finish(apart, &set_apart, &dir.join(PARTIAL))?;
+            to_disk(apart, &set_apart)?;
+            in_place(&set_apart, &dir.join(PARTIAL))?;
         }
-        finish(kept_rows, &kept, &path)?;
+        in_place(&kept, &path)?;
     }
     Ok(())
+}
+
+/// What `requests.csv` and `requests-partial.csv` are to become when rows move from one to the other.
+pub(super) const KEPT: &str = "requests-kept.tmp";
+const MOVED: &str = "requests-partial.tmp";
+
+/// Ends a move that was killed between the two files: the second one is in its place and the first one is not, or neither is.
+fn end_move(dir: &Path) -> Result<()> {
+    let kept = dir.join(KEPT);
+    match (kept.is_file(), dir.join(MOVED).is_file()) {
+        (true, false) => in_place(&kept, &dir.join(REQUESTS)),
+        (true, true) => {
+            fs::remove_file(&kept).with_context(|| format!("failed to remove {}", kept.display()))
+        }
+        (false, _) => Ok(()),
+    }
 }
 
 type Rows = csv::Writer<BufWriter<File>>;
@@ -170,15 +215,18 @@ fn rows_to(path: &Path, anew: bool) -> Result<Rows> {
     Ok(csv::WriterBuilder::new().has_headers(false).from_writer(BufWriter::new(file)))
 }
 
-/// Brings what was written to disk and puts it in its place.
-fn finish(rows: Rows, from: &Path, to: &Path) -> Result<()> {
+/// Brings what was written to disk.
+fn to_disk(rows: Rows, path: &Path) -> Result<()> {
     let write = || -> Result<()> {
         let mut file = rows.into_inner().context("the rows cannot be written")?;
         file.flush()?;
-        file.get_ref().sync_data()?;
-        Ok(fs::rename(from, to)?)
+        Ok(file.get_ref().sync_data()?)
     };
-    write().with_context(|| format!("failed to write {}", to.display()))
+    write().with_context(|| format!("failed to write {}", path.display()))
+}
+
+fn in_place(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).with_context(|| format!("failed to write {}", to.display()))
 }
 
 /// Reads a file row by row: column names, cells, and the step that the row is of. Tells whether the last row, or the head, is
@@ -243,10 +291,10 @@ fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<(String, String, Recor
         output_tokens: cells.output_tokens,
         token_source: cells.token_source,
         outcome: cells.outcome,
-        finish: cells.finish,
+        finish: cells.finish.map(|finish| bare(&finish).into()),
         ..Record::due(0, Phase::Measure, Duration::ZERO)
     };
-    Ok((cells.series, cells.class, record))
+    Ok((bare(&cells.series).to_owned(), bare(&cells.class).to_owned(), record))
 }
 
 #[cfg(test)]

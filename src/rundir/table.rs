@@ -13,10 +13,11 @@ pub(crate) use group::{group_cells, read_group};
 pub(crate) use replica::{read_replica, replica_cells};
 pub(crate) use server::{metric_cells, read_metric, read_server, server_cells};
 
+use super::cell::bare;
 use crate::level::{Control, Level};
 use crate::slo::Metric;
 use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, TracePart, Verdict};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -42,9 +43,11 @@ impl Cells {
         self.cells.push(value.to_string());
     }
 
+    /// A cell that is empty where nothing is known; what was divided by nothing is not known.
     fn opt(&mut self, name: impl Into<String>, value: Option<impl Display>) {
+        let known = |text: &String| !matches!(text.as_str(), "NaN" | "inf" | "-inf");
         self.names.push(name.into());
-        self.cells.push(value.map(|v| v.to_string()).unwrap_or_default());
+        self.cells.push(value.map(|v| v.to_string()).filter(known).unwrap_or_default());
     }
 }
 
@@ -53,6 +56,32 @@ impl<'a> Row<'a> {
     /// Cells as they are read back.
     fn back(cells: &'a Cells) -> Self {
         Self(cells.names.iter().map(String::as_str).zip(cells.cells.iter().map(String::as_str)).collect())
+    }
+}
+
+/// What a cell may hold besides text.
+pub(crate) trait Cell: FromStr {
+    /// Whether anything that was measured can be so.
+    fn is_sound(&self) -> bool {
+        true
+    }
+}
+
+impl Cell for bool {}
+impl Cell for u16 {}
+impl Cell for u32 {}
+
+impl Cell for u64 {
+    /// A count that can be added up, and is a number of [`f64`] as it stands.
+    fn is_sound(&self) -> bool {
+        *self <= 1 << 53
+    }
+}
+
+impl Cell for f64 {
+    /// A number, and not so large that what is reckoned with it is none.
+    fn is_sound(&self) -> bool {
+        self.abs() <= 1e30
     }
 }
 
@@ -65,27 +94,48 @@ impl Row<'_> {
         Ok((self.text("series")?.to_owned(), self.get("step")?))
     }
 
-    fn get<T: FromStr>(&self, name: &str) -> Result<T>
+    fn parsed<T: Cell>(&self, name: &str, cell: &str) -> Result<T>
     where
         T::Err: std::error::Error + Send + Sync + 'static,
     {
-        self.text(name)?.parse().with_context(|| format!("column {name}"))
+        let value: T = cell.parse().with_context(|| format!("column {name}"))?;
+        if !value.is_sound() {
+            bail!("column {name} holds {cell}, which nothing that is measured can be");
+        }
+        Ok(value)
     }
 
-    fn opt<T: FromStr>(&self, name: &str) -> Result<Option<T>>
+    /// A number that has to lie within bounds.
+    fn within(&self, name: &str, sound: impl Fn(f64) -> bool) -> Result<f64> {
+        let value = self.get(name)?;
+        if !sound(value) {
+            bail!("column {name} holds {value}, which nothing that is measured can be");
+        }
+        Ok(value)
+    }
+
+    /// Seconds: none less than nothing, and three years at most.
+    fn seconds(&self, name: &str) -> Result<f64> {
+        self.within(name, |s| (0.0..=1e8).contains(&s))
+    }
+
+    fn get<T: Cell>(&self, name: &str) -> Result<T>
+    where
+        T::Err: std::error::Error + Send + Sync + 'static,
+    {
+        self.parsed(name, self.text(name)?)
+    }
+
+    fn opt<T: Cell>(&self, name: &str) -> Result<Option<T>>
     where
         T::Err: std::error::Error + Send + Sync + 'static,
     {
         let cell = self.text(name)?;
-        if cell.is_empty() {
-            Ok(None)
-        } else {
-            cell.parse().map(Some).with_context(|| format!("column {name}"))
-        }
+        if cell.is_empty() { Ok(None) } else { self.parsed(name, cell).map(Some) }
     }
 
     /// A column that folders of earlier versions do not have.
-    fn opt_late<T: FromStr>(&self, name: &str) -> Result<Option<T>>
+    fn opt_late<T: Cell>(&self, name: &str) -> Result<Option<T>>
     where
         T::Err: std::error::Error + Send + Sync + 'static,
     {
@@ -93,7 +143,7 @@ impl Row<'_> {
     }
 
     fn text(&self, name: &str) -> Result<&str> {
-        self.0.get(name).copied().with_context(|| format!("column {name} is missing"))
+        self.0.get(name).map(|cell| bare(cell)).with_context(|| format!("column {name} is missing"))
     }
 
     fn named<T>(&self, name: &str, from: impl Fn(&str) -> Option<T>) -> Result<T> {
@@ -221,6 +271,7 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     c.opt("trace_from", s.trace.map(|t| t.from));
     c.opt("trace_n", s.trace.map(|t| t.n));
     c.opt("trace_of", s.trace.map(|t| t.of));
+    c.put("refused", s.refused);
 }
 
 /// Which part of a trace a step replayed; folders of earlier versions do not tell.
@@ -237,14 +288,17 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         series: row.text("series")?.to_owned(),
         step: row.get("step")?,
         kind: row.named("kind", StepKind::from_name)?,
-        level: Level { control: row.named("control", Control::from_name)?, value: row.get("level")? },
+        level: Level {
+            control: row.named("control", Control::from_name)?,
+            value: row.within("level", Level::is_sound)?,
+        },
         started_at: row.text("started_at")?.to_owned(),
-        started_s: row.get("started_s")?,
-        ended_s: row.get("ended_s")?,
-        settle_s: row.get("settle_s")?,
-        measure_s: row.get("measure_s")?,
-        tail_s: row.get("tail_s")?,
-        drain_s: row.get("drain_s")?,
+        started_s: row.seconds("started_s")?,
+        ended_s: row.seconds("ended_s")?,
+        settle_s: row.seconds("settle_s")?,
+        measure_s: row.seconds("measure_s")?,
+        tail_s: row.seconds("tail_s")?,
+        drain_s: row.seconds("drain_s")?,
         abort: row.opt_text("abort")?.map(|_| row.named("abort", Abort::from_name)).transpose()?,
         due_n: row.get("due_n")?,
         offered_rate: row.get("offered_rate")?,
@@ -254,6 +308,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         completed: row.get("completed")?,
         failed: row.get("failed")?,
         cut: row.get("cut")?,
+        refused: row.opt_late("refused")?.unwrap_or_default(),
         retried: row.get("retried")?,
         output_tokens_per_s: row.get("output_tokens_per_s")?,
         prompt_tokens_per_s: row.get("prompt_tokens_per_s")?,
@@ -343,15 +398,18 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the floats are, every bit of them comes back.
+        /// Whatever the floats are that can be measured, every bit of them comes back.
         #[test]
         fn steps_read_back_the_same(x in any::<[f64; 8]>()) {
-            let x = x.map(|x| if x.is_finite() { x } else { 0.1 + 0.2 });
+            let x = x.map(|x| if x.is_finite() { x % 1e30 } else { 0.1 + 0.2 });
+            let seconds = x.map(|x| x.abs() % 1e8);
             let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
             let mut step = run.steps[0].clone();
-            (step.started_s, step.ended_s, step.level.value, step.in_flight_mean) = (x[0], x[1], x[2], x[3]);
+            (step.started_s, step.ended_s, step.in_flight_mean) = (seconds[0], seconds[1], x[3]);
+            step.level.value = seconds[2].max(f64::MIN_POSITIVE);
             (step.ttft_slope, step.joint_attainment) = (Some(x[4]), Some(x[5]));
             (step.client_busy, step.client_waiting) = (Some(x[1]), None);
+            step.refused = 7;
             step.trace = (x[2] > 0.0).then_some(TracePart { from: 3, n: 7, of: 40 });
             step.latency.insert(Metric::Ttft, Quantiles { n: 7, p99: Some(x[6]), ..Quantiles::default() });
             let mut limit = step.limits[0].clone();
@@ -364,16 +422,53 @@ mod tests {
             prop_assert_eq!(read_step(&Row::back(&cells)).unwrap(), step);
         }
     }
+
+    /// Row: column, what stands in it, and whether that is taken.
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
+        let cells = step_cells(&run.steps[0]);
+        for (column, cell, taken) in [
+            ("level", "0", false),
+            ("level", "-1", false),
+            ("level", "2e9", false),
+            ("level", "0.001", true),
+            ("measure_s", "1e308", false),
+            ("settle_s", "-1", false),
+            ("tail_s", "inf", false),
+            ("drain_s", "NaN", false),
+            ("ended_s", "1e8", true),
+            ("good_rate", "inf", false),
+            ("ttft_p99_ms", "nan", false),
+            ("ttft_slope", "-1e308", false),
+            ("ttft_slope", "-1e29", true),
+        ] {
+            let mut row = Row::back(&cells);
+            row.0.insert(column, cell);
+            match read_step(&row) {
+                Ok(_) => assert!(taken, "{column} = {cell}"),
+                Err(e) => {
+                    assert!(!taken && format!("{e:#}").contains(&format!("column {column}")), "{cell}: {e:#}")
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_folder_of_an_earlier_version_does_not_know_of_threads() {
         let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
-        let step = Step { client_busy: Some(0.2), client_waiting: Some(0.1), ..run.steps[0].clone() };
+        let step =
+            Step { client_busy: Some(0.2), client_waiting: Some(0.1), refused: 3, ..run.steps[0].clone() };
         let cells = step_cells(&step);
-        let last = ["reason", "client_busy", "client_waiting", "trace_from", "trace_n", "trace_of"];
+        let last =
+            ["reason", "client_busy", "client_waiting", "trace_from", "trace_n", "trace_of", "refused"];
         assert!(cells.names.ends_with(&last.map(String::from)), "{:?}", cells.names);
         let mut row = Row::back(&cells);
-        row.0.retain(|name, _| !name.starts_with("client_") && !name.starts_with("trace_"));
+        row.0.retain(|name, _| {
+            !name.starts_with("client_") && !name.starts_with("trace_") && *name != "refused"
+        });
         let read = read_step(&row).unwrap();
         assert_eq!((read.client_busy, read.client_waiting, read.trace), (None, None, None));
+        assert_eq!(read.refused, 0, "none were counted");
     }
 }

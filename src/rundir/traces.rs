@@ -3,6 +3,8 @@
 //! The file is read once and never held: a million rows take a few seconds and some hundred kilobytes per step.
 
 use super::REQUESTS;
+use super::cell::bare_bytes;
+use super::files;
 use super::sketch::Sketch;
 use crate::record::{Outcome, Phase};
 use crate::slo::Metric;
@@ -101,11 +103,7 @@ impl Traces {
     /// When the file is there and cannot be read.
     pub fn read(dir: &Path, steps: &[Step]) -> Result<Self> {
         let path = dir.join(REQUESTS);
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(e) => return Err(e).with_context(|| format!("failed to read {}", path.display())),
-        };
+        let Some(mut file) = files::open(&path)? else { return Ok(Self::default()) };
         let torn = ends_torn(&mut file).with_context(|| format!("failed to read {}", path.display()))?;
         let mut tracer = Tracer::new(steps);
         read_rows(BufReader::with_capacity(1 << 18, file), torn, &mut tracer)
@@ -144,9 +142,6 @@ pub(super) fn ends_torn(file: &mut File) -> std::io::Result<bool> {
 }
 
 fn read_rows(from: impl Read, torn: bool, tracer: &mut Tracer) -> Result<()> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
-    let heads = reader.byte_headers()?.clone();
-    let column = |name: &str| heads.iter().position(|h| h == name.as_bytes());
     let names = [
         "series",
         "step",
@@ -160,14 +155,30 @@ fn read_rows(from: impl Read, torn: bool, tracer: &mut Tracer) -> Result<()> {
         "output_tokens",
         "first_event_tokens",
     ];
-    let Some(columns) = names.into_iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(()) };
+    each_row(from, torn, &names, |row, columns| {
+        tracer.row(row, columns);
+    })
+}
+
+/// Goes through the whole rows of a file that has these columns, with the places of the columns; through none where it lacks one. The last
+/// row may be torn.
+pub(super) fn each_row(
+    from: impl Read,
+    torn: bool,
+    names: &[&str],
+    mut each: impl FnMut(&csv::ByteRecord, &[usize]),
+) -> Result<()> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
+    let heads = reader.byte_headers()?.clone();
+    let column = |name: &&str| heads.iter().position(|h| h == name.as_bytes());
+    let Some(columns) = names.iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(()) };
     // One row behind, since only the last can be torn and still have all its cells.
     let (mut row, mut next) = (csv::ByteRecord::new(), csv::ByteRecord::new());
     let mut more = reader.read_byte_record(&mut row)?;
     while more {
         more = reader.read_byte_record(&mut next)?;
         if row.len() == heads.len() && (more || !torn) {
-            tracer.row(&row, &columns);
+            each(&row, &columns);
         }
         std::mem::swap(&mut row, &mut next);
     }
@@ -201,7 +212,7 @@ impl Tracer {
     }
 
     fn row(&mut self, row: &csv::ByteRecord, columns: &[usize]) -> Option<()> {
-        let cell = |i: usize| columns.get(i).and_then(|c| row.get(*c)).unwrap_or_default();
+        let cell = |i: usize| bare_bytes(columns.get(i).and_then(|c| row.get(*c)).unwrap_or_default());
         let text = |i: usize| std::str::from_utf8(cell(i)).ok();
         let number = |i: usize| -> Option<f64> { text(i)?.parse().ok().filter(|v: &f64| v.is_finite()) };
         let step: u32 = text(1)?.parse().ok()?;

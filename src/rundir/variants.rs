@@ -157,9 +157,14 @@ pub(super) fn answers(run: &Run, series: &[crate::plan::Series]) -> Vec<VariantA
 }
 
 fn of_part(part: &Run, own: VariantRun, variant: &str, series: &str) -> VariantAnswer {
-    let answer = part.answers.first().filter(|_| part.steps.iter().any(|s| !s.kind.is_aside())).cloned();
+    // No load is offered to a server that misses unloaded: that one step is all there is to measure, and the answer is known.
+    let told = |a: &&Answer| {
+        let none = a.goodput.status == Status::None;
+        part.steps.iter().any(|s| if none { !s.kind.is_beside() } else { !s.kind.is_aside() })
+    };
+    let answer = part.answers.first().filter(told).cloned();
     let capacity = answer.as_ref().and_then(|a| part.capacity(a));
-    let told = part.steps.iter().filter_map(|s| s.server.preemptions);
+    let preempted = part.steps.iter().filter_map(|s| s.server.preemptions);
     VariantAnswer {
         variant: variant.to_owned(),
         series: series.to_owned(),
@@ -171,7 +176,7 @@ fn of_part(part: &Run, own: VariantRun, variant: &str, series: &str) -> VariantA
         output_tokens_per_s: capacity.and_then(|c| c.output_tokens_per_s),
         answer,
         peak: part.steps.iter().rfind(|s| s.kind == StepKind::Peak && s.completed > 0).map(|s| peak(part, s)),
-        preemptions: told.fold(None, |sum, n| Some(sum.unwrap_or(0.0) + n)),
+        preemptions: preempted.fold(None, |sum, n| Some(sum.unwrap_or(0.0) + n)),
         ready_s: own.ready_s,
     }
 }

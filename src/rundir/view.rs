@@ -1,5 +1,6 @@
 //! What the reports show of the adaptive search beyond its answer: what it was to find, its fit, and how it closed in.
 
+use super::SloScale;
 use crate::search::Search;
 use crate::search::answer::{Answer, Goodput};
 use crate::search::view::{Fitted, PathPoint};
@@ -15,6 +16,9 @@ pub struct View {
     pub path: Vec<PathPoint>,
     /// Of runs with several series, which are compared: 95 % bounds of the median TTFT of each step, in milliseconds.
     pub medians: BTreeMap<u32, [f64; 2]>,
+    /// What the same requests say of tighter and of looser limits; `None` where there is no request or no limit to scale, and where it
+    /// was not read: see [`super::read_with_scale`].
+    pub scale: Option<SloScale>,
 }
 
 impl View {
@@ -26,6 +30,7 @@ impl View {
             fitted: search.fitted(&a.series, steps, &a.tier, &levels),
             path: search.path(&a.series, steps, &a.tier),
             medians: BTreeMap::new(),
+            scale: None,
         }
     }
 }

@@ -78,8 +78,8 @@ impl Why {
 /// In which steps the client was the limit.
 fn own_limits(plan: &Plan, run: &Run) -> Vec<OwnLimit> {
     let of = |c: Caveat| match c {
-        Caveat::Client { step, fault, .. } => {
-            Some(OwnLimit { step, text: fault.text(), advice: fault.advice().to_owned() })
+        Caveat::Client { step, ref fault, .. } => {
+            Some(OwnLimit { step, text: fault.text(), advice: run.advice(&c).to_owned() })
         }
         _ => None,
     };

@@ -1,12 +1,16 @@
 //! Writing a run folder as the sweep goes: killed at any moment, what was measured is on disk.
 
+use super::cell::guarded;
+use super::clear::{check_empty, clear};
+use super::files::{is_link, replace};
+use super::hold::Hold;
 use super::requests::RequestRow;
 use super::table::{
     Cells, check_cells, group_cells, limit_cells, metric_cells, replica_cells, server_cells, step_cells,
 };
 use super::{
-    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, LOGS, METRICS, PARTIAL, PLAN, REPLICAS,
-    REQUESTS, RESULT, SERVER, STEPS, SUMMARIES, VARIANTS,
+    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS,
+    RESULT, SERVER, STEPS, SUMMARIES, VARIANTS,
 };
 use crate::record::{Failure, Finished, Outcome};
 use crate::stats::step::Step;
@@ -17,7 +21,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Everything that a sweep writes into its folder; `charts/` besides.
-const OURS: &[&str] = &[
+pub(super) const OURS: &[&str] = &[
     PLAN,
     RESULT,
     STEPS,
@@ -33,12 +37,13 @@ const OURS: &[&str] = &[
     VARIANTS,
     SERVER,
     SUMMARIES,
+    super::imported::COUNTED,
     "report.md",
     "report.html",
 ];
 
 /// The files that have a head before the first row.
-const HEADS: [(&str, &[&str]); 2] = [
+pub(super) const HEADS: [(&str, &[&str]); 2] = [
     (HISTOGRAMS, &["series", "step", "class", "metric", "low_us", "high_us", "count"]),
     (METRICS, &["series", "step", "time_s", "name", "value", "source"]),
 ];
@@ -62,6 +67,8 @@ pub struct Sample {
 /// The folder of a sweep that is running.
 pub struct Writer {
     dir: PathBuf,
+    /// Nobody else writes into it.
+    _hold: Hold,
     requests: csv::Writer<BufWriter<File>>,
     metrics: csv::Writer<BufWriter<File>>,
     /// How many columns `server-metrics.csv` has: one that an earlier version began does not tell the source.
@@ -73,12 +80,15 @@ pub struct Writer {
 impl Writer {
     /// Makes the folder and every file in it, so that a path that cannot be written to fails before there is any load.
     ///
-    /// A folder that is not empty is refused unless `force`; then the files of an earlier run are removed, and no others.
+    /// A folder that is not empty is refused unless `force`; then the files of an earlier run are removed, and no others. One that a sweep
+    /// is writing into is refused in any case.
     pub fn create(dir: &Path, plan_toml: &str, force: bool) -> Result<Self> {
-        let occupied = check_free(dir, force)?;
+        check_empty(dir, force)?;
         fs::create_dir_all(dir)
             .with_context(|| format!("failed to make the output folder {}", dir.display()))?;
-        if occupied {
+        let hold = Hold::take(dir)?;
+        // Somebody may have been faster.
+        if check_empty(dir, force)? {
             clear(dir)?;
         }
         replace(&dir.join(PLAN), plan_toml.as_bytes())?;
@@ -86,11 +96,12 @@ impl Writer {
             create(&dir.join(name))?;
         }
         create(&dir.join(REQUESTS))?;
-        Self::open(dir)
+        Self::open(hold)
     }
 
     /// Goes on with the folder of a sweep that ended early, once [`super::tidy`] has put it in order.
-    pub fn open(dir: &Path) -> Result<Self> {
+    pub fn open(hold: Hold) -> Result<Self> {
+        let dir = hold.dir();
         for (name, columns) in HEADS {
             if is_empty(&dir.join(name)) {
                 head(dir, name, columns)?;
@@ -98,7 +109,7 @@ impl Writer {
         }
         let path = dir.join(REQUESTS);
         let file = open(&path)?;
-        // Told to others who would go on with the folder; a file system that knows no locks is no reason to stop.
+        // Told to earlier versions, which look at no other lock; a file system that knows none is no reason to stop.
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             bail!(busy(dir));
         }
@@ -111,16 +122,16 @@ impl Writer {
             .has_headers(false)
             .from_writer(BufWriter::with_capacity(1 << 14, open(&path)?));
         let columns = begun.with_context(|| format!("failed to read {}", path.display()))?;
-        Ok(Self { dir: dir.to_owned(), requests, metrics, columns, failures: BTreeMap::new() })
+        Ok(Self { dir: dir.to_owned(), _hold: hold, requests, metrics, columns, failures: BTreeMap::new() })
     }
 
     /// Adds a row to `server-metrics.csv`; on disk with the next [`Writer::flush`].
     pub fn sample(&mut self, series: &str, step: u32, sample: &Sample) -> Result<()> {
         let (step, time) = (step.to_string(), sample.time_s.to_string());
         let value = sample.value.to_string();
-        let cells = [series, &step, &time, &sample.name, &value, &sample.source];
+        let cells = [series, &step, &time, &sample.name, &value, &sample.source].map(guarded);
         self.metrics
-            .write_record(cells.iter().take(self.columns))
+            .write_record(cells.iter().take(self.columns).map(|cell| cell.as_bytes()))
             .with_context(|| format!("failed to write {}", self.dir.join(METRICS).display()))
     }
 
@@ -146,23 +157,41 @@ impl Writer {
     }
 
     /// Brings what was added to `requests.csv` and `server-metrics.csv` to disk.
+    ///
+    /// # Errors
+    /// A file cannot be written, or is none of the folder's any more: what is written into a file that was removed is lost.
     pub fn flush(&mut self) -> Result<()> {
         let failed = |name: &str| format!("failed to write {}", self.dir.join(name).display());
         self.requests.flush().with_context(|| failed(REQUESTS))?;
-        self.metrics.flush().with_context(|| failed(METRICS))
+        self.metrics.flush().with_context(|| failed(METRICS))?;
+        let path = self.dir.join(REQUESTS);
+        let there = match fs::metadata(&path) {
+            Ok(there) => Some(there),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => return Err(e).with_context(|| failed(REQUESTS)),
+        };
+        let own = self.requests.get_ref().get_ref().metadata().with_context(|| failed(REQUESTS))?;
+        if !there.is_some_and(|there| same_file(&there, &own)) {
+            bail!(
+                "{} is not there any more: the run folder was removed, moved or replaced while the sweep was writing into it",
+                path.display()
+            );
+        }
+        Ok(())
     }
 
+    /// The failures counted so far, with their cells as they are written.
     fn failure_rows(&self, series: &str, step: u32) -> Vec<FailureRow> {
         self.failures
             .iter()
             .map(|((class, kind, status), (count, sample))| FailureRow {
-                series: series.into(),
+                series: guarded(series).into(),
                 step,
-                class: class.clone(),
+                class: guarded(class).into(),
                 kind: kind.name().into(),
                 status: *status,
                 count: *count,
-                sample: sample.clone(),
+                sample: guarded(sample).into(),
             })
             .collect()
     }
@@ -226,85 +255,37 @@ impl Writer {
     }
 }
 
-/// Whether something is in the folder already; an error unless `force`.
-pub fn check_free(dir: &Path, force: bool) -> Result<bool> {
-    let occupied = match fs::read_dir(dir) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
-        Err(e) => {
-            return Err(e)
-                .with_context(|| format!("failed to look into the output folder {}", dir.display()));
-        }
-    };
-    if occupied && !force {
-        bail!(
-            "the output folder {} is not empty: choose another with --out, or replace what is there with --force",
-            dir.display()
-        );
-    }
-    Ok(occupied)
-}
-
-/// Removes the files of an earlier run. Refuses where the folder holds files of those names but no run.
-fn clear(dir: &Path) -> Result<()> {
-    let charts = dir.join("charts");
-    let is_run = fs::read_to_string(dir.join(RESULT)).is_ok_and(|text| text.contains("\"goodput/1\""));
-    if !is_run && (charts.exists() || OURS.iter().any(|name| dir.join(name).exists())) {
-        bail!(
-            "{} holds files that a run would replace, but is no run folder: --force replaces earlier runs only",
-            dir.display()
-        );
-    }
-    let within =
-        |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
-    // Those for slides, and those of each series.
-    let folders = |dir: &Path| within(dir).filter(|p| p.is_dir()).collect::<Vec<_>>();
-    let inner = folders(&charts);
-    let innermost: Vec<PathBuf> = inner.iter().flat_map(|f| folders(f)).collect();
-    let all = || innermost.iter().chain(&inner).map(PathBuf::as_path).chain([charts.as_path()]);
-    let pictures = all().flat_map(within);
-    let pictures = pictures.filter(|p| p.extension().is_some_and(|e| e == "png" || e == "svg"));
-    for path in OURS.iter().map(|name| dir.join(name)).chain(pictures) {
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(e).with_context(|| format!("failed to remove {}", path.display()));
-            }
-            _ => {}
-        }
-    }
-    let logs = dir.join(LOGS);
-    for log in within(&logs).filter(|p| is_run && p.extension().is_some_and(|e| e == "log")) {
-        fs::remove_file(&log).with_context(|| format!("failed to remove {}", log.display()))?;
-    }
-    for folder in all().chain([logs.as_path()]) {
-        // One that holds anything else stays, and so does what it holds.
-        let _ = fs::remove_dir(folder);
-    }
-    Ok(())
-}
-
+/// Makes a file where there is none.
 fn create(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("failed to make {}", path.display()))
+    File::create_new(path).with_context(|| format!("failed to make {}", path.display()))
 }
 
 /// What is said where another sweep holds the folder.
-fn busy(dir: &Path) -> String {
+pub(super) fn busy(dir: &Path) -> String {
     format!("a sweep is still writing into {}: wait until it ends, or stop it with Ctrl-C", dir.display())
 }
 
-/// Fails where a sweep is running in the folder.
-pub(crate) fn check_idle(dir: &Path) -> Result<()> {
-    match File::open(dir.join(REQUESTS)).map(|file| file.try_lock()) {
-        Ok(Err(TryLockError::WouldBlock)) => bail!(busy(dir)),
-        _ => Ok(()),
-    }
+#[cfg(unix)]
+fn same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+/// Elsewhere a file that is open cannot be removed.
+#[cfg(not(unix))]
+fn same_file(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    true
 }
 
 fn is_empty(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |m| m.len() == 0)
 }
 
+/// Opens a file to write on; not one that lies elsewhere.
 fn open(path: &Path) -> Result<File> {
+    if is_link(path) {
+        bail!("{} is a link: what is measured is written into the run folder alone", path.display());
+    }
     File::options()
         .append(true)
         .create(true)
@@ -334,27 +315,15 @@ fn append(path: &Path, rows: &[Cells]) -> Result<()> {
     for row in rows {
         let cell = |head: &String| {
             let at = row.names.iter().position(|name| name == head);
-            at.map_or("", |at| row.cells[at].as_str())
+            guarded(at.map_or("", |at| row.cells[at].as_str()))
         };
-        text.write_record(heads.iter().map(cell))?;
+        text.write_record(heads.iter().map(|head| cell(head).into_owned()))?;
     }
     let bytes = text.into_inner().context("the rows are in memory")?;
     let mut file = open(path)?;
     file.write_all(&bytes)
         .and_then(|()| file.sync_data())
         .with_context(|| format!("failed to write {}", path.display()))
-}
-
-/// Replaces a file by writing a new one beside it and renaming.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let beside = path.with_extension("tmp");
-    let write = || -> std::io::Result<()> {
-        let mut f = File::create(&beside)?;
-        f.write_all(bytes)?;
-        f.sync_data()?;
-        fs::rename(&beside, path)
-    };
-    write().with_context(|| format!("failed to write {}", path.display()))
 }
 
 /// Replaces `result.json` of a run folder as a whole.
@@ -376,8 +345,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(STEPS);
         let mut old = step_cells(&run.steps[0]);
-        // Before there were client_busy, client_waiting, and the three of a trace.
-        let fewer = old.names.len() - 5;
+        // Before there were client_busy and all that came after it.
+        let fewer = old.names.iter().position(|name| *name == "client_busy").unwrap();
         old.names.truncate(fewer);
         old.cells.truncate(fewer);
         append(&path, &[old]).unwrap();

@@ -4,12 +4,13 @@ use super::ask::{Ask, Ends};
 use super::config::{Adaptive, Open, Over};
 use super::posterior::{limits, void};
 use super::refine;
+use super::refused::served;
 use super::seen::Seen;
 use super::stop::{MissedUnloaded, Stop, dead, plateau};
 use crate::level::{Control, Level};
 use crate::load::config::StepTimes;
 use crate::slo::Slo;
-use crate::stats::step::{Abort, LimitRow, Step, StepKind, Verdict};
+use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
 use crate::stats::verdict::{UNLOADED_INFLATION, foreseen};
 use crate::units::three_digits;
@@ -32,7 +33,7 @@ const RAMP_TAIL_S: f64 = 5.0;
 /// How long the last request of a baseline may take, in seconds.
 const BASELINE_TAIL_S: f64 = 45.0;
 /// Confidence that it takes to say that the unloaded server misses the SLO: it ends the sweep.
-const BASELINE_CONFIDENCE: f64 = 0.99;
+pub(super) const BASELINE_CONFIDENCE: f64 = 0.99;
 /// Error, and requests that are worth one, at which a step of the ramp is suspicious.
 const SUSPICION: f64 = 0.01;
 const SUSPICIOUS_INFLATION: f64 = 3.0;
@@ -40,6 +41,8 @@ const SUSPICIOUS_INFLATION: f64 = 3.0;
 const INVALID: usize = 6;
 /// Failures without an answer in between that end the sweep.
 const FAILED: u64 = 10;
+/// Steps one after the other without an answer, each of them refused, that end the search: it is not asked on and on.
+const REFUSED: usize = 3;
 /// The shortest window of a baseline or a step of the ramp, in seconds.
 const LEAST_S: f64 = 1.0;
 
@@ -106,16 +109,20 @@ impl Policy {
     /// A server that is gone, that answers nothing, or a client that is too weak: nothing more can be learned.
     fn hopeless(&self, steps: &[&Step]) -> Option<Stop> {
         let last = steps.last()?;
-        let all_failed: Vec<&&Step> =
-            steps.iter().rev().take_while(|s| s.abort == Some(Abort::AllFailed)).collect();
+        let all_failed: Vec<&&Step> = steps.iter().rev().take_while(|s| s.unanswered()).collect();
         let failed: u64 = all_failed.iter().map(|s| s.failed).sum();
         let invalid = steps.iter().filter(|s| self.invalid(s)).count();
-        match dead(&[last]) {
+        let level = last.level.to_string();
+        if last.unanswered() {
+            // It was left alone for as long as it asked before each of them.
+            if all_failed.iter().all(|s| s.mostly_refused()) {
+                return (all_failed.len() >= REFUSED).then_some(Stop::Refused { level });
+            }
             // A few failures may be chance, or overload; so the search goes on below.
-            Some(Stop::AllFailed { .. }) if failed < FAILED && all_failed.len() < INVALID => None,
-            None if invalid >= INVALID => Some(Stop::invalid(last)),
-            stop => stop,
+            let enough = failed >= FAILED || all_failed.len() >= INVALID;
+            return enough.then_some(Stop::AllFailed { level });
         }
+        dead(&[last]).or_else(|| (invalid >= INVALID).then(|| Stop::invalid(last)))
     }
 
     /// What a step shows of the SLO: what it shows of every tier, else *undecided*.
@@ -290,12 +297,12 @@ fn takes(ask: &Ask) -> f64 {
     (ask.settle + ask.measure + ask.tail + ask.drain).as_secs_f64()
 }
 
-/// Misses and told requests of a limit over several steps; gaps between tokens count by the request.
+/// Misses and told requests of a limit over several baselines, but for those that the server refused; gaps between tokens count by the request.
 fn counts(steps: &[&Step], tier: &str, limit: &str) -> (f64, f64) {
     let row = |s: &&Step| {
         let r = s.row(tier, limit)?;
         let each = r.per_request(s.due_n);
-        Some((r.misses as f64 / each, r.n.saturating_sub(r.censored) as f64 / each))
+        Some(served(s, (r.misses as f64 / each, r.n.saturating_sub(r.censored) as f64 / each)))
     };
     steps.iter().filter_map(row).fold((0.0, 0.0), |(k, n), (misses, told)| (k + misses, n + told))
 }

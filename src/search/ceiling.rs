@@ -34,7 +34,10 @@ pub(super) fn ladder(
     }
     let level = ladder.level(done.len());
     let Some(last) = done.last() else { return Ok((Level::concurrency(level), Default::default())) };
-    if let [.., before, last] = done {
+    // A step without an answer, of too few requests to say why, shows no throughput.
+    if let [.., before, last] = done
+        && !(before.unanswered() || last.unanswered())
+    {
         let growth = throughput(last) / throughput(before).max(f64::MIN_POSITIVE) - 1.0;
         if growth < ladder.growth.get() {
             return Err(Stop::Flat { level: last.level.to_string(), growth });

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroU32};
 
 /// What the adaptive search steps through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
     /// Requests per second, open loop.
@@ -38,7 +38,7 @@ impl Open {
 }
 
 /// The search that chooses its own levels.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Adaptive {
     /// What it steps through.
@@ -59,7 +59,7 @@ impl Default for Adaptive {
 }
 
 /// When a ramp ends, besides at `max-rate`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Until {
     /// At the knee: more load buys no more throughput, or the server is overloaded.
@@ -70,7 +70,7 @@ pub enum Until {
 }
 
 /// The factor between two rates of a ramp: finite, and at least 1.01, so that the ramp gets anywhere.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Factor(f64);
 
@@ -111,7 +111,7 @@ impl fmt::Display for Factor {
 }
 
 /// Rates that grow by a factor.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Ramp {
     /// The first rate.
@@ -125,7 +125,7 @@ pub struct Ramp {
 }
 
 /// Numbers in flight that double until more of them buys no more throughput.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Ladder {
     /// The first number in flight.
@@ -158,7 +158,7 @@ impl Ladder {
 
 /// A closed loop beside the search, at so many requests in flight that the server is always full: what it completes at the most,
 /// however long that takes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Peak {
     /// Requests in flight.
@@ -189,15 +189,17 @@ pub enum Mode {
 }
 
 /// The plan's `[search]`: at most one mode (adaptive where there is none), and what holds for every mode.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawSearch", into = "RawSearch")]
 pub struct SearchPlan {
     /// How levels are chosen.
     pub mode: Mode,
-    /// No rate above this is ever offered.
+    /// No rate above this is ever offered; one request at a time, before the others, is held to it as well.
     pub max_rate: Option<Rate>,
     /// Length of a last step at the answer.
     pub confirm: Option<Span>,
+    /// When the sweep is ended, whatever the server does; reckoned from the rest where it is left out.
+    pub deadline: Option<Span>,
     /// Whether one request at a time is measured before the levels of a list, for as long as each of them. The adaptive search has a
     /// baseline of its own.
     pub baseline: bool,
@@ -208,32 +210,47 @@ pub struct SearchPlan {
 impl Default for SearchPlan {
     fn default() -> Self {
         let mode = Mode::Adaptive(Adaptive::default());
-        Self { mode, max_rate: None, confirm: None, baseline: false, peak: None }
+        Self { mode, max_rate: None, confirm: None, deadline: None, baseline: false, peak: None }
     }
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct RawSearch {
+    /// These rates in requests per second, one after the other (conversations per second, or the speed of a trace).
     #[serde(skip_serializing_if = "Option::is_none")]
     rates: Option<NonEmpty<Rate>>,
+    /// These numbers in flight, one after the other: a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     concurrency: Option<NonEmpty<NonZeroU32>>,
+    /// So many requests all at once; the step ends with the last answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     burst: Option<NonZeroU32>,
+    /// One request at a time first, before the levels of a list.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     baseline: bool,
+    /// No rate above this is ever offered; one request at a time, before the others, is held to it as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_rate: Option<Rate>,
+    /// A soak of this length at the safe rate after the search, with a verdict of its own; no part of the budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     confirm: Option<Span>,
+    /// The sweep is ended after so long, whatever the server does: counted from its start, or from when it was resumed, with everything
+    /// that is waited for. Where it is left out: half as long again as all steps can take at the longest, and the time that servers may
+    /// take to start, to get ready and to end. Of variants the plan's own holds for all of them together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<Span>,
     // Tables last, so that they can be written as tables.
+    /// The search chooses its levels itself; the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     adaptive: Option<Adaptive>,
+    /// Rates that grow by a factor until a stop rule fires.
     #[serde(skip_serializing_if = "Option::is_none")]
     ramp: Option<Ramp>,
+    /// Numbers in flight that double until more of them buys no more throughput: a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     ladder: Option<Ladder>,
+    /// After the search, a closed loop that keeps the server full: the raw peak beside the goodput.
     #[serde(skip_serializing_if = "Option::is_none")]
     peak: Option<Peak>,
 }
@@ -270,8 +287,11 @@ impl TryFrom<RawSearch> for SearchPlan {
         if raw.peak.and_then(|peak| peak.measure).is_some_and(|m| m.0.is_zero()) {
             return Err("[search] peak.measure is zero: nothing would be counted".into());
         }
+        if raw.deadline.is_some_and(|d| d.0.is_zero()) {
+            return Err("[search] deadline is zero: the sweep would end before it began".into());
+        }
         let (max_rate, confirm, baseline, peak) = (raw.max_rate, raw.confirm, raw.baseline, raw.peak);
-        let plan = Self { mode, max_rate, confirm, baseline, peak };
+        let plan = Self { mode, max_rate, confirm, deadline: raw.deadline, baseline, peak };
         plan.above_max().map_or(Ok(plan), Err)
     }
 }
@@ -292,7 +312,7 @@ impl SearchPlan {
 impl From<SearchPlan> for RawSearch {
     fn from(plan: SearchPlan) -> Self {
         let (max_rate, confirm, baseline, peak) = (plan.max_rate, plan.confirm, plan.baseline, plan.peak);
-        let mut raw = Self { max_rate, confirm, baseline, peak, ..Self::default() };
+        let mut raw = Self { max_rate, confirm, deadline: plan.deadline, baseline, peak, ..Self::default() };
         match plan.mode {
             Mode::Adaptive(a) => raw.adaptive = Some(a),
             Mode::Rates(r) => raw.rates = Some(r),
@@ -324,6 +344,7 @@ mod tests {
             "ladder = { start = 2, max = 64, growth = 0.1 }",
             "burst = 500",
             "peak = { concurrency = 64 }",
+            "rates = [1]\ndeadline = \"2h\"",
             "rates = [1]\npeak = { concurrency = 64, settle = \"1m\", measure = \"2m\" }",
         ] {
             let plan: SearchPlan = toml::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -360,6 +381,7 @@ mod tests {
             ("adaptive = { budgets = \"1m\" }", "unknown field"),
             ("peak = { concurrency = 0 }", "nonzero"),
             ("peak = { measure = \"1m\" }", "concurrency"),
+            ("deadline = \"0s\"", "before it began"),
             ("peak = { concurrency = 1, measure = \"0s\" }", "peak.measure is zero"),
         ] {
             let e = toml::from_str::<SearchPlan>(text).unwrap_err().to_string();

@@ -19,10 +19,12 @@ pub mod knee;
 mod posterior;
 pub mod profile;
 mod refine;
+mod refused;
 mod seen;
 mod series;
 pub mod stop;
 pub mod view;
+pub mod windows;
 
 pub use ask::{Ask, Ends, Next};
 pub use series::Search;

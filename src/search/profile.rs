@@ -3,12 +3,15 @@
 
 use super::ask::{Ask, Ends};
 use super::series::{Search, interrupted};
+use crate::client::secrets::masked;
 use crate::level::{Control, Level};
 use crate::stats::step::{Abort, Step, StepKind};
 use crate::units::{Positive, Span};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, de};
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -53,19 +56,26 @@ impl Default for Profile {
     }
 }
 
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(rename = "ProfileTable")]
 struct Raw {
+    /// The level; where it is left out the safe rate that was found, else the highest level shown to meet, else the lowest measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<Positive>,
+    /// The measured window, 10 s where it is left out: traces grow by megabytes a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     measure: Option<Span>,
+    /// The path that begins the server's own profile, by POST; `/start_profile` where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<String>,
+    /// The path that ends it; `/stop_profile`.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop: Option<String>,
+    /// A command that is run before the load begins, in place of the server's own profiler.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Vec<String>>,
+    /// A command that is run when the step has drained.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<Vec<String>>,
 }
@@ -106,6 +116,11 @@ impl TryFrom<Raw> for Profile {
                 if before.is_empty() && after.is_empty() {
                     return Err("[profile] before and after are empty: name a command, such as before = [\"nsys\", \"start\"]".into());
                 }
+                if [&before, &after].iter().any(|argv| masked(&argv.join(" ")) != argv.join(" ")) {
+                    return Err("[profile] before or after holds something like a key, a token or a password, which would end up in the run \
+                                folder: put it into an environment variable and have a script read it"
+                        .into());
+                }
                 By::Commands { before, after }
             }
         };
@@ -133,6 +148,17 @@ impl<'de> Deserialize<'de> for Profile {
             }
         }
         from.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Profile {
+    fn schema_name() -> Cow<'static, str> {
+        "Profile".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<Raw>();
+        json_schema!({ "anyOf": [{ "const": "step" }, table] })
     }
 }
 
@@ -184,6 +210,16 @@ mod tests {
 
     fn read(text: &str) -> Result<Profile, String> {
         toml::from_str::<Holder>(text).map(|h| h.profile).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn commands_hold_no_secret() {
+        for command in
+            [r#"["curl", "-H", "authorization: Bearer hunter2"]"#, r#"["nsys", "--api-key", "hunter2"]"#]
+        {
+            let e = read(&format!("[profile]\nbefore = {command}")).unwrap_err();
+            assert!(e.contains("environment variable"), "{e}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The search of a series, by mode, and its answers. Nothing is remembered: what comes next follows from the steps alone.
 
-use super::adaptive::{Policy, missed_unloaded};
+use super::adaptive::{BASELINE_CONFIDENCE, Policy, missed_unloaded};
 use super::answer::{Answer, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket, per_gpu, shown};
@@ -10,14 +10,16 @@ use super::estimate::{distrusted, estimate};
 use super::knee::of_steps;
 use super::posterior::{Posterior, limits};
 use super::refine::lowest;
-use super::stop::{Stop, dead, overloaded, plateau};
+use super::refused::{because, blames};
+use super::stop::{Stop, dead, failing, is_failing, overloaded, plateau};
 use super::view::Terms;
+use super::windows::{ERROR, together, windows};
 use crate::level::{Control, Level};
 use crate::load::config::StepTimes;
 use crate::slo::Slo;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::{ERRORS, blamed, step_verdict, tier_verdict, worst};
-use crate::units::{NonEmpty, Rate, short};
+use crate::units::{Fraction, NonEmpty, Rate, short};
 use std::time::Duration;
 
 /// The levels of a series: all of a list, those of a ramp until a stop rule fires, or the search's own.
@@ -51,7 +53,7 @@ pub struct Search {
 }
 
 /// Confidence of the verdicts of listed steps.
-const CONFIDENCE: f64 = 0.95;
+const CONFIDENCE: f64 = 1.0 - ERROR;
 
 impl Search {
     /// The search of a plan. `times` is its `[step]`, `tiers` the resolved tiers of its SLO; `open` is what an open loop steps through;
@@ -146,20 +148,25 @@ impl Search {
             Levels::Listed(_) if self.baseline && done.is_empty() && dead(own).is_none() => {
                 Ok(self.ask(Level::concurrency(1), StepKind::Baseline, Ends::AtItsTime))
             }
-            Levels::Ladder(ladder) => super::ceiling::ladder(ladder, &done, dead(own))
-                .map(|(level, least)| self.ask(level, StepKind::List, Ends::AtItsTime).lasting(least)),
+            Levels::Ladder(ladder) => {
+                super::ceiling::ladder(ladder, &done, dead(own).or_else(|| failing(own)))
+                    .map(|(level, least)| self.ask(level, StepKind::List, Ends::AtItsTime).lasting(least))
+            }
             Levels::Burst(n) => match (dead(own), done.first()) {
                 (Some(stop), _) => Err(stop),
                 (None, Some(_)) => Err(Stop::ListDone { levels: 1 }),
                 (None, None) => Ok(super::ceiling::burst(*n, &self.times)),
             },
-            Levels::Listed(levels) => {
-                match (dead(own), levels.get(done.len() - usize::from(self.baseline))) {
-                    (Some(stop), _) => Err(stop),
-                    (None, Some(level)) => Ok(self.ask(*level, StepKind::List, Ends::AtItsTime)),
-                    (None, None) => Err(Stop::ListDone { levels: levels.len() }),
+            Levels::Listed(levels) => match dead(own) {
+                Some(stop) => Err(stop),
+                None => {
+                    let windows = windows(levels, &self.times);
+                    let (level, measure) = next_listed(&windows, &done[usize::from(self.baseline)..])?;
+                    let ask = self.ask(level, StepKind::List, Ends::AtItsTime);
+                    let extend = measure >= ask.measure;
+                    Ok(Ask { measure, extend, ..ask })
                 }
-            }
+            },
             Levels::Ramp(ramp) => {
                 let stop = dead(own).or_else(|| overloaded(&done)).or_else(|| self.ramp_stop(ramp, &done));
                 let level = Level::new(self.open, self.ramp_rate(ramp, done.len()));
@@ -193,6 +200,34 @@ impl Search {
             knee,
         };
         self.tiers.iter().map(answer).collect()
+    }
+
+    /// The same search for another SLO.
+    #[must_use]
+    pub fn for_slo(&self, slo: &Slo) -> Self {
+        let tiers = vec![slo.clone()];
+        let levels = match &self.levels {
+            Levels::Adaptive(policy) => {
+                Levels::Adaptive(Box::new(Policy { tiers: tiers.clone(), ..(**policy).clone() }))
+            }
+            other => other.clone(),
+        };
+        Self { levels, tiers, ..self.clone() }
+    }
+
+    /// What the steps of a series say of the first tier: its goodput. `None` where there is no SLO.
+    pub fn goodput_of(&self, series: &str, steps: &[Step]) -> Option<Goodput> {
+        let slo = self.tiers.first()?;
+        Some(self.goodput(&of_series(series, steps), "no further step was measured for it", slo))
+    }
+
+    /// Confidence of the verdict of a step that is measured for this.
+    pub fn confidence(&self, kind: StepKind) -> f64 {
+        match &self.levels {
+            Levels::Adaptive(_) if kind == StepKind::Baseline => BASELINE_CONFIDENCE,
+            Levels::Adaptive(policy) => policy.confidence,
+            Levels::Listed(_) | Levels::Ramp(_) | Levels::Ladder(_) | Levels::Burst(_) => CONFIDENCE,
+        }
     }
 
     pub(super) fn control(&self) -> Control {
@@ -239,14 +274,15 @@ impl Search {
             let (verdict, binding) = verdict(step);
             let evidence = evidence(step, slo.tier(), verdict, binding.as_deref());
             // The adaptive search has a baseline for it: that lower rates fail as well is not read off a loaded step.
-            let inherent = !adaptive && inherent(step);
+            let inherent = !adaptive && inherent(step) && !blames(step, binding.as_deref());
             let (value, level) = (step.level.value, level_words(step));
             Point { value, level, verdict, binding, evidence, inherent }
         };
         // A baseline offers no load: what it shows is no level of the curve.
         let (baselines, loaded): (Vec<&Step>, Vec<&Step>) =
             steps.iter().partition(|s| s.kind == StepKind::Baseline);
-        let points: Vec<Point> = loaded.iter().map(point).collect();
+        let levels = together(&loaded, &self.tiers, &self.times);
+        let points: Vec<Point> = levels.iter().map(|s| point(&&**s)).collect();
         let mut goodput = bracket(&points, ended, self.gpus);
         if let Levels::Adaptive(policy) = &self.levels
             && goodput.status != Status::Invalid
@@ -256,6 +292,9 @@ impl Search {
             let shown = format!("{}; {ended}", shown(&points));
             goodput = estimate(policy, slo, &finished, &posterior, (goodput, &shown));
             goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
+            if goodput.status == Status::None && loaded.iter().any(|s| s.refused_beyond(self.put_up_with())) {
+                goodput = none_of_it(Status::Undecided, goodput);
+            }
         } else if self.control() == Control::Rate {
             goodput.throughput = goodput.rate;
         } else {
@@ -269,26 +308,26 @@ impl Search {
         if let Some(soak) = soak.filter(|s| promised(s.level.value)) {
             goodput = distrusted(goodput, &format!("the soak at {} failed", soak.level));
         }
-        let none = |status, goodput: Goodput| Goodput {
-            status,
-            rate: None,
-            interval90: None,
-            safe_rate: None,
-            throughput: None,
-            halve_s: None,
-            per_gpu: None,
-            ..goodput
-        };
+        if goodput.status == Status::Undecided
+            && let Some(refused) = because(steps, self.put_up_with())
+        {
+            goodput.reason = format!("{refused}; {}", goodput.reason);
+        }
         if let Some(missed) = missed_unloaded(&baselines, slo) {
-            goodput = none(Status::None, goodput);
+            goodput = none_of_it(Status::None, goodput);
             goodput.binding = Some(missed.limit.clone());
             goodput.reason = format!("{missed}; {ended}");
         }
         if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
             // A server that dies under the load has no goodput yet; what was met and failed before stays as evidence.
-            goodput = none(Status::Undecided, goodput);
+            goodput = none_of_it(Status::Undecided, goodput);
         }
         goodput
+    }
+
+    /// The share of failures that the plan puts up with.
+    fn put_up_with(&self) -> f64 {
+        self.times.max_error_share.map_or(1.0, Fraction::get)
     }
 
     fn ramp_stop(&self, ramp: &Ramp, done: &[&Step]) -> Option<Stop> {
@@ -313,6 +352,20 @@ impl Search {
     }
 }
 
+/// An answer of that status, without what it said of a rate.
+fn none_of_it(status: Status, answer: Goodput) -> Goodput {
+    Goodput {
+        status,
+        rate: None,
+        interval90: None,
+        safe_rate: None,
+        throughput: None,
+        halve_s: None,
+        per_gpu: None,
+        ..answer
+    }
+}
+
 fn listed(open: Control, rates: &NonEmpty<Rate>) -> Vec<Level> {
     rates.iter().map(|r| Level::new(open, r.get())).collect()
 }
@@ -327,8 +380,32 @@ fn finished<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     steps.iter().copied().filter(|s| !interrupted(s)).collect()
 }
 
+/// The next window of a list, in its order; a level at which too many requests failed, and all above it, are left out from then on.
+fn next_listed(windows: &[(Level, Duration)], done: &[&Step]) -> Result<(Level, Duration), Stop> {
+    let (mut left, mut failing, mut left_out) = (done.to_vec(), None::<Level>, false);
+    let mut refused = false;
+    for (level, measure) in windows {
+        let too_much = failing.is_some_and(|f| level.value >= f.value);
+        // By level, not by place: the plan may have been changed since (`--resume --force`).
+        let measured = left.iter().position(|s| s.level == *level).map(|i| left.remove(i));
+        match measured {
+            Some(step) if is_failing(step) && !too_much => {
+                (failing, refused) = (Some(*level), step.mostly_refused())
+            }
+            Some(_) => {}
+            None if too_much => left_out = true,
+            None => return Ok((*level, *measure)),
+        }
+    }
+    match failing.filter(|_| left_out) {
+        Some(level) if refused => Err(Stop::Refused { level: level.to_string() }),
+        Some(level) => Err(Stop::Errors { level: level.to_string() }),
+        None => Err(Stop::ListDone { levels: windows.chunk_by(|a, b| a.0 == b.0).count() }),
+    }
+}
+
 pub(super) fn interrupted(step: &Step) -> bool {
-    step.abort == Some(Abort::Interrupted)
+    step.broken_off()
 }
 
 /// A server with fewer requests in flight than this is as good as empty.
@@ -341,6 +418,8 @@ const EMPTY: f64 = 2.0;
 /// of any level.
 fn inherent(step: &Step) -> bool {
     let unloaded = match step.level.control {
+        // What refuses a load refuses it at once, and may take a lower one: a limit of requests before the server.
+        _ if step.abort == Some(Abort::Errors) => false,
         Control::Concurrency => step.level.value <= 1.0,
         _ => match step.stable {
             Some(false) => false,

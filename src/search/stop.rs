@@ -19,6 +19,16 @@ pub enum Stop {
         /// The step's level.
         level: String,
     },
+    /// More requests of a step failed than the plan puts up with.
+    Errors {
+        /// The step's level.
+        level: String,
+    },
+    /// The server refused requests, and may take fewer.
+    Refused {
+        /// The step's level.
+        level: String,
+    },
     /// The server went away.
     ServerGone {
         /// The step's level.
@@ -127,6 +137,10 @@ impl fmt::Display for Stop {
             Self::ListDone { levels: 1 } => f.write_str("the one level of the list is measured"),
             Self::ListDone { levels } => write!(f, "all {levels} levels of the list are measured"),
             Self::AllFailed { level } => write!(f, "every request failed at {level}"),
+            Self::Errors { level } => {
+                write!(f, "too many requests failed at {level}, more than step.max-error-share")
+            }
+            Self::Refused { level } => write!(f, "the server refused requests at {level} (429 or 503)"),
             Self::ServerGone { level } => write!(f, "the server went away at {level}"),
             Self::ClientLimit { level } => write!(f, "the client was the limit at {level}"),
             Self::Restarted { level } => write!(f, "the server was started anew at {level}"),
@@ -171,15 +185,35 @@ fn seconds(s: f64) -> String {
     Span(Duration::from_secs(s.max(0.0).round() as u64)).to_string()
 }
 
-/// What ends any series at once: nothing answers any more.
+/// What ends any series at once: nothing answers any more. A server that refuses requests is there, and one of which few were asked may be.
 pub fn dead(steps: &[&Step]) -> Option<Stop> {
     let last = steps.last()?;
     let level = last.level.to_string();
     match last.abort {
-        Some(Abort::AllFailed) => Some(Stop::AllFailed { level }),
+        Some(Abort::AllFailed) => (!last.mostly_refused()).then_some(Stop::AllFailed { level }),
         Some(Abort::ServerGone) => Some(Stop::ServerGone { level }),
-        Some(Abort::Gross | Abort::Interrupted) | None => None,
+        Some(
+            Abort::NoAnswer
+            | Abort::Gross
+            | Abort::Errors
+            | Abort::Interrupted
+            | Abort::Deadline
+            | Abort::Disk,
+        )
+        | None => None,
     }
+}
+
+/// What ends a series that goes upwards: so many requests failed that the server is to be left alone. No level as high may follow.
+pub fn failing(steps: &[&Step]) -> Option<Stop> {
+    let last = steps.last().filter(|s| is_failing(s))?;
+    let level = last.level.to_string();
+    Some(if last.mostly_refused() { Stop::Refused { level } } else { Stop::Errors { level } })
+}
+
+/// Whether a step had so many failures, or refusals, that no level as high is to follow.
+pub(super) fn is_failing(step: &Step) -> bool {
+    step.abort == Some(Abort::Errors) || (step.abort == Some(Abort::AllFailed) && step.mostly_refused())
 }
 
 /// What shows the server, or the client, beyond its capacity: no higher rate may follow.
@@ -192,6 +226,9 @@ pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
     // Also where it was broken off since it missed by far: those misses were the client's own.
     if last.verdict == Verdict::Invalid {
         return Some(Stop::invalid(last));
+    }
+    if let Some(stop) = failing(steps) {
+        return Some(stop);
     }
     (last.abort == Some(Abort::Gross) || by_far(last)).then_some(Stop::Gross { level })
 }

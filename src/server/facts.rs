@@ -96,6 +96,15 @@ const FLAGS: &[&str] = &[
     "gpu_type",
 ];
 
+/// Those that follow from how much memory is left when the server starts.
+const BY_ITSELF: &[&str] = &[
+    "kv_cache_size_tokens",
+    "max_total_num_tokens",
+    "num_gpu_blocks",
+    "num_pages",
+    "max_batch_total_tokens",
+];
+
 /// A value longer than this is no setting.
 const LONGEST: usize = 120;
 /// Settings lie no deeper than this.
@@ -164,6 +173,12 @@ impl Facts {
         }
     }
 
+    /// Takes out of what the server says of itself what may not be written.
+    pub fn redact(&mut self, clean: impl Fn(&str) -> String) {
+        let own = self.version.iter_mut().chain(&mut self.model).chain(self.flags.values_mut());
+        own.for_each(|text| *text = clean(text));
+    }
+
     /// Servers that are alike are told once.
     pub fn alike(all: Vec<Self>) -> Vec<Self> {
         let mut out: Vec<Self> = Vec::new();
@@ -181,22 +196,38 @@ impl Facts {
         out
     }
 
-    /// What is not as it was, of what both tell: name, and the value then and now.
-    pub fn changed<'a>(&'a self, then: &'a Self) -> Option<(&'a str, String, String)> {
-        let plain = |name: &'static str, a: &Option<String>, b: &Option<String>| {
-            let (a, b) = (a.clone()?, b.clone()?);
-            (a != b).then_some((name, a, b))
-        };
+    /// What is not as it was, of what both tell.
+    pub fn changed(&self, then: &Self) -> Vec<Changed> {
         let number = |n: Option<u32>| n.map(|n| n.to_string());
-        let flag = |(name, was): (&'a String, &'a String)| {
-            let is = self.flags.get(name).filter(|is| *is != was)?;
-            Some((name.as_str(), was.clone(), is.clone()))
+        let engine = |f: &Self| f.engine.map(|e| e.title().to_owned());
+        let own = [
+            ("engine", engine(then), engine(self)),
+            ("version", then.version.clone(), self.version.clone()),
+            ("model path", then.model.clone(), self.model.clone()),
+            ("max_model_len", number(then.max_model_len), number(self.max_model_len)),
+            ("engines", number(then.engines), number(self.engines)),
+        ];
+        let own = own.into_iter().filter_map(|(what, was, is)| Some((what.to_owned(), was?, is?)));
+        let flag = |(name, was): (&String, &String)| {
+            Some((name.clone(), was.clone(), self.flags.get(name)?.clone()))
         };
-        plain("version", &then.version, &self.version)
-            .or_else(|| plain("max_model_len", &number(then.max_model_len), &number(self.max_model_len)))
-            .or_else(|| plain("engines", &number(then.engines), &number(self.engines)))
-            .or_else(|| then.flags.iter().find_map(flag))
+        let all = own.chain(then.flags.iter().filter_map(flag)).filter(|(_, was, is)| was != is);
+        all.map(|(what, was, is)| Changed { by_itself: BY_ITSELF.contains(&what.as_str()), what, was, is })
+            .collect()
     }
+}
+
+/// A setting that is not as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Which.
+    pub what: String,
+    /// What it was.
+    pub was: String,
+    /// What it is.
+    pub is: String,
+    /// Whether it may be another each time that the same server is started: what was left of its memory.
+    pub by_itself: bool,
 }
 
 /// A short text, a number or a truth; nothing for what is empty or `None`.
@@ -278,8 +309,9 @@ mod tests {
         };
         let all = Facts::alike(vec![of("a", "1"), of("b", "2"), of("c", "1")]);
         assert_eq!((all.len(), all[0].servers.join(" ")), (2, "a c".into()));
-        assert_eq!(all[1].changed(&all[0]), Some(("version", "1".into(), "2".into())));
-        assert_eq!(all[0].changed(&all[0]), None);
-        assert_eq!(all[0].changed(&Facts::default()), None, "what was not known did not change");
+        let version = Changed { what: "version".into(), was: "1".into(), is: "2".into(), by_itself: false };
+        assert_eq!(all[1].changed(&all[0]), [version]);
+        assert_eq!(all[0].changed(&all[0]), []);
+        assert_eq!(all[0].changed(&Facts::default()), [], "what was not known did not change");
     }
 }

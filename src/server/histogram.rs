@@ -1,5 +1,10 @@
 //! A Prometheus histogram: sum, count, and how many values lie below each bound.
 
+use super::reading::LARGEST;
+
+/// Buckets that are kept at most; servers have some dozens.
+const MOST_BUCKETS: usize = 1_000;
+
 /// Latencies in seconds, of any number of engines together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Histogram {
@@ -13,7 +18,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Adds one line of a page: `sum`, `count`, or `bucket` with its bound.
+    /// Adds one line of a page: `sum`, `count`, or `bucket` with its bound. Of more than a thousand bounds those that come last are passed
+    /// over.
     pub(super) fn take(&mut self, part: &str, bound: Option<&str>, value: f64) {
         if !value.is_finite() {
             return;
@@ -21,19 +27,19 @@ impl Histogram {
         match (part, bound.and_then(|b| b.parse::<f64>().ok())) {
             ("sum", _) => self.sum += value,
             ("count", _) => self.count += value,
-            ("bucket", Some(bound)) if !bound.is_nan() => {
-                match self.buckets.iter_mut().find(|b| b.0.to_bits() == bound.to_bits()) {
-                    Some(bucket) => bucket.1 += value,
-                    None => self.buckets.push((bound, value)),
+            ("bucket", Some(bound)) if bound.abs() <= LARGEST || bound == f64::INFINITY => {
+                match self.buckets.binary_search_by(|b| b.0.total_cmp(&bound)) {
+                    Ok(at) => self.buckets[at].1 += value,
+                    Err(at) if self.buckets.len() < MOST_BUCKETS => self.buckets.insert(at, (bound, value)),
+                    Err(_) => {}
                 }
             }
             _ => {}
         }
     }
 
-    /// The same with its bounds in order; `None` where it was neither counted nor summed, or its buckets contradict themselves.
-    pub(super) fn sorted(mut self) -> Option<Self> {
-        self.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+    /// The same, if it is one: `None` where it was neither counted nor summed. Buckets that contradict themselves are left out.
+    pub(super) fn sound(mut self) -> Option<Self> {
         let rising = self.buckets.is_sorted_by(|a, b| a.1 <= b.1);
         let open = self.buckets.last().filter(|b| b.0 == f64::INFINITY).map(|b| b.1);
         if self.count <= 0.0
@@ -44,8 +50,8 @@ impl Histogram {
         if !rising || open.is_none() {
             self.buckets.clear();
         }
-        (self.sum.is_finite()
-            && self.count.is_finite()
+        (self.sum <= LARGEST
+            && self.count <= LARGEST
             && (self.count > 0.0 || open.is_some() || self.sum == 0.0))
             .then_some(self)
     }
@@ -80,9 +86,9 @@ impl Histogram {
         self.buckets.iter().zip(&other.buckets).map(|(a, b)| (a.0, each(a.1, b.1))).collect()
     }
 
-    /// Mean in seconds, exact; `None` where there is no value.
+    /// Mean in seconds, exact; `None` where there is no value, or no such mean.
     pub fn mean(&self) -> Option<f64> {
-        (self.count > 0.0).then(|| self.sum / self.count)
+        (self.count > 0.0).then(|| self.sum / self.count).filter(|mean| *mean <= LARGEST)
     }
 
     /// A quantile in seconds, linear within its bucket, so as coarse as the buckets; `None` without buckets or values, and where it lies
@@ -138,6 +144,20 @@ mod tests {
         assert_eq!(now.and(&then).buckets, [(1.0, 6.0), (INF, 7.0)]);
     }
 
+    /// A page of 100,000 bounds, falling: a search through all of them for each would take minutes.
+    #[test]
+    fn a_page_of_bounds_is_cut_short() {
+        let mut h = Histogram::default();
+        h.take("bucket", Some("+Inf"), 1e6);
+        for i in (0..100_000_u32).rev() {
+            h.take("bucket", Some(&i.to_string()), f64::from(i));
+            h.take("bucket", Some("99999"), 0.0);
+        }
+        let h = h.sound().unwrap();
+        assert_eq!((h.buckets.len(), h.buckets[0].0, h.count), (MOST_BUCKETS, 99_001.0, 1e6));
+        assert_eq!(of(f64::INFINITY, 1.0, &[]).sound(), None, "added up to more than can be");
+    }
+
     #[test]
     fn lies_are_not_believed() {
         let mut h = Histogram::default();
@@ -152,8 +172,8 @@ mod tests {
         ] {
             h.take(part, bound, value);
         }
-        let h = h.sorted().unwrap();
+        let h = h.sound().unwrap();
         assert_eq!((h.sum, h.count, h.buckets.len()), (2.0, 3.0, 0), "more below 1 than in all");
-        assert_eq!(of(0.0, 0.0, &[(1.0, 1.0), (INF, 4.0)]).sorted().map(|h| h.count), Some(4.0), "no count");
+        assert_eq!(of(0.0, 0.0, &[(1.0, 1.0), (INF, 4.0)]).sound().map(|h| h.count), Some(4.0), "no count");
     }
 }

@@ -5,6 +5,11 @@ use super::histogram::Histogram;
 use super::prometheus::{Sample, label, samples};
 use serde_json::Value;
 
+/// What counts and seconds are at most: anything above, added up or not, is no count of a server's.
+pub(super) const LARGEST: f64 = 1e15;
+/// Engines that are told apart at most.
+const MOST_ENGINES: usize = 1_000;
+
 /// What a server tells of itself at one moment. Counters count from its start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
@@ -23,7 +28,7 @@ pub struct Restarted;
 impl Reading {
     /// Reads a page, Prometheus' text or TensorRT-LLM's JSON; `None` where no known engine's metrics are on it.
     ///
-    /// What is no number, infinite or negative counts for nothing, and so does a share above one.
+    /// What is no number, negative or above 10^15 counts for nothing, by itself and added up, and so does a share above one.
     pub fn read(page: &str) -> Option<Self> {
         let page = page.trim_start_matches('\u{feff}').trim_start();
         if page.starts_with(['[', '{']) { json(page) } else { text(page) }
@@ -101,7 +106,7 @@ impl Reading {
 
     /// Adds a number that is one, where none is known yet.
     fn set(&mut self, signal: Signal, value: Option<f64>) {
-        let sane = |v: &f64| v.is_finite() && *v >= 0.0 && (!signal.is_share() || *v <= 1.0 + 1e-9);
+        let sane = |v: &f64| (0.0..=LARGEST).contains(v) && (!signal.is_share() || *v <= 1.0 + 1e-9);
         let slot = &mut self.values[signal as usize];
         *slot = slot.or(value.filter(sane));
     }
@@ -124,12 +129,13 @@ fn text(page: &str) -> Option<Reading> {
     let mut found: Vec<Vec<Option<Found>>> =
         Engine::ALL.iter().map(|e| vec![None; e.sources().len()]).collect();
     let mut engines: Vec<&str> = Vec::new();
-    for sample in samples(page).filter(|s| s.value.is_finite() && s.value >= 0.0) {
+    for sample in samples(page).filter(|s| (0.0..=LARGEST).contains(&s.value)) {
         let Some((engine, name)) = Engine::of_name(sample.name) else { continue };
         for (source, found) in engine.sources().iter().zip(&mut found[engine as usize]) {
             take(source, found, name, &sample);
         }
         if let Some(id) = label(sample.labels, "engine").or_else(|| label(sample.labels, "dp_rank"))
+            && engines.len() < MOST_ENGINES
             && !engines.contains(&id)
         {
             engines.push(id);
@@ -190,7 +196,7 @@ fn join(engine: Engine, found: &[Option<Found>]) -> Reading {
             What::All => all = found.value,
             What::Missed => missed = found.value,
             What::Histogram(latency) => {
-                reading.histograms[latency as usize] = found.histogram.clone().sorted();
+                reading.histograms[latency as usize] = found.histogram.clone().sound();
             }
         }
     }

@@ -247,6 +247,21 @@ fn a_window_is_what_came_between() {
     );
 }
 
+/// One such number, by itself or added up, became a sum that JSON cannot hold.
+#[test]
+fn what_no_server_counts_is_not_believed() {
+    for (one, known) in [("1e308", None), ("+Inf", None), ("1e16", None), ("9e14", Some(1.8e15))] {
+        let page = format!(
+            "vllm:num_requests_running {one}\nvllm:num_requests_waiting {one}\nvllm:kv_cache_usage_perc 0.5\n"
+        );
+        assert_eq!(Reading::read(&page).unwrap().in_server(), known, "{one}");
+    }
+    let ranks: String =
+        (0..3).map(|i| format!("vllm:num_requests_running{{engine=\"{i}\"}} 9e14\n")).collect();
+    let read = Reading::read(&(ranks + "vllm:num_requests_waiting 2\n")).unwrap();
+    assert_eq!((read.value(Signal::Running), read.value(Signal::Waiting)), (None, Some(2.0)), "added up");
+}
+
 #[test]
 fn the_largest_numbers_are_no_trap() {
     let page = "vllm:prompt_tokens_total 1.7e308\nvllm:prompt_tokens_total{engine=\"1\"} 1.7e308\nvllm:num_requests_running 1\n";

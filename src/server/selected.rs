@@ -9,9 +9,13 @@ use std::time::Duration;
 
 /// So many series are kept of one page at most, in the order of the page.
 pub const MOST: usize = 256;
+/// Bytes of labels at most: they stand in every row of the series.
+const LONGEST_LABELS: usize = 1 << 10;
+/// A value that is larger, either way, cannot be added up over a step.
+const LARGEST: f64 = 1e20;
 
 /// Which series are wanted: a name, and perhaps labels that they must have, as PromQL writes it: `node_cpu_seconds_total{mode="idle"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Selector {
     name: String,
@@ -21,6 +25,7 @@ pub struct Selector {
 impl Selector {
     fn takes(&self, name: &str, own: &str) -> bool {
         self.name == name
+            && own.len() <= LONGEST_LABELS
             && self.labels.iter().all(|(n, v)| labels(own).any(|l| l == (n.as_str(), v.as_str())))
     }
 }
@@ -94,27 +99,29 @@ pub struct Selected {
     pub counter: bool,
 }
 
-/// The wanted series of a page, up to [`MOST`]; values that are no number are left out.
+/// The wanted series of a page, up to [`MOST`]; values that are no number or above 10^20 are left out, and so are series whose labels are
+/// longer than a kibibyte.
 pub fn select(page: &str, wanted: &[Selector]) -> Vec<Selected> {
     let counters: Vec<&str> = page
         .lines()
         .filter_map(|l| l.strip_prefix("# TYPE ")?.trim_end().strip_suffix(" counter"))
         .filter(|name| wanted.iter().any(|w| w.name == *name))
         .collect();
-    let found =
-        samples(page).filter(|s| s.value.is_finite() && wanted.iter().any(|w| w.takes(s.name, s.labels)));
+    let found = samples(page)
+        .filter(|s| s.value.abs() <= LARGEST && wanted.iter().any(|w| w.takes(s.name, s.labels)));
     found
         .take(MOST)
         .map(|s| Selected {
             name: s.name.to_owned(),
-            labels: s.labels.to_owned(),
+            // They stand in tables: a page is no terminal's.
+            labels: s.labels.replace(char::is_control, "\u{fffd}"),
             value: s.value,
             counter: counters.contains(&s.name) || s.name.ends_with("_total"),
         })
         .collect()
 }
 
-/// The selectors that find nothing on a page.
+/// The selectors that find nothing on a page which can be kept.
 pub fn missing<'a>(page: &str, wanted: &'a [Selector]) -> Vec<&'a Selector> {
     wanted.iter().filter(|w| !samples(page).any(|s| w.takes(s.name, s.labels))).collect()
 }
@@ -213,6 +220,11 @@ mod tests {
         assert_eq!(missing(PAGE, &absent).len(), 2);
         let many: String = (0..1000).map(|i| format!("a{{i=\"{i}\"}} 1\n")).collect();
         assert_eq!(select(&many, &selectors(&["a"])).len(), MOST);
+        let long = |n| format!("a{{i=\"{}\"}} 1\na 1e300\n", "x".repeat(n));
+        let found = |n| {
+            (select(&long(n), &selectors(&["a"])).len(), missing(&long(n), &selectors(&["a{i=\"x\"}"])).len())
+        };
+        assert_eq!((found(1), found(1000).0, found(1 << 10)), ((1, 0), 1, (0, 1)), "labels of a kibibyte");
     }
 
     #[test]

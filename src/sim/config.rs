@@ -10,13 +10,14 @@ use crate::sim::engine::{
     batch::{self, Batch},
     queue::{self, Dist, Queue},
 };
-use crate::units::{Fraction, Span};
+use crate::sim::fault::Faults;
+use crate::units::{Fraction, Positive, Span};
 pub use presets::{Deployment, Preset};
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroU32, time::Duration};
 
 /// A simulated server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "Raw", into = "Raw")]
 pub struct Simulated {
     /// The engine behind it, with every setting filled in.
@@ -28,6 +29,12 @@ pub struct Simulated {
     pub max_model_len: NonZeroU32,
     /// Seed of everything random in it.
     pub seed: u64,
+    /// Everything that the engine does takes so many times as long: 1.15 is 15 % slower.
+    pub slow_down: Positive,
+    /// What goes wrong, and how often.
+    pub faults: Faults,
+    /// Requests for tokens that are answered as they should be before the first fault.
+    pub fault_after: u64,
 }
 
 /// The engines by preset, each with the settings that it uses.
@@ -75,48 +82,91 @@ pub enum Engine {
 }
 
 /// The table as written.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(rename = "SimulatedTable")]
 struct Raw {
+    /// Which server is simulated.
     preset: Preset,
+    /// Servers of the queue `mmc`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     servers: Option<NonZeroU32>,
+    /// Holding time of a server, of the queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     service: Option<Span>,
+    /// From the start of service to the first token, of `mmc`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prefill: Option<Span>,
+    /// From token to token after the first, of `md1` and `mm1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     decode: Option<Span>,
+    /// From arrival to the first token, of `fixed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttft: Option<Span>,
+    /// From token to token, of `fixed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tpot: Option<Span>,
+    /// Requests in a batch at most, of the engines.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     max_num_seqs: Option<NonZeroU32>,
+    /// Tokens of an iteration at most, of the engines.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     max_num_batched_tokens: Option<NonZeroU32>,
+    /// Blocks of the KV cache, of the engines; one is kept back, as in vLLM.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     kv_blocks: Option<NonZeroU32>,
+    /// Share of the memory that the engine may take, of `4xa100-llama-70b-util` in place of `kv-blocks`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gpu_memory_utilization: Option<Fraction>,
+    /// Whether the engine has a prefix cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prefix_cache: Option<bool>,
+    /// Whether prompts are read in pieces beside other requests' answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chunked_prefill: Option<bool>,
+    /// The model name that it serves.
     #[serde(default = "default_model")]
     model: String,
+    /// Longest prompt and answer together, in tokens.
     #[serde(default, deserialize_with = "count::read")]
     max_model_len: Option<NonZeroU32>,
+    /// Seed of everything random in it.
     #[serde(default = "default_seed")]
     seed: u64,
+    /// Everything that the engine does takes so many times as long: 1.15 is a server that is 15 % slower.
+    #[serde(default = "as_it_is", skip_serializing_if = "is_as_it_is")]
+    slow_down: Positive,
+    /// Faults that it plays on requests for tokens, each with its probability: `{ stall = 0.02, status-500 = 0.01 }`. They add up to 1 at
+    /// the most. What each does, and what a client makes of it, stands in docs/faults.md.
+    #[serde(default, skip_serializing_if = "Faults::is_empty")]
+    fault: Faults,
+    /// Requests for tokens that it answers as it should before the first fault, so that a sweep gets past its first questions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    fault_after: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+fn as_it_is() -> Positive {
+    Positive::try_from(1.0).expect("one is positive")
+}
+
+fn is_as_it_is(factor: &Positive) -> bool {
+    *factor == as_it_is()
 }
 
 fn default_model() -> String {
     "simulated".into()
 }
 
+/// The seed where none is set.
+pub const DEFAULT_SEED: u64 = 1;
+
 const fn default_seed() -> u64 {
-    1
+    DEFAULT_SEED
 }
 
 /// Puts a setting in place where there is one.
@@ -146,6 +196,9 @@ impl Raw {
             model: default_model(),
             max_model_len: None,
             seed: default_seed(),
+            slow_down: as_it_is(),
+            fault: Faults::default(),
+            fault_after: 0,
         }
     }
 
@@ -228,7 +281,15 @@ impl TryFrom<Raw> for Simulated {
         if let Engine::Batch { deployment, .. } = &mut engine {
             start::fill(deployment, given, max_model_len)?;
         }
-        Ok(Self { engine, model: raw.model, max_model_len, seed: raw.seed })
+        Ok(Self {
+            engine,
+            model: raw.model,
+            max_model_len,
+            seed: raw.seed,
+            slow_down: raw.slow_down,
+            faults: raw.fault,
+            fault_after: raw.fault_after,
+        })
     }
 }
 
@@ -236,6 +297,8 @@ impl From<Simulated> for Raw {
     fn from(sim: Simulated) -> Self {
         let mut raw = Self::preset(sim.engine.preset());
         (raw.model, raw.max_model_len, raw.seed) = (sim.model, Some(sim.max_model_len), sim.seed);
+        raw.slow_down = sim.slow_down;
+        (raw.fault, raw.fault_after) = (sim.faults, sim.fault_after);
         match sim.engine {
             Engine::Md1 { service, decode } | Engine::Mm1 { service, decode } => {
                 (raw.service, raw.decode) = (Some(service), Some(decode));
@@ -332,8 +395,10 @@ impl Simulated {
 
     /// The engine model, empty, at time zero.
     pub fn build(&self) -> Model {
-        let queue = |servers, service, prefill, decode: Span| {
-            let decode = decode.0;
+        let factor = self.slow_down.get();
+        let slower = |d: Duration| if is_as_it_is(&self.slow_down) { d } else { d.mul_f64(factor) };
+        let queue = |servers, service: Dist, prefill: Option<Duration>, decode: Span| {
+            let (service, prefill, decode) = (service.map(slower), prefill.map(slower), slower(decode.0));
             Model::Queue(Box::new(Queue::new(queue::Settings {
                 servers,
                 service,
@@ -353,7 +418,7 @@ impl Simulated {
             Engine::Batch { deployment: d, .. } => Model::Batch(Box::new(Batch::new(batch::Settings {
                 limits: d.limits,
                 block_size: d.block_size,
-                cost: d.cost.clone(),
+                cost: if is_as_it_is(&self.slow_down) { d.cost.clone() } else { d.cost.times(factor) },
                 cv: d.cv,
                 drift: d.drift,
                 seed: self.seed,
@@ -378,6 +443,12 @@ impl fmt::Display for Simulated {
         let mut settings: Vec<String> = settings.map(|(key, value)| format!("{key} {value}")).collect();
         if self.engine.preset().engine().longest(None) != Ok(self.max_model_len) {
             settings.push(format!("max-model-len {}", self.max_model_len));
+        }
+        if !is_as_it_is(&self.slow_down) {
+            settings.push(format!("slow-down {}", self.slow_down.get()));
+        }
+        if !self.faults.is_empty() {
+            settings.push(format!("faults: {}", self.faults));
         }
         if settings.is_empty() { Ok(()) } else { write!(f, " ({})", settings.join(", ")) }
     }

@@ -6,6 +6,7 @@
 mod actor;
 pub mod config;
 pub mod engine;
+pub mod fault;
 mod metrics;
 pub mod null;
 pub mod router;

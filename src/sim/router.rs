@@ -4,12 +4,13 @@ use crate::sim::{
     actor::{Answer, Handle},
     config::Simulated,
     engine::{KvCache, Request, blocks::blocks_of},
+    fault::{Deck, play::play, socket::Wire},
     metrics::prometheus,
     rules::{Limits, MAX_BODY, Refusal},
     wire::{self, Api, Ask, Writer, json_string},
 };
 use axum::{
-    Router,
+    Extension, Router,
     body::{Body, Bytes},
     extract::{DefaultBodyLimit, State},
     http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
@@ -46,6 +47,16 @@ const MAX_FRAME: usize = 64 << 10;
 /// # Panics
 /// Outside a tokio runtime with a timer, like `tokio::spawn`.
 pub fn router(sim: &Simulated) -> Router {
+    with_faults(sim, deck(sim))
+}
+
+/// What deals out the faults of a server.
+pub(super) fn deck(sim: &Simulated) -> Arc<Deck> {
+    Arc::new(Deck::new(sim.faults.clone(), sim.fault_after, sim.seed))
+}
+
+/// The same, with faults that a listener deals out besides.
+pub(super) fn with_faults(sim: &Simulated, faults: Arc<Deck>) -> Router {
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let engine = sim.build();
     let server = Server {
@@ -57,6 +68,7 @@ pub fn router(sim: &Simulated) -> Router {
         model_json: json_string(&sim.model),
         max_model_len: sim.max_model_len.get(),
         requests: AtomicU64::new(0),
+        faults,
     };
     Router::new()
         .route("/v1/chat/completions", post(chat))
@@ -90,14 +102,26 @@ struct Server {
     max_model_len: u32,
     /// Requests accepted so far: the next one's id.
     requests: AtomicU64,
+    faults: Arc<Deck>,
 }
 
-async fn chat(State(server): State<Arc<Server>>, body: Bytes) -> Response {
-    answer(&server, Api::Chat, &body).await.unwrap_or_else(IntoResponse::into_response)
+type Connection = Option<Extension<Wire>>;
+
+async fn chat(State(server): State<Arc<Server>>, wire: Connection, body: Bytes) -> Response {
+    tokens(&server, Api::Chat, wire, &body).await
 }
 
-async fn completions(State(server): State<Arc<Server>>, body: Bytes) -> Response {
-    answer(&server, Api::Completions, &body).await.unwrap_or_else(IntoResponse::into_response)
+async fn completions(State(server): State<Arc<Server>>, wire: Connection, body: Bytes) -> Response {
+    tokens(&server, Api::Completions, wire, &body).await
+}
+
+/// The answer, or what goes wrong with it.
+async fn tokens(server: &Server, api: Api, wire: Connection, body: &[u8]) -> Response {
+    let sound = async { answer(server, api, body).await.unwrap_or_else(IntoResponse::into_response) };
+    match server.faults.request() {
+        None => sound.await,
+        Some(fault) => play(fault, wire.map(|w| w.0), sound).await,
+    }
 }
 
 async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refusal> {

@@ -2,8 +2,9 @@
 
 use crate::sim::{
     config::{Engine, Simulated},
+    fault::socket,
     null::{self, Listener, Settings},
-    router::router,
+    router::{deck, router, with_faults},
 };
 use anyhow::Context;
 use axum::serve::ListenerExt;
@@ -19,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const BACKLOG: u32 = 4096;
 
 /// Serves until `shutdown` completes, then lets open streams finish for at most five seconds. The null engine is served by the
-/// [`null`] server, without a model of anything.
+/// [`null`] server, without a model of anything, unless it plays faults.
 ///
 /// # Errors
 /// It does not start (see [`Simulated::starts`]), or the listener fails for good.
@@ -29,6 +30,11 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     sim.starts().map_err(anyhow::Error::msg)?;
+    if !sim.faults.is_empty() {
+        let faults = deck(sim);
+        socket::serve(with_faults(sim, faults.clone()), faults, listener, shutdown, GRACE).await;
+        return Ok(());
+    }
     if sim.engine == Engine::Null {
         let (model, max_model_len) = (sim.model.clone(), sim.max_model_len);
         let settings = Settings { model, max_model_len, ..Settings::default() };

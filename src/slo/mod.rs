@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// The latencies that a limit can be set on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// Time to first token on any channel.
@@ -144,6 +146,8 @@ impl Limit {
         };
         // The least that the value can still become: what was waited so far, spread over all tokens asked for.
         let at_least = known.unwrap_or_else(|| match (self.metric, r.first_token) {
+            // Of an answer that another tool asked for it is not known how long it could have become.
+            (Metric::Tpot, Some(_)) if r.output_asked == 0 => Duration::ZERO,
             (Metric::Tpot, Some(first)) => {
                 let after = r.output_asked.saturating_sub(r.first_event_tokens.unwrap_or(1)).max(1);
                 r.end.saturating_sub(first).div_f64(f64::from(after))
@@ -160,7 +164,7 @@ impl Limit {
 }
 
 /// The limits of a plan's `[slo]` table or of a profile, by metric and percentile.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Slo {
     /// Name of the tier; needed where a plan has several.
@@ -243,6 +247,28 @@ impl Slo {
             format!("{class}{}", limits.join(", "))
         };
         format!("{name}{}", self.parts().into_iter().map(said).collect::<Vec<_>>().join("; "))
+    }
+
+    /// The same with every latency limit, those of classes included, that many times as large, under this name; without limits on ITL,
+    /// since of gaps between tokens no more is kept than how they are spread.
+    pub fn scaled(&self, factor: f64, name: &str) -> Self {
+        let scale = |table: &BTreeMap<Percentile, Span>| {
+            table.iter().map(|(p, l)| (*p, Span(l.0.mul_f64(factor)))).collect::<BTreeMap<_, _>>()
+        };
+        Self {
+            name: Some(name.to_owned()),
+            ttft: scale(&self.ttft),
+            ttfc: scale(&self.ttfc),
+            tpot: scale(&self.tpot),
+            itl: BTreeMap::new(),
+            e2e: scale(&self.e2e),
+            classes: self
+                .classes
+                .iter()
+                .map(|c| ClassSlo { slo: c.slo.scaled(factor, name), ..c.clone() })
+                .collect(),
+            ..self.clone()
+        }
     }
 
     /// The limits that a request must meet *together* to be good: for each metric the one with the highest percentile.
@@ -378,7 +404,27 @@ mod tests {
         assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Met, "its first token is known");
         assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Missed, "50 ms over at most ten tokens");
         assert_eq!(limit(Metric::Tpot, 6).judge(&r), Judged::Unknown);
+        r.output_asked = 0;
+        assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Unknown, "nobody knows how long it was to be");
+        r.output_asked = 11;
         assert_eq!(limit(Metric::E2e, 80).judge(&r), Judged::Missed);
+    }
+
+    #[test]
+    fn every_latency_limit_is_scaled() {
+        let slo: Slo = toml::from_str(
+            "ttft.p99 = \"200ms\"\ntpot.p99 = \"50ms\"\nitl.p99 = \"90ms\"\nerror-rate = 0.01",
+        )
+        .unwrap();
+        let own =
+            ClassSlo { class: 1, name: "short".into(), slo: toml::from_str("e2e.p95 = \"3s\"").unwrap() };
+        let slo = Slo { classes: vec![own], ..slo };
+        let half = slo.scaled(0.5, "half");
+        assert_eq!(
+            half.summary(),
+            "half: p99 TTFT ≤ 100ms, p99 TPOT ≤ 25ms, errors ≤ 1 %; class short: p95 e2e ≤ 1s 500ms"
+        );
+        assert_eq!(slo.scaled(1.0, "same").ttft, slo.ttft, "exactly");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct Profile {
 }
 
 /// The name of a built-in profile; one that does not exist cannot be parsed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProfileName(String);
 

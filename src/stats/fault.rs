@@ -1,5 +1,6 @@
 //! What the client itself did wrong in a step, so that it is never mistaken for a slow server.
 
+use super::halt::Halts;
 use super::kept::{Kept, Nanos};
 use super::own::{Own, due};
 use super::summary::StepInput;
@@ -18,6 +19,10 @@ pub(super) struct Client {
     pub(super) behind: Option<OwnFault>,
     /// Its delays, and what its threads did.
     pub(super) own: Own,
+    /// When it stood still.
+    pub(super) halts: Halts,
+    /// p99 of sent − due of what does not come of that, in ms.
+    otherwise: f64,
 }
 
 impl Client {
@@ -42,7 +47,27 @@ impl Client {
                 None => OwnFault::Exhausted { held },
             }
         });
-        Self { limited, behind: own.behind(), own }
+        let halts = Halts::of(input.records);
+        let calm = measured.iter().copied().filter(|r| halts.is_calm(r.due.get()));
+        let otherwise = if halts.is_empty() {
+            lateness_ms
+        } else {
+            super::fault::lateness_ms(&calm.collect::<Vec<_>>(), 990).unwrap_or(0.0)
+        };
+        Self { limited, behind: own.behind(), own, halts, otherwise }
+    }
+
+    /// Why a verdict may rest on the client's delay: [`Own::doubt`], or that it stood still for a while, which a p99 need not show. Where it
+    /// was late for that alone, that is what is said.
+    pub(super) fn doubt(&self, from_due: Option<f64>, by_lag: Option<f64>) -> Option<OwnFault> {
+        let otherwise = Own { lateness_ms: self.otherwise, ..self.own }.doubt(from_due, by_lag);
+        let stood_still = self.halts.fault().filter(|_| otherwise.is_none());
+        stood_still.or_else(|| self.own.doubt(from_due, by_lag))
+    }
+
+    /// A record as a client without any delay would have kept it: see [`without_delay`]; while this one stood still, no time passed.
+    pub(super) fn ideal(&self, r: &Kept, lag: Duration, metric: Metric) -> Kept {
+        self.halts.without(without_delay(r, lag, metric))
     }
 
     /// The receive lag that every stamp is taken to have suffered.
@@ -88,7 +113,7 @@ pub(super) fn client_limit_at(input: &StepInput<'_>) -> Option<Duration> {
 /// What a client that sends when due and stamps at once would have kept, as one metric sees it. What counts from `due` is too
 /// long by the lateness and by the lag of its stamp; TPOT by the lag of the last stamp, where the first had none. (p99 of the
 /// lag: hardly any stamp had more.)
-pub(super) fn without_delay(r: &Kept, lag: Duration, metric: Metric) -> Kept {
+fn without_delay(r: &Kept, lag: Duration, metric: Metric) -> Kept {
     let mut r = *r;
     r.due = r.sent.unwrap_or(r.due);
     if Metric::FROM_DUE.contains(&metric) {

@@ -1,7 +1,7 @@
 //! A row of counts per tier and limit, judged, and guarded against the client's own faults (design §6, rule 9).
 
 use super::cluster::{clusters, gap, pooled_inflation};
-use super::fault::{Client, client_limit_at, is_unsent, without_delay};
+use super::fault::{Client, client_limit_at, is_unsent};
 use super::itl::ByRequest;
 use super::kept::Kept;
 use super::own::{tighter, tightest_by_lag, tightest_from_due};
@@ -38,7 +38,8 @@ pub(super) struct Counted {
 struct View {
     /// Only those due before the client reached a limit of its own.
     before: bool,
-    /// As a client without any delay would have seen them; what it never sent it would not have seen at all.
+    /// As a client without any delay would have seen them; what it never sent it would not have seen at all, nor what it sent while the
+    /// server worked off all that came at once after it had stood still.
     ideal: bool,
 }
 
@@ -74,6 +75,14 @@ pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
     rows
 }
 
+/// The records of a step judged by other tiers than those that it was measured for: a row per limit of each, without `joint` and
+/// `stability`. Of ITL limits the records tell nothing.
+pub fn rejudged(input: &StepInput<'_>) -> Vec<LimitRow> {
+    let judge = Judge::new(input);
+    let parts = input.tiers.iter().flat_map(|slo| slo.parts().into_iter().map(move |part| (slo, part)));
+    parts.flat_map(|(slo, part)| judge.counts(slo, part)).map(|c| c.row).collect()
+}
+
 impl<'a> Judge<'a> {
     fn new(input: &'a StepInput<'a>) -> Self {
         let mut measured: Vec<&Kept> = input.records.iter().filter(|r| r.phase == Phase::Measure).collect();
@@ -99,13 +108,14 @@ impl<'a> Judge<'a> {
 
     fn records(&self, view: View) -> impl Iterator<Item = &'a Kept> {
         let within = if view.before { self.before } else { self.measured.len() };
-        self.measured[..within].iter().copied().filter(move |r| !(view.ideal && is_unsent(r)))
+        let seen = |r: &Kept| !is_unsent(r) && self.client.halts.is_calm(r.due.get());
+        self.measured[..within].iter().copied().filter(move |r| !view.ideal || seen(r))
     }
 
     /// What a limit says of a request in a view.
     fn judged(&self, limit: &Limit, view: View, r: &Kept) -> Judged {
         if view.ideal {
-            limit.judge(&without_delay(r, self.client.lag(), limit.metric).record())
+            limit.judge(&self.client.ideal(r, self.client.lag(), limit.metric).record())
         } else {
             limit.judge(&r.record())
         }
@@ -121,7 +131,7 @@ impl<'a> Judge<'a> {
             Metric::Itl => self.gaps(part, limit, view),
             _ => self.requests(Some(part), view, |r| self.judged(limit, view, r)),
         };
-        let (from_due, own) = (tightest_from_due(slo), &self.client.own);
+        let (from_due, own) = (tightest_from_due(slo), &self.client);
         let doubt = if Metric::FROM_DUE.contains(&limit.metric) {
             own.doubt(from_due, from_due)
         } else {
@@ -130,7 +140,7 @@ impl<'a> Judge<'a> {
         let row = (limit.name(), Some(limit.limit_ms()), part.title(&limit.to_string()));
         let mut counted = self.counted((slo, Some(part)), row, limit.percentile.miss_share(), doubt, count);
         if counted.row.n == 0 && counted.row.verdict == Verdict::Undecided && self.void(part, limit.metric) {
-            counted.row.verdict = self.after_abort(Verdict::Meets);
+            counted.row.verdict = self.after_abort(Verdict::Meets, Some(part), counted.p0);
         }
         counted
     }
@@ -166,7 +176,7 @@ impl<'a> Judge<'a> {
             })
         };
         let from_due = tightest_from_due(slo);
-        let doubt = self.client.own.doubt(from_due, tighter(from_due, tightest_by_lag(slo)));
+        let doubt = self.client.doubt(from_due, tighter(from_due, tightest_by_lag(slo)));
         let p0 = (1.0 - slo.joint_target()).max(0.0);
         let title = format!("all limits together for {} %", short(slo.joint_target() * 100.0));
         self.counted((slo, None), ("joint".into(), None, title), p0, doubt, count)
@@ -181,10 +191,10 @@ impl<'a> Judge<'a> {
             None => Verdict::Undecided,
         };
         // A client that holds requests back may hide a backlog, or be one; a late one may be one.
-        let fault = held.or_else(|| self.client.own.doubt(any, any).filter(|_| plain == Verdict::Fails));
+        let fault = held.or_else(|| self.client.doubt(any, any).filter(|_| plain == Verdict::Fails));
         let (verdict, fault) = match fault {
             None => (plain, None),
-            Some(_) if self.unstable_by_itself() => (Verdict::Fails, None),
+            Some(_) if !self.client.own.overwhelmed() && self.unstable_by_itself() => (Verdict::Fails, None),
             Some(fault) => (Verdict::Invalid, Some(fault.reason())),
         };
         let row = LimitRow {
@@ -219,14 +229,17 @@ impl<'a> Judge<'a> {
         if lag_explains || self.input.level.control == Control::Concurrency {
             return false;
         }
-        let mut window = Window::new(self.input.settle, self.input.measure);
+        let end = self.input.settle + self.input.measure;
+        let (from, to) = self.client.halts.calm(self.input.settle, end);
+        let (from, to) = (self.client.halts.awake(from), self.client.halts.awake(to));
+        let mut window = Window::new(from, to.saturating_sub(from));
         let limit_at = client_limit_at(self.input);
         if let Some(at) = limit_at {
             window.to = window.to.min(at.as_secs_f64());
         }
         let before = self.input.records.iter();
         let before = before.filter(|r| limit_at.is_none_or(|at| r.due.get() < at) && !is_unsent(r));
-        stable(before.map(|r| without_delay(r, Duration::ZERO, Metric::Ttft)), window) == Some(false)
+        stable(before.map(|r| self.client.ideal(r, Duration::ZERO, Metric::Ttft)), window) == Some(false)
     }
 
     fn counted(
@@ -243,6 +256,8 @@ impl<'a> Judge<'a> {
         let shown = self.shown(&tally, p0, inflation);
         let judged = |view| self.shown(&count(view), p0, inflation).verdict;
         let ideal = View { ideal: true, before: false };
+        // One gap of each request in flight is as long as the client stood still, and no view of gaps knows which.
+        let gaps = row.limit.starts_with("itl.") || (part.is_none() && slo.smallest(Metric::Itl).is_some());
         let (verdict, fault) = match (self.client.limited, self.client.behind, doubt) {
             // What was due before it held anything back stands, unless that was late already.
             (Some(_), _, doubt)
@@ -250,11 +265,20 @@ impl<'a> Judge<'a> {
             {
                 (Verdict::Fails, None)
             }
-            (None, Some(_), _) if shown.verdict == Verdict::Fails && judged(ideal) == Verdict::Fails => {
+            (None, Some(_), _)
+                if !self.client.own.overwhelmed()
+                    && shown.verdict == Verdict::Fails
+                    && judged(ideal) == Verdict::Fails =>
+            {
                 (Verdict::Fails, None)
             }
             // It was not offered what the level asks for: not even *meets* says anything.
             (Some(fault), ..) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault)),
+            (None, None, Some(fault @ OwnFault::Halted { .. }))
+                if gaps && shown.verdict == Verdict::Fails =>
+            {
+                (Verdict::Invalid, Some(fault))
+            }
             // With its lateness included, a step that meets, meets.
             (None, None, Some(fault))
                 if shown.verdict != Verdict::Meets && judged(ideal) != shown.verdict =>
@@ -264,7 +288,7 @@ impl<'a> Judge<'a> {
             _ => (shown.verdict, None),
         };
         let fault = fault.map(|f| f.reason());
-        (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict));
+        (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict, part, p0));
         Counted { row, p0, inflation, title, fault, answered: self.answered(part) }
     }
 
@@ -336,10 +360,22 @@ impl<'a> Judge<'a> {
         shown
     }
 
-    /// A step where every request failed fails its limits, however few they are.
-    fn after_abort(&self, verdict: Verdict) -> Verdict {
+    /// A step where every request failed fails the limits of which a request was seen; where those were too few to say that nobody is there,
+    /// only what their counts show. One that was stopped for its errors never meets, and fails
+    /// what allows fewer misses (`p0`) than errors are put up with, if the requests that the limit is about failed that often.
+    fn after_abort(&self, verdict: Verdict, part: Option<Part<'a>>, p0: f64) -> Verdict {
         match (self.input.abort, verdict) {
-            (Some(Abort::AllFailed), Verdict::Undecided | Verdict::Meets) => Verdict::Fails,
+            (Some(Abort::AllFailed), Verdict::Undecided | Verdict::Meets) => {
+                if self.of(part).next().is_some() { Verdict::Fails } else { Verdict::Undecided }
+            }
+            (Some(Abort::NoAnswer), Verdict::Meets) => Verdict::Undecided,
+            (Some(Abort::Errors), Verdict::Undecided | Verdict::Meets) => {
+                let (failed, of) = self.of(part).fold((0.0, 0.0), |(failed, of), r| {
+                    (failed + f64::from(u8::from(r.outcome == Outcome::Failed)), of + 1.0)
+                });
+                let beyond = self.input.max_error_share.is_some_and(|most| p0 <= most && failed > most * of);
+                if beyond { Verdict::Fails } else { Verdict::Undecided }
+            }
             (_, verdict) => self.broken_off(verdict),
         }
     }
@@ -348,7 +384,8 @@ impl<'a> Judge<'a> {
     /// that is there, whatever its last requests looked like.
     fn broken_off(&self, verdict: Verdict) -> Verdict {
         match (self.input.abort, verdict) {
-            (Some(Abort::Interrupted), Verdict::Meets) | (Some(Abort::ServerGone), _) => Verdict::Undecided,
+            (Some(Abort::ServerGone), _) => Verdict::Undecided,
+            (Some(why), Verdict::Meets) if why.is_broken_off() => Verdict::Undecided,
             (_, verdict) => verdict,
         }
     }

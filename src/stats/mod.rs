@@ -9,6 +9,7 @@ mod binomial;
 pub mod cluster;
 mod fault;
 pub mod groups;
+mod halt;
 pub mod itl;
 pub mod kept;
 mod limits;

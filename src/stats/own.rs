@@ -75,6 +75,15 @@ impl Own {
         behind.then(|| OwnFault::Behind { sent: self.sent, due, cause: self.cause() })
     }
 
+    /// Whether the client was so far beyond what it can do that its stamps tell nothing of the server, not even from `sent` on: it is
+    /// behind, and its threads had no core to spare, or it came to less than half of what was due. (Also a client that was halted as a
+    /// whole, by a virtual machine or a quota of CPU time, of which its threads know nothing.) A request then waits for its turn between being sent and
+    /// being written, and its answer before it is read; the receive lag samples the last of these alone.
+    pub(super) fn overwhelmed(&self) -> bool {
+        let Some(due) = self.due.filter(|_| self.behind().is_some()) else { return false };
+        2 * self.sent < due || !matches!(self.cause(), Cause::Unknown)
+    }
+
     /// Why a verdict may rest on the client's delay, if it may: lateness above its share of `from_due`, or a receive lag above its share of
     /// `by_lag` (limits in ms; `None` where none is touched), or sending threads that were starved.
     ///
@@ -227,6 +236,7 @@ mod tests {
             Some(OwnFault::Late(_)) => "late",
             Some(OwnFault::Lagging(_)) => "lagging",
             Some(OwnFault::Starved { .. }) => "starved",
+            Some(OwnFault::Halted { .. }) => "halted",
             Some(OwnFault::MaxInFlight { .. } | OwnFault::Exhausted { .. }) => "limited",
         }
     }

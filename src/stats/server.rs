@@ -268,6 +268,12 @@ pub fn gpu_watts(rows: &[MetricRow]) -> Option<f64> {
     Some(of_gpus(rows, &GPU_POWER)?.iter().sum())
 }
 
+/// Mean of the means of the GPUs' power, in watts, and how many there are; `None` where `[[metrics]]` has none.
+pub fn watts_of_one(rows: &[MetricRow]) -> Option<(f64, usize)> {
+    let all = of_gpus(rows, &GPU_POWER)?;
+    Some((all.iter().sum::<f64>() / all.len() as f64, all.len()))
+}
+
 /// The means of the first of these metrics that there is.
 fn of_gpus(rows: &[MetricRow], known: &[(&str, f64)]) -> Option<Vec<f64>> {
     known.iter().find_map(|(name, factor)| {

@@ -93,14 +93,30 @@ named!(
     Abort {
         /// Its misses were far beyond what the SLO allows.
         Gross = "gross",
-        /// Every request failed.
+        /// Every request failed, and there were enough of them to say that nobody is there to be measured.
         AllFailed = "all-failed",
+        /// Not one answer came by its end, of too few requests to say why.
+        NoAnswer = "no-answer",
+        /// More of its requests failed than the plan puts up with.
+        Errors = "errors",
         /// The server went away.
         ServerGone = "server-gone",
         /// The user interrupted the sweep.
         Interrupted = "interrupted",
+        /// The sweep had come to its deadline.
+        Deadline = "deadline",
+        /// The disk of the run folder was nearly full.
+        Disk = "disk",
     }
 );
+
+impl Abort {
+    /// Whether the step was broken off for a reason that has nothing to do with its load: its window was cut, and it is measured again
+    /// when the sweep goes on.
+    pub const fn is_broken_off(self) -> bool {
+        matches!(self, Self::Interrupted | Self::Deadline | Self::Disk)
+    }
+}
 
 /// Percentiles of one latency over the measured requests of a step, in milliseconds.
 ///
@@ -292,6 +308,8 @@ pub struct Step {
     pub failed: u64,
     /// Measured requests that were cut off.
     pub cut: u64,
+    /// Of those that failed, the ones that the server refused: 429, or 503 with `Retry-After`.
+    pub refused: u64,
     /// Requests sent a second time because their connection closed before a byte came back.
     pub retried: u64,
     /// Output tokens of requests completed within the window, per second.
@@ -398,6 +416,16 @@ impl Step {
         self.limits.iter().find(|r| r.tier == tier && r.is(key))
     }
 
+    /// Requests per second that met every limit of a tier together; its own figure is that of the first tier.
+    pub fn good_rate_of(&self, tier: &str) -> f64 {
+        match self.row(tier, "joint") {
+            Some(r) if self.measure_s > 0.0 => {
+                r.n.saturating_sub(r.misses + r.censored) as f64 / self.measure_s
+            }
+            _ => self.good_rate,
+        }
+    }
+
     /// What is known of a class of the mix apart from the others.
     pub fn class(&self, class: &str) -> Option<&Group> {
         self.groups.iter().find(|g| g.by == By::Class && g.name == class)
@@ -433,9 +461,31 @@ impl Step {
         self.stable == Some(false) || self.abort.is_some()
     }
 
-    /// Whether it was too much for the server: its backlog grew, its misses were gross, or nothing was answered.
+    /// Whether it was broken off from outside, and shows no more than what came until then.
+    pub fn broken_off(&self) -> bool {
+        self.abort.is_some_and(Abort::is_broken_off)
+    }
+
+    /// Whether it was too much for the server: its backlog grew, its misses were gross, too many of its requests failed, or nothing was answered.
     pub fn too_much(&self) -> bool {
-        self.stable == Some(false) || matches!(self.abort, Some(Abort::Gross | Abort::AllFailed))
+        self.stable == Some(false)
+            || matches!(self.abort, Some(Abort::Gross | Abort::Errors | Abort::AllFailed | Abort::NoAnswer))
+    }
+
+    /// Whether not one answer came.
+    pub const fn unanswered(&self) -> bool {
+        matches!(self.abort, Some(Abort::AllFailed | Abort::NoAnswer))
+    }
+
+    /// Whether its failures are mostly refusals: a limit of requests, at the server or before it, and no word on how fast the server is.
+    pub const fn mostly_refused(&self) -> bool {
+        self.refused > 0 && 2 * self.refused >= self.failed
+    }
+
+    /// Whether refusals stopped it, or were more than this share of its requests.
+    pub fn refused_beyond(&self, share: f64) -> bool {
+        let stopped = self.unanswered() || self.abort == Some(Abort::Errors);
+        self.mostly_refused() && (stopped || self.refused as f64 > share * self.due_n as f64)
     }
 
     /// The level that it held, as the horizontal axis of a miss curve: what was due where it ran its time, since that is what its misses

@@ -4,12 +4,13 @@ use super::fault::{lateness_ms, sent_in_window};
 use super::groups::{By, Group, groups};
 use super::itl::ItlTally;
 use super::kept::Kept;
+pub use super::limits::rejudged;
 use super::limits::{Counted, rows};
 use super::own::Allowed;
 use super::percentile::quantiles;
 pub use super::reason::{ERRORS, blamed, step_verdict, tier_verdict, worst};
 use super::reason::{failures, reason};
-use super::steady::{Window, steady};
+use super::steady::{Steady, Window, steady};
 use super::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
 use crate::level::{Control, Level};
 use crate::record::{Conn, Outcome, Phase};
@@ -69,6 +70,8 @@ pub struct StepInput<'a> {
     pub in_flight_limit: Option<u32>,
     /// How much delay of its own the client may have.
     pub allowed: Allowed,
+    /// The share of failed requests above which a step is stopped, where it is.
+    pub max_error_share: Option<f64>,
     /// Price of the server per hour.
     pub price_per_hour: Option<f64>,
 }
@@ -89,6 +92,11 @@ impl StepInput<'_> {
         loaded.filter(move |r| window.contains(&r.last_token.unwrap_or(r.end).get()))
     }
 
+    fn steady(&self) -> Steady {
+        let closed = self.level.control == Control::Concurrency;
+        steady(self.records.iter().copied(), Window::new(self.settle, self.measure), closed)
+    }
+
     fn per_s(&self, n: f64) -> f64 {
         let s = self.measure.as_secs_f64();
         if s > 0.0 { n / s } else { 0.0 }
@@ -97,8 +105,7 @@ impl StepInput<'_> {
 
 /// Sums a step up. The server's own counters are left empty: the director fills them in.
 pub fn summarize(input: &StepInput<'_>) -> Step {
-    let closed = input.level.control == Control::Concurrency;
-    let steady = steady(input.records.iter().copied(), Window::new(input.settle, input.measure), closed);
+    let steady = input.steady();
     let counted = rows(input, &steady);
     let tier = input.tiers.first().map_or("main", Slo::tier);
     let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
@@ -136,6 +143,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         completed: count(Outcome::Ok),
         failed: count(Outcome::Failed),
         cut: count(Outcome::Cut),
+        refused: 0,
         retried: measured.iter().filter(|r| r.attempts > 1).count() as u64,
         output_tokens_per_s,
         prompt_tokens_per_s,
@@ -181,7 +189,7 @@ fn failed_in(groups: &[Group], class: &str) -> Option<u64> {
 
 /// What is said of a step that ended before it could show anything.
 fn broken_off(abort: Option<Abort>, verdict: Verdict) -> Option<String> {
-    let why = abort.filter(|a| matches!(a, Abort::Interrupted | Abort::ServerGone))?;
+    let why = abort.filter(|a| a.is_broken_off() || *a == Abort::ServerGone)?;
     (verdict == Verdict::Undecided)
         .then(|| format!("broken off ({why}) before it could be shown that the SLO is met"))
 }

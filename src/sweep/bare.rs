@@ -14,6 +14,7 @@ use crate::sim::engine::blocks::blocks_of;
 use crate::sim::engine::{Emission, KvCache, Model, Request};
 use crate::sim::router::{TEMPLATE_TOKEN, TEMPLATE_TOKENS};
 use crate::stats::step::{Abort, Step};
+use crate::units::Fraction;
 use crate::workload::chain::{Recipe, Start, Text};
 use crate::workload::config::{Cache, Source};
 use crate::workload::data::Counter;
@@ -98,6 +99,9 @@ struct Load {
     closed: bool,
     /// Whether answers come in one piece.
     whole: bool,
+    /// Of a closed loop: the time between two requests at the least, and when the next may be sent.
+    gap: Duration,
+    paced: Duration,
 }
 
 struct Open {
@@ -115,6 +119,7 @@ impl<'a> Bare<'a> {
         plan.check_virtual()?;
         let sim = plan.simulated()?.context("the plan has no simulated server")?;
         sim.starts().map_err(anyhow::Error::msg)?;
+        anyhow::ensure!(sim.faults.is_empty(), "the engine by itself has no HTTP, and so plays no faults");
         Self::on(plan, sim.build())
     }
 
@@ -140,22 +145,31 @@ impl<'a> Bare<'a> {
     /// # Errors
     /// The workload cannot be drawn at this level.
     pub fn measure(&mut self, ask: Ask) -> Result<&Step> {
+        self.measure_each(ask, |_| {})
+    }
+
+    /// The same, and tells every measured request of the step.
+    ///
+    /// # Errors
+    /// As [`Bare::measure`].
+    pub fn measure_each(&mut self, ask: Ask, mut each: impl FnMut(&Record)) -> Result<&Step> {
         let number = self.steps.len() as u32 + 1;
         let key = StepKey { seed: self.plan.seed, series: MAIN.into(), step: number };
         let chains = Chains::new(&self.traffic, &key, ask.level).map_err(anyhow::Error::msg)?;
-        let mut load = Load::new(chains, ask, number, !self.plan.server.stream);
+        let mut load = Load::new(chains, ask, number, self.plan);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
         let mut looks = Looks::new(&ask);
         let started = self.now;
         while !(load.sent_all.is_some() && load.open.is_empty()) {
             let at = self.next_time(&load, &looks, started);
             self.pass(at, &mut load, &mut tally, started);
-            Self::look(at, &mut load, &mut looks, &tally);
+            self.look(at, &mut load, &mut looks, &tally);
             load.end_sending(at, started + at, &mut self.model, &mut tally);
         }
-        if load.abort.is_none() && tally.nothing_came() {
-            load.abort = Some((Abort::AllFailed, self.now - started));
-        }
+        let without = tally.ended_without().map(|why| (why, self.now - started));
+        load.abort = load.abort.or(without);
+        let measured = tally.kept.iter().filter(|r| r.phase == Phase::Measure);
+        measured.map(|r| r.record()).for_each(|r| each(&r));
         let step = self.so_far(&load, started).conclude(&mut tally);
         self.steps.push(step);
         Ok(&self.steps[self.steps.len() - 1])
@@ -169,7 +183,7 @@ impl<'a> Bare<'a> {
         [
             self.model.next_event().map(|t| t.saturating_sub(started)),
             load.next.as_ref().map(|(due, _)| *due).filter(|_| sending),
-            load.idle.front().copied().filter(|_| sending),
+            load.next_free().filter(|_| sending),
             look.filter(|_| sending && load.abort.is_none()),
             load.deadlines.front().map(|d| d.0),
             Some(if sending && self.now < started + end { end } else { end + load.ask.tail })
@@ -209,9 +223,13 @@ impl<'a> Bare<'a> {
         }
     }
 
-    fn look(at: Duration, load: &mut Load, looks: &mut Looks, tally: &StepTally) {
-        if tally.all_failed() {
+    fn look(&self, at: Duration, load: &mut Load, looks: &mut Looks, tally: &StepTally) {
+        let most = self.plan.step.max_error_share.map_or(1.0, Fraction::get);
+        if tally.all_failed(load.open.len() as u64) {
             load.abort.get_or_insert((Abort::AllFailed, at));
+        }
+        if tally.fails_beyond(most, load.open.len() as u64) {
+            load.abort.get_or_insert((Abort::Errors, at));
         }
         // As the director does: not before its tick.
         let due = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
@@ -242,7 +260,8 @@ impl<'a> Bare<'a> {
 }
 
 impl Load {
-    fn new(mut chains: Chains, ask: Ask, step: u32, whole: bool) -> Self {
+    fn new(mut chains: Chains, ask: Ask, step: u32, plan: &Plan) -> Self {
+        let gap = plan.pace(ask.kind).map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace));
         let closed = ask.level.control == Control::Concurrency;
         let slots = if closed { ask.level.value as usize } else { 0 };
         let next = if closed { None } else { draw(&mut chains) };
@@ -257,7 +276,9 @@ impl Load {
             settle: ask.settle,
             window: ask.measure,
             ask,
-            whole,
+            whole: !plan.server.stream,
+            gap,
+            paced: Duration::ZERO,
             sent_all: None,
             abort: None,
             client_limit: false,
@@ -265,11 +286,18 @@ impl Load {
         }
     }
 
+    /// When the next request of a closed loop is due, where a slot is free: not before its pace allows it.
+    fn next_free(&self) -> Option<Duration> {
+        self.idle.front().map(|freed| (*freed).max(self.paced))
+    }
+
     /// The next request, if it is due by now.
     fn take_due(&mut self, now: Duration) -> Option<(Duration, Recipe)> {
         if self.closed {
-            let freed = self.idle.pop_front()?;
-            return draw(&mut self.chains).map(|(_, recipe)| (freed, recipe));
+            let due = self.next_free().filter(|due| *due <= now)?;
+            self.idle.pop_front();
+            self.paced = due + self.gap;
+            return draw(&mut self.chains).map(|(_, recipe)| (due, recipe));
         }
         let due = self.next.take_if(|(due, _)| *due <= now)?;
         self.next = draw(&mut self.chains);

@@ -1,8 +1,9 @@
 //! Before the first step of a plan with variants: the first server that can be made ready.
 
+use super::ending::Ending;
+use super::machine::warn_of_descriptors;
 use super::prepare::Prepared;
 use super::variant::Servers;
-use crate::caveat::Caveat;
 use crate::load::host::Host;
 use crate::plan::{Plan, Series};
 use crate::rundir::{Meta, Run, Writer, json};
@@ -10,7 +11,6 @@ use crate::search::Next;
 use crate::stats::step::Step;
 use crate::workload::traffic::Traffic;
 use anyhow::Result;
-use tokio_util::sync::CancellationToken;
 
 /// What is written of a sweep before its first server is ready.
 pub(super) struct Folder<'a> {
@@ -22,9 +22,9 @@ pub(super) struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    fn write(&self, servers: &Servers, interrupted: bool) -> Result<()> {
+    fn write(&self, servers: &Servers, ending: Option<&Ending>) -> Result<()> {
         let mut meta = Meta { variants: servers.runs.clone(), ..self.meta.clone() };
-        meta.noted.extend(interrupted.then_some(Caveat::Interrupted));
+        meta.noted.extend(ending.and_then(Ending::caveat));
         let noted = meta.noted.clone();
         let (toml, steps) = (self.plan_toml.to_owned(), self.steps.to_vec());
         let run = Run::assemble(self.plan, toml, meta, steps, Vec::new(), noted)?;
@@ -37,9 +37,10 @@ pub(super) async fn first_ready(
     series: &[Series],
     servers: &mut Servers,
     folder: &Folder<'_>,
-    (traffic, host, interrupt): (&Traffic, &Host, &CancellationToken),
+    (traffic, host, ending): (&Traffic, &Host, &Ending),
 ) -> Result<Option<Prepared>> {
-    folder.write(servers, false)?;
+    let interrupt = &ending.token();
+    folder.write(servers, None)?;
     for one in in_order(series, folder.steps) {
         if interrupt.is_cancelled() {
             break;
@@ -49,13 +50,30 @@ pub(super) async fn first_ready(
             continue;
         }
         let ready = servers.begin(one, (traffic, series), host, interrupt).await?;
-        folder.write(servers, interrupt.is_cancelled())?;
+        folder.write(servers, Some(ending))?;
         if ready.is_some() {
             return Ok(ready);
         }
     }
-    folder.write(servers, interrupt.is_cancelled())?;
+    folder.write(servers, Some(ending))?;
     Ok(None)
+}
+
+/// Before anything is sent: what this machine and the way to the server may lack, warnings of both, nothing of a server that is simulated in
+/// process and in time.
+///
+/// # Errors
+/// A file of TLS cannot be used, or a proxy is of a kind that cannot be.
+pub(super) fn look_around(plan: &Plan, series: &[Series], virtual_time: bool) -> Result<()> {
+    if virtual_time {
+        return Ok(());
+    }
+    warn_of_descriptors(plan);
+    series.iter().try_for_each(|one| one.plan.server.check_way())?;
+    for warning in Series::warnings(series) {
+        tracing::warn!("warning: {warning}");
+    }
+    Ok(())
 }
 
 /// The series in the order in which they are measured: those that were begun first, so that the steps of each stand together.

@@ -8,7 +8,7 @@ use crate::search::Ask;
 use crate::stats::replicas::replicas;
 use crate::stats::step::{Abort, Step};
 use crate::stats::summary::{StepInput, summarize};
-use crate::units::ms;
+use crate::units::{Fraction, ms};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -71,6 +71,7 @@ impl StepSoFar<'_> {
             client_limit: self.client_limit || tally.held,
             in_flight_limit: self.client_limit.then_some(self.plan.step.max_in_flight),
             allowed: self.plan.allowed(),
+            max_error_share: self.plan.step.max_error_share.map(Fraction::get),
             price_per_hour: self.plan.hardware.total_price_per_hour(),
         }
     }
@@ -87,13 +88,15 @@ impl StepSoFar<'_> {
     /// Sums the step up, now that all of its requests are home.
     pub(crate) fn conclude(mut self, tally: &mut StepTally) -> Step {
         let counted = self.counted();
-        if self.abort.is_some_and(|(_, at)| at <= self.settle) {
+        let before = self.abort.is_some_and(|(_, at)| at <= self.settle);
+        if before {
             tally.kept.iter_mut().for_each(|r| r.phase = Phase::Measure);
         }
         (self.settle, self.window) = (counted.start, counted.end - counted.start);
         tally.kept.sort_unstable_by_key(|r| (r.due, r.id));
         let urls = self.plan.server.target.urls();
         let classes: Vec<&str> = self.plan.workload.classes().iter().map(|c| c.name.as_str()).collect();
-        Step { replicas: replicas(&tally.kept, urls), ..summarize(&self.input(tally, &classes)) }
+        let refused = tally.refused(before);
+        Step { refused, replicas: replicas(&tally.kept, urls), ..summarize(&self.input(tally, &classes)) }
     }
 }

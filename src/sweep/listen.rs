@@ -1,12 +1,11 @@
 //! Serves the page of the running sweep's metrics, from a thread of its own: whoever scrapes it takes no time from the load.
 
-use super::live::page;
+use super::live::Page;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
-use prometheus_client::registry::Registry;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -28,7 +27,7 @@ impl Listener {
     ///
     /// # Errors
     /// The address is taken, or not this machine's.
-    pub(crate) fn start(address: SocketAddr, registry: Registry) -> Result<Self> {
+    pub(crate) fn start(address: SocketAddr, page: Page) -> Result<Self> {
         let context = || format!("--listen {address}: cannot listen there; name another port");
         let socket = TcpListener::bind(address).with_context(context)?;
         socket.set_nonblocking(true).with_context(context)?;
@@ -38,10 +37,10 @@ impl Listener {
             .build()
             .context("failed to start a runtime")?;
         let end = CancellationToken::new();
-        let (ended, registry) = (end.clone(), Arc::new(registry));
+        let (ended, page) = (end.clone(), Arc::new(page));
         let serve = async move {
             let socket = tokio::net::TcpListener::from_std(socket)?;
-            axum::serve(socket, routes(registry)).with_graceful_shutdown(ended.cancelled_owned()).await
+            axum::serve(socket, routes(page)).with_graceful_shutdown(ended.cancelled_owned()).await
         };
         let last = end.clone();
         let thread = std::thread::Builder::new()
@@ -83,9 +82,9 @@ impl Drop for Listener {
     }
 }
 
-fn routes(registry: Arc<Registry>) -> Router {
+fn routes(page: Arc<Page>) -> Router {
     let metrics = move || {
-        let text = page(&registry);
+        let text = page.text();
         async move { ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response() }
     };
     let hint = async || Html("<a href=\"/metrics\">metrics</a> of a running sweep");

@@ -15,8 +15,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Upper bounds of the buckets of TTFT and e2e, in seconds: steps of a third to a half from a millisecond to ten minutes. The
@@ -111,9 +111,39 @@ impl prometheus_client::metrics::family::MetricConstructor<Histogram> for Bucket
     }
 }
 
+/// What a step changes at its beginning and at its end changes at once, for whoever reads the page.
+#[derive(Debug, Clone, Default)]
+struct Whole(Arc<Mutex<()>>);
+
+impl Whole {
+    fn hold(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The page of the metrics.
+#[derive(Debug)]
+pub(crate) struct Page {
+    registry: Registry,
+    whole: Whole,
+}
+
+impl Page {
+    /// As it stands.
+    pub(super) fn text(&self) -> String {
+        let _whole = self.whole.hold();
+        let mut text = String::new();
+        match text::encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(e) => format!("# the metrics cannot be written: {e}\n# EOF\n"),
+        }
+    }
+}
+
 /// The metrics of a running sweep. Cheap to update: the director does so as requests come home.
 #[derive(Debug)]
 pub(crate) struct Live {
+    whole: Whole,
     ttft: Latency,
     tpot: Latency,
     e2e: Latency,
@@ -132,9 +162,10 @@ pub(crate) struct Live {
 
 impl Live {
     /// Registers the metrics of a sweep under these limits; `about` are facts of it, by name.
-    pub(crate) fn new(tiers: &[Slo], about: Vec<(&'static str, String)>) -> (Self, Registry) {
+    pub(crate) fn new(tiers: &[Slo], about: Vec<(&'static str, String)>) -> (Self, Page) {
         let latency = |bounds, metric| Latency::new_with_constructor(Buckets::of(bounds, tiers, metric));
         let live = Self {
+            whole: Whole::default(),
             ttft: latency(LONG, Metric::Ttft),
             tpot: latency(SHORT, Metric::Tpot),
             e2e: latency(LONG, Metric::E2e),
@@ -155,7 +186,8 @@ impl Live {
         live.register_requests(&mut registry);
         live.register_steps(&mut registry);
         registry.register_with_unit("slo_limit", "Limits of the SLO", Unit::Seconds, limits_of(tiers));
-        (live, registry)
+        let page = Page { registry, whole: live.whole.clone() };
+        (live, page)
     }
 
     fn register_requests(&self, registry: &mut Registry) {
@@ -208,6 +240,7 @@ impl Live {
 
     /// A step begins; `per_s` is what it offers where it is an open loop.
     pub(crate) fn begin(&self, series: &str, step: u32, level: Level, per_s: Option<f64>) {
+        let _whole = self.whole.hold();
         self.step.set(i64::from(step));
         self.hold(series, level.control, level.value, per_s.unwrap_or(0.0));
     }
@@ -257,6 +290,7 @@ impl Live {
 
     /// A step has ended with this.
     pub(crate) fn end(&self, step: &Step) {
+        let _whole = self.whole.hold();
         self.in_flight(0);
         self.step.set(0);
         self.hold(&step.series, step.level.control, 0.0, 0.0);
@@ -328,15 +362,6 @@ fn limits_of(tiers: &[Slo]) -> Family<OfSlo, Number> {
         }
     }
     family
-}
-
-/// The page.
-pub(super) fn page(registry: &Registry) -> String {
-    let mut text = String::new();
-    match text::encode(&mut text, registry) {
-        Ok(()) => text,
-        Err(e) => format!("# the metrics cannot be written: {e}\n# EOF\n"),
-    }
 }
 
 #[cfg(test)]

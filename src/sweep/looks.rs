@@ -17,7 +17,11 @@ const DRAIN_AFTER_GROSS: Duration = Duration::from_secs(5);
 
 /// How long the open requests of a step may go on after its last one was sent.
 pub(crate) fn drain(ask: &Ask, abort: Option<Abort>) -> Duration {
-    if abort == Some(Abort::Gross) { ask.drain.min(DRAIN_AFTER_GROSS) } else { ask.drain }
+    if matches!(abort, Some(Abort::Gross | Abort::Errors)) {
+        ask.drain.min(DRAIN_AFTER_GROSS)
+    } else {
+        ask.drain
+    }
 }
 
 /// The looks of one step that are still to come.

@@ -1,49 +1,59 @@
 //! The director: the only place that joins the parts. It asks the search for a level, has it measured, and writes what came
 //! of it, until the search is done.
 
+mod about;
 mod answers;
 pub mod bare;
 mod begin;
+mod bounds;
 mod cache;
 mod calibrate;
+mod disk;
 mod ended;
+mod ending;
 mod idle;
 mod listen;
 mod live;
 mod looks;
+mod machine;
 mod prepare;
 mod profile;
 mod progress;
 mod resume;
+mod same;
 mod scrape;
 mod side;
 mod step;
 mod tally;
+mod turns;
 mod variant;
 
+pub use bounds::{Deadline, deadline, longest_step, written};
 pub use resume::{Resumption, resume};
 
 use crate::calibrate::Calibration;
 use crate::caveat::Caveat;
-use crate::client::config::Http;
 use crate::launch::Groups;
 use crate::level::Level;
-use crate::load::descriptors::Descriptors;
-use crate::load::host::{Host, machine};
+use crate::load::host::Host;
 use crate::plan::{Plan, Series};
 use crate::record::Finished;
-use crate::rundir::{self, Meta, Run, Sent, Writer, json};
+use crate::rundir::{self, Disk, Meta, Run, Writer, json};
 use crate::search::config::Mode;
-use crate::search::{Ask, Next, Search};
-use crate::stats::step::{Abort, Step, StepKind};
+use crate::search::{Next, Search};
+use crate::stats::step::{Abort, Step};
 use crate::units::Span;
 use crate::workload::traffic::Traffic;
+use about::{highest, meta, sent_in_order, serve};
 use anyhow::{Context, Result};
-use begin::{Folder, first_ready, in_order};
+use begin::{Folder, first_ready, in_order, look_around};
+use bounds::over_budget;
+use ending::{Ending, broke_off};
 use listen::Listener;
 use live::Live;
 use prepare::Prepared;
 use progress::Progress;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,7 +67,7 @@ use variant::Servers;
 pub struct Options {
     /// The run folder.
     pub out: PathBuf,
-    /// Replace an earlier run in that folder.
+    /// Replace an earlier run in that folder; of a run that is resumed, go on though plan or server are not what they were.
     pub force: bool,
     /// Simulate time; the plan's server must be simulated.
     pub virtual_time: bool,
@@ -69,6 +79,8 @@ pub struct Options {
     pub calibration: Option<Calibration>,
     /// Where the metrics of the running sweep are served.
     pub listen: Option<SocketAddr>,
+    /// Who tells how much room the run folder has.
+    pub disk: Disk,
     /// Lists what is started for the variants, so that it can be ended where this process leaves at once.
     pub groups: Groups,
 }
@@ -89,6 +101,8 @@ struct Sweep<'a> {
     writer: Writer,
     meta: Meta,
     steps: Vec<Step>,
+    /// The steps of the series that is measured, where variants are measured in turns and they do not stand together.
+    own: Vec<Step>,
     /// Start of the sweep, or when it was resumed: `started_s` of its steps counts from here.
     began: Instant,
     /// Time that was spent before, where it was resumed.
@@ -97,7 +111,13 @@ struct Sweep<'a> {
     warmups: u64,
     /// Whether the server may empty its prefix cache when it is asked to: not where it once said that it cannot.
     resets: bool,
+    /// Until when a server that refused its last step asked to be left alone; of variants in turns by series, since each has its own.
+    left_alone: BTreeMap<String, Instant>,
+    /// Cancelled when the sweep is to end.
     interrupt: CancellationToken,
+    /// Why it is to.
+    ending: Ending,
+    disk: Disk,
     sweep_tally: SweepTally,
     progress: Progress,
     /// The metrics that it shows of itself, while they are served.
@@ -107,31 +127,34 @@ struct Sweep<'a> {
 /// Runs a sweep into its folder and returns what was measured; the caller writes the reports.
 ///
 /// On the real clock call it on any runtime; with `virtual_time` on a current-thread runtime whose clock is paused.
-/// `interrupt` ends it early, with everything measured until then kept. Errors before the first request leave no folder
+/// `interrupt` ends it early, with everything measured until then kept, and so do its deadline ([`deadline`]) and a disk that is nearly
+/// full. Errors before the first request leave no folder
 /// behind; later ones leave what was measured on disk.
 pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -> Result<Run> {
     if options.virtual_time {
         plan.check_virtual()?;
     }
     rundir::check_free(&options.out, options.force)?;
+    disk::check_left(&options.out)?;
+    options.disk.check(&options.out, written(plan).unwrap_or(0), "the requests of this sweep")?;
+    let ending = Ending::begin(interrupt, deadline(plan, options.budget));
+    let interrupt = ending.token();
     let mut plan = plan.clone();
     let traffic = plan.open_files()?;
     let (plan, series) = (&plan, plan.series());
     let first = series.first().context("a plan has at least one series")?;
-    if !options.virtual_time {
-        warn_of_descriptors(plan);
-    }
+    look_around(plan, &series, options.virtual_time)?;
     let live = options.listen.map(|address| serve(plan, address)).transpose()?;
     let host = Host::of(&plan.client, options.virtual_time)?;
     let plan_toml = plan.to_toml()?;
     let create = || Writer::create(&options.out, &plan_toml, options.force);
     let budget = own_budget(plan, options.budget);
     let noted = |meta: Meta| Meta { budget, calibration: options.calibration.clone(), ..meta };
-    let mut servers = Servers::new(plan, &options.out, options.groups.clone(), &[], 0);
+    let mut servers = Servers::new(plan, &options.out, options.groups.clone(), (&[], false), 0);
     let (ready, writer, meta) = if first.variant.is_none() {
         let ready = tokio::select! {
             ready = prepare::prepare(&first.plan, (&traffic, &series), &host) => ready?,
-            () = interrupt.cancelled() => anyhow::bail!("interrupted before anything was measured"),
+            () = interrupt.cancelled() => return Err(ending.too_early()),
         };
         ready.check_series(&series, &traffic)?;
         let meta = noted(meta(plan, Some(&ready), options.virtual_time));
@@ -140,8 +163,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         // Servers write into the folder from their start on.
         let (writer, meta) = (create()?, noted(meta(plan, None, options.virtual_time)));
         let folder = Folder { plan, plan_toml: &plan_toml, writer: &writer, meta: &meta, steps: &[] };
-        let first =
-            Box::pin(first_ready(&series, &mut servers, &folder, (&traffic, &host, &interrupt))).await?;
+        let first = Box::pin(first_ready(&series, &mut servers, &folder, (&traffic, &host, &ending))).await?;
         let Some(ready) = first else { return finish(&options.out) };
         (ready, writer, meta)
     };
@@ -157,11 +179,15 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         writer,
         meta,
         steps: Vec::new(),
+        own: Vec::new(),
         began: Instant::now(),
         before: Duration::ZERO,
         warmups: 0,
         resets: true,
+        left_alone: BTreeMap::new(),
         interrupt,
+        ending,
+        disk: options.disk,
         sweep_tally: SweepTally::default(),
         progress: Progress::new(options.progress, step::shown_limit(plan)),
         live,
@@ -170,7 +196,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
         sweep.note_beyond(level);
     }
     sweep.say_what_is_read();
-    Box::pin(sweep.run(&series)).await?;
+    Box::pin(sweep.run(&series)).await.with_context(|| broke_off(&options.out))?;
     finish(&options.out)
 }
 
@@ -198,11 +224,21 @@ impl<'a> Sweep<'a> {
     /// Everything from the first request that is written down to the last step of the last series.
     async fn run(&mut self, series: &'a [Series]) -> Result<()> {
         self.write_result()?;
-        let measured = self.all(series).await;
+        let measured = match self.whole.alternate {
+            Some(_) => self.in_turns(series).await.map(drop),
+            None => self.all(series).await,
+        };
         let done = measured.is_ok() && self.is_done(series);
         let stopped = self.servers.end(done).await;
+        if self.whole.alternate.is_some() {
+            self.servers.all_done(|name| {
+                let own = series.iter().find(|one| one.name == name);
+                let next = own.and_then(|one| Some(one.plan.searcher().ok()?.next(&one.name, &self.steps)));
+                next == Some(Next::Done)
+            });
+        }
         measured.and(stopped)?;
-        self.note_interruption()?;
+        self.note_ending(series);
         self.write_result()?;
         self.progress.done();
         Ok(())
@@ -221,7 +257,8 @@ impl<'a> Sweep<'a> {
                 continue;
             }
             if series.len() > 1 {
-                self.progress.say(&format!("series {} of {}: {}", i + 1, series.len(), one.name));
+                let name = one.name.split_whitespace().collect::<Vec<_>>().join(" ");
+                self.progress.say(&format!("series {} of {}: {name}", i + 1, series.len()));
             }
             self.warm_up().await?;
             if resumed && !self.own_steps().is_empty() {
@@ -266,6 +303,8 @@ impl<'a> Sweep<'a> {
                 return self.write_result().map(|()| false);
             };
             (self.ready, self.resets) = (ready, true);
+            // What the server before it asked for.
+            self.left_alone.clear();
         } else if number > 0 || one.variant.is_some() {
             self.ready.turn_to(&one.plan).with_context(|| format!("in the series {}", one.name))?;
         }
@@ -291,7 +330,7 @@ impl<'a> Sweep<'a> {
             self.writer.request(&self.series, 0, class, f)?;
         }
         self.warmups += finished.len() as u64;
-        self.writer.flush()?;
+        self.bring_to_disk()?;
         self.writer.end_failures(&self.series, 0)
     }
 
@@ -301,30 +340,21 @@ impl<'a> Sweep<'a> {
             if self.interrupt.is_cancelled() {
                 return Ok(After::Nothing);
             }
-            if over_budget(self.plan, self.meta.budget, self.now(), &ask) {
+            let begins = self.now() + self.still_alone(&self.series);
+            if over_budget(self.plan, self.meta.budget, begins, &ask) {
                 self.note(Caveat::BudgetSpent { next: ask.level.value });
                 return self.write_result().map(|()| After::Nothing);
             }
             self.note_beyond(ask.level);
             self.measure(ask).await?;
             match self.steps.last().and_then(|s| s.abort) {
-                Some(Abort::Interrupted) => return Ok(After::Nothing),
+                Some(why) if why.is_broken_off() => return Ok(After::Nothing),
                 Some(Abort::ServerGone) => return Ok(After::Gone),
                 _ if self.servers.exited() => return Ok(After::Gone),
                 _ => {}
             }
         }
         Ok(After::Next)
-    }
-
-    /// An interruption before, between or at the end of steps leaves none that says so.
-    fn note_interruption(&mut self) -> Result<()> {
-        let told = self.steps.iter().any(|s| s.abort == Some(Abort::Interrupted));
-        if self.interrupt.is_cancelled() && !told {
-            self.note(Caveat::Interrupted);
-            self.write_result()?;
-        }
-        Ok(())
     }
 
     /// Says once, before it is tried, that the plan asks for more than this machine's client was calibrated for.
@@ -361,6 +391,7 @@ impl<'a> Sweep<'a> {
             sent: sent_in_order(self.sweep_tally.sent(), self.whole),
             variants: self.servers.runs.clone(),
             model: self.servers.models().unwrap_or_else(|| self.meta.model.clone()),
+            left_alone: self.until(),
             ..self.meta.clone()
         };
         meta.noted.extend(self.sweep_tally.caveats());
@@ -369,129 +400,5 @@ impl<'a> Sweep<'a> {
             Run::assemble(self.whole, self.plan_toml.clone(), meta, self.steps.clone(), Vec::new(), caveats)?;
         self.show(|live, _| live.answers(&run));
         self.writer.result(&json::result(&run))
-    }
-}
-
-/// Serves the metrics of a sweep with this plan.
-fn serve(plan: &Plan, address: SocketAddr) -> Result<(Live, Listener)> {
-    let about = vec![
-        ("name", plan.name.clone()),
-        ("server", plan.server_title()),
-        ("workload", plan.sent()),
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-    ];
-    let (live, registry) = Live::new(plan.slo.as_slice(), about);
-    let listener = Listener::start(address, registry)?;
-    tracing::info!("metrics of the sweep: http://{}/metrics", listener.address());
-    Ok((live, listener))
-}
-
-/// Lengths in the order of the plan's series and classes, all classes together first.
-fn sent_in_order(mut sent: Vec<Sent>, plan: &Plan) -> Vec<Sent> {
-    let series = plan.series();
-    sent.sort_by_key(|s| {
-        let own = series.iter().position(|one| one.name == s.series);
-        let classes = own.map_or(&[][..], |i| series[i].plan.workload.classes());
-        (own, classes.iter().position(|class| class.name == s.class))
-    });
-    sent
-}
-
-/// The highest level that the plan names.
-fn highest(plan: &Plan) -> Option<Level> {
-    let open = |rate: f64| Level::new(plan.workload.control(), rate);
-    let max = plan.search.max_rate.map(|r| open(r.get()));
-    match &plan.search.mode {
-        Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::max).map(open),
-        Mode::Concurrency(slots) => slots.iter().max().map(|n| Level::concurrency(n.get())),
-        Mode::Ladder(ladder) => Some(Level::concurrency(ladder.max.get())),
-        Mode::Burst(n) => Some(Level::concurrency(n.get())),
-        Mode::Ramp(_) | Mode::Adaptive(_) => max,
-    }
-}
-
-/// Raises the limit of open files, and says where the plan may want more than there are then.
-fn warn_of_descriptors(plan: &Plan) {
-    let (limits, wanted) = (Descriptors::raise(), u64::from(plan.step.max_in_flight) + 64);
-    if let Some(most) = limits.soft.filter(|n| *n < wanted && plan.server.http != Http::Two) {
-        tracing::warn!(
-            "warning: this process may open {most} files, fewer than [step] max-in-flight = {} can take connections: raise \
-             the hard limit (`ulimit -Hn`, LimitNOFILE= of a service), or lower max-in-flight",
-            plan.step.max_in_flight
-        );
-    }
-}
-
-/// Whether a step that begins when so much is spent could end after the budget. A soak is no part of it.
-fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, ask: &Ask) -> bool {
-    let late = |budget: Span| spent + longest_step(plan, ask.level) > budget.0;
-    ask.kind != StepKind::Confirm && budget.is_some_and(late)
-}
-
-/// The longest that a step of this plan at `level` can take, tail and drain included.
-pub fn longest_step(plan: &Plan, level: Level) -> Duration {
-    let window = if plan.step.min_requests > 0 {
-        plan.step.max_duration.0.max(plan.step.window(level.per_s()))
-    } else {
-        plan.step.window(level.per_s())
-    };
-    plan.step.settle.0 + window + plan.step.tail() + plan.step.drain.0
-}
-
-/// What is known before the first step. Where each variant has a server of its own, none is `ready` for all of them.
-fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) -> Meta {
-    let of_all = || virtual_time.then_some(Caveat::VirtualTime).into_iter().collect();
-    Meta {
-        goodput_version: env!("CARGO_PKG_VERSION").into(),
-        host: machine(),
-        seed: plan.seed,
-        started: jiff::Timestamp::now().to_string(),
-        server: plan.server_title(),
-        model: ready.map(|r| r.model.clone()).or_else(|| plan.server.model.clone()).unwrap_or_default(),
-        workload: plan.sent(),
-        sent: Vec::new(),
-        traffic: plan.workload.found.iter().filter_map(|f| f.note.clone()).collect(),
-        slo: plan.slo.summary(),
-        gpu: plan.hardware.gpu.clone(),
-        gpus: plan.hardware.gpu_count(),
-        notes: plan.notes.clone(),
-        virtual_time,
-        noted: ready.map_or_else(of_all, |r| r.noted.clone()),
-        budget: None,
-        words: ready.map(|r| r.rate.clone()),
-        calibration: None,
-        facts: ready.map(|r| r.facts.clone()).unwrap_or_default(),
-        environment: plan.environment.clone().into(),
-        resumed: Vec::new(),
-        variants: Vec::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lengths_stand_in_the_order_of_the_plan() {
-        let class = |name: &str| {
-            format!(
-                "[[workload.class]]\nname = \"{name}\"\nweight = 1\nprompts.synthetic = {{ input-tokens.fixed = 5, output-tokens.fixed = 2 }}\n"
-            )
-        };
-        let text = format!(
-            "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n[workload]\nalone = true\n{}{}",
-            class("chat"),
-            class("all-in")
-        );
-        let sent = |series: &str, class: &str| Sent {
-            series: series.into(),
-            class: class.into(),
-            input: None,
-            output: None,
-        };
-        let want =
-            vec![sent("mix", "all"), sent("mix", "chat"), sent("mix", "all-in"), sent("only chat", "all")];
-        let got = sent_in_order(want.iter().rev().cloned().collect(), &Plan::from_text(&text).unwrap());
-        assert_eq!(got, want);
     }
 }

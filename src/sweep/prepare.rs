@@ -123,6 +123,7 @@ pub(crate) async fn prepare(
     if host.is_paused() {
         noted.push(Caveat::VirtualTime);
     }
+    noted.extend(plan.server.caveats());
     let found = Scraper::probe(plan, host.is_paused(), aside, served.max_model_len).await?;
     noted.extend(found.noted);
     let encoders = encoders(&encoder, plan)?;
@@ -133,7 +134,7 @@ pub(crate) async fn prepare(
         traffic,
         max_model_len: served.max_model_len,
         rate,
-        model: served.id,
+        model: client.redacted(&served.id).into_owned(),
         ids,
         reader,
         noted,

@@ -8,7 +8,8 @@ use crate::launch::Launch;
 use crate::level::Level;
 use crate::rundir::LOGS;
 use crate::search::profile::By;
-use anyhow::{Result, bail};
+use crate::units::Span;
+use anyhow::{Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -35,7 +36,11 @@ impl Sweep<'_> {
                 let path = if moment == Moment::Before { start } else { stop }.clone();
                 let client = self.ready.client().clone();
                 let tried = format!("POST {path} failed");
-                (tried, self.host.run(async move { ask(&client, &path).await }).await?)
+                let asked = self.host.run(async move { ask(&client, &path).await });
+                match self.ending.within(self.plan.step.drain.0, asked).await {
+                    Some(done) => (tried, done?),
+                    None => (tried, Err(anyhow!("the sweep was ended meanwhile"))),
+                }
             }
             By::Commands { before, after } => {
                 let argv = if moment == Moment::Before { before } else { after };
@@ -58,12 +63,18 @@ impl Sweep<'_> {
             ("GOODPUT_CONTROL".to_owned(), level.control.name().to_owned()),
         ]);
         let log = self.writer.dir().join(LOGS).join("profile.log");
-        let launch = Launch { argv: argv.to_vec(), env, folder: None, log, secrets: Vec::new() };
-        let groups = self.servers.groups();
+        let launch =
+            Launch { argv: argv.to_vec(), env, folder: None, log, secrets: Vec::new(), serves: Vec::new() };
+        let (groups, end, grace) = (self.servers.groups(), self.interrupt.clone(), self.plan.step.drain.0);
         // A thread of its own: simulated time does not go on meanwhile.
         let run = tokio::task::spawn_blocking(move || -> Result<()> {
             let mut launched = launch.start(&groups)?;
-            for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
+            let (looks, mut late) = (|time: Duration| time.as_millis() / LOOK.as_millis(), 0);
+            for _ in 0..looks(PATIENCE) {
+                late += u128::from(end.is_cancelled());
+                if late > looks(grace) {
+                    bail!("it was still there {} after the sweep was ended", Span(grace));
+                }
                 match launched.exited() {
                     Some(status) if status.success() => return Ok(()),
                     Some(status) => {

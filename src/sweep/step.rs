@@ -7,6 +7,7 @@ use super::looks::{Looks, TICK, drain};
 use super::profile::Moment;
 use super::scrape::Following;
 use super::tally::StepTally;
+use super::turns;
 use crate::level::{Control, Level};
 use crate::load::host::{Firing, Share};
 use crate::load::job::{Gauge, Job};
@@ -18,7 +19,7 @@ use crate::search::Ask;
 use crate::server::Reading;
 use crate::slo::{ALL, Metric, Slo};
 use crate::stats::step::{Abort, Step, StepKind, TracePart};
-use crate::units::Rate;
+use crate::units::Fraction;
 use crate::workload::draw::{Chains, StepKey};
 use crate::workload::prompts::Prompter;
 use anyhow::{Context, Result, bail};
@@ -93,8 +94,11 @@ impl Sweep<'_> {
         self.steps.len() as u32 + 1
     }
 
-    /// The steps of the series that is being measured: one series comes after the other.
+    /// The steps of the series that is being measured: one series comes after the other, unless they are measured in turns.
     pub(super) fn own_steps(&self) -> &[Step] {
+        if self.whole.alternate.is_some() {
+            return &self.own;
+        }
         let first = self.steps.iter().rposition(|s| s.series != self.series).map_or(0, |i| i + 1);
         &self.steps[first..]
     }
@@ -102,6 +106,9 @@ impl Sweep<'_> {
     /// Measures one level and writes what came of it.
     pub(super) async fn measure(&mut self, ask: Ask) -> Result<()> {
         let number = self.number();
+        if !self.leave_alone(number).await {
+            return Ok(());
+        }
         self.wait_idle(number).await?;
         self.set_cache().await?;
         let plan = self.plan;
@@ -113,7 +120,7 @@ impl Sweep<'_> {
         let before = self.ready.scraper.read().await?;
         let started_at = jiff::Timestamp::now().to_string();
         let started = self.now();
-        let (share, lag_stop) = (self.share(ask.level), CancellationToken::new());
+        let (share, lag_stop) = (self.paced(&ask), CancellationToken::new());
         let lags = (!self.host.is_paused())
             .then(|| self.host.each(self.host.used(&share), |_| lag::sample(lag_stop.clone())));
         let mut running = self.start(ask, number, before)?;
@@ -148,6 +155,7 @@ impl Sweep<'_> {
             gaps.extend(tally.itl.of_class(i).map(|own| (class.name.as_str(), "itl", own.buckets())));
         }
         self.writer.step(&step, &gaps)?;
+        self.asked_to_wait(&step, tally.wait_until.map(|until| running.began + until));
         self.sweep_tally.end(tally);
         self.progress.step(&step);
         self.show(|live, _| live.end(&step));
@@ -170,7 +178,8 @@ impl Sweep<'_> {
         };
         let most = f64::from(self.plan.step.max_in_flight).max(2.0);
         let n = likely.clamp(2.0, most).ceil() as usize;
-        self.host.warm(&self.ready.clients, &self.share(level), n).await;
+        let share = self.share(level);
+        self.ending.within(Duration::ZERO, self.host.warm(&self.ready.clients, &share, n)).await;
     }
 
     /// What a level deals over the sending threads.
@@ -179,8 +188,12 @@ impl Sweep<'_> {
             Control::Concurrency => None,
             _ => Some(level.value * self.plan.workload.per_level()),
         };
-        let pace = self.plan.workload.pace.map(Rate::get);
-        Share { rate, pace, ..Share::of(level, self.ready.traffic.mean_output()) }
+        Share { rate, ..Share::of(level, self.ready.traffic.mean_output()) }
+    }
+
+    /// What a step deals, at the pace of its kind.
+    fn paced(&self, ask: &Ask) -> Share {
+        Share { pace: self.plan.pace(ask.kind), ..self.share(ask.level) }
     }
 
     /// The step as it stands.
@@ -206,8 +219,15 @@ impl Sweep<'_> {
         let (plan, level) = (self.plan, ask.level);
         let key = StepKey { seed: plan.seed, series: self.series.clone(), step: number };
         let traffic = &self.ready.traffic;
-        let chains = Chains::new(traffic, &key, level).map_err(anyhow::Error::msg)?;
-        let chains = chains.in_series(&key, self.own_steps().len() as u32 + 1);
+        // Variants in turns have the same arrivals and lengths, and each prompts of its own.
+        let turn = turns::measured(&self.series, self.own_steps()) as u32 + 1;
+        let drawn = match self.whole.alternate.is_some() {
+            true => StepKey { seed: plan.seed, series: turns::TOGETHER.into(), step: turn },
+            false => key.clone(),
+        };
+        let chains = Chains::new(traffic, &drawn, level).map_err(anyhow::Error::msg)?;
+        let number = if self.whole.alternate.is_some() { turn } else { self.own_steps().len() as u32 + 1 };
+        let chains = chains.in_series(&drawn, number);
         let trace = chains.began();
         let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
         let builder = Builder::new(
@@ -239,7 +259,7 @@ impl Sweep<'_> {
             stop: stop.clone(),
             cut: cut.clone(),
         };
-        let load = self.host.fire(job, &self.ready.clients, &builder, self.share(level))?;
+        let load = self.host.fire(job, &self.ready.clients, &builder, self.paced(&ask))?;
         Ok(Running {
             ask,
             started_at: String::new(),
@@ -271,20 +291,28 @@ impl Sweep<'_> {
         let (mut looks, mut flushed) = (Looks::new(&running.ask), Instant::now());
         let interrupt = self.interrupt.clone();
         let sent_all = running.load.as_ref().context("the load is awaited once")?.sent_all.clone();
-        let mut drain_until = None;
+        let (mut drain_until, mut heard) = (None, false);
+        // Of a sweep that is to end no step drains for longer than this, whatever it asked for.
+        let short = self.plan.step.drain.0;
         loop {
             tokio::select! {
                 biased;
-                // Once the last request is sent there is nothing left to break off.
-                () = interrupt.cancelled(), if running.abort.is_none() && drain_until.is_none() => {
-                    running.end(Abort::Interrupted);
+                () = interrupt.cancelled(), if !heard => {
+                    heard = true;
+                    // Once the last request is sent there is nothing left to break off, but for what was sent at once.
+                    let open = drain_until.is_none() || running.ask.kind == StepKind::Burst;
+                    if open && running.abort.is_none() {
+                        running.end(self.ending.abort());
+                    }
+                    drain_until = drain_until.map(|until: Instant| until.min(Instant::now() + short));
                 }
                 () = sent_all.cancelled(), if drain_until.is_none() => {
-                    drain_until = Some(Instant::now() + drain(&running.ask, running.abort.map(|a| a.0)));
+                    let drain = drain(&running.ask, running.abort.map(|a| a.0));
+                    drain_until = Some(Instant::now() + if heard { drain.min(short) } else { drain });
                 }
                 _ = ticks.tick() => {
                     if flushed.elapsed() >= FLUSH {
-                        self.writer.flush()?;
+                        self.bring_to_disk()?;
                         flushed = Instant::now();
                     }
                     self.write_samples(running, number)?;
@@ -329,17 +357,15 @@ impl Sweep<'_> {
         began: Instant,
     ) -> Result<Option<(Abort, Duration)>> {
         let at = abort.map_or(began.elapsed(), |(_, at)| at);
-        let settled = matches!(abort, Some((Abort::Interrupted | Abort::ServerGone, _)));
+        let settled = abort.is_some_and(|(why, _)| why.is_broken_off() || why == Abort::ServerGone);
         if !settled && tally.ended_unreachable() {
             let client = self.ready.client().clone();
-            if self.host.run(async move { nobody_answers(&client).await }).await? {
+            let probe = self.host.run(async move { nobody_answers(&client).await });
+            if self.ending.within(Duration::ZERO, probe).await.transpose()? == Some(true) {
                 return Ok(Some((Abort::ServerGone, at)));
             }
         }
-        if abort.is_none() && tally.nothing_came() {
-            return Ok(Some((Abort::AllFailed, at)));
-        }
-        Ok(abort)
+        Ok(abort.or_else(|| tally.ended_without().map(|why| (why, at))))
     }
 
     /// Ends the step early where it has to be, and extends its window where it is short of requests.
@@ -353,8 +379,12 @@ impl Sweep<'_> {
         {
             running.end(Abort::ServerGone);
         }
-        if tally.all_failed() {
+        if tally.all_failed(running.gauge.in_flight()) {
             running.end(Abort::AllFailed);
+        }
+        let most = self.plan.step.max_error_share.map_or(1.0, Fraction::get);
+        if tally.fails_beyond(most, running.gauge.in_flight()) {
+            running.end(Abort::Errors);
         }
         let elapsed = running.began.elapsed();
         Self::look(running, tally, looks, elapsed);

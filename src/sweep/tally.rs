@@ -8,7 +8,8 @@ use crate::record::{Failure, Finished, Outcome, Phase, Record};
 use crate::slo::{Judged, Limit, Part, Slo};
 use crate::stats::itl::ItlTally;
 use crate::stats::kept::Kept;
-use crate::stats::verdict::{GROSS, gross};
+use crate::stats::step::Abort;
+use crate::stats::verdict::{GROSS, GROSS_INFLATION, gross};
 use crate::units::ms;
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -50,6 +51,10 @@ pub(crate) struct StepTally {
     others: u64,
     /// Whether a request was not sent because the client could not.
     pub(crate) held: bool,
+    /// Requests that the server refused for now, 429s, and 503s with `Retry-After`: those measured, and those before that.
+    refused: (u64, u64),
+    /// Until when the server asked to be left alone, by the latest that it named.
+    pub(crate) wait_until: Option<Duration>,
     /// Input tokens of measured answers that came from the server's prefix cache, and all of them, where it tells with the answer.
     cached: Option<(u64, u64)>,
 }
@@ -150,6 +155,8 @@ impl StepTally {
             theirs: 0,
             others: 0,
             held: false,
+            refused: (0, 0),
+            wait_until: None,
             cached: None,
         }
     }
@@ -171,6 +178,13 @@ impl StepTally {
             }
         }
         self.ended(r);
+        if finished.retry_after.is_some() || r.failure == Some(Failure::RateLimited) {
+            match r.phase {
+                Phase::Measure => self.refused.0 += 1,
+                _ => self.refused.1 += 1,
+            }
+        }
+        self.wait_until = self.wait_until.max(finished.retry_after.map(|wait| r.end.saturating_add(wait)));
         self.kept.push(Kept::from(r));
     }
 
@@ -212,9 +226,17 @@ impl StepTally {
         self.last_end.is_some_and(|(_, unreachable)| unreachable)
     }
 
-    /// Whether there were many requests and not one answer.
-    pub(crate) fn all_failed(&self) -> bool {
-        self.home() >= ALL_FAILED && self.nothing_came()
+    /// Whether it is shown that more than this share of the requests fails, with so many still in flight, which count as if they would
+    /// not. Failures come sooner than answers do: of those that are home they would be too large a share.
+    ///
+    /// Where nothing but failures has come, [`StepTally::all_failed`] says when that is enough.
+    pub(crate) fn fails_beyond(&self, share: f64, in_flight: u64) -> bool {
+        !self.nothing_came() && gross(self.theirs, self.home() + in_flight, share, GROSS_INFLATION) > GROSS
+    }
+
+    /// Whether there were many requests and not one answer, with so many still in flight: where most are, answers take longer than failures.
+    pub(crate) fn all_failed(&self, in_flight: u64) -> bool {
+        self.home() >= ALL_FAILED.max(in_flight) && self.nothing_came()
     }
 
     /// Whether there were requests and not one answer.
@@ -264,6 +286,17 @@ impl StepTally {
         self.kept.iter().filter(open).map(tokens).sum::<u64>() as f64
     }
 
+    /// Requests that the server refused for now, of those measured; or of all that came, where a step ended before its window.
+    pub(crate) fn refused(&self, all: bool) -> u64 {
+        self.refused.0 + if all { self.refused.1 } else { 0 }
+    }
+
+    /// Why a step that ran its time ended early all the same: without an answer, of many requests or of few.
+    pub(crate) fn ended_without(&self) -> Option<Abort> {
+        let why = if self.all_failed(0) { Abort::AllFailed } else { Abort::NoAnswer };
+        self.nothing_came().then_some(why)
+    }
+
     /// Measured requests that are home.
     pub(crate) fn measured(&self) -> u64 {
         self.measured
@@ -273,7 +306,6 @@ impl StepTally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::verdict::GROSS_INFLATION;
 
     fn finished(ms: u64, failure: Option<Failure>) -> Finished {
         let mut record = Record::due(0, Phase::Measure, Duration::from_millis(ms));
@@ -316,16 +348,68 @@ mod tests {
     }
 
     #[test]
+    fn errors_are_shown_before_they_stop_a_step() {
+        for (failed, answered, in_flight, share, beyond, why) in [
+            (12, 1, 0, 0.1, false, "may be one bad moment"),
+            (40, 0, 0, 0.1, false, "nothing but failures is another question"),
+            (16, 1, 0, 0.1, true, "hardly anything but failures"),
+            (16, 1, 400, 0.1, false, "answers take longer than refusals: most are still open"),
+            (30, 30, 0, 0.1, false, "half of few"),
+            (60, 60, 0, 0.1, true, "half of many"),
+            (100, 900, 0, 0.1, false, "just what is put up with"),
+            (200, 800, 0, 0.1, true, "twice that"),
+            (200, 800, 0, 0.5, false, "the plan puts up with more"),
+            (5_000, 1, 0, 1.0, false, "it never stops"),
+            (1, 9, 0, 0.0, true, "none is put up with"),
+        ] {
+            let mut t = tally();
+            (0..failed).for_each(|i| t.add(&finished(i, Some(Failure::RateLimited))));
+            (0..answered).for_each(|i| t.add(&finished(i, None)));
+            assert_eq!(t.fails_beyond(share, in_flight), beyond, "{why}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_counted_apart_from_what_came_before() {
+        let mut t = tally();
+        let refused = |ms, failure, retry_after: Option<u64>| Finished {
+            retry_after: retry_after.map(Duration::from_secs),
+            ..finished(ms, Some(failure))
+        };
+        t.add(&refused(1, Failure::RateLimited, None));
+        t.add(&refused(2, Failure::ServerError, Some(3)));
+        t.add(&refused(3, Failure::ServerError, None));
+        let mut before = refused(4, Failure::RateLimited, Some(1));
+        before.record.phase = Phase::Settle;
+        t.add(&before);
+        assert_eq!((t.refused(false), t.refused(true)), (2, 3));
+        assert_eq!(t.wait_until, Some(Duration::from_millis(3002)));
+    }
+
+    /// Few failures say less than many, and one answer ends it.
+    #[test]
+    fn a_step_that_ran_its_time_without_an_answer() {
+        let mut t = tally();
+        assert_eq!(t.ended_without(), None, "nothing was due");
+        t.add(&finished(0, Some(Failure::ServerError)));
+        assert_eq!(t.ended_without(), Some(Abort::NoAnswer));
+        (1..50).for_each(|i| t.add(&finished(i, Some(Failure::ServerError))));
+        assert_eq!(t.ended_without(), Some(Abort::AllFailed));
+        t.add(&finished(50, None));
+        assert_eq!(t.ended_without(), None);
+    }
+
+    #[test]
     fn all_failed_needs_many_and_no_answer() {
         let mut t = tally();
         for i in 0..49 {
             t.add(&finished(i, Some(Failure::ServerError)));
         }
-        assert!(!t.all_failed());
+        assert!(!t.all_failed(0));
         t.add(&finished(50, Some(Failure::ServerError)));
-        assert!(t.all_failed());
+        assert!(t.all_failed(0) && t.all_failed(50) && !t.all_failed(51), "most are still open");
         t.add(&finished(51, None));
-        assert!(!t.all_failed());
+        assert!(!t.all_failed(0));
     }
 
     #[test]
@@ -354,7 +438,7 @@ mod tests {
         for i in 0..60 {
             t.add(&finished(i, Some(Failure::ClientLimit)));
         }
-        assert!(!t.all_failed() && !t.nothing_came());
+        assert!(!t.all_failed(0) && !t.nothing_came());
     }
 
     #[test]

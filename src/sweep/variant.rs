@@ -2,13 +2,15 @@
 
 use super::prepare::{self, Prepared};
 use super::resume::keep_lengths;
+use super::same;
 use crate::caveat::Caveat;
-use crate::client::config::{Server, Target};
+use crate::client::config::Server;
 use crate::client::key::ApiKey;
 use crate::client::{BaseUrl, Client, preflight};
-use crate::launch::{Groups, Launch, Launched, log, port};
+use crate::launch::{Groups, Launch, Launched, log, port, stale};
 use crate::load::host::Host;
 use crate::plan::{Plan, Series, Start, Variant};
+use crate::redact;
 use crate::rundir::variants::State;
 use crate::rundir::{LOGS, VariantRun};
 use crate::workload::traffic::Traffic;
@@ -40,6 +42,8 @@ pub(super) struct Servers {
     rest_until: Option<Instant>,
     /// How often the sweep was resumed.
     resumed: u32,
+    /// Whether it goes on on servers that are not as they were.
+    force: bool,
 }
 
 /// The server that is ready.
@@ -64,16 +68,34 @@ impl From<anyhow::Error> for Not {
 
 impl Servers {
     /// Of a plan, with what is known of them where the sweep is resumed. One that failed is tried again, one that died is not.
-    pub(super) fn new(plan: &Plan, dir: &Path, groups: Groups, earlier: &[VariantRun], resumed: u32) -> Self {
+    pub(super) fn new(
+        plan: &Plan,
+        dir: &Path,
+        groups: Groups,
+        (earlier, force): (&[VariantRun], bool),
+        resumed: u32,
+    ) -> Self {
         let titles = plan.series();
         let server = |name: &str| {
             let own = titles.iter().find(|s| s.variant.as_ref().is_some_and(|v| v.name == name));
             own.map(|s| s.plan.server_title()).unwrap_or_default()
         };
         let one = |v: Variant| {
-            let known = earlier.iter().find(|run| run.name == v.name);
-            let known = known.filter(|run| run.state != State::Failed).cloned().unwrap_or_default();
-            let state = if known.state == State::Running { State::Waiting } else { known.state };
+            let known = earlier.iter().find(|run| run.name == v.name).cloned().unwrap_or_default();
+            let again = matches!(known.state, State::Running | State::Failed);
+            let state = if again { State::Waiting } else { known.state };
+            // Why it failed is told anew; what its server was stands, since it is to be the same.
+            let known = if known.state == State::Failed {
+                VariantRun {
+                    reason: None,
+                    out_of_memory: false,
+                    last_lines: Vec::new(),
+                    ready_s: None,
+                    ..known
+                }
+            } else {
+                known
+            };
             VariantRun {
                 state,
                 server: server(&v.name),
@@ -85,7 +107,7 @@ impl Servers {
             }
         };
         let runs = plan.variants().into_iter().map(one).collect();
-        Self { dir: dir.to_owned(), groups, runs, current: None, rest_until: None, resumed }
+        Self { dir: dir.to_owned(), groups, runs, current: None, rest_until: None, resumed, force }
     }
 
     fn at(&self, one: &Series) -> Option<usize> {
@@ -124,7 +146,11 @@ impl Servers {
     /// Whether the process of the server that is ready has ended.
     pub(super) fn exited(&mut self) -> bool {
         let launched = self.current.as_mut().and_then(|c| c.launched.as_mut());
-        launched.is_some_and(|l| l.exited().is_some())
+        launched.is_some_and(|l| {
+            // Asked after every step: nothing that this process may be killed in the middle of leaves more behind than that.
+            l.clean_log();
+            l.exited().is_some()
+        })
     }
 
     /// Starts the server of a series, where it is started, and makes it ready to be measured; `None` where it is not to be made so, or
@@ -183,23 +209,51 @@ impl Servers {
     /// Starts the command of a variant, where it has one and nothing is in its place.
     async fn launch(&self, variant: &Variant, urls: &[BaseUrl]) -> Result<Option<Launched>, String> {
         let Some(start) = &variant.start else { return Ok(None) };
-        for url in urls {
-            if port::answers(url).await {
-                return Err(format!(
-                    "something answers at {url} already, before this server was started: stop it, or choose another port"
-                ));
-            }
+        let filled = start.filled(|name| std::env::var(name).ok());
+        // Before anything is told of what is in its way: that may be the same command.
+        for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| !is_everyday(s)) {
+            redact::keep_out(secret, log::HIDDEN);
         }
-        let filled = start.filled(|name| std::env::var(name).ok())?;
+        self.nothing_in_the_way(urls).await?;
+        let filled = filled?;
+        if filled.exposed {
+            tracing::warn!(
+                "warning: the command line of {} holds a secret, and every user of this machine can read it (ps): hand it over in env \
+                 instead, as VLLM_API_KEY or HF_TOKEN, or in a file",
+                variant.name
+            );
+        }
         let launch = Launch {
             argv: filled.command,
             env: filled.env,
             folder: start.working_directory.clone(),
             log: self.dir.join(LOGS).join(format!("{}.log", variant.name)),
             secrets: filled.secrets,
+            serves: urls.to_vec(),
         };
         tracing::info!("starting {}: {}", variant.name, start.shown().join(" "));
         launch.start(&self.groups).map(Some).map_err(|e| format!("{e:#}"))
+    }
+
+    /// Whether a server can be started at these addresses; the error names what is there already.
+    async fn nothing_in_the_way(&self, urls: &[BaseUrl]) -> Result<(), String> {
+        let there = stale::in_the_way(urls);
+        let who = |of: &dyn Fn(&stale::InTheWay) -> bool| {
+            there.iter().filter(|p| of(p)).map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        for url in urls {
+            if port::answers(url).await {
+                let who = who(&|_| true);
+                let who = if who.is_empty() { who } else { format!(" ({who})") };
+                return Err(format!(
+                    "something answers at {url} already, before this server was started{who}: stop it, or choose another port"
+                ));
+            }
+        }
+        match who(&stale::InTheWay::is_left) {
+            none if none.is_empty() => Ok(()),
+            left => Err(format!("a server of an earlier run is in its way: {left}")),
+        }
     }
 
     /// Waits until a server is ready, and prepares it.
@@ -216,13 +270,15 @@ impl Servers {
         }
         let known = &self.runs[at];
         let mut plan = one.plan.clone();
-        if let Some(model) = &known.model {
+        // A name without what it held of a secret is nobody's.
+        if let Some(model) = known.model.as_ref().filter(|model| !self.force && !redact::holds_mask(model)) {
             plan.server.model.get_or_insert_with(|| model.clone());
         }
         let mut ready = prepare::prepare(&plan, (traffic, series), host).await?;
         ready.check_series(series, traffic)?;
         ready.resumed = self.resumed;
-        if let Some(words) = &known.words {
+        same::check(same::of_facts(&known.facts, &ready.facts), self.force, &mut ready.noted)?;
+        if let Some(words) = known.words.as_ref().filter(|_| !self.force) {
             keep_lengths(words, &known.noted, &mut ready)?;
         }
         Ok(ready)
@@ -302,6 +358,13 @@ impl Servers {
         self.stop(current).await
     }
 
+    /// Of variants that were measured in turns, those on which everything was measured are done.
+    pub(super) fn all_done(&mut self, done: impl Fn(&str) -> bool) {
+        for run in self.runs.iter_mut().filter(|run| run.state == State::Running && done(&run.name)) {
+            run.state = State::Done;
+        }
+    }
+
     async fn stop(&mut self, current: Current) -> Result<()> {
         let (Some(launched), Some(start)) = (current.launched, current.start) else { return Ok(()) };
         let name = &self.runs[current.at].name;
@@ -319,6 +382,12 @@ impl Servers {
         self.rest_until = (!start.cool_down.0.is_zero()).then(|| Instant::now() + start.cool_down.0);
         Ok(())
     }
+}
+
+/// Whether the value of a variable with the name of a secret is a switch or a small number all the same, which may stand anywhere.
+fn is_everyday(value: &str) -> bool {
+    let number = value.len() < 8 && value.bytes().all(|b| b.is_ascii_digit());
+    number || ["true", "false", "none", "null", "auto"].contains(&&*value.to_ascii_lowercase())
 }
 
 /// How a process ended: `exit code 1`, `signal 9`.
@@ -349,7 +418,7 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
     };
     let other = match elsewhere {
         // The key is the server's own.
-        Some(base) => Some(Client::http(&Server { target: Target::Url(base), ..server.clone() }, None)?),
+        Some(base) => Some(Client::http(&server.elsewhere(base), None)?),
         None => None,
     };
     let deadline = Instant::now() + start.timeout.0;
@@ -359,10 +428,14 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
             lists_models(&client, server.model.as_deref()).await
         };
         let said = match timeout(ANSWER, asked).await {
-            Ok(Ok(())) => return Ok(()),
+            Ok(Ok(())) => {
+                launched.clean_log();
+                return Ok(());
+            }
             Ok(Err(said)) => said,
             Err(_) => format!("it did not answer within {} s", ANSWER.as_secs()),
         };
+        launched.clean_log();
         if launched.exited().is_some() {
             return Err(Not::Ready("it ended before it was ready".into()));
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
 /// The shape of an arrival process; the rate is the search's.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
     /// Exponential gaps: independent users.
@@ -19,7 +19,7 @@ pub enum Arrivals {
 }
 
 /// Shape of gamma gaps.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GammaShape {
     /// Standard deviation of a gap over its mean.

@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// What is sent, and in which rhythm; the rate is the search's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawWorkload", into = "RawWorkload")]
 pub struct Workload {
     /// Shape of the arrivals; a trace has its own.
@@ -48,7 +48,7 @@ pub enum Source {
 }
 
 /// One kind of request in a mix.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Class {
     /// Its name, in reports.
@@ -68,11 +68,12 @@ pub struct Class {
     pub slo: Option<Slo>,
     /// Fields of its requests besides those of `server.body`, as sampling settings.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub body: toml::Table,
 }
 
 /// State of the prefix cache that a workload asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
     /// No prompt shares a beginning with an earlier one: a nonce comes first.
@@ -95,25 +96,34 @@ impl Cache {
     }
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawWorkload {
+    /// The shape of the arrivals; a trace has its own.
     #[serde(default = "RawWorkload::poisson")]
     arrivals: Arrivals,
+    /// What prompts may find in the server's prefix cache.
     #[serde(default)]
     cache: Cache,
+    /// A closed loop sends no faster than this, in requests (conversations) per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pace: Option<Rate>,
+    /// Each class of a mix is measured by itself as well: what mixing costs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     alone: bool,
+    /// Where prompts come from. Exactly one of `prompts`, `trace`, `[[workload.class]]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prompts: Option<Prompts>,
+    /// Turns that follow a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     conversation: Option<Conversation>,
+    /// A recording of requests, replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trace: Option<TraceSource>,
+    /// Several kinds of request, drawn jointly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     class: Option<NonEmpty<Class>>,
+    /// What the files were found to hold; written by a sweep, not by people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     found: Vec<Found>,
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub const MOST_TURNS: u32 = 1000;
 
 /// What follows the first request of a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Conversation {
     /// Turns of a synthetic conversation, the first included.
@@ -27,7 +27,7 @@ pub struct Conversation {
 }
 
 /// How long a user thinks between an answer and the next turn.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Think {
     /// Always so long.

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// What the files of a kind of request were found to hold. Filled in when a sweep begins, so that its search and its reports do
 /// not need the files again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Found {
     /// In one line.

@@ -10,7 +10,7 @@ use std::f64::consts::SQRT_2;
 use std::fmt;
 
 /// A distribution of lengths in tokens; every draw is at least 1.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lengths {
     /// Always the same.
@@ -26,7 +26,9 @@ pub enum Lengths {
 }
 
 /// A number of tokens: at least 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct TokenCount(u32);
 
@@ -51,17 +53,19 @@ impl From<TokenCount> for u32 {
 }
 
 /// Ends of a uniform distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawUniform", into = "RawUniform")]
 pub struct Uniform {
     min: TokenCount,
     max: TokenCount,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawUniform {
+    /// The shortest.
     min: TokenCount,
+    /// The longest.
     max: TokenCount,
 }
 
@@ -83,7 +87,7 @@ impl From<Uniform> for RawUniform {
 }
 
 /// Mean and spread of a distribution, and where it is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawMoments", into = "RawMoments")]
 pub struct Moments {
     mean: Positive,
@@ -92,12 +96,16 @@ pub struct Moments {
     max: Option<TokenCount>,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawMoments {
+    /// The mean.
     mean: Positive,
+    /// The coefficient of variation: standard deviation over mean.
     cv: Positive,
+    /// The shortest; 1 where it is left out.
     min: Option<TokenCount>,
+    /// The longest.
     max: Option<TokenCount>,
 }
 
@@ -156,7 +164,7 @@ const Z9999: f64 = 3.72;
 const GRID: u32 = 4_000;
 
 /// A median and a 90th percentile, and where the lognormal through both is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawQuantiles", into = "RawQuantiles")]
 pub struct Quantiles {
     p50: Positive,
@@ -164,11 +172,14 @@ pub struct Quantiles {
     max: Option<TokenCount>,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawQuantiles {
+    /// The median.
     p50: Positive,
+    /// The 90th percentile.
     p90: Positive,
+    /// The longest.
     #[serde(skip_serializing_if = "Option::is_none")]
     max: Option<TokenCount>,
 }

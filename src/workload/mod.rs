@@ -23,3 +23,11 @@ pub mod trace;
 pub mod traffic;
 mod turns;
 pub mod words;
+
+/// Opens a file to be read from its start, unpacked where it is packed with gzip or zstd.
+///
+/// # Errors
+/// It cannot be opened or read, or is not UTF-8; the message names it.
+pub(crate) fn open_packed(path: &std::path::Path) -> anyhow::Result<impl std::io::BufRead + use<>> {
+    bytes::open(path)
+}

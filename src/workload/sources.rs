@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::Path;
 
 /// Sources of prompts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "RawPrompts", into = "RawPrompts")]
 pub enum Prompts {
     /// Made from a recipe.
@@ -21,15 +21,22 @@ pub enum Prompts {
     Text(TextTable),
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum RawPrompts {
+    /// Made from a recipe.
     Synthetic(Synthetic),
+    /// ShareGPT: an array, or lines, of `{ id, conversations: [{ from, value }] }`.
     Sharegpt(ShareGptTable),
+    /// Lines, or an array, of JSON objects whose fields the plan names.
     Jsonl(JsonlTable),
+    /// Comma-separated values with a header.
     Csv(CsvTable),
+    /// AIPerf's `single_turn`, `multi_turn` and `random_pool`.
     Aiperf(AiperfTable),
+    /// Spec-Bench: lines of `{ question_id, category, turns }`.
     SpecBench(SpecBenchTable),
+    /// Pieces of a plain text.
     Text(TextTable),
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Prompts made from a recipe: lengths, and what they share.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawSynthetic", into = "RawSynthetic")]
 pub struct Synthetic {
     /// Input tokens, shared prefix included, as the server counts them.
@@ -16,17 +16,20 @@ pub struct Synthetic {
     pub shared_prefix: Option<SharedPrefix>,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawSynthetic {
+    /// Input tokens, shared prefix included, as the server counts them.
     input_tokens: Lengths,
+    /// Output tokens.
     output_tokens: Lengths,
+    /// A beginning that requests have in common, sent as the system message.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_prefix: Option<SharedPrefix>,
 }
 
 /// A beginning that requests have in common, sent as the system message.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SharedPrefix {
     /// Its length. Prompts that are too short for it have its beginning.

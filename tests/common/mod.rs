@@ -9,10 +9,14 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use goodput::sim::config::Simulated;
 use goodput::sim::router::router;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What a server does that ours does not.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +35,10 @@ pub enum Manner {
     Refuses(&'static [&'static str]),
     /// Answers with three tokens, whatever was asked.
     ThreeTokens,
+    /// Never answers a request for tokens after the first so many.
+    HangsAfter(usize),
+    /// Keeps prompts in a prefix cache; answers no request for tokens after the first so many before the gate is open.
+    HoldsAfter(usize, &'static AtomicBool),
 }
 
 /// A server on a free port of 127.0.0.1, for as long as the process lives.
@@ -50,7 +58,7 @@ pub fn serve(manner: Manner) -> SocketAddr {
 
 fn app(manner: Manner) -> Router {
     let engine = match manner {
-        Manner::Caches => "preset = \"demo\"",
+        Manner::Caches | Manner::HoldsAfter(..) => "preset = \"demo\"",
         _ => "preset = \"fixed\"\nttft = \"5ms\"\ntpot = \"1ms\"",
     };
     let sim: Simulated = toml::from_str(&format!("{engine}\nmodel = \"tiny\"")).unwrap();
@@ -92,6 +100,13 @@ async fn answer(manner: Manner, asked: &AtomicUsize, request: Request, next: Nex
                 format!("{{\"error\":{{\"message\":\"not permitted: {}\",\"code\":400}}}}", held.join(", "));
             (StatusCode::BAD_REQUEST, message).into_response()
         }
+        Manner::HangsAfter(n) if post && nth >= n => std::future::pending().await,
+        Manner::HoldsAfter(n, gate) if post && nth >= n => {
+            while !gate.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            next.run(again(text)).await
+        }
         Manner::ThreeTokens if post => {
             let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
             json["max_tokens"] = 3.min(json["max_tokens"].as_u64().unwrap_or(3)).into();
@@ -114,11 +129,71 @@ pub fn plan(dir: &Path, server: &str, search: &str) -> PathBuf {
     path
 }
 
+/// Gives a plan an SLO that a machine which is halted for seconds still keeps, and answers the time to come home after that.
+pub fn loose(path: &Path) {
+    let mut text = std::fs::read_to_string(path).unwrap();
+    for (was, is) in [("p90 = \"100ms\"", "p90 = \"30s\""), ("drain = \"1s\"", "drain = \"10m\"")] {
+        assert!(text.contains(was), "{text}");
+        text = text.replace(was, is);
+    }
+    std::fs::write(path, text).unwrap();
+}
+
+/// A port of 127.0.0.1 for a server that is started later. Not one of those that the system gives to clients: in the meantime another test may
+/// get it for a connection of its own.
+pub fn free_port() -> u16 {
+    /// Below it are those of services.
+    const FIRST: u32 = 10_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let clients = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768);
+    let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+    // Each process has its own, as far as there are any.
+    let own = std::process::id().wrapping_mul(64);
+    let span = u32::saturating_sub(clients, FIRST);
+    let next = || FIRST + own.wrapping_add(GIVEN.fetch_add(1, Ordering::SeqCst)) % span;
+    let found = (0..span).find_map(|_| u16::try_from(next()).ok().filter(|port| is_free(*port)));
+    // Where clients have all of them, any is as good.
+    found.unwrap_or_else(|| std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
+}
+
 /// The command under test, with no key in its environment.
 pub fn goodput() -> assert_cmd::Command {
     let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("goodput"));
-    command.env_remove("OPENAI_API_KEY").timeout(std::time::Duration::from_secs(60));
+    command.env_remove("OPENAI_API_KEY").timeout(std::time::Duration::from_secs(300));
     command
+}
+
+/// What is waited for comes in seconds; where it has not come after this, it does not come.
+const NEVER: Duration = Duration::from_secs(600);
+
+/// Waits until something holds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < NEVER, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until something holds that a process brings about; fails with what it said where it ends before that.
+pub fn until(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        let ended = child.try_wait().unwrap();
+        // It may have come just before the end.
+        if ended.is_some() && holds() {
+            return;
+        }
+        if ended.is_some() || begun.elapsed() > NEVER {
+            let _ = child.kill();
+            let (mut out, mut err) = (String::new(), String::new());
+            child.stdout.take().map(|mut pipe| pipe.read_to_string(&mut out));
+            child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut err));
+            panic!("waited in vain until {what}: {ended:?}\n{out}\n{err}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The steps of a run, by `result.json`.

@@ -160,12 +160,18 @@ async fn time_runs_out() {
         (vec![Act::Write(head()), Act::Stall], Some(200), false),
         (vec![Act::Write([head(), chunk(&format!("data: {A}\n\n"))].concat()), Act::Stall], Some(200), true),
     ] {
-        let server = serve(vec![script]).await;
-        let timeout = Duration::from_millis(80);
-        let got = client(&server.url, Api::Chat).send(Shot { timeout, ..shot() }).await;
-        failed(&got, Failure::Timeout);
-        assert_eq!((got.record.status, got.record.first_token.is_some()), (status, token));
-        assert!(got.record.end >= timeout && got.record.end < Duration::from_secs(5));
+        // On a machine that is halted meanwhile, what the server wrote may not have come in time: then it gets more of it.
+        for timeout in [80, 1_000, 10_000, 60_000].map(Duration::from_millis) {
+            let server = serve(vec![script.clone()]).await;
+            let got = client(&server.url, Api::Chat).send(Shot { timeout, ..shot() }).await;
+            failed(&got, Failure::Timeout);
+            assert!(got.record.end >= timeout, "{got:?}");
+            let came = (got.record.status, got.record.first_token.is_some()) == (status, token);
+            assert!(came || timeout < Duration::from_secs(60), "{got:?}");
+            if came {
+                break;
+            }
+        }
     }
 }
 
@@ -173,17 +179,27 @@ async fn time_runs_out() {
 async fn a_cut_comes_home() {
     let script = vec![Act::Write([head(), chunk(&format!("data: {A}\n\n"))].concat()), Act::Stall];
     let server = serve(vec![script]).await;
-    let cut = CancellationToken::new();
-    let stop = cut.clone();
-    tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        stop.cancel();
-    });
     let client = client(&server.url, Api::Chat);
-    let got = client.send(Shot { cut: cut.clone(), ..shot() }).await;
-    let r = got.record;
-    assert_eq!((r.outcome, r.failure, r.first_token.is_some()), (Outcome::Cut, None, true));
-    assert!(got.sample.is_none());
+    // Cut later and later, until the token has come by then: a machine may be halted meanwhile.
+    let mut after = Duration::from_millis(50);
+    let cut = loop {
+        let cut = CancellationToken::new();
+        let stop = cut.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            stop.cancel();
+        });
+        let got = client.send(Shot { cut: cut.clone(), timeout: 4 * after, ..shot() }).await;
+        let r = got.record;
+        let late = r.failure == Some(Failure::Timeout) || r.first_token.is_none();
+        if late && after < Duration::from_secs(30) {
+            after *= 2;
+            continue;
+        }
+        assert_eq!((r.outcome, r.failure, r.first_token.is_some()), (Outcome::Cut, None, true));
+        assert!(got.sample.is_none());
+        break cut;
+    };
     let got = client.send(Shot { cut, ..shot() }).await;
     assert_eq!(
         (got.record.outcome, got.record.sent, got.record.attempts),
@@ -206,7 +222,12 @@ async fn quirk_18_statuses_are_told_apart() {
         let client = client(&server.url, Api::Chat);
         let got = client.send(shot()).await;
         failed(&got, failure);
-        assert_eq!(got.sample.as_deref(), Some("why\\n"), "{line}");
+        let shown = got.sample.as_deref().unwrap();
+        // A redirect says where it leads in place of its body.
+        let leads = line
+            .contains("location")
+            .then(|| shown.starts_with("it redirects to /elsewhere, which is not followed"));
+        assert!(leads.unwrap_or(shown == "why\\n"), "{line}: {shown}");
         let next = client.send(shot()).await.record;
         assert_eq!(
             (next.outcome, next.conn),
@@ -239,9 +260,11 @@ async fn what_is_no_stream_is_malformed() {
 async fn a_stream_that_stays_open_after_its_end_is_whole() {
     let open = [head(), chunk(&format!("data: {A}\n\ndata: {STOP}\n\ndata: {DONE}\n\n"))].concat();
     let server = serve(vec![vec![Act::Write(open), Act::Stall]]).await;
-    let r = send(&server.url).await.record;
+    let timeout = Duration::from_secs(300);
+    let r = client(&server.url, Api::Chat).send(Shot { timeout, ..shot() }).await.record;
     assert_eq!(r.outcome, Outcome::Ok, "{r:?}");
-    assert!(r.end < Duration::from_millis(900), "over at [DONE], not when we stopped waiting: {r:?}");
+    assert!(r.end < timeout, "over at [DONE], not when we stopped waiting: {r:?}");
+    assert!(r.last_token.is_some_and(|at| at <= r.end), "{r:?}");
 }
 
 #[tokio::test]

@@ -3,7 +3,10 @@
 use goodput::client::{Api, Client, Encoder, Pinning, Server, Shot, Target};
 use goodput::record::{Phase, Record};
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -18,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) enum Act {
     /// Writes, and lets the other side run.
     Write(Vec<u8>),
+    /// Writes the same so many times, until the other side has had enough.
+    Flood(Vec<u8>, usize),
     /// Waits for the next request on this connection.
     Next,
     /// Closes in order.
@@ -36,6 +41,8 @@ pub(crate) struct Served {
     pub(crate) url: String,
     /// Every request, head and body, in order of arrival.
     pub(crate) requests: Arc<Mutex<Vec<String>>>,
+    /// Bytes that the system took of what was written.
+    pub(crate) sent: Arc<AtomicU64>,
 }
 
 /// Serves each script on one connection, in turn; the last one on all that follow.
@@ -43,18 +50,19 @@ pub(crate) async fn serve(scripts: Vec<Script>) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let requests = Arc::new(Mutex::new(Vec::new()));
-    let note = requests.clone();
+    let sent = Arc::new(AtomicU64::new(0));
+    let (note, count) = (requests.clone(), sent.clone());
     tokio::spawn(async move {
         for n in 0.. {
             let (socket, _) = listener.accept().await.unwrap();
             let script = scripts[usize::min(n, scripts.len() - 1)].clone();
-            tokio::spawn(play(socket, script, note.clone()));
+            tokio::spawn(play(socket, script, note.clone(), count.clone()));
         }
     });
-    Served { url, requests }
+    Served { url, requests, sent }
 }
 
-async fn play(mut socket: TcpStream, script: Script, note: Arc<Mutex<Vec<String>>>) {
+async fn play(mut socket: TcpStream, script: Script, note: Arc<Mutex<Vec<String>>>, sent: Arc<AtomicU64>) {
     socket.set_nodelay(true).unwrap();
     if !request(&mut socket, &note).await {
         return;
@@ -66,6 +74,14 @@ async fn play(mut socket: TcpStream, script: Script, note: Arc<Mutex<Vec<String>
                     return;
                 }
                 tokio::task::yield_now().await;
+            }
+            Act::Flood(bytes, times) => {
+                for _ in 0..times {
+                    if socket.write_all(&bytes).await.is_err() {
+                        return;
+                    }
+                    sent.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+                }
             }
             Act::Next => {
                 if !request(&mut socket, &note).await {

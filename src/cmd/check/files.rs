@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(
             words(&[h]),
             "\n  files     class chat: 6 prompts of a.jsonl\
-             \n            prompts  mean 92, p50 10, p90 500, p99 500, longest 500 tokens, estimated from characters  █▂ ▂\
+             \n            prompts  mean 92, p50 10, p90 500, p99 500, longest 500 tokens, estimated from characters  █ ▂ ▂\
              \n            Of 9 rows, 3 could not be read."
         );
         assert_eq!(words(&[]), "");

@@ -1,5 +1,6 @@
 //! How the server is spoken to.
 
+use super::way::way;
 use crate::client::config::{Connections, Http, Server};
 
 /// How the server is spoken to, a line for all that is not as usual; empty for the simulated one in this process.
@@ -26,7 +27,7 @@ pub(super) fn spoken(server: &Server) -> String {
         urls.iter().any(|u| u.socket().is_some()).then(|| "over a Unix socket of this machine".to_owned()),
     ];
     let known = lines.into_iter().flatten().filter(|_| !urls.is_empty());
-    known.map(|line| format!("            {line}\n")).collect()
+    known.map(|line| format!("            {line}\n")).collect::<String>() + &way(server)
 }
 
 #[cfg(test)]

@@ -8,11 +8,12 @@ use super::curves::{
 };
 use super::fit::Fit;
 use super::frame::{Frame, Slot, x_axis};
+use super::hints::{REACH, of_step};
 use super::legend::{Entry, marks};
 use super::panel::RED;
 use super::place::Taken;
 use super::throughput::level_title;
-use super::{Format, Scene};
+use super::{Format, Scene, thousands};
 use crate::report::escape::clip;
 use crate::report::words;
 use crate::rundir::{Run, Traces, reach};
@@ -39,10 +40,29 @@ impl Target {
         self.row(step).map(|row| Mark::by(step, row.verdict))
     }
 
+    /// A step with the share within the limit, its bounds and the misses.
+    fn told(&self, step: &Step, mark: Mark) -> String {
+        let share = |row: &LimitRow| {
+            let bounds = row.low.zip(row.high).map(|(l, h)| format!(" [{}, {}]", percent(l), percent(h)));
+            Some(format!("{} {}{}", percent(row.attainment?), self.text, bounds.unwrap_or_default()))
+        };
+        let misses = |row: &LimitRow| {
+            format!("{} of {} missed", thousands(row.misses as f64), thousands(row.n as f64))
+        };
+        let parts = self.row(step).into_iter().flat_map(|row| share(row).into_iter().chain([misses(row)]));
+        of_step(step, parts, mark)
+    }
+
     fn row<'a>(&self, step: &'a Step) -> Option<&'a LimitRow> {
         let own = |l: &&LimitRow| l.limit == self.name && l.tier == self.tier && l.class == self.class;
         step.limits.iter().find(own).filter(|l| l.attainment.is_some())
     }
+}
+
+/// A share in per cent, never rounded up to the whole.
+pub(super) fn percent(share: f64) -> String {
+    let floor = (share * 1e5 + 1e-6).floor() / 1e3;
+    format!("{floor} %")
 }
 
 /// Whether any limit was counted.
@@ -123,6 +143,11 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         let c = &mut frame.canvas;
         let y = plot.at_y(target.share);
         c.dashes((plot.area.x, y), (plot.area.right(), y), 1.8, (8.0, 4.5), RED);
+        c.hint_along(
+            (plot.area.x, y),
+            (plot.area.right(), y),
+            format!("SLO: at least {}", percent(target.share)),
+        );
         taken.line(&[(plot.area.x, y), (plot.area.right(), y)], 1.0);
         for curve in &curves {
             // The fit is the line of its series.
@@ -190,6 +215,7 @@ fn draw_curve(
     for step in steps {
         if let (Some(at), Some(mark)) = (place(plot, target, step), target.mark(step)) {
             mark.draw(c, at, r, curve.hue.dark);
+            c.hint(at, REACH, target.told(step, mark));
             taken.mark(at, 6.5);
         }
     }

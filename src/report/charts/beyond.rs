@@ -1,16 +1,14 @@
 //! Where an axis of latencies ends, and what is said of the values beyond it.
 
 use super::canvas::Point;
-use crate::report::words;
 
 /// Labels of the values beyond an axis; steps that lie on top of each other share one with their range.
-pub(super) fn together(beyond: &[Point]) -> Vec<(f64, String)> {
+pub(super) fn together(beyond: &[Point], say: fn(f64) -> String) -> Vec<(f64, String)> {
     let mut sorted = beyond.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let near = |a: &Point, b: &Point| b.0 - a.0 < 24.0;
     let label = |group: &[Point]| {
-        let value =
-            |pick: fn(f64, f64) -> f64| words::latency(group.iter().map(|p| p.1).fold(group[0].1, pick));
+        let value = |pick: fn(f64, f64) -> f64| say(group.iter().map(|p| p.1).fold(group[0].1, pick));
         let (low, high) = (value(f64::min), value(f64::max));
         let x = group.iter().map(|p| p.0).sum::<f64>() / group.len() as f64;
         (x, if low == high { format!("↑ {low}") } else { format!("↑ {low} – {high}") })
@@ -47,6 +45,7 @@ pub(super) fn ceiling(calm: &[f64], wild: &[f64], limits: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::words;
 
     #[test]
     fn the_axis_shows_what_decides() {
@@ -67,7 +66,7 @@ mod tests {
 
     #[test]
     fn values_beyond_the_axis_share_labels() {
-        let labels = together(&[(680.0, 9_000.0), (100.0, 400.0), (690.0, 12_000.0)]);
+        let labels = together(&[(680.0, 9_000.0), (100.0, 400.0), (690.0, 12_000.0)], words::latency);
         let texts: Vec<&str> = labels.iter().map(|l| l.1.as_str()).collect();
         assert_eq!(texts, ["↑ 400 ms", "↑ 9 s – 12 s"]);
     }

@@ -6,6 +6,7 @@ use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Across, curves, rgb, shown, tier_name};
 use super::legend::Entry;
 use super::place::Taken;
+use crate::level::Control;
 use crate::report::words::{self, ends};
 use crate::rundir::Run;
 use crate::rundir::derive::{interval, usable_safe_rate};
@@ -36,6 +37,8 @@ pub(super) struct Boundary {
     /// The highest of the steps: a band that reaches far beyond is cut, since nothing was measured there.
     most: f64,
     knee: Option<f64>,
+    /// Of the knee on this axis.
+    unit: &'static str,
     words: Vec<String>,
     legend: Vec<Entry>,
 }
@@ -72,7 +75,8 @@ impl Boundary {
         let most = scale.steps.iter().map(|s| across.of(s)).chain(line).fold(0.0, f64::max);
         let words = lines(run, a);
         let legend = legend(a, line.is_some(), band.is_some(), safe.is_some(), (&words, format));
-        Self { line, band, safe, most, knee, words, legend }
+        let unit = if across == Across::Achieved { Control::Rate.unit() } else { a.control.unit() };
+        Self { line, band, safe, most, knee, unit, words, legend }
     }
 
     /// The rate that the answer comes to, and both ends of its interval or bracket, the upper one first; `None` where it comes to
@@ -81,6 +85,11 @@ impl Boundary {
         let line = self.line.or(self.safe)?;
         let (low, high) = self.band.unwrap_or((line, line));
         Some((line, high.min(BEYOND * self.most).max(line), low))
+    }
+
+    /// The answer in a line.
+    pub(super) fn said(&self) -> String {
+        self.words.join(" · ")
     }
 
     /// What is drawn of it, for the legend; on a slide with its numbers, since there is no room in the plots.
@@ -100,19 +109,24 @@ impl Boundary {
         let a = plot.area;
         if let Some((low, high)) = self.band {
             let (x0, x1) = (plot.at_x(low), plot.at_x(high).min(a.right()));
-            c.fill(&Rect { x: x0, y: a.y, w: x1 - x0, h: a.h }, GREEN.mix(0.13));
+            let band = Rect { x: x0, y: a.y, w: x1 - x0, h: a.h };
+            c.fill(&band, GREEN.mix(0.13));
+            c.hint_over(band, self.said());
         }
         if let Some(knee) = self.knee {
             let x = plot.at_x(knee);
             c.dashes((x, a.bottom()), (x, a.y), 1.3, (1.6, 2.6), KNEE);
+            c.hint_along((x, a.bottom()), (x, a.y), format!("knee: {}{}", short(knee), self.unit));
         }
         if let Some(line) = self.line {
             let x = plot.at_x(line);
             c.stroke((x, a.bottom()), (x, a.y), 2.0, GREEN);
+            c.hint_along((x, a.bottom()), (x, a.y), self.said());
         }
         if let Some(safe) = self.safe {
             let x = plot.at_x(safe);
             c.dashes((x, a.bottom()), (x, a.y), 1.6, SAFE, GREEN_TEXT);
+            c.hint_along((x, a.bottom()), (x, a.y), self.said());
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Text is set with `ab_glyph` itself: plotters 0.3 drops the side bearings of glyphs, which tears words apart.
 
+use super::hints::Hint;
 use ab_glyph::{Font, FontRef, PxScale, ScaleFont};
 use plotters::style::{Color, RGBAColor, RGBColor, WHITE};
 use std::sync::LazyLock;
@@ -19,6 +20,14 @@ static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
 
 /// A point in logical pixels, y downwards.
 pub(super) type Point = (f64, f64);
+
+/// So far off the canvas nothing is drawn.
+const FAR: f64 = 1e5;
+
+/// Whether a point is a number and not far off the canvas: what draws reckons in whole pixels, which end somewhere.
+pub(super) fn is_near((x, y): Point) -> bool {
+    x.abs() <= FAR && y.abs() <= FAR
+}
 
 /// A rectangle in logical pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -140,19 +149,27 @@ pub(super) enum Shape {
 pub(super) struct Canvas {
     /// Width and height.
     pub(super) size: (u32, u32),
+    /// Where what follows headline and subtitle begins: a page has said these once for all its charts.
+    pub(super) head: f64,
+    /// What all stands on.
+    pub(super) ground: RGBColor,
     /// Everything on it.
     pub(super) shapes: Vec<Shape>,
+    /// What is told of the place under the pointer, where there is one.
+    pub(super) hints: Vec<Hint>,
 }
 
 impl Canvas {
     /// A white canvas of so many logical pixels.
     pub(super) const fn new(width: u32, height: u32) -> Self {
-        Self { size: (width, height), shapes: Vec::new() }
+        Self { size: (width, height), head: 0.0, ground: WHITE, shapes: Vec::new(), hints: Vec::new() }
     }
 
-    /// A filled polygon.
+    /// A filled polygon; nothing where a corner is far off the canvas.
     pub(super) fn polygon(&mut self, points: &[Point], colour: RGBAColor) {
-        self.shapes.push(Shape::Polygon(points.to_vec(), colour));
+        if points.iter().copied().all(is_near) {
+            self.shapes.push(Shape::Polygon(points.to_vec(), colour));
+        }
     }
 
     /// A filled rectangle.
@@ -167,33 +184,47 @@ impl Canvas {
         }
     }
 
-    /// A straight stroke with flat ends.
+    /// A straight stroke with flat ends; nothing where one of them is far off the canvas.
     pub(super) fn stroke(&mut self, a: Point, b: Point, width: f64, colour: RGBColor) {
-        if (b.0 - a.0).hypot(b.1 - a.1) > 1e-6 {
+        if is_near(a) && is_near(b) && (b.0 - a.0).hypot(b.1 - a.1) > 1e-6 {
             self.shapes.push(Shape::Line { points: vec![a, b], width, dash: None, round: false, colour });
         }
     }
 
-    /// A line through points, with round joints and ends.
+    /// A line through points, with round joints and ends; points far off the canvas are passed over.
     pub(super) fn line(&mut self, points: &[Point], width: f64, colour: RGBColor) {
+        let points: Vec<Point> = points.iter().copied().filter(|p| is_near(*p)).collect();
         if points.len() > 1 {
-            self.shapes.push(Shape::Line { points: points.to_vec(), width, dash: None, round: true, colour });
+            self.shapes.push(Shape::Line { points, width, dash: None, round: true, colour });
         }
     }
 
-    /// A stroke of dashes.
+    /// A stroke of dashes; nothing where one of its ends is far off the canvas.
     pub(super) fn dashes(&mut self, a: Point, b: Point, width: f64, dash: (f64, f64), colour: RGBColor) {
-        let points = vec![a, b];
-        self.shapes.push(Shape::Line { points, width, dash: Some(dash), round: false, colour });
+        if is_near(a) && is_near(b) {
+            let points = vec![a, b];
+            self.shapes.push(Shape::Line { points, width, dash: Some(dash), round: false, colour });
+        }
     }
 
-    /// A filled circle.
+    /// A filled circle; nothing far off the canvas.
     pub(super) fn disc(&mut self, at: Point, radius: f64, colour: RGBColor) {
-        self.shapes.push(Shape::Disc(at, radius, colour));
+        if is_near(at) && radius <= FAR {
+            self.shapes.push(Shape::Disc(at, radius, colour));
+        }
     }
 
-    /// A text whose baseline runs through `at`.
+    /// Filled circles of one size; none of those far off the canvas.
+    pub(super) fn dots(&mut self, mut places: Vec<Point>, radius: f64, colour: RGBColor) {
+        places.retain(|at| is_near(*at));
+        self.shapes.push(Shape::Dots(places, radius, colour));
+    }
+
+    /// A text whose baseline runs through `at`; none far off the canvas.
     pub(super) fn text(&mut self, at: Point, align: Align, face: &Type, text: &str) {
+        if !is_near(at) {
+            return;
+        }
         let x = match align {
             Align::Left => at.0,
             Align::Middle => at.0 - face.width(text) / 2.0,
@@ -214,6 +245,28 @@ mod tests {
         let (one, two) = (face.width("≤"), face.width("≤≤"));
         assert!(one > 5.0 && (two - 2.0 * one).abs() < 0.2, "{one} {two}");
         assert!(Type::bold(12.0, BLACK).width("goodput") > face.width("goodput"));
+    }
+
+    /// What draws into memory reckons in `i32`, and overflows where a place is larger.
+    #[test]
+    fn nothing_is_drawn_far_off() {
+        let face = Type::book(12.0, BLACK);
+        for far in [f64::NAN, f64::INFINITY, 1e308, -1e9] {
+            for at in [(far, 5.0), (5.0, far)] {
+                let mut c = Canvas::new(30, 20);
+                c.polygon(&[(0.0, 0.0), (4.0, 0.0), at], BLACK.to_rgba());
+                c.fill(&Rect { x: at.0, y: at.1, w: 1.0, h: far }, BLACK.to_rgba());
+                c.stroke((0.0, 0.0), at, 1.0, BLACK);
+                c.dashes(at, (0.0, 0.0), 1.0, (1.0, 1.0), BLACK);
+                c.disc(at, 2.0, BLACK);
+                c.text(at, Align::Left, &face, "p99");
+                assert!(c.shapes.is_empty(), "{at:?}: {:?}", c.shapes);
+                c.line(&[(0.0, 0.0), at, (9.0, 9.0)], 1.0, BLACK);
+                c.dots(vec![at, (3.0, 3.0)], 1.0, BLACK);
+                assert_eq!(c.shapes.len(), 2);
+                super::super::raster::png(&c, 1, 3_780).unwrap();
+            }
+        }
     }
 
     #[test]

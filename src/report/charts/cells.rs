@@ -1,9 +1,10 @@
 //! The small picture of one step over time.
 
 use super::axis::{Axis, Plot};
-use super::canvas::{Align, Canvas, Point, Rect, Shape, Type};
+use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Mark, hue_of, rgb};
 use super::frame::GREY;
+use super::hints::{of_step, percentile};
 use super::panel::RED;
 use crate::report::words;
 use crate::rundir::{Span, Trace, Ttft};
@@ -68,6 +69,7 @@ impl Cell<'_> {
         }
         self.flight(c, &flight);
         self.ttft(c, &ttft);
+        self.hints(c, &flight, &ttft);
         for plot in [&flight, &ttft] {
             let a = plot.area;
             c.stroke((a.x, a.y), (a.x, a.bottom()), 1.0, GREY);
@@ -79,6 +81,32 @@ impl Cell<'_> {
             c.stroke((at, below.bottom()), (at, below.bottom() + 3.0), 1.0, GREY);
             let half = face.width(&label) / 2.0;
             c.text((at.min(r.right() - half), below.bottom() + 13.0), Align::Middle, &face, &label);
+        }
+    }
+
+    /// Each of the two pictures says its step's figures, and every span of TTFT its own.
+    fn hints(&self, c: &mut Canvas, flight: &Plot, ttft: &Plot) {
+        let (s, mark) = (self.step, Mark::of(self.step));
+        let many =
+            format!("in flight: mean {}, at most {}", words::figure(s.in_flight_mean), s.in_flight_max);
+        c.hint_over(flight.area, of_step(s, [many], mark));
+        let metric = s.response();
+        let parts = [0, 2].into_iter().filter_map(|pick| percentile(metric, &s.quantiles(metric), pick));
+        c.hint_over(ttft.area, of_step(s, parts, mark));
+        if let Ttft::Spans(spans) = &self.trace.ttft {
+            for span in spans {
+                let at = ttft.at(span.at_s, (span.p99 / self.unit).min(ttft.y.max));
+                let values = [span.p50, span.p99].map(words::latency);
+                let time = words::span(span.at_s);
+                c.hint(
+                    at,
+                    5.0,
+                    format!(
+                        "step {} · about {time} from its start: p50 {}, p99 {}",
+                        s.step, values[0], values[1]
+                    ),
+                );
+            }
         }
     }
 
@@ -123,7 +151,7 @@ impl Cell<'_> {
             Ttft::Points(points) => {
                 let scaled = points.iter().map(|p| (p.0.min(plot.x.max), p.1 / self.unit));
                 let at = scaled.clone().filter(|p| p.1 <= plot.y.max).map(|p| plot.at(p.0, p.1)).collect();
-                c.shapes.push(Shape::Dots(at, 1.1, hue.dark));
+                c.dots(at, 1.1, hue.dark);
                 most = scaled.map(|p| p.1).fold(most, f64::max);
             }
             Ttft::Spans(spans) => {

@@ -11,7 +11,7 @@ use plotters::style::RGBColor;
 
 pub(super) use super::mark::Mark;
 
-/// Three shades of one hue, dark to light, and the shade in which the light one is still legible as text.
+/// Three shades of one hue, dark to light, and those in which the paler two are still legible as text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hue {
     /// For p99 and for a line that stands alone.
@@ -22,14 +22,16 @@ pub(super) struct Hue {
     pub(super) light: RGBColor,
     /// For text about `light`.
     pub(super) light_text: RGBColor,
+    /// For text about `middle`.
+    pub(super) middle_text: RGBColor,
 }
 
 /// One hue per series; told apart by people who see no red or no green, and by lightness in print.
 const HUES: [Hue; 4] = [
-    hue([0x08306b, 0x3a87c8, 0x93c4e4, 0x4f9ccb]),
-    hue([0x8c2d04, 0xec7014, 0xfec44f, 0xc98a0c]),
-    hue([0x3f007d, 0x807dba, 0xbcbddc, 0x8683bd]),
-    hue([0x00441b, 0x41ab5d, 0xa1d99b, 0x5aa86a]),
+    hue([0x08306b, 0x3a87c8, 0x93c4e4, 0x3a7ca5, 0x2a78b8]),
+    hue([0x8c2d04, 0xec7014, 0xfec44f, 0x8d6a00, 0xb85a00]),
+    hue([0x3f007d, 0x807dba, 0xbcbddc, 0x6f6cb0, 0x6863ab]),
+    hue([0x00441b, 0x41ab5d, 0xa1d99b, 0x417a3a, 0x2a7f3f]),
 ];
 
 /// The colours of the series of that number.
@@ -37,8 +39,9 @@ pub(super) const fn hue_of(series: usize) -> Hue {
     HUES[series % HUES.len()]
 }
 
-const fn hue([dark, middle, light, light_text]: [u32; 4]) -> Hue {
-    Hue { dark: rgb(dark), middle: rgb(middle), light: rgb(light), light_text: rgb(light_text) }
+const fn hue([dark, middle, light, light_text, middle_text]: [u32; 5]) -> Hue {
+    let [dark, middle, light] = [rgb(dark), rgb(middle), rgb(light)];
+    Hue { dark, middle, light, light_text: rgb(light_text), middle_text: rgb(middle_text) }
 }
 
 /// A colour written as in HTML.
@@ -225,10 +228,16 @@ pub(super) fn tier_name(run: &Run, tier: &str) -> String {
 /// Medians of e2e that a window must hold before what it completed stands for what it achieved.
 const ENOUGH: f64 = 5.0;
 
-/// Whether a window is so short that its achieved rate is biased: requests that it saw due ended after it.
+/// Where more than this share of the requests of a window were cut off, it did not see what becomes of them.
+const CUT: f64 = 0.1;
+
+/// Whether a window is so short that its achieved rate is biased: requests that it saw due ended after it, or were cut off since they had
+/// not ended long after. Where nothing was completed, nothing was achieved that could be told.
 fn brief(step: &Step) -> bool {
+    let cut = step.cut as f64 > CUT * step.due_n as f64;
     let e2e = step.quantiles(Metric::E2e).p50;
-    step.abort.is_some() || e2e.is_some_and(|ms| step.measure_s < ENOUGH * ms / 1e3)
+    let short = e2e.is_none_or(|ms| step.measure_s < ENOUGH * ms / 1e3);
+    step.abort.is_some() || step.completed == 0 || cut || short
 }
 
 #[cfg(test)]
@@ -303,6 +312,28 @@ mod tests {
         run.steps[0].measure_s = 4.0 * e2e;
         let first = |across| curves(&run)[0].joined(across)[0].step;
         assert_eq!((first(Across::Offered), first(Across::Achieved)), (1, 2));
+    }
+
+    /// What little was completed by then says the opposite of what the server can do: it would start the line far left of its level.
+    #[test]
+    fn a_window_whose_requests_were_cut_off_is_on_no_curve_of_what_was_achieved() {
+        let mut run = fixture::found();
+        let step = &mut run.steps[5];
+        let number = step.step;
+        let whole = step.clone();
+        let joined = |run: &Run, across| curves(run)[0].joined(across).iter().any(|s| s.step == number);
+        assert!(joined(&run, Across::Achieved));
+        let all = whole.completed;
+        for (cut, e2e, joins) in [(all, false, false), (all / 5, true, false), (all / 50, true, true)] {
+            let step = &mut run.steps[5];
+            *step = whole.clone();
+            (step.completed, step.cut) = (all - cut, cut);
+            if !e2e {
+                step.latency.remove(&Metric::E2e);
+            }
+            assert_eq!(joined(&run, Across::Achieved), joins, "{cut} of {all}");
+            assert!(joined(&run, Across::Offered), "what was offered is known");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Mark, charted, hue_of, rgb, shown, steady};
 use super::frame::{Frame, Slot};
+use super::hints::{REACH, of_step};
 use super::legend::Entry;
 use super::panel::{RED, title};
 use super::place::Taken;
@@ -15,6 +16,12 @@ use crate::slo::{Limit, Metric};
 use crate::stats::step::{LimitRow, Quantiles, Step, Verdict};
 
 const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
+
+/// Milliseconds that are as good as none: tokens that came in one piece.
+const NO_TIME: f64 = 0.002;
+
+/// Between places of the line that tell their values, in logical pixels.
+const HINTS_APART: f64 = 14.0;
 
 /// Whether the requests of the answer's step are known.
 pub(super) fn applies(run: &Run, traces: &Traces) -> bool {
@@ -63,6 +70,9 @@ impl<'a> Spread<'a> {
         let limits: Vec<Limit> = limits.into_iter().filter(|l| l.metric == metric).collect();
         let values = sketch.cumulated();
         let (least, most) = (values.first()?.0, values.last()?.0);
+        if most <= NO_TIME && limits.is_empty() {
+            return None;
+        }
         let reach = limits.iter().map(Limit::limit_ms).filter(|l| *l <= 6.0 * most).fold(most, f64::max);
         let unit = if reach >= 20_000.0 { 1e3 } else { 1.0 };
         let x = if reach > 12.0 * least {
@@ -93,6 +103,25 @@ impl<'a> Spread<'a> {
             let n = values.iter().take_while(|v| v.0 <= l.limit_ms()).last().map_or(0, |v| v.1);
             n as f64 / self.of as f64
         })
+    }
+
+    /// The share within a limit in per cent, never rounded up to the whole.
+    fn percent_within(&self, run: &Run, l: &Limit) -> String {
+        let share = self.within(run, l) * 100.0;
+        if share >= 100.0 { "100".to_owned() } else { format!("{:.2}", (share * 100.0).floor() / 100.0) }
+    }
+
+    /// Says along the line what share lies within which time: at some of its corners, since there are hundreds.
+    fn hints(&self, c: &mut Canvas, plot: &Plot) {
+        let mut last = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        for (ms, n) in self.sketch.curve() {
+            let at = plot.at(ms / self.unit, n as f64 / self.of as f64);
+            if (at.0 - last.0).hypot(at.1 - last.1) >= HINTS_APART {
+                let share = (1e4 * n as f64 / self.of as f64).floor() / 100.0;
+                c.hint(at, HINTS_APART / 2.0, format!("{share} % of requests within {}", words::latency(ms)));
+                last = at;
+            }
+        }
     }
 
     fn line(&self, plot: &Plot) -> Vec<Point> {
@@ -151,10 +180,13 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, mark: M
         if x <= plot.x.max {
             let x = plot.at_x(x);
             c.dashes((x, a.bottom()), (x, a.y), 1.5, (8.0, 4.5), RED);
+            let text = format!("SLO: {} · {} % within", words::limit(l), spread.percent_within(run, l));
+            c.hint_along((x, a.bottom()), (x, a.y), text);
             taken.line(&[(x, a.bottom()), (x, a.y)], 1.0);
         }
     }
     c.line(&line, 2.3, hue.dark);
+    spread.hints(c, plot);
     taken.line(&line, 3.0);
     let face = Type::bold(11.0, hue.dark);
     let percentiles = [
@@ -168,7 +200,8 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, mark: M
             Some((on_line(&line, plot.at_y(share))?, format!("{name} {}", words::latency(ms?))))
         })
         .collect();
-    for (at, _) in &marks {
+    for (at, text) in &marks {
+        c.hint(*at, REACH, of_step(spread.step, [format!("{} {text}", spread.metric.title())], mark));
         mark.draw(c, *at, 3.9, hue.dark);
         taken.mark(*at, 6.0);
     }
@@ -206,11 +239,7 @@ fn label_limit(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, l: &
     } else {
         format!("SLO: {}", words::limit(l))
     };
-    let share = spread.within(run, l) * 100.0;
-    // Never rounded up to the whole.
-    let share =
-        if share >= 100.0 { "100".to_owned() } else { format!("{:.2}", (share * 100.0).floor() / 100.0) };
-    let lines = [first, format!("{share} % within")];
+    let lines = [first, format!("{} % within", spread.percent_within(run, l))];
     let w = lines.iter().map(|t| face.width(t)).fold(0.0, f64::max);
     let x = plot.at_x((l.limit_ms() / spread.unit).min(plot.x.max));
     let ys = (0..30).map(|i| a.bottom() - 34.0 - (a.h - 40.0) * f64::from(i) / 29.0);
@@ -258,7 +287,7 @@ mod tests {
     fn marks_of_an_undecided_step_are_hollow() {
         let (mut run, traces) = fixture::traced();
         let white = |run: &Run| {
-            let scene = Scene { run, traces: &traces, format: super::super::Format::Report };
+            let scene = Scene { run, traces: &traces, format: super::super::Format::Report, width: 720 };
             let shapes = draw(&scene).shapes;
             let inner =
                 |s: &Shape| matches!(s, Shape::Disc(_, r, c) if *r < 3.0 && *c == plotters::style::WHITE);

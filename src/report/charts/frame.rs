@@ -69,7 +69,7 @@ impl Frame {
     /// Headline and subtitle, and room for plots with so much room to the right of each, and for the legend.
     pub(super) fn new(scene: &Scene<'_>, slots: &[Slot], right: f64, legend: Vec<Entry>) -> Self {
         let (run, format) = (scene.run, scene.format);
-        let width = f64::from(format.width());
+        let width = f64::from(scene.width);
         let about = match format {
             Format::Report => about(run, width - 2.0 * EDGE),
             Format::Slide => brief(run, width - 2.0 * EDGE),
@@ -83,7 +83,8 @@ impl Frame {
             Format::Slide => String::new(),
         };
         let foot = format!("SLO: {}{plan} · goodput {version}", clip(&slo, 100));
-        Self::titled(&Titles { head: words::headline(run), about, foot }, format, slots, right, legend)
+        let titles = Titles { head: words::headline(run), about, foot };
+        Self::wide(&titles, (format, scene.width), slots, right, legend)
     }
 
     /// The same with titles of its own, for a chart of something else than a run.
@@ -94,7 +95,18 @@ impl Frame {
         right: f64,
         legend: Vec<Entry>,
     ) -> Self {
-        let width = f64::from(format.width());
+        Self::wide(titles, (format, format.width()), slots, right, legend)
+    }
+
+    /// The same, so many logical pixels wide.
+    pub(super) fn wide(
+        titles: &Titles,
+        (format, pixels): (Format, u32),
+        slots: &[Slot],
+        right: f64,
+        legend: Vec<Entry>,
+    ) -> Self {
+        let width = f64::from(pixels);
         let (face, head) = fitted(&titles.head, width - 2.0 * EDGE);
         let (small, about) = &titles.about;
         let legend = rows(legend, left(format), width - EDGE);
@@ -111,7 +123,7 @@ impl Frame {
                 (side_by_side(slots, y + 3.0, height - LEGEND - below - 22.0, right), height)
             }
         };
-        let mut canvas = Canvas::new(format.width(), height as u32);
+        let mut canvas = Canvas::new(pixels, height as u32);
         let mut y = top;
         for line in &head {
             canvas.text((EDGE, y), Align::Left, &face, line);
@@ -120,6 +132,7 @@ impl Frame {
         for (i, line) in about.iter().enumerate() {
             canvas.text((EDGE, y - 1.0 + 16.0 * i as f64), Align::Left, small, line);
         }
+        canvas.head = y - 1.0 + 16.0 * about.len().saturating_sub(1) as f64 + 5.0;
         let foot = titles.foot.clone();
         Self { canvas, areas, slots: slots.to_vec(), format, legend, foot, notes: Vec::new() }
     }

@@ -70,7 +70,7 @@ impl Panel {
         let mut ends = Vec::new();
         for (curve, names) in curves.iter().zip(end_labels(curves)) {
             let h = curve.hue;
-            let shades = [(h.light, h.light_text), (h.middle, h.middle), (h.dark, h.dark)];
+            let shades = [(h.light, h.light_text), (h.middle, h.middle_text), (h.dark, h.dark)];
             for (pick, name) in names.into_iter().enumerate().filter(|(_, n)| !n.is_empty()) {
                 // Where the line leaves the plot, its name stands at the last point before.
                 let joined = self.joined(curve, pick);

@@ -106,7 +106,11 @@ fn limited(run: &Run, metric: Metric) -> bool {
 
 /// TTFT and TPOT, and every other metric with a limit, where there are values; TTFT where there are none at all.
 fn metrics(run: &Run) -> Vec<Metric> {
-    let valued = |m: Metric| charted(run).any(|s| s.quantiles(m).p50.is_some());
+    // What takes no time in any step is none of the server's: both tokens of an answer in one piece.
+    let valued = |m: Metric| {
+        let tells = |v: f64| v > 0.0 || limited(run, m);
+        charted(run).any(|s| s.quantiles(m).p50.is_some_and(tells))
+    };
     let wanted = |m: Metric| matches!(m, Metric::Ttft | Metric::Tpot) || limited(run, m);
     let found: Vec<Metric> = Metric::ALL.into_iter().filter(|m| wanted(*m) && valued(*m)).collect();
     if found.is_empty() { vec![Metric::Ttft] } else { found }

@@ -5,6 +5,7 @@ use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Mark, hue_of, rgb};
 use super::fit::shade;
 use super::frame::GAP;
+use super::heads::ellipsis;
 use super::throughput::GOOD;
 use plotters::style::{Color, RGBColor};
 
@@ -48,6 +49,11 @@ pub(super) fn rows(entries: Vec<Entry>, left: f64, right: f64) -> Vec<Vec<Entry>
     let mut rows: Vec<Vec<Entry>> = Vec::new();
     let mut x = f64::INFINITY;
     for entry in entries {
+        // A sentence is cut where even a row of its own is too narrow for it.
+        let entry = match entry {
+            Entry::Say(text) => Entry::Say(ellipsis(&Type::bold(11.5, rgb(0x222222)), &text, right - left)),
+            other => other,
+        };
         let width = entry.width();
         if x + width > right {
             rows.push(Vec::new());

@@ -5,10 +5,10 @@ use super::axis::{Axis, Plot};
 use super::canvas::{Align, Point, Rect, Type};
 use super::curves::{Hue, hue_of, rgb};
 use super::frame::{Frame, GREY, Slot};
+use super::hints::REACH;
 use super::legend::Entry;
 use super::panel::title;
 use super::place::spread;
-use super::throughput::level_title;
 use super::{Canvas, Scene};
 use crate::level::Control;
 use crate::plan::Purpose;
@@ -25,6 +25,8 @@ pub(super) const NAMES: [&str; 3] = ["latency-levels", "ceiling", "all-at-once"]
 /// Room to the right of a plot for the names of its lines.
 const RIGHT: f64 = 48.0;
 const RADIUS: f64 = 3.6;
+/// The horizontal axis, which doubles.
+const IN_FLIGHT: &str = "requests in flight (closed loop), logarithmic";
 
 /// Whether latency was asked for, and measured.
 pub(super) fn applies_latency(run: &Run, _: &Traces) -> bool {
@@ -71,18 +73,20 @@ fn percentiles(all: &[LevelFigures], metric: Metric, unit: f64, hue: Hue) -> Vec
     };
     vec![
         line("p50", hue.light, hue.light_text, |q| q.p50),
-        line("p90", hue.middle, hue.middle, |q| q.p90),
+        line("p90", hue.middle, hue.middle_text, |q| q.p90),
         line("p99", hue.dark, hue.dark, |q| q.p99),
     ]
 }
 
-/// Lines with a disc at each level, and their names at the right end.
-fn draw_lines(c: &mut Canvas, plot: &Plot, lines: &[Line]) {
+/// Lines with a disc at each level, which tells its value, and their names at the right end.
+fn draw_lines(c: &mut Canvas, plot: &Plot, lines: &[Line], told: impl Fn(f64) -> String) {
     for line in lines {
         let points: Vec<Point> = line.values.iter().map(|v| plot.at(v.0, v.1)).collect();
         c.line(&points, 2.2, line.colour);
-        for p in points {
+        for (p, (level, value)) in points.into_iter().zip(&line.values) {
             c.disc(p, RADIUS, line.colour);
+            let at = words::level(Control::Concurrency, *level);
+            c.hint(p, REACH, format!("{at} · {} {}", line.name, told(*value)).replace("  ", " "));
         }
     }
     let ends: Vec<(Point, &Line)> =
@@ -141,10 +145,12 @@ fn latency_plot(frame: &mut Frame, number: usize, metric: Metric, all: &[LevelFi
         all.iter().any(|l| l.quantiles(metric).p99.is_some() && l.quantiles(metric).p99_high.is_none());
     let note =
         if open { "bars: 95 % bounds of p99; dotted: no upper one" } else { "bars: 95 % bounds of p99" };
-    frame.axes(number, &plot, &heading, &[note.to_owned()], level_title(Control::Concurrency));
+    frame.axes(number, &plot, &heading, &[note.to_owned()], IN_FLIGHT);
     frame.spines(&plot);
     bars(&mut frame.canvas, &plot, all, metric, unit, hue.middle);
-    draw_lines(&mut frame.canvas, &plot, &lines);
+    draw_lines(&mut frame.canvas, &plot, &lines, |v| {
+        format!("{} {}", metric.title(), words::latency(v * unit))
+    });
 }
 
 /// Output tokens per second against requests in flight, and below what a request takes there.
@@ -159,7 +165,7 @@ pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
     let top = highest(std::slice::from_ref(&line));
     let plot = Plot { area: frame.areas[0], x, y: Axis::upto(top * 1.18, 6.0) };
     let notes = ["beside each: requests/s".to_owned()];
-    frame.axes(0, &plot, "Output tokens per second", &notes, level_title(Control::Concurrency));
+    frame.axes(0, &plot, "Output tokens per second", &notes, IN_FLIGHT);
     frame.spines(&plot);
     let c = &mut frame.canvas;
     if let Some(best) = most(&all) {
@@ -168,7 +174,7 @@ pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
         let text = format!("the most: {} tokens/s", words::figure(best.output_tokens_per_s));
         c.text((plot.area.x + 6.0, at.1 - 6.0), Align::Left, &Type::bold(12.0, rgb(0x333333)), &text);
     }
-    draw_lines(c, &plot, std::slice::from_ref(&line));
+    draw_lines(c, &plot, std::slice::from_ref(&line), |v| format!("{} output tokens/s", words::figure(v)));
     for l in &all {
         let (px, py) = plot.at(l.in_flight, l.output_tokens_per_s);
         let text = words::figure(l.requests_per_s);
@@ -217,6 +223,11 @@ pub(super) fn draw_burst(scene: &Scene<'_>) -> Canvas {
     for (i, (name, ms)) in done.iter().enumerate() {
         let x = plot.at_x(ms / 1e3);
         c.dashes((x, plot.area.y), (x, plot.area.bottom()), 1.2, (5.0, 4.0), GREY);
+        c.hint_along(
+            (x, plot.area.y),
+            (x, plot.area.bottom()),
+            format!("{name} after {}", words::latency(*ms)),
+        );
         let (face, text) = (Type::book(11.5, rgb(0x333333)), format!("{name} {}", words::latency(*ms)));
         let w = face.width(&text);
         // Each on a line of its own: the last two may be close together.

@@ -13,6 +13,7 @@ use super::{Format, Scene};
 use crate::level::Control;
 use crate::report::escape::clip;
 use crate::rundir::{Run, Traces};
+use crate::search::answer::{Answer, Status};
 use crate::slo::Metric;
 use plotters::style::RGBColor;
 
@@ -36,14 +37,16 @@ fn coloured(run: &Run) -> Vec<Curve<'_>> {
     parts.filter_map(|(i, part)| Some(Curve { hue: hue(i), ..curves(part).into_iter().next()? })).collect()
 }
 
-fn hue(series: usize) -> Hue {
+/// The colour of the series of that number.
+pub(super) fn hue(series: usize) -> Hue {
     let dark = rgb(COLOURS[series % COLOURS.len()]);
-    let light = paler(dark);
-    Hue { dark, middle: light, light, light_text: dark }
+    let light = paler(dark, 0.5);
+    Hue { dark, middle: light, light, light_text: dark, middle_text: dark }
 }
 
-fn paler(c: RGBColor) -> RGBColor {
-    let mix = |v: u8| (f64::from(v) + 0.5 * (255.0 - f64::from(v))) as u8;
+/// A colour this share of the way to white.
+pub(super) fn paler(c: RGBColor, share: f64) -> RGBColor {
+    let mix = |v: u8| (f64::from(v) + share * (255.0 - f64::from(v))) as u8;
     RGBColor(mix(c.0), mix(c.1), mix(c.2))
 }
 
@@ -93,7 +96,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         let plot = Plot { area: frame.areas[panels.len()], x, y };
         capacities(&mut frame, panels.len(), &plot, (run, &boundaries), x_title);
     }
-    let ink = Hue { dark: INK, middle: INK, light: INK, light_text: INK };
+    let ink = Hue { dark: INK, middle: INK, light: INK, light_text: INK, middle_text: INK };
     frame.finish(ink)
 }
 
@@ -187,7 +190,13 @@ fn name_ends(c: &mut Canvas, plot: &Plot, panel: &Panel, curves: &[Curve<'_>], t
     }
 }
 
-/// What each series can take: the rate as a dot, its 90 % interval or its bracket as a bar.
+/// Whether the answer of a series is no rate that is shown to be kept.
+fn open(part: &Run) -> bool {
+    let kept = |a: &Answer| matches!(a.goodput.status, Status::Found | Status::NotReached);
+    !part.answers.first().is_some_and(kept)
+}
+
+/// What each series can take: the rate as a dot, hollow where it is undecided, its 90 % interval or its bracket as a bar.
 fn capacities(
     frame: &mut Frame,
     number: usize,
@@ -198,7 +207,9 @@ fn capacities(
     let estimated =
         run.parts.iter().filter_map(|p| p.answers.first()).any(|a| a.goodput.interval90.is_some());
     let bar = if estimated { "bar: 90 % interval" } else { "bar: up to the lowest rate that fails" };
-    frame.axes(number, plot, "Goodput, requests/s", &[bar.to_owned()], x_title);
+    let hollow = run.parts.iter().any(open).then(|| "hollow: undecided".to_owned());
+    let notes: Vec<String> = std::iter::once(bar.to_owned()).chain(hollow).collect();
+    frame.axes(number, plot, "Goodput, requests/s", &notes, x_title);
     frame.spines(plot);
     let c = &mut frame.canvas;
     for (i, (part, boundary)) in run.parts.iter().zip(boundaries).enumerate() {
@@ -214,7 +225,13 @@ fn capacities(
             continue;
         };
         c.stroke((low, y), (high, y), 6.0, hue(i).light);
-        c.disc((line, y), 4.6, colour);
+        if open(part) {
+            Mark::Undecided.draw(c, (line, y), 4.6, colour);
+        } else {
+            c.disc((line, y), 4.6, colour);
+        }
+        let row = Rect { x: plot.area.x, y: y - ROW / 2.0, w: plot.area.w, h: ROW };
+        c.hint_over(row, format!("{name} · {}", boundary.said()));
         let w = face.width(&name);
         let after = high.max(line) + 10.0;
         let x = if after + w <= plot.area.right() + 30.0 { after } else { low.min(line) - 10.0 - w };
@@ -236,13 +253,13 @@ fn metrics(run: &Run) -> Vec<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::charts::{OVER, over};
+    use crate::report::charts::{Look, OVER, over};
     use crate::report::fixture;
 
     #[test]
     fn several_series_have_an_overlay_and_one_has_none() {
         let run = fixture::pair();
-        assert_eq!(over(&run, &Traces::default()).len(), 1);
+        assert_eq!(over(&run, &Traces::default())[0].name, "overlay");
         assert!(over(&fixture::found(), &Traces::default()).is_empty());
         let mut one = run.clone();
         one.parts[1].steps.clear();
@@ -252,13 +269,29 @@ mod tests {
     #[test]
     fn every_series_is_named_in_its_colour() {
         let run = fixture::pair();
-        let svg = OVER[0].svg(&run, &Traces::default());
+        let svg = OVER[0].svg(&run, &Traces::default(), &Look::default());
         for name in ["cold", "warm", "Goodput, requests/s", "strong: p99, pale: p50"] {
             assert!(svg.contains(name), "{name}");
         }
+        assert!(!svg.contains("hollow"), "both are found");
         let colours: std::collections::HashSet<u32> = COLOURS.into_iter().collect();
         assert_eq!(colours.len(), COLOURS.len());
-        assert!(OVER[0].png(&run, &Traces::default()).unwrap().len() > 3_000);
-        assert!(OVER[0].slide_png(&run, &Traces::default()).unwrap().is_some());
+        assert!(OVER[0].png(&run, &Traces::default(), &Look::default()).unwrap().len() > 3_000);
+        assert!(OVER[0].slide_png(&run, &Traces::default(), &Look::default()).unwrap().is_some());
+    }
+
+    /// A full mark stands for a rate that is kept.
+    #[test]
+    fn what_is_undecided_is_drawn_hollow() {
+        let mut run = fixture::pair();
+        let circles = |run: &Run| {
+            let svg = OVER[0].svg(run, &Traces::default(), &Look::default());
+            (svg.matches("<circle").count(), svg.contains("hollow: undecided"))
+        };
+        let g = &mut run.parts[0].answers[0].goodput;
+        (g.rate, g.interval90) = (Some(30.0), Some([20.0, 33.0]));
+        let (full, _) = circles(&run);
+        run.parts[0].answers[0].goodput.status = Status::Undecided;
+        assert_eq!(circles(&run), (full + 1, true), "a white one within it");
     }
 }

@@ -6,6 +6,7 @@ use super::boundary::Boundary;
 use super::canvas::{Align, Canvas, Point, Type};
 use super::curves::{Across, Curve, Mark, baseline, radius, rgb, steady, tier_name};
 use super::frame::Frame;
+use super::hints::{REACH, achieved, of_step, percentile};
 use super::place::{Taken, spread};
 use crate::report::words;
 use crate::rundir::Run;
@@ -140,7 +141,9 @@ impl Panel {
         let c = &mut frame.canvas;
         for limit in self.limits.iter().filter(|l| l.value <= self.y.max) {
             let y = plot.at_y(limit.value);
-            c.dashes((plot.area.x, y), (plot.area.right(), y), 1.8, (8.0, 4.5), RED);
+            let (from, to) = ((plot.area.x, y), (plot.area.right(), y));
+            c.dashes(from, to, 1.8, (8.0, 4.5), RED);
+            c.hint_along(from, to, limit.text.clone());
         }
         let ground = c.shapes.len();
         for curve in curves {
@@ -152,8 +155,10 @@ impl Panel {
                     c.line(&piece, width, colour);
                 }
                 if pick != self.marked {
-                    for (p, _) in self.points(curve, pick).filter(|(p, _)| p.1 <= self.y.max) {
-                        c.disc(plot.at(p.0, p.1), self.radius - 1.7, colour);
+                    for (p, step) in self.points(curve, pick).filter(|(p, _)| p.1 <= self.y.max) {
+                        let at = plot.at(p.0, p.1);
+                        c.disc(at, self.radius - 1.7, colour);
+                        c.hint(at, 5.0, self.told(step, pick));
                     }
                 }
             }
@@ -215,11 +220,12 @@ impl Panel {
         for (p, step) in self.points(curve, self.marked) {
             let mark = Mark::of(step);
             mark.draw(c, self.mark_at(plot, p), self.radius, curve.hue.dark);
+            c.hint(self.mark_at(plot, p), REACH, self.told(step, self.marked));
             if p.1 > self.y.max && mark != Mark::Overloaded {
                 beyond.push((plot.at_x(p.0), p.1 * self.unit));
             }
         }
-        let labels = together(&beyond);
+        let labels = together(&beyond, words::latency);
         let widest = labels.iter().map(|(_, t)| face.width(t)).fold(0.0, f64::max);
         let mut xs: Vec<f64> = labels.iter().map(|b| b.0).collect();
         let ends = (plot.area.x + widest / 2.0, plot.area.right() + 42.0 - widest / 2.0);
@@ -227,6 +233,13 @@ impl Panel {
         for (x, (_, text)) in xs.iter().zip(&labels) {
             c.text((*x, plot.area.y - 10.0), Align::Middle, &face, text);
         }
+    }
+
+    /// A step with what was achieved and, where it has any, this percentile of the metric.
+    fn told(&self, step: &Step, pick: usize) -> String {
+        let own = (Mark::of(step) != Mark::Overloaded)
+            .then(|| percentile(self.metric, &step.quantiles(self.metric), pick));
+        of_step(step, [achieved(step)].into_iter().chain(own.flatten()), Mark::of(step))
     }
 
     pub(super) fn mark_at(&self, plot: &Plot, p: Point) -> Point {

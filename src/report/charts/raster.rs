@@ -9,31 +9,32 @@ use anyhow::{Context, Result, anyhow};
 use plotters::backend::{BitMapBackend, DrawingBackend};
 use plotters::style::{Color, RGBAColor, RGBColor};
 
-/// Pixels of the PNG for each logical pixel.
+/// Pixels of the PNG for each logical pixel, where nothing else is asked for.
 pub(super) const SCALE: u32 = 3;
 /// Pixels drawn for each pixel of the PNG, in both directions.
 const OVERSAMPLE: u32 = 2;
-const FINE: f64 = (SCALE * OVERSAMPLE) as f64;
 
 /// The pixels while they are drawn.
 struct Raster {
     size: (u32, u32),
+    /// Pixels drawn for each logical pixel.
+    per_pixel: f64,
     fine: Vec<u8>,
     trouble: Option<String>,
 }
 
-/// The finished PNG, with so many pixels per metre.
+/// The finished PNG with so many pixels for each logical one, and per metre.
 ///
 /// # Errors
 ///
 /// When something could not be drawn or encoded.
-pub(super) fn png(canvas: &Canvas, pixels_per_metre: u32) -> Result<Vec<u8>> {
-    let raster = Raster::of(canvas);
+pub(super) fn png(canvas: &Canvas, scale: u32, pixels_per_metre: u32) -> Result<Vec<u8>> {
+    let raster = Raster::of(canvas, scale);
     if let Some(e) = &raster.trouble {
         return Err(anyhow!("drawing failed: {e}"));
     }
     let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, canvas.size.0 * SCALE, canvas.size.1 * SCALE);
+    let mut encoder = png::Encoder::new(&mut bytes, canvas.size.0 * scale, canvas.size.1 * scale);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_pixel_dims(Some(png::PixelDimensions {
@@ -48,10 +49,12 @@ pub(super) fn png(canvas: &Canvas, pixels_per_metre: u32) -> Result<Vec<u8>> {
 }
 
 impl Raster {
-    fn of(canvas: &Canvas) -> Self {
-        let size = (canvas.size.0 * SCALE * OVERSAMPLE, canvas.size.1 * SCALE * OVERSAMPLE);
-        let fine = vec![255; size.0 as usize * size.1 as usize * 3];
-        let mut raster = Self { size, fine, trouble: None };
+    fn of(canvas: &Canvas, scale: u32) -> Self {
+        let per_pixel = scale * OVERSAMPLE;
+        let size = (canvas.size.0 * per_pixel, canvas.size.1 * per_pixel);
+        let RGBColor(r, g, b) = canvas.ground;
+        let fine = [r, g, b].repeat(size.0 as usize * size.1 as usize);
+        let mut raster = Self { size, per_pixel: f64::from(per_pixel), fine, trouble: None };
         for shape in &canvas.shapes {
             match shape {
                 Shape::Polygon(points, colour) => raster.polygon(points, *colour),
@@ -90,10 +93,10 @@ impl Raster {
         if let [a, b, c, d] = *points
             && (a.1, b.0, c.1, d.0) == (b.1, c.0, d.1, a.0)
         {
-            let (from, to) = (fine(a), fine(c));
+            let (from, to) = (self.fine(a), self.fine(c));
             return self.with(|r| r.draw_rect(from, to, &colour, true));
         }
-        let points: Vec<_> = points.iter().map(|p| fine(*p)).collect();
+        let points: Vec<_> = points.iter().map(|p| self.fine(*p)).collect();
         self.with(|b| b.fill_polygon(points, &colour));
     }
 
@@ -106,7 +109,7 @@ impl Raster {
         let (nx, ny) = (-dy / length * width / 2.0, dx / length * width / 2.0);
         let corners =
             [(a.0 + nx, a.1 + ny), (b.0 + nx, b.1 + ny), (b.0 - nx, b.1 - ny), (a.0 - nx, a.1 - ny)];
-        let points: Vec<_> = corners.iter().map(|p| fine(*p)).collect();
+        let points: Vec<_> = corners.iter().map(|p| self.fine(*p)).collect();
         self.with(|b| b.fill_polygon(points, &colour.to_rgba()));
     }
 
@@ -121,14 +124,15 @@ impl Raster {
     }
 
     fn disc(&mut self, at: Point, radius: f64, colour: RGBColor) {
-        let r = (radius * FINE).round().max(1.0) as u32;
-        self.with(|b| b.draw_circle(fine(at), r, &colour, true));
+        let r = (radius * self.per_pixel).round().max(1.0) as u32;
+        let at = self.fine(at);
+        self.with(|b| b.draw_circle(at, r, &colour, true));
     }
 
     fn text(&mut self, at: Point, face: &Type, text: &str) {
-        let scale = face.scale(FINE);
-        for (c, shift) in face.set(text, FINE).0 {
-            let place = point((at.0 * FINE) as f32 + shift, (at.1 * FINE) as f32);
+        let (fine, scale) = (self.per_pixel, face.scale(self.per_pixel));
+        for (c, shift) in face.set(text, fine).0 {
+            let place = point((at.0 * fine) as f32 + shift, (at.1 * fine) as f32);
             let glyph = face.font().glyph_id(c).with_scale_and_position(scale, place);
             if let Some(outline) = face.font().outline_glyph(glyph) {
                 let corner = outline.px_bounds().min;
@@ -168,10 +172,10 @@ impl Raster {
         }
         out
     }
-}
 
-fn fine((x, y): Point) -> (i32, i32) {
-    ((x * FINE).round() as i32, (y * FINE).round() as i32)
+    fn fine(&self, (x, y): Point) -> (i32, i32) {
+        ((x * self.per_pixel).round() as i32, (y * self.per_pixel).round() as i32)
+    }
 }
 
 #[cfg(test)]
@@ -184,7 +188,7 @@ mod tests {
     fn text_leaves_ink() {
         let mut c = Canvas::new(40, 20);
         c.text((5.0, 15.0), Align::Left, &Type::book(12.0, BLACK), "p99");
-        let dark = Raster::of(&c).pixels().chunks(3).filter(|p| p[0] < 128).count();
+        let dark = Raster::of(&c, SCALE).pixels().chunks(3).filter(|p| p[0] < 128).count();
         assert!(dark > 100, "{dark} dark pixels");
     }
 
@@ -192,7 +196,7 @@ mod tests {
     fn coordinates_are_logical() {
         let mut c = Canvas::new(10, 10);
         c.fill(&Rect { x: 2.0, y: 3.0, w: 4.0, h: 5.0 }, BLACK.to_rgba());
-        let dark = Raster::of(&c).pixels().chunks(3).filter(|p| p[0] == 0).count();
+        let dark = Raster::of(&c, SCALE).pixels().chunks(3).filter(|p| p[0] == 0).count();
         assert_eq!(dark, (4 * SCALE * 5 * SCALE) as usize);
     }
 }

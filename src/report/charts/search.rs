@@ -1,10 +1,11 @@
 //! How the adaptive search closed in: the level of each step, and after it what was known of the limit.
 
-use super::axis::{Axis, Plot};
+use super::axis::{Axis, Plot, Scale};
 use super::boundary::{GREEN, GREEN_TEXT, SAFE};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Mark, charted, control, hue_of, radius, rgb};
 use super::frame::{Frame, GREY, Slot, x_axis};
+use super::hints::{REACH, of_step};
 use super::legend::{Entry, marks};
 use super::place::{Taken, spread};
 use super::throughput::level_title;
@@ -42,7 +43,7 @@ fn unit(seconds: f64) -> (f64, &'static str) {
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
-    let Some(a) = run.answers.first() else { return Canvas::new(scene.format.width(), 1) };
+    let Some(a) = run.answers.first() else { return Canvas::new(scene.width, 1) };
     let all = steps(run, a);
     let told = told(run, a);
     let face = Type::bold(12.0, GREEN_TEXT);
@@ -54,14 +55,18 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     }
     let whole = y_axis(run, a, &all);
     let what = level_title(control(run));
-    let mut plots =
-        vec![(whole, format!("Level of each step, and where the limit lies by all so far: {what}"))];
+    let mut plots = vec![(
+        whole,
+        format!("Level of each step, and where the limit lies by all so far: {what}{}", log(&whole)),
+    )];
     if let Some(near) = closer(&a.goodput, a.control, &whole) {
-        plots.push((near, format!("The same, closer: {what}")));
+        plots.push((near, format!("The same, closer, not from zero: {what}")));
     }
     if scene.format == Format::Slide {
         // One fits: the one that shows how it ended.
-        plots = plots.pop().map(|(y, _)| (y, what.to_owned())).into_iter().collect();
+        let said =
+            |y: &Axis| if y.min > 0.0 && y.scale == Scale::Linear { ", not from zero" } else { log(y) };
+        plots = plots.pop().map(|(y, _)| (y, format!("{what}{}", said(&y)))).into_iter().collect();
     }
     let height = if plots.len() > 1 { 250.0 } else { 330.0 };
     let slots = vec![Slot { height, values_above: false, own_x: false }; plots.len()];
@@ -95,6 +100,17 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         soaks(c, &plot, &shown, second, &mut taken);
     }
     frame.finish(hue_of(0))
+}
+
+/// Whether the axis of the whole search is logarithmic.
+#[cfg(test)]
+pub(super) fn is_logarithmic(run: &Run) -> bool {
+    run.answers.first().is_some_and(|a| y_axis(run, a, &steps(run, a)).scale == Scale::Log)
+}
+
+/// Says of an axis that it is logarithmic.
+fn log(axis: &Axis) -> &'static str {
+    if axis.scale == Scale::Log { ", logarithmic" } else { "" }
 }
 
 /// Whether the level of a step lies on the axis.
@@ -146,6 +162,15 @@ fn ribbon(c: &mut Canvas, plot: &Plot, path: &[PathPoint], second: f64) {
     let high = points.iter().map(|(s, p)| edge(*s, p.interval90[1]));
     let low = points.iter().rev().map(|(s, p)| edge(*s, p.interval90[0]));
     c.polygon(&high.chain(low).collect::<Vec<Point>>(), GREEN.mix(0.18));
+    for p in path.iter().filter(|p| (plot.y.min..=plot.y.max).contains(&p.rate)) {
+        let [low, high] = p.interval90.map(words::level_number);
+        let text = format!(
+            "after {}: median {}, 90 % interval {low} – {high}",
+            words::span(p.ended_s),
+            words::level_number(p.rate)
+        );
+        c.hint(at(p.ended_s, p.rate), 6.0, text);
+    }
     let median: Vec<Point> = points.iter().map(|(s, p)| at(*s, p.rate)).collect();
     for w in median.windows(2) {
         if let Some((from, to)) = inside(&plot.area, w[0], w[1]) {
@@ -177,8 +202,14 @@ fn draw_steps(c: &mut Canvas, plot: &Plot, all: &[&Step], second: f64, r: f64, t
     for s in all {
         let at = plot.at(s.ended_s / second, s.level.value);
         Mark::of(s).draw(c, at, r, hue.dark);
+        c.hint(at, REACH, of_step(s, [time(s)], Mark::of(s)));
         taken.mark(at, 6.5);
     }
+}
+
+/// When a step was measured.
+fn time(s: &Step) -> String {
+    format!("from {} to {}", words::span(s.started_s), words::span(s.ended_s))
 }
 
 /// What is said at the right end, and at which level.
@@ -277,7 +308,6 @@ fn soaks(c: &mut Canvas, plot: &Plot, all: &[&Step], second: f64, taken: &mut Ta
 
 #[cfg(test)]
 mod tests {
-    use super::super::axis::Scale;
     use super::*;
     use crate::report::fixture;
 

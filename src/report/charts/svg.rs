@@ -2,85 +2,163 @@
 //! for those who hear it.
 
 use super::canvas::{Canvas, Point, Shape, Type};
+use super::hints::Hint;
+use crate::report::escape::entity;
 use ab_glyph::{Font, GlyphId, OutlineCurve};
 use plotters::style::RGBColor;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Outlines that occur, each once, by their id.
-type Glyphs = BTreeMap<String, String>;
+/// Where an SVG stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a file of its own, as large as it was drawn, in the colours of the picture.
+    File,
+    /// In a HTML page, as wide as there is room and without headline and subtitle, which are its title and description: each colour is a custom property of CSS with the picture's colour in its absence.
+    Page,
+}
 
 /// The picture; `name` begins every id in it, so that several can stand in one page.
-pub(super) fn svg(canvas: &Canvas, name: &str, title: &str, description: &str) -> String {
-    let mut glyphs = Glyphs::new();
-    let body: String = canvas.shapes.iter().map(|s| shape(s, name, &mut glyphs)).collect();
-    let outlines: String = glyphs.iter().map(|(id, d)| format!("<path id=\"{id}\" d=\"{d}\"/>\n")).collect();
-    let (w, h) = canvas.size;
+pub(super) fn svg(canvas: &Canvas, name: &str, title: &str, description: &str, place: Place) -> String {
+    let mut writer = Writer { name, place, glyphs: BTreeMap::new() };
+    let top = if place == Place::Page { canvas.head } else { 0.0 };
+    let shown = |s: &&Shape| !matches!(s, Shape::Text(at, ..) if at.1 < top);
+    let body: String = canvas.shapes.iter().filter(shown).map(|s| writer.shape(s)).collect();
+    let hints = hints(&canvas.hints);
+    let outlines: String =
+        writer.glyphs.iter().map(|(id, d)| format!("<path id=\"{id}\" d=\"{d}\"/>\n")).collect();
+    let (w, h) = (canvas.size.0, num(f64::from(canvas.size.1) - top));
+    let y = if top > 0.0 { format!(" y=\"{}\"", num(top)) } else { String::new() };
+    let size = match place {
+        Place::File => format!("width=\"{w}\" height=\"{h}\""),
+        Place::Page => "class=\"chart\" width=\"100%\"".to_owned(),
+    };
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" role=\"img\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 {} {w} {h}\" {size} role=\"img\" \
          aria-labelledby=\"{name}-title {name}-desc\">\n<title id=\"{name}-title\">{}</title>\n\
          <desc id=\"{name}-desc\">{}</desc>\n<defs>\n{outlines}</defs>\n\
-         <rect width=\"{w}\" height=\"{h}\" fill=\"#ffffff\"/>\n{body}</svg>\n",
+         <rect{y} width=\"{w}\" height=\"{h}\"{}/>\n{body}{hints}</svg>\n",
+        num(top),
         xml(title),
-        xml(description)
+        xml(description),
+        writer.paint("fill", canvas.ground),
     )
 }
 
-fn shape(shape: &Shape, name: &str, glyphs: &mut Glyphs) -> String {
-    match shape {
-        Shape::Polygon(points, colour) => {
-            let opacity =
-                if colour.3 < 1.0 { format!(" fill-opacity=\"{}\"", num(colour.3)) } else { String::new() };
-            let fill = hex(RGBColor(colour.0, colour.1, colour.2));
-            format!("<path d=\"{}Z\" fill=\"{fill}\"{opacity}/>\n", path(points))
+/// An SVG while it is written.
+struct Writer<'a> {
+    /// What every id begins with.
+    name: &'a str,
+    place: Place,
+    /// Outlines that occur, each once, by their id.
+    glyphs: BTreeMap<String, String>,
+}
+
+impl Writer<'_> {
+    /// The colour of a shape. `var()` has a meaning in a style alone, not in an attribute of its own.
+    fn paint(&self, what: &str, colour: RGBColor) -> String {
+        let RGBColor(r, g, b) = colour;
+        let hex = format!("{r:02x}{g:02x}{b:02x}");
+        match self.place {
+            Place::File => format!(" {what}=\"#{hex}\""),
+            Place::Page => format!(" style=\"{what}:var(--c-{hex},#{hex})\""),
         }
-        Shape::Line { points, width, dash, round, colour } => {
-            let dash =
-                dash.map_or(String::new(), |(a, b)| format!(" stroke-dasharray=\"{} {}\"", num(a), num(b)));
-            let ends = if *round { " stroke-linejoin=\"round\" stroke-linecap=\"round\"" } else { "" };
-            let (d, stroke, width) = (path(points), hex(*colour), num(*width));
-            format!(
-                "<path d=\"{d}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\"{dash}{ends}/>\n"
-            )
+    }
+
+    fn shape(&mut self, shape: &Shape) -> String {
+        match shape {
+            Shape::Polygon(points, colour) => {
+                let opacity = if colour.3 < 1.0 {
+                    format!(" fill-opacity=\"{}\"", num(colour.3))
+                } else {
+                    String::new()
+                };
+                let fill = self.paint("fill", RGBColor(colour.0, colour.1, colour.2));
+                format!("<path d=\"{}Z\"{fill}{opacity}/>\n", path(points))
+            }
+            Shape::Line { points, width, dash, round, colour } => {
+                let dash = dash
+                    .map_or(String::new(), |(a, b)| format!(" stroke-dasharray=\"{} {}\"", num(a), num(b)));
+                let ends = if *round { " stroke-linejoin=\"round\" stroke-linecap=\"round\"" } else { "" };
+                let (d, stroke, width) = (path(points), self.paint("stroke", *colour), num(*width));
+                format!("<path d=\"{d}\" fill=\"none\"{stroke} stroke-width=\"{width}\"{dash}{ends}/>\n")
+            }
+            Shape::Disc(at, r, colour) => {
+                let (x, y, r) = (num(at.0), num(at.1), num(*r));
+                format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\"{}/>\n", self.paint("fill", *colour))
+            }
+            // Strokes without length and with round ends: a third of the length of as many circles.
+            Shape::Dots(places, r, colour) => {
+                let d: String = places.iter().map(|p| format!("M{} {}h0", num(p.0), num(p.1))).collect();
+                let (stroke, width) = (self.paint("stroke", *colour), num(2.0 * r));
+                format!(
+                    "<path d=\"{d}\" fill=\"none\"{stroke} stroke-width=\"{width}\" stroke-linecap=\"round\"/>\n"
+                )
+            }
+            Shape::Text(at, face, text) => self.words(*at, face, text),
         }
-        Shape::Disc(at, r, colour) => {
-            let (x, y, r) = (num(at.0), num(at.1), num(*r));
-            format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" fill=\"{}\"/>\n", hex(*colour))
+    }
+
+    /// A text as outlines: drawn in the font's own units, scaled as a whole.
+    fn words(&mut self, at: Point, face: &Type, text: &str) -> String {
+        let font = face.font();
+        let scale = face.size / f64::from(font.units_per_em().unwrap_or(2048.0));
+        let mut out = format!(
+            "<g role=\"img\" aria-label=\"{}\" transform=\"translate({} {}) scale({scale:.6})\"{}>",
+            xml(text),
+            num(at.0),
+            num(at.1),
+            self.paint("fill", face.colour)
+        );
+        for (c, shift) in face.set(text, 1.0).0 {
+            let glyph = font.glyph_id(c);
+            let id = format!("{}-{}{}", self.name, if face.bold { 'b' } else { 'r' }, glyph.0);
+            let drawn = self.glyphs.entry(id.clone()).or_insert_with(|| outline(face, glyph));
+            if !drawn.is_empty() {
+                let x = (f64::from(shift) / scale).round();
+                write!(out, "<use href=\"#{id}\" x=\"{x}\"/>").expect("a string takes everything");
+            }
         }
-        // Strokes without length and with round ends: a third of the length of as many circles.
-        Shape::Dots(places, r, colour) => {
-            let d: String = places.iter().map(|p| format!("M{} {}h0", num(p.0), num(p.1))).collect();
-            let (stroke, width) = (hex(*colour), num(2.0 * r));
-            format!(
-                "<path d=\"{d}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\" stroke-linecap=\"round\"/>\n"
-            )
-        }
-        Shape::Text(at, face, text) => words(*at, face, text, name, glyphs),
+        out.push_str("</g>\n");
+        out
     }
 }
 
-/// A text as outlines: drawn in the font's own units, scaled as a whole.
-fn words(at: Point, face: &Type, text: &str, name: &str, glyphs: &mut Glyphs) -> String {
-    let font = face.font();
-    let scale = face.size / f64::from(font.units_per_em().unwrap_or(2048.0));
-    let mut out = format!(
-        "<g role=\"img\" aria-label=\"{}\" transform=\"translate({} {}) scale({scale:.6})\" fill=\"{}\">",
-        xml(text),
-        num(at.0),
-        num(at.1),
-        hex(face.colour)
-    );
-    for (c, shift) in face.set(text, 1.0).0 {
-        let glyph = font.glyph_id(c);
-        let id = format!("{name}-{}{}", if face.bold { 'b' } else { 'r' }, glyph.0);
-        let drawn = glyphs.entry(id.clone()).or_insert_with(|| outline(face, glyph));
-        if !drawn.is_empty() {
-            let x = (f64::from(shift) / scale).round();
-            write!(out, "<use href=\"#{id}\" x=\"{x}\"/>").expect("a string takes everything");
+/// What is told of the place under the pointer, above all that is drawn: areas, lines, then points, since a browser takes the last
+/// that it finds there.
+fn hints(hints: &[Hint]) -> String {
+    if hints.is_empty() {
+        return String::new();
+    }
+    let rank = |h: &Hint| match h.place {
+        super::hints::Place::Over(_) => 0,
+        super::hints::Place::Along(..) => 1,
+        super::hints::Place::Around(..) => 2,
+    };
+    let mut sorted: Vec<&Hint> = hints.iter().collect();
+    sorted.sort_by_key(|h| rank(h));
+    let all: String = sorted.into_iter().map(hint).collect();
+    format!("<g class=\"hints\" fill=\"transparent\">\n{all}</g>\n")
+}
+
+fn hint(h: &Hint) -> String {
+    let title = format!("<title>{}</title>", xml(&h.text));
+    match h.place {
+        super::hints::Place::Around(at, r) => {
+            let (x, y, r) = (num(at.0), num(at.1), num(r));
+            format!("<circle class=\"hint\" cx=\"{x}\" cy=\"{y}\" r=\"{r}\">{title}</circle>\n")
+        }
+        super::hints::Place::Along(a, b) => {
+            let d = path(&[a, b]);
+            format!(
+                "<path class=\"hint\" d=\"{d}\" stroke=\"transparent\" stroke-width=\"8\">{title}</path>\n"
+            )
+        }
+        super::hints::Place::Over(r) => {
+            let [x, y, w, h] = [r.x, r.y, r.w, r.h].map(num);
+            format!("<rect class=\"hint\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\">{title}</rect>\n")
         }
     }
-    out.push_str("</g>\n");
-    out
 }
 
 /// The outline of a glyph in the font's units, y downwards; empty for a blank.
@@ -117,20 +195,12 @@ fn num(x: f64) -> String {
     if short == "-0" { "0".into() } else { short.to_owned() }
 }
 
-fn hex(c: RGBColor) -> String {
-    format!("#{:02x}{:02x}{:02x}", c.0, c.1, c.2)
-}
-
 /// A text as it may stand in an element or in an attribute; what XML 1.0 cannot hold becomes a replacement mark.
 fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
+            '&' | '<' | '>' | '"' | '\'' => out.push_str(entity(c)),
             '\t' | '\n' | '\r' => out.push(' '),
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
             c => out.push(c),
@@ -149,7 +219,7 @@ mod tests {
     fn text_is_outlined_and_labelled() {
         let mut c = Canvas::new(100, 30);
         c.text((10.0, 20.0), Align::Left, &Type::book(12.0, BLACK), "a<b \"&\" a\u{1b}");
-        let text = svg(&c, "x", "t & u", "d");
+        let text = svg(&c, "x", "t & u", "d", Place::File);
         assert!(text.contains("aria-label=\"a&lt;b &quot;&amp;&quot; a\u{fffd}\""), "{text}");
         assert!(text.contains("<title id=\"x-title\">t &amp; u</title>") && !text.contains("<text"));
         let a = Type::book(12.0, BLACK).font().glyph_id('a').0;
@@ -162,7 +232,7 @@ mod tests {
         let mut c = Canvas::new(100, 30);
         c.fill(&Rect { x: 1.0, y: 2.0, w: 3.0, h: 4.5 }, BLACK.mix(0.25));
         c.dashes((0.0, 5.004), (9.0, 5.004), 1.5, (3.0, 2.0), RGBColor(255, 0, 1));
-        let text = svg(&c, "x", "", "");
+        let text = svg(&c, "x", "", "", Place::File);
         assert!(text.contains("<path d=\"M1 2L4 2L4 6.5L1 6.5Z\" fill=\"#000000\" fill-opacity=\"0.25\"/>"));
         assert!(text.contains(
             "d=\"M0 5L9 5\" fill=\"none\" stroke=\"#ff0001\" stroke-width=\"1.5\" stroke-dasharray=\"3 2\""

@@ -1,11 +1,15 @@
 //! Every chart of every case: text within the picture and clear of other text, SVG well-formed, a few drawn in full.
 //! Set `GOODPUT_CHART_DIR` to draw them all, and look at them; `GOODPUT_CHART_CASES` for some cases alone: `found,soak`.
 
+mod told;
+
 use super::canvas::{Shape, Type};
 use super::curves::Mark;
 use super::raster::SCALE;
 use super::*;
 use crate::report::fixture;
+use crate::rundir::{Scaled, SloScale};
+use crate::search::answer::Status;
 use std::path::PathBuf;
 
 /// Every case with the charts that it has: name, run, traces.
@@ -13,11 +17,40 @@ fn cases() -> Vec<(&'static str, Run, Traces)> {
     let mut runs = fixture::cases();
     runs.push(("adaptive", fixture::adaptive()));
     runs.push(("served", fixture::served()));
-    let with = |(name, run): (&'static str, Run)| {
+    let with = |(name, mut run): (&'static str, Run)| {
+        if ["adaptive", "found"].contains(&name) {
+            run.view.scale = Some(scaled(&run, name == "adaptive"));
+        }
         let traces = fixture::traces(&run);
         (name, run, traces)
     };
     runs.into_iter().map(with).collect()
+}
+
+/// Answers of every kind for scaled limits, around that of the run.
+fn scaled(run: &Run, estimated: bool) -> SloScale {
+    let base = &run.answers[0].goodput;
+    let rate = base.rate.unwrap_or(30.0);
+    let point = |(i, factor): (usize, f64)| {
+        let mut goodput = base.clone();
+        let level = rate * factor.sqrt();
+        (goodput.status, goodput.rate, goodput.interval90) = (Status::Found, None, None);
+        (goodput.met, goodput.failed, goodput.safe_rate) = (None, None, None);
+        match (i, estimated) {
+            (0, _) => goodput.failed = Some(level),
+            (8.., _) => goodput.met = Some(1.2 * rate),
+            (_, true) => {
+                let low = if i < 3 { 0.0 } else { 0.9 * level };
+                (goodput.rate, goodput.interval90) = (Some(level), Some([low, 1.1 * level]));
+            }
+            (_, false) => (goodput.met, goodput.failed) = (Some(level), Some(1.15 * level)),
+        }
+        Scaled { factor, goodput }
+    };
+    let factors = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0];
+    let points = factors.into_iter().enumerate().map(point).collect();
+    let without = vec!["p99 ITL ≤ 100ms".to_owned()];
+    SloScale { points, without, untold: 1, measured: [0.4 * rate, 1.2 * rate], estimated }
 }
 
 /// Left, top, right and bottom of the ink of a text, about.
@@ -71,10 +104,13 @@ fn charts_apply_where_there_is_something_to_show() {
     // Those of runs that have no limit to keep are no part of a sweep's report.
     let all = CHARTS.iter().map(|c| c.name).filter(|n| !offline::NAMES.contains(n));
     // Lengths are known of a sweep that was run, and told with what was sent.
-    let all: Vec<&str> = all.filter(|n| !["lengths", "server"].contains(n)).collect();
+    let all: Vec<&str> =
+        all.filter(|n| !["lengths", "server", "slo-scale", "capacity"].contains(n)).collect();
     for (case, run, traces) in cases() {
         let names: Vec<&str> = of(&run, &traces).iter().map(|c| c.name).collect();
         let missing: Vec<&str> = all.iter().copied().filter(|n| !names.contains(n)).collect();
+        let rate = run.answers.first().is_some_and(|a| run.capacity(a).is_some());
+        assert_eq!(names.contains(&"capacity"), rate, "{case}: where there is a rate to plan with");
         // The one for the load is named by what the load is.
         let other =
             if ["concurrency", "workers"].contains(&case) { "latency-offered" } else { "latency-in-flight" };
@@ -149,7 +185,7 @@ fn every_svg_is_well_formed_and_small() {
         run.name = "a <plan> & \"its\" name\u{1b}".into();
         run.meta.workload = "1 < 2 & 3".into();
         for chart in of(&run, &traces) {
-            let (name, text) = (chart.name, chart.svg(&run, &traces));
+            let (name, text) = (chart.name, chart.svg(&run, &traces, &Look::default()));
             well_formed(&text).unwrap_or_else(|e| panic!("{case}-{name}: {e}"));
             assert!(text.len() < 200_000, "{case}-{name}: {} bytes", text.len());
             let shapes = text.lines().filter(|l| l.starts_with("<path") || l.starts_with("<circle"));
@@ -167,7 +203,11 @@ fn check_pixels(bytes: &[u8], format: Format, name: &str) {
     let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
     let info = reader.info();
     let dims = info.pixel_dims.unwrap_or_else(|| panic!("{name}: no pHYs"));
-    assert_eq!((dims.xppu, dims.yppu), (format.pixels_per_metre(), format.pixels_per_metre()), "{name}");
+    assert_eq!(
+        (dims.xppu, dims.yppu),
+        (format.pixels_per_metre(SCALE), format.pixels_per_metre(SCALE)),
+        "{name}"
+    );
     let (width, height) = (info.width as usize, info.height as usize);
     assert_eq!(info.width, format.width() * SCALE, "{name}");
     if format == Format::Slide {
@@ -204,15 +244,16 @@ fn pictures_fill_their_frame() {
         }
         for chart in of(&run, &traces) {
             let name = format!("{case}-{}", chart.name);
-            let page = chart.png(&run, &traces).unwrap();
+            let page = chart.png(&run, &traces, &Look::default()).unwrap();
             check_pixels(&page, Format::Report, &name);
-            let slide = chart.slide_png(&run, &traces).unwrap();
+            let slide = chart.slide_png(&run, &traces, &Look::default()).unwrap();
             if let Some(slide) = &slide {
                 check_pixels(slide, Format::Slide, &name);
             }
             if let Some(dir) = &keep {
                 std::fs::write(dir.join(format!("{name}.png")), &page).unwrap();
-                std::fs::write(dir.join(format!("{name}.svg")), chart.svg(&run, &traces)).unwrap();
+                std::fs::write(dir.join(format!("{name}.svg")), chart.svg(&run, &traces, &Look::default()))
+                    .unwrap();
                 if let Some(slide) = slide {
                     std::fs::write(dir.join(format!("{name}-slide.png")), slide).unwrap();
                 }
@@ -226,7 +267,7 @@ fn a_backlog_that_grows_is_on_no_curve() {
     let (run, traces) = fixture::traced();
     // The last of the steps is overloaded: no line of any chart over levels may reach it.
     let charts = CHARTS.iter().filter(|c| c.slide || c.name == "latency-offered");
-    for chart in charts.filter(|c| c.name != "search") {
+    for chart in charts.filter(|c| !["search", "slo-scale"].contains(&c.name)) {
         let canvas = chart.canvas(&run, &traces, Format::Report);
         let round = |s: &Shape| match s {
             Shape::Line { points, round: true, .. } => points.last().map(|p| p.0),
@@ -307,7 +348,9 @@ fn a_loose_limit_of_another_tier_is_named_and_squashes_nothing() {
 #[test]
 fn slides_and_reports_name_every_line() {
     for (case, run, traces) in cases() {
-        for chart in of(&run, &traces).into_iter().filter(|c| c.slide && c.name != "search") {
+        for chart in
+            of(&run, &traces).into_iter().filter(|c| c.slide && !["search", "slo-scale"].contains(&c.name))
+        {
             for format in [Format::Report, Format::Slide] {
                 let shapes = chart.canvas(&run, &traces, format).shapes;
                 let dotted = |s: &&Shape| matches!(s, Shape::Line { dash: Some((a, _)), width, .. } if (*a - 1.2).abs() < 1e-9 && *width < 1.2);
@@ -371,4 +414,12 @@ fn an_estimate_is_drawn_with_its_fit_and_its_safe_rate() {
     bare.view = crate::rundir::View::default();
     assert_eq!(bands(&bare), 0);
     assert!(!texts(&bare, "attainment", Format::Report).iter().any(|(t, _)| t.contains("fit and")));
+}
+
+#[test]
+fn every_chart_is_documented() {
+    let page = include_str!("../../../docs/charts.md");
+    for chart in CHARTS.iter().chain(OVER) {
+        assert!(page.contains(&format!("`{}`", chart.name)), "docs/charts.md lacks {}", chart.name);
+    }
 }

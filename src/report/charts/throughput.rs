@@ -7,11 +7,13 @@ use super::curves::{
     Across, Curve, Mark, charted, control, curves, hue_of, radius, rgb, steady, without_afar,
 };
 use super::frame::{Frame, GREY, Slot, x_axis};
+use super::hints::{REACH, achieved, of_step};
 use super::legend::{Entry, marks};
 use super::place::{Taken, spread};
 use super::{Format, Scene};
 use crate::level::Control;
 use crate::report::escape::clip;
+use crate::report::words;
 use crate::rundir::{Run, Traces};
 use crate::stats::step::Step;
 use plotters::style::{RGBColor, WHITE};
@@ -119,6 +121,7 @@ fn requests(
                     0 => square(c, *p, r - 1.2, colour, steady(step)),
                     _ => Mark::of(step).draw(c, *p, r, colour),
                 }
+                c.hint(*p, REACH, told(step, Mark::of(step)));
                 taken.mark(*p, 6.5);
             }
             taken.line(&line, if i == 0 { 5.0 } else { 3.0 });
@@ -140,6 +143,11 @@ fn requests(
     if open {
         label_diagonal(c, &plot, &mut taken, corner);
     }
+}
+
+/// A step with what was achieved and what of it was good.
+fn told(step: &Step, mark: Mark) -> String {
+    of_step(step, [achieved(step), format!("good {} req/s", words::figure(step.good_rate))], mark)
 }
 
 fn label_diagonal(c: &mut Canvas, plot: &Plot, taken: &mut Taken, corner: f64) {
@@ -185,11 +193,13 @@ fn tokens(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundar
             if !steady(step) {
                 c.disc(*p, 1.9, WHITE);
             }
+            let tokens = format!("{} output tokens/s", words::figure(step.output_tokens_per_s));
+            c.hint(*p, REACH, of_step(step, [achieved(step), tokens], Mark::of(step)));
             taken.mark(*p, 5.0);
         }
         if let Some(end) = line.last().or(all.last()) {
             let name = if curves.len() == 1 { "output".into() } else { series_name(curves, curve) };
-            ends.push((*end, curve.hue.middle, name));
+            ends.push((*end, curve.hue.middle_text, name));
         }
     }
     boundary.take(&mut taken, &plot);

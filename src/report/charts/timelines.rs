@@ -175,7 +175,7 @@ fn key(c: &mut Canvas, top: f64, drawn: &Drawn, unit: f64, left_out: &str) {
     }
     if drawn.points {
         let dots = vec![(x + 2.0, y - 6.0), (x + 8.0, y - 2.5)];
-        c.shapes.push(super::canvas::Shape::Dots(dots, 1.3, hue.dark));
+        c.dots(dots, 1.3, hue.dark);
         x += 15.0;
         let text = if drawn.spans { "each request, where few" } else { "each request" };
         say(c, &mut x, y, &book, text, 14.0);

@@ -1,11 +1,13 @@
 //! A recorded trace: requests per second over its time, and how long prompts and answers are.
 
-use super::axis::{Axis, Plot};
+use super::axis::{Axis, Plot, Scale};
 use super::canvas::{Align, Canvas, Rect, Type};
 use super::curves::{Hue, hue_of, rgb};
 use super::frame::{EDGE, Frame, GREY, Slot, Titles};
 use super::heads::shortened;
+use super::lengths::lengths_axis;
 use super::{Format, raster, svg};
+use crate::distribution::Bar;
 use crate::report::escape::clip;
 use crate::units::short;
 use crate::units::thousands;
@@ -20,8 +22,9 @@ use plotters::style::Color;
 /// When something could not be drawn or encoded.
 pub fn of_trace(trace: &Trace) -> Result<(Vec<u8>, String)> {
     let canvas = draw(trace);
-    let png = raster::png(&canvas, Format::Report.pixels_per_metre()).context("failed to draw the chart")?;
-    let svg = svg::svg(&canvas, "trace", &headline(trace), &clip(&trace.title(), 200));
+    let png = raster::png(&canvas, raster::SCALE, Format::Report.pixels_per_metre(raster::SCALE))
+        .context("failed to draw the chart")?;
+    let svg = svg::svg(&canvas, "trace", &headline(trace), &clip(&trace.title(), 200), svg::Place::File);
     Ok((png, svg))
 }
 
@@ -58,7 +61,7 @@ fn draw(trace: &Trace) -> Canvas {
     // Prompts and answers on one axis, so that they compare.
     let least = lengths.iter().filter_map(|(_, d)| d.bars.first()).map(|b| b.from).min().unwrap_or(1).max(1);
     let most = lengths.iter().filter_map(|(_, d)| d.bars.last()).map(|b| b.to).max().unwrap_or(10);
-    let x = Axis::log(least as f64 * 0.9, most as f64 * 1.05);
+    let x = lengths_axis(least, most);
     for (i, (what, d)) in lengths.into_iter().enumerate() {
         histogram(&mut frame, i + 1, (what, d), x, hue_of(i));
     }
@@ -91,6 +94,10 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
         let w = (to - from).min(plot.area.right() - from) + 0.15;
         frame.canvas.fill(&Rect { x: from, y, w, h: plot.area.bottom() - y }, hue.light.mix(1.0));
         frame.canvas.stroke((from, y), (from + w, y), 1.3, hue.dark);
+        let (start, n) = (begin(i) / unit, over.bins[i].requests);
+        let text =
+            format!("from {} {name}: {} req/s, {} requests", short(start), short(*r), thousands(n as f64));
+        frame.canvas.hint_over(Rect { x: from, y: plot.area.y, w, h: plot.area.h }, text);
     }
     frame.spines(&plot);
     let a = plot.area;
@@ -105,6 +112,15 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
     frame.canvas.text((a.right() - 3.0, y - 5.0), Align::Right, &face, &label);
 }
 
+/// How many requests have the lengths of a bar.
+fn told(what: &str, bar: &Bar, percent: f64) -> String {
+    let lengths = match bar.to - bar.from {
+        0 | 1 => thousands(bar.from as f64),
+        _ => format!("{} to {}", thousands(bar.from as f64), thousands((bar.to - 1) as f64)),
+    };
+    format!("{what} of {lengths} tokens: {} % of requests ({})", short(percent), thousands(bar.n as f64))
+}
+
 /// Shares of requests by length, with the percentiles.
 pub(super) fn histogram(frame: &mut Frame, slot: usize, (what, d): (&str, &Distribution), x: Axis, hue: Hue) {
     let share = |n: u64| n as f64 / d.n as f64 * 100.0;
@@ -116,12 +132,16 @@ pub(super) fn histogram(frame: &mut Frame, slot: usize, (what, d): (&str, &Distr
         thousands(d.mean),
         thousands(d.max as f64)
     )];
-    frame.axes(slot, &plot, what, &notes, "tokens, logarithmic");
+    let title = if x.scale == Scale::Log { "tokens, logarithmic" } else { "tokens" };
+    frame.axes(slot, &plot, what, &notes, title);
     for bar in &d.bars {
         let (from, to) = (plot.at_x(bar.from.max(1) as f64), plot.at_x(bar.to as f64));
         let y = plot.at_y(share(bar.n));
         let w = (to - from - 0.6).max(0.8);
         frame.canvas.fill(&Rect { x: from + 0.3, y, w, h: plot.area.bottom() - y }, hue.middle.mix(0.75));
+        frame
+            .canvas
+            .hint_over(Rect { x: from, y: plot.area.y, w, h: plot.area.h }, told(what, bar, share(bar.n)));
     }
     frame.spines(&plot);
     let (a, face) = (plot.area, Type::bold(11.0, hue.dark));

@@ -49,9 +49,27 @@ fn a_small_report_begins_with_the_answer() {
 
     *Good* counts requests due in the measured window, *achieved* those completed in it: by chance the one can be a little above the other.
 
-    ## Capacity
+    ## Accepted and rejected
 
-    Held all the time at 19.96 requests/s, as achieved in step 1, with nothing in reserve.
+    - accepted, shown to meet the SLO (req/s): 20
+    - rejected, shown to fail (req/s): 45 (p99 TTFT)
+
+    The evidence for each. Bounds are those of the verdict, for the true share of requests within the limit; neighbours that missed together count as fewer.
+
+    | decision | level | steps | requests | limit | missed | within | at least | at most | why |
+    | --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- |
+    | ● accepted | 20 req/s | 1 | 2,400 | p99 TTFT | 0 of 2,400 | 100 % | 99.60 % | 100 % | every limit is shown to be met |
+    | ✕ rejected | 45 req/s | 2 | 5,400 | p99 TTFT | 5,400 of 5,400 | 0 % | 0 % | 0.4 % | the backlog grows |
+
+    ## Why it stopped
+
+    - The search ended because all 2 levels of the list are measured. The limit lies within what was measured.
+
+    By then 2 steps had taken 5 min, of which 4 min were measured.
+
+    ## Capacity and cost
+
+    Held all the time at 19.96 requests/s, as achieved in step 1, with nothing in reserve. Cost is not known: the plan has no price (hardware.price-per-hour).
 
     |  | One A40 |
     | --- | ---: |
@@ -76,10 +94,7 @@ fn a_small_report_begins_with_the_answer() {
 
     ![Share of requests within each limit: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/attainment.png)
 
-    ## Accepted and rejected
-
-    - accepted, shown to meet the SLO (req/s): 20
-    - rejected, shown to fail (req/s): 45 (p99 TTFT)
+    ![GPUs against daily volume: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)](charts/capacity.png)
     "#);
 }
 
@@ -94,11 +109,6 @@ fn a_small_report_ends_with_the_evidence() {
     | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
     | 1 | 20 req/s | 2,400 | 20 | 20 | 20 | 54.6 | 8.36 | ● meets |
     | 2 | 45 req/s | 5,400 | 45 | 39.4 | 0.787 | – | – | ✕ fails ↗ |
-
-    Why, of the steps that decide:
-
-    - step 1 at 20 req/s, meets: every limit is shown to be met
-    - step 2 at 45 req/s, fails: the backlog grows
 
     ## Limits
 
@@ -234,12 +244,14 @@ fn an_adaptive_report_stays_short() {
     assert!(text.contains("all others stand in steps.csv"), "{text}");
     assert!(text.contains("| unloaded | TTFT |") && text.contains("| 34 req/s | TTFT |"), "{text}");
     assert!(!text.contains("| 8.64 req/s |") && !text.contains("| 36 req/s |"), "{text}");
-    insta::assert_snapshot!(decided(&run), @r#"
+    let decided = decision::section(&run);
+    let (short, _) = decided.split_once("\nThe evidence").unwrap();
+    insta::assert_snapshot!(short, @r#"
     - accepted, shown to meet the SLO (req/s): 24.5, 30
     - rejected, shown to fail (req/s): 34.6 (p99 TPOT), 36 (p99 TTFT), 69.1 (p99 TTFT)
     - undecided, with too few requests to tell (req/s): 2.16, 4.32, 8.64, 17.3, 34
     "#);
-    assert!(!decided(&case("adaptive-not-reached")).contains("8.64, 10"), "10 was decided");
+    assert!(!decision::section(&case("adaptive-not-reached")).contains("8.64, 10"), "10 was decided");
     let steps = steps(&run);
     assert!(steps.contains("| 1 | unloaded | baseline | 41 |") && steps.contains("| – |\n"));
 }

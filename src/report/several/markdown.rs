@@ -1,45 +1,44 @@
 //! `report.md` of a run of several series: the comparison first, then a section for each.
 
 use super::super::charts::Chart;
+use super::super::document::{Document, Section};
 use super::super::escape::{clip, markdown};
-use super::super::{markdown as one, mixing, pair, server, tables, variants, words};
+use super::super::{decision, markdown as one, mixing, pair, server, tables, variants, words};
 use super::{Table, own_caveats, table};
 use crate::rundir::{Pair, Run};
 
-/// The report of several series. `over` are the charts that compare them; `parts` has the folder and the charts of each.
-pub(in crate::report) fn render(run: &Run, over: &[&Chart], parts: &[(String, Vec<&Chart>)]) -> String {
-    let mut out = format!("# {}\n\n{}\n\n", markdown(&words::headline(run)), markdown(&run.name));
-    let mut add = |title: &str, body: String| {
-        if !body.is_empty() {
-            out.push_str(&format!("## {title}\n\n{}\n\n", body.trim_end()));
-        }
-    };
-    add("Question", question(run));
-    if variants::any(run) {
-        add("Variants", variants::section(run));
+/// The report of several series: what compares them, then a section for each. `over` are the charts that compare them; `parts` has the
+/// folder and the charts of each.
+pub(in crate::report) fn document(run: &Run, over: &[&Chart], parts: &[(String, Vec<&Chart>)]) -> Document {
+    let variants = if variants::any(run) { variants::section(run) } else { String::new() };
+    let mut all = vec![
+        Section::new("Question", question(run)),
+        Section::new("Variants", variants),
+        Section::new("Accepted and rejected", decision::variants(run)),
+        Section::new("Comparison", format!("{}\n{}", comparison(run), one::charts(run, over, "charts"))),
+        Section::new("Cold and warm caches", pairs(run)),
+        Section::new("What mixing costs", mixing::section(run)),
+        Section::new("Caveats", caveats(run)),
+    ];
+    all.extend(run.parts.iter().zip(parts).map(|(part, (folder, made))| of_series(run, part, folder, made)));
+    all.extend([
+        Section::new("The server", server::facts(run)),
+        Section::new("How to reproduce", one::reproduce(run)),
+        Section::new("Notes", one::notes(run)),
+    ]);
+    Document { title: markdown(&words::headline(run)), name: markdown(&run.name), sections: all }
+}
+
+/// What is said of one of several series.
+fn of_series(run: &Run, part: &Run, folder: &str, made: &[&Chart]) -> Section {
+    let title = format!("Series {}", markdown(part.series()));
+    let failed = variants::failed(run, part.series());
+    if part.steps.is_empty() && variants::any(run) {
+        return Section::new(title, failed.unwrap_or_else(|| "Not measured.".into()));
     }
-    add("Comparison", format!("{}\n{}", comparison(run), one::charts(run, over, "charts")));
-    add("Cold and warm caches", pairs(run));
-    add("What mixing costs", mixing::section(run));
-    add("Caveats", caveats(run));
-    for (part, (folder, made)) in run.parts.iter().zip(parts) {
-        let title = format!("Series {}", markdown(part.series()));
-        let failed = variants::failed(run, part.series());
-        if part.steps.is_empty() && variants::any(run) {
-            add(&title, failed.unwrap_or_else(|| "Not measured.".into()));
-            continue;
-        }
-        let own = Run { caveats: own_caveats(run, part), ..part.clone() };
-        let sections = one::sections(&own, made, &format!("charts/{folder}"));
-        let sections = sections.into_iter().filter(|(_, body)| !body.is_empty());
-        let body: String =
-            sections.map(|(title, body)| format!("### {title}\n\n{}\n\n", body.trim_end())).collect();
-        add(&title, format!("{}{body}", failed.map(|f| format!("{f}\n\n")).unwrap_or_default()));
-    }
-    add("The server", server::facts(run));
-    add("How to reproduce", one::reproduce(run));
-    add("Notes", one::notes(run));
-    format!("{}\n", out.trim_end())
+    let own = Run { caveats: own_caveats(run, part), ..part.clone() };
+    let parts = one::sections(&own, made, &format!("charts/{folder}"));
+    Section { title, body: failed.unwrap_or_default(), parts }
 }
 
 fn question(run: &Run) -> String {

@@ -1,5 +1,6 @@
 //! The answer in words: one line for above a chart, and two sentences for a reader who must decide by them.
 
+use super::refused::refused;
 use super::{
     binding, estimate, evidence, figure, level, level_number, lower, many, noun, plural, several_tiers, slo,
     slo_name, steps_of, subject, tier_of, workload,
@@ -54,8 +55,16 @@ pub(super) fn binds(g: &Goodput) -> String {
     }
 }
 
-/// The answer in one line, for above a chart. A bracket is never told by its low end alone.
+/// The answer in one line, for above a chart. A bracket is never told by its low end alone; what another tool measured is told as such.
 pub fn headline(run: &Run) -> String {
+    let line = own_headline(run);
+    match &run.meta.imported {
+        Some(imported) => format!("{line} (imported from {})", imported.title()),
+        None => line,
+    }
+}
+
+fn own_headline(run: &Run) -> String {
     if let Some(own) = matrix::headline(run).or_else(|| offline::headline(run)) {
         return own;
     }
@@ -96,6 +105,9 @@ pub fn headline(run: &Run) -> String {
             format!("{who} {serves} at least {} {within}; above that {}", at(met), fault(run, a))
         }
         (Status::Invalid, None) => format!("No answer: {}", not_the_server(run, a)),
+        (Status::Undecided, _) if refused(run, a).is_some() => {
+            format!("Undecided: {}", refused(run, a).unwrap_or_default())
+        }
         (Status::Undecided | Status::NotReached | Status::Found, _) => match fails_at_the_lowest(run, a) {
             Some(f) => format!("Undecided: {} {}, and nothing lower was tried", at(f), fails(a.control, f)),
             None => match g.failed {
@@ -236,7 +248,10 @@ pub fn sentences(run: &Run, a: &Answer) -> Said {
     let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
     let with = match clip(&workload(run), 160) {
         w if w.is_empty() => w,
-        w => format!("Measured with: {w}."),
+        w => match &run.meta.imported {
+            Some(imported) => format!("Measured by {}, with: {w}.", imported.title()),
+            None => format!("Measured with: {w}."),
+        },
     };
     let evidence = evidence::evidence(run, a);
     Said {
@@ -346,7 +361,8 @@ fn serves_nothing(run: &Run, a: &Answer) -> String {
                 ),
                 None => "no level is shown to meet or to fail".into(),
             };
-            format!("It is undecided what {who} can take while keeping {keep}: {known}")
+            let how = refused(run, a).map(|how| format!("{how}; ")).unwrap_or_default();
+            format!("It is undecided what {who} can take while keeping {keep}: {how}{known}")
         }
     }
 }
@@ -373,8 +389,8 @@ fn gone(run: &Run, a: &Answer) -> bool {
 }
 
 /// What would decide an answer that is open.
-fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
-    let interrupted = run.steps.iter().any(|s| s.abort == Some(Abort::Interrupted));
+pub(in crate::report) fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
+    let interrupted = run.steps.iter().any(Step::broken_off);
     let g = &a.goodput;
     let text = match g.status {
         Status::None => return None,
@@ -394,6 +410,9 @@ fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
         }
         Status::Undecided if gone(run, a) => "the server's log may tell why it stopped",
         Status::Undecided if interrupted => "the rest of the sweep would tell",
+        Status::Undecided if refused(run, a).is_some() => {
+            "a higher limit of requests at the server, or a load below it (search.max-rate), would decide it"
+        }
         Status::Undecided if fails_at_the_lowest(run, a).is_some() => "lower levels would decide it",
         Status::Undecided if adaptive(&run.steps) && g.halve_s.is_some() && interval(g).is_some() => {
             return None;

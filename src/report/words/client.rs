@@ -35,11 +35,16 @@ pub fn client_in_short(run: &Run) -> Option<String> {
             .map(|c| format!("calibrated for {} req/s", thousands(c.ceiling_for(tokens(run))))),
     );
     parts.extend(
-        m.in_flight
+        in_flight(run)
             .and_then(|m| Some(format!("{} of {} in flight", thousands(m.most), thousands(m.allowed?)))),
     );
-    let any = m.in_flight.is_some();
+    let any = m.in_flight.is_some() && !parts.is_empty();
     any.then(|| parts.join(" · "))
+}
+
+/// How near the client came to what it may have in flight: of another tool's client that is not known, and no plan of ours bounded it.
+fn in_flight(run: &Run) -> Option<Most> {
+    run.margin().in_flight.filter(|_| run.meta.imported.is_none())
 }
 
 /// The same for a report: a line of each limit, with the step that came nearest to it.
@@ -87,7 +92,7 @@ pub fn client_lines(run: &Run) -> Vec<String> {
             figure(asked)
         )
     }));
-    lines.extend(m.in_flight.map(|m| {
+    lines.extend(in_flight(run).map(|m| {
         let allowed = m.allowed.map(thousands).unwrap_or_default();
         format!(
             "in flight: at most {} (step {}); {allowed} is allowed (step.max-in-flight)",
@@ -133,6 +138,22 @@ mod tests {
         sending threads, waiting for a core: at most 0.2 % of the time (step 1); 10 % is allowed
         in flight: at most 1,500 (step 2); 4,096 is allowed (step.max-in-flight)
         "#);
+    }
+
+    /// No plan of ours bounded what another tool had in flight.
+    #[test]
+    fn another_tools_client_has_no_bound_of_ours() {
+        let mut run = case();
+        let imported =
+            r#"{ "tool": "vllm", "at": "2026-11-20T10:15:00Z", "files": [], "missing": [], "steps": [] }"#;
+        run.meta.imported = serde_json::from_str(imported).unwrap();
+        let short = client_in_short(&run).unwrap();
+        assert!(short.starts_with("p99 lateness ") && !short.contains("in flight"), "{short}");
+        assert!(!client_lines(&run).iter().any(|l| l.contains("max-in-flight")), "{:?}", client_lines(&run));
+        for s in &mut run.steps {
+            (s.lateness_p99_ms, s.receive_lag_p99_ms, s.client_busy) = (None, None, None);
+        }
+        assert_eq!(client_in_short(&run), None, "nothing is known of it");
     }
 
     #[test]

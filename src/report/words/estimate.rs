@@ -8,7 +8,7 @@ use crate::rundir::Run;
 use crate::rundir::derive::{interval, usable_safe_rate};
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::slo::Metric;
-use crate::stats::step::{Abort, Step, StepKind, Verdict};
+use crate::stats::step::{Step, StepKind, Verdict};
 use crate::units::short;
 
 /// Numbers for people, three significant figures each, and more only where two that differ would look the same.
@@ -126,7 +126,7 @@ pub(super) fn plan(run: &Run, a: &Answer) -> String {
 
 /// The soak after the search: the last one of the answer's series that ran its time, or failed before.
 pub fn soak<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
-    let own = |s: &&&Step| s.kind == StepKind::Confirm && s.abort != Some(Abort::Interrupted);
+    let own = |s: &&&Step| s.kind == StepKind::Confirm && !s.broken_off();
     steps_of(run, a).iter().rfind(own).copied()
 }
 
@@ -342,7 +342,7 @@ mod tests {
             let said = confirmed(&run, &run.answers[0]);
             assert!(said.starts_with(want), "{said}");
         }
-        run.steps[at].abort = Some(Abort::Interrupted);
+        run.steps[at].abort = Some(crate::stats::step::Abort::Interrupted);
         assert_eq!(confirmed(&run, &run.answers[0]), "", "one that was interrupted says nothing");
     }
 }

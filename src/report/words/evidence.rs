@@ -15,8 +15,9 @@ const MOST: usize = 3;
 
 /// The ends of the answer and what lies open between them, with counts, and why the search ended.
 pub(super) fn evidence(run: &Run, a: &Answer) -> String {
+    let run = &*run.in_levels();
     let g = &a.goodput;
-    let ended = g.reason.find("ended because ").map(|at| in_words(&g.reason[at..]));
+    let ended = g.reason.find("ended ").map(|at| in_words(&g.reason[at..]));
     let met = g.met.and_then(|met| run.step_at(a, met, Verdict::Meets));
     let failed = g.failed.and_then(|failed| run.step_at(a, failed, Verdict::Fails));
     let mut told: Vec<(&Step, Verdict)> = met.map(|s| (s, Verdict::Meets)).into_iter().collect();

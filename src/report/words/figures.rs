@@ -1,16 +1,16 @@
 //! The figures of the answer in words: the three goodputs, what they amount to, and what to read with care.
 
 use super::estimate::ends;
-use super::{count, figure, level, level_number, numbers, precise, step_level, steps_of, tier_of};
+use super::{count, figure, level, level_number, numbers, precise, step_level, tier_of};
 use crate::capacity::Capacity;
 use crate::caveat::Caveat;
 use crate::level::Control;
 use crate::report::escape::clip;
 use crate::rundir::Run;
-use crate::rundir::derive::{adaptive, interval, usable_safe_rate};
+use crate::rundir::derive::{interval, usable_safe_rate};
 use crate::search::answer::{Answer, Goodput, Status};
-use crate::stats::step::{Step, Verdict};
-use crate::units::short;
+use crate::stats::step::Step;
+use crate::units::{Positive, short};
 
 /// What a goodput says in a table: `at least 30 req/s, fails at 34.6`; the low end of a bracket never stands alone.
 pub fn goodput_cell(control: Control, g: &Goodput) -> String {
@@ -47,23 +47,14 @@ pub fn joint_target(run: &Run, a: &Answer) -> String {
     format!("{} %", short(target * 100.0))
 }
 
-/// Requests per second within all limits together at the answer's step; where no level is shown to meet, the most of
-/// any step.
+/// Requests per second within all limits together at the answer's step; where there is none, the most of any step.
 pub fn good_requests(run: &Run, a: &Answer) -> String {
-    let say = |s: &Step| format!("{} req/s at {}", figure(good_rate(s, &a.tier)), step_level(s));
-    if let Some(step) = a.goodput.met.and_then(|met| run.step_at(a, met, Verdict::Meets)) {
-        return say(step);
-    }
-    let rate = interval(&a.goodput).map(|(rate, _)| rate);
-    if let Some(step) = rate.and_then(|rate| run.nearest(a, rate)) {
-        return say(step);
-    }
-    let loaded = steps_of(run, a);
-    let unloaded = run.steps.iter().filter(|s| loaded.is_empty() && s.series == a.series);
-    let steps = loaded.iter().copied().chain(unloaded);
-    match steps.max_by(|x, y| good_rate(x, &a.tier).total_cmp(&good_rate(y, &a.tier))) {
+    let good = |s: &Step| s.good_rate_of(&a.tier);
+    let say = |s: &Step| format!("{} req/s at {}", figure(good(s)), step_level(s));
+    match run.good_step(a) {
         None => "not measured".into(),
-        Some(s) if good_rate(s, &a.tier) <= 0.0 => "0 req/s".into(),
+        Some(s) if run.answering_step(a).is_some() => say(s),
+        Some(s) if good(s) <= 0.0 => "0 req/s".into(),
         Some(s) => format!("best step {}", say(s)),
     }
 }
@@ -78,14 +69,6 @@ pub fn knee(a: &Answer) -> Option<String> {
             figure(k.throughput)
         )
     })
-}
-
-/// Requests per second within all limits of a tier together; a step's own figure is that of the first tier.
-fn good_rate(s: &Step, tier: &str) -> f64 {
-    match s.row(tier, "joint") {
-        Some(r) if s.measure_s > 0.0 => r.n.saturating_sub(r.misses + r.censored) as f64 / s.measure_s,
-        _ => s.good_rate,
-    }
 }
 
 /// What the level shown to meet amounts to, as rows of a name, the server's figure and that of one GPU (empty where
@@ -158,12 +141,29 @@ fn currency(run: &Run) -> String {
     run.currency.as_deref().map(|c| format!(" {}", clip(c, 12))).unwrap_or_default()
 }
 
-/// The price that costs are reckoned with: `at 0.39 USD an hour`, `at 2 × 0.39 USD an hour`.
+/// An amount with its currency: `0.39 USD`.
+pub(super) fn number_and_currency(run: &Run, amount: f64) -> String {
+    format!("{}{}", figure(amount), currency(run))
+}
+
+/// The price that costs are reckoned with: `at 0.39 USD an hour`, `at 2 × 0.39 USD an hour`, and how much of it is energy:
+/// `at 0.465 USD an hour, 0.075 USD of it energy (300 W at 0.25 USD a kWh)`.
 pub fn price(run: &Run) -> Option<String> {
-    let gpus = run.meta.gpus.unwrap_or(1).max(1);
+    let own = &run.hardware;
+    let gpus = run.meta.gpus.or(own.gpu_count()).unwrap_or(1).max(1);
     let each = figure(run.price_per_hour? / f64::from(gpus));
     let times = if gpus > 1 { format!("{gpus} × ") } else { String::new() };
-    Some(format!("at {times}{each}{} an hour", currency(run)))
+    let energy = match (own.watts.map(Positive::get), own.energy_price.map(Positive::get)) {
+        (Some(watts), Some(kwh)) => format!(
+            ", {} of it energy ({} W at {} a kWh)",
+            number_and_currency(run, watts / 1e3 * kwh),
+            figure(watts),
+            number_and_currency(run, kwh)
+        ),
+        (None, Some(_)) => ", without energy: what a GPU draws is not declared (hardware.watts)".into(),
+        (_, None) => String::new(),
+    };
+    Some(format!("at {times}{each}{} an hour{energy}", currency(run)))
 }
 
 /// Which rate the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`, `at 33.4 requests/s, the goodput`.
@@ -231,7 +231,7 @@ pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
         }
         let virtual_too = *c == Caveat::Simulated && run.caveats.contains(&Caveat::VirtualTime);
         if !virtual_too && !all.iter().any(|(known, _)| *known == text) {
-            all.push((text, c.advice(adaptive(&run.steps))));
+            all.push((text, run.advice(c)));
         }
     }
     all
@@ -274,7 +274,7 @@ mod tests {
         let rows = [joint("main", 0), joint("bulk", 1200)];
         run.steps[0].limits.extend(rows);
         for (tier, want) in [("main", 20.0), ("bulk", 10.0)] {
-            let good = good_rate(&run.steps[0], tier);
+            let good = run.steps[0].good_rate_of(tier);
             assert!((good - want).abs() < 1e-9, "{tier}: {good}");
         }
         let bulk = Answer { tier: "bulk".into(), ..run.answers[0].clone() };
@@ -282,6 +282,30 @@ mod tests {
         let mut open = bulk;
         open.goodput.met = None;
         assert_eq!(good_requests(&run, &open), "best step 10 req/s at 20 req/s", "the most of any step");
+    }
+
+    /// Rows: the table of hardware, and what costs are reckoned with.
+    #[test]
+    fn a_price_says_what_is_in_it() {
+        let mut run = fixture::found();
+        for (table, says) in [
+            ("price-per-hour = 0.39", "at 0.39 USD an hour"),
+            ("gpus = 2\nprice-per-hour = 0.39", "at 2 × 0.39 USD an hour"),
+            ("tensor-parallel = 8\nprice-per-hour = 2", "at 8 × 2 USD an hour"),
+            (
+                "price-per-hour = 0.39\nwatts = 300\nenergy-price = 0.25",
+                "at 0.465 USD an hour, 0.075 USD of it energy (300 W at 0.25 USD a kWh)",
+            ),
+            (
+                "price-per-hour = 0.39\nenergy-price = 0.25",
+                "at 0.39 USD an hour, without energy: what a GPU draws is not declared (hardware.watts)",
+            ),
+        ] {
+            run.hardware = toml::from_str(table).unwrap();
+            run.meta.gpus = run.hardware.gpu_count();
+            (run.price_per_hour, run.currency) = (run.hardware.total_price_per_hour(), Some("USD".into()));
+            assert_eq!(price(&run).as_deref(), Some(says), "{table}");
+        }
     }
 
     #[test]

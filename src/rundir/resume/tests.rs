@@ -1,7 +1,7 @@
 use super::*;
 use crate::record::Finished;
 use crate::report::fixture;
-use crate::rundir::{RESULT, Run, Writer, json};
+use crate::rundir::{PLAN, RESULT, Run, Writer, check_free, json};
 use std::path::PathBuf;
 use tempfile::{TempDir, tempdir};
 
@@ -39,6 +39,17 @@ fn folder(steps: u32, change: impl Fn(&mut Step)) -> (TempDir, PathBuf) {
     (tmp, dir)
 }
 
+/// As one who goes on with it and then lets go.
+fn left_in(dir: &Path) -> Result<Left> {
+    left(&Hold::of_run(dir)?, |_, _, _| ())
+}
+
+fn tidied(dir: &Path, steps: usize) -> Hold {
+    let hold = Hold::of_run(dir).unwrap();
+    tidy(&hold, steps).unwrap();
+    hold
+}
+
 fn append(dir: &Path, name: &str, text: &str) {
     let path = dir.join(name);
     let old = fs::read_to_string(&path).unwrap();
@@ -72,12 +83,14 @@ fn what_counts_is_what_was_finished() {
         let (_tmp, dir) = folder(3, change);
         edit(&dir);
         let mut tokens = 0;
-        let what =
-            left(&dir, |_, _, r| tokens += u64::from(r.ok()) * u64::from(r.input_tokens.unwrap())).unwrap();
+        let what = left(&Hold::of_run(&dir).unwrap(), |_, _, r| {
+            tokens += u64::from(r.ok()) * u64::from(r.input_tokens.unwrap())
+        })
+        .unwrap();
         assert_eq!((what.steps.len(), &what.found, what.warmups), (steps, &found, 2), "case {i}");
         assert_eq!(tokens, 6 * 3 * steps as u64, "case {i}: of the steps that count");
-        tidy(&dir, steps).unwrap();
-        let again = left(&dir, |_, _, _| ()).unwrap();
+        drop(tidied(&dir, steps));
+        let again = left_in(&dir).unwrap();
         assert_eq!((again.steps, again.found), (what.steps, vec![]), "case {i}: in order now");
         let moved = (1 + 3 - steps) * 3;
         let mut rows = 0;
@@ -104,15 +117,39 @@ fn what_counts_is_what_was_finished() {
 fn tries_are_kept_apart_each_time() {
     let (_tmp, dir) = folder(1, |_| ());
     for times in 1..=3 {
-        tidy(&dir, 1).unwrap();
+        let hold = tidied(&dir, 1);
         let partial = fs::read_to_string(dir.join(PARTIAL)).unwrap();
         assert_eq!(partial.matches("main,2,").count(), 3 * times);
         assert_eq!(partial.matches("series,step").count(), 1);
-        let mut writer = Writer::open(&dir).unwrap();
+        let mut writer = Writer::open(hold).unwrap();
         (0..3).for_each(|id| writer.request("main", 2, "all", &request(id)).unwrap());
         writer.flush().unwrap();
         let all = fs::read_to_string(dir.join(REQUESTS)).unwrap();
         assert_eq!((all.matches("main,2,").count(), all.matches("series,step").count()), (3, 1));
+    }
+}
+
+/// Killed while rows were moved, between the two files or before: they stand apart once, and nothing is left beside the files.
+#[test]
+fn a_move_that_was_killed_is_ended() {
+    let (_tmp, dir) = folder(1, |_| ());
+    let before = fs::read(dir.join(REQUESTS)).unwrap();
+    drop(tidied(&dir, 1));
+    let after = [fs::read(dir.join(REQUESTS)).unwrap(), fs::read(dir.join(PARTIAL)).unwrap()];
+    for moved in [true, false] {
+        fs::write(dir.join(REQUESTS), &before).unwrap();
+        if moved {
+            fs::write(dir.join(KEPT), &after[0]).unwrap();
+        } else {
+            fs::remove_file(dir.join(PARTIAL)).unwrap();
+            fs::write(dir.join(KEPT), "half a fi").unwrap();
+            fs::write(dir.join(MOVED), "half a fi").unwrap();
+        }
+        drop(tidied(&dir, 1));
+        let now = [fs::read(dir.join(REQUESTS)).unwrap(), fs::read(dir.join(PARTIAL)).unwrap()];
+        assert!(now == after, "moved: {moved}");
+        let left = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path());
+        assert_eq!(left.filter(|p| p.extension().is_some_and(|e| e == "tmp")).count(), 0);
     }
 }
 
@@ -123,12 +160,11 @@ fn torn_heads_are_made_again() {
     for (name, head) in [(REQUESTS, "series,ste"), (HISTOGRAMS, "series,step,cl"), (FAILURES, "se")] {
         fs::write(dir.join(name), head).unwrap();
     }
-    assert_eq!(left(&dir, |_, _, _| ()).unwrap().found.len(), 3);
-    tidy(&dir, 0).unwrap();
-    let mut writer = Writer::open(&dir).unwrap();
+    assert_eq!(left_in(&dir).unwrap().found.len(), 3);
+    let mut writer = Writer::open(tidied(&dir, 0)).unwrap();
     writer.request("main", 1, "all", &request(0)).unwrap();
     drop(writer);
-    assert!(left(&dir, |_, _, _| ()).unwrap().found == [Caveat::BrokenOff { step: 1, requests: 1 }]);
+    assert!(left_in(&dir).unwrap().found == [Caveat::BrokenOff { step: 1, requests: 1 }]);
     assert!(fs::read_to_string(dir.join(HISTOGRAMS)).unwrap().starts_with("series,step,class,metric"));
 }
 
@@ -151,13 +187,48 @@ fn folders_that_cannot_go_on_say_why() {
     for (edit, says) in cases {
         let (_tmp, dir) = folder(1, |_| ());
         edit(&dir);
-        let error = format!("{:#}", left(&dir, |_, _, _| ()).unwrap_err());
+        let error = format!("{:#}", left_in(&dir).unwrap_err());
         assert!(error.contains(says), "{says}: {error}");
     }
+}
+
+/// One that goes on with a folder holds it from before it reads it: what a second one would read then, and throw away as not finished, are
+/// steps of the first.
+#[test]
+fn one_at_a_time_goes_on_with_a_folder() {
     let (_tmp, dir) = folder(1, |_| ());
-    let writer = Writer::open(&dir).unwrap();
-    assert!(left(&dir, |_, _, _| ()).unwrap_err().to_string().contains("is still writing into"));
-    assert!(Writer::open(&dir).is_err(), "nor may a second one write");
+    let taken = |dir: &Path| {
+        let error = Hold::of_run(dir).unwrap_err().to_string();
+        assert!(error.contains("is still writing into"), "{error}");
+        let replaces = Writer::create(dir, "", true).err().unwrap().to_string();
+        assert!(replaces.contains("is still writing into"), "{replaces}");
+        assert!(check_free(dir, true).is_err());
+    };
+    let hold = Hold::of_run(&dir).unwrap();
+    taken(&dir);
+    assert_eq!(left(&hold, |_, _, _| ()).unwrap().steps.len(), 1);
+    taken(&dir);
+    // Files are replaced here: whoever had them open holds nothing.
+    tidy(&hold, 1).unwrap();
+    taken(&dir);
+    let mut writer = Writer::open(hold).unwrap();
+    taken(&dir);
+    (0..3).for_each(|id| writer.request("main", 2, "all", &request(id)).unwrap());
+    writer.flush().unwrap();
+    taken(&dir);
     drop(writer);
-    assert!(left(&dir, |_, _, _| ()).is_ok());
+    assert_eq!(left_in(&dir).unwrap().found, [Caveat::BrokenOff { step: 2, requests: 3 }]);
+}
+
+/// A sweep that writes into its folder is neither gone on with nor replaced.
+#[test]
+fn a_sweep_that_runs_is_let_be() {
+    let tmp = tempdir().unwrap();
+    let dir = tmp.path().join("run");
+    let plan = Plan::from_text(PLAN_TOML).unwrap().to_toml().unwrap();
+    let writer = Writer::create(&dir, &plan, false).unwrap();
+    assert!(left_in(&dir).unwrap_err().to_string().contains("is still writing into"));
+    assert!(Writer::create(&dir, &plan, true).is_err() && dir.join(STEPS).is_file());
+    drop(writer);
+    Writer::create(&dir, &plan, true).unwrap();
 }

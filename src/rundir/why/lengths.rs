@@ -3,14 +3,14 @@
 use super::{deployment, one_at_a_time};
 use crate::diagnosis::LengthPoint;
 use crate::plan::Series;
+use crate::rundir::cell::bare_bytes;
 use crate::rundir::traces::ends_torn;
-use crate::rundir::{REQUESTS, Run};
+use crate::rundir::{REQUESTS, Run, files};
 use crate::slo::Metric;
 use crate::stats::step::Step;
 use crate::workload::config::Cache;
 use anyhow::{Context, Result};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -100,12 +100,7 @@ fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Reques
     let mut all: HashMap<(String, u32), Vec<Request>> =
         steps.iter().map(|s| ((s.series.clone(), s.step), Vec::new())).collect();
     let path = dir.join(REQUESTS);
-    let mut file = match File::open(&path) {
-        Ok(file) if !steps.is_empty() => file,
-        Ok(_) => return Ok(all),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(all),
-        Err(e) => return Err(e).with_context(|| format!("failed to read {}", path.display())),
-    };
+    let Some(mut file) = files::open(&path)?.filter(|_| !steps.is_empty()) else { return Ok(all) };
     let failed = || format!("failed to read {}", path.display());
     let torn = ends_torn(&mut file).with_context(failed)?;
     let mut reader =
@@ -134,7 +129,7 @@ fn add(
     steps: &[&Step],
     all: &mut HashMap<(String, u32), Vec<Request>>,
 ) -> Option<()> {
-    let cell = |i: usize| columns.get(i).and_then(|c| row.get(*c)).unwrap_or_default();
+    let cell = |i: usize| bare_bytes(columns.get(i).and_then(|c| row.get(*c)).unwrap_or_default());
     if cell(2) != b"measure" || cell(3) != b"ok" {
         return None;
     }

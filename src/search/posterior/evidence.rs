@@ -3,6 +3,7 @@
 use super::ease::ease;
 use super::fit::Row;
 use super::prior::{Ease, bursts};
+use crate::search::refused::served;
 use crate::stats::cluster::{inflation, tells};
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 
@@ -106,10 +107,12 @@ fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<Co
     let row = step.row(tier, limit).filter(|r| r.verdict != Verdict::Invalid && r.n > 0)?;
     let each = row.per_request(step.due_n);
     let [n, misses, cut] = [row.n, row.misses, row.censored].map(|x| x as f64 / each);
-    let holds = misses <= p0 * (n - cut);
-    let failed = row.verdict == Verdict::Fails || (step.abort == Some(Abort::Gross) && !holds);
-    let short = step.kind == StepKind::Ramp && STEADY * e2e_s > step.measure_s;
     let loaded = step.kind != StepKind::Baseline;
+    let (misses, n) = if loaded { (misses, n) } else { served(step, (misses, n)) };
+    let holds = misses <= p0 * (n - cut);
+    let ended = step.unanswered() || matches!(step.abort, Some(Abort::Gross | Abort::Errors));
+    let failed = row.verdict == Verdict::Fails || (ended && !holds);
+    let short = step.kind == StepKind::Ramp && STEADY * e2e_s > step.measure_s;
     if (loaded && !failed && (short || (holds && misses + cut > p0 * n))) || n - cut <= 0.0 {
         return None;
     }

@@ -8,11 +8,11 @@ use crate::stats::step::{LimitRow, Quantiles, ServerSide};
 use crate::workload::arrivals::Arrivals;
 use std::collections::BTreeMap;
 
-fn search(text: &str) -> Search {
+pub(in crate::search) fn search(text: &str) -> Search {
     let slo: Slo = toml::from_str("ttft.p99 = \"100ms\"").unwrap();
     Search::new(
         &toml::from_str(text).unwrap(),
-        &StepTimes::default(),
+        &StepTimes { max_error_share: Fraction::try_from(0.1).ok(), ..StepTimes::default() },
         &[slo],
         Open::rate(Arrivals::Poisson),
         Some(2),
@@ -62,6 +62,7 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
         completed: 0,
         failed: 0,
         cut: 0,
+        refused: 0,
         retried: 0,
         output_tokens_per_s: 0.0,
         prompt_tokens_per_s: 0.0,
@@ -96,7 +97,7 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
 }
 
 /// Runs a search against `server`, which says what a level shows; the levels that were measured, and the steps.
-fn run(search: &Search, server: impl Fn(Level) -> Step) -> (Vec<f64>, Vec<Step>) {
+pub(in crate::search) fn run(search: &Search, server: impl Fn(Level) -> Step) -> (Vec<f64>, Vec<Step>) {
     let mut steps = vec![];
     for _ in 0..100 {
         match search.next("main", &steps) {
@@ -145,7 +146,8 @@ fn a_dead_server_ends_a_list() {
     for (abort, levels) in [
         (Abort::AllFailed, 1),
         (Abort::ServerGone, 1),
-        (Abort::Gross, 3), // the list was asked for: it goes on
+        (Abort::NoAnswer, 3), // too few to say so
+        (Abort::Gross, 3),    // the list was asked for: it goes on
     ] {
         let (measured, _) =
             run(&search("rates = [1, 2, 4]"), |l| Step { abort: Some(abort), ..step(l, Verdict::Fails) });
@@ -163,6 +165,29 @@ fn a_dead_server_ends_a_list() {
         a.reason
     );
     assert_eq!(search.next("other", &steps), Next::Measure(again), "each series on its own");
+}
+
+#[test]
+fn a_failing_server_is_left_alone() {
+    let refuses = |most: f64| {
+        move |l: Level| {
+            let abort = (l.value > most).then_some(Abort::Errors);
+            Step { abort, ..step(l, if abort.is_some() { Verdict::Fails } else { Verdict::Meets }) }
+        }
+    };
+    for (plan, most, levels, ended) in [
+        ("rates = [1, 2, 4, 8]", 2.5, vec![1.0, 2.0, 4.0], "too many requests failed at 4 req/s"),
+        ("rates = [8, 1, 9, 2]", 5.0, vec![8.0, 1.0, 2.0], "too many requests failed at 8 req/s"),
+        ("rates = [1, 2, 4]", 2.5, vec![1.0, 2.0, 4.0], "all 3 levels of the list are measured"),
+        (KNEE, 2.5, vec![1.0, 2.0, 4.0], "too many requests failed at 4 req/s"),
+        ("ladder = { max = 64 }", 2.5, vec![1.0, 2.0, 4.0], "too many requests failed at 4 in flight"),
+    ] {
+        let (measured, steps) =
+            run(&search(plan), |l| Step { output_tokens_per_s: 100.0 * l.value, ..refuses(most)(l) });
+        assert_eq!(measured, levels, "{plan}");
+        let stop = search(plan).decide(&of_series("main", &steps)).expect_err("it has ended").to_string();
+        assert!(stop.contains(ended), "{plan}: {stop}");
+    }
 }
 
 const KNEE: &str = "ramp = { start = 1, factor = 2 }";

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, num::NonZeroU32, str::FromStr, time::Duration};
 
 /// The names that `preset` knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
     /// A small engine, for a sweep within a minute over a socket.
@@ -27,15 +27,15 @@ pub enum Preset {
     /// The same, and what `gpu-memory-utilization` does to it.
     #[serde(rename = "4xa100-llama-70b-util")]
     A100Llama70bUtil,
-    /// See [`super::Engine::Md1`].
+    /// M/D/1: one server with a fixed holding time.
     Md1,
-    /// See [`super::Engine::Mm1`].
+    /// M/M/1: one server with exponential holding times.
     Mm1,
-    /// See [`super::Engine::Mmc`].
+    /// M/M/c: several servers with exponential holding times.
     Mmc,
-    /// See [`super::Engine::Fixed`].
+    /// No queue: the same times whatever the load.
     Fixed,
-    /// See [`super::Engine::Null`].
+    /// Everything at once: for measuring the client.
     Null,
 }
 

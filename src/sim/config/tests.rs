@@ -175,3 +175,20 @@ fn every_preset_answers() {
     assert_eq!(second(1), second(1));
     assert_ne!(second(1), second(2), "the seed reaches the model");
 }
+
+#[test]
+fn faults_are_told_and_read_back() {
+    let sim = parse("preset = \"md1\"\nfault = { stall = 0.02, status-500 = 0.5 }\nfault-after = 7").unwrap();
+    assert!(sim.to_string().ends_with("faults: stall 0.02, status-500 0.5)"), "{sim}");
+    let text = toml::to_string(&sim).unwrap();
+    assert_eq!(parse(&text).unwrap(), sim);
+    assert!(!toml::to_string(&parse("preset = \"md1\"").unwrap()).unwrap().contains("fault"));
+    for (fault, says) in [
+        ("stall = 0.6, silent = 0.6", "add up to 1.200"),
+        ("teapot = 0.1", "unknown variant `teapot`, expected one of `refused`"),
+        ("stall = 1.2", "1.2"),
+    ] {
+        let said = parse(&format!("preset = \"md1\"\nfault = {{ {fault} }}")).unwrap_err();
+        assert!(said.contains(says), "{said}");
+    }
+}

@@ -26,6 +26,18 @@ pub enum Dist {
     },
 }
 
+impl Dist {
+    /// The same, its time changed.
+    #[must_use]
+    pub fn map(self, change: impl Fn(Duration) -> Duration) -> Self {
+        match self {
+            Self::Fixed(time) => Self::Fixed(change(time)),
+            Self::Exponential(mean) => Self::Exponential(change(mean)),
+            Self::Lognormal { mean, cv } => Self::Lognormal { mean: change(mean), cv },
+        }
+    }
+}
+
 /// What makes one queue differ from another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {

@@ -124,6 +124,31 @@ fn requests_that_were_never_sent_are_not_slow() {
     assert_eq!(s.lateness_p99_ms, Some(5000.0));
 }
 
+/// A client far beyond its ceiling, or without a core, says nothing of the server even from `sent` on.
+#[test]
+fn a_client_that_falls_behind_is_believed_while_it_has_a_core_to_spare() {
+    use Verdict::{Fails, Invalid};
+    let late = |sent_within: u64| {
+        move |r: &mut Record| {
+            let late = if r.id % 10 < sent_within { 0 } else { 600_000 };
+            request(late, 150)(r);
+        }
+    };
+    let had = |busy, waiting| {
+        move |i: &mut StepInput<'_>| (i.client_busy, i.client_waiting) = (Some(busy), Some(waiting))
+    };
+    for (what, s, want) in [
+        ("a tenth short, idle", step(TTFT, late(9), had(0.3, 0.0)), Fails),
+        ("a tenth short, busy", step(TTFT, late(9), had(0.9, 0.0)), Invalid),
+        ("a tenth short, starved", step(TTFT, late(9), had(0.3, 0.4)), Invalid),
+        ("less than half, and its threads know of nothing", step(TTFT, late(4), had(0.1, 0.0)), Invalid),
+        ("all sent, busy", step(TTFT, late(10), had(0.9, 0.0)), Fails),
+    ] {
+        let say = if want == Invalid { "the client sent" } else { "p99 TTFT" };
+        check(what, &s, want, say);
+    }
+}
+
 #[test]
 fn a_limit_of_the_client_voids_what_came_after_it() {
     use Verdict::{Fails, Invalid};
@@ -181,4 +206,50 @@ fn a_backlog_is_the_servers_where_it_grew_by_itself() {
         let s = overloaded(TTFT, |_| (), |i| i.receive_lag_p99_ms = Some(lag_ms));
         assert_eq!(s.row("main", "stability").map(|r| r.verdict), Some(want), "lag of {lag_ms} ms");
     }
+}
+
+/// A client that was stopped or suspended for a while blames nobody, whichever limit its requests then miss.
+#[test]
+fn a_client_that_stood_still_says_nothing_of_the_server() {
+    // The server answers in so many ms and has its last token after 2 s; the client sees nothing from the 40th second on.
+    let stopped = |first: u64, to: u64| {
+        move |r: &mut Record| {
+            let see = |t: Duration| if (ms(40_000)..ms(to)).contains(&t) { ms(to) } else { t };
+            let sent = see(r.due);
+            (r.sent, r.first_token) = (Some(sent), Some(see(sent + ms(first))));
+            (r.last_token, r.end) = (Some(see(sent + ms(2_000))), see(sent + ms(2_000)));
+            r.output_tokens = Some(1001);
+        }
+    };
+    for (slo, first, to, blamed) in [
+        (TTFT, 60, 43_000, false),
+        (TTFT, 60, 41_000, false),
+        (TTFT, 60, 40_800, false),
+        ("e2e.p99 = \"2050ms\"", 60, 43_000, false),
+        ("tpot.p99 = \"2100us\"", 60, 43_000, false),
+        // What is slow without that, is slow.
+        (TTFT, 160, 43_000, true),
+        ("e2e.p99 = \"1500ms\"", 60, 43_000, true),
+    ] {
+        let s = step(slo, stopped(first, to), keep);
+        let fails: Vec<&str> =
+            s.limits.iter().filter(|r| r.verdict == Verdict::Fails).map(|r| &*r.limit).collect();
+        assert_eq!(!fails.is_empty(), blamed, "{slo}, {first} ms, to {to}: {fails:?}, {}", s.reason);
+    }
+    // What stood still is named, also where it was late for nothing else; of what lies between tokens lateness says nothing.
+    for slo in [TTFT, "tpot.p99 = \"2100us\""] {
+        let s = step(slo, stopped(60, 43_000), keep);
+        check(slo, &s, Verdict::Invalid, "stood still for 2995 ms");
+    }
+    // A server that is good for the load of the plan, and takes a while with a second of it at once: nothing is known of what it does then.
+    let at_once = |r: &mut Record| {
+        stopped(60, 41_000)(r);
+        let held = match r.due.as_millis() {
+            40_000..41_000 => ms(600),
+            41_000..49_000 => ms(600).saturating_sub((r.due - ms(41_000)) / 14),
+            _ => Duration::ZERO,
+        };
+        r.first_token = r.first_token.map(|t| t + held);
+    };
+    check("at once", &step(TTFT, at_once, keep), Verdict::Invalid, "stood still for 995 ms");
 }

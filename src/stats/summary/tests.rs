@@ -43,6 +43,7 @@ pub(super) fn input<'a>(
         client_limit: false,
         in_flight_limit: None,
         allowed: Allowed::default(),
+        max_error_share: None,
         price_per_hour: Some(3.6),
     }
 }
@@ -103,6 +104,47 @@ fn a_quiet_step_meets_and_its_figures_agree() {
         s.limits.iter().map(|r| r.limit.as_str()).collect::<Vec<_>>(),
         ["ttft.p99", "joint", "stability"]
     );
+}
+
+/// Rows: a step without any answer, and what it shows.
+#[test]
+fn few_failures_show_no_more_than_their_counts() {
+    for (what, step, want, binding) in [
+        (
+            "ten that were shown to miss, of too few to say that nobody is there",
+            step(
+                TTFT,
+                |r| fail(r, Failure::ServerError),
+                |i| (i.abort, i.records) = (Some(Abort::NoAnswer), &i.records[1100..1110]),
+            ),
+            Verdict::Fails,
+            Some("errors"),
+        ),
+        (
+            "one that failed",
+            step(
+                TTFT,
+                |r| fail(r, Failure::ServerError),
+                |i| (i.abort, i.records) = (Some(Abort::NoAnswer), &i.records[1100..1101]),
+            ),
+            Verdict::Undecided,
+            Some("ttft.p99"),
+        ),
+        (
+            "none due in the window",
+            step(TTFT, |_| (), |i| (i.abort, i.records) = (Some(Abort::NoAnswer), &[])),
+            Verdict::Undecided,
+            Some("ttft.p99"),
+        ),
+        (
+            "none due in the window, of a server that is dead",
+            step(TTFT, |_| (), |i| (i.abort, i.records) = (Some(Abort::AllFailed), &[])),
+            Verdict::Undecided,
+            Some("ttft.p99"),
+        ),
+    ] {
+        assert_eq!((step.verdict, step.binding.as_deref()), (want, binding), "{what}: {}", step.reason);
+    }
 }
 
 #[test]

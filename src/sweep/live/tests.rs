@@ -26,9 +26,9 @@ fn record(ttft_ms: u64, outcome: Outcome) -> Record {
 }
 
 /// A sweep in the middle of its second step.
-fn shown() -> (Live, Registry) {
+fn shown() -> (Live, Page) {
     let plan = Plan::from_text(PLAN).unwrap();
-    let (live, registry) = Live::new(plan.slo.as_slice(), vec![("name", "a \"quoted\" name".into())]);
+    let (live, page) = Live::new(plan.slo.as_slice(), vec![("name", "a \"quoted\" name".into())]);
     live.begin("main", 1, Level::rate(4.0), Some(4.0));
     for (ttft, outcome) in [(100, Outcome::Ok), (170, Outcome::Ok), (171, Outcome::Ok), (0, Outcome::Failed)]
     {
@@ -40,7 +40,7 @@ fn shown() -> (Live, Registry) {
     live.answers(&run);
     live.begin("main", 2, Level::rate(8.0), Some(8.0));
     live.in_flight(3);
-    (live, registry)
+    (live, page)
 }
 
 /// The sum of a metric over its labels; `None` where the page does not have it.
@@ -55,8 +55,8 @@ fn value(page: &str, name: &str, labels: &[&str]) -> Option<f64> {
 
 #[test]
 fn the_page_says_what_happened() {
-    let (_live, registry) = shown();
-    let page = page(&registry);
+    let (_live, page) = shown();
+    let page = page.text();
     for (name, labels, want) in [
         ("goodput_requests_total", &["outcome=\"ok\"", "class=\"all\""][..], 3.0),
         ("goodput_requests_total", &["failure=\"rate-limited\""], 1.0),
@@ -78,14 +78,14 @@ fn the_page_says_what_happened() {
 
 #[test]
 fn an_answer_that_is_in_doubt_again_is_taken_away() {
-    let (live, registry) = shown();
+    let (live, page) = shown();
     let mut run = crate::report::fixture::found();
     run.answers[0].goodput.rate = Some(5.0);
     live.answers(&run);
-    assert_eq!(value(&page(&registry), "goodput_answer", &["figure=\"rate\""]), Some(5.0));
+    assert_eq!(value(&page.text(), "goodput_answer", &["figure=\"rate\""]), Some(5.0));
     run.answers[0].goodput.rate = None;
     live.answers(&run);
-    assert_eq!(value(&page(&registry), "goodput_answer", &["figure=\"rate\""]), None);
+    assert_eq!(value(&page.text(), "goodput_answer", &["figure=\"rate\""]), None);
 }
 
 /// The names that an expression asks for.
@@ -96,8 +96,8 @@ fn names(expression: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_dashboard_asks_for_what_there_is() {
-    let (_live, registry) = shown();
-    let page = page(&registry);
+    let (_live, page) = shown();
+    let page = page.text();
     let there: BTreeSet<&str> = samples(&page).map(|s| s.name).collect();
     let text = include_str!("../../../assets/grafana-dashboard.json");
     let dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
@@ -113,4 +113,28 @@ fn the_dashboard_asks_for_what_there_is() {
     assert!(asked > 15, "{asked}");
     let query = dashboard["templating"]["list"][1]["query"]["query"].as_str().unwrap();
     assert!(names(query).all(|n| there.contains(n)), "{query}");
+}
+
+/// Whoever reads the page while a step begins or ends sees all of that or none.
+#[test]
+fn a_step_and_its_level_are_shown_together() {
+    let (live, page) = shown();
+    let run = crate::report::fixture::found();
+    live.end(&run.steps[0]);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let is_over = || over.load(std::sync::atomic::Ordering::SeqCst);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over() {
+                live.begin("main", 2, Level::rate(8.0), Some(8.0));
+                live.end(&run.steps[0]);
+            }
+        });
+        let torn = (0..500).map(|_| page.text()).find(|text| {
+            let [step, level] = ["goodput_step", "goodput_level"].map(|name| value(text, name, &[]).unwrap());
+            (step > 0.0) != (level > 0.0)
+        });
+        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(torn, None);
+    });
 }

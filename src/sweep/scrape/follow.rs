@@ -237,7 +237,10 @@ async fn follow_extra(extra: Extra, mut clock: Clock, out: Out) -> (String, Summ
         };
         let at = (asked + out.began.elapsed()) / 2;
         let Ok(page) = page else { continue };
-        let all = select(&page, &extra.series);
+        let mut all = select(&page, &extra.series);
+        for selected in &mut all {
+            selected.labels = extra.page.redacted(&selected.labels);
+        }
         for Selected { name, labels, value, .. } in &all {
             let name = if labels.is_empty() { name.clone() } else { format!("{name}{{{labels}}}") };
             out.put(at, &extra.title, name, *value);

@@ -37,10 +37,16 @@ struct Page {
 }
 
 impl Page {
-    /// Its text.
+    /// Its text, as the server sends it: what is kept of it goes through [`Page::redacted`], and not the whole, which may hold a word that
+    /// is a secret as a part of what it is made of.
     async fn fetch(&self, patience: Duration) -> Result<String, String> {
         let bytes = self.client.page(self.target, &self.path, patience, LARGEST).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// A part of it as it may be written.
+    fn redacted(&self, part: &str) -> String {
+        self.client.redacted(part).into_owned()
     }
 
     /// What the server tells on it, and when: half way between asking and the answer, counted from `began`.

@@ -44,7 +44,7 @@ impl Scraper {
         let settings = &plan.server.metrics;
         let named = named_pages(plan, &client, &settings.pages)?;
         let extra: Vec<Extra> =
-            plan.extra.iter().map(|e| extra(e, settings.interval)).collect::<Result<_>>()?;
+            plan.extra.iter().map(|e| extra(&plan.server, e, settings.interval)).collect::<Result<_>>()?;
         let (asked, read) = (client.clone(), settings.read);
         let (probed, extras) = (named.clone(), extra.clone());
         let (told, silent) = host
@@ -72,6 +72,7 @@ impl Scraper {
                     f.engine = Some(probed.reading.engine);
                     f.engines = Some(probed.reading.engines);
                     f.take_metrics(&probed.text);
+                    f.redact(|text| probed.page.redacted(text));
                     format!("{} every {}", probed.page.path, settings.interval)
                 }
             };
@@ -115,15 +116,15 @@ fn named_pages(plan: &Plan, own: &Client, pages: &[PageUrl]) -> Result<Vec<Page>
                     let client = Client::http(&patient(server), own.key().cloned())?;
                     Ok(Page { client, target: 0, path: url.path().to_owned() })
                 }
-                None => elsewhere(url),
+                None => elsewhere(&plan.server, url),
             }
         })
         .collect()
 }
 
 /// A page of a server that is none of the plan's.
-fn elsewhere(url: &PageUrl) -> Result<Page> {
-    let server = patient(Server::new(Target::Url(url.base().clone())));
+fn elsewhere(of: &Server, url: &PageUrl) -> Result<Page> {
+    let server = patient(of.elsewhere(url.base().clone()));
     let client = Client::http(&server, None::<ApiKey>).with_context(|| format!("failed to read {url}"))?;
     Ok(Page { client, target: 0, path: url.path().to_owned() })
 }
@@ -137,10 +138,10 @@ fn origin(url: &BaseUrl) -> String {
     url.join("/").origin().ascii_serialization()
 }
 
-fn extra(e: &crate::plan::Extra, interval: Span) -> Result<Extra> {
+fn extra(of: &Server, e: &crate::plan::Extra, interval: Span) -> Result<Extra> {
     Ok(Extra {
         title: e.title(),
-        page: elsewhere(&e.url)?,
+        page: elsewhere(of, &e.url)?,
         series: e.series.to_vec(),
         interval: e.interval.unwrap_or(interval).0,
     })
@@ -154,6 +155,7 @@ async fn told(client: &Client, target: usize) -> Facts {
     for page in pages.into_iter().flatten() {
         facts.take(&String::from_utf8_lossy(&page));
     }
+    facts.redact(|text| client.redacted(text).into_owned());
     facts
 }
 

@@ -54,7 +54,7 @@ impl fmt::Display for Format {
 }
 
 /// Which turns of a conversation are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turns {
     /// The first only, as one request.
@@ -66,7 +66,7 @@ pub enum Turns {
 }
 
 /// Where the lengths of answers come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputFrom {
     /// A field of the row.
@@ -78,7 +78,7 @@ pub enum OutputFrom {
 }
 
 /// In which order rows are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
     /// Each once in a random order, then each once in another.
@@ -91,7 +91,7 @@ pub enum Sampling {
 }
 
 /// What stands between the values of a CSV file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delimiter {
     /// `,`
@@ -131,7 +131,7 @@ pub struct LengthLimits {
 }
 
 /// Names of a row's fields: a key of the object or the header, or a dotted path into it (`request.messages`, `turns.0.text`).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Fields {
     /// The prompt as text.
@@ -167,21 +167,36 @@ impl Fields {
     }
 }
 
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(rename = "DataSet")]
+/// A data set: which files, and how their rows are read.
 struct RawTable {
+    /// The file, or a folder of files; relative paths count from the plan's folder. One of `file`, `files`.
     file: Option<PathBuf>,
+    /// Several of them, in their order.
     files: Option<Vec<PathBuf>>,
+    /// Which turns of a conversation are sent.
     turns: Option<Turns>,
+    /// Names of a row's fields.
     fields: Option<Fields>,
+    /// What stands between the values of a CSV file.
     delimiter: Option<Delimiter>,
+    /// Lengths of answers where the data gives none.
     output_tokens: Option<Lengths>,
+    /// Where the lengths of answers come from; a row's own field, else its reference answer, else the plan, where it is left out.
     output_from: Option<OutputFrom>,
+    /// In which order rows are taken.
     order: Option<Sampling>,
+    /// Rows with fewer tokens in the prompt are left out.
     min_input_tokens: Option<TokenCount>,
+    /// Rows with more are left out.
     max_input_tokens: Option<TokenCount>,
+    /// Rows with fewer tokens in the answer are left out.
     min_output_tokens: Option<TokenCount>,
+    /// Rows with more are left out.
     max_output_tokens: Option<TokenCount>,
+    /// Leaves out and counts rows that cannot be read, in place of an error.
     skip_bad_rows: Option<bool>,
 }
 
@@ -194,6 +209,20 @@ macro_rules! table {
             /// The data set.
             pub DataSource,
         );
+
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                generator.subschema_for::<RawTable>()
+            }
+        }
 
         impl TryFrom<RawTable> for $name {
             type Error = String;

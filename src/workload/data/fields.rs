@@ -1,9 +1,13 @@
 //! Values of a row by name, and what is wrong with them.
 
 use crate::message::{Message, Role};
+use crate::workload::trace::shown;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::time::Duration;
+
+/// Characters of a reason: it may quote what it speaks of, and is kept.
+const LONGEST_REASON: usize = 600;
 
 /// What is wrong with a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +23,7 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn row(reason: impl Into<String>) -> Self {
-        Self { line: 0, column: None, field: None, reason: reason.into() }
+        Self { line: 0, column: None, field: None, reason: short(reason.into()) }
     }
 
     pub(super) fn field(field: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -34,7 +38,7 @@ impl Fault {
             line: (e.line() as u64).saturating_sub(1),
             column: Some(e.column() as u64),
             field: None,
-            reason: format!("no JSON: {reason}"),
+            reason: short(format!("no JSON: {reason}")),
         }
     }
 }
@@ -138,7 +142,7 @@ pub(super) fn messages(list: &[Value], name: &str) -> Result<Vec<Message>, Fault
         };
         let role = match m.get("role") {
             Some(Value::String(role)) => role_of(role).ok_or_else(|| {
-                Fault::field(at(".role"), format!("{role:?} is none of system, user, assistant, tool"))
+                Fault::field(at(".role"), format!("{} is none of system, user, assistant, tool", shown(role)))
             })?,
             _ => return Err(Fault::field(at(".role"), "is missing")),
         };
@@ -176,6 +180,15 @@ fn parts_text(parts: &[Value], name: &str) -> Result<String, Fault> {
     Ok(texts?.join("\n"))
 }
 
+/// The beginning of a reason that is long.
+fn short(mut reason: String) -> String {
+    if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
+        reason.truncate(end);
+        reason.push('…');
+    }
+    reason
+}
+
 fn role_of(name: &str) -> Option<Role> {
     Some(match name {
         "system" | "developer" => Role::System,
@@ -194,6 +207,15 @@ mod tests {
     fn object(value: Value) -> Object {
         let Value::Object(o) = value else { panic!("an object") };
         o
+    }
+
+    #[test]
+    fn a_reason_does_not_quote_megabytes() {
+        let long = "r".repeat(1 << 20);
+        let fault = messages(&[json!({ "role": long, "content": "x" })], "m").unwrap_err();
+        let ends = fault.reason.ends_with("r\"… is none of system, user, assistant, tool");
+        assert!(ends && fault.reason.len() < 100, "{}", fault.reason);
+        assert_eq!(Fault::row(long).reason.chars().count(), LONGEST_REASON + 1);
     }
 
     #[test]

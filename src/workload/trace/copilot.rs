@@ -1,13 +1,16 @@
 //! GitHub Copilot's sessions of agents: a session a line, its calls in turns.
 
 use super::format::Reading;
-use super::json::broken;
+use super::json::{broken, said};
 use super::row::{BadRow, Item, RawRow, session, tokens};
 use super::time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+
+/// Calls of one session, at most.
+const MOST_CALLS: usize = 100_000;
 
 #[derive(Deserialize)]
 struct Session<'a> {
@@ -19,8 +22,9 @@ struct Session<'a> {
 
 #[derive(Deserialize)]
 struct Turn<'a> {
+    /// Each as it stands: what is read of one takes far more memory than its text.
     #[serde(borrow, default)]
-    llm_calls: Vec<Call<'a>>,
+    llm_calls: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -48,9 +52,22 @@ pub(super) fn calls(line: &[u8], number: u64, how: &Reading, into: &mut VecDeque
         Err(e) => return into.push_back(broken(&e, number)),
     };
     let id = session(&read.session_id);
+    if read.turns.iter().map(|turn| turn.llm_calls.len()).sum::<usize>() > MOST_CALLS {
+        let reason = "has more than 100,000 calls in one session".into();
+        return into.push_back(Item::Bad(BadRow { line: number, field: "turns".into(), reason }));
+    }
     for (t, turn) in read.turns.iter().enumerate() {
         for (c, call) in turn.llm_calls.iter().enumerate() {
-            into.push_back(match one(call, id, how) {
+            let call: Call<'_> = match serde_json::from_str(call.get()) {
+                Ok(call) => call,
+                Err(e) => {
+                    let (field, reason) =
+                        (format!("turns[{t}].llm_calls[{c}]"), format!("is no such call: {}", said(&e)));
+                    into.push_back(Item::Bad(BadRow { line: number, field, reason }));
+                    continue;
+                }
+            };
+            into.push_back(match one(&call, id, how) {
                 Ok(Some(row)) => Item::Row(row),
                 Ok(None) => Item::Failed,
                 Err((field, reason)) => {
@@ -77,4 +94,42 @@ fn one(call: &Call<'_>, id: u64, how: &Reading) -> Result<Option<RawRow>, (&'sta
         return Ok(None);
     }
     Ok(Some(RawRow { at, input, output: Some(output), session: Some(id), cached, ..RawRow::default() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::settle;
+    use super::super::source::TraceSource;
+    use super::*;
+
+    fn items(line: &str) -> VecDeque<Item> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.jsonl");
+        std::fs::write(&path, "{\"session_id\":\"a\",\"turns\":[]}\n").unwrap();
+        let mut into = VecDeque::new();
+        calls(line.as_bytes(), 7, &settle(&TraceSource::of(&path)).unwrap(), &mut into);
+        into
+    }
+
+    #[test]
+    fn a_line_of_millions_of_calls_is_one_mistake() {
+        let line = |n: usize| {
+            format!("{{\"session_id\":\"a\",\"turns\":[{{\"llm_calls\":[{}1]}}]}}", "{},".repeat(n - 1))
+        };
+        let few = items(&line(3));
+        let said: Vec<String> = few
+            .iter()
+            .map(|item| match item {
+                Item::Bad(bad) => bad.to_string(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(said[0], "line 7, turns[0].llm_calls[0].timestamp: is missing");
+        assert!(said[2].starts_with("line 7, turns[0].llm_calls[2]: is no such call"), "{}", said[2]);
+        let many = items(&line(MOST_CALLS + 1));
+        assert!(
+            matches!(&many[0], Item::Bad(bad) if bad.reason.contains("100,000 calls")) && many.len() == 1
+        );
+        assert_eq!(items(&line(MOST_CALLS)).len(), MOST_CALLS);
+    }
 }

@@ -10,7 +10,7 @@ use std::io::{BufRead, Read};
 use std::str::FromStr;
 
 /// A format of traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// Mooncake's JSONL, and AIPerf's rows of the same names: milliseconds, prefix blocks of 512 tokens. A row of a session without a

@@ -96,7 +96,8 @@ pub(super) fn broken(e: &serde_json::Error, line: u64) -> Item {
     Item::Bad(BadRow { line, field: String::new(), reason })
 }
 
-fn said(e: &serde_json::Error) -> String {
+/// The same without the place in the text.
+pub(super) fn said(e: &serde_json::Error) -> String {
     let text = e.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(head, _)| head).to_owned();
     // `invalid type: string "…", expected …` quotes the value.

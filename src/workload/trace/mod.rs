@@ -36,6 +36,7 @@ pub use format::Format;
 pub use replay::{Begin, Replay, Replayed, TraceRow};
 pub use requests::Hashing;
 pub use row::BadRow;
+pub(in crate::workload) use row::shown;
 pub use source::{Columns, Start, TraceSource, Unit, Window};
 pub use summary::{Bar, Distribution, Prefix, Summary};
 

@@ -7,6 +7,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+/// Characters of a value that a message shows.
+const SHOWN: usize = 40;
+
 /// A request as it was recorded, before its time is counted from the first row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RawRow {
@@ -193,8 +196,13 @@ fn mixed(value: &impl Hash) -> u64 {
 }
 
 /// A value in a message: quoted, and not the whole of it where it is long.
-pub(super) fn shown(text: &str) -> String {
-    let mut chars = text.chars();
-    let head: String = chars.by_ref().take(40).collect();
-    if chars.next().is_some() { format!("{head:?}…") } else { format!("{head:?}") }
+pub(in crate::workload) fn shown(text: &str) -> String {
+    let head: String = text.chars().take(SHOWN).collect();
+    if head.len() < text.len() { format!("{head:?}…") } else { format!("{head:?}") }
+}
+
+/// The same of a number, which needs no quotes.
+pub(super) fn clipped(text: &str) -> String {
+    let head: String = text.chars().take(SHOWN).collect();
+    if head.len() < text.len() { head + "…" } else { head }
 }

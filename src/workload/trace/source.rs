@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A recorded trace of requests: a file, and what its own content does not tell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", try_from = "Raw", into = "Raw")]
 pub struct TraceSource {
     /// The file; gzip and zstd are noticed by their first bytes.
@@ -33,7 +33,7 @@ pub struct TraceSource {
 }
 
 /// Where the replay of a step begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
     /// At a place of its own, from the plan's seed: steps show different parts of the trace.
@@ -49,19 +49,29 @@ impl Start {
     }
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(rename = "TraceTable")]
 struct Raw {
+    /// The file; gzip and zstd are noticed by their first bytes.
     file: PathBuf,
+    /// Its format; told from its first row where it is left out.
     format: Option<Format>,
+    /// The part that is replayed, counted from the first row; all of it where it is left out.
     window: Option<Window>,
+    /// Names of columns, where the format leaves them open.
     #[serde(default, skip_serializing_if = "Columns::is_empty")]
     columns: Columns,
+    /// Unit of timestamps that are plain numbers; that of the format where it is left out.
     unit: Option<Unit>,
+    /// Tokens in a prefix block; those of the format where it is left out.
     block_tokens: Option<TokenCount>,
+    /// Length of the answer of rows that do not tell it.
     output_tokens: Option<Lengths>,
+    /// Leaves out and counts rows that cannot be read, in place of an error.
     #[serde(default)]
     skip_bad_rows: bool,
+    /// Where the replay of a step begins; `"drawn"` where it is left out.
     #[serde(default, skip_serializing_if = "Start::is_drawn")]
     start: Start,
 }
@@ -141,17 +151,19 @@ impl From<TraceSource> for Raw {
 }
 
 /// A part of a trace, counted from its first row: from the first moment up to before the second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawWindow", into = "RawWindow")]
 pub struct Window {
     from: Option<Span>,
     to: Option<Span>,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawWindow {
+    /// Where it begins.
     from: Option<Span>,
+    /// Where it ends.
     to: Option<Span>,
 }
 
@@ -206,7 +218,7 @@ impl FromStr for Window {
 }
 
 /// Names of columns (CSV) or fields (JSONL).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Columns {
     /// When the request came.
@@ -254,7 +266,7 @@ impl Columns {
 }
 
 /// Unit of a timestamp that is a plain number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Seconds.

@@ -1,5 +1,6 @@
 //! Timestamps of traces: plain numbers in some unit, or dates.
 
+use super::row::{clipped, shown};
 use super::source::Unit;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -20,8 +21,8 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<i64, String> {
 }
 
 fn number(text: &str, unit: Unit) -> Result<i64, String> {
-    let bad = || format!("{text:?} is no time");
-    let far = || format!("{text} lies centuries away: is the unit right?");
+    let bad = || format!("{} is no time", shown(text));
+    let far = || format!("{} lies centuries away: is the unit right?", clipped(text));
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
     let plain = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
@@ -43,7 +44,8 @@ fn number(text: &str, unit: Unit) -> Result<i64, String> {
 
 /// With an offset, or without one as UTC.
 fn date(text: &str) -> Result<i64, String> {
-    let bad = || format!("{text:?} is no time: write a number, or a date as 2023-11-16 18:15:46.6805900");
+    let bad =
+        || format!("{} is no time: write a number, or a date as 2023-11-16 18:15:46.6805900", shown(text));
     let tail = text.get(10..).unwrap_or_default();
     let stamp = if tail.contains(['Z', 'z', '+', '-']) {
         text.parse::<Timestamp>().map_err(|_| bad())?

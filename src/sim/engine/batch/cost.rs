@@ -91,6 +91,25 @@ impl Formula {
 }
 
 impl Cost {
+    /// The same, everything taking `factor` times as long.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        match self {
+            Self::Table(points) => {
+                Self::Table(points.iter().map(|(n, time)| (*n, time.mul_f64(factor))).collect())
+            }
+            Self::Formula(f) => Self::Formula(Formula {
+                base_ns: f.base_ns * factor,
+                weights_ns: f.weights_ns * factor,
+                token_ns: f.token_ns * factor,
+                sequence_ns: f.sequence_ns * factor,
+                kv_token_ns: f.kv_token_ns * factor,
+                attention_ns: f.attention_ns * factor,
+                eager: f.eager.map(|e| Eager { launch_ns: e.launch_ns * factor, ..e }),
+            }),
+        }
+    }
+
     /// How long an iteration of this load takes without noise, in ns; not negative.
     fn nanos(&self, load: &Load) -> f64 {
         match self {
@@ -153,6 +172,18 @@ mod tests {
             (&[], 3, 0.0),
         ] {
             assert!((cost(points, n) - ms).abs() < 1e-9, "{points:?} at {n}: {}", cost(points, n));
+        }
+    }
+
+    #[test]
+    fn a_slower_engine_takes_as_many_times_as_long() {
+        let mut load = Load::default();
+        (0..40).for_each(|_| load.decode(300));
+        load.prefill(500, 20);
+        for preset in [Preset::A40Qwen3, Preset::Demo] {
+            let Engine::Batch { deployment, .. } = preset.engine() else { panic!("it is one") };
+            let (as_is, slower) = (deployment.cost.nanos(&load), deployment.cost.times(1.15).nanos(&load));
+            assert!((slower / as_is - 1.15).abs() < 1e-6, "{slower} {as_is}");
         }
     }
 

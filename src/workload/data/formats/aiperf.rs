@@ -4,6 +4,7 @@ use super::Parsed;
 use crate::message::{Message, Role};
 use crate::workload::data::fields::{Fault, Object, find, kind, list, millis, name, text, tokens};
 use crate::workload::data::sample::TurnSample;
+use crate::workload::trace::shown;
 use serde_json::Value;
 
 /// A row with `turns` is a part of a conversation, any other a prompt of its own: AIPerf sends single turns of one session without
@@ -14,7 +15,7 @@ pub(super) fn read(row: &Object) -> Result<Parsed, Fault> {
         Some(other) => {
             let say =
                 "is none of single_turn, multi_turn, random_pool; a trace is replayed as workload.trace";
-            return Err(Fault::field("type", format!("{other:?} {say}")));
+            return Err(Fault::field("type", format!("{} {say}", shown(other))));
         }
     }
     let Some(list) = list(row, "turns")? else {
@@ -76,7 +77,7 @@ fn said(turn: &Object) -> Result<Said, Fault> {
             delay: millis(turn, "delay")?,
         })),
         Some("system") => Ok(Said::System(Message { role: Role::System, content })),
-        Some(other) => Err(Fault::field("role", format!("{other:?} is none of user, system"))),
+        Some(other) => Err(Fault::field("role", format!("{} is none of user, system", shown(other)))),
     }
 }
 

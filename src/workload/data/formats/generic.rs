@@ -127,9 +127,15 @@ pub(super) fn record(bytes: &[u8], header: &[String], delimiter: Delimiter) -> R
     Ok(row.map(|(name, text)| (name, value(text))).collect())
 }
 
+/// Columns of a table, at most: each is held against the others.
+const MOST_COLUMNS: usize = 10_000;
+
 /// The names of the columns. Those that the plan names must be among them.
 pub(crate) fn header(bytes: &[u8], fields: &Fields, delimiter: Delimiter) -> Result<Vec<String>, Fault> {
     let names: Vec<String> = split(bytes, delimiter)?.into_iter().map(|n| n.trim().to_owned()).collect();
+    if names.len() > MOST_COLUMNS {
+        return Err(Fault::row(format!("has {} columns, which no table has", names.len())));
+    }
     let required =
         [&fields.prompt, &fields.messages, &fields.instruction, &fields.session].into_iter().flatten();
     let optional = optional(fields).into_iter().map(|(_, field)| field);

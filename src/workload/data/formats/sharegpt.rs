@@ -4,6 +4,7 @@ use super::Parsed;
 use crate::message::{Message, Role};
 use crate::workload::data::fields::{Fault, Object, kind, text};
 use crate::workload::data::sample::{TurnSample, turns};
+use crate::workload::trace::shown;
 use serde_json::Value;
 
 /// A conversation up to the first turn that lacks a question or an answer. The public files are cut in places: an entry may begin
@@ -50,7 +51,7 @@ fn message(entry: &Value) -> Result<Message, Fault> {
         _ => {
             return Err(Fault::field(
                 "from",
-                format!("{from:?} is none of human, gpt, user, assistant, system"),
+                format!("{} is none of human, gpt, user, assistant, system", shown(&from)),
             ));
         }
     };

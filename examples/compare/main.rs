@@ -1,0 +1,182 @@
+//! How often `compare --measure` is wrong, and how often it finds what is there: two simulated servers measured in turns on the bare engine
+//! model, many seeds. See `docs/compare.md`.
+//!
+//! ```text
+//! cargo run --release --example compare                                  # the study of docs/compare.md: 100 seeds, same and 15 % slower
+//! cargo run --release --example compare -- --slow-down 1,1.05 --budget 5m --seeds 50 --preset demo --each
+//! ```
+#![expect(clippy::print_stdout, reason = "it is a program")]
+
+use anyhow::{Context, Result, anyhow};
+use clap::Parser;
+use goodput::compare::answer::signed;
+use goodput::compare::pair::Schedule;
+use goodput::compare::paired::claims;
+use goodput::compare::requests::Timed;
+use goodput::compare::{Beyond, Change, Column};
+use goodput::level::Level;
+use goodput::plan::Plan;
+use goodput::search::{Ask, Next};
+use goodput::sweep::bare::Bare;
+use goodput::units::Span;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How often a comparison in turns is wrong, and how often it finds a slower server.
+#[derive(Debug, Parser)]
+struct Args {
+    /// The engine.
+    #[arg(long, default_value = "a40-qwen3-0.6b")]
+    preset: String,
+    /// Equal rates.
+    #[arg(long, value_delimiter = ',', default_value = "10,20")]
+    rates: Vec<f64>,
+    /// What both servers together are measured for.
+    #[arg(long, default_value = "10m")]
+    budget: Span,
+    /// So many times as slow is the second server.
+    #[arg(long, value_delimiter = ',', default_value = "1,1.15")]
+    slow_down: Vec<f64>,
+    /// Runs of each.
+    #[arg(long, default_value_t = 100)]
+    seeds: u32,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    first: u32,
+    /// Prompt and answer, mean tokens.
+    #[arg(long, value_delimiter = ',', default_values_t = [600, 30])]
+    tokens: Vec<u32>,
+    /// Print the strongest claim of each run.
+    #[arg(long)]
+    each: bool,
+}
+
+/// The plan of one server. Its engine has random numbers of its own, and its requests those of the pair.
+fn plan(args: &Args, seed: u32, side: u64, slow_down: f64) -> Result<Plan> {
+    let (input, output) =
+        (args.tokens.first().copied().unwrap_or(600), args.tokens.get(1).copied().unwrap_or(30));
+    Plan::from_text(&format!(
+        "name = \"one of two\"\nseed = {seed}\nslo = {{ ttft.p99 = \"1s\", tpot.p99 = \"200ms\" }}\nsearch.rates = [1]\n\
+         [server.simulated]\npreset = \"{}\"\nseed = {}\nslow-down = {slow_down}\n[workload]\n\
+         prompts.synthetic = {{ input-tokens.lognormal = {{ mean = {input}, cv = 0.4, max = {} }}, output-tokens.lognormal = {{ mean = {output}, cv = 0.4, max = {} }} }}",
+        args.preset,
+        2 * u64::from(seed) + side,
+        4 * input,
+        4 * output,
+    ))
+}
+
+/// One comparison: the claims that it makes.
+fn measure(args: &Args, seed: u32, slow_down: f64) -> Result<Vec<(Column, Change)>> {
+    let schedule = Schedule::of(args.budget.0, args.rates.len(), Duration::from_secs(1))?;
+    let plans = [plan(args, seed, 0, 1.0)?, plan(args, seed, 1, slow_down)?];
+    let mut servers = [Bare::new(&plans[0])?, Bare::new(&plans[1])?];
+    let search = plans[0].searcher().map_err(|e| anyhow!(e))?;
+    let Next::Measure(like) = search.next(goodput::plan::MAIN, &[]) else {
+        return Err(anyhow!("nothing to measure"));
+    };
+    let mut pairs: Vec<Vec<[Vec<Timed>; 2]>> = vec![Vec::new(); args.rates.len()];
+    for _ in 0..schedule.turns.get() {
+        for (level, rate) in pairs.iter_mut().zip(&args.rates) {
+            let ask =
+                Ask { level: Level::rate(*rate), settle: schedule.settle, measure: schedule.measure, ..like };
+            let mut both = [Vec::new(), Vec::new()];
+            for (server, requests) in servers.iter_mut().zip(&mut both) {
+                server.measure_each(ask, |record| requests.push(Timed::of(record)))?;
+            }
+            level.push(both);
+        }
+    }
+    let slices: Vec<_> =
+        pairs.iter().map(|l| l.iter().map(|[a, b]| (a.as_slice(), b.as_slice())).collect()).collect();
+    Ok(claims(&slices))
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let schedule = Schedule::of(args.budget.0, args.rates.len(), Duration::from_secs(1))?;
+    println!(
+        "{}, {} tokens, {} req/s, budget {}: {} turns of {} s each, {} settled",
+        args.preset,
+        args.tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(" / "),
+        args.rates.iter().map(f64::to_string).collect::<Vec<_>>().join(" and "),
+        args.budget,
+        schedule.turns,
+        schedule.measure.as_secs(),
+        Span(schedule.settle),
+    );
+    for slow_down in &args.slow_down {
+        case(&args, *slow_down)?;
+    }
+    Ok(())
+}
+
+fn case(args: &Args, slow_down: f64) -> Result<()> {
+    let (next, out) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= args.seeds {
+                        break;
+                    }
+                    let came = measure(args, args.first + i, slow_down);
+                    out.lock().expect("no thread panics with it").push((args.first + i, came));
+                }
+            });
+        }
+    });
+    let mut all = out.into_inner().context("a thread panicked")?;
+    all.sort_by_key(|(seed, _)| *seed);
+    let (mut found, mut wrong_way) = (0, 0);
+    let mut columns: Vec<(Column, u32, f64, f64, u32)> = Vec::new();
+    let truth = slow_down - 1.0;
+    for (seed, claims) in all {
+        let claims = claims?;
+        let beyond: Vec<&(Column, Change)> = claims.iter().filter(|(_, c)| c.beyond == Beyond::Yes).collect();
+        found += u32::from(!beyond.is_empty());
+        wrong_way += u32::from(beyond.iter().any(|(_, c)| c.share.is_some_and(|s| s < 0.0)));
+        for (column, change) in &claims {
+            let at = columns.iter().position(|c| c.0 == *column).unwrap_or_else(|| {
+                columns.push((*column, 0, 0.0, 0.0, 0));
+                columns.len() - 1
+            });
+            let (_, yes, share, detectable, held) = &mut columns[at];
+            *yes += u32::from(change.beyond == Beyond::Yes);
+            *share += change.share.unwrap_or(0.0) / f64::from(args.seeds);
+            *detectable += change.detectable.unwrap_or(0.0) / f64::from(args.seeds);
+            *held += u32::from(change.interval.is_some_and(|[l, h]| l <= truth && truth <= h));
+        }
+        if args.each {
+            let strongest =
+                claims.iter().min_by(|a, b| a.1.p.unwrap_or(1.0).total_cmp(&b.1.p.unwrap_or(1.0)));
+            if let Some((column, change)) = strongest {
+                println!(
+                    "  seed {seed}: {} of {} claims; {} {} p = {:.4}",
+                    beyond.len(),
+                    claims.len(),
+                    column.title(),
+                    signed(change.share.unwrap_or(0.0)),
+                    change.p.unwrap_or(1.0)
+                );
+            }
+        }
+    }
+    println!(
+        "slow-down {slow_down}: a difference found in {found} of {} runs, {wrong_way} of them the wrong way",
+        args.seeds
+    );
+    for (column, yes, share, detectable, held) in columns {
+        println!(
+            "  {:9} beyond noise in {yes:3}; mean change {:>7}; 95 % interval holds {:>6} in {held:3}; detectable {:>7}",
+            column.title(),
+            signed(share),
+            signed(truth),
+            signed(detectable)
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Which charts `report` draws, and how they look.
+
+use crate::report::charts::{Look, Theme};
+use crate::report::pictures::{Format, Wanted};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Charts alone, drawn as asked for. With any of these `report` draws charts and leaves report.md and result.json as they are.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Charts alone")]
+pub struct ChartArgs {
+    /// Draw only the chart of this name, as its file in charts/ is called; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub chart: Vec<String>,
+    /// As PNG or as SVG; both without it. Slides are PNG.
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Colours, on white or on a dark ground.
+    #[arg(long, value_enum)]
+    pub theme: Option<Theme>,
+    /// Width of the picture, in in, mm, cm, pt or px (of 1/96 inch), for example 7.5in, 180mm or 1200px; 7.5in without it. Type keeps its
+    /// size. Slides stay 16:9.
+    #[arg(long, value_name = "LENGTH", value_parser = width)]
+    pub width: Option<u32>,
+    /// Pixels of a PNG for each px of its width: 1 is 96 dpi, 3 (without it) 288 dpi.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub scale: Option<u32>,
+    /// Folder for them, made where it is not there. Without it charts/ of the run folder, in the dark theme charts-dark/.
+    #[arg(long, value_name = "DIR")]
+    pub charts_dir: Option<PathBuf>,
+}
+
+/// The narrowest and the widest picture, in px.
+const WIDTHS: std::ops::RangeInclusive<f64> = 600.0..=2000.0;
+
+/// A length with its unit as px of 1/96 inch.
+fn width(text: &str) -> Result<u32, String> {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let per_inch = match unit {
+        "in" => 1.0,
+        "cm" => 2.54,
+        "mm" => 25.4,
+        "pt" => 72.0,
+        "px" => 96.0,
+        "" => return Err("it needs a unit: in, mm, cm, pt or px".into()),
+        other => return Err(format!("{other:?} is none of the units in, mm, cm, pt and px")),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| format!("{number:?} is no number"))?;
+    let px = number / per_inch * 96.0;
+    if !WIDTHS.contains(&px) {
+        return Err("a chart can be from 6.25in (159mm, 600px) to 20.8in (529mm, 2000px) wide".into());
+    }
+    Ok(px.round() as u32)
+}
+
+impl ChartArgs {
+    /// What is to be drawn, and the folder for it; `None` where nothing of it was asked for.
+    pub fn wanted(&self, run: &Path) -> Option<(Wanted, PathBuf)> {
+        let none = self.chart.is_empty()
+            && self.format.is_none()
+            && self.theme.is_none()
+            && self.width.is_none()
+            && self.scale.is_none()
+            && self.charts_dir.is_none();
+        if none {
+            return None;
+        }
+        let usual = Look::default();
+        let theme = self.theme.unwrap_or_default();
+        let look = Look {
+            theme,
+            width: self.width.unwrap_or(usual.width),
+            scale: self.scale.unwrap_or(usual.scale),
+        };
+        let folder = if theme == Theme::Dark { "charts-dark" } else { "charts" };
+        let dir = self.charts_dir.clone().unwrap_or_else(|| run.join(folder));
+        Some((Wanted { only: self.chart.clone(), format: self.format, look }, dir))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_have_units() {
+        for (text, px) in [("7.5in", 720), ("180mm", 680), ("18 cm", 680), ("1200px", 1200), ("540pt", 720)] {
+            assert_eq!(width(text), Ok(px), "{text}");
+        }
+        for (text, part) in [
+            ("720", "needs a unit"),
+            ("7em", "none of the units"),
+            ("widemm", "none of the units"),
+            ("1in", "from 6.25in"),
+            ("9000px", "from 6.25in"),
+            ("-7in", "from 6.25in"),
+            ("1.2.3in", "no number"),
+            ("mm", "no number"),
+        ] {
+            assert!(width(text).unwrap_err().contains(part), "{text}: {:?}", width(text));
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! `capacity`: how many GPUs a demand takes, and what they cost.
+
+use crate::capacity::demand::Demand;
+use crate::capacity::fleet::{Replica, Reserve};
+use crate::capacity::sizing::{Candidate, Sizing, ranked};
+use crate::capacity::{Hardware, Volume, profile, trace};
+use crate::cli::CapacityArgs;
+use crate::cmd::report::{WIDEST, wrapped};
+use crate::cmd::{say, say_in_colour};
+use crate::report::capacity::candidate::{Given, of_run};
+use crate::report::capacity::refused::Refused;
+use crate::report::capacity::{Capacity, json, print, render};
+use crate::report::charts;
+use crate::rundir;
+use crate::units::Positive;
+use crate::workload::trace::{Columns, Trace, TraceSource};
+use anyhow::{Context, Result, anyhow, bail};
+use std::fs;
+use std::io::{ErrorKind, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Reckons, writes what is asked for, and prints the answer; the exit code tells whether there is one and a limit on the cost is kept.
+pub(crate) fn capacity(args: &CapacityArgs) -> Result<ExitCode> {
+    let demand = demand(args)?;
+    let reserve = Reserve { headroom: args.headroom, spares: args.spare_replicas };
+    let (candidates, refused) = candidates(args)?;
+    let sized = candidates.into_iter().map(|c| Sizing::of(c, &demand, &reserve)).collect();
+    let c = Capacity { demand, reserve, all: ranked(sized), refused, explain: args.explain };
+    check(args, &c)?;
+    let files = match &args.out {
+        Some(dir) => {
+            write(&c, dir).with_context(|| format!("failed to write the capacity into {}", dir.display()))?
+        }
+        None => Vec::new(),
+    };
+    if args.json {
+        say(&serde_json::to_string_pretty(&json(&c)).context("failed to write the capacity as JSON")?)?;
+    } else if std::io::stdout().is_terminal() {
+        let width = textwrap::termwidth().clamp(40, WIDEST);
+        let text = wrapped(&print(&c, &files, u16::try_from(width).ok()), width);
+        say_in_colour(text.trim_end())?;
+    } else {
+        say(print(&c, &files, None).trim_end())?;
+    }
+    Ok(ExitCode::from(match (c.all.is_empty(), c.cost_kept()) {
+        (true, _) => 3,
+        (false, Some(false)) => 2,
+        (false, Some(true) | None) => 0,
+    }))
+}
+
+/// What is given and cannot be used is an error, and not passed over.
+fn check(args: &CapacityArgs, c: &Capacity) -> Result<()> {
+    let any = |of: fn(&Sizing) -> bool| c.all.is_empty() || c.all.iter().any(of);
+    if args.energy_price.is_some() {
+        let untold = c.all.iter().filter(|s| s.candidate.goodput.watts.is_none());
+        let untold: Vec<&str> = untold.map(|s| s.candidate.name.as_str()).collect();
+        if !untold.is_empty() {
+            bail!(
+                "--energy-price needs what a GPU draws, which is not known of {}: give --watts, or hardware.watts in the plan of the run",
+                untold.join(", ")
+            );
+        }
+    }
+    if args.max_cost_per_mtok.is_some() && !any(|s| s.cost_limit.is_some()) {
+        bail!(
+            "--max-cost-per-mtok needs what a GPU costs and how long answers are: give --price-per-hour and --output-tokens, or \
+             hardware.price-per-hour in the plan of the run"
+        );
+    }
+    if args.currency.is_some() && !any(|s| s.at_goodput.cost.is_some()) {
+        bail!("--currency is a label of prices, and there is none: give --price-per-hour");
+    }
+    Ok(())
+}
+
+fn demand(args: &CapacityArgs) -> Result<Demand> {
+    let scaled = |shape: Demand| match args.daily_volume {
+        Some(volume) => shape.scaled_to(volume),
+        None => shape,
+    };
+    if let Some(path) = &args.profile {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("failed to read the profile {}", path.display()))?;
+        return profile::read(&text, &path.display().to_string()).map(scaled).map_err(anyhow::Error::msg);
+    }
+    if let Some(path) = &args.trace {
+        let trace = Trace::keep(&source(args, path)?, None)?;
+        return trace::of(&trace, args.peak_window.map(|w| w.0.as_secs_f64())).map(scaled);
+    }
+    if let Some(rate) = args.rate {
+        return Ok(Demand::of_rate(rate.get(), args.peak_to_mean));
+    }
+    let volume: Volume =
+        args.daily_volume.context("say what is asked for: --daily-volume, --rate, --profile or --trace")?;
+    Ok(Demand::of_volume(volume, args.peak_to_mean))
+}
+
+fn source(args: &CapacityArgs, path: &Path) -> Result<TraceSource> {
+    let mut columns = Columns::default();
+    for given in &args.trace_columns {
+        let (key, name) =
+            given.split_once('=').ok_or_else(|| anyhow!("--trace-column {given}: write KEY=NAME"))?;
+        columns.set(key, name).map_err(|e| anyhow!("--trace-column {given}: {e}"))?;
+    }
+    let source = TraceSource {
+        format: args.trace_format,
+        window: args.trace_window,
+        columns,
+        unit: args.trace_unit,
+        skip_bad_rows: args.skip_bad_rows,
+        ..TraceSource::of(path)
+    };
+    source.check().map_err(anyhow::Error::msg)?;
+    if args.peak_window.is_some_and(|w| w.0.is_zero()) {
+        bail!("--peak-window: a stretch has a length, such as 1m");
+    }
+    Ok(source)
+}
+
+/// What may serve the demand, and the answers that cannot.
+fn candidates(args: &CapacityArgs) -> Result<(Vec<Candidate>, Vec<Refused>)> {
+    let given = Given {
+        gpus_per_replica: args.gpus_per_replica,
+        price_per_hour: args.price_per_hour,
+        currency: args.currency.clone(),
+        watts: args.watts,
+        energy_price: args.energy_price,
+        max_cost_per_mtok: args.max_cost_per_mtok,
+        output_tokens: args.output_tokens,
+    };
+    if args.goodput.is_some() {
+        return Ok((vec![as_given(args, &given)?], Vec::new()));
+    }
+    let (mut found, mut refused) = (Vec::new(), Vec::new());
+    let runs: Vec<(PathBuf, Option<&str>)> =
+        args.runs.iter().map(|run| rundir::folder_and_part(run)).collect();
+    for (dir, select) in &runs {
+        let run = rundir::read(dir)?;
+        let (own, others) = of_run(&run, (&name(dir, &runs), dir), *select, &given)?;
+        found.extend(own);
+        refused.extend(others);
+    }
+    Ok((found, refused))
+}
+
+/// The last part of the path, where that tells the runs apart.
+fn name(dir: &Path, all: &[(PathBuf, Option<&str>)]) -> String {
+    let last = |dir: &Path| dir.file_name().map(|n| n.to_string_lossy().into_owned());
+    let unique = all.iter().filter(|(other, _)| other != dir).all(|(other, _)| last(other) != last(dir));
+    last(dir).filter(|_| unique).unwrap_or_else(|| dir.display().to_string())
+}
+
+/// A rate as given, with nothing measured.
+fn as_given(args: &CapacityArgs, given: &Given) -> Result<Candidate> {
+    let rate = args.goodput.context("a rate is given")?.get();
+    if let Some(safe) = args.safe_rate.filter(|safe| safe.get() > rate) {
+        bail!("--safe-rate {safe} is above --goodput {rate}: the safe rate is at most the goodput");
+    }
+    let hardware = given.over(&Hardware::default());
+    let goodput = Replica {
+        rate,
+        gpus: hardware.gpus_per_replica(),
+        output_tokens: given.output_tokens.map(Positive::get),
+        price_per_hour: hardware.price_per_hour.map(Positive::get),
+        watts: hardware.watts.map(Positive::get),
+        energy_price: hardware.energy_price.map(Positive::get),
+    };
+    Ok(Candidate {
+        name: "the given rate".into(),
+        gpu: None,
+        goodput,
+        safe: args.safe_rate.map(|safe| Replica { rate: safe.get(), ..goodput }),
+        basis: if args.safe_rate.is_some() { "the goodput" } else { "as given" }.into(),
+        currency: hardware.currency,
+        max_cost_per_mtok: hardware.max_cost_per_mtok.map(Positive::get),
+        measured: None,
+        notes: vec![
+            "The rate is as given: with which SLO and workload it was found is not known here.".into(),
+        ],
+    })
+}
+
+/// Markdown, JSON and the chart, each beside its place and moved there. The chart has a folder of its own: the folder may be that of a
+/// run, whose charts/ has one of this name too. An earlier chart goes where there is none now.
+fn write(c: &Capacity, dir: &Path) -> Result<Vec<PathBuf>> {
+    let charts = dir.join("capacity-charts");
+    let slides = charts.join("slides");
+    let drawn = (!c.all.is_empty()).then(|| charts::of_capacity(c)).transpose()?;
+    rundir::no_link(&charts)?;
+    if drawn.is_some() {
+        rundir::make_folder(&slides)?;
+    } else {
+        fs::create_dir_all(dir).with_context(|| format!("failed to create the folder {}", dir.display()))?;
+    }
+    let pictures = [charts.join("capacity.png"), charts.join("capacity.svg"), slides.join("capacity.png")];
+    let text = serde_json::to_string_pretty(&json(c))? + "\n";
+    let mut files = vec![
+        (dir.join("capacity.md"), render(c, drawn.is_some()).into_bytes()),
+        (dir.join("capacity.json"), text.into_bytes()),
+    ];
+    match drawn {
+        Some(drawn) => {
+            files.extend(pictures.into_iter().zip([drawn.png, drawn.svg.into_bytes(), drawn.slide]))
+        }
+        None => remove(&pictures, &[&slides, &charts])?,
+    }
+    for (path, bytes) in &files {
+        rundir::replace(path, bytes)?;
+    }
+    Ok(files.into_iter().map(|(path, _)| path).collect())
+}
+
+/// Removes files that may be there, and then the folders that hold nothing else.
+fn remove(files: &[PathBuf], folders: &[&Path]) -> Result<()> {
+    folders.iter().try_for_each(|folder| rundir::no_link(folder))?;
+    for file in files {
+        match fs::remove_file(file) {
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("failed to remove {}", file.display()));
+            }
+            _ => {}
+        }
+    }
+    for folder in folders {
+        // One that holds anything else stays.
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(())
+}

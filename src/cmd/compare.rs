@@ -1,0 +1,81 @@
+//! `compare`: runs beside one another, and gates on what changed.
+
+mod measure;
+
+use crate::cli::CompareArgs;
+use crate::cmd::say;
+use crate::compare::gate::{self, Gate, Held};
+use crate::compare::{self, Comparison, Side};
+use crate::report::comparison::{markdown, terminal, write_all};
+use anyhow::{Context, Result, anyhow, bail};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Compares, writes what is asked for, prints the answer; the exit code is that of the gates.
+pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
+    let gates = gates(&args.gate)?;
+    let (runs, out) = if args.measure {
+        match measure::measure(args)? {
+            Err(code) => return Ok(code),
+            Ok(dir) => (vec![dir.display().to_string()], Some(dir)),
+        }
+    } else {
+        (args.runs.clone(), args.out.clone())
+    };
+    let sides = compare::side::sides(&runs)?;
+    let mut comparison = compare::compare(&sides, args.force)?;
+    comparison.asked = asked(args, &runs);
+    comparison.gates = gates.iter().flat_map(|gate| gate.judge(&comparison)).collect();
+    tell(args, &comparison, &sides, out.as_deref())?;
+    let gone = sides.iter().any(|s| s.gone().is_some());
+    Ok(ExitCode::from(match gate::all(&comparison.gates) {
+        Held::Fails => 2,
+        Held::Undecided => 3,
+        // Whatever was measured before a server went away, it is no pass.
+        Held::Holds if gone => 3,
+        Held::Holds => 0,
+    }))
+}
+
+/// The arguments that compare the same again.
+fn asked(args: &CompareArgs, runs: &[String]) -> Vec<String> {
+    let gates = args.gate.iter().flat_map(|g| ["--gate".to_owned(), g.clone()]);
+    let force = (args.force && !args.measure).then(|| "--force".to_owned());
+    runs.iter().cloned().chain(force).chain(gates).collect()
+}
+
+/// The gates as written; a mistake in any of them is told before anything is measured.
+fn gates(texts: &[String]) -> Result<Vec<Gate>> {
+    texts.iter().map(|text| Gate::parse(text).map_err(|e| anyhow!("--gate: {e}"))).collect()
+}
+
+fn tell(args: &CompareArgs, comparison: &Comparison, sides: &[Side], out: Option<&Path>) -> Result<()> {
+    let mut files = Vec::new();
+    if let Some(dir) = out {
+        files = write_all(comparison, sides, dir)
+            .with_context(|| format!("failed to write the comparison into {}", dir.display()))?;
+    }
+    if let Some(file) = &args.summary {
+        append(file, &markdown::summary(comparison))?;
+    }
+    if args.json {
+        return say(
+            &serde_json::to_string_pretty(comparison).context("failed to write the comparison as JSON")?
+        );
+    }
+    let files: Vec<String> = files.iter().map(|f| format!("  {}", f.display())).collect();
+    let files = if files.is_empty() { String::new() } else { format!("\n\n{}", files.join("\n")) };
+    say(&format!("{}{files}", terminal::text(comparison)))
+}
+
+/// Appends a text to a file that may be there.
+fn append(file: &Path, text: &str) -> Result<()> {
+    let named = || format!("failed to write {}", file.display());
+    if file.is_dir() {
+        bail!("--summary {} is a folder: name a file", file.display());
+    }
+    let mut to = OpenOptions::new().create(true).append(true).open(file).with_context(named)?;
+    to.write_all(format!("{text}\n").as_bytes()).with_context(named)
+}

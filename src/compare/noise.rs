@@ -1,0 +1,396 @@
+//! Differences and what of them may be chance.
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+
+/// Whether a difference exceeds what chance makes of two alike servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Beyond {
+    /// It does, all differences of the comparison taken together.
+    Yes,
+    /// It does not.
+    No,
+    /// Nothing tells how much chance there is in it.
+    Unknown,
+}
+
+/// What the interval of a change rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// Blocks of requests drawn anew, of each run by itself.
+    Blocks,
+    /// Pairs of steps drawn anew, both with the same requests.
+    Pairs,
+    /// The 90 % intervals of both answers.
+    Intervals,
+    /// The brackets of both answers: a change within these ends, with no probability.
+    Brackets,
+    /// Counts: of requests, of misses.
+    Counts,
+    /// Nothing tells.
+    None,
+}
+
+/// Which of two values is infinite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Infinite {
+    /// The baseline's.
+    Old,
+    /// The other's.
+    New,
+}
+
+/// A change from the baseline, as a share of it: −0.05 is 5 % less.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Change {
+    /// The change; `None` where the baseline is zero or unknown, or the value is.
+    pub share: Option<f64>,
+    /// The change in the unit of the column.
+    pub absolute: Option<f64>,
+    /// Which of the two is infinite, being the percentile of requests that failed, where the other is not.
+    pub infinite: Option<Infinite>,
+    /// So many levels it is of, where several are taken together.
+    pub levels: Option<usize>,
+    /// 95 % interval of the share; its ends may be infinite.
+    pub interval: Option<[f64; 2]>,
+    /// 95 % interval of the change in the unit.
+    pub absolute_interval: Option<[f64; 2]>,
+    /// Probability of as large a difference between two alike servers, this difference by itself.
+    pub p: Option<f64>,
+    /// The smallest change, as a share, that would have been found with probability 0.9.
+    pub detectable: Option<f64>,
+    /// Whether it exceeds the noise.
+    pub beyond: Beyond,
+    /// What its interval rests on.
+    pub basis: Basis,
+    /// The levels of the baseline and of the other where these are not quite the same: nothing is claimed, and no gate is decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<[f64; 2]>,
+    /// What p and interval come from.
+    #[serde(skip)]
+    pub(super) estimate: Option<Estimate>,
+    /// Whether the estimate is of the logarithm of the ratio, or of the difference in the unit.
+    #[serde(skip)]
+    pub(super) ratio: bool,
+}
+
+/// Chance of an error of the intervals, and of all claims of a family together.
+pub const ALPHA: f64 = 0.05;
+/// Probability with which a change of the size that is told would have been found.
+const POWER: f64 = 0.9;
+
+/// A difference of logarithms (or of shares), its standard error, and the degrees of freedom of that; infinite for a normal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// ln(new / old), or new − old.
+    pub difference: f64,
+    /// Its standard error.
+    pub error: f64,
+    /// Degrees of freedom of the error.
+    pub freedom: f64,
+}
+
+impl Estimate {
+    /// The mean of differences of pairs, by Student's t; `None` with fewer than three.
+    pub fn of_pairs(differences: &[f64]) -> Option<Self> {
+        let n = differences.len() as f64;
+        if differences.len() < 3 || differences.iter().any(|d| !d.is_finite()) {
+            return None;
+        }
+        let mean = differences.iter().sum::<f64>() / n;
+        let squares: f64 = differences.iter().map(|d| (d - mean).powi(2)).sum();
+        Some(Self { difference: mean, error: (squares / (n - 1.0) / n).sqrt(), freedom: n - 1.0 })
+    }
+
+    /// The mean of independent estimates, each with the same weight: its error by the sum of squares, its freedom by Satterthwaite.
+    pub fn mean(all: &[Self]) -> Option<Self> {
+        if all.is_empty() || all.iter().any(|e| !e.sound()) {
+            return None;
+        }
+        let n = all.len() as f64;
+        let variance: f64 = all.iter().map(|e| e.error * e.error).sum();
+        let spread: f64 = all.iter().map(|e| e.error.powi(4) / e.freedom).sum();
+        let freedom = if spread > 0.0 { variance * variance / spread } else { f64::INFINITY };
+        let difference = all.iter().map(|e| e.difference).sum::<f64>() / n;
+        Some(Self { difference, error: variance.sqrt() / n, freedom })
+    }
+
+    /// With an error that is as good as known.
+    pub const fn normal(difference: f64, error: f64) -> Self {
+        Self { difference, error, freedom: f64::INFINITY }
+    }
+
+    fn sound(&self) -> bool {
+        self.difference.is_finite() && self.error.is_finite() && self.error >= 0.0 && self.freedom >= 1.0
+    }
+
+    /// The quantile of Student's distribution, or of the normal.
+    fn quantile(&self, p: f64) -> f64 {
+        let student = || StudentsT::new(0.0, 1.0, self.freedom).ok().map(|t| t.inverse_cdf(p));
+        let normal = || Normal::standard().inverse_cdf(p);
+        if self.freedom < 1e4 { student().unwrap_or_else(normal) } else { normal() }
+    }
+
+    /// Two-sided probability of as large a difference where there is none.
+    pub fn p(&self) -> f64 {
+        if self.error <= 0.0 {
+            return if self.difference.abs() > 0.0 { 0.0 } else { 1.0 };
+        }
+        let t = -(self.difference / self.error).abs();
+        let below = if self.freedom < 1e4 {
+            StudentsT::new(0.0, 1.0, self.freedom).map_or(0.5, |d| d.cdf(t))
+        } else {
+            Normal::standard().cdf(t)
+        };
+        (2.0 * below).min(1.0)
+    }
+
+    fn interval(&self) -> [f64; 2] {
+        let half = self.quantile(1.0 - ALPHA / 2.0) * self.error;
+        [self.difference - half, self.difference + half]
+    }
+
+    /// The smallest difference found with probability 0.9, if `tests` claims are made together (the first step of Holm's).
+    fn detectable(&self, tests: usize) -> f64 {
+        let tests = tests.max(1) as f64;
+        (self.quantile(1.0 - ALPHA / 2.0 / tests) + self.quantile(POWER)) * self.error
+    }
+}
+
+impl Change {
+    /// Nothing is known but the values.
+    pub fn bare(old: Option<f64>, new: Option<f64>) -> Self {
+        let absolute = old.zip(new).map(|(o, n)| n - o).filter(|d| d.is_finite());
+        let share = old.zip(absolute).filter(|(o, _)| *o > 0.0).map(|(o, d)| d / o);
+        let infinite = old.zip(new).and_then(|(o, n)| match (o.is_infinite(), n.is_infinite()) {
+            (true, false) => Some(Infinite::Old),
+            (false, true) => Some(Infinite::New),
+            _ => None,
+        });
+        Self {
+            share,
+            absolute,
+            infinite,
+            levels: None,
+            interval: None,
+            absolute_interval: None,
+            p: None,
+            detectable: None,
+            beyond: Beyond::Unknown,
+            basis: Basis::None,
+            apart: None,
+            estimate: None,
+            ratio: true,
+        }
+    }
+
+    /// From the logarithm of a ratio.
+    pub fn of_ratio(old: Option<f64>, new: Option<f64>, e: Estimate, basis: Basis) -> Self {
+        let bare = Self::bare(old, new);
+        if !e.sound() {
+            return bare;
+        }
+        let interval = e.interval().map(f64::exp_m1);
+        // The old value stands for itself: its own chance is in the interval of the ratio.
+        let absolute_interval = old.map(|o| interval.map(|s| s * o));
+        let share = Some(e.difference.exp_m1());
+        let absolute = bare.absolute.or_else(|| old.zip(share).map(|(o, s)| o * s));
+        Self {
+            share,
+            absolute,
+            interval: Some(interval),
+            absolute_interval,
+            p: Some(e.p()),
+            basis,
+            estimate: Some(e),
+            ..bare
+        }
+    }
+
+    /// From a difference in the unit, of shares and the like.
+    pub fn of_difference(old: f64, new: f64, e: Estimate) -> Self {
+        let bare = Self::bare(Some(old), Some(new));
+        if !e.sound() {
+            return bare;
+        }
+        let absolute_interval = e.interval();
+        Self {
+            interval: (old > 0.0).then(|| absolute_interval.map(|x| x / old)),
+            absolute_interval: Some(absolute_interval),
+            p: Some(e.p()),
+            basis: Basis::Counts,
+            estimate: Some(e),
+            ratio: false,
+            ..bare
+        }
+    }
+
+    /// From a difference of shares of which only the difference is told: that of several levels together.
+    pub fn of_points(e: Estimate, basis: Basis) -> Self {
+        let bare = Self { ratio: false, ..Self::bare(None, None) };
+        if !e.sound() {
+            return bare;
+        }
+        // No share changes by more than the whole.
+        let (absolute, interval) =
+            (Some(e.difference), Some(e.interval().map(|end| end.clamp(-100.0, 100.0))));
+        Self { absolute, absolute_interval: interval, p: Some(e.p()), basis, estimate: Some(e), ..bare }
+    }
+
+    /// The same change the other way, of a figure that falls as this one rises.
+    pub(super) fn turned(self) -> Self {
+        let ends = |e: Option<[f64; 2]>| e.map(|[low, high]| [-high, -low]);
+        Self {
+            share: self.share.map(|x| -x),
+            absolute: self.absolute.map(|x| -x),
+            interval: ends(self.interval),
+            absolute_interval: ends(self.absolute_interval),
+            estimate: self.estimate.map(|e| Estimate { difference: -e.difference, ..e }),
+            ..self
+        }
+    }
+
+    /// A percentile that is, beyond noise, that of requests that failed on one side alone.
+    pub fn of_failing(infinite: Infinite, basis: Basis) -> Self {
+        Self { infinite: Some(infinite), beyond: Beyond::Yes, basis, ..Self::bare(None, None) }
+    }
+
+    /// The same of a baseline and another at levels that are not quite the same: the change is told, and not whether it exceeds noise.
+    pub(super) fn unclaimed(self, levels: [f64; 2]) -> Self {
+        Self { apart: Some(levels), ..self.of_nothing() }
+    }
+
+    /// The same of what neither side has any of: there is nothing to claim, and a gate can hold.
+    pub(super) fn of_nothing(self) -> Self {
+        Self { p: None, detectable: None, beyond: Beyond::Unknown, estimate: None, ..self }
+    }
+
+    /// From the brackets of both: a change that lies within these ends, for certain as far as the verdicts are. Two brackets that have a
+    /// rate in common are no difference; where one of them is open (from zero, or to no end) that shows nothing.
+    pub fn of_brackets(old: (f64, [f64; 2]), new: (f64, [f64; 2])) -> Self {
+        let bare = Self::bare(Some(old.0), Some(new.0));
+        let ends = [new.1[0] / old.1[1] - 1.0, new.1[1] / old.1[0] - 1.0];
+        let apart = ends[0] >= 0.0 || ends[1] <= 0.0;
+        let known = ends.iter().all(|e| !e.is_nan());
+        let closed = [old.1, new.1].iter().all(|[low, high]| *low > 0.0 && high.is_finite());
+        Self {
+            interval: known.then_some(ends),
+            absolute_interval: known.then_some([new.1[0] - old.1[1], new.1[1] - old.1[0]]),
+            beyond: match (apart, closed) {
+                (true, _) => Beyond::Yes,
+                (false, true) => Beyond::No,
+                (false, false) => Beyond::Unknown,
+            },
+            basis: Basis::Brackets,
+            ..bare
+        }
+    }
+
+    /// What is told of it beside the other claims of its family: whether it holds, and what would have been found.
+    pub(super) fn judged(&mut self, holds: bool, tests: usize) {
+        let Some(e) = self.estimate else { return };
+        self.beyond = if holds { Beyond::Yes } else { Beyond::No };
+        let detectable = e.detectable(tests);
+        let old = self.absolute.zip(self.share).filter(|(_, s)| *s != 0.0).map(|(a, s)| a / s);
+        self.detectable = if self.ratio { Some(detectable.exp_m1()) } else { old.map(|o| detectable / o) };
+    }
+}
+
+/// Which of the claims hold at a chance of [`ALPHA`] that any of them is wrong, by Holm's procedure (Scandinavian Journal of Statistics 6,
+/// 1979): the smallest p against α/m, the next against α/(m − 1), and so on to the first that is not below.
+pub fn holm(ps: &[f64]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..ps.len()).collect();
+    order.sort_by(|a, b| ps[*a].total_cmp(&ps[*b]));
+    let mut holds = vec![false; ps.len()];
+    for (done, i) in order.iter().enumerate() {
+        if ps[*i] > ALPHA / (ps.len() - done) as f64 {
+            break;
+        }
+        holds[*i] = true;
+    }
+    holds
+}
+
+/// What a 90 % interval says of the logarithm of a rate: its standard deviations below and above the median, taking each half for that of a
+/// normal. `None` where it begins at zero.
+pub fn log_deviations(median: f64, [low, high]: [f64; 2]) -> Option<[f64; 2]> {
+    const Z90: f64 = 1.644_853_626_951_472_6;
+    let sound = low > 0.0 && low <= median && median <= high && high.is_finite();
+    sound.then(|| [(median / low).ln() / Z90, (high / median).ln() / Z90])
+}
+
+/// The change between two rates with deviations below and above each, which are independent: the interval of the difference of their logarithms
+/// by the squares of those halves that face its end (MOVER: Zou and Donner, Statistics in Medicine 27, 2008), and the p by those that face no
+/// difference.
+pub fn of_deviations(old: (f64, [f64; 2]), new: (f64, [f64; 2])) -> Change {
+    let difference = (new.0 / old.0).ln();
+    let (down, up) = (new.1[0].hypot(old.1[1]), new.1[1].hypot(old.1[0]));
+    let facing = if difference < 0.0 { up } else { down };
+    let estimate = Estimate::normal(difference, facing);
+    let change = Change::of_ratio(Some(old.0), Some(new.0), estimate, Basis::Intervals);
+    let half = estimate.quantile(1.0 - ALPHA / 2.0);
+    let interval = [difference - half * down, difference + half * up].map(f64::exp_m1);
+    Change { interval: Some(interval), absolute_interval: Some(interval.map(|s| s * old.0)), ..change }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holm_is_the_textbook_one() {
+        assert_eq!(holm(&[0.01, 0.04, 0.03, 0.005]), [true, false, false, true]);
+        assert_eq!(holm(&[0.04]), [true]);
+        assert_eq!(holm(&[0.06]), [false]);
+        assert_eq!(holm(&[]), Vec::<bool>::new());
+        assert_eq!(holm(&[0.02, 0.02, 0.02]), [false; 3], "none is below a third of 0.05");
+    }
+
+    #[test]
+    fn students_distribution_has_its_tails() {
+        let e = Estimate { difference: 2.262_157, error: 1.0, freedom: 9.0 };
+        assert!((e.p() - 0.05).abs() < 1e-5 && (e.interval()[0]).abs() < 1e-4, "{e:?} {}", e.p());
+        assert!((Estimate::normal(1.959_964, 1.0).p() - 0.05).abs() < 1e-6);
+        assert!((Estimate::normal(0.0, 1.0).detectable(1) - (1.959_964 + 1.281_552)).abs() < 1e-4);
+        assert!(
+            Estimate::normal(0.1, 0.0).p() < 1e-12 && (Estimate::normal(0.0, 0.0).p() - 1.0).abs() < 1e-12
+        );
+    }
+
+    #[test]
+    fn ratios_and_differences_become_changes() {
+        let c =
+            Change::of_ratio(Some(100.0), Some(110.0), Estimate::normal(1.1_f64.ln(), 0.02), Basis::Blocks);
+        let [low, high] = c.interval.unwrap();
+        assert!((c.share.unwrap() - 0.1).abs() < 1e-9 && low > 0.05 && high < 0.15, "{c:?}");
+        assert!(c.absolute_interval.is_some_and(|[l, h]| l > 5.0 && h < 15.0));
+        let c = Change::of_difference(0.98, 0.96, Estimate::normal(-0.02, 0.005));
+        assert!(
+            c.absolute_interval.is_some_and(|[l, h]| (l + 0.0298).abs() < 1e-3 && (h + 0.0102).abs() < 1e-3)
+        );
+        let c = Change::bare(Some(0.0), Some(3.0));
+        assert!(c.share.is_none() && c.absolute == Some(3.0) && c.beyond == Beyond::Unknown);
+        let c = Change::bare(Some(1.0), Some(f64::INFINITY));
+        assert!(c.absolute.is_none() && c.infinite == Some(Infinite::New), "{c:?}");
+    }
+
+    #[test]
+    fn intervals_become_deviations() {
+        let [below, above] = log_deviations(10.0, [10.0 / 1.1, 12.0]).unwrap();
+        assert!((below - 1.1_f64.ln() / 1.644_853_6).abs() < 1e-6 && above > below);
+        assert!(log_deviations(10.0, [0.0, 12.0]).is_none() && log_deviations(10.0, [11.0, 12.0]).is_none());
+    }
+
+    #[test]
+    fn the_halves_that_face_each_other_count() {
+        // The old one may be far higher, which makes it no more likely that it is lower than the new one.
+        let skewed = of_deviations((50.0, [0.05, 0.3]), (40.0, [0.05, 0.05]));
+        let even = of_deviations((50.0, [0.05, 0.05]), (40.0, [0.05, 0.05]));
+        assert!((skewed.p.unwrap() - even.p.unwrap()).abs() < 1e-12 && even.p.unwrap() < 0.01);
+        let ([wide, high], [narrow, same]) = (skewed.interval.unwrap(), even.interval.unwrap());
+        assert!(wide < narrow - 0.1 && (high - same).abs() < 1e-12, "{skewed:?} {even:?}");
+    }
+}

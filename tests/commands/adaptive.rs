@@ -1,0 +1,432 @@
+//! The adaptive search against servers whose truth is known, on the bare engine model and in virtual time.
+
+use goodput::level::{Control, Level};
+use goodput::plan::Plan;
+use goodput::search::answer::{Goodput, Status};
+use goodput::slo::Metric;
+use goodput::stats::step::{Abort, Step, StepKind, Verdict};
+use goodput::sweep::{self, Options, bare};
+use tokio_util::sync::CancellationToken;
+
+fn plan(server: &str, slo: &str, search: &str) -> Plan {
+    let text = format!(
+        "name = \"x\"\n[server]\nsimulated = {{ {server} }}\nwarmup-requests = 0\n[slo]\n{slo}\n\
+         [workload.prompts.synthetic]\ninput-tokens = {{ fixed = 30 }}\noutput-tokens = {{ fixed = 2 }}\n\
+         [step]\nsettle = \"5s\"\n[search]\n{search}\n"
+    );
+    Plan::from_text(&text).unwrap()
+}
+
+fn run(plan: &Plan) -> (Goodput, Vec<Step>) {
+    let steps = bare::steps(plan).unwrap();
+    let search = plan.searcher().unwrap();
+    (search.answers("main", &steps).remove(0).goodput, steps)
+}
+
+const MD1: &str = "preset = \"md1\"";
+
+fn budget(time: &str, max_rate: f64) -> String {
+    format!("adaptive = {{ budget = \"{time}\" }}\nmax-rate = {max_rate}")
+}
+
+/// Queues of known truth: an hour is enough for a narrow interval, and with these seeds it holds the truth.
+#[test]
+fn the_interval_holds_the_truth() {
+    for (server, slo, truth) in [
+        (MD1, "ttft.p99 = \"200ms\"", 9.2576),
+        ("preset = \"mm1\"", "ttft.p99 = \"500ms\"", 10.7897),
+        ("preset = \"mmc\", seed = 2", "ttft.p99 = \"200ms\"", 10.713),
+        // Ten times as fast: requests are plenty.
+        ("preset = \"md1\", service = \"5ms\"", "ttft.p99 = \"20ms\"", 92.576),
+    ] {
+        let (g, steps) = run(&plan(server, slo, &budget("1h", 1000.0)));
+        assert_eq!(g.status, Status::Found, "{server}: {}", g.reason);
+        let (rate, safe, [low, high]) = (g.rate.unwrap(), g.safe_rate.unwrap(), g.interval90.unwrap());
+        assert!(low < truth && truth < high, "{server}: {low} to {high} for {truth}");
+        assert!((safe - low).abs() < 1e-9 && low < rate && rate < high, "{server}: {safe}, {low}, {rate}");
+        assert!((rate / truth).ln().abs() < 0.08 && high / low < 1.4, "{server}: {low}, {rate}, {high}");
+        let (met, failed) = (g.met.unwrap_or(0.0), g.failed.unwrap_or(f64::INFINITY));
+        assert!(met < truth && truth < failed, "{server}: {met} to {failed} for {truth}");
+        assert_eq!(g.binding.as_deref(), Some("ttft.p99"), "{server}: {}", g.reason);
+        phases(&steps, 3600.0);
+    }
+}
+
+/// A baseline first, then the ramp, then the refinement; never a rate above one that overloaded the server, and in time.
+fn phases(steps: &[Step], budget_s: f64) {
+    let rank = |s: &Step| match s.kind {
+        StepKind::Baseline => 0,
+        StepKind::Ramp => 1,
+        StepKind::Refine => 2,
+        StepKind::List | StepKind::Burst | StepKind::Confirm | StepKind::Peak | StepKind::Profile => 9,
+    };
+    // Once the refinement has begun, the unloaded server may be asked again.
+    let ranks: Vec<i32> = steps.iter().map(rank).collect();
+    let refined = ranks.iter().position(|r| *r == 2).unwrap_or(ranks.len());
+    assert!(ranks[..refined].is_sorted() && ranks[refined..].iter().all(|r| *r != 1), "{ranks:?}");
+    assert_eq!((steps[0].kind, steps[0].level), (StepKind::Baseline, Level::concurrency(1)));
+    let mut too_much = f64::INFINITY;
+    for s in steps.iter().filter(|s| s.level.control == Control::Rate) {
+        assert!(s.level.value < too_much, "step {} at {} after {too_much}", s.step, s.level);
+        if s.stable == Some(false) || s.abort == Some(Abort::Gross) {
+            too_much = too_much.min(s.level.value);
+        }
+    }
+    let end = steps.last().unwrap().ended_s;
+    assert!(end <= budget_s, "{end} s of {budget_s}");
+}
+
+#[test]
+fn a_limit_that_the_unloaded_server_misses_is_met_at_no_rate() {
+    for slo in ["ttft.p99 = \"49ms\"", "ttft.p50 = \"20ms\"\ntpot.p99 = \"1s\""] {
+        let (g, steps) = run(&plan(MD1, slo, &budget("15m", 1000.0)));
+        assert_eq!((g.status, g.met, g.failed), (Status::None, None, None), "{}", g.reason);
+        assert!(g.reason.contains("one request at a time already misses ttft.p"), "{}", g.reason);
+        assert!(g.binding.as_deref().is_some_and(|b| b.starts_with("ttft")), "{:?}", g.binding);
+        let s = steps.last().unwrap();
+        assert!(s.ended_s < 60.0 && s.abort == Some(Abort::Gross), "within a minute: {} s", s.ended_s);
+    }
+}
+
+#[test]
+fn a_limit_that_never_binds_below_max_rate_is_not_reached() {
+    let (g, steps) =
+        run(&plan("preset = \"md1\", service = \"5ms\"", "ttft.p99 = \"100ms\"", &budget("15m", 60.0)));
+    assert_eq!((g.status, g.rate, g.failed), (Status::NotReached, Some(60.0), None), "{}", g.reason);
+    assert!(g.reason.contains("max-rate, 60 req/s"), "{}", g.reason);
+    phases(&steps, 900.0);
+}
+
+/// TPOT of M/D/1 does not know the queue: only the backlog says that 20 requests/s are the end.
+#[test]
+fn a_server_that_saturates_is_bound_by_stability() {
+    let (g, steps) =
+        run(&plan("preset = \"md1\", decode = \"5ms\"", "tpot.p99 = \"50ms\"", &budget("1h", 1000.0)));
+    assert_eq!((g.status, g.binding.as_deref()), (Status::Found, Some("stability")), "{}", g.reason);
+    let (rate, [low, high]) = (g.rate.unwrap(), g.interval90.unwrap());
+    assert!(low < 20.0 && 20.0 < high && high / low < 1.3, "{low} to {high}");
+    assert!((rate / 20.0).ln().abs() < 0.1, "{rate}");
+    assert!(g.met.is_none_or(|met| met < 20.6) && g.failed.is_some_and(|f| f > 19.5), "{}", g.reason);
+    phases(&steps, 3600.0);
+}
+
+#[test]
+fn a_small_budget_has_a_wide_interval_and_says_what_more_would_buy() {
+    let of = |time: &str| run(&plan("preset = \"mm1\"", "ttft.p99 = \"500ms\"", &budget(time, 1000.0)));
+    let (g, steps) = of("3m");
+    assert!(g.reason.contains("budget of 3m"), "{}", g.reason);
+    phases(&steps, 180.0);
+    let halve = g.halve_s.unwrap();
+    assert!((180.0..540.0).contains(&halve), "three times what the refinement has taken: {halve} s");
+    let width = |g: &Goodput| g.interval90.map(|[low, high]| high - low).unwrap();
+    assert!(width(&of("1h").0) < 0.5 * width(&g));
+}
+
+/// A tenth of the seeds that the harness runs, on queues with a closed form: the figures that the documentation quotes, roughly.
+#[test]
+fn the_published_accuracy_holds_roughly() {
+    let (mut errors, mut held, mut violated, mut runs) = (Vec::new(), 0, 0, 0);
+    for (server, slo, truth) in [
+        (MD1, "ttft.p99 = \"200ms\"", 9.2576),
+        ("preset = \"mm1\"", "ttft.p99 = \"500ms\"", 10.7897),
+        ("preset = \"mmc\"", "ttft.p99 = \"200ms\"", 10.713),
+    ] {
+        for seed in 1..=8 {
+            let server = format!("{server}, seed = {seed}");
+            let mut plan = plan(&server, slo, &budget("15m", 1000.0));
+            plan.seed = seed;
+            let g = run(&plan).0;
+            let [low, high] = g.interval90.unwrap();
+            errors.push((g.rate.unwrap() / truth).ln());
+            held += u32::from(low <= truth && truth <= high);
+            violated += u32::from(g.safe_rate.is_some_and(|s| s > truth));
+            runs += 1;
+        }
+    }
+    let rmse = (errors.iter().map(|e: &f64| e * e).sum::<f64>() / f64::from(runs)).sqrt();
+    assert!(rmse < 0.1, "{rmse}");
+    assert!(held >= 20 && violated <= 3, "{held} held and {violated} violated of {runs}");
+}
+
+/// Two SLOs on the same steps: each has its own answer, and the stricter one is no obstacle to the other.
+#[test]
+fn tiers_share_the_steps_and_have_their_own_answers() {
+    let slo = |name: &str, limit: &str| format!("[[slo]]\nname = \"{name}\"\nttft.p99 = \"{limit}\"\n");
+    let answers = |tiers: &str| {
+        let text = format!(
+            "name = \"x\"\n[server]\nsimulated = {{ preset = \"md1\", service = \"5ms\" }}\nwarmup-requests = 0\n{tiers}\
+             [workload.prompts.synthetic]\ninput-tokens = {{ fixed = 30 }}\noutput-tokens = {{ fixed = 2 }}\n\
+             [search]\n{}\n",
+            budget("15m", 1000.0)
+        );
+        let plan = Plan::from_text(&text).unwrap();
+        let steps = bare::steps(&plan).unwrap();
+        phases(&steps, 900.0);
+        plan.searcher().unwrap().answers("main", &steps)
+    };
+    // Crommelin: 20 ms, of which 5 are service, at 92.576/s; 40 ms at 143.2/s (within its error).
+    let both = answers(&(slo("tight", "20ms") + &slo("loose", "40ms")));
+    let of = |i: usize| both[i].goodput.interval90.unwrap();
+    assert!(of(0)[0] < 92.576 && 92.576 < of(0)[1], "{:?}", both[0].goodput);
+    assert!(of(1)[0] > of(0)[1], "{:?} and {:?}", of(0), of(1));
+    // One that nothing can meet does not end the sweep for the other.
+    let one = answers(&(slo("never", "4ms") + &slo("tight", "20ms")));
+    assert_eq!(one[0].goodput.status, Status::None, "{}", one[0].goodput.reason);
+    let [low, high] = one[1].goodput.interval90.unwrap();
+    assert!(low < 92.576 && 92.576 < high, "{low} to {high}");
+}
+
+/// A closed loop of N on one server with fixed service waits for N services: TTFT of four is 200 ms, of five 250.
+#[test]
+fn a_closed_loop_finds_how_many_workers() {
+    let text = "adaptive = { over = \"concurrency\", budget = \"10m\" }";
+    let (g, steps) = run(&plan(MD1, "ttft.p99 = \"220ms\"", text));
+    assert_eq!((g.status, g.rate), (Status::Found, Some(4.0)), "{}", g.reason);
+    assert!(g.throughput.is_some_and(|t| (19.0..21.0).contains(&t)), "{:?}", g.throughput);
+    assert!(steps.iter().all(|s| s.level.control == Control::Concurrency));
+    assert!(g.safe_rate.is_some_and(|s| (2.0..=4.0).contains(&s)), "{:?}", g.safe_rate);
+    let answer = plan(MD1, "ttft.p99 = \"220ms\"", text).searcher().unwrap().answers("main", &steps);
+    assert_eq!(answer[0].control, Control::Concurrency);
+    // 40 ms: not even one.
+    let (g, _) = run(&plan(MD1, "ttft.p99 = \"40ms\"", text));
+    assert_eq!(g.status, Status::None, "{}", g.reason);
+}
+
+/// The soak comes after the search, at the safe rate, lasts as long as was asked for, and is the last step.
+#[test]
+fn a_soak_confirms_the_safe_rate() {
+    let with = |search: &str| {
+        let mut plan = plan("preset = \"md1\", service = \"5ms\"", "ttft.p99 = \"20ms\"", search);
+        plan.step.measure.0 = std::time::Duration::from_secs(120);
+        run(&plan)
+    };
+    let (g, steps) = with(&(budget("5m", 1000.0) + "\nconfirm = \"10m\""));
+    let soak = steps.last().unwrap();
+    assert_eq!((soak.kind, soak.verdict), (StepKind::Confirm, Verdict::Meets), "{}", soak.reason);
+    assert!((soak.measure_s - 600.0).abs() < 1e-9 && soak.level.value < 92.576, "{}", soak.level);
+    assert_eq!(steps.iter().filter(|s| s.kind == StepKind::Confirm).count(), 1);
+    assert!(g.met.is_some_and(|met| met >= soak.level.value), "it is a step that meets like any other");
+    let before = &steps[..steps.len() - 1];
+    assert!(before.last().unwrap().ended_s <= 300.0, "the soak is not taken out of the budget");
+    // Of a list it confirms the highest level that met.
+    let (_, steps) = with("rates = [20, 60, 150]\nconfirm = \"1m\"");
+    let soak = steps.last().unwrap();
+    assert_eq!((soak.kind, soak.level), (StepKind::Confirm, Level::rate(60.0)), "{}", soak.reason);
+    // Where nothing is safe there is nothing to confirm.
+    let (g, steps) = with("rates = [500]\nconfirm = \"1m\"");
+    assert!(g.met.is_none() && steps.iter().all(|s| s.kind != StepKind::Confirm));
+}
+
+/// Limits that have no curve, or one of another kind, are no obstacle to those that have. Row: the SLO, the status, and whether a rate is
+/// called safe.
+#[test]
+fn odd_limits_do_not_spoil_the_answer() {
+    let base = "ttft.p99 = \"200ms\"";
+    for (slo, status, safe) in [
+        (format!("{base}\nerror-rate = 1.0"), Status::Found, true), // all may fail
+        (format!("{base}\nerror-rate = 0"), Status::Found, true),   // and none does
+        (format!("{base}\njoint-attainment = 0"), Status::Found, true),
+        (format!("{base}\njoint-attainment = 1.0"), Status::Found, true),
+        ("ttft.p50 = \"200ms\"".into(), Status::Found, true),
+        ("ttft.\"p99.9\" = \"400ms\"".into(), Status::Found, true),
+        ("ttft.p1 = \"60ms\"".into(), Status::Found, true), // nearly all may miss
+    ] {
+        let (g, steps) = run(&plan(
+            "preset = \"md1\", service = \"5ms\"",
+            &slo.replace("200ms", "20ms").replace("400ms", "40ms").replace("60ms", "6ms"),
+            &budget("15m", 1000.0),
+        ));
+        assert_eq!((g.status, g.safe_rate.is_some()), (status, safe), "{slo}: {}", g.reason);
+        assert!(
+            g.interval90.is_some_and(|[low, high]| low < high && high < 1000.0),
+            "{slo}: {:?}",
+            g.interval90
+        );
+        phases(&steps, 900.0);
+    }
+}
+
+/// Answers of one token have no TPOT: such a limit is met by plan, and says nothing of the rate.
+#[test]
+fn a_limit_that_asks_for_nothing_is_left_out() {
+    let text = "name = \"x\"\n[server]\nsimulated = { preset = \"md1\", service = \"5ms\" }\nwarmup-requests = 0\n\
+        [slo]\nttft.p99 = \"20ms\"\ntpot.p99 = \"5ms\"\n[workload.prompts.synthetic]\ninput-tokens = { fixed = 30 }\n\
+        output-tokens = { fixed = 1 }\n[search]\nadaptive = { budget = \"5m\" }\nmax-rate = 1000\n";
+    let (g, steps) = run(&Plan::from_text(text).unwrap());
+    assert_eq!(g.status, Status::Found, "{}", g.reason);
+    assert!(
+        g.safe_rate.is_some_and(|s| s > 80.0) && g.binding.as_deref() == Some("ttft.p99"),
+        "{}",
+        g.reason
+    );
+    assert_eq!(steps.iter().filter(|s| s.kind == StepKind::Baseline).count(), 1);
+}
+
+/// Gaps between tokens come by the hundred and stall together: they are no hundred pieces of evidence.
+#[test]
+fn gaps_count_by_the_request() {
+    let text = "name = \"x\"\n[server]\nsimulated = { preset = \"a40-qwen3-0.6b\" }\nwarmup-requests = 0\n\
+        [slo]\nitl.p99 = \"30ms\"\n[workload.prompts.synthetic]\ninput-tokens = { fixed = 600 }\n\
+        output-tokens = { fixed = 30 }\n[search]\nadaptive = { budget = \"5m\" }\nmax-rate = 200\n";
+    let (g, _) = run(&Plan::from_text(text).unwrap());
+    let [low, high] = g.interval90.unwrap();
+    assert!(high / low > 1.02, "{low} to {high}: {}", g.reason);
+}
+
+/// A soak ends the series, even where the budget has been raised since.
+#[test]
+fn nothing_follows_a_soak() {
+    let search = |time: &str| budget(time, 1000.0) + "\nconfirm = \"1m\"";
+    let server = "preset = \"md1\", service = \"5ms\"";
+    let (_, steps) = run(&plan(server, "ttft.p99 = \"20ms\"", &search("2m")));
+    assert_eq!(steps.last().unwrap().kind, StepKind::Confirm);
+    let longer = plan(server, "ttft.p99 = \"20ms\"", &search("1h")).searcher().unwrap();
+    assert_eq!(longer.next("main", &steps), goodput::search::Next::Done);
+    let g = longer.answers("main", &steps).remove(0).goodput;
+    assert!(g.reason.contains("the soak at"), "{}", g.reason);
+}
+
+#[test]
+fn the_same_plan_and_seed_search_the_same() {
+    let plan = plan("preset = \"mm1\"", "ttft.p99 = \"500ms\"", &budget("15m", 1000.0));
+    let [a, b] = [(); 2].map(|()| run(&plan).1);
+    assert!(a.len() >= 4);
+    assert_eq!(a, b);
+}
+
+/// Rates that are no round numbers, and ones just above or below a doubling: the highest is offered exactly, and never more.
+#[test]
+fn max_rate_is_reached_exactly() {
+    for max in [60.54, 60.56, 64.0, 51.2] {
+        let (g, steps) =
+            run(&plan("preset = \"md1\", service = \"5ms\"", "ttft.p99 = \"100ms\"", &budget("15m", max)));
+        assert_eq!((g.status, g.met), (Status::NotReached, Some(max)), "{max}: {}", g.reason);
+        assert!(steps.iter().all(|s| s.level.value <= max), "{max}");
+    }
+}
+
+/// Answers that take twenty seconds: nothing is complete within a step of the ramp, and that is no plateau.
+#[test]
+fn slow_answers_are_no_overload() {
+    let server = "preset = \"fixed\", ttft = \"100ms\", tpot = \"20s\"";
+    let (g, steps) = run(&plan(server, "ttft.p90 = \"1s\"", &budget("1h", 8.0)));
+    assert_eq!((g.status, g.met), (Status::NotReached, Some(8.0)), "{}", g.reason);
+    phases(&steps, 3600.0);
+}
+
+/// A loaded step that fails says nothing of lower rates, even where hardly anything is in flight.
+#[test]
+fn only_the_unloaded_server_says_that_no_rate_meets() {
+    // A request behind another misses: the truth is at about 0.2 requests/s.
+    let (g, steps) = run(&plan(MD1, "ttft.p99 = \"60ms\"", &budget("15m", 1000.0)));
+    assert_eq!(g.status, Status::Undecided, "{}", g.reason);
+    assert!(g.interval90.is_none_or(|[low, _]| low < 1e-9) && g.safe_rate.is_none(), "{}", g.reason);
+    phases(&steps, 900.0);
+}
+
+/// A client that may have eight requests in flight: what is beyond it is not tried again, and below it something is met.
+#[test]
+fn a_client_that_gives_out_is_told_from_a_server_that_does() {
+    let mut plan = plan("preset = \"mmc\", service = \"1s\"", "ttft.p90 = \"500ms\"", &budget("15m", 1000.0));
+    plan.step.max_in_flight = 8;
+    let (g, steps) = run(&plan);
+    assert_eq!((g.status, g.interval90), (Status::Invalid, None), "{}", g.reason);
+    let worst = steps.iter().filter(|s| s.verdict == Verdict::Invalid).map(|s| s.level.value);
+    let least = worst.fold(f64::INFINITY, f64::min);
+    assert!(g.met.is_none_or(|met| met < least) && g.safe_rate.is_none_or(|s| s < least), "{least}");
+}
+
+/// Errors that have nothing to do with the load, on a limit that counts nothing else: the sweep ends by its budget.
+#[test]
+fn a_limit_on_errors_alone_is_bound_by_stability() {
+    let (g, steps) = run(&plan(MD1, "error-rate = 0.05", &budget("30m", 1000.0)));
+    assert_eq!((g.status, g.binding.as_deref()), (Status::Found, Some("stability")), "{}", g.reason);
+    let [low, high] = g.interval90.unwrap();
+    assert!(low < 20.0 && 20.0 < high, "{}", g.reason);
+    phases(&steps, 1800.0);
+}
+
+/// The whole client in process on the paused clock.
+fn full(plan: &Plan) -> Vec<Step> {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { out: dir.path().join("run"), virtual_time: true, ..Options::default() };
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(sweep::run(plan, &options, CancellationToken::new())).unwrap().steps
+}
+
+fn assert_alike(name: &str, bare: &[Step], full: &[Step]) {
+    let levels = |steps: &[Step]| steps.iter().map(|s| s.level.to_string()).collect::<Vec<_>>();
+    assert_eq!(levels(bare), levels(full), "{name}");
+    for (a, b) in bare.iter().zip(full) {
+        let of = |s: &Step| (s.verdict, s.abort, s.stable);
+        assert_eq!(of(a), of(b), "{name}, step {} at {}", a.step, a.level);
+        // What is left of a budget is a millisecond more or less, and so are the windows that it is spent on.
+        let alike = |x: u64, y: u64| x.abs_diff(y) <= 1;
+        assert!(alike(a.due_n, b.due_n) && alike(a.completed, b.completed), "{name}, step {}", a.step);
+        for (metric, q) in &a.latency {
+            let other = b.quantiles(*metric);
+            assert!(alike(q.n, other.n), "{name}: {metric:?}");
+            for (x, y) in [(q.p50, other.p50), (q.p90, other.p90), (q.p99, other.p99)] {
+                let (x, y) = (x.unwrap_or(0.0), y.unwrap_or(0.0));
+                assert!(
+                    (x - y).abs() <= 1.01,
+                    "{name}: {metric:?} of step {} ({}): {x} and {y} ms",
+                    a.step,
+                    a.level
+                );
+            }
+        }
+    }
+}
+
+/// Through the whole client and on the model alone a sweep has the same steps, to the millisecond of the clock.
+#[test]
+fn in_process_and_on_the_bare_model_a_sweep_is_the_same() {
+    for (server, search) in [
+        (MD1, "rates = [4, 9, 15]"),
+        ("preset = \"md1\", service = \"20ms\", decode = \"3ms\"", "concurrency = [1, 3]"),
+    ] {
+        let mut plan = plan(server, "ttft.p99 = \"200ms\"", search);
+        plan.step.measure.0 = std::time::Duration::from_secs(60);
+        assert_alike(search, &bare::steps(&plan).unwrap(), &full(&plan));
+    }
+}
+
+/// A search is as sensitive as its counts, and the grain of the clock moves some of them: what the two find is the same.
+#[test]
+fn in_process_and_on_the_bare_model_the_answer_is_the_same() {
+    let plan = plan("preset = \"md1\", service = \"4ms\"", "ttft.p99 = \"30ms\"", &budget("3m", 1000.0));
+    let (bare, steps) = run(&plan);
+    let full = full(&plan);
+    assert_eq!(
+        steps[..3].iter().map(|s| s.level).collect::<Vec<_>>(),
+        full[..3].iter().map(|s| s.level).collect::<Vec<_>>()
+    );
+    let other = plan.searcher().unwrap().answers("main", &full).remove(0).goodput;
+    let (a, b) = (bare.rate.unwrap(), other.rate.unwrap());
+    assert!((a / b).ln().abs() < 0.1, "{a} and {b}");
+}
+
+/// The same of an engine that preempts, with a warm prefix cache too small for its prefixes. Iterations are noisy by the seed,
+/// and a millisecond late here is another batch there, so only the steps' figures are compared, and not to the millisecond.
+#[test]
+fn engines_agree_with_their_caches() {
+    for (name, cache) in [("cold", "cold"), ("warm", "warm")] {
+        let text = format!(
+            "name = \"x\"\n[server]\nsimulated = {{ preset = \"a40-qwen3-0.6b\", kv-blocks = 700 }}\nwarmup-requests = 0\n\
+             [slo]\nttft.p99 = \"500ms\"\n[workload]\ncache = \"{cache}\"\n[workload.prompts.synthetic]\n\
+             input-tokens = {{ fixed = 1200 }}\noutput-tokens = {{ fixed = 60 }}\n\
+             shared-prefix = {{ tokens = 320, groups = 20 }}\n[step]\nmeasure = \"60s\"\n[search]\nrates = [4, 12]\n"
+        );
+        let plan = Plan::from_text(&text).unwrap();
+        let (bare, full) = (bare::steps(&plan).unwrap(), full(&plan));
+        for (a, b) in bare.iter().zip(&full) {
+            assert_eq!((a.due_n, a.completed), (b.due_n, b.completed), "{name} at {}", a.level);
+            for metric in [Metric::Ttft, Metric::Tpot, Metric::E2e] {
+                let (x, y) = (a.quantiles(metric).p50.unwrap(), b.quantiles(metric).p50.unwrap());
+                assert!((x / y).ln().abs() < 0.1, "{name}: {metric:?} at {}: {x} and {y} ms", a.level);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Small servers on threads of their own, for as long as the process lives: every request is answered by a function.
+
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// A request: its head as it came, and its body.
+pub(super) struct Request {
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Request {
+    /// Method and target, as in `GET /v1/models`.
+    pub(super) fn line(&self) -> &str {
+        self.head.lines().next().unwrap_or_default().rsplit_once(' ').map_or("", |(line, _)| line)
+    }
+
+    /// The value of a header.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        fields.filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.trim()).next()
+    }
+}
+
+/// The heads of the requests that came.
+pub(super) type Seen = Arc<Mutex<Vec<String>>>;
+
+/// Answers the requests of one connection, until it is closed.
+fn converse<S: Read + Write>(
+    stream: &mut S,
+    seen: &Seen,
+    answer: &dyn Fn(&Request) -> Vec<u8>,
+) -> std::io::Result<()> {
+    let (mut buffer, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let end = loop {
+            if let Some(at) = buffer.windows(4).position(|w| w == b"\r\n\r\n") {
+                break at + 4;
+            }
+            match stream.read(&mut piece)? {
+                0 => return Ok(()),
+                n => buffer.extend_from_slice(&piece[..n]),
+            }
+        };
+        let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+        let mut request = Request { head, body: Vec::new() };
+        let length: usize = request.header("content-length").map_or(0, |n| n.parse().unwrap());
+        while buffer.len() < end + length {
+            match stream.read(&mut piece)? {
+                0 => return Ok(()),
+                n => buffer.extend_from_slice(&piece[..n]),
+            }
+        }
+        request.body = buffer[end..end + length].to_vec();
+        buffer.drain(..end + length);
+        seen.lock().unwrap().push(request.head.clone());
+        stream.write_all(&answer(&request))?;
+        stream.flush()?;
+    }
+}
+
+/// A listener, and what is done with each connection to it.
+pub(super) fn listen(each: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let each = Arc::new(each);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let each = each.clone();
+            thread::spawn(move || each(stream));
+        }
+    });
+    address
+}
+
+/// A server over plain HTTP.
+pub(super) fn http(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> (SocketAddr, Seen) {
+    let seen = Seen::default();
+    let own = seen.clone();
+    let address = listen(move |mut stream| {
+        let _ = converse(&mut stream, &own, &answer);
+    });
+    (address, seen)
+}
+
+/// A file of the certificates of these tests.
+pub(super) fn pem(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls").join(name)
+}
+
+/// A server over TLS with a certificate of these tests; it may want one of the client.
+pub(super) fn tls(certificate: &str, wants_client: bool) -> (SocketAddr, Seen) {
+    let provider = Arc::new(default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+    let builder = if wants_client {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(pem("ca.pem")).unwrap()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap();
+        builder.with_client_cert_verifier(verifier)
+    } else {
+        builder.with_no_client_auth()
+    };
+    let chain = vec![CertificateDer::from_pem_file(pem(certificate)).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(pem("server.key")).unwrap();
+    let config = Arc::new(builder.with_single_cert(chain, key).unwrap());
+    let seen = Seen::default();
+    let own = seen.clone();
+    let address = listen(move |stream| {
+        let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
+        if converse(&mut stream, &own, &model).is_err() {
+            // What was refused is said before the connection is closed, and what is still to come is read, so that it arrives.
+            let _ = stream.conn.write_tls(&mut stream.sock);
+            let _ = stream.sock.shutdown(Shutdown::Write);
+            let _ = std::io::copy(&mut stream.sock, &mut std::io::sink());
+        }
+    });
+    (address, seen)
+}
+
+/// A whole answer.
+pub(super) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// A stream of three tokens, with these fields in every event.
+pub(super) fn stream(fields: &str, finish: &str) -> Vec<u8> {
+    let event = |delta: &str, finish: &str| {
+        format!(
+            "data: {{{fields}\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
+        )
+    };
+    let mut body = event("{\"role\":\"assistant\",\"content\":\"\"}", "null");
+    for token in ["one ", "two ", "three"] {
+        body += &event(&format!("{{\"content\":\"{token}\"}}"), "null");
+    }
+    body += &event("{}", finish);
+    body += &format!(
+        "data: {{{fields}\"choices\":[],\"usage\":{{\"prompt_tokens\":40,\"completion_tokens\":3}}}}\n\ndata: [DONE]\n\n"
+    );
+    answer("200 OK", "content-type: text/event-stream\r\n", &body)
+}
+
+/// A model called `tiny`, and nothing else.
+pub(super) fn model(request: &Request) -> Vec<u8> {
+    let line = request.line();
+    if line.starts_with("POST") {
+        stream("", "\"stop\"")
+    } else if line.ends_with("/v1/models") {
+        answer(
+            "200 OK",
+            "content-type: application/json\r\n",
+            r#"{"data":[{"id":"tiny","max_model_len":4096}]}"#,
+        )
+    } else {
+        answer("404 Not Found", "", "no such page")
+    }
+}

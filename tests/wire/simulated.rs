@@ -1,0 +1,215 @@
+//! Every fault that the simulated server plays, and what the client makes of it: `docs/faults.md` is made of what is expected here, and
+//! this is held against what is seen. Set `GOODPUT_WRITE_DOCS` to write it anew.
+
+use crate::serve::shot_for;
+use goodput::client::{Client, Http, Server, Shot, Target};
+use goodput::record::{Failure, Finished, Outcome};
+use goodput::sim::config::Simulated;
+use goodput::sim::fault::Fault;
+use goodput::sim::{router::router, serve::Embedded};
+use goodput::slo::{Judged, Slo};
+use std::time::Duration;
+
+/// What becomes of a request that has the fault, and of its one repetition where there is one.
+pub(crate) struct Expected {
+    /// Any of these; ok where there are none.
+    pub(crate) failures: &'static [Failure],
+    pub(crate) status: Option<u16>,
+    pub(crate) attempts: u8,
+}
+
+const fn ok() -> Expected {
+    Expected { failures: &[], status: Some(200), attempts: 1 }
+}
+
+const fn fails(failures: &'static [Failure], status: u16) -> Expected {
+    Expected { failures, status: Some(status), attempts: 1 }
+}
+
+/// Nothing came back; where the connection broke, it was asked for once more.
+const fn unanswered(failures: &'static [Failure], attempts: u8) -> Expected {
+    Expected { failures, status: None, attempts }
+}
+
+pub(crate) const fn expected(fault: Fault) -> Expected {
+    use Failure as F;
+    match fault {
+        // The reset may come before the client knows that it is connected.
+        Fault::Refused => unanswered(&[F::Reset, F::Connect], 2),
+        Fault::Closed | Fault::Reset => unanswered(&[F::Reset], 2),
+        Fault::Silent => unanswered(&[F::Timeout], 1),
+        Fault::ResetMidstream | Fault::StreamReset => fails(&[F::Reset], 200),
+        Fault::Stall | Fault::HeadersOnly | Fault::SlowDrip => fails(&[F::Timeout], 200),
+        Fault::Truncated => fails(&[F::Truncated], 200),
+        Fault::BadJson | Fault::Html | Fault::LongLine | Fault::HugeBody | Fault::Compressed => {
+            fails(&[F::Malformed], 200)
+        }
+        Fault::ErrorEvent => fails(&[F::StreamError], 200),
+        Fault::Status400 => fails(&[F::ClientError], 400),
+        Fault::Status401 => fails(&[F::Unauthorized], 401),
+        Fault::Status404 => fails(&[F::ClientError], 404),
+        Fault::Status408 => fails(&[F::ClientError], 408),
+        Fault::Status413 => fails(&[F::ClientError], 413),
+        Fault::Status429 => fails(&[F::RateLimited], 429),
+        Fault::Status500 => fails(&[F::ServerError], 500),
+        Fault::Status502 => fails(&[F::ServerError], 502),
+        Fault::Status503 => fails(&[F::ServerError], 503),
+        Fault::Status504 => fails(&[F::ServerError], 504),
+        Fault::Redirect => fails(&[F::UnexpectedStatus], 307),
+        Fault::Endless => fails(&[F::Overrun], 200),
+        Fault::NoFinish
+        | Fault::ByteByByte
+        | Fault::SplitUtf8
+        | Fault::Crlf
+        | Fault::Comments
+        | Fault::Bundled
+        | Fault::WrongType
+        | Fault::Goaway => ok(),
+    }
+}
+
+/// A fixed server that plays the fault on this share of the requests.
+fn server(fault: Fault, p: f64) -> Simulated {
+    let name = fault.name();
+    toml::from_str(&format!(
+        "preset = \"fixed\"\nttft = \"20ms\"\ntpot = \"10ms\"\nfault = {{ {name} = {p:?} }}"
+    ))
+    .unwrap()
+}
+
+/// Whether an answer takes all the time that it is given.
+fn hangs(fault: Fault) -> bool {
+    expected(fault).failures == [Failure::Timeout]
+}
+
+fn check(fault: Fault, got: &Finished, timeout: Duration) {
+    let (want, r) = (expected(fault), &got.record);
+    let said = format!("{fault:?}: {got:?}");
+    match r.failure {
+        None => assert!(want.failures.is_empty() && r.outcome == Outcome::Ok, "{said}"),
+        Some(kind) => assert!(want.failures.contains(&kind) && r.outcome == Outcome::Failed, "{said}"),
+    }
+    assert_eq!(r.status, want.status, "{said}");
+    assert_eq!(got.sample.is_some(), r.failure.is_some(), "a failure shows what it was seen in: {said}");
+    if r.failure.is_none() {
+        assert_eq!((r.output_tokens, r.events > 0), (Some(4), true), "{said}");
+    }
+    // A failure is a miss of every limit, however long it took; what came whole is judged by its times.
+    let slo: Slo = toml::from_str("ttft.p99 = \"1h\"\ne2e.p99 = \"1h\"").unwrap();
+    let judged: Vec<Judged> = slo.limits().iter().map(|l| l.judge(r)).collect();
+    let want = if r.failure.is_some() { Judged::Missed } else { Judged::Met };
+    assert_eq!(judged, [want, want], "{said}");
+    // Of the memory that it may take: what one event may have, and the last read.
+    assert!(r.output_bytes < (16 << 20) + (1 << 20), "{} bytes: {fault:?}", r.output_bytes);
+    if hangs(fault) {
+        assert!(r.end >= timeout, "{said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_in_process_and_in_time() {
+    for fault in Fault::ALL.into_iter().filter(|f| !f.needs_socket()) {
+        let sim = server(fault, 1.0);
+        let client = Client::in_process(router(&sim), &Server::new(Target::Simulated(toml::Table::new())));
+        let shot = shot_for("simulated");
+        let timeout = shot.timeout;
+        let got = client.send(shot).await;
+        check(fault, &got, timeout);
+        let r = got.record;
+        assert_eq!(r.attempts, 1, "{fault:?}");
+        assert!(r.end <= timeout, "bounded: {fault:?} took {:?}", r.end);
+        if hangs(fault) {
+            assert_eq!(r.end, timeout, "{fault:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_fault_over_a_socket() {
+    // Those that take all the time that they are given have little of it, and all others more than they could need. An endless stream
+    // is as long as its tokens take.
+    let each = Fault::ALL.into_iter().filter(|f| *f != Fault::Endless).map(|fault| async move {
+        let embedded = Embedded::start(&server(fault, 1.0)).unwrap();
+        let client = Client::http(&Server::new(Target::Url(embedded.url.parse().unwrap())), None).unwrap();
+        let timeout = if hangs(fault) { Duration::from_secs(1) } else { Duration::from_secs(300) };
+        let got = client.send(Shot { timeout, ..shot_for("simulated") }).await;
+        if hangs(fault) {
+            // On a machine that is halted meanwhile, not even the head may have come.
+            assert_eq!(got.record.failure, Some(Failure::Timeout), "{got:?}");
+        } else {
+            check(fault, &got, timeout);
+            // Where it was not even connected at the second attempt, or at the first, after which there is no other.
+            let sent = got.record.attempts;
+            let refused = got.record.failure == Some(Failure::Connect) && sent == 1;
+            assert!(refused || sent == expected(fault).attempts, "{got:?}");
+        }
+        // The server goes on: its list of models is there for the asking, save where it takes no connection.
+        if fault != Fault::Refused {
+            assert_eq!(client.get("/v1/models").await.unwrap().0, 200, "{fault:?}");
+        }
+    });
+    futures_util::future::join_all(each).await;
+}
+
+#[tokio::test]
+async fn faults_of_connections_under_http_2() {
+    for fault in [Fault::Goaway, Fault::StreamReset, Fault::ResetMidstream, Fault::Reset, Fault::Closed] {
+        let embedded = Embedded::start(&server(fault, 1.0)).unwrap();
+        let target = Target::Url(embedded.url.parse().unwrap());
+        let client = Client::http(&Server { http: Http::Two, ..Server::new(target) }, None).unwrap();
+        let timeout = Duration::from_secs(300);
+        for _ in 0..2 {
+            let got = client.send(Shot { timeout, ..shot_for("simulated") }).await;
+            check(fault, &got, timeout);
+            assert_eq!(got.record.attempts, expected(fault).attempts, "{got:?}");
+        }
+    }
+}
+
+/// A connection that closes before a byte came back costs a repetition and no failure, unless the repetition meets the same.
+#[tokio::test]
+async fn one_repetition_where_nothing_was_received() {
+    for fault in [Fault::Closed, Fault::Reset] {
+        let embedded = Embedded::start(&server(fault, 0.5)).unwrap();
+        let client = Client::http(&Server::new(Target::Url(embedded.url.parse().unwrap())), None).unwrap();
+        let (mut first, mut second, mut failed) = (0, 0, 0);
+        for _ in 0..40 {
+            let r =
+                client.send(Shot { timeout: Duration::from_secs(300), ..shot_for("simulated") }).await.record;
+            match (r.outcome, r.attempts) {
+                (Outcome::Ok, 1) => first += 1,
+                (Outcome::Ok, 2) => second += 1,
+                (Outcome::Failed, 2) => failed += 1,
+                _ => panic!("{r:?}"),
+            }
+        }
+        assert!(first > 0 && second > 0 && failed > 0, "{first} {second} {failed}: by the seed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_have_faults_as_well() {
+    for fault in Fault::ALL.into_iter().filter(|f| !f.needs_socket()) {
+        let server = Server { stream: false, ..Server::new(Target::Simulated(toml::Table::new())) };
+        let client = Client::in_process(router(&self::server(fault, 1.0)), &server);
+        let encoder = goodput::client::Encoder::new(
+            server.api,
+            "simulated",
+            &serde_json::Map::new(),
+            goodput::client::Pinning::FULL,
+            true,
+        );
+        let encoder = encoder.whole();
+        let payload = encoder.request(&encoder.prefix(None), "hello", 4);
+        let timeout = Duration::from_secs(600);
+        let got = client.send(Shot { payload, timeout, ..shot_for("simulated") }).await.record;
+        let expected = match fault {
+            Fault::Truncated => Some(Failure::Malformed),
+            // A byte each 50 ms is slow, and a document of 700 bytes has an end; tokens past the last are no matter of documents.
+            Fault::SlowDrip | Fault::Endless => None,
+            _ => expected(fault).failures.first().copied(),
+        };
+        assert_eq!(got.failure, expected, "{fault:?}: {got:?}");
+        assert!(got.end <= timeout && got.output_bytes <= (64 << 20) + (1 << 20), "{fault:?}: {got:?}");
+    }
+}
