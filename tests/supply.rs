@@ -1,0 +1,269 @@
+//! What the program is made of, and how it is shipped: dependencies against deny.toml, the image and the job against the sources.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use clap::Parser;
+use goodput::cli::{Cli, Command};
+use goodput::plan::Plan;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+fn read(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn toml(name: &str) -> toml::Table {
+    toml::from_str(&read(name)).unwrap()
+}
+
+fn texts(list: &toml::Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect()
+}
+
+/// Name, version and licence of the packages that this machine's build has, as cargo tells them without a network.
+fn packages() -> BTreeSet<(String, String, String)> {
+    let out = std::process::Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+        .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p}|{l}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).unwrap();
+    let package = |line: &str| {
+        let (name, licence) = line.split_once('|')?;
+        let mut words = name.split(' ');
+        let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
+        Some((name.to_owned(), version.to_owned(), licence.trim_end_matches(" (*)").trim().to_owned()))
+    };
+    let lines = text.lines().filter(|line| !line.is_empty());
+    lines.map(|line| package(line).unwrap_or_else(|| panic!("{line:?} is no package"))).collect()
+}
+
+/// Whether a licence expression is met by licences that are allowed: `A OR B` by one, `A AND B` by both; `A/B` is an old `A OR B`.
+fn allowed(expression: &str, list: &[&str]) -> bool {
+    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let mut at = 0;
+    let met = any(&words, &mut at, list);
+    assert_eq!(at, words.len(), "{expression} is no expression");
+    met
+}
+
+/// One alternative or more.
+fn any(words: &[&str], at: &mut usize, list: &[&str]) -> bool {
+    let mut met = all(words, at, list);
+    while words.get(*at) == Some(&"OR") {
+        *at += 1;
+        met |= all(words, at, list);
+    }
+    met
+}
+
+fn all(words: &[&str], at: &mut usize, list: &[&str]) -> bool {
+    let mut met = one(words, at, list);
+    while words.get(*at) == Some(&"AND") {
+        *at += 1;
+        met &= one(words, at, list);
+    }
+    met
+}
+
+fn one(words: &[&str], at: &mut usize, list: &[&str]) -> bool {
+    let word = words[*at];
+    *at += 1;
+    if word == "(" {
+        let met = any(words, at, list);
+        assert_eq!(words.get(*at), Some(&")"));
+        *at += 1;
+        return met;
+    }
+    if words.get(*at) == Some(&"WITH") {
+        *at += 2;
+        return list.contains(&format!("{word} WITH {}", words[*at - 1]).as_str());
+    }
+    list.contains(&word)
+}
+
+#[test]
+fn licence_expressions_are_understood() {
+    let list = ["MIT", "ISC", "BSD-3-Clause"];
+    for (expression, met) in [
+        ("MIT", true),
+        ("GPL-3.0", false),
+        ("GPL-3.0 OR MIT", true),
+        ("GPL-3.0/MIT", true),
+        ("MIT AND ISC", true),
+        ("MIT AND GPL-3.0", false),
+        ("(MIT OR Apache-2.0) AND Unicode-3.0", false),
+        ("Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR MIT", true),
+        ("Apache-2.0 WITH LLVM-exception", false),
+        ("MIT AND (ISC OR GPL-3.0)", true),
+    ] {
+        assert_eq!(allowed(expression, &list), met, "{expression}");
+    }
+}
+
+#[test]
+fn dependencies_are_as_deny_toml_has_them() {
+    let deny = toml("deny.toml");
+    let licences = texts(&deny["licenses"]["allow"]);
+    let skipped: Vec<&str> =
+        deny["bans"]["skip"].as_array().unwrap().iter().map(|s| s["crate"].as_str().unwrap()).collect();
+    let packages = packages();
+    assert!(packages.len() > 150, "{}", packages.len());
+    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, version, licence) in &packages {
+        assert!(
+            allowed(licence, &licences),
+            "{name} {version}: {licence:?} is not among the licences of deny.toml"
+        );
+        versions.entry(name).or_default().push(version);
+    }
+    for (name, versions) in versions {
+        let skips = |version: &&&str| {
+            skipped.iter().filter_map(|s| s.split_once('@')).any(|(n, prefix)| {
+                n == name
+                    && version
+                        .strip_prefix(prefix)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
+        };
+        let left: Vec<_> = versions.iter().filter(|v| !skips(v)).collect();
+        assert!(
+            left.len() <= 1,
+            "{name} is there as {versions:?}: take one out, or give the reason in deny.toml"
+        );
+    }
+}
+
+/// Of every package on any platform.
+#[test]
+fn all_sources_are_the_one_registry() {
+    let deny = toml("deny.toml");
+    assert_eq!(texts(&deny["sources"]["allow-registry"]), [CRATES_IO.strip_prefix("registry+").unwrap()]);
+    let banned: Vec<&str> =
+        deny["bans"]["deny"].as_array().unwrap().iter().map(|s| s["crate"].as_str().unwrap()).collect();
+    for (lock, own) in [("Cargo.lock", 1), ("fuzz/Cargo.lock", 2)] {
+        let lock = toml(lock);
+        let packages = lock["package"].as_array().unwrap();
+        let without = packages.iter().filter(|p| p.get("source").is_none()).count();
+        assert_eq!(without, own, "only our own packages have no source");
+        for package in packages.iter().filter(|p| p.get("source").is_some()) {
+            let name = package["name"].as_str().unwrap();
+            assert_eq!(package["source"].as_str(), Some(CRATES_IO), "{name}");
+            assert!(package.get("checksum").is_some(), "{name} has no checksum");
+            assert!(!banned.contains(&name), "{name} is one of those that deny.toml bans");
+        }
+    }
+    assert!(!read(".gitignore").contains("Cargo.lock"), "the lock file is part of the repository");
+}
+
+#[test]
+fn unsafe_code_is_forbidden() {
+    let manifest = toml("Cargo.toml");
+    assert_eq!(manifest["lints"]["rust"]["unsafe_code"].as_str(), Some("forbid"));
+    assert!(
+        manifest["package"].get("build").is_none()
+            && !Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs").exists()
+    );
+}
+
+#[test]
+fn the_image_is_built_from_all_that_the_sources_include() {
+    let (docker, manifest) = (read("Dockerfile"), toml("Cargo.toml"));
+    let from: Vec<&str> = docker.lines().filter_map(|l| l.strip_prefix("FROM ")).collect();
+    assert_eq!(from.len(), 2, "{from:?}");
+    let parts = |text: &str| text.split('.').take(2).map(|n| n.parse().unwrap()).collect::<Vec<u32>>();
+    let rust = from[0].strip_prefix("rust:").and_then(|tag| tag.split('-').next()).unwrap();
+    assert!(
+        parts(rust) >= parts(manifest["package"]["rust-version"].as_str().unwrap()),
+        "rust {rust} is too old"
+    );
+    assert!(from.iter().all(|image| image.contains(':') && !image.contains("latest")), "{from:?}");
+    let user = docker.lines().find_map(|l| l.strip_prefix("USER ")).unwrap();
+    assert_ne!(user.split(':').next(), Some("0"));
+    let copied: Vec<&str> = docker
+        .lines()
+        .filter_map(|l| l.strip_prefix("COPY ").filter(|l| !l.starts_with("--")))
+        .flat_map(|l| l.split(' '))
+        .collect();
+    let ignored = read(".dockerignore");
+    let mut included = vec!["src".to_owned(), "benches".to_owned(), "templates".to_owned()];
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut included);
+    for folder in &included {
+        assert!(copied.contains(&folder.as_str()), "the Dockerfile does not copy {folder}");
+        assert!(ignored.contains(&format!("\n!{folder}")), ".dockerignore leaves {folder} out");
+    }
+    assert!(
+        included.iter().any(|f| f == "slo-profiles") && included.iter().any(|f| f == "assets"),
+        "{included:?}"
+    );
+}
+
+/// The top folders that `include_str!` and `include_bytes!` reach into, but for tests.
+fn sources(dir: &Path, into: &mut Vec<String>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, into);
+            continue;
+        }
+        if path.file_name().unwrap().to_string_lossy().contains("tests")
+            || path.parent().unwrap().ends_with("tests")
+        {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for line in text.split("#[cfg(test)]").next().unwrap().lines().filter(|l| l.contains("include_")) {
+            let Some(top) = line.split("../").last().filter(|_| line.contains("../")) else { continue };
+            let top = top.split(['/', '"']).next().unwrap();
+            // Files beside the sources are part of them.
+            if Path::new(env!("CARGO_MANIFEST_DIR")).join(top).is_dir() {
+                into.push(top.to_owned());
+            }
+        }
+    }
+}
+
+/// The lines below a key that stand further in than it, without that indentation.
+fn below<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    let mut lines = text.lines().skip_while(|l| l.trim_start() != key);
+    let head = lines.next().unwrap_or_else(|| panic!("the job has no {key}"));
+    let own = head.len() - head.trim_start().len();
+    let inside = lines.take_while(|l| l.is_empty() || l.len() - l.trim_start().len() > own);
+    inside.map(|l| l.get(own + 2..).unwrap_or_default()).collect()
+}
+
+#[test]
+fn the_job_is_one_that_the_command_takes() {
+    let job = read("deploy/job.yaml");
+    let args: Vec<&str> = below(&job, "args:").iter().filter_map(|l| l.trim().strip_prefix("- ")).collect();
+    let cli = Cli::try_parse_from(["goodput"].iter().chain(&args)).unwrap();
+    let Command::Sweep(sweep) = &cli.command else { panic!("{args:?}") };
+    let at =
+        |path: &Path, mount: &str| path.starts_with(mount) && job.contains(&format!("mountPath: {mount}\n"));
+    assert!(at(sweep.plan.as_deref().unwrap(), "/plan") && at(sweep.out.as_deref().unwrap(), "/work/runs"));
+    let plan = Plan::from_text(&below(&job, "plan.toml: |").join("\n")).unwrap();
+    assert!(plan.server_title().contains(".svc.cluster.local"));
+    let manifest = toml("Cargo.toml");
+    let version = manifest["package"]["version"].as_str().unwrap();
+    assert!(job.contains(&format!("image: goodput:{version}\n")));
+    // As much as is asked for is all that it may have: the pod is throttled by nobody's load but its own.
+    let container = job.split("containers:").nth(1).unwrap();
+    let (limits, requests) = (below(container, "limits:"), below(container, "requests:"));
+    assert!(limits == requests && limits.iter().any(|l| l.starts_with("cpu:")), "{limits:?} {requests:?}");
+    for asked in [
+        "runAsNonRoot: true",
+        "readOnlyRootFilesystem: true",
+        "allowPrivilegeEscalation: false",
+        "backoffLimit: 0",
+    ] {
+        assert!(job.contains(asked), "{asked}");
+    }
+    let key = toml::to_string(&plan).unwrap();
+    assert!(key.contains("api-key-env = \"OPENAI_API_KEY\"") && job.contains("- name: OPENAI_API_KEY\n"));
+    assert!(!job.contains("stringData"), "no key stands in the file");
+}
