@@ -379,15 +379,14 @@ fn names() -> String {
 fn threshold(column: Column, text: &str, at: impl Fn(usize, String) -> String) -> Result<Threshold, String> {
     let skipped = text.len() - text.trim_start().len();
     let text = text.trim();
-    let plain = text.replace('−', "-");
-    let end = plain.find(|c: char| !(c.is_ascii_digit() || "+-.eE".contains(c))).unwrap_or(plain.len());
-    let number = plain[..end].parse::<f64>().ok().filter(|x| x.is_finite()).ok_or_else(|| {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || "+-−.eE".contains(c))).unwrap_or(text.len());
+    let number = text[..end].replace('−', "-").parse::<f64>().ok().filter(|x| x.is_finite()).ok_or_else(|| {
         at(
             skipped,
             format!("{text:?} is no change: write a number and a unit ({}), as in -5%", units(column)),
         )
     })?;
-    match plain[end..].trim() {
+    match text[end..].trim() {
         "%" => Ok(Threshold::Share(number / 100.0)),
         other => unit(column, other).map(|times| Threshold::Absolute(number * times)).ok_or_else(|| {
             let said = if other.is_empty() {
@@ -480,6 +479,7 @@ mod tests {
             ("goodputt >= -5%", "there is no column \"goodputt\"; the columns are goodput, safe-rate", 0),
             ("goodput >= five", "is no change", 11),
             ("goodput >= -5", "a unit is missing: it takes %, req/s", 13),
+            ("ttft.p99 <= −6", "a unit is missing", 14),
             ("goodput >= -5ms", "\"ms\" is no unit of goodput", 13),
             ("ttft.p99@x <= 5%", "\"x\" is no level", 9),
             ("goodput@5 >= 5%", "leave out the @", 0),

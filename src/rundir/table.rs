@@ -119,6 +119,14 @@ impl Row<'_> {
         self.within(name, |s| (0.0..=1e8).contains(&s))
     }
 
+    /// Milliseconds, where there are any, of as long at most.
+    fn opt_milliseconds(&self, name: &str) -> Result<Option<f64>> {
+        if self.text(name)?.is_empty() {
+            return Ok(None);
+        }
+        self.within(name, |ms| (0.0..=1e11).contains(&ms)).map(Some)
+    }
+
     fn get<T: Cell>(&self, name: &str) -> Result<T>
     where
         T::Err: std::error::Error + Send + Sync + 'static,
@@ -323,7 +331,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         little_residual: row.opt("little_residual")?,
         lateness_p50_ms: row.opt("lateness_p50_ms")?,
         lateness_p99_ms: row.opt("lateness_p99_ms")?,
-        receive_lag_p99_ms: row.opt("receive_lag_p99_ms")?,
+        receive_lag_p99_ms: row.opt_milliseconds("receive_lag_p99_ms")?,
         conn_new: row.get("conn_new")?,
         server: ServerSide {
             waiting_max: row.opt("server_waiting_max")?,
@@ -439,6 +447,8 @@ mod tests {
             ("drain_s", "NaN", false),
             ("ended_s", "1e8", true),
             ("good_rate", "inf", false),
+            ("receive_lag_p99_ms", "1e29", false),
+            ("receive_lag_p99_ms", "-1", false),
             ("ttft_p99_ms", "nan", false),
             ("ttft_slope", "-1e308", false),
             ("ttft_slope", "-1e29", true),

@@ -27,9 +27,9 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 /// Tokens that the chat template adds to the words of the messages.
 pub(crate) const TEMPLATE_TOKENS: usize = 8;
@@ -37,6 +37,8 @@ pub(crate) const TEMPLATE_TOKENS: usize = 8;
 pub(crate) const TEMPLATE_TOKEN: u64 = u64::MAX;
 /// Events that are ready together go out together, up to about this many bytes.
 const MAX_FRAME: usize = 64 << 10;
+/// What an answer takes in which the engine has no part. Were it nothing, a closed loop in simulated time would ask for ever in one instant.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// The simulated server as a router: to be served on a socket, or called in process (`tower::ServiceExt::oneshot`).
 ///
@@ -118,10 +120,16 @@ async fn completions(State(server): State<Arc<Server>>, wire: Connection, body: 
 /// The answer, or what goes wrong with it.
 async fn tokens(server: &Server, api: Api, wire: Connection, body: &[u8]) -> Response {
     let sound = async { answer(server, api, body).await.unwrap_or_else(IntoResponse::into_response) };
-    match server.faults.request() {
+    let begun = Instant::now();
+    let fault = server.faults.request();
+    let answer = match fault {
         None => sound.await,
         Some(fault) => play(fault, wire.map(|w| w.0), sound).await,
+    };
+    if fault.is_some() || answer.status() != StatusCode::OK {
+        sleep_until(begun + AT_ONCE).await;
     }
+    answer
 }
 
 async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refusal> {

@@ -97,7 +97,7 @@ fn a_limit_of_requests_is_none_of_the_servers_speed() {
     for (search, levels) in [
         ("rates = [20, 30, 10]", vec![20.0, 10.0]),
         ("rates = [2]\nbaseline = true", vec![1.0, 2.0]),
-        ("adaptive = { budget = \"60s\" }", vec![]),
+        ("max-rate = 500\nadaptive = { budget = \"60s\" }", vec![]),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let (code, run) = sweep_in(dir.path(), "status-429", 1.0, "", search);
