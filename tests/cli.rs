@@ -169,6 +169,16 @@ fn virtual_time_needs_a_simulated_server() {
         .assert()
         .code(1)
         .stderr(contains("--virtual-time needs"));
+    // Answers in no time would follow each other in one instant of simulated time.
+    for server in ["{ preset = \"null\" }", "{ preset = \"fixed\", ttft = \"0ms\", tpot = \"5ms\" }"] {
+        let set = format!("server.simulated={server}");
+        goodput()
+            .args(["sweep", "demo", "--virtual-time", "--set", &set, "--out"])
+            .arg(dir.path().join("run"))
+            .assert()
+            .code(1)
+            .stderr(contains("answers take time"));
+    }
 }
 
 #[test]

@@ -346,6 +346,14 @@ impl Plan {
                     "--virtual-time needs [search] max-rate unless the levels are listed: a simulated server may have no knee"
                 );
             }
+            for series in self.series() {
+                if series.plan.simulated()?.is_some_and(|sim| !sim.takes_time()) {
+                    bail!(
+                        "--virtual-time needs a simulated server whose answers take time, or one request after the other would be sent in \
+                         a single instant for ever: choose another [server.simulated] preset, or a longer ttft or service time"
+                    );
+                }
+            }
             let faults = self.simulated()?.map(|sim| sim.faults.needing_socket()).unwrap_or_default();
             if !faults.is_empty() {
                 bail!(

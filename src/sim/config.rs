@@ -393,6 +393,18 @@ impl Simulated {
         Raw::preset(preset.parse()?).try_into()
     }
 
+    /// Whether an answer of one token takes time.
+    pub fn takes_time(&self) -> bool {
+        match &self.engine {
+            Engine::Md1 { service, .. } | Engine::Mm1 { service, .. } | Engine::Mmc { service, .. } => {
+                !service.0.is_zero()
+            }
+            Engine::Fixed { ttft, .. } => !ttft.0.is_zero(),
+            Engine::Null => false,
+            Engine::Batch { .. } => true,
+        }
+    }
+
     /// The engine model, empty, at time zero.
     pub fn build(&self) -> Model {
         let factor = self.slow_down.get();
