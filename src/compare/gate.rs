@@ -380,12 +380,13 @@ fn threshold(column: Column, text: &str, at: impl Fn(usize, String) -> String) -
     let skipped = text.len() - text.trim_start().len();
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || "+-−.eE".contains(c))).unwrap_or(text.len());
-    let number = text[..end].replace('−', "-").parse::<f64>().ok().filter(|x| x.is_finite()).ok_or_else(|| {
-        at(
-            skipped,
-            format!("{text:?} is no change: write a number and a unit ({}), as in -5%", units(column)),
-        )
-    })?;
+    let number =
+        text[..end].replace('−', "-").parse::<f64>().ok().filter(|x| x.is_finite()).ok_or_else(|| {
+            at(
+                skipped,
+                format!("{text:?} is no change: write a number and a unit ({}), as in -5%", units(column)),
+            )
+        })?;
     match text[end..].trim() {
         "%" => Ok(Threshold::Share(number / 100.0)),
         other => unit(column, other).map(|times| Threshold::Absolute(number * times)).ok_or_else(|| {
