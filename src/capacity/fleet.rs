@@ -219,8 +219,12 @@ impl Cost {
 
 impl Autoscaled {
     fn of(replica: &Replica, fixed_gpus: u64, demand: &Demand, reserve: &Reserve) -> Option<Self> {
-        let needed =
-            |rate: f64| replicas_for(rate * reserve.headroom, replica.rate) + u64::from(reserve.spares);
+        // Within its hour the peak may be higher than the busiest hour's mean: all hours are taken to have such moments.
+        let busiest = demand.hours.iter().map(|h| h.rate).fold(0.0, f64::max);
+        let within = if busiest > 0.0 { (demand.peak_rate / busiest).max(1.0) } else { 1.0 };
+        let needed = |rate: f64| {
+            replicas_for(rate * within * reserve.headroom, replica.rate) + u64::from(reserve.spares)
+        };
         let replicas: Vec<u64> = demand.hours.iter().map(|h| needed(h.rate)).collect();
         let (least, most) = (*replicas.iter().min()?, *replicas.iter().max()?);
         let mean = replicas.iter().map(|n| *n as f64).sum::<f64>() / replicas.len() as f64;
@@ -349,6 +353,16 @@ mod tests {
             (a.gpu_hours_per_day - 120.0).abs() < 1e-9 && (a.fixed_gpu_hours_per_day - 144.0).abs() < 1e-9
         );
         assert!((a.cost_per_day.unwrap() - 120.0 * 0.39).abs() < 1e-9);
+    }
+
+    /// The busiest minute has three times the rate of its hour: so may those of the others.
+    #[test]
+    fn an_hour_needs_what_its_peaks_need() {
+        let hours = [10.0, 30.0].map(|rate| Hour { name: rate.to_string(), rate }).to_vec();
+        let demand = Demand { peak_rate: 90.0, ..Demand::of_hours(hours, "h".into()) };
+        let f = Fleet::of(&replica(10.0), &demand, &Reserve::default());
+        let a = f.autoscaled.unwrap();
+        assert_eq!((a.least, a.most, f.replicas), (3, 9, 9));
     }
 
     proptest! {

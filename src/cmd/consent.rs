@@ -131,6 +131,11 @@ fn may_send(series: &Series) -> Option<String> {
         Mode::Burst(n) => return closed(n.get()),
         Mode::Adaptive(_) => return closed(plan.step.max_in_flight).or_else(alone),
     };
+    // A step under the profiler has a level of its own.
+    let profiled = || {
+        let level = plan.profile.as_ref()?.level?.get();
+        beyond(level).map(|rate| format!("up to {} requests a second", short(rate)))
+    };
     let peak = || search.peak.and_then(|peak| closed(peak.concurrency.get()));
     match rate {
         None => Some("as many requests as it can take".into()),
@@ -139,7 +144,7 @@ fn may_send(series: &Series) -> Option<String> {
         }
         Some(rate) => {
             let most = beyond(rate).map(|rate| format!("up to {} requests a second", short(rate)));
-            most.or_else(peak).or_else(alone)
+            most.or_else(profiled).or_else(peak).or_else(alone)
         }
     }
 }
@@ -168,6 +173,8 @@ mod tests {
             ("max-rate = 10.5", Some("up to 10.5 requests a second")),
             ("rates = [1, 10]", None),
             ("rates = [1, 40, 2]", Some("up to 40 requests")),
+            ("rates = [1]\n[profile]\nlevel = 500", Some("up to 500 requests")),
+            ("rates = [1]\n[profile]\nlevel = 5", None),
             ("ramp = { start = 1 }", Some("as many")),
             ("ramp = { start = 1 }\nmax-rate = 8", None),
             ("concurrency = [1]", Some("one request at a time, as fast as it answers")),

@@ -311,7 +311,7 @@ fn rates(sides: &[Side], level: &Equal<'_>, lists: &[Vec<&[Timed]>]) -> Vec<Row>
                 Column::AchievedRate | Column::GoodRate | Column::OutputTokens
                     if level.level.control == Control::Rate =>
                 {
-                    let error = |i: usize| rate_error(column, &sides[i].tier, &level.steps[i], &lists[i]);
+                    let error = |i: usize| rate_error(column, &sides[i], &level.steps[i], &lists[i]);
                     let Some((a, b)) = error(0).zip(error(i)) else { return bare };
                     if old <= 0.0 || new <= 0.0 {
                         return bare;
@@ -350,10 +350,13 @@ fn failures_error(steps: &[&Step]) -> Option<f64> {
     (n > 0.0).then(|| (p * (1.0 - p) / n).sqrt())
 }
 
-/// The relative standard error of a rate: that of the count of requests, as Poisson arrivals have it, and of what each brings.
+/// The relative standard error of a rate: that of the count of requests, as the arrivals have it, and of what each brings. The count of a
+/// renewal process whose gaps have a coefficient of variation cv varies cv² times as much as that of Poisson arrivals (Cox, Renewal Theory,
+/// 1962); of arrivals that are more even than those it is taken to vary as much.
 ///
 /// Of the good ones the count is one thing, and how many of it are good, with its clusters of misses, is another.
-fn rate_error(column: Column, tier: &str, steps: &[&Step], lists: &[&[Timed]]) -> Option<f64> {
+fn rate_error(column: Column, side: &Side, steps: &[&Step], lists: &[&[Timed]]) -> Option<f64> {
+    let tier = &side.tier;
     let n: f64 = steps.iter().map(|s| s.achieved_rate * s.measure_s).sum();
     if n < 1.0 {
         return None;
@@ -367,7 +370,8 @@ fn rate_error(column: Column, tier: &str, steps: &[&Step], lists: &[&[Timed]]) -
         let second = tokens.iter().map(|t| t * t).sum::<f64>() / all.max(1.0);
         square = if mean > 0.0 { second / (mean * mean) } else { 2.0 };
     }
-    let count = (square / n).sqrt();
+    let dispersion = side.plan.workload.arrivals.crowding().recip();
+    let count = ((square - 1.0 + dispersion) / n).sqrt();
     if column != Column::GoodRate {
         return Some(count);
     }

@@ -7,7 +7,7 @@
 //! gate in one comparison of forty at the most.
 
 use super::answer::signed;
-use super::noise::{Beyond, Change, Infinite};
+use super::noise::{Basis, Beyond, Change, Infinite};
 use super::{Column, Comparison, Place, Row};
 use crate::units::short;
 use serde::Serialize;
@@ -319,6 +319,8 @@ impl Gate {
         if let Some(infinite) = change.infinite.filter(|_| change.beyond == Beyond::Yes) {
             return self.held_infinite(infinite);
         }
+        let value = value.filter(|v| !self.is_against_a_bound(change, *v, interval));
+        let known = value.is_some();
         // A baseline of zero has no shares of it, but may have ends that everything lies beyond.
         let open = interval.map(|[low, high]| if self.bound == Bound::AtLeast { low } else { high });
         let (Some(value), Some([low, high])) = (value.or(open), interval) else {
@@ -330,7 +332,7 @@ impl Gate {
             };
             return (Held::Undecided, why);
         };
-        let words = if value.is_finite() {
+        let words = if known && value.is_finite() {
             format!("it changed by {} [{}, {}]", shown(value), shown(low), shown(high))
         } else {
             format!("it changed by anything in [{}, {}]", shown(low), shown(high))
@@ -350,6 +352,17 @@ impl Gate {
 }
 
 impl Gate {
+    /// Whether the baseline is only known to be at least (or, of a cost, at most) so much: against such a figure only the ends of a change are
+    /// known, unless the other one is as open and no worse.
+    fn is_against_a_bound(&self, change: &Change, value: f64, interval: Option<[f64; 2]>) -> bool {
+        let Some([low, high]) = interval.filter(|_| change.basis == Basis::Brackets) else { return false };
+        let without_low = low.is_infinite() || matches!(self.threshold, Threshold::Share(_)) && low <= -1.0;
+        match self.bound {
+            Bound::AtLeast => without_low && !(high.is_infinite() && value >= 0.0),
+            Bound::AtMost => high.is_infinite() && !(without_low && value <= 0.0),
+        }
+    }
+
     /// One of the values is infinite, and not by chance: the change is beyond any threshold, one way or the other.
     fn held_infinite(&self, infinite: Infinite) -> (Held, String) {
         let (held, who) = match (infinite, self.bound) {
@@ -402,7 +415,7 @@ fn threshold(column: Column, text: &str, at: impl Fn(usize, String) -> String) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::noise::{Basis, Estimate};
+    use super::super::noise::Estimate;
     use super::*;
     use proptest::prelude::*;
 
@@ -444,10 +457,17 @@ mod tests {
             ((20.0, [20.0, f64::INFINITY]), (20.0, [20.0, f64::INFINITY]), Held::Holds),
             ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, f64::INFINITY]), Held::Undecided),
             ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, 15.0]), Held::Fails),
+            // The baseline may take 60: that the other takes 19.5 is no change of a fortieth.
+            ((20.0, [20.0, f64::INFINITY]), (19.5, [19.0, 21.0]), Held::Undecided),
+            ((20.0, [20.0, f64::INFINITY]), (19.5, [19.5, f64::INFINITY]), Held::Undecided),
         ] {
             let (got, why) = Gate::parse("goodput >= -5%").unwrap().held_by(&Change::of_brackets(old, new));
             assert_eq!(got, held, "{old:?} {new:?}: {why}");
         }
+        // The same of a cost, which is at most so much.
+        let change = Change::of_brackets((1.0, [0.0, 1.0]), (1.02, [0.9, 1.1]));
+        let (held, why) = Gate::parse("cost-per-mtok <= +5%").unwrap().held_by(&change);
+        assert_eq!(held, Held::Undecided, "{why}");
         let (held, why) = Gate::parse("knee >= 0%").unwrap().held_by(&Change::bare(Some(1.0), Some(2.0)));
         assert!(held == Held::Undecided && why.contains("nothing tells"), "{why}");
     }

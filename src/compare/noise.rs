@@ -235,8 +235,7 @@ impl Change {
             return bare;
         }
         // No share changes by more than the whole.
-        let (absolute, interval) =
-            (Some(e.difference), Some(e.interval().map(|end| end.clamp(-100.0, 100.0))));
+        let (absolute, interval) = (Some(e.difference), Some(e.interval().map(|end| end.clamp(-1.0, 1.0))));
         Self { absolute, absolute_interval: interval, p: Some(e.p()), basis, estimate: Some(e), ..bare }
     }
 

@@ -70,6 +70,11 @@ fn below(value: &Value, key: String, all: &mut BTreeMap<String, String>) {
                     value.get("name").and_then(Value::as_str).map_or_else(|| i.to_string(), str::to_owned);
                 below(value, format!("{key}[{name}]"), all);
             }
+            // The first tier decides, and a class is known by its place.
+            let names: Vec<&str> = list.iter().filter_map(|value| value.get("name")?.as_str()).collect();
+            if names.len() > 1 {
+                all.insert(format!("order of {key}"), names.join(", "));
+            }
         }
         plain => {
             all.insert(key, plain.to_string());
@@ -122,7 +127,16 @@ mod tests {
             (
                 "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"",
                 "[[variant]]\nname = \"c\"\n[[variant]]\nname = \"b\"",
-                &["variant[a].name was \"a\" and is not there", "variant[c].name was not there and is \"c\""],
+                &[
+                    "order of variant was a, b and is c, b",
+                    "variant[a].name was \"a\" and is not there",
+                    "variant[c].name was not there and is \"c\"",
+                ],
+            ),
+            (
+                "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"",
+                "[[variant]]\nname = \"b\"\n[[variant]]\nname = \"a\"",
+                &["order of variant was a, b and is b, a"],
             ),
         ] {
             let then = kept(&plan(then)).unwrap();

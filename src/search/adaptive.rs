@@ -302,7 +302,7 @@ fn counts(steps: &[&Step], tier: &str, limit: &str) -> (f64, f64) {
     let row = |s: &&Step| {
         let r = s.row(tier, limit)?;
         let each = r.per_request(s.due_n);
-        Some(served(s, (r.misses as f64 / each, r.n.saturating_sub(r.censored) as f64 / each)))
+        served(s, r, (r.misses as f64 / each, r.n.saturating_sub(r.censored) as f64 / each))
     };
     steps.iter().filter_map(row).fold((0.0, 0.0), |(k, n), (misses, told)| (k + misses, n + told))
 }

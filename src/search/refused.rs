@@ -3,7 +3,8 @@
 //! Under load they are misses as others, since whoever sends that much is refused. That lower levels fail as well, or that the unloaded server
 //! does, is not read off them.
 
-use crate::stats::step::Step;
+use crate::slo::Metric;
+use crate::stats::step::{LimitRow, Step};
 use crate::stats::summary::ERRORS;
 
 /// Whether a step's failing, by the limit that decides it, is that the server refused requests.
@@ -22,10 +23,18 @@ pub(super) fn because(steps: &[&Step], share: f64) -> Option<String> {
     ))
 }
 
-/// Misses and told requests of a baseline, by the request, without those that were refused: they were never served.
-pub(super) fn served(step: &Step, (misses, n): (f64, f64)) -> (f64, f64) {
+/// Misses and told requests of a limit in a baseline, by the request, without those that were refused: they were never served. `None` where it
+/// is not known how many of the row's misses are refusals: those of a class, which counts its own alone, and of gaps between tokens, of which
+/// a request that was refused counts as many as were asked for.
+pub(super) fn served(step: &Step, row: &LimitRow, (misses, n): (f64, f64)) -> Option<(f64, f64)> {
+    if step.refused == 0 {
+        return Some((misses, n));
+    }
+    if Metric::of_limit(&row.limit) == Some(Metric::Itl) || row.n != step.due_n {
+        return None;
+    }
     let refused = step.refused as f64;
-    ((misses - refused).max(0.0), (n - refused).max(0.0))
+    Some(((misses - refused).max(0.0), (n - refused).max(0.0)))
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ impl<'a> Judge<'a> {
         let mut window = Window::new(from, to.saturating_sub(from));
         let limit_at = client_limit_at(self.input);
         if let Some(at) = limit_at {
-            window.to = window.to.min(at.as_secs_f64());
+            window.to = window.to.min(self.client.halts.awake(at).as_secs_f64());
         }
         let before = self.input.records.iter();
         let before = before.filter(|r| limit_at.is_none_or(|at| r.due.get() < at) && !is_unsent(r));
@@ -257,16 +257,20 @@ impl<'a> Judge<'a> {
         let judged = |view| self.shown(&count(view), p0, inflation).verdict;
         let ideal = View { ideal: true, before: false };
         // One gap of each request in flight is as long as the client stood still, and no view of gaps knows which.
-        let gaps = row.limit.starts_with("itl.") || (part.is_none() && slo.smallest(Metric::Itl).is_some());
+        let gaps = Metric::of_limit(&row.limit) == Some(Metric::Itl)
+            || (part.is_none() && slo.smallest(Metric::Itl).is_some());
+        let halted_gaps = gaps && !self.client.halts.is_empty();
         let (verdict, fault) = match (self.client.limited, self.client.behind, doubt) {
             // What was due before it held anything back stands, unless that was late already.
             (Some(_), _, doubt)
-                if judged(View { before: true, ideal: doubt.is_some() }) == Verdict::Fails =>
+                if !halted_gaps
+                    && judged(View { before: true, ideal: doubt.is_some() }) == Verdict::Fails =>
             {
                 (Verdict::Fails, None)
             }
             (None, Some(_), _)
-                if !self.client.own.overwhelmed()
+                if !halted_gaps
+                    && !self.client.own.overwhelmed()
                     && shown.verdict == Verdict::Fails
                     && judged(ideal) == Verdict::Fails =>
             {
@@ -274,9 +278,7 @@ impl<'a> Judge<'a> {
             }
             // It was not offered what the level asks for: not even *meets* says anything.
             (Some(fault), ..) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault)),
-            (None, None, Some(fault @ OwnFault::Halted { .. }))
-                if gaps && shown.verdict == Verdict::Fails =>
-            {
+            (None, None, Some(fault)) if halted_gaps && shown.verdict == Verdict::Fails => {
                 (Verdict::Invalid, Some(fault))
             }
             // With its lateness included, a step that meets, meets.

@@ -1,10 +1,11 @@
 //! Between steps: whether the server is empty, and whether anybody is there.
 
 use super::Sweep;
+use super::ending::Ending;
 use super::looks::TICK;
 use crate::caveat::{Caveat, Refusal};
 use crate::client::Client;
-use crate::rundir::LeftAlone;
+use crate::rundir::{LeftAlone, Meta};
 use crate::server::Reading;
 use crate::stats::step::{Abort, Step};
 use crate::units::{Fraction, Span};
@@ -113,6 +114,26 @@ pub(super) fn still(asked: &BTreeMap<String, LeftAlone>, virtual_time: bool) -> 
     let now = Instant::now();
     let until = |asked: &LeftAlone| left(asked).map(|left| now + left.min(LONGEST_WAIT));
     asked.iter().filter_map(|(server, asked)| Some((server.clone(), until(asked)?))).collect()
+}
+
+/// Waits for what is left of the time for which the server of a sweep that goes on asked to be left alone, before anything is sent to it. Says
+/// so, where it waited. In simulated time, which has not gone on, the next step waits.
+///
+/// # Errors
+/// The sweep was ended meanwhile.
+pub(super) async fn leave_alone_still(earlier: &Meta, step: u32, ending: &Ending) -> Result<Option<Caveat>> {
+    let until = still(&earlier.left_alone, earlier.virtual_time);
+    let Some(until) = until.get("").filter(|_| !earlier.virtual_time) else { return Ok(None) };
+    let left = until.saturating_duration_since(Instant::now());
+    tracing::info!("the server asked to be left alone (Retry-After): {} more", whole_seconds(left));
+    let interrupt = ending.token();
+    tokio::select! {
+        biased;
+        () = interrupt.cancelled() => return Err(ending.too_early()),
+        () = sleep(left) => {}
+    }
+    let waited_s = left.as_secs_f64();
+    Ok(Some(Caveat::Refused { step, how: Refusal::AskedToWait { asked_s: waited_s, waited_s } }))
 }
 
 fn whole_seconds(d: Duration) -> Span {

@@ -260,6 +260,9 @@ impl<'a> Sweep<'a> {
                 let name = one.name.split_whitespace().collect::<Vec<_>>().join(" ");
                 self.progress.say(&format!("series {} of {}: {name}", i + 1, series.len()));
             }
+            if !self.leave_alone(self.number()).await {
+                break;
+            }
             self.warm_up().await?;
             if resumed && !self.own_steps().is_empty() {
                 // In the middle of a series: what it took to get ready again is not the sweep's.

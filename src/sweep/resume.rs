@@ -164,7 +164,7 @@ pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationTo
     look_around(&plan, &series, earlier.virtual_time)?;
     let (next, times) = (steps.len() as u32 + 1, earlier.resumed.len() as u32 + 1);
     let mut servers = Servers::new(&plan, &dir, groups, (&earlier.variants, options.force), times);
-    let again = Again { plan: &plan, series: &series, earlier: &earlier, force: options.force };
+    let again = Again { plan: &plan, series: &series, earlier: &earlier, force: options.force, next };
     let ready = Box::pin(again.only_server(&traffic, &host, &ending)).await?;
     let mut meta = resumed_meta(earlier.clone(), ready.as_ref(), found, next);
     meta.noted.extend(other_plan);
@@ -267,6 +267,8 @@ struct Again<'a> {
     series: &'a [Series],
     earlier: &'a Meta,
     force: bool,
+    /// The number of the step that comes next.
+    next: u32,
 }
 
 impl Again<'_> {
@@ -275,12 +277,14 @@ impl Again<'_> {
         if self.series.iter().any(|one| one.variant.is_some()) {
             return Ok(None);
         }
+        let waited = idle::leave_alone_still(self.earlier, self.next, ending).await?;
         let interrupt = ending.token();
-        let ready = tokio::select! {
+        let mut ready = tokio::select! {
             ready = self.ready(traffic, host) => ready?,
             () = interrupt.cancelled() => return Err(ending.too_early()),
         };
         ready.check_series(self.series, traffic)?;
+        ready.noted.extend(waited);
         Ok(Some(ready))
     }
 

@@ -90,7 +90,7 @@ impl Running {
 
 impl Sweep<'_> {
     /// The number of the step that comes next.
-    fn number(&self) -> u32 {
+    pub(super) fn number(&self) -> u32 {
         self.steps.len() as u32 + 1
     }
 

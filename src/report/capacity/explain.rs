@@ -187,7 +187,7 @@ fn replicas(d: &Demand, r: &Reserve, f: &Fleet) -> Vec<Formula> {
         let sum = a.replicas.iter().sum::<u64>();
         out.push(formula(
             "GPU-hours of a day, autoscaled",
-            "sum over the hours of (⌈rate of the hour × headroom / rate of one⌉, at least 1, + spare replicas) × GPUs per replica / days",
+            "sum over the hours of (⌈rate of the hour × peak rate / rate of the busiest hour × headroom / rate of one⌉, at least 1, + spare replicas) × GPUs per replica / days",
             format!("{} × {} / {}", n(sum), f.replica.gpus, a.replicas.len() / 24),
             figure(a.gpu_hours_per_day),
         ));

@@ -333,7 +333,7 @@ pub(super) fn notes(c: &Capacity) -> Vec<String> {
         all.push("Replicas are taken to add up: each gets an even share of the requests, and its cache hits stay what they were.".into());
     }
     if c.all.iter().any(|s| s.planned().autoscaled.is_some()) {
-        all.push("Autoscaled: as many replicas in each hour as it needs, one at the least; the time that one takes to start is not in it.".into());
+        all.push("Autoscaled: as many replicas in each hour as it needs, with peaks as far above its mean as those of the busiest hour, and one at the least; the time that one takes to start is not in it.".into());
     }
     if matches!(c.demand.source, Source::Trace { shape_only: false, .. }) {
         all.push("The mean of the trace is taken for that of every hour of a day; --daily-volume gives the day's own.".into());

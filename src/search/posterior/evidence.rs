@@ -108,7 +108,7 @@ fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<Co
     let each = row.per_request(step.due_n);
     let [n, misses, cut] = [row.n, row.misses, row.censored].map(|x| x as f64 / each);
     let loaded = step.kind != StepKind::Baseline;
-    let (misses, n) = if loaded { (misses, n) } else { served(step, (misses, n)) };
+    let (misses, n) = if loaded { (misses, n) } else { served(step, row, (misses, n))? };
     let holds = misses <= p0 * (n - cut);
     let ended = step.unanswered() || matches!(step.abort, Some(Abort::Gross | Abort::Errors));
     let failed = row.verdict == Verdict::Fails || (ended && !holds);

@@ -1,6 +1,8 @@
 //! Sweeps of made-up servers with a limit of requests, and of servers that answer little or nothing.
 
 use crate::level::Level;
+use crate::plan::Plan;
+use crate::search::adaptive::missed_unloaded;
 use crate::search::answer::Status;
 use crate::search::series::tests::{run, search, step};
 use crate::search::{Next, Search};
@@ -112,6 +114,26 @@ fn a_baseline_that_was_refused_shows_nothing_of_the_unloaded_server() {
     let mut slow = baseline(343);
     slow.refused = 0;
     assert_eq!(stop(&[slow]), Err(Status::None), "what failed otherwise is the server's own");
+    // How many of the misses of a class, or of gaps, are refusals is not known: they show nothing.
+    let mut slow = baseline(343);
+    for row in &mut slow.limits {
+        (row.n, row.misses) = (300, 300);
+    }
+    assert_eq!(
+        stop(&[slow]),
+        Ok(StepKind::Baseline),
+        "of a class nobody knows how much was refused: once more"
+    );
+    let gaps = Plan::from_text(
+        "name = \"x\"\nserver.simulated.preset = \"demo\"\nslo.itl.p99 = \"50ms\"\n[workload.prompts.synthetic]\n\
+         input-tokens.fixed = 9\noutput-tokens.fixed = 101\n",
+    )
+    .unwrap();
+    let mut uneven = baseline(343);
+    for row in &mut uneven.limits {
+        (row.limit, row.n, row.misses) = ("itl.p99".into(), 3_000 + 34_300, 34_300);
+    }
+    assert!(missed_unloaded(&[&uneven], &gaps.slo.as_slice()[0]).is_none(), "all that were served met");
     // A list with one request at a time before it.
     let listed = search("rates = [1]\nbaseline = true");
     let steps = [baseline(343), failing(Level::rate(1.0), Some(Abort::Errors), (60, 60))];

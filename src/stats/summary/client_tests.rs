@@ -1,8 +1,9 @@
 //! Precedence of verdicts where the client was late, starved, or at a limit of its own (design §6, rule 9).
 
-use super::tests::{TTFT, every, fail, input, step, tiers};
+use super::tests::{FAST, TTFT, every, fail, input, step, tiers};
 use super::*;
-use crate::record::{Failure, Record};
+use crate::record::{Failure, Finished, Record};
+use crate::stats::itl::ItlTally;
 use crate::stats::kept::kept;
 use crate::stats::queues::{Queue, Service};
 
@@ -208,19 +209,55 @@ fn a_backlog_is_the_servers_where_it_grew_by_itself() {
     }
 }
 
+/// The server answers in so many ms and has its last token after 2 s; the client sees nothing from the 40th second on, to so many ms.
+fn stopped(first: u64, to: u64) -> impl Fn(&mut Record) {
+    move |r| {
+        let see = |t: Duration| if (ms(40_000)..ms(to)).contains(&t) { ms(to) } else { t };
+        let sent = see(r.due);
+        (r.sent, r.first_token) = (Some(sent), Some(see(sent + ms(first))));
+        (r.last_token, r.end) = (Some(see(sent + ms(2_000))), see(sent + ms(2_000)));
+        r.output_tokens = Some(1001);
+    }
+}
+
+/// Each request that was in flight has one gap as long as the client stood still, and however late the client was besides, that is not the
+/// server's.
+#[test]
+fn gaps_of_a_client_that_stood_still_blame_nobody() {
+    let tiers = tiers("ttft.p99 = \"1h\"\nitl.p99 = \"50ms\"");
+    let mut itl = ItlTally::new(&tiers);
+    let mut records = FAST.records(100.0, 10.0, 60.0, 3);
+    for r in &mut records {
+        stopped(60, 43_000)(r);
+        (r.output_asked, r.output_tokens) = (30, Some(30));
+        let mut gaps_us = vec![2_000; 29];
+        if r.sent.is_some_and(|t| t < ms(40_000)) && r.end >= ms(43_000) {
+            gaps_us[0] = 2_995_000;
+        }
+        itl.add(&Finished::new(r.clone(), gaps_us));
+    }
+    let records = kept(&records);
+    let lagging = |i: &mut StepInput<'_>| i.receive_lag_p99_ms = Some(100.0);
+    let starved = |i: &mut StepInput<'_>| i.client_waiting = Some(0.5);
+    let judged = |set: &dyn Fn(&mut StepInput<'_>)| {
+        let mut input = input(100.0, &records, &itl, &tiers);
+        set(&mut input);
+        summarize(&input)
+    };
+    for (what, s) in [
+        ("alone", judged(&keep)),
+        ("lagging", judged(&lagging)),
+        ("starved", judged(&starved)),
+        ("at its own limit", judged(&at_max)),
+    ] {
+        let joint = s.row("main", "joint").unwrap();
+        assert!(joint.misses > 150 && joint.verdict == Verdict::Invalid, "{what}: {joint:?}");
+    }
+}
+
 /// A client that was stopped or suspended for a while blames nobody, whichever limit its requests then miss.
 #[test]
 fn a_client_that_stood_still_says_nothing_of_the_server() {
-    // The server answers in so many ms and has its last token after 2 s; the client sees nothing from the 40th second on.
-    let stopped = |first: u64, to: u64| {
-        move |r: &mut Record| {
-            let see = |t: Duration| if (ms(40_000)..ms(to)).contains(&t) { ms(to) } else { t };
-            let sent = see(r.due);
-            (r.sent, r.first_token) = (Some(sent), Some(see(sent + ms(first))));
-            (r.last_token, r.end) = (Some(see(sent + ms(2_000))), see(sent + ms(2_000)));
-            r.output_tokens = Some(1001);
-        }
-    };
     for (slo, first, to, blamed) in [
         (TTFT, 60, 43_000, false),
         (TTFT, 60, 41_000, false),

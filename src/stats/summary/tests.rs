@@ -6,7 +6,7 @@ use crate::stats::cluster::pooled_inflation;
 use crate::stats::kept::kept;
 use crate::stats::queues::{Queue, Service};
 
-const FAST: Queue = Queue { servers: 1, mean_s: 0.002, service: Service::Fixed };
+pub(super) const FAST: Queue = Queue { servers: 1, mean_s: 0.002, service: Service::Fixed };
 
 pub(super) fn tiers(text: &str) -> Vec<Slo> {
     vec![toml::from_str(text).unwrap()]
