@@ -5,7 +5,7 @@ use super::file::{Figures, List, Text};
 use super::found::{Found, FoundStep, Requests, Seen};
 use super::time::{since, span};
 use crate::client::config::Api;
-use crate::level::{Control, Level};
+use crate::level::Level;
 use crate::record::{Finished, Outcome, Phase, Record};
 use crate::rundir::Tool;
 use crate::workload::arrivals::Arrivals;
@@ -102,11 +102,11 @@ struct Timings {
 }
 
 impl Timings {
-    /// When it was due: as an open strategy had it, and never after it was sent. The streams of a closed one wait on purpose, and are due when
-    /// they are sent: `throughput` targets the start of the benchmark with every request.
-    fn due(&self, control: Control) -> Option<f64> {
+    /// When it was due: as the strategy had it, and never after it was sent. `throughput` targets the start of the benchmark with every request,
+    /// and those that wait for its limit do so on purpose: they are due when they are sent.
+    fn due(&self, targeted: bool) -> Option<f64> {
         let sent = self.request_start?;
-        let target = self.targeted_start.filter(|_| control == Control::Rate);
+        let target = self.targeted_start.filter(|_| targeted);
         Some(target.map_or(sent, |target| target.min(sent)))
     }
 }
@@ -177,8 +177,8 @@ fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> 
         (Outcome::Failed, b.requests.errored.map_or_else(Vec::new, |list| list.0)),
         (Outcome::Cut, b.requests.incomplete.map_or_else(Vec::new, |list| list.0)),
     ];
-    let due =
-        groups.iter().flat_map(|(_, requests)| requests).filter_map(|r| r.info.timings.due(level.control));
+    let targeted = b.config.strategy.type_ != "throughput";
+    let due = groups.iter().flat_map(|(_, requests)| requests).filter_map(|r| r.info.timings.due(targeted));
     let origin = due.fold(f64::INFINITY, f64::min);
     if !origin.is_finite() {
         bail!("none of its requests was sent");
@@ -189,7 +189,7 @@ fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> 
         for (i, request) in
             requests.into_iter().enumerate().filter(|(_, r)| r.info.timings.request_start.is_some())
         {
-            let one = record(&request, outcome, origin, level.control);
+            let one = record(&request, outcome, origin, targeted);
             found.push(one.with_context(|| format!("request {i} (from 0) has a time that is none"))?.into());
         }
     }
@@ -210,11 +210,11 @@ fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> 
     })
 }
 
-fn record(r: &Request, outcome: Outcome, origin: f64, control: Control) -> Option<Finished> {
+fn record(r: &Request, outcome: Outcome, origin: f64, targeted: bool) -> Option<Finished> {
     let t = &r.info.timings;
     // `Some(None)` of what did not happen, `None` of what cannot be a time.
     let at = |time: Option<f64>| time.map(|t| since(origin, t)).map_or(Some(None), |t| t.map(Some));
-    let mut record = Record::due(0, Phase::Measure, since(origin, t.due(control)?)?);
+    let mut record = Record::due(0, Phase::Measure, since(origin, t.due(targeted)?)?);
     (record.sent, record.attempts) = (at(t.request_start)?, 1);
     record.first_event = at(t.first_request_iteration)?;
     record.first_token = at(t.first_token_iteration)?;
@@ -269,13 +269,13 @@ fn reported(metrics: &Value) -> BTreeMap<String, f64> {
 mod tests {
     use super::*;
 
-    /// Row: how the load was controlled, and when a request is due whose strategy had the start in mind, and which was sent at 50 s.
+    /// Row: whether the strategy targets each request, and when one is due that was to start at 1 s and was sent at 50 s.
     #[test]
-    fn requests_of_a_closed_loop_are_due_when_they_are_sent() {
-        for (control, due) in [(Control::Rate, 1.0), (Control::Concurrency, 50.0)] {
+    fn what_waits_on_purpose_is_due_when_it_is_sent() {
+        for (targeted, due) in [(true, 1.0), (false, 50.0)] {
             let text = r#"{"targeted_start": 1.0, "request_start": 50.0}"#;
             let timings: Timings = serde_json::from_str(text).unwrap();
-            assert_eq!(timings.due(control), Some(due));
+            assert_eq!(timings.due(targeted), Some(due));
         }
     }
 }
