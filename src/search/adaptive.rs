@@ -59,8 +59,8 @@ pub(super) struct Policy {
     pub(super) control: Control,
     /// All tiers are answered from the same steps.
     pub(super) tiers: Vec<Slo>,
-    /// As [`crate::workload::arrivals::Arrivals::crowding`] has it.
-    pub(super) power: f64,
+    /// The squared coefficient of variation of the gaps between arrivals.
+    pub(super) dispersion: f64,
     /// Requests per second at level 1 of an open loop.
     pub(super) per_level: f64,
     /// How long the users of a conversation think in all, in seconds.
@@ -75,8 +75,8 @@ impl Policy {
         tiers: &[Slo],
         open: Open,
     ) -> Self {
-        let (control, highest, power) = match plan.over {
-            Over::Rate => (open.control, max_rate.unwrap_or(f64::INFINITY), open.arrivals.crowding()),
+        let (control, highest, dispersion) = match plan.over {
+            Over::Rate => (open.control, max_rate.unwrap_or(f64::INFINITY), open.arrivals.dispersion()),
             // A closed loop has as many in flight as it has workers.
             Over::Concurrency => (Control::Concurrency, f64::from(times.max_in_flight), 1.0),
         };
@@ -88,7 +88,7 @@ impl Policy {
             times: *times,
             control,
             tiers: tiers.to_vec(),
-            power,
+            dispersion,
             per_level: open.per_level,
             think_s: open.think_s,
         }

@@ -86,7 +86,7 @@ fn widest(policy: &Policy, seen: &Seen<'_>) -> Result<Posterior, Stop> {
     let mut stop = Stop::NoCurve;
     let mut open: Vec<Posterior> = Vec::new();
     for slo in policy.tiers.iter().filter(|slo| missed_unloaded(&seen.baselines, slo).is_none()) {
-        if let Some(p) = Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.power) {
+        if let Some(p) = Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion) {
             match settled(policy, seen, slo, &p) {
                 Some(why) => stop = why,
                 None => open.push(p),

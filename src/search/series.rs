@@ -258,7 +258,7 @@ impl Search {
     pub(super) fn posterior(&self, steps: &[&Step], tier: &str) -> Option<Posterior> {
         let Levels::Adaptive(policy) = &self.levels else { return None };
         let slo = self.tiers.iter().find(|slo| slo.tier() == tier)?;
-        Posterior::of(&finished(steps), tier, &limits(slo), policy.power)
+        Posterior::of(&finished(steps), tier, &limits(slo), policy.dispersion)
     }
 
     fn read(
@@ -287,7 +287,7 @@ impl Search {
         if let Levels::Adaptive(policy) = &self.levels
             && goodput.status != Status::Invalid
             && let finished = finished(steps)
-            && let Some(posterior) = Posterior::of(&finished, slo.tier(), limits, policy.power)
+            && let Some(posterior) = Posterior::of(&finished, slo.tier(), limits, policy.dispersion)
         {
             let shown = format!("{}; {ended}", shown(&points));
             goodput = estimate(policy, slo, &finished, &posterior, (goodput, &shown));

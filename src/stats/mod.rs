@@ -5,7 +5,7 @@
 //! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether
 //! the backlog grows). `replicas` has the same requests by the server that they were dealt to, `groups` by class and turn; `server` is what its own counters say.
 
-mod binomial;
+pub(crate) mod binomial;
 pub mod cluster;
 mod fault;
 pub mod groups;

@@ -1,6 +1,7 @@
 //! What the steps say of each limit of a tier, and how much each step weighs.
 
 use super::ease::ease;
+use super::edge::unseen;
 use super::fit::Row;
 use super::prior::{Ease, bursts};
 use crate::search::refused::served;
@@ -36,13 +37,13 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    pub(super) fn of(steps: &[&Step], tier: &str, limit: &str, p0: f64, e2e_s: f64, power: f64) -> Self {
+    pub(super) fn of(steps: &[&Step], tier: &str, limit: &str, p0: f64, e2e_s: f64, dispersion: f64) -> Self {
         let counts = steps.iter().filter_map(|s| count(s, tier, limit, p0, e2e_s)).collect();
         Self {
             limit: limit.to_owned(),
             p0,
             counts,
-            bursts: bursts(power),
+            bursts: bursts(dispersion),
             ease: ease(steps, tier, limit, p0),
         }
     }
@@ -77,7 +78,7 @@ impl Evidence {
             } else {
                 1.0
             };
-            Row { rate: c.rate, n: c.n, misses: c.misses, weight }
+            self.row(c, weight)
         };
         self.counts.iter().map(row).collect()
     }
@@ -86,10 +87,11 @@ impl Evidence {
     pub(super) fn first_rows(&self) -> Vec<Row> {
         let inflation = self.inflation(4.0, None);
         let weight = |c: &Count| if c.rate > 0.0 { 1.0 / (inflation + 0.1 * c.misses) } else { 1.0 };
-        self.counts
-            .iter()
-            .map(|c| Row { rate: c.rate, n: c.n, misses: c.misses, weight: weight(c) })
-            .collect()
+        self.counts.iter().map(|c| self.row(c, weight(c))).collect()
+    }
+
+    fn row(&self, c: &Count, weight: f64) -> Row {
+        Row { rate: c.rate, n: c.n, misses: c.misses, weight, unseen: unseen(self.bursts, c.n) }
     }
 }
 

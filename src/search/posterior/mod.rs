@@ -1,5 +1,6 @@
 //! Where the boundary of a tier may lie, by all steps together: a posterior for each limit, joined.
 
+mod cliff;
 mod ease;
 mod edge;
 mod evidence;
@@ -49,9 +50,9 @@ pub(super) struct Posterior {
 }
 
 impl Posterior {
-    /// From the steps of a series, for the limits of a tier; `power` is that of the arrivals ([`prior::shapes`]). `None` where no step
+    /// From the steps of a series, for the limits of a tier; `dispersion` is the squared coefficient of variation of the arrivals' gaps. `None` where no step
     /// ran under a load, or no limit allows a miss.
-    pub(super) fn of(steps: &[&Step], tier: &str, limits: &[(String, f64)], power: f64) -> Option<Self> {
+    pub(super) fn of(steps: &[&Step], tier: &str, limits: &[(String, f64)], dispersion: f64) -> Option<Self> {
         let prior = prior(steps, tier)?;
         let range = (prior.low, prior.high);
         let baselines: Vec<&Step> = steps.iter().copied().filter(|s| s.kind == StepKind::Baseline).collect();
@@ -61,25 +62,25 @@ impl Posterior {
             .iter()
             .filter(|(limit, p0)| *p0 > 0.0 && *p0 < 1.0 && !steps.iter().all(|s| void(s, tier, limit)));
         let all: Vec<Evidence> =
-            some.map(|(limit, p0)| Evidence::of(steps, tier, limit, *p0, e2e_s, power)).collect();
+            some.map(|(limit, p0)| Evidence::of(steps, tier, limit, *p0, e2e_s, dispersion)).collect();
         if all.is_empty() {
             return None;
         }
         let wide = Range::wide(prior);
         let mut fits: Vec<Fit> =
-            all.iter().map(|e| Fit::of(&e.first_rows(), e.p0, wide, (power, e.ease))).collect();
+            all.iter().map(|e| Fit::of(&e.first_rows(), e.p0, wide, (dispersion, e.ease))).collect();
         for pass in 1..PASSES {
             let centre = quantile(range, 0.5, |x| lowest_below(fits.iter().map(|f| &f.boundary), x));
             let last = pass + 1 == PASSES;
             let again = |(e, f): (&Evidence, &Fit)| {
                 let rows = e.rows(centre, f.slope.max(0.3));
                 let range = if last { narrow(f, prior) } else { wide };
-                Fit::of(&rows, e.p0, range, (power, e.ease))
+                Fit::of(&rows, e.p0, range, (dispersion, e.ease))
             };
             fits = all.iter().zip(&fits).map(again).collect();
         }
         let stability = unseen_backlog(steps, tier, limits)
-            .then(|| edge::edge(steps, range, prior::bursts(power)))
+            .then(|| edge::edge(steps, range, prior::bursts(dispersion)))
             .flatten();
         Some(Self { limits: all.into_iter().zip(fits).collect(), stability, range })
     }
@@ -195,11 +196,8 @@ fn prior(steps: &[&Step], tier: &str) -> Option<Prior> {
     let from = if held > 0.0 { held } else { lowest };
     let low = from.min(refined_low) / BELOW;
     let high = if failed.is_finite() { ABOVE * failed } else { FAR_ABOVE * highest };
-    let centre = failed.is_finite().then(|| {
-        let capacity = (failed * held.max(failed / 2.0)).sqrt();
-        (prior::OF_CAPACITY * capacity).ln()
-    });
-    Some(Prior { low: low.ln(), high: high.max(ABOVE * refined_high).ln(), centre })
+    let ln_capacity = failed.is_finite().then(|| (failed * held.max(failed / 2.0)).sqrt().ln());
+    Some(Prior { low: low.ln(), high: high.max(ABOVE * refined_high).ln(), ln_capacity })
 }
 
 /// The part of the range that has all but a thousandth of the mass on each side, and a little more.
