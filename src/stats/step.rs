@@ -1,5 +1,6 @@
 //! A measured step: what `steps.csv` and `limits.csv` hold of it, and all that the search and the reports may see.
 
+use super::co_misses::CoMisses;
 use super::groups::{By, Group};
 pub use super::server::{ClientSide, MetricRow, ServerLatency, ServerSide};
 use crate::level::{Control, Level};
@@ -120,8 +121,8 @@ impl Abort {
 
 /// Percentiles of one latency over the measured requests of a step, in milliseconds.
 ///
-/// Order statistics ⌈p·n⌉ of the exact values; `p99_low` and `p99_high` are 95 % bounds of the p99 by rank, assuming
-/// independent requests. `p99_high` is `None` where n is too small for one (below 368).
+/// Order statistics ⌈p·n⌉ of the exact values; `p99_low` and `p99_high` are 95 % bounds of the p99 by rank, at the effective number
+/// n / `inflation`. `p99_high` is `None` where that is too small for one (below 368).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Quantiles {
     /// How many values.
@@ -138,6 +139,16 @@ pub struct Quantiles {
     pub p99_low: Option<f64>,
     /// Upper 95 % bound of the p99.
     pub p99_high: Option<f64>,
+    /// How many values are worth one independent value in these bounds; `None` in folders of earlier versions, whose bounds assume
+    /// independent requests.
+    pub inflation: Option<f64>,
+}
+
+impl Quantiles {
+    /// Returns how many independent values these are worth in the bounds of their p99, where that was estimated.
+    pub fn effective(&self) -> Option<f64> {
+        self.inflation.map(|inflation| self.n as f64 / inflation)
+    }
 }
 
 /// The counts of one limit in one step, and what they show: a row of `limits.csv`.
@@ -161,6 +172,9 @@ pub struct LimitRow {
     pub clusters: u64,
     /// Sum of the squared sizes of the clusters.
     pub cluster_sq: u64,
+    /// How its misses coincide with those of each latency and error limit before it in its tier; empty for others, and in folders of
+    /// earlier versions.
+    pub co_misses: Vec<CoMisses>,
     /// Share that met the limit, censored ones left out.
     pub attainment: Option<f64>,
     /// Lower bound of the true attainment, at the verdict's confidence.
