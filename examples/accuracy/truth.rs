@@ -47,14 +47,21 @@ pub(crate) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
     }
     if low >= CLIFF * capacity {
         let rate = (low * capacity).sqrt();
-        let truth = Truth { error: (capacity / rate).ln(), ..Truth { capacity, ..Truth::cliff(rate, allowed) } };
+        let truth =
+            Truth { error: (capacity / rate).ln(), ..Truth { capacity, ..Truth::cliff(rate, allowed) } };
         return Ok((truth, "a cliff at the capacity".into()));
     }
     around(case, &mut long, n, truth, (low * high).sqrt())
 }
 
 /// The truth near `center`, by two passes: the first says where, and how far apart the rates of the second are to be.
-fn around(case: &Case, long: &mut Long, n: usize, mut truth: Truth, mut center: f64) -> Result<(Truth, String)> {
+fn around(
+    case: &Case,
+    long: &mut Long,
+    n: usize,
+    mut truth: Truth,
+    mut center: f64,
+) -> Result<(Truth, String)> {
     let (mut slope, mut said) = (5.0, String::new());
     for n in [n / 5, n] {
         let spread = 0.15 / f64::max(slope, 0.3);
@@ -70,7 +77,11 @@ fn around(case: &Case, long: &mut Long, n: usize, mut truth: Truth, mut center: 
         let rate = center * fit.root.exp();
         truth = Truth { rate: Some(rate), error: fit.error, slope: fit.slope, inflation, ..truth };
         let preempted = long.preemptions;
-        said = format!("{} at {:.4}, {preempted:.3} preemptions a request", percents(long, &shares[2]), rates[2]);
+        said = format!(
+            "{} at {:.4}, {preempted:.3} preemptions a request",
+            percents(long, &shares[2]),
+            rates[2]
+        );
         (center, slope) = (rate, fit.slope);
     }
     Ok((truth, said))
@@ -110,7 +121,8 @@ fn in_flight(case: &Case, long: &mut Long, n: usize, truth: Truth) -> Result<(Tr
     let at = x.0 - x.1 / slope;
     let error = (shares[0].variance() + shares[1].variance()).sqrt() / 2.0 / slope;
     let inflation = f64::midpoint(shares[0].inflation, shares[1].inflation);
-    let said = format!("{:.3} and {:.3} of what is allowed at {} and {}", y.1.exp(), x.1.exp(), ends[1], ends[0]);
+    let said =
+        format!("{:.3} and {:.3} of what is allowed at {} and {}", y.1.exp(), x.1.exp(), ends[1], ends[0]);
     Ok((Truth { rate: Some(at.exp()), error, slope, inflation, ..truth }, said))
 }
 
@@ -118,8 +130,15 @@ fn in_flight(case: &Case, long: &mut Long, n: usize, truth: Truth) -> Result<(Tr
 pub(crate) fn quantiles(case: &Case, rate: f64, n: usize) -> Result<String> {
     let values = Long::new(case)?.values(case, rate, n)?;
     let lines = ["TTFT", "TPOT", "e2e"].into_iter().zip(values).map(|(name, values)| {
-        let at = |p: f64| values.get((p * values.len() as f64).ceil() as usize - 1).copied().unwrap_or(f32::NAN);
-        format!("  {name} p90 {:.3}, p95 {:.3}, p99 {:.3}, p99.9 {:.3} ms", at(0.9), at(0.95), at(0.99), at(0.999))
+        let at =
+            |p: f64| values.get((p * values.len() as f64).ceil() as usize - 1).copied().unwrap_or(f32::NAN);
+        format!(
+            "  {name} p90 {:.3}, p95 {:.3}, p99 {:.3}, p99.9 {:.3} ms",
+            at(0.9),
+            at(0.95),
+            at(0.99),
+            at(0.999)
+        )
     });
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -282,6 +282,7 @@ pub(super) fn bracket(steps: &[Step]) -> Goodput {
         safe_rate: None,
         throughput: None,
         halve_s: None,
+        support: Default::default(),
         met,
         failed,
         binding: lowest.and_then(|s| s.binding.clone()),

@@ -124,6 +124,7 @@ fn nothing(run: &Run) -> Goodput {
         safe_rate: None,
         throughput: None,
         halve_s: None,
+        support: Default::default(),
         met: None,
         failed: None,
         binding: None,

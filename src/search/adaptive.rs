@@ -5,6 +5,7 @@ use super::config::{Adaptive, Open, Over};
 use super::posterior::{limits, void};
 use super::refine;
 use super::refused::served;
+use super::retry;
 use super::seen::Seen;
 use super::stop::{MissedUnloaded, Stop, dead, plateau};
 use crate::level::{Control, Level};
@@ -194,6 +195,9 @@ impl Policy {
             };
             return self.in_time(self.ramp_step(first.min(self.highest), seen), seen).map(Some);
         };
+        if let Some(burst) = retry::again(&seen.ramp).filter(|s| !self.invalid(s)) {
+            return self.in_time(self.ramp_step(burst.level.value, seen), seen).map(Some);
+        }
         let at_the_top = last.level.value >= self.highest * (1.0 - 1e-9);
         let level = if seen.ramp.iter().all(|s| self.too_much(s)) {
             let lowest = seen.ramp.iter().map(|s| s.level.value).fold(f64::INFINITY, f64::min);

@@ -54,6 +54,8 @@ named!(
         Baseline = "baseline",
         /// A level at the likely boundary, chosen by the adaptive search.
         Refine = "refine",
+        /// The safe rate, held for the last fifth of the budget.
+        Hold = "hold",
         /// A soak at the safe rate, after the search.
         Confirm = "confirm",
         /// A closed loop with so many in flight that the server is always full, after the search: the most that it completes.
@@ -67,6 +69,11 @@ impl StepKind {
     /// Whether it is measured for its own sake: no verdict and no answer hangs on it.
     pub const fn is_beside(self) -> bool {
         matches!(self, Self::Peak | Self::Profile)
+    }
+
+    /// Returns true for steps that the adaptive search chose near the likely boundary.
+    pub const fn is_near_boundary(self) -> bool {
+        matches!(self, Self::Refine | Self::Hold)
     }
 
     /// Whether it is none of the levels of the search: the unloaded server, and what is measured for its own sake.

@@ -36,16 +36,14 @@ fn single_limits() -> Vec<Case> {
             error_rate: Some(0.01),
             ..Case::new("errors", several(8, exponential(400.0), 20.0)).limit(Ttft, 5000.0)
         },
-        Case {
-            joint: Some(0.99),
-            ..engine("8b-joint", Gpu::B8, CHAT).limit(Ttft, 400.0).limit(Tpot, 22.0)
-        },
+        Case { joint: Some(0.99), ..engine("8b-joint", Gpu::B8, CHAT).limit(Ttft, 400.0).limit(Tpot, 22.0) },
         Case { joint: Some(0.95), ..mm1("mm1-joint-95").limit(Ttft, 500.0) },
         // Only the backlog binds.
         Case::new("stability-16", several(16, exponential(1000.0), 50.0)).limit(Tpot, 20_000.0),
         engine("stability-8b", Gpu::B8, SHORT).limit(Tpot, 1000.0),
         // First tokens come at once, last ones after a minute and more.
-        engine("long-answers", Gpu::B8, ("{ lognormal = { mean = 300, cv = 0.6 } }", long)).limit(Ttft, 250.0),
+        engine("long-answers", Gpu::B8, ("{ lognormal = { mean = 300, cv = 0.6 } }", long))
+            .limit(Ttft, 250.0),
     ]
 }
 

@@ -38,7 +38,11 @@ impl Share {
             let mean = blocks.iter().sum::<f64>() / blocks.len() as f64;
             let squares: f64 = blocks.iter().map(|k| (k - mean).powi(2)).sum();
             let variance = squares / (blocks.len() as f64 - 1.0);
-            if p > 0.0 && p < 1.0 && blocks.len() > 1 { variance / (block as f64 * p * (1.0 - p)) } else { 1.0 }
+            if p > 0.0 && p < 1.0 && blocks.len() > 1 {
+                variance / (block as f64 * p * (1.0 - p))
+            } else {
+                1.0
+            }
         };
         let long_inflation = inflation((counts.len() / 40).max(BLOCK));
         Self { p, allowed, inflation: inflation(BLOCK), long_inflation, n }

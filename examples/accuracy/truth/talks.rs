@@ -37,9 +37,10 @@ pub(super) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
 
 /// Misses of the latency limit that binds over what it allows.
 fn worst(case: &Case, step: &Step) -> f64 {
-    let shares = step.limits.iter().filter(|row| row.limit_ms.is_some()).map(|row| {
-        row.misses as f64 / row.n.saturating_sub(row.censored).max(1) as f64 / case.strictest()
-    });
+    let shares =
+        step.limits.iter().filter(|row| row.limit_ms.is_some()).map(|row| {
+            row.misses as f64 / row.n.saturating_sub(row.censored).max(1) as f64 / case.strictest()
+        });
     shares.fold(0.0, f64::max)
 }
 

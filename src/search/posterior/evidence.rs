@@ -48,6 +48,11 @@ impl Evidence {
         }
     }
 
+    /// Returns true if another limit has been missed by as many requests in every step, so that it adds nothing.
+    pub(super) fn says_as_much_as(&self, other: &Self) -> bool {
+        (self.p0 - other.p0).abs() < 1e-12 && self.counts == other.counts && self.ease == other.ease
+    }
+
     /// How many requests are worth one at the boundary e^`centre`: (10·A + Σ C²/g) / (10 + Σ C) over the clusters C of misses in the
     /// steps under load that are not overloaded, at least 1. The assumed A is 1.3·slope^1.3: steep curves are those of long
     /// queues, and long queues make large clusters; bursts of gamma arrivals make them (1 + cv²)/2 times as large (fitted to the truths

@@ -67,6 +67,23 @@ impl Spread {
     }
 }
 
+/// What is known of a limit besides its counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Known {
+    /// The squared coefficient of variation of the gaps between arrivals.
+    pub(super) dispersion: f64,
+    pub(super) ease: Ease,
+    /// Its share of the prior chance that some limit of the tier cannot be met: one over the number of limits.
+    pub(super) share: f64,
+}
+
+impl Known {
+    /// The prior chance that the limit cannot be met: (1 − c) of all limits together, c being that of a limit alone.
+    fn infeasible(self) -> f64 {
+        1.0 - (1.0 - self.ease.infeasible()).powf(self.share)
+    }
+}
+
 /// The posterior of one limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fit {
@@ -105,7 +122,8 @@ impl Range {
 }
 
 impl Fit {
-    pub(super) fn of(rows: &[Row], p0: f64, range: Range, (dispersion, ease): (f64, Ease)) -> Self {
+    pub(super) fn of(rows: &[Row], p0: f64, range: Range, known: Known) -> Self {
+        let Known { dispersion, ease, .. } = known;
         let shapes = &shapes(dispersion, ease, range.prior.ln_capacity);
         let c0 = -(-p0).ln_1p();
         let (floors, beyond) = (floors(ease), beyond());
@@ -129,9 +147,9 @@ impl Fit {
         }
         let smooth = cells.len();
         cells.append(&mut cliff);
-        let ln_with = normalise(&mut cells) + (1.0 - ease.infeasible()).ln();
+        let ln_with = normalise(&mut cells) + (1.0 - known.infeasible()).ln();
         let cliff = cells.split_off(smooth);
-        let ln_without = sum_exp(&without) - (COARSE as f64).ln() + ease.infeasible().ln();
+        let ln_without = sum_exp(&without) - (COARSE as f64).ln() + known.infeasible().ln();
         let at_point = |(at, c): (usize, &[f64])| c.iter().sum::<f64>() + cliff.get(at).unwrap_or(&0.0);
         let mass: Vec<f64> = cells.chunks(per_point).enumerate().map(at_point).collect();
         let mut fit = Self {
@@ -162,6 +180,22 @@ impl Fit {
         }
         // A cliff has no slope that a weight could follow.
         sum / (1.0 - self.cliff.iter().sum::<f64>()).max(1e-9)
+    }
+
+    /// Chance that d ln p / d ln r at the boundary is below `slope`, given that the limit can be met. A cliff has no slope so small.
+    pub(super) fn slope_below(&self, slope: f64) -> f64 {
+        let per_floor = self.shapes.all.len();
+        let mut sum = 0.0;
+        for (ln_boundary, of_point) in
+            self.boundary.grid.iter().zip(self.cells.chunks(per_floor * self.floors.len()))
+        {
+            let rise = slopes(&self.shapes, *ln_boundary);
+            for (floor, of_floor) in self.floors.iter().zip(of_point.chunks(per_floor)) {
+                let flat = of_floor.iter().zip(&rise).filter(|(_, r)| (1.0 - floor.share) * **r < slope);
+                sum += flat.map(|(m, _)| m).sum::<f64>();
+            }
+        }
+        sum
     }
 
     /// Quantiles of the share of misses at a rate, given that the limit can be met.

@@ -2,7 +2,7 @@
 
 use super::edge::edge;
 use super::evidence::Evidence;
-use super::fit::{Fit, Range, Row};
+use super::fit::{Fit, Known, Range, Row};
 use super::prior::{Ease, Prior, beyond, floors, shapes};
 use super::{limits, quantile};
 use crate::level::Level;
@@ -13,6 +13,10 @@ use proptest::prelude::*;
 
 const P0: f64 = 0.01;
 const FAR: Ease = Ease { alone: 8.0, pair: 8.0 };
+
+fn known(ease: Ease) -> Known {
+    Known { dispersion: 1.0, ease, share: 1.0 }
+}
 
 fn flat(low: f64, high: f64) -> Prior {
     Prior { low: low.ln(), high: high.ln(), ln_capacity: None }
@@ -59,9 +63,9 @@ fn priors_add_up_to_one() {
 #[test]
 fn a_known_curve_is_found() {
     let rows: Vec<Row> = [5.0, 8.0, 9.5, 10.5, 12.0].map(|r| row(r, 2e5)).to_vec();
-    let wide = Fit::of(&rows, P0, Range::wide(flat(1.0, 100.0)), (1.0, Ease::UNKNOWN));
+    let wide = Fit::of(&rows, P0, Range::wide(flat(1.0, 100.0)), known(Ease::UNKNOWN));
     let around = Range { low: 9_f64.ln(), high: 11_f64.ln(), prior: flat(1.0, 100.0) };
-    let fit = Fit::of(&rows, P0, around, (1.0, Ease::UNKNOWN));
+    let fit = Fit::of(&rows, P0, around, known(Ease::UNKNOWN));
     assert!((fit.boundary.centre() - 10_f64.ln()).abs() < 0.01, "{}", fit.boundary.centre().exp());
     assert!((fit.slope / 9.0 - 1.0).abs() < 0.12, "{}", fit.slope);
     assert!(fit.infeasible < 1e-6 && wide.infeasible < 1e-6);
@@ -75,10 +79,10 @@ fn a_narrow_grid_keeps_the_odds() {
     let rows = [row(6.0, 300.0), row(9.0, 400.0), row(12.0, 400.0), row(0.0, 150.0)];
     for ln_capacity in [None, Some(17_f64.ln())] {
         let prior = Prior { ln_capacity, ..flat(0.2, 60.0) };
-        let wide = Fit::of(&rows, P0, Range::wide(prior), (1.0, Ease::UNKNOWN));
+        let wide = Fit::of(&rows, P0, Range::wide(prior), known(Ease::UNKNOWN));
         let narrow = super::narrow(&wide, prior);
         assert!(narrow.high - narrow.low < 0.8 * (prior.high - prior.low), "{narrow:?}");
-        let fit = Fit::of(&rows, P0, narrow, (1.0, Ease::UNKNOWN));
+        let fit = Fit::of(&rows, P0, narrow, known(Ease::UNKNOWN));
         let odds = |f: &Fit| (f.infeasible / (1.0 - f.infeasible)).ln();
         assert!((odds(&wide) - odds(&fit)).abs() < 0.15, "{} and {}", wide.infeasible, fit.infeasible);
         assert!((wide.boundary.centre() - fit.boundary.centre()).abs() < 0.05);
@@ -89,7 +93,7 @@ fn a_narrow_grid_keeps_the_odds() {
 fn an_unloaded_server_that_misses_is_infeasible() {
     let fit = |n: f64, misses: f64, ease| {
         let rows = [Row { rate: 0.0, n, misses, weight: 1.0, unseen: 0.0 }];
-        Fit::of(&rows, P0, Range::wide(flat(0.3, 60.0)), (1.0, ease)).infeasible
+        Fit::of(&rows, P0, Range::wide(flat(0.3, 60.0)), known(ease)).infeasible
     };
     assert!((fit(0.0, 0.0, Ease::UNKNOWN) - 0.15).abs() < 1e-6, "nothing but the prior");
     assert!((fit(0.0, 0.0, FAR) - 0.02).abs() < 1e-6, "whose latencies lie far below the limit");
@@ -166,7 +170,7 @@ proptest! {
             .map(|(rate, n, share)| Row { rate, n: f64::from(n), misses: (f64::from(n) * share).floor(), weight: 0.2, unseen: 0.05 })
             .collect();
         let prior = flat(0.05, 200.0);
-        let fit = Fit::of(&rows, p0, Range::wide(prior), (1.0, Ease::UNKNOWN));
+        let fit = Fit::of(&rows, p0, Range::wide(prior), known(Ease::UNKNOWN));
         prop_assert!((fit.boundary.mass.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         prop_assert!((0.0..=1.0).contains(&fit.infeasible) && fit.slope.is_finite());
         let below: Vec<f64> = (0..50).map(|i| fit.boundary.below(prior.low + f64::from(i) * 0.2)).collect();
