@@ -20,6 +20,7 @@ use goodput::sim::engine::{
     batch::{self, Batch},
     changing::Changing,
     queue::{self, Queue},
+    truth::boundary,
 };
 use goodput::slo::Metric;
 use std::fmt::Write;
@@ -269,6 +270,16 @@ impl Case {
     /// The true rate in closed form; what else is known of it, stays.
     fn exactly(self, rate: f64) -> Self {
         Self { truth: Truth { rate: Some(rate), error: 0.0, ..self.truth }, ..self }
+    }
+
+    /// The true rate and the slope there from the share of requests `within` the limit at a rate. `inflation` is a simulated one.
+    fn closed_form(self, capacity: f64, inflation: f64, within: impl Fn(f64) -> f64) -> Self {
+        let allowed = self.strictest();
+        let rate = boundary(capacity, 1.0 - allowed, &within);
+        let missed = |x: f64| (1.0 - within(rate * x)).ln();
+        let slope = (missed(1.001) - missed(0.999)) / 0.002;
+        let truth = Truth { rate: Some(rate), error: 0.0, slope, inflation, capacity, unloaded: 0.0, allowed };
+        Self { truth, ..self }
     }
 
     /// The true rate is the capacity, both known exactly: nothing is missed below it and everything above.

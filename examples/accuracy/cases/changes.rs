@@ -4,7 +4,7 @@ use super::engines::{Gpu, exponential, fixed, several, single};
 use super::{Case, Found, Group};
 use goodput::search::Ask;
 use goodput::sim::engine::changing::Changing;
-use goodput::sim::engine::truth::{boundary, md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
+use goodput::sim::engine::truth::{md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::slo::Metric::{Tpot, Ttft};
 use goodput::stats::step::{Step, StepKind};
 use std::time::Duration;
@@ -142,15 +142,15 @@ fn exact(case: Case) -> Case {
     let name = case.name.clone();
     let is = |what: &str| name.split('-').any(|part| part == what);
     if is("wide") {
-        case.exactly(boundary(400.0 * speed, 0.99, |r| mmc_wait_cdf(r, ms(80.0), 32, left(20.0, 5.0))))
+        case.closed_form(400.0 * speed, 40.0, |r| mmc_wait_cdf(r, ms(80.0), 32, left(20.0, 5.0)))
     } else if is("304") {
-        case.exactly(boundary(500.0, 0.99, |r| mm1_sojourn_cdf(r, ms(2.0), Duration::from_micros(23_500))))
+        case.closed_form(500.0, 19.0, |r| mm1_sojourn_cdf(r, ms(2.0), Duration::from_micros(23_500)))
     } else if is("mm1") {
-        case.exactly(boundary(20.0 * speed, 0.99, |r| mm1_sojourn_cdf(r, ms(50.0), limit(500))))
+        case.closed_form(20.0 * speed, 10.6, |r| mm1_sojourn_cdf(r, ms(50.0), limit(500)))
     } else if is("md1") {
-        case.exactly(boundary(20.0 * speed, 0.99, |r| md1_wait_cdf(r, ms(50.0), left(200.0, 50.0))))
+        case.closed_form(20.0 * speed, 4.5, |r| md1_wait_cdf(r, ms(50.0), left(200.0, 50.0)))
     } else if is("mm32") {
-        case.exactly(boundary(16.0 * speed, 0.99, |r| mmc_wait_cdf(r, ms(2000.0), 32, left(200.0, 50.0))))
+        case.closed_form(16.0 * speed, 23.8, |r| mmc_wait_cdf(r, ms(2000.0), 32, left(200.0, 50.0)))
     } else {
         case
     }

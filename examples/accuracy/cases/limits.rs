@@ -3,7 +3,7 @@
 use super::dev::{CHAT, SHORT, engine};
 use super::engines::{Gpu, exponential, fixed, several, single};
 use super::{Case, Found, Group};
-use goodput::sim::engine::truth::{boundary, md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
+use goodput::sim::engine::truth::{md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::slo::Metric::{E2e, Itl, Tpot, Ttfc, Ttft};
 use std::time::Duration;
 
@@ -68,14 +68,16 @@ fn closed() -> Vec<Case> {
 /// The cases that have a closed form.
 fn exact(case: Case) -> Case {
     let ms = Duration::from_millis;
-    let mm1 = |share: f64, limit: u64| boundary(20.0, share, |r| mm1_sojourn_cdf(r, ms(50), ms(limit)));
+    let mm1 = |case: Case, inflation: f64, limit: u64| {
+        case.closed_form(20.0, inflation, |r| mm1_sojourn_cdf(r, ms(50), ms(limit)))
+    };
     match case.name.as_str() {
-        "mm1-p90" => case.exactly(mm1(0.9, 250)),
-        "mm1-p99.9" => case.exactly(mm1(0.999, 700)),
-        "mm1-joint-95" => case.exactly(mm1(0.95, 500)),
-        "same-2" | "same-3" => case.exactly(mm1(0.99, 500)),
-        "md1-p95" => case.exactly(boundary(20.0, 0.95, |r| md1_wait_cdf(r, ms(50), ms(150)))),
-        "mm32-p90" => case.exactly(boundary(16.0, 0.9, |r| mmc_wait_cdf(r, ms(2000), 32, ms(150)))),
+        "mm1-p90" => mm1(case, 10.5, 250),
+        "mm1-p99.9" => mm1(case, 9.7, 700),
+        "mm1-joint-95" => mm1(case, 33.2, 500),
+        "same-2" | "same-3" => mm1(case, 10.6, 500),
+        "md1-p95" => case.closed_form(20.0, 9.2, |r| md1_wait_cdf(r, ms(50), ms(150))),
+        "mm32-p90" => case.closed_form(16.0, 61.5, |r| mmc_wait_cdf(r, ms(2000), 32, ms(150))),
         "stability-16" => case.cliff_at(16.0),
         _ => case,
     }
