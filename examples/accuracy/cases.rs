@@ -278,7 +278,8 @@ impl Case {
         let rate = boundary(capacity, 1.0 - allowed, &within);
         let missed = |x: f64| (1.0 - within(rate * x)).ln();
         let slope = (missed(1.001) - missed(0.999)) / 0.002;
-        let truth = Truth { rate: Some(rate), error: 0.0, slope, inflation, capacity, unloaded: 0.0, allowed };
+        let truth =
+            Truth { rate: Some(rate), error: 0.0, slope, inflation, capacity, unloaded: 0.0, allowed };
         Self { truth, ..self }
     }
 

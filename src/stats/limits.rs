@@ -1,6 +1,6 @@
 //! A row of counts per tier and limit, judged, and guarded against the client's own faults (design §6, rule 9).
 
-use super::cluster::{clusters, gap, pooled_inflation};
+use super::cluster::{clusters, gap, pooled_inflation, scatter};
 use super::co_misses::CoMisses;
 use super::fault::{Client, client_limit_at, is_unsent};
 use super::itl::ByRequest;
@@ -343,7 +343,7 @@ impl<'a> Judge<'a> {
             misses: tally.counts.misses,
             censored: tally.counts.censored,
             clusters: clusters.count,
-            cluster_sq: clusters.sum_sq,
+            cluster_sq: clusters.sum_sq.max(scatter(&tally.by_request)),
             co_misses: Vec::new(),
             attainment: tally.counts.attainment(),
             low: None,

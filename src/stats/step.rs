@@ -177,7 +177,8 @@ pub struct LimitRow {
     pub censored: u64,
     /// Clusters of misses: runs in order of `due` that are close together.
     pub clusters: u64,
-    /// Sum of the squared sizes of the clusters.
+    /// Sum of the squared sizes of the clusters, or the scatter of misses over batches of the step where that is larger
+    /// ([`super::cluster::scatter`]).
     pub cluster_sq: u64,
     /// How its misses coincide with those of each latency and error limit before it in its tier; empty for others, and in folders of
     /// earlier versions.

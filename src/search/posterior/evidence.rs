@@ -24,6 +24,16 @@ pub(super) struct Count {
     pub(super) n: f64,
     pub(super) misses: f64,
     cluster_sq: f64,
+    /// Whether it was a short step of the ramp that was stopped for its misses.
+    stopped: bool,
+}
+
+impl Count {
+    /// Returns how many requests are worth one for what its own clusters say, where they say more than those of other steps: a short step was
+    /// stopped because its misses were many, so their number says less than that of a step whose length was fixed.
+    fn own_inflation(&self) -> f64 {
+        if self.stopped && self.misses > 0.0 { self.cluster_sq / self.misses } else { 1.0 }
+    }
 }
 
 /// What all steps say of one limit.
@@ -79,7 +89,8 @@ impl Evidence {
             let weight = if c.rate > 0.0 {
                 let d = c.rate.ln() - centre;
                 let expected = c.n * (self.p0 * (slope * d).min(5.0).exp()).min(0.6);
-                1.0 / ((inflation * growth(slope, d)).max(1.0) + misfit.powi(2) * (expected + 1.0) * d * d)
+                let inflation = (inflation * growth(slope, d)).max(1.0).max(c.own_inflation());
+                1.0 / (inflation + misfit.powi(2) * (expected + 1.0) * d * d)
             } else {
                 1.0
             };
@@ -125,5 +136,6 @@ fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<Co
     }
     let (n, misses) = if holds && loaded { (n, misses + cut) } else { (n - cut, misses) };
     let rate = if loaded { step.held() } else { 0.0 };
-    Some(Count { rate, n, misses, cluster_sq: row.cluster_sq as f64 / each.powi(2) })
+    let stopped = step.kind == StepKind::Ramp && step.abort == Some(Abort::Gross);
+    Some(Count { rate, n, misses, cluster_sq: row.cluster_sq as f64 / each.powi(2), stopped })
 }

@@ -17,7 +17,7 @@ const SURELY: f64 = 0.97;
 const PEAK: f64 = 0.7;
 const SCALE: f64 = 0.5;
 /// Prior mass of a cliff, and that under arrivals whose squared coefficient of variation is below this.
-const CLIFF: f64 = 0.1;
+const CLIFF: f64 = 0.05;
 const SMOOTH_CLIFF: f64 = 0.3;
 const SMOOTH: f64 = 0.5;
 /// The likely boundary, as a share of that capacity.
