@@ -78,8 +78,11 @@ pub struct StepInput<'a> {
 }
 
 impl StepInput<'_> {
-    fn measured(&self) -> impl Iterator<Item = &Kept> {
-        self.records.iter().filter(|r| r.phase == Phase::Measure)
+    /// The measured records, in order of `due`.
+    fn measured(&self) -> Vec<&Kept> {
+        let mut measured: Vec<&Kept> = self.records.iter().filter(|r| r.phase == Phase::Measure).collect();
+        measured.sort_unstable_by_key(|r| (r.due, r.id));
+        measured
     }
 
     fn window(&self) -> std::ops::Range<Duration> {
@@ -110,8 +113,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let counted = rows(input, &steady);
     let tier = input.tiers.first().map_or("main", Slo::tier);
     let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
-    let mut measured: Vec<&Kept> = input.measured().collect();
-    measured.sort_unstable_by_key(|r| (r.due, r.id));
+    let measured = input.measured();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
     let groups = groups(input.records, (input.classes, input.itl), input.window(), input.kind);
