@@ -223,7 +223,9 @@ fn bounds(cases: &[Case], steps: u32, first: u32) -> Result<()> {
             && c.truth.slope.is_finite()
     };
     let cases: Vec<&Case> = cases.iter().filter(suited).collect();
-    println!("| case | steps | no bound | held, of those with both | limit below | limit above |\n|---|---|---|---|---|---|");
+    println!(
+        "| case | steps | no bound | held, of those with both | limit below | limit above |\n|---|---|---|---|---|---|"
+    );
     let rows = each(cases.len(), |i| {
         let case = cases[i];
         let limit = case.targets[0].ms;
@@ -256,7 +258,9 @@ fn knee(cases: &[Case], first: u32, seeds: u32) -> Result<()> {
         plain && c.truth.is_known() && c.arrivals != Arrivals::Constant && c.group != Group::Limit
     };
     let cases: Vec<&Case> = cases.iter().filter(suited).collect();
-    println!("| case | capacity | runs | named a knee | within 10 % | median of knee / capacity |\n|---|---|---|---|---|---|");
+    println!(
+        "| case | capacity | runs | named a knee | within 10 % | median of knee / capacity |\n|---|---|---|---|---|---|"
+    );
     let seeds = seeds as usize;
     let knees = each(cases.len() * seeds, |i| run::knee(cases[i / seeds], first + (i % seeds) as u32))?;
     let mut within_all = 0;
@@ -273,7 +277,11 @@ fn knee(cases: &[Case], first: u32, seeds: u32) -> Result<()> {
             score::median(&ratios)
         );
     }
-    println!("| all | | {} | | {:.0} % | |", knees.len(), 100.0 * within_all as f64 / knees.len().max(1) as f64);
+    println!(
+        "| all | | {} | | {:.0} % | |",
+        knees.len(),
+        100.0 * within_all as f64 / knees.len().max(1) as f64
+    );
     Ok(())
 }
 

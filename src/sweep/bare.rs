@@ -219,4 +219,3 @@ fn on_tick(at: Duration) -> Duration {
     let ticks = at.as_nanos().div_ceil(TICK.as_nanos());
     TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
-

@@ -1,7 +1,7 @@
 //! The development cases: what the search may be tuned on.
 
-use super::{Case, Found, Group, changes, curves, limits, talks};
 use super::engines::{Gpu, exponential, fixed, lognormal, several, single};
+use super::{Case, Found, Group, changes, curves, limits, talks};
 use goodput::sim::engine::truth::{boundary, md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
 use std::time::Duration;

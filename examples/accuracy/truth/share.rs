@@ -38,7 +38,11 @@ impl Share {
             let mean = blocks.iter().sum::<f64>() / blocks.len() as f64;
             let squares: f64 = blocks.iter().map(|k| (k - mean).powi(2)).sum();
             let variance = squares / (blocks.len() as f64 - 1.0);
-            if p > 0.0 && p < 1.0 && blocks.len() > 1 { variance / (block as f64 * p * (1.0 - p)) } else { 1.0 }
+            if p > 0.0 && p < 1.0 && blocks.len() > 1 {
+                variance / (block as f64 * p * (1.0 - p))
+            } else {
+                1.0
+            }
         };
         let long_inflation = inflation((counts.len() / 40).max(BLOCK));
         Self { p, allowed, inflation: inflation(BLOCK), long_inflation, n }
@@ -84,6 +88,10 @@ impl Fit {
         let variance: f64 = value.iter().zip(shares).map(|(w, s)| w * w * s.variance()).sum();
         // Nor is a curvature that turns the slope over: then it is noise.
         let at_root = slope + curvature * root;
+        if slope <= 0.0 {
+            // Noise in the place of a curve: the error says so.
+            return Self { root: 0.0, error: f64::INFINITY, slope: 0.3 };
+        }
         let slope = if (0.5..2.0).contains(&(at_root / slope)) { at_root } else { slope };
         Self { root, error: variance.sqrt() / slope, slope }
     }

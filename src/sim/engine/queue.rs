@@ -292,7 +292,11 @@ impl Queue {
                 Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
             }
             Dist::TwoSizes { short, long, share } => {
-                if self.rng.random::<f64>() < share { long } else { short }
+                if self.rng.random::<f64>() < share {
+                    long
+                } else {
+                    short
+                }
             }
             // With σ² = ln(1 + cv²) and μ = ln(mean) − σ²/2 (Johnson, Kotz and Balakrishnan, vol. 1, ch. 14).
             Dist::Lognormal { mean, cv } => {

@@ -212,7 +212,13 @@ impl Load {
     }
 
     /// Stops sending where the step is over, and cuts off what is still open when the drain is.
-    pub(super) fn end_sending(&mut self, at: Duration, now: Duration, model: &mut Model, tally: &mut StepTally) {
+    pub(super) fn end_sending(
+        &mut self,
+        at: Duration,
+        now: Duration,
+        model: &mut Model,
+        tally: &mut StepTally,
+    ) {
         let end = self.settle + self.window;
         let done = at >= end && (self.measured_open == 0 || at >= end + self.ask.tail);
         if self.abort.is_some() || done {
