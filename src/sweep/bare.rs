@@ -7,7 +7,7 @@ use super::tally::StepTally;
 use crate::client::config::Api;
 use crate::level::Control;
 use crate::load::lag::OwnDelay;
-use crate::plan::{MAIN, Plan};
+use crate::plan::{MAIN, Plan, Timeout};
 use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
 use crate::search::{Ask, Next};
 use crate::sim::engine::blocks::blocks_of;
@@ -99,6 +99,8 @@ struct Load {
     closed: bool,
     /// Whether answers come in one piece.
     whole: bool,
+    /// How long a request may take.
+    timeout: Timeout,
     /// Of a closed loop: the time between two requests at the least, and when the next may be sent.
     gap: Duration,
     paced: Duration,
@@ -120,6 +122,10 @@ impl<'a> Bare<'a> {
         let sim = plan.simulated()?.context("the plan has no simulated server")?;
         sim.starts().map_err(anyhow::Error::msg)?;
         anyhow::ensure!(sim.faults.is_empty(), "the engine by itself has no HTTP, and so plays no faults");
+        anyhow::ensure!(
+            sim.reasoning.is_none(),
+            "the engine by itself has no HTTP, and so hides no reasoning"
+        );
         Self::on(plan, sim.build())
     }
 
@@ -156,7 +162,8 @@ impl<'a> Bare<'a> {
         let number = self.steps.len() as u32 + 1;
         let key = StepKey { seed: self.plan.seed, series: MAIN.into(), step: number };
         let chains = Chains::new(&self.traffic, &key, ask.level).map_err(anyhow::Error::msg)?;
-        let mut load = Load::new(chains, ask, number, self.plan);
+        let timeout = self.plan.step_timeout(&self.steps);
+        let mut load = Load::new(chains, ask, number, self.plan, timeout);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
         let mut looks = Looks::new(&ask);
         let started = self.now;
@@ -206,7 +213,8 @@ impl<'a> Bare<'a> {
             load.deadlines.pop_front();
             if let Some(mut open) = load.open.remove(&id) {
                 self.model.cancel(self.now, id);
-                (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::Timeout));
+                let outcome = if load.timeout.is_error { Outcome::Failed } else { Outcome::Cut };
+                (open.record.outcome, open.record.failure) = (outcome, Some(Failure::Timeout));
                 load.over(open, deadline, tally);
             }
         }
@@ -260,7 +268,7 @@ impl<'a> Bare<'a> {
 }
 
 impl Load {
-    fn new(mut chains: Chains, ask: Ask, step: u32, plan: &Plan) -> Self {
+    fn new(mut chains: Chains, ask: Ask, step: u32, plan: &Plan, timeout: Timeout) -> Self {
         let gap = plan.pace(ask.kind).map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace));
         let closed = ask.level.control == Control::Concurrency;
         let slots = if closed { ask.level.value as usize } else { 0 };
@@ -277,6 +285,7 @@ impl Load {
             window: ask.measure,
             ask,
             whole: !plan.server.stream,
+            timeout,
             gap,
             paced: Duration::ZERO,
             sent_all: None,
@@ -321,7 +330,7 @@ impl Load {
             self.over(open, due, tally);
             return;
         }
-        self.deadlines.push_back((due + plan.timeout(), recipe.id));
+        self.deadlines.push_back((due + self.timeout.after, recipe.id));
         self.open.insert(
             recipe.id,
             Open { record: Record { sent: Some(due), attempts: 1, ..open.record }, ..open },
