@@ -26,9 +26,9 @@ pub struct StepTimes {
     pub max_duration: Span,
     /// Longest time for open requests to finish after the load has stopped.
     pub drain: Span,
-    /// Longest time from `due` to the last byte of a request. One that takes longer is an error, and misses the limits whose metric it had not
-    /// shown to be met. By default twice the longest answer that is expected, and at least a minute: by the limits on TPOT, ITL or e2e, else
-    /// 100 ms a token, or more where the server is measured to be slower. What the default ends is cut off: judged both ways, and no error.
+    /// Longest time from `due` to the last byte of a request. One that takes longer is an error; latency limits count what was known by then.
+    /// By default twice the longest answer that is expected, and at least a minute: by the limits on TPOT, ITL or e2e, else 100 ms a token, or
+    /// more where the server is measured to be slower. What the default ends is cut off, and no error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
     /// Whether `timeout` is the default. Resolved plans have it, so that they can be read again.

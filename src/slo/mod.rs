@@ -147,7 +147,7 @@ impl Limit {
             _ => None,
         };
         // The least that the value can still become: what was waited so far, spread over all tokens asked for.
-        let at_least = known.unwrap_or_else(|| match (self.metric, r.first_token) {
+        let at_least = match (self.metric, r.first_token) {
             // Of an answer that another tool asked for it is not known how long it could have become.
             (Metric::Tpot, Some(_)) if r.output_asked == 0 => Duration::ZERO,
             (Metric::Tpot, Some(first)) => {
@@ -156,11 +156,13 @@ impl Limit {
             }
             (Metric::Tpot, None) => Duration::ZERO,
             _ => r.end.saturating_sub(r.due),
-        });
-        match (at_least > self.limit, known) {
-            (true, _) => Judged::Missed,
-            (false, Some(_)) => Judged::Met,
-            (false, None) => Judged::Unknown,
+        };
+        match known {
+            Some(value) if value <= self.limit => Judged::Met,
+            Some(_) => Judged::Missed,
+            // What had not come by then can only be later.
+            None if at_least >= self.limit => Judged::Missed,
+            None => Judged::Unknown,
         }
     }
 }
@@ -402,6 +404,7 @@ mod tests {
         r.end = Duration::from_millis(90);
         assert_eq!(limit(Metric::Ttft, 100).judge(&r), Judged::Unknown, "might still have come in time");
         assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Missed, "had already passed the limit");
+        assert_eq!(limit(Metric::Ttft, 90).judge(&r), Judged::Missed, "at the limit, and nothing had come");
         r.first_token = Some(Duration::from_millis(40));
         assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Met, "its first token is known");
         assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Missed, "50 ms over at most ten tokens");

@@ -417,6 +417,30 @@ mod tests {
         assert!(!t.all_failed(0));
     }
 
+    /// Rows: whether the plan sets the timeout, whether a first token had come, and whether a server that answers so is left alone: for its
+    /// errors, and because nothing comes from it.
+    #[test]
+    fn our_own_timeout_stops_nothing_that_is_under_way() {
+        for (given, came, errors, nothing) in [
+            (true, true, false, false),
+            (false, true, false, false),
+            (true, false, true, true),
+            (false, false, false, true),
+        ] {
+            let mut t = tally();
+            for i in 0..200 {
+                let mut one = finished(i, Some(Failure::Timeout));
+                one.record.output_asked = 1000;
+                one.record.first_token = one.record.first_token.filter(|_| came);
+                one.record.outcome = if given { Outcome::Failed } else { Outcome::Cut };
+                t.add(&one);
+            }
+            assert_eq!((t.all_failed(0), t.nothing_came()), (nothing, nothing), "{given} {came}");
+            t.add(&finished(200, None));
+            assert_eq!(t.fails_beyond(0.1, 0), errors, "{given} {came}");
+        }
+    }
+
     #[test]
     fn gross_misses_must_be_every_tiers() {
         let tight: Slo = toml::from_str("ttft.p99 = \"200ms\"").unwrap();
