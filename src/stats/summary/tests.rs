@@ -213,6 +213,12 @@ fn verdicts_follow_the_records() {
         (
             "TTFC of answers without content",
             step("ttfc.p99 = \"1s\"", |r| r.first_content = None, keep),
+            Verdict::Fails,
+            Some("ttfc.p99"),
+        ),
+        (
+            "TTFC of answers that another tool measured, without content",
+            step("ttfc.p99 = \"1s\"", |r| (r.first_content, r.output_asked) = (None, 0), keep),
             Verdict::Undecided,
             Some("ttfc.p99"),
         ),
@@ -354,7 +360,8 @@ fn failures_are_named_where_they_are_the_cause() {
     let two = |r: &mut Record| if r.id.is_multiple_of(2) { boom(r) } else { fail(r, Failure::Timeout) };
     let s = step(TTFT, two, |_| ());
     assert!(s.reason.contains("(timeout × ") || s.reason.contains("(server-error 500 × "), "{}", s.reason);
-    let no_answer = step("ttfc.p99 = \"1s\"", |r| r.first_content = None, |_| ());
+    let imported = |r: &mut Record| (r.first_content, r.output_asked) = (None, 0);
+    let no_answer = step("ttfc.p99 = \"1s\"", imported, |_| ());
     assert_eq!(no_answer.reason, "p99 TTFC ≤ 1s: no answer could be judged");
 }
 
