@@ -13,6 +13,8 @@ mod common;
 mod compare;
 #[path = "commands/conversation.rs"]
 mod conversation;
+#[path = "commands/fair.rs"]
+mod fair;
 #[path = "commands/formats.rs"]
 mod formats;
 #[path = "commands/import.rs"]

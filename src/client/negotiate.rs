@@ -105,6 +105,7 @@ async fn probe(client: &Client, timeout: Duration, payload: Payload) -> Finished
             payload,
             began: Instant::now(),
             timeout,
+            timeout_is_error: true,
             cut,
             itl_limit: None,
             keep_text: false,

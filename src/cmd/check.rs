@@ -10,7 +10,7 @@ mod way;
 use crate::cli::CheckArgs;
 use crate::cmd::say;
 use crate::level::{Control, Level};
-use crate::plan::{Plan, Series, Source, schema};
+use crate::plan::{Basis, PER_TOKEN, Plan, Series, Source, schema};
 use crate::search::config::{Adaptive, Mode, Over, Ramp};
 use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
@@ -288,15 +288,34 @@ fn words(plan: &Plan, p: &Preview) -> String {
     format!("{} is sound.\n{server}{}", plan.name, sent_words(plan, p))
 }
 
+/// The timeout of a request, what it rests on, and how a request counts that it ends.
+fn timeout(plan: &Plan) -> String {
+    let after = Span(plan.timeout());
+    let why = match plan.timeout_basis() {
+        Basis::Given => {
+            return format!("{after} a request (step.timeout); one that takes longer is an error");
+        }
+        Basis::Limits => "twice the longest answer that meets the SLO".into(),
+        Basis::Tokens { tokens, known } => format!(
+            "twice {tokens} output tokens at {} each, {}",
+            Span(PER_TOKEN),
+            if known { "which no limit bounds" } else { "since the plan does not say how long answers are" }
+        ),
+        Basis::Step => "the longest that a step may last".into(),
+        Basis::Least => "the least default".into(),
+    };
+    format!("{after} a request: {why}; one that takes longer is cut off, and is no error")
+}
+
 /// What a plan of one series sends, at which levels, and for how long.
 fn sent_words(plan: &Plan, p: &Preview) -> String {
     let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
     let mut out = format!(
-        "  workload  {}\n{}  SLO       {}\n  timeout   {} a request\n",
+        "  workload  {}\n{}  SLO       {}\n  timeout   {}\n",
         if plan.rows.is_empty() { plan.workload.to_string() } else { "its rows'".into() },
         kinds(plan),
         plan.slo.summary(),
-        Span(plan.timeout())
+        timeout(plan)
     );
     if !plan.rows.is_empty() {
         return out + &rows(plan, p);

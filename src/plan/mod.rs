@@ -16,6 +16,7 @@ mod series;
 mod set;
 mod source;
 mod tiers;
+mod timeout;
 mod turns;
 mod variant;
 
@@ -29,6 +30,7 @@ pub use series::{MAIN, Series};
 pub use set::apply as apply_set;
 pub use source::{SWEEPS, Source};
 pub use tiers::Tiers;
+pub use timeout::{Basis, PER_TOKEN, Timeout};
 pub use variant::{Filled, ReadyUrl, Start, Variant};
 
 use crate::capacity::Hardware;
@@ -59,7 +61,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A sweep plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -295,11 +296,6 @@ impl Plan {
             receive_lag: own.max_receive_lag.get(),
             starved: own.max_starved.get(),
         }
-    }
-
-    /// The timeout of a request.
-    pub fn timeout(&self) -> Duration {
-        self.step.longest_request()
     }
 
     /// The simulated server, where the plan asks for one. Fails where its table does not parse (checked on loading).

@@ -139,6 +139,8 @@ impl Server {
             completed: n,
             failed: 0,
             cut: 0,
+            failed_timeout: 0,
+            cut_timeout: 0,
             refused: 0,
             retried: 0,
             output_tokens_per_s: achieved * 30.0,

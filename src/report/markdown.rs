@@ -286,7 +286,7 @@ fn percentiles(run: &Run) -> String {
     let sum = |of: fn(&Step) -> u64| run.steps.iter().map(of).sum::<u64>();
     let missing = [
         (sum(|s| s.failed), "that failed"),
-        (sum(|s| s.cut), "that were cut off at the end of their step (but for the TTFT and TTFC of those whose token had come)"),
+        (sum(|s| s.cut), "that were cut off, at the end of their step or by the default timeout (but for the TTFT and TTFC of those whose token had come)"),
     ]
         .into_iter()
         .filter(|(n, _)| *n > 0)

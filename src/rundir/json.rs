@@ -205,11 +205,13 @@ mod tests {
         control: "rate"
         cost_per_mtok: null
         cut: 0
+        cut_timeout: 0
         drain_s: 0.4
         due_n: 2400
         e2e_ms: {"inflation":1.25,"n":2400,"p50":211.371,"p90":342.215,"p95":400.368,"p99":502.136,"p99_high":531.212,"p99_low":481.783}
         ended_s: 140.0
         failed: 0
+        failed_timeout: 0
         good_rate: 19.951683333333335
         in_flight_max: 25
         in_flight_mean: 9.761904761904761

@@ -3,7 +3,7 @@
 use super::kept::Kept;
 use super::limits::Counted;
 use super::step::{LimitRow, Step, Verdict};
-use crate::record::Failure;
+use crate::record::{Failure, Outcome};
 use crate::units::{Percentile, short};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -58,7 +58,7 @@ pub fn step_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
 /// The failures among measured requests, most frequent kind first: `48 of 50 requests failed (server-error 500)`.
 pub(super) fn failures(measured: &[&Kept]) -> String {
     let mut kinds: BTreeMap<(Failure, Option<NonZeroU16>), u64> = BTreeMap::new();
-    for r in measured {
+    for r in measured.iter().filter(|r| r.outcome == Outcome::Failed) {
         if let Some(kind) = r.failure {
             *kinds.entry((kind, r.status)).or_default() += 1;
         }

@@ -245,12 +245,14 @@ impl Sweep<'_> {
         let (gauge, stop, cut) =
             (Arc::<Gauge>::default(), CancellationToken::new(), CancellationToken::new());
         let began = Instant::now();
+        let timeout = plan.step_timeout(self.own_steps());
         let job = Job {
             began,
             settle: ask.settle,
             window: window_seen,
             phase: None,
-            timeout: plan.timeout(),
+            timeout: timeout.after,
+            timeout_is_error: timeout.is_error,
             max_in_flight: plan.step.max_in_flight,
             itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
             keep_text: self.ready.reader.wants_text(),

@@ -52,6 +52,7 @@ fn columns() -> BTreeMap<&'static str, Vec<String>> {
         n: 1,
         failed: 0,
         cut: 0,
+        failed_timeout: 0,
         latency: BTreeMap::new(),
         input_tokens_mean: None,
         output_tokens_mean: None,

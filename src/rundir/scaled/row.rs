@@ -74,8 +74,12 @@ impl Cells<'_> {
             first_event_tokens: self.number(12),
             class: class.map_or(0, |c| c as u16),
             outcome,
-            // Of the kinds one alone is the client's own.
-            failure: (self.cell(15) == b"client-limit").then_some(Failure::ClientLimit),
+            // Two kinds are the client's own.
+            failure: match self.cell(15) {
+                b"client-limit" => Some(Failure::ClientLimit),
+                b"timeout" => Some(Failure::Timeout),
+                _ => None,
+            },
             ..Record::due(self.number(13)?, phase, self.time(4)?)
         })
     }

@@ -63,6 +63,8 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
         completed: 0,
         failed: 0,
         cut: 0,
+        failed_timeout: 0,
+        cut_timeout: 0,
         refused: 0,
         retried: 0,
         output_tokens_per_s: 0.0,
