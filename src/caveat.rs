@@ -4,6 +4,7 @@ mod about;
 mod cache;
 mod ended;
 mod fault;
+mod host;
 mod number;
 mod origin;
 mod refusal;
@@ -13,6 +14,7 @@ mod way;
 mod words;
 
 pub use fault::{Cause, Excess, OwnFault};
+pub use host::Neighbours;
 pub use refusal::Refusal;
 
 use crate::level::Control;
@@ -342,6 +344,17 @@ pub enum Caveat {
         fault: OwnFault,
         /// Whether the step is invalid for it; else its verdict does not hang on it.
         invalid: bool,
+    },
+    /// The server ran on this machine, and did not have its cores to itself.
+    SharedCores {
+        /// The step near the answer in which it had them least.
+        step: u32,
+        /// Number of such steps near the answer.
+        steps: u32,
+        /// Number of steps near the answer.
+        of: u32,
+        /// Who had them.
+        neighbours: Neighbours,
     },
     /// The server still had requests when a step began.
     NotDrained {

@@ -483,6 +483,7 @@ mod tests {
             values: vec![Some(100.0), Some(100.0 * ratio)],
             intervals: vec![None; 2],
             changes: vec![change(ratio, 0.005).unclaimed([56.0, 56.8])],
+            each: Vec::new(),
         };
         for ratio in [1.5, 1.0, 0.5] {
             let (held, why) = Gate::parse("tpot.p50 <= +1%").unwrap().held(&row(ratio), 0);

@@ -5,6 +5,7 @@
 
 mod check;
 mod group;
+mod host;
 mod replica;
 mod server;
 
@@ -280,6 +281,7 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     c.opt("trace_n", s.trace.map(|t| t.n));
     c.opt("trace_of", s.trace.map(|t| t.of));
     c.put("refused", s.refused);
+    host::host_cells(c, s.host.as_ref());
 }
 
 /// Which part of a trace a step replayed; folders of earlier versions do not tell.
@@ -347,6 +349,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         reason: row.text("reason")?.to_owned(),
         client_busy: row.opt_late("client_busy")?,
         client_waiting: row.opt_late("client_waiting")?,
+        host: host::read_host(row)?,
         limits: Vec::new(),
         groups: Vec::new(),
         replicas: Vec::new(),
@@ -465,17 +468,37 @@ mod tests {
     }
 
     #[test]
+    fn the_load_of_this_machine_reads_back_the_same() {
+        let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
+        let whole = crate::stats::step::HostLoad {
+            cores: 2,
+            busy: 0.97,
+            server: Some(0.3),
+            others: Some(0.6),
+            steal: 0.01,
+            waiting: Some(0.8),
+        };
+        let unknown = crate::stats::step::HostLoad { server: None, others: None, waiting: None, ..whole };
+        for host in [None, Some(whole), Some(unknown)] {
+            let step = Step { host, ..run.steps[0].clone() };
+            assert_eq!(read_step(&Row::back(&step_cells(&step))).unwrap().host, host);
+        }
+    }
+
+    #[test]
     fn a_folder_of_an_earlier_version_does_not_know_of_threads() {
         let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
         let step =
             Step { client_busy: Some(0.2), client_waiting: Some(0.1), refused: 3, ..run.steps[0].clone() };
         let cells = step_cells(&step);
-        let last =
+        let first =
             ["reason", "client_busy", "client_waiting", "trace_from", "trace_n", "trace_of", "refused"];
-        assert!(cells.names.ends_with(&last.map(String::from)), "{:?}", cells.names);
+        let after = cells.names.iter().skip_while(|name| *name != "reason").take(first.len());
+        assert!(after.eq(first.iter()), "in this order: {:?}", cells.names);
         let mut row = Row::back(&cells);
         row.0.retain(|name, _| {
-            !name.starts_with("client_") && !name.starts_with("trace_") && *name != "refused"
+            let late = ["client_", "trace_", "host_"];
+            !late.iter().any(|prefix| name.starts_with(prefix)) && *name != "refused"
         });
         let read = read_step(&row).unwrap();
         assert_eq!((read.client_busy, read.client_waiting, read.trace), (None, None, None));
