@@ -246,7 +246,9 @@ fn figure(row: &Row, flat: &[Side], own: &Range<usize>) -> Figure {
     let whole = own.len();
     let enough = 2 * studies.len() > whole && !against && scale != Scale::Count;
     let known: Vec<f64> = own.clone().filter_map(|i| row.values[i]).collect();
-    let mean = || (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
+    // The mean of rates that were found and of none at all would be no figure of anything.
+    let mixed = against && known.iter().any(|v| *v > 0.0);
+    let mean = || (!known.is_empty() && !mixed).then(|| known.iter().sum::<f64>() / known.len() as f64);
     match (&studies[..], Pooled::of(&studies)) {
         ([only], _) if whole == 1 => Figure::One(*only),
         (_, Some(pooled)) if enough => Figure::Runs(pooled),
@@ -336,6 +338,25 @@ fn estimate(old: &Figure, new: &Figure) -> Option<Estimate> {
         (Figure::One(a), Figure::Runs(b)) => predicted(b, a, b.mean - a.value),
         _ => None,
     }
+}
+
+/// The change between the goodputs of two groups of runs; `None` where a side has too few rates with an interval. What the study of
+/// `docs/compare.md` asks for.
+pub fn change(old: &[&Goodput], new: &[&Goodput]) -> Option<Change> {
+    let figure = |all: &[&Goodput]| {
+        let studies: Vec<Study> = all.iter().filter_map(|g| study(g)).collect();
+        match (&studies[..], Pooled::of(&studies)) {
+            ([only], _) if all.len() == 1 => Some(Figure::One(*only)),
+            (_, pooled) => pooled.filter(|_| 2 * studies.len() > all.len()).map(Figure::Runs),
+        }
+    };
+    let (old, new) = (figure(old)?, figure(new)?);
+    let value = |figure: &Figure| match figure {
+        Figure::Runs(pooled) => Some(pooled.mean.exp()),
+        Figure::One(study) => Some(study.value.exp()),
+        Figure::Unpooled(_) => None,
+    };
+    Some(of_estimate(Scale::Log, (value(&old), value(&new)), estimate(&old, &new)?))
 }
 
 /// A single run beside several: its difference from what the next of these would be.

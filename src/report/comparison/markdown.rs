@@ -143,7 +143,7 @@ fn runs(out: &mut String, c: &Comparison) {
     out.push_str("### The runs\n\n| | | |\n|---|---|---|\n");
     for group in &c.runs {
         let _ = writeln!(out, "| {} | runs | {} |", plain(&group.label), plain(&group.runs.join(", ")));
-        for (name, text) in group.pooled.iter().flat_map(lines) {
+        for (name, text) in group.pooled.iter().filter(|p| p.runs > 1).flat_map(lines) {
             let _ = writeln!(out, "| | {name} | {} |", plain(&text));
         }
     }

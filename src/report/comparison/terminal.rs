@@ -44,7 +44,7 @@ pub fn text(c: &Comparison) -> String {
         let runs =
             if group.runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", group.runs.len()) };
         let _ = writeln!(out, "{}: {runs}", plain(&group.label));
-        for (name, text) in group.pooled.iter().flat_map(lines) {
+        for (name, text) in group.pooled.iter().filter(|p| p.runs > 1).flat_map(lines) {
             let _ = writeln!(out, "  {name:15}  {text}");
         }
         out.push('\n');

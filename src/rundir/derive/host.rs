@@ -113,7 +113,7 @@ mod tests {
         let crowded = HostLoad { busy: 1.0, others: Some(0.7), waiting: Some(0.9), ..ALONE };
         let level = run.answers[0].goodput.rate.unwrap();
         for step in &mut run.steps {
-            let near = (step.level.value / level).ln().abs() < 0.2;
+            let near = (step.level.value / level).ln().abs() <= NEAR.ln();
             step.host = Some(if near { ALONE } else { crowded });
         }
         assert_eq!(shared_cores(&run.steps, &run.answers), None, "far from the answer");
