@@ -353,7 +353,7 @@ pub enum Caveat {
         steps: u32,
         /// Number of steps near the answer.
         of: u32,
-        /// Who had them.
+        /// Neighbours that had them.
         neighbours: Neighbours,
     },
     /// The server still had requests when a step began.

@@ -1,4 +1,4 @@
-//! How often `compare` is wrong, and how often it finds what is there, on the bare engine model, many seeds: two simulated servers measured in
+//! Rates of false alarms and of missed differences of `compare`, on the bare engine model, over many seeds: two simulated servers measured in
 //! turns, and with `null` two runs, or groups of runs, on one and the same server. See `docs/compare.md`.
 //!
 //! ```text
@@ -128,7 +128,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What `make` gives for each number below `n`, on all cores.
+/// Calls `make` with each number below `n`, on all cores; returns its results in order.
 fn each<T: Send>(n: u32, make: impl Fn(u32) -> T + Sync) -> Result<Vec<T>> {
     let (next, out) = (AtomicU32::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {

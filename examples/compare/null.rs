@@ -1,5 +1,5 @@
-//! How often runs on one and the same server are told apart: every level that `compare` claims, on servers whose misses come singly and in
-//! clusters.
+//! Rates of false alarms between runs on one and the same server, for every level that `compare` claims, on servers whose misses come singly and
+//! in clusters.
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -134,7 +134,7 @@ impl Case {
     }
 }
 
-/// How many times as slow as usual the server of a run is.
+/// Returns the slow-down of the server of a run: lognormal with this standard deviation of the logarithm.
 fn speed(scatter: f64, seed: u32) -> f64 {
     let z: f64 = StandardNormal.sample(&mut ChaCha8Rng::seed_from_u64(u64::from(seed) + 1_000_000));
     (scatter * z).exp()

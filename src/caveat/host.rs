@@ -3,7 +3,7 @@
 use super::number::number;
 use serde::{Deserialize, Serialize};
 
-/// Who had the cores of this machine while a server was measured on it. Shares are of the time of all cores.
+/// Neighbours of a server on this machine: work of others on its cores. Shares are of the time of all cores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbours {

@@ -65,7 +65,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     }
 }
 
-/// What is said of a plan, with the time that so many runs of it take.
+/// Adds the time that several runs of a plan take to the output of `check`.
 fn repeated(plan: &Plan, repeats: u32, said: &str, json: bool) -> Result<String> {
     let all_s = f64::from(repeats) * longest_of(plan);
     if json {

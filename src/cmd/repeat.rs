@@ -1,4 +1,4 @@
-//! `sweep --repeat`: the same plan several times, and what the runs come to together.
+//! `sweep --repeat`: one plan several times, and the pooled answer of the runs.
 
 use super::sweep::{INTERRUPTED, UNDECIDED, drive, exit_code, of_met};
 use crate::caveat::Caveat;
@@ -91,7 +91,7 @@ fn launches(plan: &Plan) -> bool {
     plan.series().iter().any(|one| one.variant.as_ref().is_some_and(|v| v.start.is_some()))
 }
 
-/// How a run of several ended.
+/// The end of one run of several.
 enum Ended {
     /// Its search is done, or its own deadline has come.
     Itself,
@@ -184,7 +184,8 @@ impl One<'_> {
         })
     }
 
-    /// The outer error is one of the run, the inner one an interruption before anything was measured. Returns true: it was measured.
+    /// Measures the run from its beginning; returns true, since something was measured. The inner error is the exit code of an interruption before
+    /// anything was.
     fn begin(&self, own: &Path) -> Result<Result<bool, ExitCode>> {
         let plan = seeded(self.plan, self.run);
         let options = Options {
@@ -208,7 +209,7 @@ impl One<'_> {
         Ok(measured.with_context(|| self.named())?.map(|()| true))
     }
 
-    /// As [`One::begin`]; false where nothing was left to measure.
+    /// Goes on with the run; returns false where nothing was left to measure. The inner error is as in [`One::begin`].
     fn go_on(&self, own: &Path, args: &SweepArgs) -> Result<Result<bool, ExitCode>> {
         let resumption = Resumption::open(own, args.budget)
             .with_context(|| self.named())?
@@ -237,7 +238,7 @@ fn stop(keep: &Keep) -> Result<()> {
     runtime.context("failed to start a runtime")?.block_on(keep.stop())
 }
 
-/// The plan of a run: its seed, and that of a simulated server, are one more for each run that follows the first.
+/// Returns the plan of a run: its seed, and that of a simulated server, are one more for each run before it.
 fn seeded(plan: &Plan, run: u32) -> Plan {
     let mut own = plan.clone();
     own.seed = repeats::seed_of(plan, run);
@@ -253,7 +254,7 @@ fn seeded(plan: &Plan, run: u32) -> Plan {
     own
 }
 
-/// Adds to the seed of a simulated server; one that is not there is the default where `or_default`.
+/// Adds to the seed of a simulated server; a missing seed is the default where `or_default`.
 fn shift(table: &mut toml::Table, by: u32, or_default: bool) {
     const SEED: &str = "seed";
     let known = table.get(SEED).map(toml::Value::as_integer);
@@ -281,7 +282,7 @@ pub(super) fn tell(dir: &Path, json: bool) -> Result<Repeats> {
     Ok(repeats)
 }
 
-/// The exit code that the pooled answer stands for. Of several series the first one's decides, of variants the best one's.
+/// Returns the exit code of the pooled answer. Of several series the first one's decides, of variants the best one's.
 fn code_of(dir: &Path, plan: &Plan, repeats: &Repeats) -> Result<u8> {
     if !is_complete(repeats) {
         return Ok(UNDECIDED);

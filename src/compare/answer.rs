@@ -37,7 +37,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The same with another reason why nothing could be told.
+    /// Replaces the reason why nothing could be told.
     pub(super) fn because(self, why: &str) -> Self {
         let text = format!("{} against {}: undecided, {why}.", self.side, self.against);
         Self { text, ..self }
@@ -325,7 +325,7 @@ pub(super) fn notes(sides: &[Side], levels: &[Equal<'_>], alternating: bool, row
     notes
 }
 
-/// What the reader must know of sides with several runs.
+/// Returns the notes on sides with several runs.
 pub(super) fn notes_of_groups(rows: &[Row]) -> Vec<String> {
     let mut notes = vec![
         "Changes are between the means over runs, and their intervals hold what differs from run to run; a single run is held against what the next \

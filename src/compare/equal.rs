@@ -94,7 +94,7 @@ pub fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<
     levels.iter().flat_map(|level| of_level(sides, level, requests, true)).collect()
 }
 
-/// The same rows with the values of each side alone: no latency is drawn anew, and none has noise.
+/// Returns the rows of every level with the values alone: no bootstrap is run, and no latency has noise.
 pub(super) fn values(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
     levels.iter().flat_map(|level| of_level(sides, level, requests, false)).collect()
 }
@@ -385,8 +385,8 @@ fn rate_error(column: Column, side: &Side, steps: &[&Step], lists: &[&[Timed]]) 
     Some(count.hypot(attainment_error(tier, steps)? / attainment))
 }
 
-/// The claims about latencies that are made of two sides measured apart: the requests of each at each level, all claims judged together. What
-/// the study of `docs/compare.md` asks for.
+/// Returns the claims about latencies of two sides that were measured apart, all judged together; `levels` has the requests of both sides at
+/// each level. For the study of `docs/compare.md`.
 pub fn claims(levels: &[[&[Timed]; 2]]) -> Vec<(Column, Change)> {
     let mut all = Vec::new();
     for both in levels {

@@ -29,7 +29,7 @@ pub struct Group {
     pub runs: Vec<Side>,
 }
 
-/// The runs of a side, and what they come to together.
+/// The runs of a side and their pooled goodput.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GroupedRuns {
     /// The name of the side.
@@ -127,7 +127,7 @@ impl Group {
         Side { label: self.label.clone(), ..run.clone() }
     }
 
-    /// The runs, and what they come to together.
+    /// Returns the runs with their pooled goodput.
     pub(super) fn grouped(&self) -> GroupedRuns {
         let answers: Vec<&Answer> = self.runs.iter().filter_map(Side::answer).collect();
         let goodputs: Vec<&Goodput> = answers.iter().map(|a| &a.goodput).collect();
@@ -169,9 +169,9 @@ pub(super) fn level(level: &Equal<'_>, places: &[Range<usize>]) -> EqualLevel {
 /// The scale on which runs are pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
-    /// As logarithms.
+    /// Pooled as logarithms.
     Log,
-    /// As they are.
+    /// Pooled as they are.
     Linear,
     /// Not at all: a count without a known error.
     Count,
@@ -195,7 +195,7 @@ impl Scale {
     }
 }
 
-/// What the runs of a group say of a figure.
+/// A figure of a group of runs.
 #[derive(Debug, Clone, PartialEq)]
 enum Figure {
     /// Several runs, pooled.
@@ -206,7 +206,7 @@ enum Figure {
     Unpooled(Option<f64>),
 }
 
-/// The studies of a row's runs, and whether some of them say that there is no such value.
+/// Returns the studies of a row's runs, and true if a run found that no rate meets the SLO.
 fn studies(row: &Row, flat: &[Side], own: &Range<usize>) -> (Vec<Study>, bool) {
     let scale = Scale::of(row.column);
     let mut against = false;
@@ -226,7 +226,7 @@ fn studies(row: &Row, flat: &[Side], own: &Range<usize>) -> (Vec<Study>, bool) {
     (found, against)
 }
 
-/// What a run knows of the noise of a figure that is, or follows from, its goodput; the outer `None` for every other figure.
+/// Returns the goodput of a run with its variance, for a figure that is the goodput or follows from it; the outer `None` for every other figure.
 fn noise(row: &Row, side: &Side) -> Option<Option<Study>> {
     let answer = side.answer();
     match (row.place, row.column) {
@@ -239,7 +239,7 @@ fn noise(row: &Row, side: &Side) -> Option<Option<Study>> {
     }
 }
 
-/// What the runs of a group say of a figure: pooled where more than half of them have it, and none of them has none.
+/// Returns the figure of a group: pooled where more than half of its runs have it, and no run found that no rate meets the SLO.
 fn figure(row: &Row, flat: &[Side], own: &Range<usize>) -> Figure {
     let scale = Scale::of(row.column);
     let (studies, against) = studies(row, flat, own);
@@ -340,8 +340,8 @@ fn estimate(old: &Figure, new: &Figure) -> Option<Estimate> {
     }
 }
 
-/// The change between the goodputs of two groups of runs; `None` where a side has too few rates with an interval. What the study of
-/// `docs/compare.md` asks for.
+/// Returns the change between the goodputs of two groups of runs; `None` where a side has too few rates with an interval. For the study of
+/// `docs/compare.md`.
 pub fn change(old: &[&Goodput], new: &[&Goodput]) -> Option<Change> {
     let figure = |all: &[&Goodput]| {
         let studies: Vec<Study> = all.iter().filter_map(|g| study(g)).collect();
@@ -359,7 +359,7 @@ pub fn change(old: &[&Goodput], new: &[&Goodput]) -> Option<Change> {
     Some(of_estimate(Scale::Log, (value(&old), value(&new)), estimate(&old, &new)?))
 }
 
-/// A single run beside several: its difference from what the next of these would be.
+/// Returns the difference of a single run from the prediction of several others.
 fn predicted(runs: &Pooled, one: &Study, difference: f64) -> Option<Estimate> {
     let freedom = runs.predicted_freedom()?;
     Some(Estimate { difference, error: runs.predicted_error().hypot(one.variance.sqrt()), freedom })
@@ -374,7 +374,7 @@ pub(super) fn why_not(groups: &[Group], i: usize) -> String {
     "since too few of the runs have a rate with an interval, or the same levels".to_owned()
 }
 
-/// Names a folder of a group as an argument does.
+/// Returns the folder of a group, or a list of its folders, for people.
 pub(super) fn shown(runs: &[Side]) -> String {
     let parent = |side: &Side| side.dir.parent().map(Path::to_path_buf);
     match (&runs[0], parent(&runs[0])) {

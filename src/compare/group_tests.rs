@@ -32,7 +32,7 @@ fn a_single_run_is_held_against_a_prediction() {
     assert!((back.difference - 0.5).abs() < 1e-9);
 }
 
-/// How often two groups of equal runs are told apart at 5 %, and how often a gate at no change fails; runs scatter by 5 % and have errors of 4 %.
+/// False alarms of two groups of equal runs: claims at 5 %, and gates at no change. Runs scatter by 5 % and have errors of 4 %.
 #[test]
 fn equal_groups_are_seldom_told_apart() {
     const SETS: usize = 2_000;

@@ -43,7 +43,7 @@ fn row(column: Column, sides: &[Side]) -> Option<Row> {
     })
 }
 
-/// The change between two goodputs: what the study of `docs/compare.md` asks for.
+/// Returns the change between two goodputs; `None` where one stands for no rate. For the study of `docs/compare.md`.
 pub fn change(old: &Goodput, new: &Goodput, lowest: Option<f64>) -> Option<Change> {
     Some(Figure::of_goodput(new, lowest)?.against(&Figure::of_goodput(old, lowest)?))
 }

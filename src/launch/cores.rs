@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// The number of processes that can run is looked at this often.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How the cores of this machine were used over a part of a step. Shares are of the time of all cores that this process may use.
+/// The use of this machine's cores over a part of a step. Shares are of the time of all cores that this process may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cores {
     /// Number of those cores.
@@ -34,7 +34,7 @@ pub struct Cores {
     pub waiting: Option<f64>,
 }
 
-/// Where the server is, as far as its CPU time is concerned.
+/// The processes whose CPU time is the server's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Server {
     /// In this process: simulated.
@@ -106,7 +106,7 @@ impl Watch {
     }
 }
 
-/// What the system has counted until a moment.
+/// A snapshot of the system's counters.
 #[derive(Debug, Clone, PartialEq)]
 struct Snapshot {
     at: Instant,
@@ -154,7 +154,7 @@ impl Snapshot {
         Some(Self { at: Instant::now(), cores, time, own, server, pressure })
     }
 
-    /// How the cores were used since an earlier moment.
+    /// Returns the use of the cores since an earlier snapshot.
     fn since(&self, from: &Self) -> Option<Cores> {
         let all = self.time.all.checked_sub(from.time.all).filter(|n| *n > 0)? as f64;
         let grown = |now: u64, then: u64| now.saturating_sub(then) as f64 / all;

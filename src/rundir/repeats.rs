@@ -28,7 +28,7 @@ pub const SCHEMA: &str = "goodput-repeats/1";
 /// The most runs of one folder.
 pub const MOST: u32 = 999;
 
-/// How the runs of a folder are made.
+/// The settings of the runs of a folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Number of runs.
@@ -42,7 +42,7 @@ pub struct Settings {
     pub budget: Option<Span>,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -76,7 +76,7 @@ pub struct RepeatedRun {
     pub seed: u32,
     /// When it started (RFC 3339).
     pub started: Option<String>,
-    /// How far it has come.
+    /// Its progress.
     pub state: State,
     /// Its answers, of each series, tier and class.
     pub answers: Vec<Answer>,
@@ -91,9 +91,9 @@ pub struct Repeats {
     pub goodput_version: &'static str,
     /// The plan's name.
     pub name: String,
-    /// What was measured, in a line each: server, workload and SLO.
+    /// Server, model, workload and SLO, in a line each.
     pub about: About,
-    /// How the runs are made.
+    /// The settings of the runs.
     pub settings: Settings,
     /// The runs, in order.
     pub runs: Vec<RepeatedRun>,
@@ -101,7 +101,7 @@ pub struct Repeats {
     pub pooled: Vec<PooledAnswer>,
 }
 
-/// What the runs measured, in a line each.
+/// Server, model, workload and SLO of the runs, in a line each.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct About {
     /// The server.

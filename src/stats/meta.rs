@@ -268,8 +268,8 @@ mod tests {
         );
     }
 
-    /// How often intervals hold what they should: many sets of runs with the errors that sweeps have (2 to 6 %), and as much between runs as
-    /// `spread` says. The last is the prediction by Higgins, Thompson and Spiegelhalter alone.
+    /// Shares of intervals that hold what they should, over many sets of runs with the errors that sweeps have (2 to 6 %) and a standard deviation
+    /// between runs of `spread`. The last is the prediction by Higgins, Thompson and Spiegelhalter alone.
     fn coverage(runs: usize, spread: f64) -> [f64; 4] {
         const SETS: usize = 300;
         let mut rng = ChaCha8Rng::seed_from_u64(19 + runs as u64);

@@ -250,7 +250,7 @@ pub struct TracePart {
     pub of: u64,
 }
 
-/// How the cores of this machine were used in the measured window of a step, while the server ran on it. Shares are of the time of all cores
+/// The use of this machine's cores in the measured window of a step, while the server ran on it. Shares are of the time of all cores
 /// that the client may use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HostLoad {
@@ -376,7 +376,7 @@ pub struct Step {
     pub client_busy: Option<f64>,
     /// Largest share of the measured window in which a sending thread wanted to run and had no core.
     pub client_waiting: Option<f64>,
-    /// How the cores of this machine were used in the measured window, where the server runs on it.
+    /// The use of this machine's cores in the measured window, where the server runs on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostLoad>,
     /// Counts per tier, class and limit.

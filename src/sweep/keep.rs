@@ -7,7 +7,7 @@ use anyhow::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long the port of a server that was stopped may stay open.
+/// The time after which a port of a stopped server that is still open is warned of.
 const CLOSE: Duration = Duration::from_secs(15);
 
 /// A server that was started, and how it is stopped.

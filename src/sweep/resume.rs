@@ -89,7 +89,7 @@ impl Resumption {
         self.groups.clone()
     }
 
-    /// The same, with what is started listed beside that of other sweeps.
+    /// Lists the servers that this sweep starts in `groups`, beside those of other sweeps.
     #[must_use]
     pub fn with_groups(self, groups: Groups) -> Self {
         Self { groups, ..self }

@@ -1,5 +1,4 @@
-//! The same plan several times, what the runs come to together, and groups of runs beside one another: in simulated time, and once with a server
-//! that the plan starts.
+//! Repeated sweeps, their pooled answer, and groups of runs in `compare`: in simulated time, and once with a server that the plan starts.
 
 use crate::common::{free_port, goodput};
 use predicates::prelude::PredicateBooleanExt;
@@ -9,11 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 
-/// A plan of a queue that takes 92.6 requests per second, over in a second or two of this machine's time.
+/// A plan of a queue that takes 23.14 requests per second, over in a second or two of this machine's time.
 fn plan(dir: &Path, name: &str, server: &str, search: &str) -> PathBuf {
     let path = dir.join(format!("{name}.toml"));
     let text = format!(
-        "name = \"{name}\"\nslo.ttft.p99 = \"20ms\"\n[server]\nwarmup-requests = 0\n[server.simulated]\npreset = \"md1\"\nservice = \"5ms\"\n{server}\n\
+        "name = \"{name}\"\nslo.ttft.p99 = \"80ms\"\n[server]\nwarmup-requests = 0\n[server.simulated]\npreset = \"md1\"\nservice = \"20ms\"\n{server}\n\
          [workload.prompts.synthetic]\ninput-tokens = {{ fixed = 30 }}\noutput-tokens = {{ fixed = 2 }}\n[step]\nsettle = \"2s\"\n[search]\n{search}\n"
     );
     fs::write(&path, text).unwrap();
@@ -49,7 +48,7 @@ fn repeated_runs_are_pooled_and_compared_as_one_side() {
     let ends = |key: &str| [0, 1].map(|i| first[key][i].as_f64().unwrap());
     let ([low, high], [next_low, next_high]) = (ends("interval90"), ends("prediction90"));
     assert!(next_low < low && low < number("rate") && number("rate") < high && high < next_high, "{first}");
-    assert!((number("safe_rate") - next_low).abs() < 1e-9 && low < 92.6 && 92.6 < high, "{first}");
+    assert!((number("safe_rate") - next_low).abs() < 1e-9 && low < 23.14 && 23.14 < high, "{first}");
     // Each has a seed of its own, and so has its server.
     for run in 1..=3 {
         let own = json(&out.join(format!("run-0{run}/result.json")));
@@ -152,7 +151,7 @@ fn runs_without_a_rate_are_told_and_give_no_safe_one() {
         .assert()
         .code(2)
         .stdout(contains("none: no rate meets the SLO in any of 2 runs").and(contains("2 none")));
-    let reached = plan(dir.path(), "reached", "", "rates = [20]\nmax-rate = 20");
+    let reached = plan(dir.path(), "reached", "", "rates = [5]\nmax-rate = 5");
     let out = dir.path().join("reached");
     repeat(&reached, &out, "2").assert().stdout(contains("goodput"));
     assert_eq!(json(&out.join("repeats.json"))["pooled"][0]["safe_rate"], Value::Null);

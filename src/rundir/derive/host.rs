@@ -10,7 +10,8 @@ const NEAR: f64 = 1.3;
 const OTHERS: f64 = 0.2;
 /// Neighbours slow a server where something had no core for this share of the time at least.
 const WAITING: f64 = 0.1;
-/// The same where the server's own processes, which wait for one another as well, cannot be told from the others.
+/// The share of the time without a core from which on neighbours are suspected where the server's own processes, which wait for one another as
+/// well, cannot be told from others.
 const WAITING_UNKNOWN: f64 = 0.3;
 /// Cores that are busy for less than this leave room for everybody, where nothing tells who waited.
 const BUSY: f64 = 0.7;

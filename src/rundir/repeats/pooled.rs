@@ -28,7 +28,7 @@ pub enum Shortfall {
     Minority,
 }
 
-/// What the runs of a plan come to together, for one series, tier and class.
+/// The pooled answer of several runs, for one series, tier and class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PooledAnswer {
     /// Series.
@@ -37,7 +37,7 @@ pub struct PooledAnswer {
     pub tier: String,
     /// Class of requests; `all` where there is only one.
     pub class: String,
-    /// What the levels are.
+    /// The kind of level.
     pub control: Control,
     /// The kind of answer that the runs give together.
     pub status: Status,
@@ -177,7 +177,7 @@ fn shortfalls(pooled: u32, all: u32, none: u32, bracketed: bool) -> Vec<Shortfal
     found
 }
 
-/// What runs bracket that give no intervals.
+/// Returns the bracket of runs that give no intervals.
 fn bracket(goodputs: &[&Goodput], studies: &[Study]) -> Option<[Option<f64>; 2]> {
     if !studies.is_empty() || goodputs.is_empty() {
         return None;
