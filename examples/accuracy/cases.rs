@@ -1,28 +1,44 @@
 //! The cases: servers, workloads and limits whose true goodput is known.
 
+mod changes;
+mod curves;
 mod dev;
 mod drawn;
 mod engines;
+mod former;
 mod held_out;
+mod limits;
+mod talks;
+mod truth;
 
 use anyhow::{Context, Result};
 use goodput::plan::Plan;
+use goodput::search::answer::{Answer, Goodput};
+use goodput::sim::config::Simulated;
 use goodput::sim::engine::{
     Model,
     batch::{self, Batch},
+    changing::Changing,
     queue::{self, Queue},
+    truth::boundary,
 };
 use goodput::slo::Metric;
 use std::fmt::Write;
+use std::time::Duration;
 
+pub(crate) use changes::Change;
 pub(crate) use dev::development;
+pub(crate) use former::former;
 pub(crate) use held_out::held_out;
+pub(crate) use truth::{Found, Truth};
 
 /// A server, by the settings of its model; their seeds are replaced.
 #[derive(Debug, Clone)]
 pub(crate) enum Engine {
     Queue(queue::Settings),
     Batch(batch::Settings),
+    /// A preset of the simulated server, by name.
+    Preset(&'static str),
 }
 
 impl Engine {
@@ -35,6 +51,10 @@ impl Engine {
             Self::Batch(settings) => {
                 Model::Batch(Box::new(Batch::new(batch::Settings { seed, ..settings.clone() })))
             }
+            Self::Preset(name) => {
+                let preset = Simulated::named(name).expect("a case names a preset that exists");
+                Simulated { seed, ..preset }.build()
+            }
         }
     }
 }
@@ -45,35 +65,85 @@ pub(crate) enum Arrivals {
     Poisson,
     /// Gamma gaps with this coefficient of variation.
     Gamma(f64),
+    Constant,
 }
 
-/// What is known of a case, from closed forms or by `accuracy truths`.
+/// A limit on a percentile of a latency.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Truth {
-    /// The true goodput in requests/s; none where the unloaded server misses the SLO.
-    pub(crate) rate: Option<f64>,
-    /// Its standard error, relative; zero where it is exact.
-    pub(crate) error: f64,
-    /// d ln p / d ln r there, p being the share of misses of the limit that binds.
-    pub(crate) slope: f64,
-    /// Variance of the count of misses there over the binomial one, in blocks of 3000 requests.
-    pub(crate) inflation: f64,
-    /// Requests/s of the saturated server.
-    pub(crate) capacity: f64,
-    /// Share of misses one request at a time: the worst of the limits.
-    pub(crate) unloaded: f64,
+pub(crate) struct Target {
+    pub(crate) metric: Metric,
+    /// 99 for the p99.
+    pub(crate) percentile: f64,
+    pub(crate) ms: f64,
 }
 
-impl Truth {
-    /// Whether it has been found: every server has a capacity.
-    pub(crate) fn is_known(&self) -> bool {
-        self.capacity > 0.0
+/// Rare requests of another size among the usual ones.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rare {
+    /// Their share of the requests.
+    pub(crate) share: f64,
+    /// Lengths, as in a plan.
+    pub(crate) input: String,
+    pub(crate) output: String,
+}
+
+/// What a case is about; the tables sum up each group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Group {
+    /// A curve of misses like those of most servers, under p99 limits.
+    Ordinary,
+    /// Next to no misses up to a rate, and nothing but misses above it.
+    Cliff,
+    /// A true rate far below the capacity, or a curve that rises slowly.
+    Flat,
+    /// Another percentile or kind of limit than a p99 of a latency.
+    Limit,
+    /// Several limits whose own true rates lie within 1 %.
+    Coincident,
+    /// Conversations.
+    Talk,
+    /// The search steps through requests in flight.
+    Closed,
+    /// The server pauses once.
+    Stall,
+    /// The server's speed drifts.
+    Drift,
+    /// The server's speed changes once, for good.
+    Break,
+}
+
+impl Group {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Ordinary,
+        Self::Cliff,
+        Self::Flat,
+        Self::Limit,
+        Self::Coincident,
+        Self::Talk,
+        Self::Closed,
+        Self::Stall,
+        Self::Drift,
+        Self::Break,
+    ];
+
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Ordinary => "ordinary",
+            Self::Cliff => "cliffs",
+            Self::Flat => "flat",
+            Self::Limit => "other limits",
+            Self::Coincident => "coincident limits",
+            Self::Talk => "conversations",
+            Self::Closed => "closed loop",
+            Self::Stall => "stalls",
+            Self::Drift => "drift",
+            Self::Break => "breaks",
+        }
     }
 
-    /// The best that counting can do in `budget_s` at the true rate, its slope and inflation known: the standard deviation of
-    /// the logarithm of the rate.
-    pub(crate) fn bound(&self, budget_s: f64) -> Option<f64> {
-        self.rate.map(|rate| (self.inflation / (0.01 * rate * budget_s)).sqrt() / self.slope)
+    /// Returns true if the server does not change while the sweep runs: no answer may name a change.
+    pub(crate) const fn is_steady(self) -> bool {
+        !matches!(self, Self::Stall | Self::Drift | Self::Break)
     }
 }
 
@@ -81,20 +151,30 @@ impl Truth {
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,
+    pub(crate) group: Group,
     pub(crate) engine: Engine,
     pub(crate) arrivals: Arrivals,
     /// Lengths in tokens, as in a plan.
     pub(crate) input: String,
     pub(crate) output: String,
-    /// Limits on p99, in milliseconds.
-    pub(crate) limits: Vec<(Metric, f64)>,
+    pub(crate) rare: Option<Rare>,
+    /// The `[workload.conversation]` table of the plan: then levels are sessions per second.
+    pub(crate) conversation: Option<String>,
+    pub(crate) targets: Vec<Target>,
+    /// Largest share of requests that may fail.
+    pub(crate) error_rate: Option<f64>,
+    /// Share of requests that must meet all limits together: then the joint goodput is the answer.
+    pub(crate) joint: Option<f64>,
+    /// Longest time of a request, in seconds; the plan's default where there is none.
+    pub(crate) timeout_s: Option<f64>,
+    /// Searches over requests in flight instead of rates.
+    pub(crate) closed_loop: bool,
+    /// What happens to the server in the course of a run.
+    pub(crate) change: Option<Change>,
     /// No rate above this share of the true one is offered.
     pub(crate) cap: Option<f64>,
     pub(crate) truth: Truth,
 }
-
-/// A line of `accuracy truths`: rate, relative standard error in %, slope, inflation, capacity, unloaded misses in %.
-type Found = (&'static str, [f64; 6]);
 
 /// What a sweep of a case should answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,23 +190,39 @@ pub(crate) enum Right {
 impl Case {
     /// A case whose truth is still to be found.
     pub(crate) fn new(name: &str, engine: Engine) -> Self {
-        let nothing =
-            Truth { rate: None, error: 0.0, slope: 0.0, inflation: 1.0, capacity: 0.0, unloaded: 0.0 };
         Self {
             name: name.into(),
+            group: Group::Ordinary,
             engine,
             arrivals: Arrivals::Poisson,
             input: "{ fixed = 1 }".into(),
             output: "{ fixed = 2 }".into(),
-            limits: vec![],
+            rare: None,
+            conversation: None,
+            targets: vec![],
+            error_rate: None,
+            joint: None,
+            timeout_s: None,
+            closed_loop: false,
+            change: None,
             cap: None,
-            truth: nothing,
+            truth: Truth::UNKNOWN,
         }
     }
 
-    pub(crate) fn limit(mut self, metric: Metric, ms: f64) -> Self {
-        self.limits.push((metric, ms));
+    /// Limits the p99 of a metric.
+    pub(crate) fn limit(self, metric: Metric, ms: f64) -> Self {
+        self.limit_at(metric, 99.0, ms)
+    }
+
+    /// Limits another percentile of a metric.
+    pub(crate) fn limit_at(mut self, metric: Metric, percentile: f64, ms: f64) -> Self {
+        self.targets.push(Target { metric, percentile, ms });
         self
+    }
+
+    pub(crate) fn group(self, group: Group) -> Self {
+        Self { group, ..self }
     }
 
     /// Lengths, as in a plan.
@@ -134,8 +230,22 @@ impl Case {
         Self { input: input.into(), output: output.into(), ..self }
     }
 
+    /// Puts rare requests of these lengths among the others.
+    pub(crate) fn rarely(self, share: f64, input: &str, output: &str) -> Self {
+        Self { rare: Some(Rare { share, input: input.into(), output: output.into() }), ..self }
+    }
+
     pub(crate) fn bursts(self, cv: f64) -> Self {
         Self { arrivals: Arrivals::Gamma(cv), ..self }
+    }
+
+    pub(crate) fn evenly(self) -> Self {
+        Self { arrivals: Arrivals::Constant, ..self }
+    }
+
+    pub(crate) fn changing(self, change: Change) -> Self {
+        let group = change.group();
+        Self { change: Some(change), group, ..self }
     }
 
     /// Caps the rate at the true one divided by this.
@@ -146,16 +256,36 @@ impl Case {
     /// With what `accuracy truths` found; without it where it has not been asked yet.
     fn with(self, truths: &[Found]) -> Self {
         let Some((_, found)) = truths.iter().find(|(name, _)| *name == self.name) else { return self };
-        let [rate, error, slope, inflation, capacity, unloaded] = *found;
-        let rate = (rate > 0.0).then_some(rate);
-        let truth =
-            Truth { rate, error: error / 100.0, slope, inflation, capacity, unloaded: unloaded / 100.0 };
+        let truth = Truth { allowed: self.strictest(), ..Truth::from(*found) };
         Self { truth, ..self }
     }
 
-    /// The true rate in closed form.
+    /// The smallest share of misses that any of its limits allows.
+    pub(crate) fn strictest(&self) -> f64 {
+        let latencies = self.targets.iter().map(|t| 1.0 - t.percentile / 100.0);
+        let joint = self.joint.map(|share| 1.0 - share);
+        joint.unwrap_or_else(|| latencies.chain(self.error_rate).fold(1.0, f64::min))
+    }
+
+    /// The true rate in closed form; what else is known of it, stays.
     fn exactly(self, rate: f64) -> Self {
         Self { truth: Truth { rate: Some(rate), error: 0.0, ..self.truth }, ..self }
+    }
+
+    /// The true rate and the slope there from the share of requests `within` the limit at a rate. `inflation` is a simulated one.
+    fn closed_form(self, capacity: f64, inflation: f64, within: impl Fn(f64) -> f64) -> Self {
+        let allowed = self.strictest();
+        let rate = boundary(capacity, 1.0 - allowed, &within);
+        let missed = |x: f64| (1.0 - within(rate * x)).ln();
+        let slope = (missed(1.001) - missed(0.999)) / 0.002;
+        let truth =
+            Truth { rate: Some(rate), error: 0.0, slope, inflation, capacity, unloaded: 0.0, allowed };
+        Self { truth, ..self }
+    }
+
+    /// The true rate is the capacity, both known exactly: nothing is missed below it and everything above.
+    fn cliff_at(self, rate: f64) -> Self {
+        Self { truth: Truth::cliff(rate, self.strictest()), ..self }
     }
 
     pub(crate) fn max_rate(&self) -> Option<f64> {
@@ -170,9 +300,21 @@ impl Case {
         }
     }
 
-    /// Whether counting can find the rate within 30 % in `budget_s`.
+    /// Returns true if counting can find the rate within 30 % in `budget_s`.
     pub(crate) fn resolvable(&self, budget_s: f64) -> bool {
         self.right() == Right::Rate && self.truth.bound(budget_s).is_some_and(|bound| bound <= 0.3)
+    }
+
+    /// Returns true if every strategy can search it: the others know open loops of single requests and limits on latencies.
+    pub(crate) fn suits_peers(&self) -> bool {
+        self.conversation.is_none() && !self.closed_loop && self.error_rate.is_none()
+    }
+
+    /// The most runs that a table makes of it: conversations take long to simulate, and constant arrivals on a fixed service differ in
+    /// nothing but the noise of the search.
+    pub(crate) fn most_runs(&self) -> u32 {
+        let few = self.conversation.is_some() || self.arrivals == Arrivals::Constant;
+        if few { 20 } else { u32::MAX }
     }
 
     /// A number that no other pair of case and run has: the seed of everything random in it.
@@ -184,28 +326,87 @@ impl Case {
 
     /// The plan of a run and its server, each with random numbers of its own. `width` is where the search stops.
     pub(crate) fn build(&self, run: u32, budget_s: f64, width: f64) -> Result<(Plan, Model)> {
+        let over = if self.closed_loop { "over = \"concurrency\", " } else { "" };
+        let budget_ms = (budget_s * 1e3).round();
+        let search = format!("adaptive = {{ {over}budget = \"{budget_ms}ms\", width = {width} }}\n");
+        let (plan, model) = self.build_with(run, &search)?;
+        Ok((plan, self.changed(model, budget_s)))
+    }
+
+    /// The same with another search than the adaptive one, on the server as it is at first.
+    pub(crate) fn build_with(&self, run: u32, search: &str) -> Result<(Plan, Model)> {
         let seed = self.seed(run);
-        let mut text = format!(
-            "name = \"accuracy\"\nseed = {seed}\nserver.simulated.preset = \"null\"\n[workload]\n\
-             arrivals = {}\nprompts.synthetic = {{ input-tokens = {}, output-tokens = {} }}\n\
-             [search]\nadaptive = {{ budget = \"{}ms\", width = {width} }}\n",
-            match self.arrivals {
-                Arrivals::Poisson => "\"poisson\"".to_owned(),
-                Arrivals::Gamma(cv) => format!("{{ gamma = {{ cv = {cv} }} }}"),
-            },
-            self.input,
-            self.output,
-            (budget_s * 1e3).round()
-        );
+        let text = self.text(seed, search)?;
+        let plan =
+            Plan::from_text(&text).with_context(|| format!("in the plan of {}:\n{text}", self.name))?;
+        Ok((plan, self.engine.model(u64::from(seed) << 32 | 0x5eed)))
+    }
+
+    /// The server with the changes that are known before the run begins.
+    fn changed(&self, model: Model, budget_s: f64) -> Model {
+        let Some(change) = &self.change else { return model };
+        let mut changing = Changing::new(model);
+        change.plan(&mut changing, budget_s);
+        Model::Changing(Box::new(changing))
+    }
+
+    /// The server at the speed that its truth is about, for good.
+    pub(crate) fn settled_model(&self, seed: u64) -> Model {
+        let model = self.engine.model(seed);
+        let speed = self.change.map_or(1.0, Change::final_speed);
+        if (speed - 1.0).abs() < f64::EPSILON {
+            return model;
+        }
+        let mut changing = Changing::new(model);
+        changing.set_speed(Duration::ZERO, speed);
+        Model::Changing(Box::new(changing))
+    }
+
+    fn text(&self, seed: u32, search: &str) -> Result<String> {
+        let arrivals = match self.arrivals {
+            Arrivals::Poisson => "\"poisson\"".to_owned(),
+            Arrivals::Constant => "\"constant\"".to_owned(),
+            Arrivals::Gamma(cv) => format!("{{ gamma = {{ cv = {cv} }} }}"),
+        };
+        let mut text = format!("name = \"accuracy\"\nseed = {seed}\nserver.simulated.preset = \"null\"\n");
+        if let Some(s) = self.timeout_s {
+            writeln!(text, "step.timeout = \"{}ms\"", (s * 1e3).round())?;
+        }
+        writeln!(text, "[workload]\narrivals = {arrivals}")?;
+        let prompts = |input: &str, output: &str| {
+            format!("prompts.synthetic = {{ input-tokens = {input}, output-tokens = {output} }}")
+        };
+        let usual = prompts(&self.input, &self.output);
+        match &self.rare {
+            None => writeln!(text, "{usual}")?,
+            Some(Rare { share, input, output }) => {
+                let rare = prompts(input, output);
+                writeln!(text, "[[workload.class]]\nname = \"usual\"\nweight = {}\n{usual}", 1.0 - share)?;
+                writeln!(text, "[[workload.class]]\nname = \"rare\"\nweight = {share}\n{rare}")?;
+            }
+        }
+        if let Some(conversation) = &self.conversation {
+            writeln!(text, "[workload.conversation]\n{conversation}")?;
+        }
+        writeln!(text, "[search]\n{search}")?;
         if let Some(max) = self.max_rate() {
             writeln!(text, "max-rate = {max}")?;
         }
         writeln!(text, "[slo]")?;
-        for (metric, ms) in &self.limits {
-            writeln!(text, "{}.p99 = \"{}us\"", metric.name(), (ms * 1e3).round())?;
+        for Target { metric, percentile, ms } in &self.targets {
+            writeln!(text, "{}.\"p{percentile}\" = \"{}us\"", metric.name(), (ms * 1e3).round())?;
         }
-        let plan =
-            Plan::from_text(&text).with_context(|| format!("in the plan of {}:\n{text}", self.name))?;
-        Ok((plan, self.engine.model(u64::from(seed) << 32 | 0x5eed)))
+        if let Some(share) = self.error_rate {
+            writeln!(text, "error-rate = {share}")?;
+        }
+        if let Some(share) = self.joint {
+            writeln!(text, "joint-attainment = {share}")?;
+        }
+        Ok(text)
+    }
+
+    /// The part of an answer that the case is about.
+    pub(crate) fn read(&self, answer: Answer) -> Goodput {
+        if self.joint.is_some() { answer.joint_goodput } else { answer.goodput }
     }
 }

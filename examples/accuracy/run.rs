@@ -1,14 +1,17 @@
 //! One sweep: a case, a strategy, a budget, a seed; and what it answered.
 
-use crate::cases::Case;
-use crate::peers::Peer;
+use crate::cases::{Case, Change};
+use crate::peers::{Peer, percentile};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use goodput::level::Level;
-use goodput::search::answer::Status;
+use goodput::search::answer::{Goodput, Status};
 use goodput::search::{Ask, Ends, Next, Search};
+use goodput::sim::engine::Model;
 use goodput::stats::step::{Step, StepKind};
 use goodput::sweep::bare::Bare;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
 /// The name of the only series.
@@ -57,6 +60,8 @@ pub(crate) struct Answer {
     pub(crate) rate: Option<f64>,
     pub(crate) interval: Option<[f64; 2]>,
     pub(crate) safe: Option<f64>,
+    /// It says that the server changed while it was measured.
+    pub(crate) names_change: bool,
     pub(crate) reason: String,
 }
 
@@ -76,11 +81,12 @@ pub(crate) fn run(case: &Case, setting: Setting, seed: u32) -> Result<Run> {
     let started = cpu_s();
     let (plan, model) = case.build(seed, setting.budget_s, setting.width)?;
     let mut sweep = Bare::on(&plan, model)?;
+    let mut events = Events::new(case, seed);
     let peer = |sweep| Peer { sweep, budget_s: setting.budget_s, max_rate: case.max_rate() };
     let answer = match setting.strategy {
         Strategy::Ours => {
             let search = plan.searcher().map_err(anyhow::Error::msg)?;
-            ours(&search, &mut sweep)?
+            ours(case, &search, &mut sweep, &mut events)?
         }
         Strategy::Grid => peer(&mut sweep).grid()?,
         Strategy::Bisect => peer(&mut sweep).bisect()?,
@@ -93,10 +99,12 @@ pub(crate) fn run(case: &Case, setting: Setting, seed: u32) -> Result<Run> {
     Ok(Run { answer, spent_s, cpu_s, steps })
 }
 
-/// The share of misses of the limit that binds in one long step at the true rate; none where there is no such rate.
+/// Misses of the limit that binds over what it allows, in one long step at the true rate: it should be 1. None where there is no such
+/// rate, or no latency limit.
 pub(crate) fn at_truth(case: &Case, requests: u32) -> Result<Option<f64>> {
-    let Some(rate) = case.truth.rate else { return Ok(None) };
-    let (plan, model) = case.build(0, 900.0, 0.1)?;
+    let Some(rate) = case.truth.rate.filter(|_| case.suits_peers()) else { return Ok(None) };
+    let (plan, _) = case.build(0, 900.0, 0.1)?;
+    let model = case.settled_model(u64::from(case.seed(0)));
     let length_s = f64::from(requests) / rate;
     let mut sweep = Bare::on(&plan, model)?;
     let step = sweep.measure(Ask {
@@ -110,24 +118,97 @@ pub(crate) fn at_truth(case: &Case, requests: u32) -> Result<Option<f64>> {
         ends: Ends::AtItsTime,
         confidence: 0.95,
     })?;
-    let latencies = step.limits.iter().filter(|row| row.limit.ends_with(".p99"));
-    let shares = latencies.map(|row| row.misses as f64 / row.n.saturating_sub(row.censored).max(1) as f64);
+    let shares = step.limits.iter().filter_map(|row| {
+        let allowed = 1.0 - percentile(&row.limit)?;
+        Some(row.misses as f64 / row.n.saturating_sub(row.censored).max(1) as f64 / allowed)
+    });
     Ok(shares.reduce(f64::max))
 }
 
-fn ours(search: &Search, sweep: &mut Bare<'_>) -> Result<Answer> {
+/// What happens to the server within steps, at random times.
+struct Events {
+    change: Option<Change>,
+    rng: ChaCha8Rng,
+}
+
+impl Events {
+    fn new(case: &Case, seed: u32) -> Self {
+        let rng = ChaCha8Rng::seed_from_u64(u64::from(case.seed(seed)) << 32 | 0xe7e7);
+        Self { change: case.change, rng }
+    }
+
+    /// Before a step is measured.
+    fn before(&mut self, ask: &Ask, sweep: &mut Bare<'_>) {
+        let Some(change) = self.change else { return };
+        let (now, at) = (sweep.now(), self.rng.random::<f64>());
+        let steps = sweep.steps().to_vec();
+        if let Model::Changing(server) = sweep.model_mut() {
+            change.within(server, &steps, ask, now, at);
+        }
+    }
+}
+
+fn ours(case: &Case, search: &Search, sweep: &mut Bare<'_>, events: &mut Events) -> Result<Answer> {
     while let Next::Measure(ask) = search.next(SERIES, sweep.steps()) {
+        events.before(&ask, sweep);
         sweep.measure(ask)?;
     }
     let answer = search.answers(SERIES, sweep.steps()).into_iter().next().context("there is one answer")?;
-    let goodput = answer.goodput;
+    let goodput = case.read(answer);
     Ok(Answer {
         status: goodput.status,
         rate: goodput.rate,
         interval: goodput.interval90,
         safe: goodput.safe_rate,
+        names_change: names_change(&goodput),
         reason: goodput.reason,
     })
+}
+
+/// Returns true if an answer says that the server changed while it was measured.
+///
+/// TO REPLACE by the typed fact of the answer once it has one: until then its words are searched.
+fn names_change(goodput: &Goodput) -> bool {
+    goodput.reason.contains("changed")
+}
+
+/// A ramp of the rate until its knee, and where that is said to lie; none where no knee was found.
+pub(crate) fn knee(case: &Case, seed: u32) -> Result<Option<f64>> {
+    // From about a tenth of the capacity, so that the levels of one run lie between those of another.
+    let offset = f64::from(case.seed(seed) % 1000) / 1000.0;
+    let start = case.truth.capacity * 0.1 * 1.5_f64.powf(offset - 0.5);
+    let (plan, model) =
+        case.build_with(seed, &format!("ramp = {{ start = {start:.6}, until = \"knee\" }}\n"))?;
+    let search = plan.searcher().map_err(anyhow::Error::msg)?;
+    let mut sweep = Bare::on(&plan, model)?;
+    while let Next::Measure(ask) = search.next(SERIES, sweep.steps()) {
+        sweep.measure(ask)?;
+    }
+    let answer = search.answers(SERIES, sweep.steps()).into_iter().next().context("there is one answer")?;
+    Ok(answer.knee.map(|knee| knee.rate))
+}
+
+/// Steps of usual length at the true rate of a case with one latency limit, each from an idle server: the printed bounds of the
+/// p99 in milliseconds; none where a step has too few requests for one.
+pub(crate) fn bounds_at_truth(case: &Case, seed: u32, steps: u32) -> Result<Vec<[Option<f64>; 2]>> {
+    let (Some(rate), [target]) = (case.truth.rate, &case.targets[..]) else { return Ok(Vec::new()) };
+    let (plan, model) = case.build(seed, 900.0, 0.1)?;
+    let mut sweep = Bare::on(&plan, model)?;
+    for _ in 0..steps {
+        sweep.measure(Ask {
+            level: Level::rate(rate),
+            kind: StepKind::List,
+            settle: plan.step.settle.0,
+            measure: plan.step.window(Some(rate)),
+            extend: false,
+            tail: plan.step.tail(),
+            drain: plan.timeout(),
+            ends: Ends::AtItsTime,
+            confidence: 0.95,
+        })?;
+    }
+    let quantiles = sweep.steps().iter().map(|s| s.quantiles(target.metric));
+    Ok(quantiles.map(|q| [q.p99_low, q.p99_high]).collect())
 }
 
 /// Seconds that this thread has had a processor for, where the kernel tells.

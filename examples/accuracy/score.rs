@@ -21,6 +21,10 @@ pub(crate) struct Score {
     pub(crate) unsafe_share: f64,
     /// Share of runs that deny that any rate meets the SLO.
     pub(crate) denied: f64,
+    /// Share of all runs whose interval holds the truth: one without an interval does not.
+    pub(crate) held: f64,
+    /// Share of runs that name a change of the server.
+    pub(crate) named: f64,
 }
 
 /// The figures of a case whose answer is no rate.
@@ -59,7 +63,10 @@ impl Score {
         let errors: Vec<f64> =
             runs.iter().filter_map(|r| Some(100.0 * (r.answer.rate? / truth).ln())).collect();
         let intervals: Vec<[f64; 2]> = runs.iter().filter_map(|r| r.answer.interval).collect();
-        let held = intervals.iter().filter(|[low, high]| *low <= truth && truth <= *high).count();
+        // A truth that is a bracket, or was simulated, is held where its error reaches into the interval.
+        let slack = case.truth.error.exp();
+        let holds = |[low, high]: &[f64; 2]| *low <= truth * slack && truth <= *high * slack;
+        let held = intervals.iter().filter(|i| holds(i)).count();
         let squares: Vec<f64> = errors.iter().map(|e| e * e).collect();
         let shortfalls: Vec<f64> =
             runs.iter().map(|r| r.answer.safe.map_or(100.0, |s| 100.0 * (1.0 - s / truth))).collect();
@@ -72,6 +79,8 @@ impl Score {
             shortfall: median(&shortfalls),
             unsafe_share: share(runs, |r| r.answer.safe.is_none()),
             denied: share(runs, |r| r.answer.status == Status::None),
+            held: held as f64 / runs.len() as f64,
+            named: share(runs, |r| r.answer.names_change),
         })
     }
 }

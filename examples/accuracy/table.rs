@@ -1,6 +1,6 @@
 //! The Markdown tables.
 
-use crate::cases::{Arrivals, Case, Engine, Right};
+use crate::cases::{Arrivals, Case, Change, Engine, Group, Rare, Right, Target};
 use crate::run::{Run, Setting};
 use crate::score::{Score, Told, mean, median};
 use goodput::sim::engine::batch::{self, cost::Cost};
@@ -15,8 +15,8 @@ pub(crate) fn tables(rows: &[Row<'_>], setting: Setting) -> String {
     let mut lines = vec![
         format!("### {}, {:.0} s", setting.strategy.title(), setting.budget_s),
         String::new(),
-        "| case | r* | bound | bias | RMSE | named a rate | cov90 | P(viol) | shortfall | no safe rate | said none | time | CPU |".into(),
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|".into(),
+        "| case | r* | bound | bias | RMSE | named a rate | cov90 | held | P(viol) | shortfall | no safe rate | said none | named a change | time | CPU |".into(),
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|".into(),
     ];
     let scored: Vec<(&Case, Score)> =
         rows.iter().filter_map(|(c, runs)| Some((*c, Score::of(c, runs)?))).collect();
@@ -35,15 +35,46 @@ pub(crate) fn tables(rows: &[Row<'_>], setting: Setting) -> String {
         lines.extend(told);
         lines.push(String::new());
     }
-    lines.push("| cases | RMSE median / mean / worst | bias median | cov90 mean / min | P(viol) mean / worst | shortfall median | named a rate | said none |".into());
-    lines.push("|---|---|---|---|---|---|---|---|".into());
+    lines.push("| cases | RMSE median / mean / worst | bias median | cov90 mean / min | held mean / min | P(viol) mean / worst | shortfall median | named a rate | said none |".into());
+    lines.push("|---|---|---|---|---|---|---|---|---|".into());
     let resolvable: Vec<Score> =
         scored.iter().filter(|(c, _)| c.resolvable(setting.budget_s)).map(|s| s.1).collect();
     let all: Vec<Score> = scored.iter().map(|s| s.1).collect();
     lines.push(summary("resolvable", &resolvable));
     lines.push(summary("all", &all));
+    for group in Group::ALL {
+        let of_group: Vec<Score> = scored.iter().filter(|(c, _)| c.group == group).map(|s| s.1).collect();
+        if !of_group.is_empty() && of_group.len() < all.len() {
+            lines.push(summary(group.title(), &of_group));
+        }
+    }
     lines.push(String::new());
+    lines.extend(changes(rows));
     lines.join("\n")
+}
+
+/// How often a change of the server was named: where there was one, and where there was none.
+fn changes(rows: &[Row<'_>]) -> Vec<String> {
+    let named = |of: &dyn Fn(Group) -> bool| {
+        let runs: Vec<&Run> = rows.iter().filter(|(c, _)| of(c.group)).flat_map(|(_, runs)| runs).collect();
+        let named = runs.iter().filter(|r| r.answer.names_change).count();
+        (named, runs.len())
+    };
+    let all: [(&str, &dyn Fn(Group) -> bool); 4] = [
+        ("breaks", &|g| g == Group::Break),
+        ("drift", &|g| g == Group::Drift),
+        ("stalls", &|g| g == Group::Stall),
+        ("steady", &Group::is_steady),
+    ];
+    let mut lines = vec!["| server | runs | named a change |".to_owned(), "|---|---|---|".to_owned()];
+    for (title, of) in all {
+        let (named, n) = named(of);
+        if n > 0 {
+            lines.push(format!("| {title} | {n} | {:.1} % |", 100.0 * named as f64 / n as f64));
+        }
+    }
+    lines.push(String::new());
+    lines
 }
 
 fn percent(x: f64) -> String {
@@ -60,7 +91,7 @@ fn times(runs: &[Run]) -> String {
 fn rated(case: &Case, s: &Score, runs: &[Run], budget_s: f64) -> String {
     let mark = if case.resolvable(budget_s) { "" } else { " †" };
     format!(
-        "| {}{mark} | {:.4} | {:.1} | {} | {} | {} | {} | {:.0} % | {} | {} | {} |",
+        "| {}{mark} | {:.4} | {:.1} | {} | {} | {} | {} | {} | {:.0} % | {} | {} | {} | {} |",
         case.name,
         case.truth.rate.unwrap_or(0.0),
         100.0 * case.truth.bound(budget_s).unwrap_or(f64::NAN),
@@ -68,10 +99,12 @@ fn rated(case: &Case, s: &Score, runs: &[Run], budget_s: f64) -> String {
         if s.rated > 0.0 { format!("{:+.1} | {:.1}", s.bias, s.rmse) } else { "– | –".into() },
         percent(s.rated),
         s.coverage.map_or("–".into(), percent),
+        percent(s.held),
         percent(s.violates),
         s.shortfall,
         percent(s.unsafe_share),
         percent(s.denied),
+        percent(s.named),
         times(runs)
     )
 }
@@ -103,7 +136,7 @@ fn summary(name: &str, scores: &[Score]) -> String {
     let of = |f: fn(&Score) -> f64| -> Vec<f64> { scores.iter().map(f).filter(|x| !x.is_nan()).collect() };
     let worst = |xs: &[f64]| xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let rmse = of(|s| s.rmse);
-    let violates = of(|s| s.violates);
+    let (violates, held) = (of(|s| s.violates), of(|s| s.held));
     let coverage: Vec<f64> = scores.iter().filter_map(|s| s.coverage).collect();
     let coverage = if coverage.is_empty() {
         "–".to_owned()
@@ -115,12 +148,14 @@ fn summary(name: &str, scores: &[Score]) -> String {
         )
     };
     format!(
-        "| {name} {} | {:.1} / {:.1} / {:.1} | {:+.1} | {coverage} | {:.1} % / {} | {:.0} % | {} | {} |",
+        "| {name} {} | {:.1} / {:.1} / {:.1} | {:+.1} | {coverage} | {} / {} | {:.1} % / {} | {:.0} % | {} | {} |",
         scores.len(),
         median(&rmse),
         mean(&rmse),
         worst(&rmse),
         median(&of(|s| s.bias)),
+        percent(mean(&held)),
+        percent(held.iter().copied().fold(f64::INFINITY, f64::min)),
         100.0 * mean(&violates),
         percent(worst(&violates)),
         median(&of(|s| s.shortfall)),
@@ -132,7 +167,7 @@ fn summary(name: &str, scores: &[Score]) -> String {
 /// The cases with their truths.
 pub(crate) fn cases(cases: &[Case]) -> String {
     let mut lines = vec![
-        "| case | server | requests | limits on p99 | r* | s.e. | r*/capacity | β | IF | unloaded misses | bound 300 / 900 / 2700 s |".to_owned(),
+        "| case | server | requests | limits | r* | s.e. | r*/capacity | β | IF | unloaded misses | bound 300 / 900 / 2700 s |".to_owned(),
         "|---|---|---|---|---|---|---|---|---|---|---|".to_owned(),
     ];
     lines.extend(cases.iter().map(case));
@@ -140,13 +175,12 @@ pub(crate) fn cases(cases: &[Case]) -> String {
 }
 
 fn case(case: &Case) -> String {
-    let limits: Vec<String> =
-        case.limits.iter().map(|(metric, ms)| format!("{} {} ms", metric.title(), short(*ms))).collect();
     let t = &case.truth;
     let known = t.rate.map_or("none | – | – | – | –".to_owned(), |rate| {
         let error = if t.error > 0.0 { format!("{:.2} %", 100.0 * t.error) } else { "exact".into() };
         let share = rate / t.capacity;
-        format!("{rate:.4} | {error} | {share:.2} | {:.1} | {:.1}", t.slope, t.inflation)
+        let slope = if t.slope.is_finite() { format!("{:.1}", t.slope) } else { "∞".into() };
+        format!("{rate:.4} | {error} | {share:.2} | {slope} | {:.1}", t.inflation)
     });
     let bounds: Vec<String> = [300.0, 900.0, 2700.0]
         .iter()
@@ -157,14 +191,36 @@ fn case(case: &Case) -> String {
     format!(
         "| {} | {} | {} | {}{cap} | {known} | {:.2} % | {bounds} |",
         case.name,
-        server(&case.engine),
+        server(case),
         requests(case),
-        limits.join(", "),
+        limits(case),
         100.0 * t.unloaded
     )
 }
 
-fn server(engine: &Engine) -> String {
+/// Limits, with the share of failures and of requests that meet all of them where these are limited.
+fn limits(case: &Case) -> String {
+    let mut all: Vec<String> = case.targets.iter().map(limit).collect();
+    all.extend(case.error_rate.map(|share| format!("errors {} %", short(100.0 * share))));
+    all.extend(case.joint.map(|share| format!("{} % together", short(100.0 * share))));
+    all.extend(case.timeout_s.map(|s| format!("timeout {} s", short(s))));
+    all.join(", ")
+}
+
+fn limit(target: &Target) -> String {
+    format!("p{} {} {} ms", target.percentile, target.metric.title(), short(target.ms))
+}
+
+fn server(case: &Case) -> String {
+    let change = case.change.map_or(String::new(), |change| match change {
+        Change::Pause { kind, nth, length_s } => format!("; pauses {length_s} s in {kind} step {nth}"),
+        Change::Break { speed } => format!("; {} × as fast after half of the time", short(speed)),
+        Change::Drift { by } => format!("; speed from {} to {}", short(1.0 - by), short(1.0 + by)),
+    });
+    format!("{}{change}", engine(&case.engine))
+}
+
+fn engine(engine: &Engine) -> String {
     let ms = |d: std::time::Duration| short(d.as_secs_f64() * 1e3);
     match engine {
         Engine::Queue(queue::Settings { servers, service, .. }) => {
@@ -172,6 +228,9 @@ fn server(engine: &Engine) -> String {
                 Dist::Fixed(d) => format!("{} ms", ms(*d)),
                 Dist::Exponential(d) => format!("exponential {} ms", ms(*d)),
                 Dist::Lognormal { mean, cv } => format!("lognormal {} ms cv {cv}", ms(*mean)),
+                Dist::TwoSizes { short: usual, long, share } => {
+                    format!("{} ms, {} % {} ms", ms(*usual), short(100.0 * share), ms(*long))
+                }
             };
             format!("{servers} × {service}")
         }
@@ -188,6 +247,7 @@ fn server(engine: &Engine) -> String {
             let kv = (limits.kv_blocks.get() - 1) * block_size.get() / 1000;
             format!("{time}; {} seats, {kv}k KV tokens", limits.max_num_seqs)
         }
+        Engine::Preset(name) => (*name).to_owned(),
     }
 }
 
@@ -195,6 +255,7 @@ fn server(engine: &Engine) -> String {
 fn requests(case: &Case) -> String {
     let arrivals = match case.arrivals {
         Arrivals::Poisson => "Poisson".to_owned(),
+        Arrivals::Constant => "constant".to_owned(),
         Arrivals::Gamma(cv) => format!("gamma cv {cv}"),
     };
     let words = |lengths: &str| -> String {
@@ -206,8 +267,15 @@ fn requests(case: &Case) -> String {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    match case.engine {
-        Engine::Queue(_) => arrivals,
-        Engine::Batch(_) => format!("{arrivals}; {} in, {} out", words(&case.input), words(&case.output)),
+    let load = if case.closed_loop { "closed loop".to_owned() } else { arrivals };
+    if matches!(case.engine, Engine::Queue(_)) {
+        return load;
     }
+    let rare = case.rare.as_ref().map_or(String::new(), |Rare { share, input, output }| {
+        format!("; {} % {} in, {} out", short(100.0 * share), words(input), words(output))
+    });
+    let turns = case.conversation.as_ref().map_or(String::new(), |turns| {
+        format!("; {}", words(&turns.replace('"', "").lines().collect::<Vec<_>>().join("; ")))
+    });
+    format!("{load}; {} in, {} out{rare}{turns}", words(&case.input), words(&case.output))
 }

@@ -72,7 +72,7 @@ fn peers_come_to_a_rate() {
 }
 
 fn told(status: Status, rate: Option<f64>, interval: Option<[f64; 2]>, safe: Option<f64>) -> Run {
-    let answer = Answer { status, rate, interval, safe, reason: String::new() };
+    let answer = Answer { status, rate, interval, safe, names_change: false, reason: String::new() };
     Run { answer, spent_s: 1.0, cpu_s: None, steps: vec![] }
 }
 

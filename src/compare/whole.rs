@@ -214,6 +214,7 @@ mod tests {
             binding: None,
             throughput: None,
             halve_s: None,
+            support: Default::default(),
             per_gpu: None,
             reason: String::new(),
         }

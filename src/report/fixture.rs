@@ -84,7 +84,8 @@ fn quantiles(n: u64, median: f64, tail: f64) -> Quantiles {
         p95: some(0.65),
         p99: some(1.0),
         p99_low: some(0.93),
-        p99_high: if n >= 368 { some(1.1) } else { None },
+        p99_high: if n >= 460 { some(1.1) } else { None },
+        inflation: (n > 0).then_some(1.25),
     }
 }
 
@@ -207,6 +208,7 @@ fn row(limit: &str, limit_ms: Option<f64>, n: u64, misses: u64, verdict: Verdict
         censored: 0,
         clusters: misses,
         cluster_sq: misses,
+        co_misses: Vec::new(),
         attainment,
         low: attainment.map(|a| (a - 0.004).max(0.0)),
         high: attainment.map(|a| (a + 0.004).min(1.0)),
@@ -281,6 +283,7 @@ pub(super) fn bracket(steps: &[Step]) -> Goodput {
         safe_rate: None,
         throughput: None,
         halve_s: None,
+        support: Default::default(),
         met,
         failed,
         binding: lowest.and_then(|s| s.binding.clone()),

@@ -265,10 +265,18 @@ fn percentiles(run: &Run) -> String {
     };
     let open =
         tables::telling(run).iter().any(|s| s.latency.values().any(|q| q.n > 0 && q.p99_high.is_none()));
-    let note = if open {
-        " Where there are too few requests for an upper bound (below 368) it is printed as “–”."
+    let clustered = tables::has_effective(run);
+    let note = match (open, clustered) {
+        (false, _) => "",
+        (true, true) => " An effective n below 368 is too small for an upper bound: it is printed as “–”.",
+        (true, false) => {
+            " Where there are too few requests for an upper bound (below 368) it is printed as “–”."
+        }
+    };
+    let by = if clustered {
+        "at the effective n: slow requests come in clusters, so n of them are worth fewer independent ones."
     } else {
-        ""
+        "assuming independent requests."
     };
     let grows = if tables::telling(run).iter().any(|s| s.stable == Some(false)) {
         " Where the backlog grows there is no steady value to print."
@@ -291,7 +299,7 @@ fn percentiles(run: &Run) -> String {
         format!("\nNot in these percentiles, of all steps: requests {missing}. The verdicts count them.\n")
     };
     format!(
-        "Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests.{note}{grows}{left_out}\n\n{table}{missing}"
+        "Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, {by}{note}{grows}{left_out}\n\n{table}{missing}"
     )
 }
 

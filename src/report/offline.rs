@@ -2,7 +2,7 @@
 
 use super::charts::thousands;
 use super::escape::{markdown, plain};
-use super::tables::{UNKNOWN, table};
+use super::tables::{UNKNOWN, effective, table};
 use super::terminal::STYLE;
 use super::words;
 use crate::plan::Purpose;
@@ -202,13 +202,15 @@ fn bounds(q: &Quantiles) -> String {
 
 /// Heads and rows of the latencies: one row for each level and metric.
 fn latencies(all: &[LevelFigures]) -> (Vec<String>, Vec<Vec<String>>) {
-    let head =
-        ["in flight", "requests", "metric", "p50 ms", "p90 ms", "p99 ms", "p99 from, to", "tokens/s each"];
+    let clustered = has_effective(all);
+    let mut head = vec!["in flight", "requests", "metric", "p50 ms", "p90 ms", "p99 ms", "p99 from, to"];
+    head.extend(clustered.then_some("effective n"));
+    head.push("tokens/s each");
     let rows = all.iter().flat_map(|l| {
         METRICS.into_iter().filter(|m| l.quantiles(*m).n > 0).enumerate().map(move |(i, metric)| {
             let q = l.quantiles(metric);
             let once = |text: String| if i == 0 { text } else { String::new() };
-            vec![
+            let mut cells = vec![
                 once(words::level_number(l.in_flight)),
                 once(thousands(l.requests as f64)),
                 metric.title().to_owned(),
@@ -216,11 +218,18 @@ fn latencies(all: &[LevelFigures]) -> (Vec<String>, Vec<Vec<String>>) {
                 number(q.p90),
                 number(q.p99),
                 bounds(&q),
-                once(number(l.tokens_per_s_of_a_request)),
-            ]
+            ];
+            cells.extend(clustered.then(|| effective(&q)));
+            cells.push(once(number(l.tokens_per_s_of_a_request)));
+            cells
         })
     });
-    (head.map(str::to_owned).to_vec(), rows.collect())
+    (head.into_iter().map(str::to_owned).collect(), rows.collect())
+}
+
+/// Returns true if the bounds take into account how slow requests cluster.
+fn has_effective(all: &[LevelFigures]) -> bool {
+    all.iter().any(|l| METRICS.into_iter().any(|m| l.quantiles(m).inflation.is_some()))
 }
 
 fn cells(run: &Run) -> (Vec<String>, Vec<Vec<String>>) {
@@ -230,9 +239,13 @@ fn cells(run: &Run) -> (Vec<String>, Vec<Vec<String>>) {
 
 /// What the columns mean.
 fn notes(run: &Run) -> &'static str {
-    if run.purpose == Purpose::Latency {
-        "All latency counts from when a slot of the loop was free. The p99 lies between “from” and “to” with 95 % confidence; where there \
-         are too few requests for an upper bound (below 368) it is “–”. “Tokens/s each”: the mean answer over the median e2e."
+    if run.purpose == Purpose::Latency && has_effective(&levels(run)) {
+        "All latency counts from when a slot of the loop was free. The p99 lies between “from” and “to” with 95 % confidence, at the effective \
+         n: slow requests come in clusters, so they are worth fewer independent ones. Where that is below 368 the upper bound is “–”. \
+         “Tokens/s each”: the mean answer over the median e2e."
+    } else if run.purpose == Purpose::Latency {
+        "All latency counts from when a slot of the loop was free. The p99 lies between “from” and “to” with 95 % confidence, \
+         assuming independent requests; where there are too few for an upper bound (below 368) it is “–”. “Tokens/s each”: the mean answer over the median e2e."
     } else if is_burst(run) {
         "Rates are over the whole time, from the start to the last answer, the draining of the last requests included."
     } else {

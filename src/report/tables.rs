@@ -176,11 +176,30 @@ pub fn steps(run: &Run) -> String {
     table(&head, &["level", "step for", &verdict_of], run.steps.iter().map(row).collect())
 }
 
-/// Percentiles of every metric of every step, with n and the bounds of the p99 by rank.
+/// How many independent values a latency is worth in the bounds of its p99: `1,340`.
+pub(super) fn effective(q: &Quantiles) -> String {
+    match q.effective() {
+        Some(n) if n < 1.0 => "< 1".into(),
+        Some(n) => thousands(n.floor()),
+        None => UNKNOWN.into(),
+    }
+}
+
+/// Returns true if the report shows steps whose bounds take into account how slow requests cluster; folders of earlier versions have
+/// none.
+pub(super) fn has_effective(run: &Run) -> bool {
+    telling(run).iter().any(|s| s.latency.values().any(|q| q.inflation.is_some()))
+}
+
+/// Percentiles of every metric of every step, with n, what it is worth, and the bounds of the p99 by rank.
 pub fn percentiles(run: &Run) -> String {
-    let head = ["#", "level", "metric", "n", "p50", "p90", "p95", "p99", "p99 from", "p99 to"];
+    let clustered = has_effective(run);
+    let mut head = vec!["#", "level", "metric", "n"];
+    head.extend(clustered.then_some("effective n"));
+    head.extend(["p50", "p90", "p95", "p99", "p99 from", "p99 to"]);
     let row = |s: &Step, m: Metric, q: Quantiles| {
         let mut cells = vec![number_of(s), name(run, s), m.title().into(), thousands(q.n as f64)];
+        cells.extend(clustered.then(|| effective(&q)));
         cells.extend([q.p50, q.p90, q.p95, q.p99, q.p99_low, q.p99_high].map(|x| latency(s, x)));
         cells
     };

@@ -20,6 +20,7 @@ use crate::search::answer::{Answer, Goodput, Status};
 use crate::search::windows::together;
 use crate::slo::{Limit, Metric, Part};
 use crate::stats::cluster::pooled_inflation;
+use crate::stats::percentile::BOUNDED;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use crate::stats::summary::step_verdict;
 use crate::stats::verdict::INFLATION;
@@ -85,7 +86,8 @@ pub(crate) fn caveats(
     found.extend(cross::disagreements(steps));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
-    let open = |s: &Step| s.quantiles(Metric::Ttft).n > 0 && s.quantiles(Metric::Ttft).p99_high.is_none();
+    // Even were they independent: how far clusters take the upper bound away stands beside the percentiles.
+    let open = |s: &Step| (1..BOUNDED).contains(&s.quantiles(Metric::Ttft).n);
     let deciding: Vec<&Step> = steps.iter().filter(|s| !brief(s)).collect();
     let short = deciding.iter().filter(|s| open(s)).count() as u32;
     if short > 0 {
@@ -314,7 +316,7 @@ mod tests {
         assert_eq!(few("adaptive", |_| ()), None, "its baseline and ramp are short on purpose");
         let cut = |run: &mut Run| {
             if let Some(q) = run.steps[10].latency.get_mut(&Metric::Ttft) {
-                q.p99_high = None;
+                (q.n, q.p99_high) = (367, None);
             }
         };
         assert_eq!(few("adaptive", cut), Some((1, Some(4))), "a step that refines");

@@ -124,6 +124,7 @@ fn nothing(run: &Run) -> Goodput {
         safe_rate: None,
         throughput: None,
         halve_s: None,
+        support: Default::default(),
         met: None,
         failed: None,
         binding: None,
@@ -192,7 +193,7 @@ mod tests {
         let limits = step["limits"].take();
         assert_eq!(limits.as_array().map(Vec::len), Some(3));
         insta::assert_snapshot!(limits[0], @r#"
-        {"attainment":1.0,"censored":0,"class":"all","cluster_sq":0,"clusters":0,"high":1.0,"limit":"ttft.p99","limit_ms":200.0,"low":0.996,"misses":0,"n":2400,"tier":"main","verdict":"meets"}
+        {"attainment":1.0,"censored":0,"class":"all","cluster_sq":0,"clusters":0,"co_misses":[],"high":1.0,"limit":"ttft.p99","limit_ms":200.0,"low":0.996,"misses":0,"n":2400,"tier":"main","verdict":"meets"}
         "#);
         insta::assert_snapshot!(lines(&step), @r#"
         abort: null
@@ -206,7 +207,7 @@ mod tests {
         cut: 0
         drain_s: 0.4
         due_n: 2400
-        e2e_ms: {"n":2400,"p50":211.371,"p90":342.215,"p95":400.368,"p99":502.136,"p99_high":531.212,"p99_low":481.783}
+        e2e_ms: {"inflation":1.25,"n":2400,"p50":211.371,"p90":342.215,"p95":400.368,"p99":502.136,"p99_high":531.212,"p99_low":481.783}
         ended_s: 140.0
         failed: 0
         good_rate: 19.951683333333335
@@ -214,7 +215,7 @@ mod tests {
         in_flight_mean: 9.761904761904761
         in_flight_slope: 0.0
         input_tokens_mean: 601.3
-        itl_ms: {"n":0,"p50":null,"p90":null,"p95":null,"p99":null,"p99_high":null,"p99_low":null}
+        itl_ms: {"inflation":null,"n":0,"p50":null,"p90":null,"p95":null,"p99":null,"p99_high":null,"p99_low":null}
         joint_attainment: 0.9995833333333334
         kind: "list"
         lateness_p50_ms: 0.04
@@ -240,9 +241,9 @@ mod tests {
         started_s: 0.0
         step: 1
         tail_s: 1.0
-        tpot_ms: {"n":2400,"p50":6.505,"p90":7.339,"p95":7.71,"p99":8.359,"p99_high":8.544,"p99_low":8.229}
-        ttfc_ms: {"n":0,"p50":null,"p90":null,"p95":null,"p99":null,"p99_high":null,"p99_low":null}
-        ttft_ms: {"n":2400,"p50":24.79,"p90":38.197,"p95":44.156,"p99":54.584,"p99_high":57.563,"p99_low":52.498}
+        tpot_ms: {"inflation":1.25,"n":2400,"p50":6.505,"p90":7.339,"p95":7.71,"p99":8.359,"p99_high":8.544,"p99_low":8.229}
+        ttfc_ms: {"inflation":null,"n":0,"p50":null,"p90":null,"p95":null,"p99":null,"p99_high":null,"p99_low":null}
+        ttft_ms: {"inflation":1.25,"n":2400,"p50":24.79,"p90":38.197,"p95":44.156,"p99":54.584,"p99_high":57.563,"p99_low":52.498}
         ttft_slope: null
         verdict: "meets"
         "#);

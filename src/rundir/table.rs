@@ -4,10 +4,13 @@
 //! it did over the steps in memory.
 
 mod check;
+mod co_misses;
 mod group;
 mod host;
 mod replica;
 mod server;
+
+use co_misses::{co_miss_cell, read_co_misses};
 
 pub(crate) use check::{check_cells, read_check};
 pub(crate) use group::{group_cells, read_group};
@@ -222,6 +225,17 @@ fn quantile_cells(c: &mut Cells, metric: Metric, q: &Quantiles) {
     }
 }
 
+/// The inflation in the bounds of each p99, behind all other columns.
+fn inflation_cells(
+    c: &mut Cells,
+    metrics: impl IntoIterator<Item = Metric>,
+    of: impl Fn(Metric) -> Quantiles,
+) {
+    for metric in metrics {
+        c.opt(format!("{}_inflation", metric.name()), of(metric).inflation);
+    }
+}
+
 /// Latencies by metric; one of which nothing was measured is left out.
 fn read_latency(
     row: &Row<'_>,
@@ -239,6 +253,9 @@ fn read_latency(
             p99: cell("p99")?,
             p99_low: cell("p99_low")?,
             p99_high: cell("p99_high")?,
+            inflation: row
+                .opt_late(&format!("{}_inflation", metric.name()))?
+                .filter(|inflation: &f64| *inflation >= 1.0),
         };
         if n > 0 {
             latency.insert(metric, q);
@@ -281,6 +298,7 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     c.opt("trace_n", s.trace.map(|t| t.n));
     c.opt("trace_of", s.trace.map(|t| t.of));
     c.put("refused", s.refused);
+    inflation_cells(c, Metric::ALL, |m| s.quantiles(m));
     host::host_cells(c, s.host.as_ref());
 }
 
@@ -379,6 +397,7 @@ pub(crate) fn limit_cells(step: &Step, l: &LimitRow) -> Cells {
     c.opt("low", l.low);
     c.opt("high", l.high);
     c.put("verdict", l.verdict);
+    c.put("co_misses", co_miss_cell(&l.co_misses));
     c
 }
 
@@ -394,6 +413,7 @@ pub(crate) fn read_limit(row: &Row<'_>) -> Result<((String, u32), LimitRow)> {
         censored: row.get("censored")?,
         clusters: row.get("clusters")?,
         cluster_sq: row.get("cluster_sq")?,
+        co_misses: read_co_misses(row)?,
         attainment: row.opt("attainment")?,
         low: row.opt("low")?,
         high: row.opt("high")?,
@@ -422,7 +442,7 @@ mod tests {
             (step.client_busy, step.client_waiting) = (Some(x[1]), None);
             step.refused = 7;
             step.trace = (x[2] > 0.0).then_some(TracePart { from: 3, n: 7, of: 40 });
-            step.latency.insert(Metric::Ttft, Quantiles { n: 7, p99: Some(x[6]), ..Quantiles::default() });
+            step.latency.insert(Metric::Ttft, Quantiles { n: 7, p99: Some(x[6]), inflation: Some(1.0 + x[7].abs()), ..Quantiles::default() });
             let mut limit = step.limits[0].clone();
             (limit.low, limit.limit_ms) = (Some(x[7]), Some(x[0]));
             let cells = limit_cells(&step, &limit);
@@ -432,6 +452,24 @@ mod tests {
             step.limits.clear();
             prop_assert_eq!(read_step(&Row::back(&cells)).unwrap(), step);
         }
+    }
+
+    #[test]
+    fn folders_without_inflation_assume_independent_requests() {
+        let step = fixture::found().steps.swap_remove(0);
+        let cells = step_cells(&step);
+        let mut old = Row::back(&cells);
+        assert_eq!(read_step(&old).unwrap().quantiles(Metric::Ttft), step.quantiles(Metric::Ttft));
+        old.0.retain(|name, _| !name.ends_with("_inflation"));
+        let q = read_step(&old).unwrap().quantiles(Metric::Ttft);
+        assert_eq!(q, Quantiles { inflation: None, ..step.quantiles(Metric::Ttft) });
+        assert_eq!(q.effective(), None);
+        old.0.insert("ttft_inflation", "0");
+        assert_eq!(
+            read_step(&old).unwrap().quantiles(Metric::Ttft).inflation,
+            None,
+            "no request is worth two"
+        );
     }
 
     /// Row: column, what stands in it, and whether that is taken.
@@ -491,10 +529,27 @@ mod tests {
         let step =
             Step { client_busy: Some(0.2), client_waiting: Some(0.1), refused: 3, ..run.steps[0].clone() };
         let cells = step_cells(&step);
-        let first =
-            ["reason", "client_busy", "client_waiting", "trace_from", "trace_n", "trace_of", "refused"];
-        let after = cells.names.iter().skip_while(|name| *name != "reason").take(first.len());
-        assert!(after.eq(first.iter()), "in this order: {:?}", cells.names);
+        let last = [
+            "reason",
+            "client_busy",
+            "client_waiting",
+            "trace_from",
+            "trace_n",
+            "trace_of",
+            "refused",
+            "ttft_inflation",
+            "ttfc_inflation",
+            "tpot_inflation",
+            "itl_inflation",
+            "e2e_inflation",
+            "host_cores",
+            "host_busy",
+            "host_server",
+            "host_others",
+            "host_steal",
+            "host_waiting",
+        ];
+        assert!(cells.names.ends_with(&last.map(String::from)), "{:?}", cells.names);
         let mut row = Row::back(&cells);
         row.0.retain(|name, _| {
             let late = ["client_", "trace_", "host_"];

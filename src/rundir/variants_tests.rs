@@ -10,6 +10,7 @@ fn variant(name: &str, rate: Option<(f64, [f64; 2])>, peak: Option<(f64, Option<
         safe_rate: rate.map(|r| r.1[0]),
         throughput: None,
         halve_s: None,
+        support: Default::default(),
         met: None,
         failed: None,
         binding: None,

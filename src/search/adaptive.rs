@@ -5,6 +5,7 @@ use super::config::{Adaptive, Open, Over};
 use super::posterior::{limits, void};
 use super::refine;
 use super::refused::served;
+use super::retry;
 use super::seen::Seen;
 use super::stop::{MissedUnloaded, Stop, dead, plateau};
 use crate::level::{Control, Level};
@@ -59,8 +60,8 @@ pub(super) struct Policy {
     pub(super) control: Control,
     /// All tiers are answered from the same steps.
     pub(super) tiers: Vec<Slo>,
-    /// As [`crate::workload::arrivals::Arrivals::crowding`] has it.
-    pub(super) power: f64,
+    /// The squared coefficient of variation of the gaps between arrivals.
+    pub(super) dispersion: f64,
     /// Requests per second at level 1 of an open loop.
     pub(super) per_level: f64,
     /// How long the users of a conversation think in all, in seconds.
@@ -75,8 +76,8 @@ impl Policy {
         tiers: &[Slo],
         open: Open,
     ) -> Self {
-        let (control, highest, power) = match plan.over {
-            Over::Rate => (open.control, max_rate.unwrap_or(f64::INFINITY), open.arrivals.crowding()),
+        let (control, highest, dispersion) = match plan.over {
+            Over::Rate => (open.control, max_rate.unwrap_or(f64::INFINITY), open.arrivals.dispersion()),
             // A closed loop has as many in flight as it has workers.
             Over::Concurrency => (Control::Concurrency, f64::from(times.max_in_flight), 1.0),
         };
@@ -88,7 +89,7 @@ impl Policy {
             times: *times,
             control,
             tiers: tiers.to_vec(),
-            power,
+            dispersion,
             per_level: open.per_level,
             think_s: open.think_s,
         }
@@ -194,6 +195,9 @@ impl Policy {
             };
             return self.in_time(self.ramp_step(first.min(self.highest), seen), seen).map(Some);
         };
+        if let Some(burst) = retry::again(&seen.ramp).filter(|s| !self.invalid(s)) {
+            return self.in_time(self.ramp_step(burst.level.value, seen), seen).map(Some);
+        }
         let at_the_top = last.level.value >= self.highest * (1.0 - 1e-9);
         let level = if seen.ramp.iter().all(|s| self.too_much(s)) {
             let lowest = seen.ramp.iter().map(|s| s.level.value).fold(f64::INFINITY, f64::min);

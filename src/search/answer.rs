@@ -59,8 +59,49 @@ pub struct Goodput {
     pub halve_s: Option<f64>,
     /// `rate` per GPU, where the plan declares them.
     pub per_gpu: Option<f64>,
+    /// How far the steps support the answer.
+    #[serde(default)]
+    pub support: Support,
     /// What the answer rests on, and why the search stopped.
     pub reason: String,
+}
+
+/// How far the steps of an adaptive search support its answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct Support {
+    /// Chance that the curve of the limit that binds is flat at the boundary: that its misses grow with less than the 1.5th power of the
+    /// level. On flat curves the safe rate is too high more often than its confidence says.
+    pub flat: Option<f64>,
+    /// The safe rate as it was held at the end of the budget.
+    pub held: Option<Held>,
+    /// Why the interval is a bracket of decided steps, if it is.
+    pub misfit: Option<Misfit>,
+}
+
+/// A step at the safe rate, at the end of the budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    /// The level.
+    pub level: f64,
+    /// Seconds of the measured window.
+    pub seconds: f64,
+    /// `meets`, `fails`, `undecided` or `invalid`.
+    pub verdict: String,
+    /// Misses of the limit that was missed most, over the share that it allows.
+    pub misses: u64,
+    /// Requests that count for that limit.
+    pub n: u64,
+}
+
+/// Why the fitted family of curves does not describe the steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Misfit {
+    /// The fitted median lay below a level that is shown to meet.
+    BelowMet,
+    /// The fitted safe rate, or the median, lay above a level that is shown to fail.
+    AboveFailed,
 }
 
 /// Where more load stops buying throughput and starts buying latency (Kneedle's mark); never the SLO answer.

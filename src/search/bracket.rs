@@ -53,6 +53,7 @@ pub(super) fn bracket(points: &[Point], ended: &str, gpus: Option<u32>) -> Goodp
         interval90: None,
         throughput: None,
         halve_s: None,
+        support: Default::default(),
         safe_rate: None,
         met: met.map(|m| m.value),
         failed: failed.map(|f| f.value),

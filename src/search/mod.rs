@@ -2,7 +2,8 @@
 //!
 //! `config` is the plan's `[search]`; `series` has [`Search`], which steps through a list or a ramp or leaves it to
 //! `adaptive`; `ask` is what it asks for. The adaptive search has a baseline and a ramp, and closes in by `refine`: at
-//! quantiles of the `posterior` of where the boundary lies, from all steps together (`seen` sorts them). `estimate` reads the
+//! quantiles of the `posterior` of where the boundary lies, from all steps together (`seen` sorts them, `retry` drops a ramp step that was a
+//! burst). `hold` stays at the safe rate at the end. `estimate` reads the
 //! answer off the posterior, `bracket` off the verdicts alone; `confirm` is the soak afterwards. `ceiling` doubles numbers in
 //! flight until throughput stops growing, or sends everything at once. `stop` says when a series is
 //! done; `knee` marks the knee of a curve; `view` is what the reports show of the posterior.
@@ -15,11 +16,13 @@ mod ceiling;
 pub mod config;
 mod confirm;
 mod estimate;
+mod hold;
 pub mod knee;
 mod posterior;
 pub mod profile;
 mod refine;
 mod refused;
+mod retry;
 mod seen;
 mod series;
 pub mod stop;

@@ -2,6 +2,7 @@
 
 use super::adaptive::{Policy, missed_unloaded};
 use super::ask::{Ask, Ends};
+use super::hold;
 use super::posterior::{Posterior, limits};
 use super::seen::Seen;
 use super::stop::{Stop, by_far};
@@ -18,6 +19,8 @@ const SHARE: f64 = 0.2;
 const LONGEST_S: f64 = 150.0;
 /// Where requests take long, a step may take so many times as long as one: a backlog shows only once those that began it are over.
 const REQUEST_TIMES: f64 = 20.0;
+/// Conversations that a step lasts for at least: what they leave behind is seen only as they go on.
+const TALKS: f64 = 4.0;
 /// Longest request that the load is given to settle for, in seconds.
 const SETTLES_S: f64 = 60.0;
 /// No step is shorter than this share of the budget, or than so many seconds where the budget is long.
@@ -40,45 +43,88 @@ const MUCH_DOUBT: f64 = 0.1;
 /// Confidence that counts on a level have to be able to reach for the search to speak of it.
 const SPOKEN_OF: f64 = 0.95;
 
+/// The times around the window of a step of the refinement.
+struct Times {
+    settle: f64,
+    tail: Duration,
+    /// Seconds that a step takes besides its window.
+    overhead: f64,
+    /// The shortest window.
+    least: f64,
+    /// Seconds of window that the rest of the budget has room for, in one step.
+    left: f64,
+}
+
+impl Times {
+    fn of(policy: &Policy, seen: &Seen<'_>) -> Self {
+        let tail = seen.tail();
+        let settle =
+            policy.times.settle.0.as_secs_f64().max(seen.e2e_s.min(SETTLES_S)).min(policy.budget_s / 15.0);
+        let settle = settle.max(seen.talk_s.min(policy.budget_s / 10.0));
+        let overhead = settle + tail.as_secs_f64() + policy.drain().as_secs_f64();
+        let least = LEAST_S.min(LEAST_SHARE * policy.budget_s).max(1.0);
+        Self { settle, tail, overhead, least, left: policy.budget_s - seen.spent_s - overhead }
+    }
+
+    fn step(&self, policy: &Policy, kind: StepKind, level: f64, measure_s: f64) -> Ask {
+        Ask {
+            level: policy.level(level),
+            kind,
+            settle: Duration::from_secs_f64(self.settle),
+            measure: Duration::from_secs_f64(measure_s),
+            extend: false,
+            tail: self.tail,
+            drain: policy.drain(),
+            ends: Ends::WhenFarOver,
+            confidence: policy.confidence,
+        }
+    }
+}
+
 /// The next step of the refinement, or why there is none.
 pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
-    let widest = widest(policy, seen)?;
-    let tail = seen.tail();
-    let settle =
-        policy.times.settle.0.as_secs_f64().max(seen.e2e_s.min(SETTLES_S)).min(policy.budget_s / 15.0);
-    let settle = settle.max(seen.talk_s.min(policy.budget_s / 10.0));
-    let overhead = settle + tail.as_secs_f64() + policy.drain().as_secs_f64();
-    let left = policy.budget_s - seen.spent_s - overhead;
-    let least = LEAST_S.min(LEAST_SHARE * policy.budget_s).max(1.0);
-    if left < least {
-        return Err(Stop::Budget { budget_s: policy.budget_s });
+    let times = Times::of(policy, seen);
+    let widest = widest(policy, seen);
+    let spent = || Stop::Budget { budget_s: policy.budget_s };
+    if times.left < times.least {
+        return Err(widest.err().unwrap_or_else(spent));
     }
-    let usual = (SHARE * policy.budget_s).min(LONGEST_S.max(REQUEST_TIMES * seen.e2e_s));
-    let (level, unloaded) = choose(policy, seen, &widest, usual);
+    let hold = hold::due(policy, seen).map(|level| level.min(most(policy, seen)));
+    let kept = hold::SHARE * policy.budget_s;
+    let search_s = if hold.is_some() { times.left - kept } else { times.left };
+    match (widest, hold) {
+        (Err(stop), None) => Err(stop),
+        (Err(_), Some(level)) => {
+            let measure_s = times.left.min((kept - times.overhead).max(times.least));
+            Ok(times.step(policy, StepKind::Hold, level, measure_s))
+        }
+        (Ok(_), Some(level)) if search_s < times.least => {
+            Ok(times.step(policy, StepKind::Hold, level, times.left))
+        }
+        (Ok(widest), _) => Ok(refined(policy, seen, &widest, &Times { left: search_s, ..times })),
+    }
+}
+
+/// A step that is likely to narrow the boundary down, or the unloaded server once more.
+fn refined(policy: &Policy, seen: &Seen<'_>, widest: &Posterior, times: &Times) -> Ask {
+    let usual =
+        (SHARE * policy.budget_s).min(LONGEST_S.max(REQUEST_TIMES * seen.e2e_s)).max(TALKS * seen.talk_s);
+    let usual = usual.min(SLOW_SHARE * policy.budget_s);
+    let (level, unloaded) = choose(policy, seen, widest, usual);
     let needed = (REQUESTS / seen.per_s(level)).min(SLOW_SHARE * policy.budget_s);
-    let mut measure = usual.max(needed).min(left);
+    let mut measure = usual.max(needed).min(times.left);
     if unloaded {
         let part = if widest.infeasible() > 0.5 { 1.0 } else { 0.5 };
         let mut ask = policy.unloaded(measure * part);
         // What is left has been reckoned with the tail of a step under load.
-        ask.tail = ask.tail.min(tail.max(Duration::from_secs_f64(left - measure * part)));
-        return Ok(ask);
+        ask.tail = ask.tail.min(times.tail.max(Duration::from_secs_f64(times.left - measure * part)));
+        return ask;
     }
-    if left - measure < overhead + least {
+    if times.left - measure < times.overhead + times.least {
         // What is left would be too short for another step.
-        measure = left;
+        measure = times.left;
     }
-    Ok(Ask {
-        level: policy.level(level),
-        kind: StepKind::Refine,
-        settle: Duration::from_secs_f64(settle),
-        measure: Duration::from_secs_f64(measure),
-        extend: false,
-        tail,
-        drain: policy.drain(),
-        ends: Ends::WhenFarOver,
-        confidence: policy.confidence,
-    })
+    times.step(policy, StepKind::Refine, level, measure)
 }
 
 /// The tier whose boundary is known least, of those that need further steps; or why none does.
@@ -86,7 +132,7 @@ fn widest(policy: &Policy, seen: &Seen<'_>) -> Result<Posterior, Stop> {
     let mut stop = Stop::NoCurve;
     let mut open: Vec<Posterior> = Vec::new();
     for slo in policy.tiers.iter().filter(|slo| missed_unloaded(&seen.baselines, slo).is_none()) {
-        if let Some(p) = Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.power) {
+        if let Some(p) = Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion) {
             match settled(policy, seen, slo, &p) {
                 Some(why) => stop = why,
                 None => open.push(p),

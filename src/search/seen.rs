@@ -31,13 +31,16 @@ pub(super) struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     pub(super) fn of(policy: &Policy, steps: &[&'a Step]) -> Self {
+        let (first, last) = (steps.first(), steps.last());
+        let ended_s = last.map_or(0.0, |s| s.ended_s);
+        let steps = &super::retry::confirmed(steps)[..];
         let kind = |kind| steps.iter().copied().filter(|s| s.kind == kind).collect::<Vec<&Step>>();
         let baselines = kind(StepKind::Baseline);
         let e2e_s = unloaded_e2e(&baselines);
         let further =
             if policy.control == Control::Sessions { (policy.per_level - 1.0).max(0.0) } else { 0.0 };
         // The first series of a sweep has its warm-up in its budget, a later one begins where the one before ended.
-        let origin_s = steps.first().filter(|s| s.step > 1).map_or(0.0, |s| s.started_s);
+        let origin_s = first.filter(|s| s.step > 1).map_or(0.0, |s| s.started_s);
         Self {
             e2e_s,
             talk_s: policy.think_s + further * e2e_s,
@@ -45,7 +48,7 @@ impl<'a> Seen<'a> {
             ramp: kind(StepKind::Ramp),
             loaded: steps.iter().copied().filter(|s| s.kind != StepKind::Baseline).collect(),
             refined: steps.iter().rev().take_while(|s| s.kind != StepKind::Ramp).count(),
-            spent_s: steps.last().map_or(0.0, |s| s.ended_s - origin_s),
+            spent_s: if last.is_some() { ended_s - origin_s } else { 0.0 },
             control: policy.control,
             per_level: policy.per_level,
             longest_tail_s: (0.1 * policy.budget_s).max(30.0),

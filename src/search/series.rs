@@ -11,6 +11,7 @@ use super::knee::of_steps;
 use super::posterior::{Posterior, limits};
 use super::refine::lowest;
 use super::refused::{because, blames};
+use super::retry;
 use super::stop::{Stop, dead, failing, is_failing, overloaded, plateau};
 use super::view::Terms;
 use super::windows::{ERROR, together, windows};
@@ -258,7 +259,7 @@ impl Search {
     pub(super) fn posterior(&self, steps: &[&Step], tier: &str) -> Option<Posterior> {
         let Levels::Adaptive(policy) = &self.levels else { return None };
         let slo = self.tiers.iter().find(|slo| slo.tier() == tier)?;
-        Posterior::of(&finished(steps), tier, &limits(slo), policy.power)
+        Posterior::of(&retry::confirmed(&finished(steps)), tier, &limits(slo), policy.dispersion)
     }
 
     fn read(
@@ -270,6 +271,8 @@ impl Search {
         limits: &[(String, f64)],
     ) -> Goodput {
         let adaptive = matches!(self.levels, Levels::Adaptive(_));
+        let confirmed = if adaptive { retry::confirmed(steps) } else { steps.to_vec() };
+        let steps = &confirmed[..];
         let point = |step: &&Step| {
             let (verdict, binding) = verdict(step);
             let evidence = evidence(step, slo.tier(), verdict, binding.as_deref());
@@ -287,7 +290,7 @@ impl Search {
         if let Levels::Adaptive(policy) = &self.levels
             && goodput.status != Status::Invalid
             && let finished = finished(steps)
-            && let Some(posterior) = Posterior::of(&finished, slo.tier(), limits, policy.power)
+            && let Some(posterior) = Posterior::of(&finished, slo.tier(), limits, policy.dispersion)
         {
             let shown = format!("{}; {ended}", shown(&points));
             goodput = estimate(policy, slo, &finished, &posterior, (goodput, &shown));

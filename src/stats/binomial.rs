@@ -28,7 +28,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
 }
 
 /// P(Bin(n, p) ≤ k), for 0 ≤ k ≤ n; n and k need not be whole.
-pub(super) fn at_most(k: f64, n: f64, p: f64) -> f64 {
+pub(crate) fn at_most(k: f64, n: f64, p: f64) -> f64 {
     if k >= n { 1.0 } else { incomplete_beta(n - k, k + 1.0, 1.0 - p) }
 }
 

@@ -1,9 +1,10 @@
 //! The requests of a step by what they have in common: their class of the mix, and their turn of a conversation.
 
-use super::itl::{ItlTally, Pool};
+use super::itl::ItlTally;
 use super::kept::Kept;
-use super::percentile::quantiles;
-use super::step::{Quantiles, by_column};
+use super::step::{Quantiles, StepKind, by_column};
+use super::tail::{Known, quantiles_by_due};
+use super::verdict::INFLATION;
 use crate::record::{Outcome, Phase};
 use crate::slo::Metric;
 use crate::units::ms;
@@ -77,11 +78,18 @@ impl Group {
 
 /// The groups of a step: every class of `classes`, where the workload has any, and every turn, where any request is a later one of its
 /// conversation. `itl` has the gaps of each class, `window` is the measured part of the step.
-pub fn groups(records: &[Kept], (classes, itl): (&[&str], &ItlTally), window: Range<Duration>) -> Vec<Group> {
+pub fn groups(
+    records: &[Kept],
+    (classes, itl): (&[&str], &ItlTally),
+    window: Range<Duration>,
+    kind: StepKind,
+) -> Vec<Group> {
+    let group = |by, name, is: &dyn Fn(&Kept) -> bool| group((by, name), records, &window, kind, is);
     let mut all = Vec::new();
     for (class, name) in (0_u16..).zip(classes) {
-        let mut own = group(By::Class, (*name).to_owned(), records, &window, |r| r.class == class);
-        let gaps = itl.of_class(usize::from(class)).map(Pool::quantiles).filter(|q| q.n > 0);
+        let mut own = group(By::Class, (*name).to_owned(), &|r| r.class == class);
+        let inflation = own.quantiles(Metric::Tpot).inflation.unwrap_or(INFLATION);
+        let gaps = itl.of_class(usize::from(class)).map(|pool| pool.quantiles(inflation)).filter(|q| q.n > 0);
         own.latency.extend(gaps.map(|q| (Metric::Itl, q)));
         all.push(own);
     }
@@ -89,7 +97,7 @@ pub fn groups(records: &[Kept], (classes, itl): (&[&str], &ItlTally), window: Ra
         records.iter().filter(|r| r.phase == Phase::Measure && r.turn > 0).map(|r| turn(r.turn)).collect();
     if turns.keys().any(|last| *last > 1) {
         for (last, name) in turns {
-            all.push(group(By::Turn, name, records, &window, |r| r.turn > 0 && turn(r.turn).0 == last));
+            all.push(group(By::Turn, name, &|r| r.turn > 0 && turn(r.turn).0 == last));
         }
     }
     all
@@ -111,21 +119,21 @@ fn turn(turn: u16) -> (u16, String) {
 }
 
 fn group(
-    by: By,
-    name: String,
+    (by, name): (By, String),
     records: &[Kept],
     window: &Range<Duration>,
-    is: impl Fn(&Kept) -> bool,
+    kind: StepKind,
+    is: &dyn Fn(&Kept) -> bool,
 ) -> Group {
     let own: Vec<&Kept> = records.iter().filter(|r| is(r)).collect();
-    let measured: Vec<&Kept> = own.iter().copied().filter(|r| r.phase == Phase::Measure).collect();
+    let mut measured: Vec<&Kept> = own.iter().copied().filter(|r| r.phase == Phase::Measure).collect();
+    measured.sort_unstable_by_key(|r| (r.due, r.id));
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
-    let mut values = Vec::with_capacity(measured.len());
+    let mut room = Vec::with_capacity(measured.len());
     let mut of = |metric: Metric| {
-        values.clear();
         let told = measured.iter().filter(|r| r.tells(metric));
-        values.extend(told.filter_map(|r| metric.of(&r.record())).map(ms));
-        quantiles(&mut values, 1.0)
+        let values = told.filter_map(|r| metric.of(&r.record())).map(ms);
+        quantiles_by_due(values, &mut room, Known::of_kind(kind))
     };
     let latency: BTreeMap<_, _> =
         Group::METRICS.into_iter().map(|m| (m, of(m))).filter(|(_, q)| q.n > 0).collect();
@@ -190,7 +198,12 @@ mod tests {
         let mut gaps = Record::due(0, Phase::Measure, Duration::ZERO);
         (gaps.class, gaps.outcome) = (1, Outcome::Ok);
         itl.add(&Finished::new(gaps, vec![7_000, 9_000]));
-        let all = groups(&records, (&["chat", "rag", "idle"], &itl), Duration::ZERO..Duration::from_secs(2));
+        let all = groups(
+            &records,
+            (&["chat", "rag", "idle"], &itl),
+            Duration::ZERO..Duration::from_secs(2),
+            StepKind::List,
+        );
         let told: Vec<_> = all
             .iter()
             .map(|g| (g.by, g.name.as_str(), g.n, g.failed, g.quantiles(Metric::Ttft).p50, g.achieved_rate))
@@ -209,7 +222,7 @@ mod tests {
         assert_eq!(gaps, [0, 2, 0, 0, 0], "of the class that had any");
         assert_eq!((all[1].input_tokens_mean, all[2].input_tokens_mean), (Some(200.0), None));
         assert_eq!(
-            groups(&records[..10], (&[], &itl), Duration::ZERO..Duration::from_secs(1)),
+            groups(&records[..10], (&[], &itl), Duration::ZERO..Duration::from_secs(1), StepKind::List),
             [],
             "one kind, one turn"
         );

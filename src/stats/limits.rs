@@ -1,6 +1,7 @@
 //! A row of counts per tier and limit, judged, and guarded against the client's own faults (design §6, rule 9).
 
-use super::cluster::{clusters, gap, pooled_inflation};
+use super::cluster::{clusters, gap, pooled_inflation, scatter};
+use super::co_misses::CoMisses;
 use super::fault::{Client, client_limit_at, is_unsent};
 use super::itl::ByRequest;
 use super::kept::Kept;
@@ -31,6 +32,8 @@ pub(super) struct Counted {
     pub(super) fault: Option<String>,
     /// Whether any answer came at all.
     pub(super) answered: bool,
+    /// Measured requests that missed it, as places in the order of `due`; emptied once the limits of a tier are compared.
+    pub(super) missed: Vec<u32>,
 }
 
 /// Which of the measured records a count is taken over.
@@ -48,6 +51,8 @@ struct View {
 struct Tally {
     counts: Counts,
     by_request: Vec<u64>,
+    /// Places of the requests that missed, among those of the view.
+    missed: Vec<u32>,
     /// How many requests are worth one.
     inflation: f64,
 }
@@ -68,7 +73,7 @@ pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
     let judge = Judge::new(input);
     let mut rows = vec![];
     for slo in input.tiers {
-        rows.extend(slo.parts().into_iter().flat_map(|part| judge.counts(slo, part)));
+        rows.extend(judge.tier(slo));
         rows.push(judge.joint(slo));
         rows.push(judge.stability(slo, steady));
     }
@@ -79,8 +84,7 @@ pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
 /// `stability`. Of ITL limits the records tell nothing.
 pub fn rejudged(input: &StepInput<'_>) -> Vec<LimitRow> {
     let judge = Judge::new(input);
-    let parts = input.tiers.iter().flat_map(|slo| slo.parts().into_iter().map(move |part| (slo, part)));
-    parts.flat_map(|(slo, part)| judge.counts(slo, part)).map(|c| c.row).collect()
+    input.tiers.iter().flat_map(|slo| judge.tier(slo)).map(|c| c.row).collect()
 }
 
 impl<'a> Judge<'a> {
@@ -121,6 +125,24 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// The rows of a tier's limits, each with how its misses coincide with those of the limits before it.
+    fn tier(&self, slo: &'a Slo) -> Vec<Counted> {
+        let mut all: Vec<Counted> = slo.parts().into_iter().flat_map(|part| self.counts(slo, part)).collect();
+        let n = self.measured.len() as u64;
+        let rate = n as f64 / self.input.measure.as_secs_f64().max(1e-9);
+        let e2e_s = if all.len() > 1 { Self::mean_e2e_s(self.of(None)) } else { 0.0 };
+        for at in 1..all.len() {
+            let (before, own) = all.split_at_mut(at);
+            let with = |other: &Counted| {
+                let gap = |either| gap(rate, e2e_s, either, n);
+                CoMisses::of(other.row.key(), &own[0].missed, &other.missed, gap)
+            };
+            own[0].row.co_misses = before.iter().map(with).collect();
+        }
+        all.iter_mut().for_each(|c| c.missed = Vec::new());
+        all
+    }
+
     fn counts(&self, slo: &'a Slo, part: Part<'a>) -> Vec<Counted> {
         let latencies = part.slo.limits().into_iter().map(|limit| self.latency(slo, part, &limit));
         latencies.chain(part.slo.error_rate.map(|p0| self.errors(slo, part, p0.get()))).collect()
@@ -139,6 +161,9 @@ impl<'a> Judge<'a> {
         };
         let row = (limit.name(), Some(limit.limit_ms()), part.title(&limit.to_string()));
         let mut counted = self.counted((slo, Some(part)), row, limit.percentile.miss_share(), doubt, count);
+        if limit.metric == Metric::Itl {
+            counted.missed = self.missed_gaps(part, limit);
+        }
         if counted.row.n == 0 && counted.row.verdict == Verdict::Undecided && self.void(part, limit.metric) {
             counted.row.verdict = self.after_abort(Verdict::Meets, Some(part), counted.p0);
         }
@@ -207,6 +232,7 @@ impl<'a> Judge<'a> {
             censored: 0,
             clusters: 0,
             cluster_sq: 0,
+            co_misses: Vec::new(),
             attainment: None,
             low: None,
             high: None,
@@ -219,6 +245,7 @@ impl<'a> Judge<'a> {
             title: "stability".into(),
             fault,
             answered: self.answered(None),
+            missed: Vec::new(),
         }
     }
 
@@ -291,7 +318,7 @@ impl<'a> Judge<'a> {
         };
         let fault = fault.map(|f| f.reason());
         (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict, part, p0));
-        Counted { row, p0, inflation, title, fault, answered: self.answered(part) }
+        Counted { row, p0, inflation, title, fault, answered: self.answered(part), missed: tally.missed }
     }
 
     /// The counts of a tally as a row that is not judged yet.
@@ -316,7 +343,8 @@ impl<'a> Judge<'a> {
             misses: tally.counts.misses,
             censored: tally.counts.censored,
             clusters: clusters.count,
-            cluster_sq: clusters.sum_sq,
+            cluster_sq: clusters.sum_sq.max(scatter(&tally.by_request)),
+            co_misses: Vec::new(),
             attainment: tally.counts.attainment(),
             low: None,
             high: None,
@@ -394,8 +422,10 @@ impl<'a> Judge<'a> {
 
     fn requests(&self, part: Option<Part<'a>>, view: View, judge: impl Fn(&Kept) -> Judged) -> Tally {
         let mut tally = Tally { inflation: 1.0, ..Tally::default() };
-        for r in self.records(view).filter(|r| part.is_none_or(|part| part.judges(r.class))) {
+        let own = |r: &Kept| part.is_none_or(|part| part.judges(r.class));
+        for (at, r) in (0_u32..).zip(self.records(view)).filter(|(_, r)| own(r)) {
             let judged = judge(r);
+            tally.missed.extend((judged == Judged::Missed).then_some(at));
             if judged != Judged::NotApplicable {
                 tally.counts.n += 1;
                 tally.counts.misses += u64::from(judged == Judged::Missed);
@@ -428,7 +458,14 @@ impl<'a> Judge<'a> {
             };
         }
         let inflation = counted.counts.n as f64 / counted.requests.max(1) as f64;
-        Tally { counts: counted.counts, by_request: counted.by_request, inflation }
+        Tally { counts: counted.counts, by_request: counted.by_request, missed: Vec::new(), inflation }
+    }
+
+    /// Places of the requests that miss an ITL limit by their own gaps.
+    fn missed_gaps(&self, part: Part<'a>, limit: &Limit) -> Vec<u32> {
+        let by_request = self.input.itl.judged(limit);
+        let missed = |r: &Kept| part.judges(r.class) && by_request.get(r.id) == Some(Judged::Missed);
+        (0..).zip(&self.measured).filter(|(_, r)| missed(r)).map(|(at, _)| at).collect()
     }
 }
 

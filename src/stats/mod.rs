@@ -1,12 +1,13 @@
 //! Statistics of a step: pure functions from records to counts, percentiles and what they show.
 //!
 //! `summary` is the way in: a step's records, as they are `kept`, become one [`step::Step`]. It rests on `percentile` (order statistics with
-//! bounds), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
-//! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether
+//! bounds), `tail` (how many values such a bound may count), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
+//! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together), `co_misses` (how far two limits are missed together) and `steady` (whether
 //! the backlog grows). `meta` pools the answers of several runs. `replicas` has the same requests by the server that they were dealt to, `groups` by class and turn; `server` is what its own counters say.
 
-mod binomial;
+pub(crate) mod binomial;
 pub mod cluster;
+pub mod co_misses;
 mod fault;
 pub mod groups;
 mod halt;
@@ -24,4 +25,5 @@ pub mod server;
 pub mod steady;
 pub mod step;
 pub mod summary;
+mod tail;
 pub mod verdict;

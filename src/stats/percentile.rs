@@ -3,8 +3,12 @@
 use super::binomial::{at_least, at_most};
 use super::step::Quantiles;
 
+/// The fewest independent values whose p99 has an upper 95 % bound: ln .025 / ln .99, rounded up.
+pub const BOUNDED: u64 = 368;
 /// Error of each side of the two-sided 95 % bounds.
 const SIDE: f64 = 0.025;
+/// The fewest effective values that bound anything.
+const CLUMPS: f64 = 3.0;
 
 /// The rank ⌈p·n⌉ (from 1) of a percentile given in thousandths; whole numbers, so that it is exact.
 pub fn rank(permille: u64, n: u64) -> u64 {
@@ -22,11 +26,12 @@ pub fn order_statistic(sorted: &[f64], permille: u64) -> Option<f64> {
 /// The number of values at or below the true p99 is binomial, so the l-th smallest value lies above it with probability
 /// P(Bin(n, .99) < l): l is the largest rank for which that is ≤ .025, and u the smallest with P(Bin(n, .99) ≥ u) ≤ .025
 /// (David & Nagaraja, *Order Statistics*, §7.1). Where values come in clusters, they are worth n / `inflation` independent
-/// ones: the ranks are taken at that size and scaled back.
+/// ones: the ranks are taken at that size and scaled back. Fewer than three such clumps give no bound: two of them lie below the p99 so
+/// surely that the lower bound would be the largest value, which is wrong wherever the inflation was set too high.
 pub fn p99_ranks(n: u64, inflation: f64) -> (Option<u64>, Option<u64>) {
     let inflation = inflation.max(1.0);
     let effective = (n as f64 / inflation).floor();
-    if effective < 1.0 {
+    if effective < CLUMPS.min(n as f64).max(1.0) {
         return (None, None);
     }
     // Both conditions turn once along the ranks: `last_where` finds the turn.
@@ -63,18 +68,18 @@ pub fn quantiles_by(n: u64, inflation: f64, value: impl Fn(u64) -> f64) -> Quant
         p99: at(990),
         p99_low: low.map(&value),
         p99_high: high.map(&value),
+        inflation: Some(inflation.max(1.0)),
     }
-}
-
-/// Percentiles of the values (in any order; sorted here), with 95 % bounds of the p99.
-pub fn quantiles(values_ms: &mut [f64], inflation: f64) -> Quantiles {
-    values_ms.sort_unstable_by(f64::total_cmp);
-    quantiles_by(values_ms.len() as u64, inflation, |rank| values_ms[rank as usize - 1])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn quantiles(values_ms: &mut [f64], inflation: f64) -> Quantiles {
+        values_ms.sort_unstable_by(f64::total_cmp);
+        quantiles_by(values_ms.len() as u64, inflation, |rank| values_ms[rank as usize - 1])
+    }
 
     #[test]
     fn ranks_are_the_published_ones() {
@@ -84,9 +89,9 @@ mod tests {
             (2000, 1971, Some(1989)),
             (5000, 4936, Some(4964)),
             (10_000, 9880, Some(9920)),
-            (368, 360, Some(368)), // the first with an upper bound
-            (367, 359, None),      // the last without
-            (1, 1, None),          // one value bounds from below only
+            (BOUNDED, 360, Some(368)), // the first with an upper bound
+            (367, 359, None),          // the last without
+            (1, 1, None),              // one value bounds from below only
         ] {
             let got = p99_ranks(n, 1.0);
             assert_eq!(got.1, high, "upper rank of {n}");
@@ -102,6 +107,12 @@ mod tests {
         assert_eq!(p99_ranks(8000, 16.0), (Some(490 * 16), Some(8000)), "as 500 independent ones");
         assert_eq!(p99_ranks(5000, 16.0).1, None, "as 312");
         assert_eq!(p99_ranks(10, 16.0), (None, None), "not even one");
+        assert_eq!(
+            p99_ranks(120, 60.0),
+            (None, None),
+            "two clumps: the largest of 120 values is no lower bound"
+        );
+        assert_eq!(p99_ranks(120, 40.0), (Some(80), None), "three");
         let (low, high) = p99_ranks(100_000, 1.0);
         let (wide_low, wide_high) = p99_ranks(100_000, 4.0);
         assert!(wide_low < low && wide_high > high);

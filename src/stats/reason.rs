@@ -206,6 +206,7 @@ mod tests {
             censored: 0,
             clusters: 0,
             cluster_sq: 0,
+            co_misses: Vec::new(),
             attainment: None,
             low: Some(1.0 - (misses as f64 + 3.0) / 1000.0),
             high: Some(1.0),
@@ -314,6 +315,7 @@ mod tests {
                 inflation: 16.0,
                 title: "p99 TTFT ≤ 200ms".into(),
                 fault: None,
+                missed: Vec::new(),
                 answered: true,
             };
             assert_eq!(reason(&[c], "main", verdict, Some("ttft.p99"), None), want);

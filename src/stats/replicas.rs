@@ -2,8 +2,9 @@
 //! servers is far worse than the others.
 
 use super::kept::Kept;
-use super::percentile::{order_statistic, quantiles};
+use super::percentile::order_statistic;
 use super::step::{Apart, Replica};
+use super::tail::{Known, quantiles_by_due};
 use super::verdict::{GROSS, GROSS_INFLATION, gross};
 use crate::client::config::BaseUrl;
 use crate::record::{Failure, Outcome, Phase};
@@ -53,13 +54,14 @@ pub fn replicas(records: &[Kept], urls: &[BaseUrl]) -> Vec<Replica> {
     all
 }
 
+/// `own` in order of `due`.
 fn replica(target: u16, url: &BaseUrl, own: &[&Kept]) -> Replica {
     let count = |outcome| own.iter().filter(|r| r.outcome == outcome).count() as u64;
-    let mut values = Vec::with_capacity(own.len());
+    let mut room = Vec::with_capacity(own.len());
     let mut of = |metric: Metric| {
-        values.clear();
-        values.extend(own.iter().filter(|r| r.tells(metric)).filter_map(|r| metric.of(&r.record())).map(ms));
-        quantiles(&mut values, 1.0)
+        let told = own.iter().filter(|r| r.tells(metric));
+        let values = told.filter_map(|r| metric.of(&r.record())).map(ms);
+        quantiles_by_due(values, &mut room, Known::default())
     };
     let latency: BTreeMap<_, _> =
         Replica::METRICS.into_iter().map(|m| (m, of(m))).filter(|(_, q)| q.n > 0).collect();

@@ -1,5 +1,6 @@
 //! A measured step: what `steps.csv` and `limits.csv` hold of it, and all that the search and the reports may see.
 
+use super::co_misses::CoMisses;
 use super::groups::{By, Group};
 pub use super::server::{ClientSide, MetricRow, ServerLatency, ServerSide};
 use crate::level::{Control, Level};
@@ -53,6 +54,8 @@ named!(
         Baseline = "baseline",
         /// A level at the likely boundary, chosen by the adaptive search.
         Refine = "refine",
+        /// The safe rate, held for the last fifth of the budget.
+        Hold = "hold",
         /// A soak at the safe rate, after the search.
         Confirm = "confirm",
         /// A closed loop with so many in flight that the server is always full, after the search: the most that it completes.
@@ -66,6 +69,11 @@ impl StepKind {
     /// Whether it is measured for its own sake: no verdict and no answer hangs on it.
     pub const fn is_beside(self) -> bool {
         matches!(self, Self::Peak | Self::Profile)
+    }
+
+    /// Returns true for steps that the adaptive search chose near the likely boundary.
+    pub const fn is_near_boundary(self) -> bool {
+        matches!(self, Self::Refine | Self::Hold)
     }
 
     /// Whether it is none of the levels of the search: the unloaded server, and what is measured for its own sake.
@@ -120,8 +128,8 @@ impl Abort {
 
 /// Percentiles of one latency over the measured requests of a step, in milliseconds.
 ///
-/// Order statistics ⌈p·n⌉ of the exact values; `p99_low` and `p99_high` are 95 % bounds of the p99 by rank, assuming
-/// independent requests. `p99_high` is `None` where n is too small for one (below 368).
+/// Order statistics ⌈p·n⌉ of the exact values; `p99_low` and `p99_high` are 95 % bounds of the p99 by rank, at the effective number
+/// n / `inflation`. `p99_high` is `None` where that is too small for one (below 368).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Quantiles {
     /// How many values.
@@ -138,6 +146,16 @@ pub struct Quantiles {
     pub p99_low: Option<f64>,
     /// Upper 95 % bound of the p99.
     pub p99_high: Option<f64>,
+    /// How many values are worth one independent value in these bounds; `None` in folders of earlier versions, whose bounds assume
+    /// independent requests.
+    pub inflation: Option<f64>,
+}
+
+impl Quantiles {
+    /// Returns how many independent values these are worth in the bounds of their p99, where that was estimated.
+    pub fn effective(&self) -> Option<f64> {
+        self.inflation.map(|inflation| self.n as f64 / inflation)
+    }
 }
 
 /// The counts of one limit in one step, and what they show: a row of `limits.csv`.
@@ -159,8 +177,12 @@ pub struct LimitRow {
     pub censored: u64,
     /// Clusters of misses: runs in order of `due` that are close together.
     pub clusters: u64,
-    /// Sum of the squared sizes of the clusters.
+    /// Sum of the squared sizes of the clusters, or the scatter of misses over batches of the step where that is larger
+    /// ([`super::cluster::scatter`]).
     pub cluster_sq: u64,
+    /// How its misses coincide with those of each latency and error limit before it in its tier; empty for others, and in folders of
+    /// earlier versions.
+    pub co_misses: Vec<CoMisses>,
     /// Share that met the limit, censored ones left out.
     pub attainment: Option<f64>,
     /// Lower bound of the true attainment, at the verdict's confidence.

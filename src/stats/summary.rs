@@ -7,11 +7,12 @@ use super::kept::Kept;
 pub use super::limits::rejudged;
 use super::limits::{Counted, rows};
 use super::own::Allowed;
-use super::percentile::quantiles;
 pub use super::reason::{ERRORS, blamed, step_verdict, tier_verdict, worst};
 use super::reason::{failures, reason};
 use super::steady::{Steady, Window, steady};
 use super::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
+use super::tail::{Known, quantiles_by_due};
+use super::verdict::INFLATION;
 use crate::level::{Control, Level};
 use crate::record::{Conn, Outcome, Phase};
 use crate::slo::{Metric, Slo};
@@ -77,8 +78,11 @@ pub struct StepInput<'a> {
 }
 
 impl StepInput<'_> {
-    fn measured(&self) -> impl Iterator<Item = &Kept> {
-        self.records.iter().filter(|r| r.phase == Phase::Measure)
+    /// The measured records, in order of `due`.
+    fn measured(&self) -> Vec<&Kept> {
+        let mut measured: Vec<&Kept> = self.records.iter().filter(|r| r.phase == Phase::Measure).collect();
+        measured.sort_unstable_by_key(|r| (r.due, r.id));
+        measured
     }
 
     fn window(&self) -> std::ops::Range<Duration> {
@@ -109,10 +113,10 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let counted = rows(input, &steady);
     let tier = input.tiers.first().map_or("main", Slo::tier);
     let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
-    let measured: Vec<&Kept> = input.measured().collect();
+    let measured = input.measured();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
-    let groups = groups(input.records, (input.classes, input.itl), input.window());
+    let groups = groups(input.records, (input.classes, input.itl), input.window(), input.kind);
     let failed_of = |class: &str| failed_in(&groups, class).unwrap_or_else(|| count(Outcome::Failed));
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
     let reason = match binding.as_deref() {
@@ -149,7 +153,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         prompt_tokens_per_s,
         input_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens)),
         output_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.output_tokens)),
-        latency: latencies(&measured, input.itl),
+        latency: latencies(&measured, input),
         joint_attainment: joint.and_then(|r| r.attainment),
         in_flight_mean: steady.in_flight_mean,
         in_flight_max: steady.in_flight_max,
@@ -222,20 +226,20 @@ fn cost(price_per_hour: Option<f64>, tokens_per_s: f64) -> Option<f64> {
     price_per_hour.filter(|_| tokens_per_s > 0.0).map(|price| price / 3600.0 / tokens_per_s * 1e6)
 }
 
-/// Percentiles of every metric over the requests that tell it.
-fn latencies(measured: &[&Kept], itl: &ItlTally) -> BTreeMap<Metric, Quantiles> {
+/// Percentiles of every metric over the requests that tell it, which come in order of `due`.
+fn latencies(measured: &[&Kept], input: &StepInput<'_>) -> BTreeMap<Metric, Quantiles> {
     // One after the other in the same memory.
-    let mut values = Vec::with_capacity(measured.len());
-    let mut of = |metric: Metric| match metric {
-        Metric::Itl => itl.pooled().quantiles(),
-        _ => {
-            let answered = measured.iter().filter(|r| r.tells(metric));
-            values.clear();
-            values.extend(answered.filter_map(|r| metric.of(&r.record())).map(ms));
-            quantiles(&mut values, 1.0)
-        }
+    let mut room = Vec::with_capacity(measured.len());
+    let mut of = |metric: Metric| {
+        let answered = measured.iter().filter(|r| r.tells(metric));
+        let values = answered.filter_map(|r| metric.of(&r.record())).map(ms);
+        quantiles_by_due(values, &mut room, Known::of_kind(input.kind).with(input.earlier, metric))
     };
-    Metric::ALL.into_iter().map(|m| (m, of(m))).collect()
+    let by_request = Metric::ALL.into_iter().filter(|m| *m != Metric::Itl);
+    let mut all: BTreeMap<Metric, Quantiles> = by_request.map(|m| (m, of(m))).collect();
+    let gaps = input.itl.pooled().quantiles(all[&Metric::Tpot].inflation.unwrap_or(INFLATION));
+    all.insert(Metric::Itl, gaps);
+    all
 }
 
 fn mean(values: impl Iterator<Item = u32>) -> Option<f64> {
@@ -246,4 +250,4 @@ fn mean(values: impl Iterator<Item = u32>) -> Option<f64> {
 #[cfg(test)]
 mod client_tests;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

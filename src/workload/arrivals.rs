@@ -27,6 +27,15 @@ pub struct GammaShape {
 }
 
 impl Arrivals {
+    /// The squared coefficient of variation of the gaps: 0 for equal gaps, 1 for independent users, above it for bursts.
+    pub fn dispersion(&self) -> f64 {
+        match self {
+            Self::Constant => 0.0,
+            Self::Poisson => 1.0,
+            Self::Gamma(gamma) => gamma.cv.get().powi(2),
+        }
+    }
+
     /// How the chance of another arrival within a short time t after one grows: as t to this power. 1 for independent users; below it
     /// where arrivals come in bursts, whose gamma gaps have this shape, 1/cv².
     pub fn crowding(&self) -> f64 {

@@ -1,8 +1,7 @@
 //! The development cases: what the search may be tuned on.
 
-use super::Case;
-use super::Found;
 use super::engines::{Gpu, exponential, fixed, lognormal, several, single};
+use super::{Case, Found, Group, changes, curves, limits, talks};
 use goodput::sim::engine::truth::{boundary, md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
 use std::time::Duration;
@@ -36,21 +35,21 @@ const TRUTHS: &[Found] = &[
     ("8b-pairs", [2.04670, 1.229, 0.807, 4.66, 30.870, 0.0594]),
 ];
 
-const CHAT: (&str, &str) = (
+pub(super) const CHAT: (&str, &str) = (
     "{ lognormal = { mean = 500, cv = 1, max = 8000 } }",
     "{ lognormal = { mean = 120, cv = 0.8, max = 1000 } }",
 );
-const SHORT: (&str, &str) = (
+pub(super) const SHORT: (&str, &str) = (
     "{ lognormal = { mean = 250, cv = 0.7, max = 4000 } }",
     "{ lognormal = { mean = 60, cv = 0.6, max = 500 } }",
 );
-const LONG: (&str, &str) = (
+pub(super) const LONG: (&str, &str) = (
     "{ lognormal = { mean = 3000, cv = 1.2, max = 24000 } }",
     "{ lognormal = { mean = 100, cv = 0.8, max = 1000 } }",
 );
-const EQUAL: (&str, &str) = ("{ fixed = 600 }", "{ fixed = 100 }");
+pub(super) const EQUAL: (&str, &str) = ("{ fixed = 600 }", "{ fixed = 100 }");
 
-fn engine(name: &str, gpu: Gpu, (input, output): (&str, &str)) -> Case {
+pub(super) fn engine(name: &str, gpu: Gpu, (input, output): (&str, &str)) -> Case {
     Case::new(name, gpu.engine()).tokens(input, output)
 }
 
@@ -59,7 +58,12 @@ pub(crate) fn development() -> Vec<Case> {
     let mut cases = queues();
     cases.extend(engines());
     cases.extend(others());
-    cases.into_iter().map(|case| exact(case.with(TRUTHS))).collect()
+    let mut cases: Vec<Case> = cases.into_iter().map(|case| exact(case.with(TRUTHS))).collect();
+    cases.extend(curves::curves());
+    cases.extend(limits::limits());
+    cases.extend(talks::talks());
+    cases.extend(changes::changes());
+    cases
 }
 
 /// The cases that have a closed form.
@@ -84,7 +88,7 @@ fn queues() -> Vec<Case> {
         Case::new("mm32", several(32, exponential(2000.0), 50.0)).limit(Ttft, 200.0),
         Case::new("md16", several(16, fixed(1000.0), 50.0)).limit(Ttft, 200.0),
         // 0.6 % of the holding times are longer than the limit: a flat curve.
-        Case::new("shallow", single(lognormal(100.0, 0.8))).limit(Ttft, 500.0),
+        Case::new("shallow", single(lognormal(100.0, 0.8))).limit(Ttft, 500.0).group(Group::Flat),
     ]
 }
 
@@ -93,15 +97,15 @@ fn engines() -> Vec<Case> {
         engine("8b", Gpu::B8, CHAT).limit(Ttft, 200.0).limit(Tpot, 50.0),
         engine("8b-tpot", Gpu::B8, CHAT).limit(Ttft, 500.0).limit(Tpot, 22.0),
         engine("8b-e2e", Gpu::B8, CHAT).limit(E2e, 7000.0),
-        engine("8b-floor", Gpu::B8, CHAT).limit(E2e, 4360.0),
-        engine("8b-pairs", Gpu::B8, CHAT).bursts(2.5).limit(Ttft, 240.0),
+        engine("8b-floor", Gpu::B8, CHAT).limit(E2e, 4360.0).group(Group::Flat),
+        engine("8b-pairs", Gpu::B8, CHAT).bursts(2.5).limit(Ttft, 240.0).group(Group::Flat),
         engine("8b-burst", Gpu::B8, CHAT).bursts(2.5).limit(Ttft, 1000.0).limit(Tpot, 50.0),
         engine("8b-slots", Gpu { seats: 32, ..Gpu::B8 }, CHAT).limit(Ttft, 500.0),
         engine("8b-long", Gpu::B8, LONG).limit(Ttft, 3000.0).limit(Tpot, 80.0),
         engine("8b-kv", Gpu { kv_tokens: 24_000, ..Gpu::B8 }, CHAT).limit(Ttft, 1000.0).limit(Tpot, 50.0),
         engine("70b", Gpu::B70, CHAT).limit(Ttft, 2000.0).limit(Tpot, 120.0),
         engine("70b-equal", Gpu::B70, EQUAL).limit(Ttft, 1000.0).limit(Tpot, 80.0),
-        engine("70b-long", Gpu::B70, LONG).limit(Ttft, 6250.0).limit(Tpot, 186.0),
+        engine("70b-long", Gpu::B70, LONG).limit(Ttft, 6250.0).limit(Tpot, 186.0).group(Group::Flat),
         engine("fast", Gpu::B05, SHORT).limit(Ttft, 12.0).limit(Tpot, 5.0),
     ]
 }

@@ -30,6 +30,22 @@ pub(super) fn lognormal(ms: f64, cv: f64) -> Dist {
     Dist::Lognormal { mean: millis(ms), cv }
 }
 
+/// Mostly short holding times, and a small share of long ones.
+pub(super) fn two_sizes(short_ms: f64, long_ms: f64, share: f64) -> Dist {
+    Dist::TwoSizes { short: millis(short_ms), long: millis(long_ms), share }
+}
+
+/// Standard normal points that a tenth, a twentieth and a hundredth lie above.
+pub(super) const P90: f64 = 1.281_6;
+pub(super) const P95: f64 = 1.644_9;
+pub(super) const P99: f64 = 2.326_3;
+
+/// The value of a lognormal that lies at this point of the standard normal under it.
+pub(super) fn quantile(mean: f64, cv: f64, z: f64) -> f64 {
+    let sigma = (cv * cv).ln_1p().sqrt();
+    mean * (sigma * z - sigma * sigma / 2.0).exp()
+}
+
 /// One server; the first token comes at the end of the holding time.
 pub(super) fn single(service: Dist) -> Engine {
     Engine::Queue(queue::Settings { servers: 1, service, prefill: None, decode: Duration::ZERO, seed: 0 })
@@ -101,13 +117,18 @@ impl Gpu {
     };
 
     pub(super) fn engine(self) -> Engine {
+        self.with_cache(false)
+    }
+
+    /// The engine with a prefix cache, or without.
+    pub(super) fn with_cache(self, prefix_cache: bool) -> Engine {
         const BLOCK: u32 = 16;
         Engine::Batch(batch::Settings {
             limits: Limits {
                 max_num_seqs: count(self.seats),
                 max_num_batched_tokens: count(self.batched_tokens),
                 kv_blocks: count(self.kv_tokens / BLOCK + 1),
-                prefix_cache: false,
+                prefix_cache,
                 chunked_prefill: true,
             },
             block_size: count(BLOCK),

@@ -3,6 +3,7 @@
 
 use super::canvas::{Canvas, Point, Rect};
 use super::curves::Mark;
+use super::thousands;
 use crate::level::Control;
 use crate::plan::MAIN;
 use crate::report::escape::clip;
@@ -76,8 +77,8 @@ pub(super) fn achieved(step: &Step) -> String {
     format!("achieved {} req/s", words::figure(step.achieved_rate))
 }
 
-/// `p99 TTFT 61 ms [58, 66]`: a percentile by its number among p50, p90 and p99; the last with its bounds. `None` where it is not
-/// known.
+/// `p99 TTFT 61 ms [58, 66] at an effective n of 143`: a percentile by its number among p50, p90 and p99; the last with its bounds.
+/// `None` where it is not known.
 pub(super) fn percentile(metric: Metric, q: &Quantiles, pick: usize) -> Option<String> {
     let (name, value) = [("p50", q.p50), ("p90", q.p90), ("p99", q.p99)][pick.min(2)];
     let bounds = match (pick, q.p99_low, q.p99_high) {
@@ -85,7 +86,10 @@ pub(super) fn percentile(metric: Metric, q: &Quantiles, pick: usize) -> Option<S
         (2, Some(low), None) => format!(" [{}, –]", words::latency(low)),
         _ => String::new(),
     };
-    value.map(|v| format!("{name} {} {}{bounds}", metric.title(), words::latency(v)))
+    let effective = q.effective().filter(|_| !bounds.is_empty());
+    let effective = effective.map(|n| format!(" at an effective n of {}", thousands(n.floor())));
+    let effective = effective.unwrap_or_default();
+    value.map(|v| format!("{name} {} {}{bounds}{effective}", metric.title(), words::latency(v)))
 }
 
 #[cfg(test)]
@@ -112,7 +116,10 @@ mod tests {
         assert_eq!(text, want);
         let open = Quantiles { p99_high: None, ..q };
         assert_eq!(percentile(Metric::Tpot, &open, 2).unwrap(), "p99 TPOT 61 ms [58 ms, –]");
-        assert_eq!(percentile(Metric::Ttft, &q, 0).unwrap(), "p50 TTFT 20 ms");
+        let clustered = Quantiles { n: 1500, inflation: Some(10.5), ..q };
+        let text = percentile(Metric::Ttft, &clustered, 2).unwrap();
+        assert_eq!(text, "p99 TTFT 61 ms [58 ms, 66 ms] at an effective n of 142");
+        assert_eq!(percentile(Metric::Ttft, &clustered, 0).unwrap(), "p50 TTFT 20 ms");
         assert_eq!(percentile(Metric::Ttft, &q, 1), None);
         (step.series, step.kind) = ("warm".into(), StepKind::Confirm);
         assert!(

@@ -179,7 +179,10 @@ impl Panel {
         let bounds: Vec<_> = curves.iter().flat_map(|c| &c.steps).filter_map(|s| self.bounds(s)).collect();
         if !bounds.is_empty() {
             let open = if bounds.iter().any(|b| b.1.is_none()) { "; dotted: no upper one" } else { "" };
-            parts.push(format!("bars: 95 % bounds of p99, were requests independent{open}"));
+            let known = |s: &&Step| s.quantiles(self.metric).inflation.is_some();
+            let clustered = curves.iter().flat_map(|c| &c.steps).any(known);
+            let by = if clustered { " at the effective n" } else { ", were requests independent" };
+            parts.push(format!("bars: 95 % bounds of p99{by}{open}"));
         }
         parts
     }

@@ -153,7 +153,7 @@ fn runs(out: &mut String, c: &Comparison) {
 fn notes(out: &mut String, c: &Comparison) {
     out.push_str(
         "Changes are from the first, with 95 % intervals. *Beyond noise*: the change is more than chance makes of two alike servers, at a \
-         chance of 5 % that any of the table's is wrongly called so (Holm); `?`: nothing tells the noise.\n\n",
+         chance of about 5 % that any of the table's is wrongly called so (Holm); `?`: nothing tells the noise.\n\n",
     );
     for note in &c.notes {
         let _ = writeln!(out, "- {}", plain(note));

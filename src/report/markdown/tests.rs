@@ -121,16 +121,16 @@ fn a_small_report_ends_with_the_evidence() {
 
     ## Percentiles
 
-    Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, assuming independent requests. Where the backlog grows there is no steady value to print.
+    Milliseconds from `due`; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, at the effective n: slow requests come in clusters, so n of them are worth fewer independent ones. Where the backlog grows there is no steady value to print.
 
-    | # | level | metric | n | p50 | p90 | p95 | p99 | p99 from | p99 to |
-    | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-    | 1 | 20 req/s | TTFT | 2,400 | 24.8 | 38.2 | 44.2 | 54.6 | 52.5 | 57.6 |
-    | 1 | 20 req/s | TPOT | 2,400 | 6.5 | 7.34 | 7.71 | 8.36 | 8.23 | 8.54 |
-    | 1 | 20 req/s | e2e | 2,400 | 211 | 342 | 400 | 502 | 482 | 531 |
-    | 2 | 45 req/s | TTFT | 5,400 | – | – | – | – | – | – |
-    | 2 | 45 req/s | TPOT | 5,400 | – | – | – | – | – | – |
-    | 2 | 45 req/s | e2e | 5,400 | – | – | – | – | – | – |
+    | # | level | metric | n | effective n | p50 | p90 | p95 | p99 | p99 from | p99 to |
+    | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | 1 | 20 req/s | TTFT | 2,400 | 1,920 | 24.8 | 38.2 | 44.2 | 54.6 | 52.5 | 57.6 |
+    | 1 | 20 req/s | TPOT | 2,400 | 1,920 | 6.5 | 7.34 | 7.71 | 8.36 | 8.23 | 8.54 |
+    | 1 | 20 req/s | e2e | 2,400 | 1,920 | 211 | 342 | 400 | 502 | 482 | 531 |
+    | 2 | 45 req/s | TTFT | 5,400 | 4,320 | – | – | – | – | – | – |
+    | 2 | 45 req/s | TPOT | 5,400 | 4,320 | – | – | – | – | – | – |
+    | 2 | 45 req/s | e2e | 5,400 | 4,320 | – | – | – | – | – | – |
 
     ## Throughput
 
@@ -279,4 +279,25 @@ fn every_case_reads_as_a_whole() {
         let empty = lines.windows(2).find(|w| w[0].starts_with("## ") && w[1].starts_with("## "));
         assert!(empty.is_none(), "{name}: {empty:?}");
     }
+}
+
+#[test]
+fn a_folder_of_an_earlier_version_assumes_independent_requests() {
+    let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
+    assert!(
+        percentiles(&run).contains("at the effective n:") && percentiles(&run).contains("| effective n |")
+    );
+    for q in run.steps.iter_mut().flat_map(|s| s.latency.values_mut()) {
+        (q.inflation, q.p99_high) = (Some(1e6), None);
+    }
+    let text = percentiles(&run);
+    assert!(text.contains("An effective n below 368") && text.contains("| < 1 |"), "{text}");
+    for q in run.steps.iter_mut().flat_map(|s| s.latency.values_mut()) {
+        q.inflation = None;
+    }
+    let text = percentiles(&run);
+    assert!(
+        text.contains("by rank, assuming independent requests.") && !text.contains("effective"),
+        "{text}"
+    );
 }

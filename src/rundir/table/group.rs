@@ -1,6 +1,6 @@
 //! Rows of `groups.csv`.
 
-use super::{Cells, Row, quantile_cells, read_latency};
+use super::{Cells, Row, inflation_cells, quantile_cells, read_latency};
 use crate::slo::Metric;
 use crate::stats::groups::{By, Group};
 use crate::stats::step::Step;
@@ -21,6 +21,7 @@ pub(crate) fn group_cells(step: &Step, g: &Group) -> Cells {
     c.opt("output_tokens_mean", g.output_tokens_mean);
     c.put("achieved_rate", g.achieved_rate);
     quantile_cells(&mut c, Metric::Itl, &g.quantiles(Metric::Itl));
+    inflation_cells(&mut c, Group::METRICS.into_iter().chain([Metric::Itl]), |m| g.quantiles(m));
     c
 }
 

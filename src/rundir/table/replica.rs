@@ -1,6 +1,6 @@
 //! Rows of `replicas.csv`.
 
-use super::{Cells, Row, quantile_cells, read_latency};
+use super::{Cells, Row, inflation_cells, quantile_cells, read_latency};
 use crate::stats::step::{Apart, Replica, Step};
 use anyhow::Result;
 
@@ -17,6 +17,7 @@ pub(crate) fn replica_cells(step: &Step, r: &Replica) -> Cells {
     }
     c.opt("apart", r.apart);
     c.opt("others", r.others);
+    inflation_cells(&mut c, Replica::METRICS, |m| r.quantiles(m));
     c
 }
 

@@ -17,6 +17,9 @@ const Z99: f64 = 2.326;
 const FAR: f64 = 8.0;
 /// What chance takes from a distance that rests on n requests: this over √n of it.
 const CHANCE: f64 = 1.5;
+/// The p95 alone is trusted where the p99 lies below this share of the limit. Nearer to it a few requests are of another kind than the rest,
+/// such as rare long prompts, and a log-normal distribution through the median and the p95 tells nothing of them.
+const WELL_BELOW: f64 = 0.5;
 
 /// The distance of a limit by the step that shows most of it: load makes latencies longer, so the largest is the nearest to that of an
 /// idle server. For all limits together it is that of the nearest one.
@@ -53,7 +56,8 @@ fn of(q: &Quantiles, limit_ms: f64) -> Option<Ease> {
             () if p > p50 => z * far / (p / p50).ln(),
             () => FAR,
         };
-        let z = if q.n >= MANY { by(Z95, p95).min(by(Z99, p99)) } else { by(Z95, p95) };
+        let tail_counts = q.n >= MANY || p99 > WELL_BELOW * limit;
+        let z = if tail_counts { by(Z95, p95).min(by(Z99, p99)) } else { by(Z95, p95) };
         (z * (1.0 - CHANCE / (q.n as f64).sqrt())).min(FAR)
     };
     Some(Ease { alone: distance(limit_ms), pair: distance(0.5 * limit_ms) })
@@ -87,8 +91,16 @@ mod tests {
             ("all the same, far below", q(1_000_000, 50.0, 50.0, 50.0), 200.0, 8.0, 8.0),
             ("all the same, two are just as long", q(1_000_000, 50.0, 50.0, 50.0), 100.0, 8.0, 0.0),
             ("the median is above", q(1_000_000, 50.0, 60.0, 70.0), 40.0, 0.0, 0.0),
-            // Few requests: no p99, and 1.5/√25 of the distance goes to chance.
-            ("few", q(25, 100.0, 100.0 * (0.7 * Z95).exp(), 1e9), 100.0 * 2.1_f64.exp(), 2.1, 1.41),
+            // Few requests: 1.5/√25 of the distance goes to chance.
+            (
+                "few",
+                q(25, 100.0, 100.0 * (0.5 * Z95).exp(), 100.0 * (0.5 * Z99).exp()),
+                100.0 * 1.5_f64.exp(),
+                2.1,
+                1.13,
+            ),
+            // Their longest is near the limit: the p95 is not trusted, and the p99 says 2.33·ln 10/ln 9.
+            ("few, one of them long", q(25, 100.0, 110.0, 900.0), 1000.0, 1.71, 1.2),
         ] {
             let got = of(&quantiles, limit).unwrap();
             assert!((got.alone - alone).abs() < 0.02, "{what}: {got:?}");

@@ -14,6 +14,11 @@ const SHARP: f64 = 0.02;
 /// arrivals and departures both have the variance of Poisson's; more where arrivals come in bursts.
 const UNSEEN: f64 = 3.0;
 
+/// Returns by how much of ln level a step of `n` requests may be overloaded without a backlog that can be told from chance.
+pub(super) fn unseen(bursts: f64, n: f64) -> f64 {
+    UNSEEN * (bursts / n.max(1.0)).sqrt()
+}
+
 /// Posterior of the boundary on a grid over `range` of ln level, each point as likely as the other at first. `None` where no step tells.
 ///
 /// `bursts` is the variance of arrivals and departures over that of Poisson's. A step above the boundary is called unstable, up to the chance of error; one below it, or above it by less than it can see, stable.
@@ -33,7 +38,7 @@ pub(super) fn edge(steps: &[&Step], range: (f64, f64), bursts: f64) -> Option<Sp
     let likelihood = |x: &f64| -> f64 {
         let of = |(ln_level, n, stable): &(f64, f64, bool)| {
             let d = ln_level - x;
-            let unseen = UNSEEN * (bursts / n).sqrt();
+            let unseen = unseen(bursts, *n);
             if *stable { 1.0 - above(d, unseen, SHARP.max(unseen / 3.0)) } else { above(d, 0.0, SHARP) }
         };
         told.iter().map(of).product()

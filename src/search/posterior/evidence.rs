@@ -1,6 +1,7 @@
 //! What the steps say of each limit of a tier, and how much each step weighs.
 
 use super::ease::ease;
+use super::edge::unseen;
 use super::fit::Row;
 use super::prior::{Ease, bursts};
 use crate::search::refused::served;
@@ -23,6 +24,16 @@ pub(super) struct Count {
     pub(super) n: f64,
     pub(super) misses: f64,
     cluster_sq: f64,
+    /// Whether it was a short step of the ramp that was stopped for its misses.
+    stopped: bool,
+}
+
+impl Count {
+    /// Returns how many requests are worth one for what its own clusters say, where they say more than those of other steps: a short step was
+    /// stopped because its misses were many, so their number says less than that of a step whose length was fixed.
+    fn own_inflation(&self) -> f64 {
+        if self.stopped && self.misses > 0.0 { self.cluster_sq / self.misses } else { 1.0 }
+    }
 }
 
 /// What all steps say of one limit.
@@ -36,15 +47,20 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    pub(super) fn of(steps: &[&Step], tier: &str, limit: &str, p0: f64, e2e_s: f64, power: f64) -> Self {
+    pub(super) fn of(steps: &[&Step], tier: &str, limit: &str, p0: f64, e2e_s: f64, dispersion: f64) -> Self {
         let counts = steps.iter().filter_map(|s| count(s, tier, limit, p0, e2e_s)).collect();
         Self {
             limit: limit.to_owned(),
             p0,
             counts,
-            bursts: bursts(power),
+            bursts: bursts(dispersion),
             ease: ease(steps, tier, limit, p0),
         }
+    }
+
+    /// Returns true if another limit has been missed by as many requests in every step, so that it adds nothing.
+    pub(super) fn says_as_much_as(&self, other: &Self) -> bool {
+        (self.p0 - other.p0).abs() < 1e-12 && self.counts == other.counts && self.ease == other.ease
     }
 
     /// How many requests are worth one at the boundary e^`centre`: (10·A + Σ C²/g) / (10 + Σ C) over the clusters C of misses in the
@@ -73,11 +89,12 @@ impl Evidence {
             let weight = if c.rate > 0.0 {
                 let d = c.rate.ln() - centre;
                 let expected = c.n * (self.p0 * (slope * d).min(5.0).exp()).min(0.6);
-                1.0 / ((inflation * growth(slope, d)).max(1.0) + misfit.powi(2) * (expected + 1.0) * d * d)
+                let inflation = (inflation * growth(slope, d)).max(1.0).max(c.own_inflation());
+                1.0 / (inflation + misfit.powi(2) * (expected + 1.0) * d * d)
             } else {
                 1.0
             };
-            Row { rate: c.rate, n: c.n, misses: c.misses, weight }
+            self.row(c, weight)
         };
         self.counts.iter().map(row).collect()
     }
@@ -86,10 +103,11 @@ impl Evidence {
     pub(super) fn first_rows(&self) -> Vec<Row> {
         let inflation = self.inflation(4.0, None);
         let weight = |c: &Count| if c.rate > 0.0 { 1.0 / (inflation + 0.1 * c.misses) } else { 1.0 };
-        self.counts
-            .iter()
-            .map(|c| Row { rate: c.rate, n: c.n, misses: c.misses, weight: weight(c) })
-            .collect()
+        self.counts.iter().map(|c| self.row(c, weight(c))).collect()
+    }
+
+    fn row(&self, c: &Count, weight: f64) -> Row {
+        Row { rate: c.rate, n: c.n, misses: c.misses, weight, unseen: unseen(self.bursts, c.n) }
     }
 }
 
@@ -118,5 +136,6 @@ fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<Co
     }
     let (n, misses) = if holds && loaded { (n, misses + cut) } else { (n - cut, misses) };
     let rate = if loaded { step.held() } else { 0.0 };
-    Some(Count { rate, n, misses, cluster_sq: row.cluster_sq as f64 / each.powi(2) })
+    let stopped = step.kind == StepKind::Ramp && step.abort == Some(Abort::Gross);
+    Some(Count { rate, n, misses, cluster_sq: row.cluster_sq as f64 / each.powi(2), stopped })
 }

@@ -8,7 +8,8 @@
 //! G rises from 0 to 1 at x = 1 ([`super::prior`]). All is summed over a grid: nothing is sampled, so the same steps give the same
 //! answer (reference: the held-out study of the search, §5).
 
-use super::prior::{Ease, Floor, Prior, Shapes, beyond, floors, shapes};
+use super::cliff;
+use super::prior::{self, Ease, Floor, Prior, Shapes, beyond, floors, shapes};
 use super::table::ln_share;
 
 /// Points of the grid of ln r*.
@@ -32,6 +33,8 @@ pub(super) struct Row {
     pub(super) n: f64,
     pub(super) misses: f64,
     pub(super) weight: f64,
+    /// By how much of ln rate the step may be beyond the capacity without showing it.
+    pub(super) unseen: f64,
 }
 
 /// How likely a boundary lies where.
@@ -64,6 +67,23 @@ impl Spread {
     }
 }
 
+/// What is known of a limit besides its counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Known {
+    /// The squared coefficient of variation of the gaps between arrivals.
+    pub(super) dispersion: f64,
+    pub(super) ease: Ease,
+    /// Its share of the prior chance that some limit of the tier cannot be met: one over the number of limits.
+    pub(super) share: f64,
+}
+
+impl Known {
+    /// The prior chance that the limit cannot be met: (1 − c) of all limits together, c being that of a limit alone.
+    fn infeasible(self) -> f64 {
+        1.0 - (1.0 - self.ease.infeasible()).powf(self.share)
+    }
+}
+
 /// The posterior of one limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fit {
@@ -74,7 +94,10 @@ pub(super) struct Fit {
     pub(super) infeasible: f64,
     /// Posterior mean of d ln p / d ln r at r*, given that it can be met.
     pub(super) slope: f64,
+    /// Masses by boundary, floor and shape.
     cells: Vec<f64>,
+    /// Mass of a cliff at each boundary.
+    cliff: Vec<f64>,
     floors: Vec<Floor>,
     shapes: Shapes,
 }
@@ -99,8 +122,9 @@ impl Range {
 }
 
 impl Fit {
-    pub(super) fn of(rows: &[Row], p0: f64, range: Range, (power, ease): (f64, Ease)) -> Self {
-        let shapes = &shapes(power, ease);
+    pub(super) fn of(rows: &[Row], p0: f64, range: Range, known: Known) -> Self {
+        let Known { dispersion, ease, .. } = known;
+        let shapes = &shapes(dispersion, ease, range.prior.ln_capacity);
         let c0 = -(-p0).ln_1p();
         let (floors, beyond) = (floors(ease), beyond());
         let grid = range.points(POINTS);
@@ -110,21 +134,31 @@ impl Fit {
         let per_point = floors.len() * shapes.all.len();
         // What a narrow range leaves out of the prior's has no mass to speak of, but had its share of the prior.
         let width = grid[1] - grid[0];
+        let mass = prior::cliff(dispersion, range.prior.ln_capacity);
+        let mut cliff = if mass > 0.0 { cliff::ln_likelihoods(rows, p0, &grid) } else { vec![] };
         for (at, (x, of_point)) in grid.iter().zip(cells.chunks_mut(per_point)).enumerate() {
             // The trapezoidal rule: a point at an end stands for half as much.
             let part = if at == 0 || at + 1 == POINTS { 0.5 } else { 1.0 };
             let ln_prior = (range.prior.density(*x) * width * part).ln();
-            of_point.iter_mut().for_each(|c| *c += ln_prior);
+            of_point.iter_mut().for_each(|c| *c += ln_prior + (-mass).ln_1p());
+            if let Some(c) = cliff.get_mut(at) {
+                *c += (range.prior.density(*x) * width * part).ln() + mass.ln();
+            }
         }
-        let ln_with = normalise(&mut cells) + (1.0 - ease.infeasible()).ln();
-        let ln_without = sum_exp(&without) - (COARSE as f64).ln() + ease.infeasible().ln();
-        let mass: Vec<f64> = cells.chunks(per_point).map(|c| c.iter().sum()).collect();
+        let smooth = cells.len();
+        cells.append(&mut cliff);
+        let ln_with = normalise(&mut cells) + (1.0 - known.infeasible()).ln();
+        let cliff = cells.split_off(smooth);
+        let ln_without = sum_exp(&without) - (COARSE as f64).ln() + known.infeasible().ln();
+        let at_point = |(at, c): (usize, &[f64])| c.iter().sum::<f64>() + cliff.get(at).unwrap_or(&0.0);
+        let mass: Vec<f64> = cells.chunks(per_point).enumerate().map(at_point).collect();
         let mut fit = Self {
             c0,
             boundary: Spread::new(mass, grid),
             infeasible: 1.0 / (1.0 + (ln_with - ln_without).exp()),
             slope: 0.0,
             cells,
+            cliff,
             floors,
             shapes: shapes.clone(),
         };
@@ -134,19 +168,32 @@ impl Fit {
 
     fn mean_slope(&self) -> f64 {
         let shapes = &self.shapes;
-        let rise: Vec<f64> = shapes
-            .all
-            .iter()
-            .map(|s| {
-                let b = shapes.bends[s.bend];
-                s.w * b * b.exp() / b.exp_m1() + (1.0 - s.w) * shapes.powers[s.power]
-            })
-            .collect();
         let per_floor = shapes.all.len();
         let mut sum = 0.0;
-        for (at, cell) in self.cells.chunks(per_floor).enumerate() {
-            let floor = self.floors[at % self.floors.len()].share;
-            sum += (1.0 - floor) * cell.iter().zip(&rise).map(|(m, r)| m * r).sum::<f64>();
+        for (ln_boundary, of_point) in
+            self.boundary.grid.iter().zip(self.cells.chunks(per_floor * self.floors.len()))
+        {
+            let rise = slopes(shapes, *ln_boundary);
+            for (floor, of_floor) in self.floors.iter().zip(of_point.chunks(per_floor)) {
+                sum += (1.0 - floor.share) * of_floor.iter().zip(&rise).map(|(m, r)| m * r).sum::<f64>();
+            }
+        }
+        // A cliff has no slope that a weight could follow.
+        sum / (1.0 - self.cliff.iter().sum::<f64>()).max(1e-9)
+    }
+
+    /// Chance that d ln p / d ln r at the boundary is below `slope`, given that the limit can be met. A cliff has no slope so small.
+    pub(super) fn slope_below(&self, slope: f64) -> f64 {
+        let per_floor = self.shapes.all.len();
+        let mut sum = 0.0;
+        for (ln_boundary, of_point) in
+            self.boundary.grid.iter().zip(self.cells.chunks(per_floor * self.floors.len()))
+        {
+            let rise = slopes(&self.shapes, *ln_boundary);
+            for (floor, of_floor) in self.floors.iter().zip(of_point.chunks(per_floor)) {
+                let flat = of_floor.iter().zip(&rise).filter(|(_, r)| (1.0 - floor.share) * **r < slope);
+                sum += flat.map(|(m, _)| m).sum::<f64>();
+            }
         }
         sum
     }
@@ -157,13 +204,17 @@ impl Fit {
         let per_floor = self.shapes.all.len();
         let mut rises = vec![0.0; per_floor];
         for (at, cell) in self.cells.chunks(per_floor * self.floors.len()).enumerate() {
-            rise(&self.shapes, rate / self.boundary.grid[at].exp(), &mut rises);
+            rise(&self.shapes, rate, self.boundary.grid[at], &mut rises);
             for (floor, of_floor) in self.floors.iter().zip(cell.chunks(per_floor)) {
                 let share = |g: &f64| {
                     -(-(self.c0 * (floor.share + (1.0 - floor.share) * g)).clamp(LEAST, most(self.c0)))
                         .exp_m1()
                 };
                 all.extend(rises.iter().map(share).zip(of_floor.iter().copied()));
+            }
+            if let Some(mass) = self.cliff.get(at) {
+                let beyond = rate.ln() > self.boundary.grid[at];
+                all.push((if beyond { 1.0 } else { 0.0 }, *mass));
             }
         }
         all.retain(|(_, m)| *m > 1e-9);
@@ -201,7 +252,7 @@ impl Grid<'_> {
                 cells.extend(self.shapes.all.iter().map(|s| floor.ln_mass + s.ln_mass[kind]));
             }
             for row in rows {
-                rise(self.shapes, row.rate / ln_boundary.exp(), &mut rises);
+                rise(self.shapes, row.rate, *ln_boundary, &mut rises);
                 let (misses, hits) = (row.weight * row.misses, row.weight * (row.n - row.misses));
                 for (floor, of_floor) in self.floors.iter().zip(cells[from..].chunks_mut(n)) {
                     // A floor below the limit leaves a part of C0 to the rise; one beyond it leaves none, and the rise is C0 at r1.
@@ -224,11 +275,15 @@ impl Grid<'_> {
     }
 }
 
-/// G(x) of every shape.
-fn rise(shapes: &Shapes, x: f64, out: &mut [f64]) {
-    let mut steep = [0.0; 32];
-    for (to, b) in steep.iter_mut().zip(&shapes.bends) {
-        *to = (b * x).exp_m1() / b.exp_m1();
+/// The largest exponent that is taken: beyond it every share of misses is 1.
+const STEEPEST: f64 = 600.0;
+
+/// G(x) of every shape at a rate, x being the rate over the boundary e^`ln_boundary`.
+fn rise(shapes: &Shapes, rate: f64, ln_boundary: f64, out: &mut [f64]) {
+    let x = rate / ln_boundary.exp();
+    let mut steep = shapes.bends(ln_boundary);
+    for b in &mut steep {
+        *b = (*b * x).min(STEEPEST).exp_m1() / b.exp_m1();
     }
     let mut power = [x; 2];
     for (to, c) in power.iter_mut().zip(&shapes.powers).skip(1) {
@@ -237,6 +292,14 @@ fn rise(shapes: &Shapes, x: f64, out: &mut [f64]) {
     for (to, s) in out.iter_mut().zip(&shapes.all) {
         *to = s.w * steep[s.bend] + (1.0 - s.w) * power[s.power];
     }
+}
+
+/// dG/d ln x of every shape at the boundary e^`ln_boundary`.
+fn slopes(shapes: &Shapes, ln_boundary: f64) -> Vec<f64> {
+    let bends = shapes.bends(ln_boundary);
+    let slope = |b: f64| b * b.exp() / b.exp_m1();
+    let of = |s: &super::prior::Shape| s.w * slope(bends[s.bend]) + (1.0 - s.w) * shapes.powers[s.power];
+    shapes.all.iter().map(of).collect()
 }
 
 /// ln Σ e^v, by its largest term.

@@ -1,5 +1,7 @@
 //! Where the boundary of a tier may lie, by all steps together: a posterior for each limit, joined.
 
+mod cliff;
+mod dependence;
 mod ease;
 mod edge;
 mod evidence;
@@ -12,14 +14,18 @@ use super::view::{Fitted, FittedPoint};
 use crate::slo::{Metric, Part, Slo};
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
+use dependence::Joined;
 use evidence::Evidence;
-use fit::{Fit, Range, Spread};
+use fit::{Fit, Known, Range, Spread};
 use prior::Prior;
 
 /// How far below the lowest rate under load, and above the highest, the boundary is sought.
 const BELOW: f64 = 30.0;
 const ABOVE: f64 = 2.0;
 const FAR_ABOVE: f64 = 6.0;
+/// Slopes below this are called flat. On such curves a rate half as high again has hardly more misses, and the safe rate was found to be too
+/// high more often than it says.
+const FLAT: f64 = 1.5;
 /// Passes of the fit: each takes the weights of its steps from the one before.
 const PASSES: usize = 3;
 
@@ -45,13 +51,14 @@ pub(super) struct Posterior {
     limits: Vec<(Evidence, Fit)>,
     /// The boundary of stability, where no limit sees a backlog by itself.
     stability: Option<Spread>,
+    joined: Joined,
     range: (f64, f64),
 }
 
 impl Posterior {
-    /// From the steps of a series, for the limits of a tier; `power` is that of the arrivals ([`prior::shapes`]). `None` where no step
+    /// From the steps of a series, for the limits of a tier; `dispersion` is the squared coefficient of variation of the arrivals' gaps. `None` where no step
     /// ran under a load, or no limit allows a miss.
-    pub(super) fn of(steps: &[&Step], tier: &str, limits: &[(String, f64)], power: f64) -> Option<Self> {
+    pub(super) fn of(steps: &[&Step], tier: &str, limits: &[(String, f64)], dispersion: f64) -> Option<Self> {
         let prior = prior(steps, tier)?;
         let range = (prior.low, prior.high);
         let baselines: Vec<&Step> = steps.iter().copied().filter(|s| s.kind == StepKind::Baseline).collect();
@@ -60,38 +67,55 @@ impl Posterior {
         let some = limits
             .iter()
             .filter(|(limit, p0)| *p0 > 0.0 && *p0 < 1.0 && !steps.iter().all(|s| void(s, tier, limit)));
-        let all: Vec<Evidence> =
-            some.map(|(limit, p0)| Evidence::of(steps, tier, limit, *p0, e2e_s, power)).collect();
+        let mut all: Vec<Evidence> = Vec::new();
+        for (limit, p0) in some {
+            let evidence = Evidence::of(steps, tier, limit, *p0, e2e_s, dispersion);
+            // TTFC beside TTFT, on a server that does not reason, is one limit under two names.
+            if !all.iter().any(|e| e.says_as_much_as(&evidence)) {
+                all.push(evidence);
+            }
+        }
         if all.is_empty() {
             return None;
         }
+        let named: Vec<(&str, f64)> = all.iter().map(|e| (e.limit.as_str(), e.p0)).collect();
+        let joined = Joined::of_limits(steps, tier, &named, 0);
         let wide = Range::wide(prior);
-        let mut fits: Vec<Fit> =
-            all.iter().map(|e| Fit::of(&e.first_rows(), e.p0, wide, (power, e.ease))).collect();
+        let share = 1.0 / all.len() as f64;
+        let known = |e: &Evidence| Known { dispersion, ease: e.ease, share };
+        let mut fits: Vec<Fit> = all.iter().map(|e| Fit::of(&e.first_rows(), e.p0, wide, known(e))).collect();
         for pass in 1..PASSES {
-            let centre = quantile(range, 0.5, |x| lowest_below(fits.iter().map(|f| &f.boundary), x));
+            let below = |x: f64| 1.0 - joined.all(fits.iter().map(|f| 1.0 - f.boundary.below(x)));
+            let centre = quantile(range, 0.5, below);
             let last = pass + 1 == PASSES;
             let again = |(e, f): (&Evidence, &Fit)| {
                 let rows = e.rows(centre, f.slope.max(0.3));
                 let range = if last { narrow(f, prior) } else { wide };
-                Fit::of(&rows, e.p0, range, (power, e.ease))
+                Fit::of(&rows, e.p0, range, known(e))
             };
             fits = all.iter().zip(&fits).map(again).collect();
         }
         let stability = unseen_backlog(steps, tier, limits)
-            .then(|| edge::edge(steps, range, prior::bursts(power)))
+            .then(|| edge::edge(steps, range, prior::bursts(dispersion)))
             .flatten();
-        Some(Self { limits: all.into_iter().zip(fits).collect(), stability, range })
+        let joined = Joined::of_limits(steps, tier, &named, usize::from(stability.is_some()));
+        Some(Self { joined, limits: all.into_iter().zip(fits).collect(), stability, range })
     }
 
     /// Chance that no rate meets all limits: even unloaded, one of them is missed too often.
     pub(super) fn infeasible(&self) -> f64 {
-        1.0 - self.limits.iter().map(|(_, f)| 1.0 - f.infeasible).product::<f64>()
+        let can_be_met = self.limits.iter().map(|(_, f)| 1.0 - f.infeasible);
+        1.0 - self.joined.all(can_be_met.chain(self.stability.iter().map(|_| 1.0)))
     }
 
-    /// Chance that the boundary lies below `rate`, given that all limits can be met. Limits are taken to be independent.
+    /// Chance that the boundary lies below `rate`, given that all limits can be met.
     fn feasible_below(&self, rate: f64) -> f64 {
-        lowest_below(self.boundaries(), rate.ln())
+        self.lowest_below(rate.ln())
+    }
+
+    /// Chance that the lowest boundary lies below e^`x`.
+    fn lowest_below(&self, x: f64) -> f64 {
+        1.0 - self.joined.all(self.boundaries().map(|b| 1.0 - b.below(x)))
     }
 
     fn boundaries(&self) -> impl Iterator<Item = &Spread> {
@@ -106,7 +130,7 @@ impl Posterior {
 
     /// Quantile of the boundary given that there is one.
     pub(super) fn feasible_quantile(&self, u: f64) -> f64 {
-        quantile(self.range, u, |x| lowest_below(self.boundaries(), x)).exp()
+        quantile(self.range, u, |x| self.lowest_below(x)).exp()
     }
 
     /// Quantile of the boundary; 0 where that much of the chance is for none.
@@ -125,6 +149,12 @@ impl Posterior {
         let limits = self.limits.iter().map(|(e, f)| (e.limit.as_str(), f.boundary.centre()));
         let all = limits.chain(self.stability.iter().map(|s| ("stability", s.centre())));
         all.min_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |(limit, _)| limit)
+    }
+
+    /// Chance that the curve of the limit that binds is flat at the boundary: d ln p / d ln r below [`FLAT`]. 0 where stability binds.
+    pub(super) fn flat(&self) -> f64 {
+        let binding = self.binding();
+        self.limits.iter().find(|(e, _)| e.limit == binding).map_or(0.0, |(_, f)| f.slope_below(FLAT))
     }
 
     /// The limit that is most likely not met from `level` on.
@@ -147,11 +177,6 @@ impl Posterior {
         };
         self.limits.iter().map(of).collect()
     }
-}
-
-/// Chance that the lowest of some boundaries lies below e^`x`, taken to be independent.
-fn lowest_below<'a>(boundaries: impl Iterator<Item = &'a Spread>, x: f64) -> f64 {
-    1.0 - boundaries.map(|b| 1.0 - b.below(x)).product::<f64>()
 }
 
 /// Where `below`, which rises over the range, reaches `u`.
@@ -195,11 +220,8 @@ fn prior(steps: &[&Step], tier: &str) -> Option<Prior> {
     let from = if held > 0.0 { held } else { lowest };
     let low = from.min(refined_low) / BELOW;
     let high = if failed.is_finite() { ABOVE * failed } else { FAR_ABOVE * highest };
-    let centre = failed.is_finite().then(|| {
-        let capacity = (failed * held.max(failed / 2.0)).sqrt();
-        (prior::OF_CAPACITY * capacity).ln()
-    });
-    Some(Prior { low: low.ln(), high: high.max(ABOVE * refined_high).ln(), centre })
+    let ln_capacity = failed.is_finite().then(|| (failed * held.max(failed / 2.0)).sqrt().ln());
+    Some(Prior { low: low.ln(), high: high.max(ABOVE * refined_high).ln(), ln_capacity })
 }
 
 /// The part of the range that has all but a thousandth of the mass on each side, and a little more.

@@ -16,8 +16,12 @@ const SURELY: f64 = 0.97;
 /// The share of the prior of ln r* that lies around the capacity that the ramp has shown, and how far around it.
 const PEAK: f64 = 0.7;
 const SCALE: f64 = 0.5;
+/// Prior mass of a cliff, and that under arrivals whose squared coefficient of variation is below this.
+const CLIFF: f64 = 0.05;
+const SMOOTH_CLIFF: f64 = 0.3;
+const SMOOTH: f64 = 0.5;
 /// The likely boundary, as a share of that capacity.
-pub(super) const OF_CAPACITY: f64 = 0.7;
+const OF_CAPACITY: f64 = 0.7;
 
 /// Floors of a limit that can be met, as shares of what it allows: mostly none.
 const NO_FLOOR: f64 = 0.6;
@@ -28,8 +32,15 @@ const BEYOND: [f64; 17] =
 
 /// Exponents of a rise that is all exponential. The concave ones are rare.
 const BENDS: [f64; 15] = [-1.5, -0.5, 0.3, 1.0, 1.7, 2.5, 3.5, 5.0, 7.0, 9.5, 13.0, 18.0, 25.0, 35.0, 50.0];
-/// Exponents of the exponential part of a rise that begins with the first requests that meet.
+/// Exponents of the exponential part of a mixed rise, in units of the boundary: used while the capacity is not known.
 const MIXED_BENDS: [f64; 7] = [1.2, 2.2, 3.5, 5.5, 9.0, 15.0, 25.0];
+/// Exponents of the exponential part of a mixed rise, in units of the capacity. Queueing grows towards the capacity, wherever the boundary
+/// lies: tied to the boundary instead, a boundary at a tenth of the capacity would leave the overload of the ramp unexplained.
+const OF_CAPACITY_BENDS: [f64; 7] = [2.0, 3.5, 5.5, 9.0, 15.0, 25.0, 40.0];
+/// The highest boundary, as a share of the capacity, for which an exponent is still scaled: the capacity is known from two steps of the ramp.
+const MOST_OF_CAPACITY: f64 = 1.5;
+/// The least exponent: a straight line.
+const LEAST_BEND: f64 = 0.02;
 const CENTRE: f64 = 9.0;
 /// Shares of the exponential part, with their masses without a floor and with one.
 const SHARES: [(f64, f64, f64); 4] =
@@ -46,9 +57,9 @@ pub(super) struct Floor {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shape {
     pub(super) w: f64,
-    /// Where the exponent is found in [`Shapes::bends`].
+    /// Index of the exponent in [`Shapes::bends`].
     pub(super) bend: usize,
-    /// Where the power is found in [`Shapes::powers`].
+    /// Index of the power in [`Shapes::powers`].
     pub(super) power: usize,
     pub(super) ln_mass: [f64; 2],
 }
@@ -57,8 +68,31 @@ pub(super) struct Shape {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shapes {
     pub(super) all: Vec<Shape>,
-    pub(super) bends: Vec<f64>,
     pub(super) powers: Vec<f64>,
+    /// ln of the capacity that the exponents of mixed rises are tied to; `None` while no overload has shown one.
+    ln_capacity: Option<f64>,
+}
+
+impl Shapes {
+    /// Number of different exponents.
+    pub(super) const BENDS: usize = BENDS.len() + MIXED_BENDS.len();
+
+    /// The exponents of all rises for a boundary at e^`ln_boundary`, by [`Shape::bend`].
+    pub(super) fn bends(&self, ln_boundary: f64) -> [f64; Self::BENDS] {
+        let mut all = [0.0; Self::BENDS];
+        let (pure, mixed) = all.split_at_mut(BENDS.len());
+        pure.copy_from_slice(&BENDS);
+        match self.ln_capacity {
+            None => mixed.copy_from_slice(&MIXED_BENDS),
+            Some(ln_capacity) => {
+                let share = (ln_boundary - ln_capacity).exp().min(MOST_OF_CAPACITY);
+                for (bend, of_capacity) in mixed.iter_mut().zip(OF_CAPACITY_BENDS) {
+                    *bend = (of_capacity * share).max(LEAST_BEND);
+                }
+            }
+        }
+        all
+    }
 }
 
 /// What is taken for likely of ln r*.
@@ -66,15 +100,15 @@ pub(super) struct Shapes {
 pub(super) struct Prior {
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Where most boundaries are, where an overload tells.
-    pub(super) centre: Option<f64>,
+    /// ln of the capacity that an overload in the ramp has shown; `None` where none overloaded the server.
+    pub(super) ln_capacity: Option<f64>,
 }
 
 impl Prior {
     /// Density at ln r*: even, or partly a Laplace distribution around the centre.
     pub(super) fn density(&self, x: f64) -> f64 {
         let even = 1.0 / (self.high - self.low);
-        let Some(centre) = self.centre else { return even };
+        let Some(centre) = self.ln_capacity.map(|c| c + OF_CAPACITY.ln()) else { return even };
         // The part of it that lies within the range.
         let tail = |d: f64| 0.5 * (-d / SCALE).exp();
         let inside = 1.0 - tail(centre - self.low) - tail(self.high - centre);
@@ -106,10 +140,19 @@ impl Ease {
     }
 }
 
-/// The variance of arrivals and Poisson departures together over that of Poisson's: (1 + cv²)/2 for gamma gaps, whose shape, 1/cv²,
-/// `power` is.
-pub(super) fn bursts(power: f64) -> f64 {
-    0.5 * (1.0 + 1.0 / power)
+/// Returns the variance of arrivals and Poisson departures together over that of Poisson's: (1 + cv²)/2, cv² being the `dispersion` of the
+/// gaps.
+pub(super) fn bursts(dispersion: f64) -> f64 {
+    0.5 * (1.0 + dispersion)
+}
+
+/// Returns the prior mass of a cliff, where an overload has shown a capacity. The smoother the arrivals, the less announces it.
+pub(super) fn cliff(dispersion: f64, ln_capacity: Option<f64>) -> f64 {
+    match ln_capacity {
+        None => 0.0,
+        Some(_) if dispersion < SMOOTH => SMOOTH_CLIFF,
+        Some(_) => CLIFF,
+    }
 }
 
 /// Floors below the limit.
@@ -128,11 +171,13 @@ pub(super) fn beyond() -> Vec<Floor> {
     BEYOND.iter().zip(spread).map(|(f, s)| Floor { share: *f, ln_mass: (s / sum).ln() }).collect()
 }
 
-/// Rises under arrivals whose number in a short time t grows as t^`power`: 1 for Poisson arrivals, the shape of the gaps where they come
-/// in bursts. Where two requests close together already miss, misses grow with the rate as such meetings do.
-pub(super) fn shapes(power: f64, ease: Ease) -> Shapes {
+/// Returns the rises under arrivals whose gaps have this `dispersion`.
+///
+/// The number of arrivals in a short time t after one grows as t^c: c is 1 for independent users, and the shape of gamma gaps, 1/cv², where
+/// they come in bursts. Where two requests close together already miss, misses grow with the rate as such meetings do.
+pub(super) fn shapes(dispersion: f64, ease: Ease, ln_capacity: Option<f64>) -> Shapes {
+    let power = dispersion.max(1.0).recip();
     let powers: Vec<f64> = if power < 1.0 { vec![1.0, power] } else { vec![1.0] };
-    let bends: Vec<f64> = BENDS.iter().chain(&MIXED_BENDS).copied().collect();
     let log_normal = |b: f64, sd: f64| (-0.5 * ((b / CENTRE).ln() / sd).powi(2)).exp();
     let convex = &BENDS[2..];
     let mut pure: Vec<f64> =
@@ -156,7 +201,7 @@ pub(super) fn shapes(power: f64, ease: Ease) -> Shapes {
             all.extend((0..own).map(|power| Shape { w, bend: first + at, power, ln_mass }));
         }
     }
-    Shapes { all, bends, powers }
+    Shapes { all, powers, ln_capacity }
 }
 
 /// The width that each value of an ascending list stands for, in its logarithm: central differences, one-sided at the ends.

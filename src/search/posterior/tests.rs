@@ -2,7 +2,7 @@
 
 use super::edge::edge;
 use super::evidence::Evidence;
-use super::fit::{Fit, Range, Row};
+use super::fit::{Fit, Known, Range, Row};
 use super::prior::{Ease, Prior, beyond, floors, shapes};
 use super::{limits, quantile};
 use crate::level::Level;
@@ -14,8 +14,12 @@ use proptest::prelude::*;
 const P0: f64 = 0.01;
 const FAR: Ease = Ease { alone: 8.0, pair: 8.0 };
 
+fn known(ease: Ease) -> Known {
+    Known { dispersion: 1.0, ease, share: 1.0 }
+}
+
 fn flat(low: f64, high: f64) -> Prior {
-    Prior { low: low.ln(), high: high.ln(), centre: None }
+    Prior { low: low.ln(), high: high.ln(), ln_capacity: None }
 }
 
 /// Counts of a curve with boundary 10 and rise b = 9 without a floor: L = C0·(e^(9x) − 1)/(e^9 − 1).
@@ -25,7 +29,7 @@ fn share(rate: f64) -> f64 {
 }
 
 fn row(rate: f64, n: f64) -> Row {
-    Row { rate, n, misses: n * share(rate), weight: 1.0 }
+    Row { rate, n, misses: n * share(rate), weight: 1.0, unseen: 0.0 }
 }
 
 #[test]
@@ -33,22 +37,25 @@ fn priors_add_up_to_one() {
     let sum = |ln: &mut dyn Iterator<Item = f64>| ln.map(f64::exp).sum::<f64>();
     for ease in [Ease::UNKNOWN, FAR, Ease { alone: 4.0, pair: 3.5 }] {
         assert!((sum(&mut floors(ease).iter().map(|f| f.ln_mass)) - 1.0).abs() < 1e-9);
-        for power in [1.0, 0.16] {
+        for dispersion in [0.0, 1.0, 6.25] {
             for kind in [0, 1] {
-                let all = shapes(power, ease).all;
+                let all = shapes(dispersion, ease, None).all;
                 let total = sum(&mut all.iter().map(|s| s.ln_mass[kind]));
-                assert!((total - 1.0).abs() < 1e-9, "{ease:?}, power {power}, kind {kind}: {total}");
+                assert!(
+                    (total - 1.0).abs() < 1e-9,
+                    "{ease:?}, dispersion {dispersion}, kind {kind}: {total}"
+                );
             }
         }
     }
     assert!((sum(&mut beyond().iter().map(|f| f.ln_mass)) - 1.0).abs() < 1e-9);
-    for centre in [None, Some(10_f64.ln()), Some(0.5_f64.ln()), Some(250_f64.ln())] {
-        let prior = Prior { centre, ..flat(0.2, 300.0) };
+    for ln_capacity in [None, Some(14_f64.ln()), Some(0.7_f64.ln()), Some(350_f64.ln())] {
+        let prior = Prior { ln_capacity, ..flat(0.2, 300.0) };
         let parts = 20_000;
         let width = (prior.high - prior.low) / f64::from(parts);
         let at = |i: i32| prior.density(prior.low + (f64::from(i) + 0.5) * width) * width;
         let total: f64 = (0..parts).map(at).sum();
-        assert!((total - 1.0).abs() < 1e-3, "{centre:?}: {total}");
+        assert!((total - 1.0).abs() < 1e-3, "{ln_capacity:?}: {total}");
     }
 }
 
@@ -56,9 +63,9 @@ fn priors_add_up_to_one() {
 #[test]
 fn a_known_curve_is_found() {
     let rows: Vec<Row> = [5.0, 8.0, 9.5, 10.5, 12.0].map(|r| row(r, 2e5)).to_vec();
-    let wide = Fit::of(&rows, P0, Range::wide(flat(1.0, 100.0)), (1.0, Ease::UNKNOWN));
+    let wide = Fit::of(&rows, P0, Range::wide(flat(1.0, 100.0)), known(Ease::UNKNOWN));
     let around = Range { low: 9_f64.ln(), high: 11_f64.ln(), prior: flat(1.0, 100.0) };
-    let fit = Fit::of(&rows, P0, around, (1.0, Ease::UNKNOWN));
+    let fit = Fit::of(&rows, P0, around, known(Ease::UNKNOWN));
     assert!((fit.boundary.centre() - 10_f64.ln()).abs() < 0.01, "{}", fit.boundary.centre().exp());
     assert!((fit.slope / 9.0 - 1.0).abs() < 0.12, "{}", fit.slope);
     assert!(fit.infeasible < 1e-6 && wide.infeasible < 1e-6);
@@ -70,12 +77,12 @@ fn a_known_curve_is_found() {
 #[test]
 fn a_narrow_grid_keeps_the_odds() {
     let rows = [row(6.0, 300.0), row(9.0, 400.0), row(12.0, 400.0), row(0.0, 150.0)];
-    for centre in [None, Some(12_f64.ln())] {
-        let prior = Prior { centre, ..flat(0.2, 60.0) };
-        let wide = Fit::of(&rows, P0, Range::wide(prior), (1.0, Ease::UNKNOWN));
+    for ln_capacity in [None, Some(17_f64.ln())] {
+        let prior = Prior { ln_capacity, ..flat(0.2, 60.0) };
+        let wide = Fit::of(&rows, P0, Range::wide(prior), known(Ease::UNKNOWN));
         let narrow = super::narrow(&wide, prior);
         assert!(narrow.high - narrow.low < 0.8 * (prior.high - prior.low), "{narrow:?}");
-        let fit = Fit::of(&rows, P0, narrow, (1.0, Ease::UNKNOWN));
+        let fit = Fit::of(&rows, P0, narrow, known(Ease::UNKNOWN));
         let odds = |f: &Fit| (f.infeasible / (1.0 - f.infeasible)).ln();
         assert!((odds(&wide) - odds(&fit)).abs() < 0.15, "{} and {}", wide.infeasible, fit.infeasible);
         assert!((wide.boundary.centre() - fit.boundary.centre()).abs() < 0.05);
@@ -85,8 +92,8 @@ fn a_narrow_grid_keeps_the_odds() {
 #[test]
 fn an_unloaded_server_that_misses_is_infeasible() {
     let fit = |n: f64, misses: f64, ease| {
-        let rows = [Row { rate: 0.0, n, misses, weight: 1.0 }];
-        Fit::of(&rows, P0, Range::wide(flat(0.3, 60.0)), (1.0, ease)).infeasible
+        let rows = [Row { rate: 0.0, n, misses, weight: 1.0, unseen: 0.0 }];
+        Fit::of(&rows, P0, Range::wide(flat(0.3, 60.0)), known(ease)).infeasible
     };
     assert!((fit(0.0, 0.0, Ease::UNKNOWN) - 0.15).abs() < 1e-6, "nothing but the prior");
     assert!((fit(0.0, 0.0, FAR) - 0.02).abs() < 1e-6, "whose latencies lie far below the limit");
@@ -160,10 +167,10 @@ proptest! {
     ) {
         let rows: Vec<Row> = counts
             .into_iter()
-            .map(|(rate, n, share)| Row { rate, n: f64::from(n), misses: (f64::from(n) * share).floor(), weight: 0.2 })
+            .map(|(rate, n, share)| Row { rate, n: f64::from(n), misses: (f64::from(n) * share).floor(), weight: 0.2, unseen: 0.05 })
             .collect();
         let prior = flat(0.05, 200.0);
-        let fit = Fit::of(&rows, p0, Range::wide(prior), (1.0, Ease::UNKNOWN));
+        let fit = Fit::of(&rows, p0, Range::wide(prior), known(Ease::UNKNOWN));
         prop_assert!((fit.boundary.mass.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         prop_assert!((0.0..=1.0).contains(&fit.infeasible) && fit.slope.is_finite());
         let below: Vec<f64> = (0..50).map(|i| fit.boundary.below(prior.low + f64::from(i) * 0.2)).collect();

@@ -31,6 +31,7 @@ fn row(limit: &str, verdict: Verdict) -> LimitRow {
         censored: 0,
         clusters: 0,
         cluster_sq: 0,
+        co_misses: Vec::new(),
         attainment: None,
         low: Some(0.9),
         high: Some(0.99),

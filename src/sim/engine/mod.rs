@@ -27,6 +27,7 @@
 
 pub mod batch;
 pub mod blocks;
+pub mod changing;
 pub mod queue;
 pub mod truth;
 
@@ -105,6 +106,8 @@ pub enum Model {
     Queue(Box<queue::Queue>),
     /// A continuous-batching engine.
     Batch(Box<batch::Batch>),
+    /// An engine of either kind whose speed changes.
+    Changing(Box<changing::Changing>),
 }
 
 impl Model {
@@ -113,6 +116,7 @@ impl Model {
         match self {
             Self::Queue(queue) => queue.arrive(at, &request),
             Self::Batch(batch) => batch.arrive(at, request),
+            Self::Changing(changing) => changing.arrive(at, request),
         }
     }
 
@@ -122,6 +126,7 @@ impl Model {
         match self {
             Self::Queue(queue) => queue.cancel(at, id),
             Self::Batch(batch) => batch.cancel(at, id),
+            Self::Changing(changing) => changing.cancel(at, id),
         }
     }
 
@@ -130,6 +135,7 @@ impl Model {
         match self {
             Self::Queue(queue) => queue.next_event(),
             Self::Batch(batch) => batch.next_event(),
+            Self::Changing(changing) => changing.next_event(),
         }
     }
 
@@ -138,6 +144,7 @@ impl Model {
         match self {
             Self::Queue(queue) => queue.advance(to),
             Self::Batch(batch) => batch.advance(to),
+            Self::Changing(changing) => changing.advance(to),
         }
     }
 
@@ -146,6 +153,7 @@ impl Model {
         match self {
             Self::Queue(queue) => queue.running(),
             Self::Batch(batch) => batch.running(),
+            Self::Changing(changing) => changing.model().running(),
         }
     }
 
@@ -154,6 +162,7 @@ impl Model {
         match self {
             Self::Queue(queue) => queue.waiting(),
             Self::Batch(batch) => batch.waiting(),
+            Self::Changing(changing) => changing.model().waiting(),
         }
     }
 
@@ -162,6 +171,7 @@ impl Model {
         match self {
             Self::Queue(_) => 0.0,
             Self::Batch(batch) => batch.kv_cache_usage(),
+            Self::Changing(changing) => changing.model().kv_cache_usage(),
         }
     }
 
@@ -170,6 +180,7 @@ impl Model {
         match self {
             Self::Queue(_) => 0,
             Self::Batch(batch) => batch.preemptions(),
+            Self::Changing(changing) => changing.model().preemptions(),
         }
     }
 
@@ -178,6 +189,7 @@ impl Model {
         match self {
             Self::Queue(_) => None,
             Self::Batch(batch) => Some(batch.kv_cache()),
+            Self::Changing(changing) => changing.model().kv_cache(),
         }
     }
 
@@ -186,6 +198,7 @@ impl Model {
         match self {
             Self::Queue(_) => PrefixCounts::default(),
             Self::Batch(batch) => batch.prefix_counts(),
+            Self::Changing(changing) => changing.model().prefix_counts(),
         }
     }
 }

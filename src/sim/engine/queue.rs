@@ -24,6 +24,15 @@ pub enum Dist {
         /// Its coefficient of variation (of the holding time itself, not of its logarithm); zero for a fixed time.
         cv: f64,
     },
+    /// Mostly short, rarely long: two fixed times.
+    TwoSizes {
+        /// The usual one.
+        short: Duration,
+        /// The rare one.
+        long: Duration,
+        /// Share of the long ones, 0 to 1.
+        share: f64,
+    },
 }
 
 impl Dist {
@@ -34,6 +43,9 @@ impl Dist {
             Self::Fixed(time) => Self::Fixed(change(time)),
             Self::Exponential(mean) => Self::Exponential(change(mean)),
             Self::Lognormal { mean, cv } => Self::Lognormal { mean: change(mean), cv },
+            Self::TwoSizes { short, long, share } => {
+                Self::TwoSizes { short: change(short), long: change(long), share }
+            }
         }
     }
 }
@@ -278,6 +290,13 @@ impl Queue {
                 let u: f64 = self.rng.random();
                 let seconds = -mean.as_secs_f64() * (-u).ln_1p();
                 Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+            }
+            Dist::TwoSizes { short, long, share } => {
+                if self.rng.random::<f64>() < share {
+                    long
+                } else {
+                    short
+                }
             }
             // With σ² = ln(1 + cv²) and μ = ln(mean) − σ²/2 (Johnson, Kotz and Balakrishnan, vol. 1, ch. 14).
             Dist::Lognormal { mean, cv } => {

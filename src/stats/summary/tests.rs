@@ -12,7 +12,7 @@ pub(super) fn tiers(text: &str) -> Vec<Slo> {
     vec![toml::from_str(text).unwrap()]
 }
 
-pub(super) fn input<'a>(
+pub(in crate::stats) fn input<'a>(
     rate: f64,
     records: &'a [Kept],
     itl: &'a ItlTally,

@@ -323,6 +323,6 @@ mod tests {
         (record.outcome, record.class) = (Outcome::Ok, 1);
         step.add(&Finished::new(record, vec![20_000, 60_000]));
         assert_eq!(step.itl.counts(&other[0].limits()[0], |_| true).counts.misses, 1);
-        assert_eq!(step.itl.of_class(1).unwrap().quantiles().n, 2);
+        assert_eq!(step.itl.of_class(1).unwrap().quantiles(1.0).n, 2);
     }
 }

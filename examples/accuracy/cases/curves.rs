@@ -1,0 +1,73 @@
+//! Development cases by the shape of their curve: cliffs, arrivals smoother than Poisson, and true rates far below the capacity.
+
+use super::dev::{CHAT, SHORT, engine};
+use super::engines::{Gpu, fixed, lognormal, quantile, several, single, two_sizes};
+use super::{Case, Found, Group};
+use goodput::slo::Metric::{E2e, Tpot, Ttft};
+
+/// By `accuracy truths`.
+const TRUTHS: &[Found] = &[
+    ("flat", [2.03150, 1.749, 0.376, 1.55, 25.024, 0.7015]),
+    ("two-sizes", [1.79203, 5.770, 0.410, 2.58, 29.812, 0.5242]),
+    ("gd32", [31.57598, 0.039, 281.072, 651.68, 32.000, 0.0000]),
+    ("dg24", [21.72102, 0.104, 43.042, 7.82, 24.033, 0.0000]),
+    ("md16-wide", [15.08363, 0.204, 74.356, 502.85, 16.000, 0.0000]),
+    ("gd16-0.5", [13.48161, 0.241, 24.731, 13.31, 16.000, 0.0000]),
+];
+
+/// The standard normal point that 0.7 % lie above.
+const Z_0_7: f64 = 2.457_3;
+
+pub(super) fn curves() -> Vec<Case> {
+    let all = cliffs().into_iter().map(|c| c.group(Group::Cliff)).chain(smooth());
+    all.chain(flats().into_iter().map(|c| c.group(Group::Flat))).map(|c| exact(c.with(TRUTHS))).collect()
+}
+
+/// Nothing is missed until the server is full.
+fn cliffs() -> Vec<Case> {
+    vec![
+        // D/D/1 and D/D/16: no request ever waits up to the capacity.
+        Case::new("dd1", single(fixed(50.0))).evenly().limit(Ttft, 200.0),
+        Case::new("dd16", several(16, fixed(1000.0), 50.0)).evenly().limit(Ttft, 200.0),
+        // A backlog is the only thing that can be wrong: the longest holding time that comes up is below the limit.
+        Case::new("dg24", several(24, lognormal(1000.0, 0.3), 40.0)).evenly().limit(Ttft, 150.0),
+        Case::new("gd32", several(32, fixed(1000.0), 50.0)).bursts(0.3).limit(Ttft, 250.0),
+        // The limit is so wide that it is missed only where the queue is about to grow without end.
+        Case::new("md16-wide", several(16, fixed(1000.0), 50.0)).limit(Ttft, 1500.0),
+        engine("8b-slots-even", Gpu { seats: 32, ..Gpu::B8 }, CHAT).evenly().limit(Ttft, 1000.0),
+    ]
+}
+
+/// Gamma arrivals with cv below 1.
+fn smooth() -> Vec<Case> {
+    vec![
+        Case::new("gd16-0.5", several(16, fixed(1000.0), 50.0)).bursts(0.5).limit(Ttft, 200.0),
+        engine("8b-smooth", Gpu::B8, CHAT).bursts(0.5).limit(Ttft, 200.0).limit(Tpot, 50.0),
+    ]
+}
+
+/// The true rate is a small part of the capacity, or rare requests decide it.
+fn flats() -> Vec<Case> {
+    vec![
+        // 0.7 % of the holding times are longer than the limit: hardly any slope.
+        Case::new("flat", single(lognormal(40.0, 1.0))).limit(Ttft, quantile(40.0, 1.0, Z_0_7)),
+        // 0.6 % of the requests take longer than the limit by themselves; 0.4 % are left for those behind them.
+        Case::new("two-sizes", single(two_sizes(30.0, 600.0, 0.006))).limit(Ttft, 300.0),
+        engine("two-prompts", Gpu::B8, SHORT)
+            .rarely(0.006, "{ lognormal = { mean = 20000, cv = 0.3, max = 60000 } }", "{ fixed = 60 }")
+            .limit(Ttft, 300.0),
+        engine("bursts", Gpu::B8, CHAT).bursts(1.8).limit(Ttft, 170.0),
+        // r*/capacity below a tenth.
+        engine("8b-tight", Gpu::B8, CHAT).limit(Ttft, 135.0),
+        engine("8b-tpot-tight", Gpu::B8, CHAT).limit(Tpot, 9.2),
+        engine("70b-e2e-tight", Gpu::B70, CHAT).limit(E2e, 17_000.0),
+    ]
+}
+
+fn exact(case: Case) -> Case {
+    match case.name.as_str() {
+        "dd1" => case.cliff_at(20.0),
+        "dd16" => case.cliff_at(16.0),
+        _ => case,
+    }
+}

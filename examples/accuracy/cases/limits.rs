@@ -1,0 +1,84 @@
+//! Development cases by their limits: other percentiles than p99, other metrics, several limits at once, and closed loops.
+
+use super::dev::{CHAT, SHORT, engine};
+use super::engines::{Gpu, exponential, fixed, several, single};
+use super::{Case, Found, Group};
+use goodput::sim::engine::truth::{md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
+use goodput::slo::Metric::{E2e, Itl, Tpot, Ttfc, Ttft};
+use std::time::Duration;
+
+/// By `accuracy truths`.
+const TRUTHS: &[Found] = &[];
+
+pub(super) fn limits() -> Vec<Case> {
+    let all = single_limits().into_iter().map(|c| c.group(Group::Limit));
+    let all = all.chain(coincident().into_iter().map(|c| c.group(Group::Coincident)));
+    all.chain(closed().into_iter().map(|c| c.group(Group::Closed))).map(|c| exact(c.with(TRUTHS))).collect()
+}
+
+fn mm1(name: &str) -> Case {
+    Case::new(name, single(exponential(50.0)))
+}
+
+fn single_limits() -> Vec<Case> {
+    let long = "{ lognormal = { mean = 4000, cv = 0.8, max = 30000 } }";
+    vec![
+        mm1("mm1-p90").limit_at(Ttft, 90.0, 250.0),
+        mm1("mm1-p99.9").limit_at(Ttft, 99.9, 700.0),
+        Case::new("md1-p95", single(fixed(50.0))).limit_at(Ttft, 95.0, 200.0),
+        Case::new("mm32-p90", several(32, exponential(2000.0), 50.0)).limit_at(Ttft, 90.0, 200.0),
+        engine("8b-p90", Gpu::B8, CHAT).limit_at(Ttft, 90.0, 150.0).limit_at(Tpot, 90.0, 20.0),
+        engine("8b-p99.9", Gpu::B8, CHAT).limit_at(Ttft, 99.9, 500.0),
+        engine("8b-itl", Gpu::B8, CHAT).limit(Itl, 60.0),
+        // Requests are given up after a second: those are failures, and 1 % may fail.
+        Case {
+            timeout_s: Some(1.0),
+            error_rate: Some(0.01),
+            ..Case::new("errors", several(8, exponential(400.0), 20.0)).limit(Ttft, 5000.0)
+        },
+        Case { joint: Some(0.99), ..engine("8b-joint", Gpu::B8, CHAT).limit(Ttft, 400.0).limit(Tpot, 22.0) },
+        Case { joint: Some(0.95), ..mm1("mm1-joint-95").limit(Ttft, 500.0) },
+        // Only the backlog binds.
+        Case::new("stability-16", several(16, exponential(1000.0), 50.0)).limit(Tpot, 20_000.0),
+        engine("stability-8b", Gpu::B8, SHORT).limit(Tpot, 1000.0),
+        // First tokens come at once, last ones after a minute and more.
+        engine("long-answers", Gpu::B8, ("{ lognormal = { mean = 300, cv = 0.6 } }", long))
+            .limit(Ttft, 250.0),
+    ]
+}
+
+/// Limits that bind together. Those of one word are the same event; the others depend on one another as the server has it.
+fn coincident() -> Vec<Case> {
+    vec![
+        mm1("same-2").limit(Ttft, 500.0).limit(Ttfc, 500.0),
+        mm1("same-3").limit(Ttft, 500.0).limit(Ttfc, 500.0).limit(E2e, 500.0),
+        engine("same-8b", Gpu::B8, CHAT).limit(Ttft, 200.0).limit(Ttfc, 200.0),
+    ]
+}
+
+/// Levels are requests in flight.
+fn closed() -> Vec<Case> {
+    let closed = |case: Case| Case { closed_loop: true, ..case };
+    vec![
+        closed(engine("closed-8b", Gpu::B8, CHAT).limit(Ttft, 300.0).limit(Tpot, 20.0)),
+        closed(engine("closed-fast", Gpu::B05, SHORT).limit(Tpot, 4.0)),
+    ]
+}
+
+/// The cases that have a closed form.
+fn exact(case: Case) -> Case {
+    let ms = Duration::from_millis;
+    let mm1 = |case: Case, inflation: f64, limit: u64| {
+        case.closed_form(20.0, inflation, |r| mm1_sojourn_cdf(r, ms(50), ms(limit)))
+    };
+    match case.name.as_str() {
+        "mm1-p90" => mm1(case, 10.5, 250),
+        "mm1-p99.9" => mm1(case, 9.7, 700),
+        "mm1-joint-95" => mm1(case, 33.2, 500),
+        "same-2" | "same-3" => mm1(case, 10.6, 500),
+        "md1-p95" => case.closed_form(20.0, 9.2, |r| md1_wait_cdf(r, ms(50), ms(150))),
+        "mm32-p90" => case.closed_form(16.0, 61.5, |r| mmc_wait_cdf(r, ms(2000), 32, ms(150))),
+        "stability-16" => case.cliff_at(16.0),
+        _ => case,
+    }
+}

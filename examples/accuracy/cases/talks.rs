@@ -1,0 +1,46 @@
+//! Development cases of conversations: levels are sessions per second, and what a server can take depends on what its prefix cache holds.
+
+use super::engines::Gpu;
+use super::{Case, Engine, Found, Group};
+use goodput::slo::Metric::{Tpot, Ttft};
+
+/// By `accuracy truths`: the middle of the bracket of long runs, and half its width.
+const TRUTHS: &[Found] = &[];
+
+fn talk(name: &str, engine: Engine, turns: &str) -> Case {
+    let case = Case::new(name, engine).group(Group::Talk);
+    Case { conversation: Some(turns.into()), ..case }
+}
+
+pub(super) fn talks() -> Vec<Case> {
+    let small = Gpu { kv_tokens: 60_000, ..Gpu::B8 };
+    vec![
+        // The plan that is shipped as `conversation`: a small model on an A40, whose cache thrashes before anything else is wrong.
+        talk(
+            "conversation",
+            Engine::Preset("a40-qwen3-0.6b"),
+            "turns = { fixed = 5 }\ninput-tokens = { fixed = 60 }\nthink = { exponential = \"4s\" }",
+        )
+        .tokens("{ fixed = 400 }", "{ fixed = 60 }")
+        .limit(Ttft, 150.0),
+        talk(
+            "talk-8b",
+            small.with_cache(true),
+            "turns = { uniform = { min = 2, max = 8 } }\ninput-tokens = { fixed = 80 }\nthink = { exponential = \"6s\" }",
+        )
+        .tokens("{ lognormal = { mean = 600, cv = 0.6, max = 4000 } }", "{ lognormal = { mean = 90, cv = 0.6, max = 500 } }")
+        .limit(Ttft, 500.0)
+        .limit(Tpot, 40.0),
+        // Without thinking: agents.
+        talk(
+            "talk-agents",
+            Gpu::B8.with_cache(true),
+            "turns = { fixed = 6 }\ninput-tokens = { fixed = 300 }\nthink = { fixed = \"200ms\" }",
+        )
+        .tokens("{ fixed = 1500 }", "{ fixed = 80 }")
+        .limit(Ttft, 400.0),
+    ]
+    .into_iter()
+    .map(|case| case.with(TRUTHS))
+    .collect()
+}
