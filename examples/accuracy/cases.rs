@@ -267,6 +267,12 @@ impl Case {
         joint.unwrap_or_else(|| latencies.chain(self.error_rate).fold(1.0, f64::min))
     }
 
+    /// The limit that binds allows this share of misses.
+    fn allowing(self, allowed: f64) -> Self {
+        let unloaded = self.truth.unloaded * allowed / self.truth.allowed;
+        Self { truth: Truth { allowed, unloaded, ..self.truth }, ..self }
+    }
+
     /// The true rate in closed form; what else is known of it, stays.
     fn exactly(self, rate: f64) -> Self {
         Self { truth: Truth { rate: Some(rate), error: 0.0, ..self.truth }, ..self }

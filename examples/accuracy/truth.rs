@@ -10,13 +10,19 @@ use long::Long;
 use share::{Fit, Share};
 
 /// Requests of each simulation that only brackets the truth.
-const COARSE: usize = 60_000;
+const COARSE: usize = 30_000;
 /// Runs of a case from here on belong to its truth, so that no sweep has the same random numbers.
 const FIRST_RUN: u32 = 1 << 24;
 /// Requests in flight that saturate any server.
 const SATURATED: u32 = 1024;
-/// A rate that is met at this share of the capacity is met up to the capacity: what lies between is a cliff.
+/// What is met at this share of the capacity, and at every rate tried above it, is met up to the capacity.
 const CLIFF: f64 = 0.985;
+/// Width of the bracket that short runs are to find, in logarithms: they are too noisy for a narrower one.
+const BRACKET: f64 = 0.02;
+/// Highest rate that is simulated near a cliff, over the capacity: nothing settles above it.
+const TOP: f64 = 0.999;
+/// Logarithm of the misses over what is allowed, beyond which they tell nothing of the slope.
+const STEEP: f64 = 2.5;
 
 /// The largest number of misses over what is allowed.
 fn worst(shares: &[Share]) -> f64 {
@@ -36,22 +42,52 @@ pub(crate) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
     if case.closed_loop {
         return in_flight(case, &mut long, n, truth);
     }
-    let (mut low, mut high) = (capacity / 4096.0, capacity);
-    if unloaded > 1.0 && worst(&long.open(case, low, COARSE)?) > 1.0 {
+    if unloaded > 1.0 && worst(&long.open(case, capacity / 4096.0, COARSE)?) > 1.0 {
         return Ok((truth, "misses unloaded".into()));
     }
-    while high / low > 1.02 && low < CLIFF * capacity {
-        let middle = (low * high).sqrt();
-        let misses = worst(&long.open(case, middle, COARSE)?);
-        (low, high) = if misses > 1.0 { (low, middle) } else { (middle, high) };
-    }
-    if low >= CLIFF * capacity {
-        let rate = (low * capacity).sqrt();
-        let truth =
-            Truth { error: (capacity / rate).ln(), ..Truth { capacity, ..Truth::cliff(rate, allowed) } };
+    let Some((center, slope)) = bracket(case, &mut long, capacity)? else {
+        let error = CLIFF.ln().abs() / 2.0;
+        let truth = Truth { error, ..Truth { capacity, ..Truth::cliff(capacity * (-error).exp(), allowed) } };
         return Ok((truth, "a cliff at the capacity".into()));
+    };
+    // A rare miss needs more requests.
+    let n = n * ((0.005 / allowed) as usize).clamp(1, 5);
+    around(case, &mut long, n, truth, (center, slope))
+}
+
+/// Where about the truth lies and how steep the curve is there, by bisection with short runs; none where the limits are met up to the
+/// capacity.
+fn bracket(case: &Case, long: &mut Long, capacity: f64) -> Result<Option<(f64, f64)>> {
+    let (mut low, mut high) = ((capacity / 4096.0).ln(), capacity.ln());
+    let mut seen: Vec<(f64, f64)> = vec![];
+    let mut ends = [-STEEP, STEEP];
+    while high - low > BRACKET {
+        let middle = f64::midpoint(low, high);
+        let misses = worst(&long.open(case, middle.exp(), COARSE)?).max(1e-6).ln();
+        seen.push((middle, misses));
+        let clipped = misses.clamp(-STEEP, STEEP);
+        if misses > 0.0 {
+            (high, ends[1]) = (middle, clipped)
+        } else {
+            (low, ends[0]) = (middle, clipped)
+        }
+        if low > capacity.ln() + CLIFF.ln() && high >= capacity.ln() {
+            return Ok(None);
+        }
     }
-    around(case, &mut long, n, truth, (low * high).sqrt())
+    let slope = slope_of(&seen).unwrap_or((ends[1] - ends[0]) / (high - low));
+    Ok(Some((f64::midpoint(low, high).exp(), slope.max(0.3))))
+}
+
+/// Least squares through the points that lie near what is allowed; none where there are too few.
+fn slope_of(seen: &[(f64, f64)]) -> Option<f64> {
+    let near: Vec<&(f64, f64)> = seen.iter().filter(|(_, y)| y.abs() < 1.5).collect();
+    let n = near.len() as f64;
+    let mean = |f: fn(&(f64, f64)) -> f64| near.iter().map(|p| f(p)).sum::<f64>() / n;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let xx: f64 = near.iter().map(|p| (p.0 - x).powi(2)).sum();
+    let xy: f64 = near.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    (near.len() > 1 && xy > 0.0).then(|| xy / xx)
 }
 
 /// The truth near `center`, by two passes: the first says where, and how far apart the rates of the second are to be.
@@ -60,11 +96,14 @@ fn around(
     long: &mut Long,
     n: usize,
     mut truth: Truth,
-    mut center: f64,
+    (mut center, mut slope): (f64, f64),
 ) -> Result<(Truth, String)> {
-    let (mut slope, mut said) = (5.0, String::new());
+    let mut said = String::new();
+    // How much ln p changes from one rate to the next: more where the counts scatter more.
+    let mut apart = 0.5;
     for n in [n / 5, n] {
-        let spread = 0.15 / f64::max(slope, 0.3);
+        let room = (TOP * truth.capacity / center).ln() / 2.0;
+        let spread = (apart / slope).min(if room > 0.0 { room } else { f64::INFINITY });
         let rates: Vec<f64> = (-2..=2).map(|k| center * (f64::from(k) * spread).exp()).collect();
         let shares: Vec<Vec<Share>> =
             rates.iter().map(|rate| long.open(case, *rate, n / 5)).collect::<Result<_>>()?;
@@ -82,7 +121,9 @@ fn around(
             percents(long, &shares[2]),
             rates[2]
         );
-        (center, slope) = (rate, fit.slope);
+        (center, slope) = (rate.min(TOP * truth.capacity), fit.slope);
+        // At five times as many requests.
+        apart = (3.0 * (of_binding[2].variance() / 5.0).sqrt()).clamp(0.15, 0.6);
     }
     Ok((truth, said))
 }

@@ -147,8 +147,7 @@ impl Policy {
     /// twentieth of the budget. Repeated while it misses more than is allowed without showing it. It may lead to *none*,
     /// never to *meets*.
     fn baseline(&self, seen: &Seen<'_>) -> Result<Option<Ask>, Stop> {
-        let length = (0.015 * self.budget_s).clamp(8.0, 45.0).min(self.budget_s / 20.0).max(LEAST_S);
-        let ask = self.unloaded(length);
+        let ask = self.unloaded(self.baseline_s());
         let Some(last) = seen.baselines.last() else { return Ok(Some(ask)) };
         let open: Vec<&Slo> =
             self.tiers.iter().filter(|slo| missed_unloaded(&seen.baselines, slo).is_none()).collect();
@@ -168,6 +167,11 @@ impl Policy {
         let again =
             first && seen.baselines.len() < BASELINES && last.ended_s - seen.origin_s < self.budget_s / 4.0;
         Ok((again && open.iter().any(missing)).then_some(ask))
+    }
+
+    /// Length of a baseline, in seconds.
+    pub(super) fn baseline_s(&self) -> f64 {
+        (0.015 * self.budget_s).clamp(8.0, 45.0).min(self.budget_s / 20.0).max(LEAST_S)
     }
 
     /// A baseline of this length.

@@ -1,5 +1,6 @@
 //! What a sweep answers.
 
+use super::change::Change;
 use crate::level::Control;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +76,8 @@ pub struct Support {
     pub flat: Option<f64>,
     /// The safe rate as it was held at the end of the budget.
     pub held: Option<Held>,
+    /// The last change of the server that shows; the answer rests on the steps after it.
+    pub change: Option<Change>,
     /// Why the interval is a bracket of decided steps, if it is.
     pub misfit: Option<Misfit>,
 }

@@ -2,6 +2,7 @@
 
 use super::adaptive::Policy;
 use super::answer::{Goodput, Held, Misfit, Status, Support};
+use super::change::{current, found};
 use super::posterior::{Posterior, limits};
 use super::refine::lowest;
 use super::seen::Seen;
@@ -9,7 +10,8 @@ use crate::level::Control;
 use crate::slo::Slo;
 use crate::stats::step::{Step, StepKind};
 use crate::stats::summary::tier_verdict;
-use crate::units::short;
+use crate::units::{Span, short};
+use std::time::Duration;
 
 /// Chance that it takes to say that no level meets the SLO, or that the highest one does.
 const SHOWN: f64 = 0.9;
@@ -25,7 +27,8 @@ const TO_HALVE: f64 = 3.0;
 /// Returns the level that is safe at the plan's confidence, if the evidence carries one. It is no higher than the highest level at which the
 /// backlog was seen to stay level: below the boundary of a limit a backlog may still grow, and a step too short to tell is no proof that it does not.
 pub(super) fn safe_level(policy: &Policy, slo: &Slo, steps: &[&Step], posterior: &Posterior) -> Option<f64> {
-    let loaded = || steps.iter().filter(|s| s.kind != StepKind::Baseline && !policy.invalid(s));
+    let now = current(steps);
+    let loaded = || now.iter().filter(|s| s.kind != StepKind::Baseline && !policy.invalid(s));
     let least = loaded().filter(|s| s.due_n >= FEW).map(|s| s.level.value).fold(f64::INFINITY, f64::min);
     let steady = loaded().filter(|s| s.stable == Some(true)).map(|s| s.level.value).fold(0.0, f64::max);
     let safe = posterior.quantile(1.0 - policy.confidence).min(policy.highest).min(steady);
@@ -46,7 +49,9 @@ pub(super) fn estimate(
     posterior: &Posterior,
     (bracket, shown): (Goodput, &str),
 ) -> Goodput {
-    let loaded = || steps.iter().filter(|s| s.kind != StepKind::Baseline);
+    let change = found(steps);
+    let now = current(steps);
+    let loaded = || now.iter().filter(|s| s.kind != StepKind::Baseline);
     let tested = || loaded().filter(|s| s.due_n >= FEW && !policy.invalid(s)).map(|s| s.level.value);
     let most = tested().fold(0.0, f64::max);
     let client = loaded().filter(|s| policy.invalid(s)).map(|s| s.level.value).min_by(f64::total_cmp);
@@ -61,7 +66,7 @@ pub(super) fn estimate(
         rate: None,
         // No safer than what was measured, and what the client could send.
         safe_rate: safe.map(|s| s.min(sent)).filter(|s| *s > 0.0),
-        support: Support { held: held(slo, steps), ..Support::default() },
+        support: Support { held: held(slo, steps), change, ..Support::default() },
         ..bracket
     };
     if g.met.is_none() && posterior.below(from) >= SHOWN {
@@ -92,6 +97,17 @@ pub(super) fn estimate(
         g.status = if g.safe_rate.is_some() { Status::Found } else { Status::Undecided };
     }
     g.throughput = g.rate.map(|r| throughput(policy, steps, r));
+    if let Some(change) = &g.support.change {
+        words = format!(
+            "the server changed between {} and {}: the median {} of one request at a time went from {} to {} ms, and only what was measured \
+             since then counts; {words}",
+            Span(Duration::from_secs_f64(change.after_s.round())),
+            Span(Duration::from_secs_f64(change.before_s.round())),
+            change.metric.title(),
+            short(change.from_ms),
+            short(change.to_ms)
+        );
+    }
     g.reason = format!("{words}; {shown}");
     match (g.safe_rate, g.failed) {
         (Some(safe), Some(failed)) if safe >= failed => {

@@ -13,6 +13,7 @@ pub mod answer;
 mod ask;
 mod bracket;
 mod ceiling;
+pub mod change;
 pub mod config;
 mod confirm;
 mod estimate;

@@ -2,6 +2,7 @@
 
 use super::adaptive::{Policy, missed_unloaded};
 use super::ask::{Ask, Ends};
+use super::change::since;
 use super::hold;
 use super::posterior::{Posterior, limits};
 use super::seen::Seen;
@@ -91,6 +92,9 @@ pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     }
     let hold = hold::due(policy, seen).map(|level| level.min(most(policy, seen)));
     let kept = hold::SHARE * policy.budget_s;
+    if (hold.is_some() || widest.is_ok()) && sentinel_is_due(policy, seen) {
+        return Ok(policy.unloaded(sentinel_s(policy, seen)));
+    }
     let search_s = if hold.is_some() { times.left - kept } else { times.left };
     match (widest, hold) {
         (Err(stop), None) => Err(stop),
@@ -103,6 +107,22 @@ pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
         }
         (Ok(widest), _) => Ok(refined(policy, seen, &widest, &Times { left: search_s, ..times })),
     }
+}
+
+/// Share of the budget after which one request at a time is measured again, to see whether the server is still the one that it was.
+const SENTINEL_SHARE: f64 = 0.15;
+/// Requests that tell a median, if the baseline's time has room for them.
+const SENTINEL_REQUESTS: f64 = 40.0;
+/// Fewer requests than this in the time of a baseline tell nothing.
+const TOO_FEW: f64 = 5.0;
+
+fn sentinel_is_due(policy: &Policy, seen: &Seen<'_>) -> bool {
+    let ago = seen.origin_s + seen.spent_s - seen.baseline_s;
+    ago >= SENTINEL_SHARE * policy.budget_s && policy.baseline_s() >= TOO_FEW * seen.e2e_s
+}
+
+fn sentinel_s(policy: &Policy, seen: &Seen<'_>) -> f64 {
+    (SENTINEL_REQUESTS * seen.e2e_s).clamp(1.0, policy.baseline_s().max(1.0))
 }
 
 /// A step that is likely to narrow the boundary down, or the unloaded server once more.
@@ -193,6 +213,7 @@ fn choose(policy: &Policy, seen: &Seen<'_>, p: &Posterior, usual_s: f64) -> (f64
 /// The highest level that may be measured: nothing is sent at one that overloaded the server, or above it, and what was too much for
 /// the client is kept well away from, as chance decides where that begins.
 fn most(policy: &Policy, seen: &Seen<'_>) -> f64 {
+    let since = since(&seen.all);
     // A step of the refinement may miss by far and be no overload: it was chosen to be near the boundary.
     let overload = |s: &Step| s.too_much() || (s.kind == StepKind::Ramp && by_far(s));
     let below = |s: &&Step| match () {
@@ -201,6 +222,6 @@ fn most(policy: &Policy, seen: &Seen<'_>) -> f64 {
         () if policy.control == Control::Concurrency => Some(s.level.value - 1.0),
         () => Some(s.level.value * BELOW_OVERLOAD),
     };
-    let least = seen.loaded.iter().filter_map(below).min_by(f64::total_cmp);
+    let least = seen.loaded.iter().filter(|s| s.started_s >= since).filter_map(below).min_by(f64::total_cmp);
     least.map_or(policy.highest, |level| policy.rounded(level).min(policy.highest))
 }

@@ -14,7 +14,9 @@ pub(super) struct Seen<'a> {
     pub(super) ramp: Vec<&'a Step>,
     /// Ramp and refinement: all that ran under a load.
     pub(super) loaded: Vec<&'a Step>,
-    /// Steps since the ramp.
+    /// When the last baseline ended, in seconds of the sweep.
+    pub(super) baseline_s: f64,
+    /// Steps under load since the ramp.
     pub(super) refined: usize,
     /// Seconds of the budget that are spent.
     pub(super) spent_s: f64,
@@ -43,11 +45,17 @@ impl<'a> Seen<'a> {
         let origin_s = first.filter(|s| s.step > 1).map_or(0.0, |s| s.started_s);
         Self {
             e2e_s,
+            baseline_s: baselines.last().map_or(origin_s, |s| s.ended_s),
             talk_s: policy.think_s + further * e2e_s,
             origin_s,
             ramp: kind(StepKind::Ramp),
             loaded: steps.iter().copied().filter(|s| s.kind != StepKind::Baseline).collect(),
-            refined: steps.iter().rev().take_while(|s| s.kind != StepKind::Ramp).count(),
+            refined: steps
+                .iter()
+                .rev()
+                .take_while(|s| s.kind != StepKind::Ramp)
+                .filter(|s| s.kind != StepKind::Baseline)
+                .count(),
             spent_s: if last.is_some() { ended_s - origin_s } else { 0.0 },
             control: policy.control,
             per_level: policy.per_level,

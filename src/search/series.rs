@@ -4,6 +4,7 @@ use super::adaptive::{BASELINE_CONFIDENCE, Policy, missed_unloaded};
 use super::answer::{Answer, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket, per_gpu, shown};
+use super::change::since;
 use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan, Until};
 use super::confirm;
 use super::estimate::{distrusted, estimate};
@@ -273,6 +274,7 @@ impl Search {
         let adaptive = matches!(self.levels, Levels::Adaptive(_));
         let confirmed = if adaptive { retry::confirmed(steps) } else { steps.to_vec() };
         let steps = &confirmed[..];
+        let since = if adaptive { since(steps) } else { f64::NEG_INFINITY };
         let point = |step: &&Step| {
             let (verdict, binding) = verdict(step);
             let evidence = evidence(step, slo.tier(), verdict, binding.as_deref());
@@ -284,6 +286,7 @@ impl Search {
         // A baseline offers no load: what it shows is no level of the curve.
         let (baselines, loaded): (Vec<&Step>, Vec<&Step>) =
             steps.iter().partition(|s| s.kind == StepKind::Baseline);
+        let loaded: Vec<&Step> = loaded.into_iter().filter(|s| s.started_s >= since).collect();
         let levels = together(&loaded, &self.tiers, &self.times);
         let points: Vec<Point> = levels.iter().map(|s| point(&&**s)).collect();
         let mut goodput = bracket(&points, ended, self.gpus);

@@ -5,7 +5,10 @@ use super::{Case, Engine, Found, Group};
 use goodput::slo::Metric::{Tpot, Ttft};
 
 /// By `accuracy truths`: the middle of the bracket of long runs, and half its width.
-const TRUTHS: &[Found] = &[];
+const TRUTHS: &[Found] = &[
+    ("conversation", [13.22557, 0.899, f64::INFINITY, 1.00, 8.739, 0.0000]),
+    ("talk-8b", [3.10795, 0.899, f64::INFINITY, 1.00, 3.523, 0.0000]),
+];
 
 fn talk(name: &str, engine: Engine, turns: &str) -> Case {
     let case = Case::new(name, engine).group(Group::Talk);
@@ -31,14 +34,6 @@ pub(super) fn talks() -> Vec<Case> {
         .tokens("{ lognormal = { mean = 600, cv = 0.6, max = 4000 } }", "{ lognormal = { mean = 90, cv = 0.6, max = 500 } }")
         .limit(Ttft, 500.0)
         .limit(Tpot, 40.0),
-        // Without thinking: agents.
-        talk(
-            "talk-agents",
-            Gpu::B8.with_cache(true),
-            "turns = { fixed = 6 }\ninput-tokens = { fixed = 300 }\nthink = { fixed = \"200ms\" }",
-        )
-        .tokens("{ fixed = 1500 }", "{ fixed = 80 }")
-        .limit(Ttft, 400.0),
     ]
     .into_iter()
     .map(|case| case.with(TRUTHS))

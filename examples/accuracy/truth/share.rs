@@ -88,6 +88,10 @@ impl Fit {
         let variance: f64 = value.iter().zip(shares).map(|(w, s)| w * w * s.variance()).sum();
         // Nor is a curvature that turns the slope over: then it is noise.
         let at_root = slope + curvature * root;
+        if slope <= 0.0 {
+            // Noise in the place of a curve: the error says so.
+            return Self { root: 0.0, error: f64::INFINITY, slope: 0.3 };
+        }
         let slope = if (0.5..2.0).contains(&(at_root / slope)) { at_root } else { slope };
         Self { root, error: variance.sqrt() / slope, slope }
     }

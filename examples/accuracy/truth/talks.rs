@@ -13,13 +13,13 @@ use std::time::Duration;
 const SETTLE_S: f64 = 3600.0;
 /// The bracket at which the bisection stops.
 const BRACKET: f64 = 1.02;
-/// Highest level that is tried, over the one that a saturated server has.
-const TOP: f64 = 1.3;
+/// Highest level that is tried, over the one that a saturated server has: its cache thrashes, so that it takes less than one that is not full.
+const TOP: f64 = 2.0;
 
 /// Finds it by bisection with long steps of about `n` requests each, every level from an empty server.
 pub(super) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
     let (capacity, _) = saturated(case)?;
-    let (mut low, mut high) = (0.1 * capacity, TOP * capacity);
+    let (mut low, mut high) = (0.2 * capacity, TOP * capacity);
     let mut said = Vec::new();
     while high / low > BRACKET {
         let level = (low * high).sqrt();

@@ -4,6 +4,7 @@ use super::ease::ease;
 use super::edge::unseen;
 use super::fit::Row;
 use super::prior::{Ease, bursts};
+use crate::search::change::Change;
 use crate::search::refused::served;
 use crate::stats::cluster::{inflation, tells};
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
@@ -14,6 +15,8 @@ const STEADY: f64 = 5.0;
 const PER_SLOPE: f64 = 1.3;
 const SLOPE_POWER: f64 = 1.3;
 const LEAST_PRIOR: f64 = 1.5;
+/// Weight of what was counted before the server changed, at its rate times the change of speed: a hint where to look, and hardly more.
+const OUTDATED: f64 = 0.05;
 /// How fast clusters grow with the level, per slope.
 const GROWTH: f64 = 0.3;
 
@@ -24,6 +27,8 @@ pub(super) struct Count {
     pub(super) n: f64,
     pub(super) misses: f64,
     cluster_sq: f64,
+    /// Whether the server has changed since.
+    outdated: bool,
     /// Whether it was a short step of the ramp that was stopped for its misses.
     stopped: bool,
 }
@@ -47,8 +52,25 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    pub(super) fn of(steps: &[&Step], tier: &str, limit: &str, p0: f64, e2e_s: f64, dispersion: f64) -> Self {
-        let counts = steps.iter().filter_map(|s| count(s, tier, limit, p0, e2e_s)).collect();
+    pub(super) fn of(
+        steps: &[&Step],
+        tier: &str,
+        limit: &str,
+        p0: f64,
+        e2e_s: f64,
+        dispersion: f64,
+        change: Option<Change>,
+    ) -> Self {
+        let moved = |s: &&Step| {
+            let count = count(s, tier, limit, p0, e2e_s)?;
+            let before = change.filter(|c| s.started_s < c.before_s);
+            Some(Count {
+                rate: count.rate * before.map_or(1.0, |c| c.speed()),
+                outdated: before.is_some(),
+                ..count
+            })
+        };
+        let counts = steps.iter().filter_map(moved).collect();
         Self {
             limit: limit.to_owned(),
             p0,
@@ -107,6 +129,7 @@ impl Evidence {
     }
 
     fn row(&self, c: &Count, weight: f64) -> Row {
+        let weight = if c.outdated { OUTDATED * weight } else { weight };
         Row { rate: c.rate, n: c.n, misses: c.misses, weight, unseen: unseen(self.bursts, c.n) }
     }
 }
@@ -137,5 +160,12 @@ fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<Co
     let (n, misses) = if holds && loaded { (n, misses + cut) } else { (n - cut, misses) };
     let rate = if loaded { step.held() } else { 0.0 };
     let stopped = step.kind == StepKind::Ramp && step.abort == Some(Abort::Gross);
-    Some(Count { rate, n, misses, cluster_sq: row.cluster_sq as f64 / each.powi(2), stopped })
+    Some(Count {
+        rate,
+        n,
+        misses,
+        cluster_sq: row.cluster_sq as f64 / each.powi(2),
+        outdated: false,
+        stopped,
+    })
 }

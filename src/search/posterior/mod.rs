@@ -9,6 +9,7 @@ mod fit;
 mod prior;
 mod table;
 
+use super::change::found;
 use super::seen::unloaded_e2e;
 use super::view::{Fitted, FittedPoint};
 use crate::slo::{Metric, Part, Slo};
@@ -59,7 +60,8 @@ impl Posterior {
     /// From the steps of a series, for the limits of a tier; `dispersion` is the squared coefficient of variation of the arrivals' gaps. `None` where no step
     /// ran under a load, or no limit allows a miss.
     pub(super) fn of(steps: &[&Step], tier: &str, limits: &[(String, f64)], dispersion: f64) -> Option<Self> {
-        let prior = prior(steps, tier)?;
+        let change = found(steps);
+        let prior = prior(steps, tier)?.after(change);
         let range = (prior.low, prior.high);
         let baselines: Vec<&Step> = steps.iter().copied().filter(|s| s.kind == StepKind::Baseline).collect();
         let e2e_s = unloaded_e2e(&baselines);
@@ -69,7 +71,7 @@ impl Posterior {
             .filter(|(limit, p0)| *p0 > 0.0 && *p0 < 1.0 && !steps.iter().all(|s| void(s, tier, limit)));
         let mut all: Vec<Evidence> = Vec::new();
         for (limit, p0) in some {
-            let evidence = Evidence::of(steps, tier, limit, *p0, e2e_s, dispersion);
+            let evidence = Evidence::of(steps, tier, limit, *p0, e2e_s, dispersion, change);
             // TTFC beside TTFT, on a server that does not reason, is one limit under two names.
             if !all.iter().any(|e| e.says_as_much_as(&evidence)) {
                 all.push(evidence);

@@ -5,6 +5,8 @@
 //! of the ramp held, and the mass of floors from how far latencies lie below the limit. How well the answers are calibrated in spite of it
 //! is what the accuracy harness measures.
 
+use crate::search::change::Change;
+
 /// Prior chance that the limit is missed too often even unloaded, and where the latencies of a lightly loaded server lie far below it.
 const INFEASIBLE: f64 = 0.15;
 const SURELY_FEASIBLE: f64 = 0.02;
@@ -105,6 +107,13 @@ pub(super) struct Prior {
 }
 
 impl Prior {
+    /// The prior of a server that changed its speed after the ramp: the capacity moves with it.
+    pub(super) fn after(self, change: Option<Change>) -> Self {
+        let by = change.map_or(0.0, |c| c.speed().ln());
+        let ln_capacity = self.ln_capacity.map(|c| c + by);
+        Self { low: self.low + by.min(0.0), high: self.high + by.max(0.0), ln_capacity }
+    }
+
     /// Density at ln r*: even, or partly a Laplace distribution around the centre.
     pub(super) fn density(&self, x: f64) -> f64 {
         let even = 1.0 / (self.high - self.low);

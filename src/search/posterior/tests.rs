@@ -117,7 +117,7 @@ fn counted(kind: StepKind, rate: f64, n: u64, misses: u64, cluster_sq: u64) -> S
 fn far_and_lucky_steps_weigh_as_they_should() {
     let rows = |steps: &[Step]| {
         let all: Vec<&Step> = steps.iter().collect();
-        Evidence::of(&all, "main", "ttft.p99", P0, 0.5, 1.0).rows(10_f64.ln(), 5.0)
+        Evidence::of(&all, "main", "ttft.p99", P0, 0.5, 1.0, None).rows(10_f64.ln(), 5.0)
     };
     let refine = |rate, misses| counted(StepKind::Refine, rate, 2000, misses, misses * 5);
     let [at, far] = [rows(&[refine(10.0, 20)])[0].weight, rows(&[refine(20.0, 20)])[0].weight];
