@@ -5,6 +5,7 @@ mod answers;
 mod cache;
 mod ended;
 mod fault;
+mod host;
 mod number;
 mod origin;
 mod refusal;
@@ -14,6 +15,7 @@ mod way;
 mod words;
 
 pub use fault::{Cause, Excess, OwnFault};
+pub use host::Neighbours;
 pub use refusal::Refusal;
 
 use crate::level::Control;
@@ -372,6 +374,17 @@ pub enum Caveat {
         fault: OwnFault,
         /// Whether the step is invalid for it; else its verdict does not hang on it.
         invalid: bool,
+    },
+    /// The server ran on this machine, and did not have its cores to itself.
+    SharedCores {
+        /// The step near the answer in which it had them least.
+        step: u32,
+        /// Number of such steps near the answer.
+        steps: u32,
+        /// Number of steps near the answer.
+        of: u32,
+        /// Neighbours that had them.
+        neighbours: Neighbours,
     },
     /// The server still had requests when a step began.
     NotDrained {

@@ -80,6 +80,7 @@ pub enum Command {
   goodput sweep demo                                          a built-in plan, no server needed
   goodput sweep --url http://127.0.0.1:8000 --slo chat        a real server, the built-in default plan
   goodput sweep plan.toml --set step.measure=30s --json       change a key of the plan, answer as JSON
+  goodput sweep plan.toml --repeat 5                          five runs, their mean, and what the next one may be
   goodput sweep --resume runs/demo-20261120-141500            go on with a sweep that was killed or interrupted")]
 pub struct SweepArgs {
     /// The plan: a file, or the name of a built-in plan; without it the default plan.
@@ -103,7 +104,7 @@ pub struct SweepArgs {
     /// Go on with the sweep of a run folder, at the step that it had come to; the time in between spends no budget.
     ///
     /// Plan and server are those of the run: where one of them has changed, the differences are shown and nothing is done, unless
-    /// --force is given. --budget gives the sweep more time than it had; of the other options only --listen, --yes and --json go with it.
+    /// --force is given. --budget gives the sweep more time than it had; of the other options only --repeat, --listen, --yes and --json go with it.
     #[arg(
         long,
         value_name = "RUN",
@@ -113,6 +114,15 @@ pub struct SweepArgs {
     /// Run folder [default: runs/NAME-TIMESTAMP].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Run the plan N times, each with its own seed and the whole budget, into run-01, run-02 … of the run folder, and pool the answers.
+    ///
+    /// The summary has each run's answer, the mean over runs with its interval, how much runs differ, and from three runs on what the next
+    /// one may be; the exit code is that of the pooled answer. With --resume FOLDER, interrupted runs go on, and --repeat N adds runs up to N.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(crate::rundir::repeats::MOST)))]
+    pub repeat: Option<u32>,
+    /// With --repeat: stop and start anew, between runs, the server that the plan starts. Without it the server stays up.
+    #[arg(long, requires = "repeat", conflicts_with = "resume")]
+    pub restart: bool,
     /// Change a key of the plan; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -242,11 +252,14 @@ pub struct CheckArgs {
     #[arg(required_unless_present = "schema")]
     pub plan: Option<PathBuf>,
     /// Print the JSON Schema of plans, for editors that complete and check keys, and do nothing else.
-    #[arg(long, conflicts_with_all = ["plan", "set", "json"])]
+    #[arg(long, conflicts_with_all = ["plan", "set", "repeat", "json"])]
     pub schema: bool,
     /// Change a key of the plan; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Print the time that `sweep --repeat N` takes in all, too.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(crate::rundir::repeats::MOST)))]
+    pub repeat: Option<u32>,
     /// Print the plan as resolved, as JSON, with what would run.
     #[arg(long)]
     pub json: bool,

@@ -29,6 +29,8 @@ mod nonstream;
 mod offline;
 #[path = "commands/pair.rs"]
 mod pair;
+#[path = "commands/repeat.rs"]
+mod repeat;
 #[path = "commands/replicas.rs"]
 mod replicas;
 #[path = "commands/slo_scale.rs"]

@@ -1,14 +1,18 @@
-//! How often `compare --measure` is wrong, and how often it finds what is there: two simulated servers measured in turns on the bare engine
-//! model, many seeds. See `docs/compare.md`.
+//! Rates of false alarms and of missed differences of `compare`, on the bare engine model, over many seeds: two simulated servers measured in
+//! turns, and with `null` two runs, or groups of runs, on one and the same server. See `docs/compare.md`.
 //!
 //! ```text
 //! cargo run --release --example compare                                  # the study of docs/compare.md: 100 seeds, same and 15 % slower
+//! cargo run --release --example compare -- null                          # false alarms of every claim
+//! cargo run --release --example compare -- null --scatter 0.05 --goodput-only
 //! cargo run --release --example compare -- --slow-down 1,1.05 --budget 5m --seeds 50 --preset demo --each
 //! ```
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
+mod null;
+
 use anyhow::{Context, Result, anyhow};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use goodput::compare::answer::signed;
 use goodput::compare::pair::Schedule;
 use goodput::compare::paired::claims;
@@ -27,6 +31,8 @@ use std::time::Duration;
 /// How often a comparison in turns is wrong, and how often it finds a slower server.
 #[derive(Debug, Parser)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Study>,
     /// The engine.
     #[arg(long, default_value = "a40-qwen3-0.6b")]
     preset: String,
@@ -51,6 +57,12 @@ struct Args {
     /// Print the strongest claim of each run.
     #[arg(long)]
     each: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Study {
+    /// Two runs, or two groups of runs, on the same server: how often each claim is a false alarm.
+    Null(null::Null),
 }
 
 /// The plan of one server. Its engine has random numbers of its own, and its requests those of the pair.
@@ -96,6 +108,9 @@ fn measure(args: &Args, seed: u32, slow_down: f64) -> Result<Vec<(Column, Change
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if let Some(Study::Null(null)) = &args.command {
+        return null::run(null);
+    }
     let schedule = Schedule::of(args.budget.0, args.rates.len(), Duration::from_secs(1))?;
     println!(
         "{}, {} tokens, {} req/s, budget {}: {} turns of {} s each, {} settled",
@@ -113,31 +128,39 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn case(args: &Args, slow_down: f64) -> Result<()> {
+/// Calls `make` with each number below `n`, on all cores; returns its results in order.
+fn each<T: Send>(n: u32, make: impl Fn(u32) -> T + Sync) -> Result<Vec<T>> {
     let (next, out) = (AtomicU32::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
             scope.spawn(|| {
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
-                    if i >= args.seeds {
+                    if i >= n {
                         break;
                     }
-                    let came = measure(args, args.first + i, slow_down);
-                    out.lock().expect("no thread panics with it").push((args.first + i, came));
+                    let came = make(i);
+                    out.lock().expect("no thread panics with it").push((i, came));
                 }
             });
         }
     });
-    let mut all = out.into_inner().context("a thread panicked")?;
-    all.sort_by_key(|(seed, _)| *seed);
-    let (mut found, mut wrong_way) = (0, 0);
+    let mut all = out.into_inner().ok().context("a thread panicked")?;
+    all.sort_by_key(|(i, _)| *i);
+    Ok(all.into_iter().map(|(_, came)| came).collect())
+}
+
+fn case(args: &Args, slow_down: f64) -> Result<()> {
+    let all = each(args.seeds, |i| (args.first + i, measure(args, args.first + i, slow_down)))?;
+    let (mut found, mut wrong_way, mut gates) = (0, 0, 0);
     let mut columns: Vec<(Column, u32, f64, f64, u32)> = Vec::new();
     let truth = slow_down - 1.0;
     for (seed, claims) in all {
         let claims = claims?;
         let beyond: Vec<&(Column, Change)> = claims.iter().filter(|(_, c)| c.beyond == Beyond::Yes).collect();
         found += u32::from(!beyond.is_empty());
+        // A gate at no change fails where the whole interval lies beyond it.
+        gates += claims.iter().filter(|(_, c)| c.interval.is_some_and(|[low, _]| low > 0.0)).count();
         wrong_way += u32::from(beyond.iter().any(|(_, c)| c.share.is_some_and(|s| s < 0.0)));
         for (column, change) in &claims {
             let at = columns.iter().position(|c| c.0 == *column).unwrap_or_else(|| {
@@ -169,6 +192,7 @@ fn case(args: &Args, slow_down: f64) -> Result<()> {
         "slow-down {slow_down}: a difference found in {found} of {} runs, {wrong_way} of them the wrong way",
         args.seeds
     );
+    println!("  a gate at no change fails {gates} times, of one for each latency and run");
     for (column, yes, share, detectable, held) in columns {
         println!(
             "  {:9} beyond noise in {yes:3}; mean change {:>7}; 95 % interval holds {:>6} in {held:3}; detectable {:>7}",

@@ -13,6 +13,7 @@ impl Caveat {
         match self {
             Self::NotDrained { step, .. }
             | Self::Client { step, .. }
+            | Self::SharedCores { step, .. }
             | Self::Refused { step, .. }
             | Self::ServerGone { step }
             | Self::Profiler { step, .. }

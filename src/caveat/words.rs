@@ -72,6 +72,7 @@ impl Caveat {
                 format!("In step {step} {}. Its verdict stands all the same.", fault.text())
             }
             Self::Profiler { step, tried, why } => format!("Step {step} was to be profiled, but {tried}: {why}."),
+            Self::SharedCores { step, steps, of, neighbours } => neighbours.text(*step, *steps, *of),
             Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
             Self::FewRequests { steps, refine } => few(*steps, *refine),
             Self::BudgetSpent { next } => {
@@ -143,6 +144,7 @@ impl Caveat {
             Self::Failures { .. } => "See failures.csv for the kinds and one body of each.",
             Self::SlowReplica { .. } | Self::FailingReplica { .. } => WORST_REPLICA,
             Self::Client { fault, .. } => fault.advice(),
+            Self::SharedCores { neighbours, .. } => neighbours.advice(),
             Self::Profiler { .. } => PROFILER,
             Self::NotDrained { .. } => {
                 "Give step.drain more time, and make sure nobody else uses the server."

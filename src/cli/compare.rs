@@ -21,6 +21,8 @@ Examples:
   goodput compare runs/before runs/after --gate 'goodput >= -5%' --summary \"$GITHUB_STEP_SUMMARY\"
   goodput compare runs/variants                          the series of one run with one another
   goodput compare runs/variants#bf16 runs/variants#fp8 --out runs/bf16-fp8
+  goodput compare runs/before runs/after                 each made by `sweep --repeat`: all runs of each
+  goodput compare runs/b1 runs/b2 runs/b3 --against runs/a1 runs/a2 runs/a3 --gate 'goodput >= -5%'
   goodput compare --measure http://127.0.0.1:8000 http://127.0.0.1:8001 --slo chat --budget 10m
   goodput compare --measure a.toml b.toml --rate 10 --rate 20 --virtual-time";
 
@@ -32,6 +34,10 @@ pub struct CompareArgs {
     /// tiers, is compared with itself. With --measure: two plans (files or names of built-in ones) or URLs of servers.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<String>,
+    /// Runs of the baseline: those before it are then one side together, and these the other. A folder made by `sweep --repeat` stands for all
+    /// of its runs, here and without --against, where each argument is a side.
+    #[arg(long, value_name = "RUN", num_args = 1.., conflicts_with = "measure")]
+    pub against: Vec<String>,
     /// Measure the two first, in turns at equal rates, both with the same requests.
     #[arg(long)]
     pub measure: bool,

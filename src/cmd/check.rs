@@ -58,7 +58,30 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let mut plan = Plan::load(&Source::find(plan)?, &args.set)?;
     let holds = plan.open_files()?.holds();
     plan.series().iter().try_for_each(|one| one.plan.server.check_way())?;
-    say(&said(&plan, &holds, args.json)?)
+    let said = said(&plan, &holds, args.json)?;
+    match args.repeat {
+        Some(repeats) => say(&repeated(&plan, repeats, &said, args.json)?),
+        None => say(&said),
+    }
+}
+
+/// Adds the time that several runs of a plan take to the output of `check`.
+fn repeated(plan: &Plan, repeats: u32, said: &str, json: bool) -> Result<String> {
+    let all_s = f64::from(repeats) * longest_of(plan);
+    if json {
+        let mut value: serde_json::Value = serde_json::from_str(said).context("failed to write JSON")?;
+        value["repeats"] = serde_json::json!({ "runs": repeats, "longest_s": all_s });
+        return serde_json::to_string_pretty(&value).context("failed to write JSON");
+    }
+    let all = Span(Duration::from_secs(all_s.round() as u64));
+    Ok(format!(
+        "{said}\n  repeated  {repeats} runs, one after the other, each with the budget above: {all} in all at the longest"
+    ))
+}
+
+/// The longest that all series of a plan can take, in seconds.
+pub(super) fn longest_of(plan: &Plan) -> f64 {
+    plan.series().iter().map(|one| longest_s(&one.plan)).sum()
 }
 
 /// What is said of a plan, in words or as JSON, and of the files whose contents are known.
@@ -88,7 +111,7 @@ pub fn said(plan: &Plan, holds: &[Holds], json: bool) -> Result<String> {
                 )
             };
             value["series"] = series.iter().map(one).collect::<Result<_>>()?;
-            value["longest_s"] = series.iter().map(|s| longest_s(&s.plan)).sum::<f64>().into();
+            value["longest_s"] = longest_of(plan).into();
         }
         return serde_json::to_string_pretty(&value).context("failed to write JSON");
     }

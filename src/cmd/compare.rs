@@ -24,8 +24,17 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
     } else {
         (args.runs.clone(), args.out.clone())
     };
-    let sides = compare::side::sides(&runs)?;
-    let mut comparison = compare::compare(&sides, args.force)?;
+    let (sides, mut comparison) = match compare::group::groups(&runs, &args.against)? {
+        Some(groups) => {
+            let comparison = compare::compare_groups(&groups, args.force)?;
+            (groups.into_iter().flat_map(|group| group.runs).collect(), comparison)
+        }
+        None => {
+            let sides = compare::side::sides(&runs)?;
+            let comparison = compare::compare(&sides, args.force)?;
+            (sides, comparison)
+        }
+    };
     comparison.asked = asked(args, &runs);
     comparison.gates = gates.iter().flat_map(|gate| gate.judge(&comparison)).collect();
     tell(args, &comparison, &sides, out.as_deref())?;
@@ -43,7 +52,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
 fn asked(args: &CompareArgs, runs: &[String]) -> Vec<String> {
     let gates = args.gate.iter().flat_map(|g| ["--gate".to_owned(), g.clone()]);
     let force = (args.force && !args.measure).then(|| "--force".to_owned());
-    runs.iter().cloned().chain(force).chain(gates).collect()
+    let against = (!args.against.is_empty()).then(|| "--against".to_owned());
+    let against = against.into_iter().chain(args.against.iter().cloned());
+    runs.iter().cloned().chain(against).chain(force).chain(gates).collect()
 }
 
 /// The gates as written; a mistake in any of them is told before anything is measured.

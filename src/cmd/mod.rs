@@ -10,6 +10,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod latency;
 pub(crate) mod offline;
+mod repeat;
 pub(crate) mod report;
 pub(crate) mod signals;
 pub(crate) mod simulate;

@@ -1,11 +1,12 @@
 //! `report`: every report and chart from the files of a run folder alone. `sweep` ends by calling the same.
 
 use crate::cli::ReportArgs;
-use crate::cmd::{say, say_in_colour};
+use crate::cmd::{repeat, say, say_in_colour};
 use crate::peers;
 use crate::report::{pictures, several, terminal, write_all};
+use crate::rundir::repeats::is_repeated;
 use crate::rundir::{self, Run, json};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,15 @@ pub(crate) const WIDEST: usize = 100;
 
 /// Remakes the reports and prints the answer; where charts alone were asked for, draws these and prints their paths.
 pub(crate) fn report(args: &ReportArgs) -> Result<()> {
+    if is_repeated(&args.run) {
+        if args.as_tool.is_some() || args.charts.wanted(&args.run).is_some() {
+            bail!(
+                "{0} holds several runs, and charts and --as are of one: name one of them, as in {0}/run-01",
+                args.run.display()
+            );
+        }
+        return repeat::tell(&args.run, args.json).map(drop);
+    }
     if let Some(tool) = args.as_tool {
         let as_tool = peers::of(&rundir::read(&args.run)?, &args.run, tool)?;
         return say(&match args.json {

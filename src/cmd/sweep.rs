@@ -3,10 +3,11 @@
 use crate::capacity::Kept;
 use crate::caveat::Caveat;
 use crate::cli::SweepArgs;
-use crate::cmd::{calibrate, consent, report, signals};
+use crate::cmd::{calibrate, consent, repeat, report, signals};
 use crate::launch::Groups;
 use crate::plan::{Plan, Source};
 use crate::rundir::matrix::RowAnswer;
+use crate::rundir::repeats::{REPEATS, is_repeated};
 use crate::rundir::{RESULT, Run, VariantAnswer};
 use crate::search::answer::{Answer, Status};
 use crate::search::config::Mode;
@@ -21,13 +22,19 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Exit code where the sweep could not decide, or did not get there.
-const UNDECIDED: u8 = 3;
+pub(super) const UNDECIDED: u8 = 3;
 
 /// Runs the sweep or goes on with one, writes its reports, prints the answer.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
-    match &args.resume {
-        Some(dir) => resume(dir, args),
-        None => begin(args),
+    match (&args.resume, args.repeat) {
+        (Some(dir), _) if is_repeated(dir) => repeat::resume(dir, args),
+        (Some(dir), Some(_)) => bail!(
+            "{} is no folder of repeated runs (it has no {REPEATS}), and --repeat with --resume adds runs to one: leave --repeat out to go on \
+             with that run, or leave --resume out to begin",
+            dir.display()
+        ),
+        (Some(dir), None) => resume(dir, args),
+        (None, _) => begin(args),
     }
 }
 
@@ -55,7 +62,10 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         listen: args.listen,
         ..Options::default()
     };
-    measure(&plan, &options, args.json)
+    match args.repeat {
+        Some(repeats) => repeat::begin(&plan, &options, args, repeats),
+        None => measure(&plan, &options, args.json),
+    }
 }
 
 /// Refuses what would change nothing, since every variant says it itself.
@@ -138,7 +148,7 @@ pub(crate) fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
 
 /// Says how to go on with an interrupted sweep, once there is a folder to go on with.
 pub(super) fn hint(dir: &Path) {
-    if dir.join(RESULT).is_file() {
+    if dir.join(RESULT).is_file() || is_repeated(dir) {
         let shown = dir.display().to_string();
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
         let shown =
@@ -173,7 +183,7 @@ pub(crate) fn default_folder(name: &str) -> PathBuf {
 
 /// The exit code that the answer stands for (design §2). Of several series or tiers the first one's decides, as it does for
 /// `goodput` in `result.json`: a plan names first what it is about.
-fn exit_code(run: &Run, plan: &Plan) -> u8 {
+pub(super) fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if run.caveats.contains(&Caveat::Interrupted) {
         return INTERRUPTED;
     }
@@ -208,13 +218,16 @@ fn of_answer(answer: &Answer, plan: &Plan) -> u8 {
     match answer.goodput.status {
         Status::Found => 0,
         Status::None => 2,
-        Status::NotReached => {
-            let wanted = plan.search.max_rate.map(|r| r.get());
-            let met = answer.goodput.rate.unwrap_or(0.0);
-            if wanted.is_some_and(|w| met >= w * (1.0 - 1e-9)) { 0 } else { UNDECIDED }
-        }
+        Status::NotReached => of_met(plan, answer.goodput.rate),
         Status::Undecided | Status::Invalid => UNDECIDED,
     }
+}
+
+/// The exit code where the SLO was met up to this level: whether it is the highest that the plan wants.
+pub(super) fn of_met(plan: &Plan, met: Option<f64>) -> u8 {
+    let wanted = plan.search.max_rate.map(|r| r.get());
+    let reached = wanted.is_some_and(|w| met.unwrap_or(0.0) >= w * (1.0 - 1e-9));
+    if reached { 0 } else { UNDECIDED }
 }
 
 /// Of variants the best one decides: what is asked is whether, and by which, the SLO can be met. None that was measured is an error.

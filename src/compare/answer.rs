@@ -36,6 +36,14 @@ pub struct Answer {
     pub text: String,
 }
 
+impl Answer {
+    /// Replaces the reason why nothing could be told.
+    pub(super) fn because(self, why: &str) -> Self {
+        let text = format!("{} against {}: undecided, {why}.", self.side, self.against);
+        Self { text, ..self }
+    }
+}
+
 /// Differences that are told of in one sentence.
 const TOLD: usize = 3;
 
@@ -313,6 +321,25 @@ pub(super) fn notes(sides: &[Side], levels: &[Equal<'_>], alternating: bool, row
             "Goodputs with a bracket and no interval differ only where the brackets have no rate in common."
                 .to_owned(),
         );
+    }
+    notes
+}
+
+/// Returns the notes on sides with several runs.
+pub(super) fn notes_of_groups(rows: &[Row]) -> Vec<String> {
+    let mut notes = vec![
+        "Changes are between the means over runs, and their intervals hold what differs from run to run; a single run is held against what the next \
+         run of the other side would be."
+            .to_owned(),
+    ];
+    let short =
+        rows.iter().filter(|r| r.each.iter().any(|own| own.len() > 1 && own.iter().any(Option::is_none)));
+    let named: Vec<&str> = short.map(|r| r.name.as_str()).take(TOLD).collect();
+    if !named.is_empty() {
+        notes.push(format!(
+            "Not every run has a figure for {}: `each` in compare.json has those of every run.",
+            named.join(", ")
+        ));
     }
     notes
 }

@@ -91,16 +91,21 @@ pub(super) fn of_steps<'r>(steps: &[&Step], requests: &'r Requests) -> Vec<&'r [
 
 /// The rows of every level, for sides that were measured apart.
 pub fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
-    levels.iter().flat_map(|level| of_level(sides, level, requests)).collect()
+    levels.iter().flat_map(|level| of_level(sides, level, requests, true)).collect()
 }
 
-fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests]) -> Vec<Row> {
+/// Returns the rows of every level with the values alone: no bootstrap is run, and no latency has noise.
+pub(super) fn values(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
+    levels.iter().flat_map(|level| of_level(sides, level, requests, false)).collect()
+}
+
+fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests], draw: bool) -> Vec<Row> {
     let lists: Vec<Vec<&[Timed]>> =
         level.steps.iter().zip(requests).map(|(steps, own)| of_steps(steps, own)).collect();
     let mut rows = Vec::new();
     for metric in Timed::METRICS {
         let drawn: Vec<Drawn> =
-            lists.iter().enumerate().map(|(i, own)| Drawn::of(own, metric, i as u64)).collect();
+            lists.iter().enumerate().map(|(i, own)| Drawn::of(own, metric, i as u64, draw)).collect();
         for (k, permille) in PERCENTILES.into_iter().enumerate() {
             let column = Column::Latency(metric, permille);
             let values: Vec<Option<f64>> = drawn.iter().map(|d| d.values[k]).collect();
@@ -139,6 +144,7 @@ pub(super) fn row(
         intervals: vec![None; values.len()],
         values,
         changes,
+        each: Vec::new(),
     })
 }
 
@@ -151,7 +157,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn of(steps: &[&[Timed]], metric: Metric, seed: u64) -> Self {
+    fn of(steps: &[&[Timed]], metric: Metric, seed: u64, draw: bool) -> Self {
         let defined = |list: &&[Timed]| -> Vec<f64> {
             list.iter().map(|t| t.get(metric)).filter(|v| !v.is_nan()).collect()
         };
@@ -170,7 +176,7 @@ impl Drawn {
         }
         let sample = Sample::new(numbered, all as usize);
         let mut draws: [Vec<Option<f64>>; 3] = [(); 3].map(|()| Vec::with_capacity(DRAWS));
-        if all as usize >= LEAST_BLOCKS {
+        if draw && all as usize >= LEAST_BLOCKS {
             for weights in Draws::new(all as usize, 1 + seed) {
                 for (own, p) in draws.iter_mut().zip(PERCENTILES) {
                     own.push(sample.of(&weights, p as f64 / 1e3).map(f64::ln));
@@ -377,6 +383,21 @@ fn rate_error(column: Column, side: &Side, steps: &[&Step], lists: &[&[Timed]]) 
     }
     let attainment = figure(Column::Attainment, tier, steps).filter(|a| *a > 0.0)?;
     Some(count.hypot(attainment_error(tier, steps)? / attainment))
+}
+
+/// Returns the claims about latencies of two sides that were measured apart, all judged together; `levels` has the requests of both sides at
+/// each level. For the study of `docs/compare.md`.
+pub fn claims(levels: &[[&[Timed]; 2]]) -> Vec<(Column, Change)> {
+    let mut all = Vec::new();
+    for both in levels {
+        for metric in Timed::METRICS {
+            let [old, new] = [0, 1].map(|i| Drawn::of(&[both[i]], metric, i as u64, true));
+            let own = PERCENTILES.into_iter().enumerate();
+            all.extend(own.map(|(k, permille)| (Column::Latency(metric, permille), new.against(&old, k))));
+        }
+    }
+    super::noise::judge(all.iter_mut().map(|(_, change)| change));
+    all
 }
 
 #[cfg(test)]

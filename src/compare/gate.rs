@@ -4,7 +4,7 @@
 //! exceeds the threshold and the noise. It **holds** where the change itself lies within the threshold and there is an interval to it. It is
 //! **undecided** where the change lies beyond the threshold and its interval reaches within, and where nothing tells its noise or there is
 //! nothing to compare, or where both were measured at levels that are not quite the same. So a change that is within the threshold fails a
-//! gate in one comparison of forty at the most.
+//! gate in about one comparison of forty; `docs/compare.md` has what was measured, by server and figure.
 
 use super::answer::signed;
 use super::noise::{Basis, Beyond, Change, Infinite};
@@ -483,6 +483,7 @@ mod tests {
             values: vec![Some(100.0), Some(100.0 * ratio)],
             intervals: vec![None; 2],
             changes: vec![change(ratio, 0.005).unclaimed([56.0, 56.8])],
+            each: Vec::new(),
         };
         for ratio in [1.5, 1.0, 0.5] {
             let (held, why) = Gate::parse("tpot.p50 <= +1%").unwrap().held(&row(ratio), 0);

@@ -13,6 +13,7 @@ pub mod column;
 pub mod differ;
 pub mod equal;
 pub mod gate;
+pub mod group;
 pub mod lost;
 pub mod noise;
 pub mod pair;
@@ -23,12 +24,12 @@ pub mod whole;
 
 pub use column::Column;
 pub use differ::Difference;
+pub use group::Group;
 pub use noise::{Basis, Beyond, Change, Infinite};
 pub use side::Side;
 
 use crate::level::{Control, Level};
 use anyhow::Result;
-use noise::holm;
 use serde::Serialize;
 
 /// Name of the format of `compare.json`.
@@ -89,6 +90,9 @@ pub struct Row {
     pub intervals: Vec<Option<[f64; 2]>>,
     /// The change of each side from the first, that one left out.
     pub changes: Vec<Change>,
+    /// The values of each run of each side, where sides are several runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub each: Vec<Vec<Option<f64>>>,
 }
 
 /// A level that is compared.
@@ -133,6 +137,9 @@ pub struct Comparison {
     pub control: Control,
     /// The arguments that compare the same again; empty where nobody asked by arguments.
     pub asked: Vec<String>,
+    /// The runs of each side and what they come to together, where sides are several runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<group::GroupedRuns>,
 }
 
 /// Compares sides, the first of which is the baseline.
@@ -179,6 +186,55 @@ pub fn compare(sides: &[Side], force: bool) -> Result<Comparison> {
         notes,
         gates: Vec::new(),
         asked: Vec::new(),
+        runs: Vec::new(),
+    })
+}
+
+/// Compares groups of runs, the first of which is the baseline.
+///
+/// # Errors
+/// A run folder cannot be read, or runs are unlike and it was not insisted on (`force`): the message lists what differs.
+pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
+    let flat: Vec<Side> = groups.iter().flat_map(|g| g.runs.clone()).collect();
+    let places = group::places(groups);
+    let sides: Vec<Side> = groups.iter().map(Group::representative).collect();
+    let unlike = differ::all(&flat).iter().any(|d| d.unlike);
+    if unlike && !force {
+        return Err(differ::refusal(&flat, &differ::all(&flat)));
+    }
+    let requests = side::requests(&flat)?;
+    let levels = equal::levels(&flat);
+    let mut rows = group::rows(groups, &flat, &levels, &requests);
+    judge(&mut rows);
+    let mut notes = answer::notes_of_groups(&rows);
+    notes.extend(caveats::notes(&flat, &levels, &[]));
+    let found = answer::Found { rows: &rows, levels: &levels, lost: &[], alternating: false };
+    let answers = (1..sides.len()).map(|i| {
+        let answer = answer::of(&sides, i, &found);
+        let is_open = answer.finding == answer::Finding::Undecided && sides[0].gone().is_none();
+        if is_open { answer.because(&group::why_not(groups, i)) } else { answer }
+    });
+    let answers = answers.collect();
+    let about = groups
+        .iter()
+        .zip(&sides)
+        .map(|(group, side)| About { run: group::shown(&group.runs), ..side.about() });
+    Ok(Comparison {
+        schema: SCHEMA,
+        goodput_version: env!("CARGO_PKG_VERSION"),
+        sides: about.collect(),
+        differs: differ::all(&sides),
+        unlike,
+        alternating: false,
+        control: levels.first().map_or_else(|| side::control(&flat[0]), |l| l.level.control),
+        levels: levels.iter().map(|l| group::level(l, &places)).collect(),
+        lost: Vec::new(),
+        rows,
+        answers,
+        notes,
+        gates: Vec::new(),
+        asked: Vec::new(),
+        runs: groups.iter().map(Group::grouped).collect(),
     })
 }
 
@@ -188,12 +244,7 @@ fn judge(rows: &mut [Row]) {
     for side in 0..sides {
         for pooled in [true, false] {
             let own = |r: &&mut Row| (r.place == Place::Pooled) == pooled;
-            let mut claims: Vec<&mut Change> =
-                rows.iter_mut().filter(own).map(|r| &mut r.changes[side]).filter(|c| c.p.is_some()).collect();
-            let ps: Vec<f64> = claims.iter().filter_map(|c| c.p).collect();
-            for (claim, holds) in claims.iter_mut().zip(holm(&ps)) {
-                claim.judged(holds, ps.len());
-            }
+            noise::judge(rows.iter_mut().filter(own).map(|r| &mut r.changes[side]));
         }
     }
 }

@@ -29,6 +29,8 @@ pub enum Basis {
     Brackets,
     /// Counts: of requests, of misses.
     Counts,
+    /// Several runs of each side, or of one: what differs from run to run is in it.
+    Runs,
     /// Nothing tells.
     None,
 }
@@ -311,6 +313,15 @@ pub fn holm(ps: &[f64]) -> Vec<bool> {
         holds[*i] = true;
     }
     holds
+}
+
+/// Judges claims that are made together: which exceed the noise, and what would have been found.
+pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>) {
+    let mut claims: Vec<&mut Change> = changes.filter(|c| c.p.is_some()).collect();
+    let ps: Vec<f64> = claims.iter().filter_map(|c| c.p).collect();
+    for (claim, holds) in claims.iter_mut().zip(holm(&ps)) {
+        claim.judged(holds, ps.len());
+    }
 }
 
 /// What a 90 % interval says of the logarithm of a rate: its standard deviations below and above the median, taking each half for that of a

@@ -149,6 +149,7 @@ pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) 
                 place: Place::Pooled,
                 values: vec![None; sides.len()],
                 intervals: vec![None; sides.len()],
+                each: Vec::new(),
                 changes: claims
                     .iter()
                     .map(|own| of(own).unwrap_or_else(|| Change::bare(None, None)))

@@ -111,15 +111,7 @@ pub fn sides(arguments: &[String]) -> Result<Vec<Side>> {
     let single = arguments.len() == 1;
     for argument in arguments {
         let (dir, name) = rundir::folder_and_part(argument);
-        let run = rundir::read(&dir)?;
-        if !run.matrix.is_empty() {
-            bail!(
-                "{} is the run of a matrix, whose rows are questions of their own: there is no curve to compare",
-                dir.display()
-            );
-        }
-        let own = of_run(&dir, &run)?;
-        all.extend(chosen(own, name, &dir, single)?);
+        all.extend(read_sides(&dir, name, single)?);
     }
     if all.len() < 2 {
         bail!(
@@ -129,6 +121,27 @@ pub fn sides(arguments: &[String]) -> Result<Vec<Side>> {
     }
     label(&mut all);
     Ok(all)
+}
+
+/// Reads the sides of a run folder that are meant: those of a name, or where it is the only one, all of them.
+fn read_sides(dir: &Path, name: Option<&str>, single: bool) -> Result<Vec<Side>> {
+    let run = rundir::read(dir)?;
+    if !run.matrix.is_empty() {
+        bail!(
+            "{} is the run of a matrix, whose rows are questions of their own: there is no curve to compare",
+            dir.display()
+        );
+    }
+    chosen(of_run(dir, &run)?, name, dir, single)
+}
+
+/// Reads the one side of a run folder that stands for it beside other runs: its only series, or the one of that name.
+///
+/// # Errors
+/// The folder is no run, or has no such series or several.
+pub(super) fn of_folder(dir: &Path, name: Option<&str>) -> Result<Side> {
+    let found = read_sides(dir, name, false)?;
+    found.into_iter().next().with_context(|| format!("{} has no series", dir.display()))
 }
 
 /// Every series of a run, under each of its tiers.

@@ -39,7 +39,13 @@ fn row(column: Column, sides: &[Side]) -> Option<Row> {
         values: figures.iter().map(|f| f.as_ref().map(|f| f.value)).collect(),
         intervals: figures.iter().map(|f| f.as_ref().and_then(|f| f.shown)).collect(),
         changes: (1..sides.len()).map(change).collect(),
+        each: Vec::new(),
     })
+}
+
+/// Returns the change between two goodputs; `None` where one stands for no rate. For the study of `docs/compare.md`.
+pub fn change(old: &Goodput, new: &Goodput, lowest: Option<f64>) -> Option<Change> {
+    Some(Figure::of_goodput(new, lowest)?.against(&Figure::of_goodput(old, lowest)?))
 }
 
 /// Whether costs of two sides are in one currency.
@@ -215,7 +221,7 @@ mod tests {
     }
 
     fn change(a: &Goodput, b: &Goodput) -> Change {
-        Figure::of_goodput(b, None).unwrap().against(&Figure::of_goodput(a, None).unwrap())
+        super::change(a, b, None).unwrap()
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! what is told to end, what is watched until nothing of it is left, and what is killed where it does not go by itself. It is
 //! stopped as well when its [`Launched`] is dropped, by an error or a panic, and by [`Groups::kill`] where this process leaves at once.
 
+pub mod cores;
 mod group;
 pub mod log;
 pub mod port;

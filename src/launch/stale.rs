@@ -192,7 +192,8 @@ fn is_there(by: &str) -> bool {
     }
 }
 
-fn processes() -> impl Iterator<Item = i32> {
+/// Every process of this machine but this one.
+pub(super) fn processes() -> impl Iterator<Item = i32> {
     let own = i32::try_from(std::process::id()).ok();
     let all = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     all.filter_map(|e| e.file_name().to_str()?.parse().ok()).filter(move |pid| Some(*pid) != own)
@@ -246,7 +247,7 @@ fn environment(pid: i32) -> Vec<String> {
 }
 
 /// Whether a process has one of these sockets open. Those of other users are not told.
-fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
+pub(super) fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
     let socket = |e: fs::DirEntry| {
         let to = fs::read_link(e.path()).ok()?;
@@ -255,19 +256,27 @@ fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
     files.filter_map(socket).any(|inode| sockets.contains(&inode))
 }
 
+/// Returns true if an address is one of this machine's own: a Unix socket, or a loopback address.
+pub(super) fn is_here(url: &BaseUrl) -> bool {
+    if url.socket().is_some() {
+        return true;
+    }
+    let url = url.join("/");
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())
+}
+
 /// The sockets that listen at an address, by their numbers.
-fn listeners(url: &BaseUrl) -> Vec<u64> {
+pub(super) fn listeners(url: &BaseUrl) -> Vec<u64> {
     if let Some(path) = url.socket() {
         let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let paths = [whole.display().to_string(), path.display().to_string()];
         return table.lines().filter_map(|line| unix_listener(line, &paths)).collect();
     }
-    let url = url.join("/");
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let here =
-        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified());
-    let Some(port) = url.port_or_known_default().filter(|_| here) else { return Vec::new() };
+    let Some(port) = url.join("/").port_or_known_default().filter(|_| is_here(url)) else {
+        return Vec::new();
+    };
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     tables.iter().flat_map(|t| t.lines()).filter_map(|line| tcp_listener(line, port)).collect()
 }

@@ -166,6 +166,7 @@ impl Server {
             reason: shown(verdict, stable).into(),
             client_busy: Some(0.08),
             client_waiting: Some(0.002),
+            host: None,
             limits,
             groups: Vec::new(),
             replicas: Vec::new(),

@@ -17,6 +17,7 @@ pub mod offline;
 pub mod pair;
 pub mod peers;
 pub mod pictures;
+pub mod repeats;
 pub mod replayed;
 pub mod replicas;
 pub mod roofline;

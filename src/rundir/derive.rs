@@ -4,6 +4,7 @@ mod cost;
 mod cross;
 mod good;
 mod hits;
+mod host;
 mod replicas;
 mod trace;
 
@@ -80,6 +81,7 @@ pub(crate) fn caveats(
     found.extend(hits::hits(&plan.workload, words, steps));
     found.extend(trace::replayed(steps));
     found.extend(own::faults(plan, all, failures));
+    found.extend(host::shared_cores(steps, answers));
     let restarted = all.iter().filter(|s| s.server.restarted);
     found.extend(restarted.map(|s| Caveat::ServerRestarted { step: s.step }));
     found.extend(cross::disagreements(steps));

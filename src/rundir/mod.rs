@@ -16,6 +16,7 @@ pub mod matrix;
 pub mod offline;
 mod own;
 mod read;
+pub mod repeats;
 mod requests;
 mod resume;
 mod scaled;

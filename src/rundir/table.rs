@@ -6,6 +6,7 @@
 mod check;
 mod co_misses;
 mod group;
+mod host;
 mod replica;
 mod server;
 
@@ -300,6 +301,7 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     inflation_cells(c, Metric::ALL, |m| s.quantiles(m));
     c.put("failed_timeout", s.failed_timeout);
     c.put("cut_timeout", s.cut_timeout);
+    host::host_cells(c, s.host.as_ref());
 }
 
 /// Which part of a trace a step replayed; folders of earlier versions do not tell.
@@ -369,6 +371,7 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         reason: row.text("reason")?.to_owned(),
         client_busy: row.opt_late("client_busy")?,
         client_waiting: row.opt_late("client_waiting")?,
+        host: host::read_host(row)?,
         limits: Vec::new(),
         groups: Vec::new(),
         replicas: Vec::new(),
@@ -507,6 +510,24 @@ mod tests {
     }
 
     #[test]
+    fn the_load_of_this_machine_reads_back_the_same() {
+        let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
+        let whole = crate::stats::step::HostLoad {
+            cores: 2,
+            busy: 0.97,
+            server: Some(0.3),
+            others: Some(0.6),
+            steal: 0.01,
+            waiting: Some(0.8),
+        };
+        let unknown = crate::stats::step::HostLoad { server: None, others: None, waiting: None, ..whole };
+        for host in [None, Some(whole), Some(unknown)] {
+            let step = Step { host, ..run.steps[0].clone() };
+            assert_eq!(read_step(&Row::back(&step_cells(&step))).unwrap().host, host);
+        }
+    }
+
+    #[test]
     fn a_folder_of_an_earlier_version_does_not_know_of_threads() {
         let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
         let step =
@@ -527,11 +548,17 @@ mod tests {
             "e2e_inflation",
             "failed_timeout",
             "cut_timeout",
+            "host_cores",
+            "host_busy",
+            "host_server",
+            "host_others",
+            "host_steal",
+            "host_waiting",
         ];
         assert!(cells.names.ends_with(&last.map(String::from)), "{:?}", cells.names);
         let mut row = Row::back(&cells);
         row.0.retain(|name, _| {
-            let late = ["client_", "trace_", "refused", "failed_timeout", "cut_timeout"];
+            let late = ["client_", "trace_", "refused", "failed_timeout", "cut_timeout", "host_"];
             !late.iter().any(|late| name.starts_with(late))
         });
         let read = read_step(&row).unwrap();

@@ -3,7 +3,7 @@
 //! `summary` is the way in: a step's records, as they are `kept`, become one [`step::Step`]. It rests on `percentile` (order statistics with
 //! bounds), `tail` (how many values such a bound may count), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
 //! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together), `co_misses` (how far two limits are missed together) and `steady` (whether
-//! the backlog grows). `replicas` has the same requests by the server that they were dealt to, `groups` by class and turn; `server` is what its own counters say.
+//! the backlog grows). `meta` pools the answers of several runs. `replicas` has the same requests by the server that they were dealt to, `groups` by class and turn; `server` is what its own counters say.
 
 pub(crate) mod binomial;
 pub mod cluster;
@@ -14,6 +14,7 @@ mod halt;
 pub mod itl;
 pub mod kept;
 mod limits;
+pub mod meta;
 pub mod own;
 pub mod percentile;
 #[cfg(test)]

@@ -272,6 +272,24 @@ pub struct TracePart {
     pub of: u64,
 }
 
+/// The use of this machine's cores in the measured window of a step, while the server ran on it. Shares are of the time of all cores
+/// that the client may use.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct HostLoad {
+    /// Number of those cores.
+    pub cores: u32,
+    /// Share that was busy, with anything.
+    pub busy: f64,
+    /// Share that the server had; `None` where its processes cannot be told.
+    pub server: Option<f64>,
+    /// Share that neither the server nor the client had; `None` where the server's is not known.
+    pub others: Option<f64>,
+    /// Share that a hypervisor gave to other machines.
+    pub steal: f64,
+    /// Share of the window in which something that could run had no core; `None` where the system does not tell.
+    pub waiting: Option<f64>,
+}
+
 /// What became of one check of the plan in a step: a row of `checks.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckRow {
@@ -384,6 +402,9 @@ pub struct Step {
     pub client_busy: Option<f64>,
     /// Largest share of the measured window in which a sending thread wanted to run and had no core.
     pub client_waiting: Option<f64>,
+    /// The use of this machine's cores in the measured window, where the server runs on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostLoad>,
     /// Counts per tier, class and limit.
     pub limits: Vec<LimitRow>,
     /// Each class of a mix, and each turn of conversations.

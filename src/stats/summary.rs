@@ -175,6 +175,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         reason,
         client_busy: input.client_busy,
         client_waiting: input.client_waiting,
+        host: None,
         limits,
         groups,
         replicas: Vec::new(),

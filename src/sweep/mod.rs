@@ -11,7 +11,9 @@ mod calibrate;
 mod disk;
 mod ended;
 mod ending;
+mod host;
 mod idle;
+mod keep;
 mod listen;
 mod live;
 mod looks;
@@ -29,6 +31,7 @@ mod turns;
 mod variant;
 
 pub use bounds::{Deadline, deadline, longest_step, written};
+pub use keep::Keep;
 pub use resume::{Resumption, resume};
 
 use crate::calibrate::Calibration;
@@ -83,6 +86,8 @@ pub struct Options {
     pub disk: Disk,
     /// Lists what is started for the variants, so that it can be ended where this process leaves at once.
     pub groups: Groups,
+    /// Keeps the server that is started for the next sweep of the same plan.
+    pub keep: Keep,
 }
 
 /// A sweep that is running.
@@ -150,7 +155,8 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     let create = || Writer::create(&options.out, &plan_toml, options.force);
     let budget = own_budget(plan, options.budget);
     let noted = |meta: Meta| Meta { budget, calibration: options.calibration.clone(), ..meta };
-    let mut servers = Servers::new(plan, &options.out, options.groups.clone(), (&[], false), 0);
+    let mut servers =
+        Servers::new(plan, &options.out, options.groups.clone(), (&[], false), (0, options.keep.clone()));
     let (ready, writer, meta) = if first.variant.is_none() {
         let ready = tokio::select! {
             ready = prepare::prepare(&first.plan, (&traffic, &series), &host) => ready?,

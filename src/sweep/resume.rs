@@ -89,6 +89,12 @@ impl Resumption {
         self.groups.clone()
     }
 
+    /// Lists the servers that this sweep starts in `groups`, beside those of other sweeps.
+    #[must_use]
+    pub fn with_groups(self, groups: Groups) -> Self {
+        Self { groups, ..self }
+    }
+
     /// The plan, with the budget that counts.
     pub fn plan(&self) -> &Plan {
         &self.left.plan
@@ -163,7 +169,8 @@ pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationTo
     let ending = Ending::begin(interrupt, deadline(&plan, earlier.budget.map(|b| b.0)));
     look_around(&plan, &series, earlier.virtual_time)?;
     let (next, times) = (steps.len() as u32 + 1, earlier.resumed.len() as u32 + 1);
-    let mut servers = Servers::new(&plan, &dir, groups, (&earlier.variants, options.force), times);
+    let mut servers =
+        Servers::new(&plan, &dir, groups, (&earlier.variants, options.force), (times, options.keep.clone()));
     let again = Again { plan: &plan, series: &series, earlier: &earlier, force: options.force, next };
     let ready = Box::pin(again.only_server(&traffic, &host, &ending)).await?;
     let mut meta = resumed_meta(earlier.clone(), ready.as_ref(), found, next);

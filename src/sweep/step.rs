@@ -2,6 +2,7 @@
 
 use super::Sweep;
 use super::ended::StepSoFar;
+use super::host::Neighbours;
 use super::idle::nobody_answers;
 use super::looks::{Looks, TICK, drain};
 use super::profile::Moment;
@@ -60,6 +61,8 @@ pub(super) struct Running {
     pub(super) following: Option<Following>,
     /// The request of a trace that it began with, and how many there are.
     trace: Option<(u64, u64)>,
+    /// The cores of this machine, where the server runs on it; taken when the step is over.
+    neighbours: Neighbours,
 }
 
 impl Running {
@@ -123,7 +126,9 @@ impl Sweep<'_> {
         let (share, lag_stop) = (self.paced(&ask), CancellationToken::new());
         let lags = (!self.host.is_paused())
             .then(|| self.host.each(self.host.used(&share), |_| lag::sample(lag_stop.clone())));
+        let neighbours = Neighbours::watch(self.plan, self.servers.group(), self.host.is_paused());
         let mut running = self.start(ask, number, before)?;
+        running.neighbours = neighbours;
         self.show(|live, sweep| {
             live.begin(&sweep.series, number, ask.level, sweep.share(ask.level).rate);
         });
@@ -148,7 +153,8 @@ impl Sweep<'_> {
             let last = tally.kept.iter().map(|r| r.id).max()?;
             Some(TracePart { from, n: self.ready.traffic.chain(last) + 1, of })
         });
-        let mut step = Step { checks, trace, ..so_far.conclude(&mut tally) };
+        let host = running.neighbours.end();
+        let mut step = Step { checks, trace, host, ..so_far.conclude(&mut tally) };
         self.fill_in(&mut step, &followed, &counted, &tally).await?;
         let mut gaps = vec![(ALL, "itl", tally.itl.pooled().buckets())];
         for (i, class) in classes.iter().enumerate() {
@@ -278,6 +284,7 @@ impl Sweep<'_> {
             probe: None,
             following: Some(self.ready.scraper.follow(began, ask.settle, ask.settle + ask.measure, before)),
             trace,
+            neighbours: Neighbours::default(),
         })
     }
 
@@ -389,6 +396,8 @@ impl Sweep<'_> {
             running.end(Abort::Errors);
         }
         let elapsed = running.began.elapsed();
+        let window_end = running.window_end();
+        running.neighbours.look(elapsed, running.settle, window_end);
         Self::look(running, tally, looks, elapsed);
         self.extend(running, tally, elapsed);
         // The load is kept on until the measured requests have finished, but not for ever.

@@ -1,5 +1,6 @@
 //! The servers of the variants, one at a time: started, waited for, watched, and stopped before the next one is begun.
 
+use super::keep::{Keep, Started};
 use super::prepare::{self, Prepared};
 use super::resume::keep_lengths;
 use super::same;
@@ -25,8 +26,6 @@ use tokio_util::sync::CancellationToken;
 const ASK: Duration = Duration::from_millis(250);
 /// How long a server that is not ready yet may take to say so.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long the port of a server that was stopped may stay open.
-const CLOSE: Duration = Duration::from_secs(15);
 /// What a server that broke off may still take to end by itself: what it writes then says why.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
@@ -44,6 +43,8 @@ pub(super) struct Servers {
     resumed: u32,
     /// Whether it goes on on servers that are not as they were.
     force: bool,
+    /// Keeps what was started for the next sweep of the plan.
+    keep: Keep,
 }
 
 /// The server that is ready.
@@ -73,7 +74,7 @@ impl Servers {
         dir: &Path,
         groups: Groups,
         (earlier, force): (&[VariantRun], bool),
-        resumed: u32,
+        (resumed, keep): (u32, Keep),
     ) -> Self {
         let titles = plan.series();
         let server = |name: &str| {
@@ -107,7 +108,7 @@ impl Servers {
             }
         };
         let runs = plan.variants().into_iter().map(one).collect();
-        Self { dir: dir.to_owned(), groups, runs, current: None, rest_until: None, resumed, force }
+        Self { dir: dir.to_owned(), groups, runs, current: None, rest_until: None, resumed, force, keep }
     }
 
     fn at(&self, one: &Series) -> Option<usize> {
@@ -129,6 +130,11 @@ impl Servers {
     /// The list of what is started.
     pub(super) fn groups(&self) -> Groups {
         self.groups.clone()
+    }
+
+    /// The process group of the server that is ready, where it was started.
+    pub(super) fn group(&self) -> Option<u32> {
+        self.current.as_ref()?.launched.as_ref().map(Launched::id)
     }
 
     /// Whether one is ready.
@@ -176,13 +182,23 @@ impl Servers {
         let own: Vec<Series> = series.iter().filter(|s| s.variant == one.variant).cloned().collect();
         self.runs[at].state = State::Running;
         let began = Instant::now();
-        let mut launched = match self.launch(variant, &urls).await {
+        let kept = self.kept(variant).await?;
+        let is_kept = kept.is_some();
+        let launched = match kept {
+            Some(launched) => Ok(Some(launched)),
+            None => self.launch(variant, &urls).await,
+        };
+        let mut launched = match launched {
             Ok(launched) => launched,
             Err(why) => {
                 self.fail(at, why, Vec::new());
                 return Ok(None);
             }
         };
+        if is_kept {
+            // It writes on into the log of the run that started it.
+            self.runs[at].log = None;
+        }
         let ready = tokio::select! {
             ready = self.ready(at, one, launched.as_mut(), ((traffic, &own), host)) => ready,
             () = interrupt.cancelled() => Err(Not::Interrupted),
@@ -191,7 +207,8 @@ impl Servers {
         match ready {
             Ok(ready) => {
                 let run = &mut self.runs[at];
-                run.ready_s = current.launched.as_ref().map(|_| began.elapsed().as_secs_f64());
+                let started = current.launched.as_ref().filter(|_| !is_kept);
+                run.ready_s = started.map(|_| began.elapsed().as_secs_f64());
                 (run.model, run.words) = (Some(ready.model.clone()), Some(ready.rate.clone()));
                 run.facts = ready.facts.clone();
                 // That of the run as a whole is noted there.
@@ -204,6 +221,22 @@ impl Servers {
                 Ok(None)
             }
         }
+    }
+
+    /// Takes over the server that an earlier sweep has left running, if it is that of this variant and still runs. Any other is stopped
+    /// first: servers of a plan run one at a time.
+    ///
+    /// # Errors
+    /// Something of the other is left that cannot be ended.
+    async fn kept(&self, variant: &Variant) -> Result<Option<Launched>> {
+        let Some(mut started) = self.keep.take() else { return Ok(None) };
+        if started.name == variant.name && started.launched.exited().is_none() {
+            return Ok(Some(started.launched));
+        }
+        let rest = started.start.cool_down.0;
+        started.stop().await?;
+        sleep(rest).await;
+        Ok(None)
     }
 
     /// Starts the command of a variant, where it has one and nothing is in its place.
@@ -365,21 +398,20 @@ impl Servers {
         }
     }
 
+    /// Stops a server, or leaves it to the next sweep where servers are kept and this one did not fail.
     async fn stop(&mut self, current: Current) -> Result<()> {
-        let (Some(launched), Some(start)) = (current.launched, current.start) else { return Ok(()) };
-        let name = &self.runs[current.at].name;
-        if !launched.stop(start.stop_timeout.0).await? {
-            tracing::warn!(
-                "warning: {name} did not end within {} and was killed (stop-timeout)",
-                start.stop_timeout
-            );
+        let Current { at, launched: Some(launched), start: Some(start), urls } = current else {
+            return Ok(());
+        };
+        let run = &self.runs[at];
+        let (name, rest) = (run.name.clone(), start.cool_down.0);
+        let started = Started { name, launched, start, urls };
+        if self.keep.is_on() && matches!(run.state, State::Running | State::Done) {
+            self.keep.put(started);
+            return Ok(());
         }
-        if let Err(url) = port::closed(&current.urls, CLOSE).await {
-            tracing::warn!(
-                "warning: {name} was stopped, and something still answers at {url}: it is none of its process group"
-            );
-        }
-        self.rest_until = (!start.cool_down.0.is_zero()).then(|| Instant::now() + start.cool_down.0);
+        started.stop().await?;
+        self.rest_until = (!rest.is_zero()).then(|| Instant::now() + rest);
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use super::sections;
 use crate::compare::Comparison;
 use crate::compare::gate::{self, Held};
 use crate::report::escape::markdown as plain;
+use crate::report::repeats::lines;
 use crate::report::words::date;
 use std::fmt::Write;
 
@@ -17,6 +18,7 @@ pub fn page(c: &Comparison, charts: &[(&str, &str)]) -> String {
         let _ = write!(out, "![{caption}](compare-charts/{name}.png)\n\n*{caption}.*\n\n");
     }
     tables(&mut out, c, usize::MAX);
+    runs(&mut out, c);
     notes(&mut out, c);
     sides(&mut out, c);
     out
@@ -37,6 +39,7 @@ pub fn summary(c: &Comparison) -> String {
     out.push_str("<details><summary>Figures</summary>\n\n");
     // A summary may have a megabyte; three levels tell the story.
     tables(&mut out, c, 4);
+    runs(&mut out, c);
     notes(&mut out, c);
     out.push_str("</details>\n");
     out
@@ -132,10 +135,25 @@ fn tables(out: &mut String, c: &Comparison, most: usize) {
     }
 }
 
+/// The runs of each side and what they come to together, where sides are several runs.
+fn runs(out: &mut String, c: &Comparison) {
+    if c.runs.is_empty() {
+        return;
+    }
+    out.push_str("### The runs\n\n| | | |\n|---|---|---|\n");
+    for group in &c.runs {
+        let _ = writeln!(out, "| {} | runs | {} |", plain(&group.label), plain(&group.runs.join(", ")));
+        for (name, text) in group.pooled.iter().filter(|p| p.runs > 1).flat_map(lines) {
+            let _ = writeln!(out, "| | {name} | {} |", plain(&text));
+        }
+    }
+    out.push('\n');
+}
+
 fn notes(out: &mut String, c: &Comparison) {
     out.push_str(
         "Changes are from the first, with 95 % intervals. *Beyond noise*: the change is more than chance makes of two alike servers, at a \
-         chance of 5 % that any of the table's is wrongly called so (Holm); `?`: nothing tells the noise.\n\n",
+         chance of about 5 % that any of the table's is wrongly called so (Holm); `?`: nothing tells the noise.\n\n",
     );
     for note in &c.notes {
         let _ = writeln!(out, "- {}", plain(note));
@@ -161,7 +179,7 @@ fn sides(out: &mut String, c: &Comparison) {
 }
 
 /// An argument as a shell takes it.
-fn quoted(text: &str) -> String {
+pub(in crate::report) fn quoted(text: &str) -> String {
     let simple = |c: char| c.is_ascii_alphanumeric() || "/._-=:@%+,".contains(c);
     if !text.is_empty() && text.chars().all(simple) {
         text.to_owned()

@@ -4,6 +4,7 @@ use super::sections;
 use crate::compare::gate::Held;
 use crate::compare::{Comparison, Difference};
 use crate::report::escape::plain;
+use crate::report::repeats::lines;
 use crate::report::terminal::STYLE;
 use comfy_table::{CellAlignment, Table};
 use std::fmt::Write;
@@ -38,6 +39,15 @@ pub fn text(c: &Comparison) -> String {
         }
         let lines: Vec<String> = table.to_string().lines().map(|l| l.trim_end().to_owned()).collect();
         let _ = write!(out, "{}\n\n", lines.join("\n"));
+    }
+    for group in &c.runs {
+        let runs =
+            if group.runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", group.runs.len()) };
+        let _ = writeln!(out, "{}: {runs}", plain(&group.label));
+        for (name, text) in group.pooled.iter().filter(|p| p.runs > 1).flat_map(lines) {
+            let _ = writeln!(out, "  {name:15}  {text}");
+        }
+        out.push('\n');
     }
     for gate in &c.gates {
         let mark = match gate.held {

@@ -90,6 +90,7 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
         reason: String::new(),
         client_busy: None,
         client_waiting: None,
+        host: None,
         limits: vec![row("ttft.p99", verdict), row("joint", verdict), row("stability", Verdict::Meets)],
         groups: Vec::new(),
         replicas: Vec::new(),
