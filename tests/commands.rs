@@ -29,6 +29,8 @@ mod offline;
 mod pair;
 #[path = "commands/replicas.rs"]
 mod replicas;
+#[path = "commands/sensitivity.rs"]
+mod sensitivity;
 #[path = "commands/slo_scale.rs"]
 mod slo_scale;
 #[path = "commands/trace.rs"]

@@ -11,6 +11,7 @@ pub(crate) mod init;
 pub(crate) mod latency;
 pub(crate) mod offline;
 pub(crate) mod report;
+pub(crate) mod sensitivity;
 pub(crate) mod signals;
 pub(crate) mod simulate;
 pub(crate) mod sweep;

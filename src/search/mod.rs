@@ -18,6 +18,7 @@ mod estimate;
 pub mod knee;
 mod posterior;
 pub mod profile;
+pub mod recovery;
 mod refine;
 mod refused;
 mod seen;

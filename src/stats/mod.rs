@@ -7,6 +7,7 @@
 
 mod binomial;
 pub mod cluster;
+pub mod elasticity;
 mod fault;
 pub mod groups;
 mod halt;
@@ -18,6 +19,7 @@ pub mod percentile;
 #[cfg(test)]
 mod queues;
 mod reason;
+pub mod recovery;
 pub mod replicas;
 pub mod server;
 pub mod steady;

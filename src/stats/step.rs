@@ -55,6 +55,8 @@ named!(
         Refine = "refine",
         /// A soak at the safe rate, after the search.
         Confirm = "confirm",
+        /// The safe rate, a surge, and the safe rate again, in one step after the search: how the server recovers.
+        Recovery = "recovery",
         /// A closed loop with so many in flight that the server is always full, after the search: the most that it completes.
         Peak = "peak",
         /// A level that the server can take, under its profiler, after all else: the profiler slows it down.
@@ -65,7 +67,7 @@ named!(
 impl StepKind {
     /// Whether it is measured for its own sake: no verdict and no answer hangs on it.
     pub const fn is_beside(self) -> bool {
-        matches!(self, Self::Peak | Self::Profile)
+        matches!(self, Self::Recovery | Self::Peak | Self::Profile)
     }
 
     /// Whether it is none of the levels of the search: the unloaded server, and what is measured for its own sake.
