@@ -33,6 +33,8 @@ mod pair;
 mod repeat;
 #[path = "commands/replicas.rs"]
 mod replicas;
+#[path = "commands/sensitivity.rs"]
+mod sensitivity;
 #[path = "commands/slo_scale.rs"]
 mod slo_scale;
 #[path = "commands/trace.rs"]

@@ -1,5 +1,6 @@
 //! `check`: is the plan sound, and what would run?
 
+mod after_search;
 mod bounds;
 mod files;
 mod hardware;
@@ -127,7 +128,7 @@ pub fn said(plan: &Plan, holds: &[Holds], json: bool) -> Result<String> {
 /// The longest that a plan of one series can take, what comes after the search included.
 fn longest_s(plan: &Plan) -> f64 {
     let soak = plan.search.confirm.map_or(0.0, |t| t.0.as_secs_f64());
-    preview(plan).longest_s + soak + peak_s(plan)
+    preview(plan).longest_s + soak + peak_s(plan) + after_search::longest_s(plan)
 }
 
 /// The longest that the saturated step after the search can take.
@@ -344,7 +345,7 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
         return out + &rows(plan, p);
     }
     if let Mode::Adaptive(a) = &plan.search.mode {
-        return out + &adaptive(plan, a) + &peak(plan);
+        return out + &adaptive(plan, a) + &after_search::words(plan) + &peak(plan);
     }
     let ramp = matches!(plan.search.mode, Mode::Ramp(_));
     let more = match (p.open_ended, ramp) {
@@ -380,6 +381,7 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
         span(p.longest_s)
     );
     let levels: Vec<Level> = p.steps.iter().map(|s| Level { control: s.control, value: s.level }).collect();
+    out += &after_search::words(plan);
     out += &peak(plan);
     if let Some(note) = too_short(plan, &levels) {
         out += &format!("\n{note}");

@@ -4,7 +4,7 @@ use super::{Plan, Series, classes, extra, row};
 use crate::check::Check;
 use crate::client::config::PromptForm;
 use crate::client::extras::ExtraBody;
-use crate::search::config::Mode;
+use crate::search::config::{Mode, Over};
 use crate::slo::{Metric, Part, Slo};
 use crate::tokens::Tokenizer;
 use crate::units::{Fraction, Span};
@@ -61,7 +61,7 @@ impl Plan {
         if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
             return Err(format!("two [[check]] are called \"{}\": give each a name of its own", twice.1));
         }
-        if let Some(problem) = self.turns_problem() {
+        if let Some(problem) = self.turns_problem().or_else(|| self.recovery_problem()) {
             return Err(problem);
         }
         if let Some(problem) = self.unseen().or_else(|| extra::problem(&self.extra)) {
@@ -80,6 +80,9 @@ impl Plan {
             if let Err(problem) = ExtraBody::try_from(class.body.clone()) {
                 return Err(format!("[[workload.class]] {}: {problem}", class.name));
             }
+        }
+        if let Some(problem) = self.sensitivity.as_ref().and_then(|s| s.problem(&self)) {
+            return Err(problem);
         }
         // The search says itself what it cannot do.
         for series in self.try_series()? {
@@ -142,6 +145,39 @@ impl Plan {
         levels.into_iter().chain(peak).find(|(_, high)| *high > most).map(|(key, high)| {
             format!(
                 "[search] {key} {high} is above [step] max-in-flight ({most}): raise the one or lower the other"
+            )
+        })
+    }
+
+    /// Returns why the plan cannot have a `[recovery]` step, if so.
+    fn recovery_problem(&self) -> Option<String> {
+        let recovery = self.recovery?;
+        if let Some(problem) = recovery.problem() {
+            return Some(problem);
+        }
+        let open = match &self.search.mode {
+            Mode::Adaptive(adaptive) => adaptive.over == Over::Rate,
+            Mode::Rates(_) | Mode::Ramp(_) => true,
+            Mode::Concurrency(_) | Mode::Ladder(_) | Mode::Burst(_) => false,
+        };
+        if !open || !self.rows.is_empty() || !self.purpose.is_goodput() {
+            return Some(
+                "[recovery] holds the safe rate of a search in an open loop: leave it out of closed loops, of [[row]] and of \
+                 other purposes"
+                    .into(),
+            );
+        }
+        let lowest = match &self.search.mode {
+            Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::min)?,
+            Mode::Ramp(ramp) => ramp.start.get(),
+            _ => return None,
+        };
+        let (surge, max) = (lowest * recovery.factor.get(), self.search.max_rate?.get());
+        (surge > max).then(|| {
+            format!(
+                "[recovery] factor {} of the lowest level, {lowest}, is a surge of {surge}, above [search] max-rate ({max}): nothing is sent \
+                 above max-rate; raise it, or lower the factor",
+                recovery.factor
             )
         })
     }

@@ -60,6 +60,14 @@ pub fn result(run: &Run) -> Value {
         value["variants"] = json!(run.variants);
         value["best"] = best(run);
     }
+    if let Some(sensitivity) = &run.view.sensitivity {
+        value["sensitivity"] = json!(sensitivity);
+    }
+    let recoveries: Vec<_> =
+        std::iter::once(run).chain(&run.parts).filter_map(|r| r.view.recovery.as_ref()).collect();
+    if !recoveries.is_empty() {
+        value["recovery"] = json!(recoveries);
+    }
     if let Some(offline) = offline::of(run) {
         value[run.purpose.name()] = offline;
     }

@@ -4,7 +4,7 @@
 //! answer from these steps. Nothing is sent, so nothing is known beyond the levels that were measured for the SLO as it stands:
 //! [`Reach`] tells where an answer ends at them.
 
-mod row;
+pub(super) mod row;
 
 use super::split::searcher;
 use super::traces::{each_row, ends_torn};

@@ -21,6 +21,7 @@ mod hold;
 pub mod knee;
 mod posterior;
 pub mod profile;
+pub mod recovery;
 mod refine;
 mod refused;
 mod retry;

@@ -10,6 +10,7 @@ use super::confirm;
 use super::estimate::{distrusted, estimate};
 use super::knee::of_steps;
 use super::posterior::{Posterior, limits};
+use super::recovery::Recovery;
 use super::refine::lowest;
 use super::refused::{because, blames};
 use super::retry;
@@ -40,7 +41,7 @@ enum Levels {
 pub struct Search {
     levels: Levels,
     times: StepTimes,
-    max_rate: Option<f64>,
+    pub(super) max_rate: Option<f64>,
     pub(super) tiers: Vec<Slo>,
     gpus: Option<u32>,
     confirm: Option<Duration>,
@@ -52,6 +53,8 @@ pub struct Search {
     peak: Option<Peak>,
     /// Level and window of a last step under the profiler; a level that can be held where it has none.
     pub(super) profile: Option<(Option<f64>, Duration)>,
+    /// The surge after the search, where one is asked for.
+    pub(super) recovery: Option<Recovery>,
 }
 
 /// Confidence of the verdicts of listed steps.
@@ -96,14 +99,18 @@ impl Search {
             baseline,
             peak,
             profile: None,
+            recovery: None,
         })
     }
 
     /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
     pub fn next(&self, series: &str, steps: &[Step]) -> Next {
         let own = of_series(series, steps);
-        let beside =
-            || self.saturate(&own, series, steps).or_else(|| self.under_profiler(&own, series, steps));
+        let beside = || {
+            let recovery = self.recovery_step(&own, series, steps);
+            let peak = || self.saturate(&own, series, steps);
+            recovery.or_else(peak).or_else(|| self.under_profiler(&own, series, steps))
+        };
         let ask = self.decide(&own).ok().or_else(beside);
         ask.map_or(Next::Done, Next::Measure)
     }

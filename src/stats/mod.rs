@@ -8,6 +8,7 @@
 pub(crate) mod binomial;
 pub mod cluster;
 pub mod co_misses;
+pub mod elasticity;
 mod fault;
 pub mod groups;
 mod halt;
@@ -20,6 +21,7 @@ pub mod percentile;
 #[cfg(test)]
 mod queues;
 mod reason;
+pub mod recovery;
 pub mod replicas;
 pub mod server;
 pub mod steady;

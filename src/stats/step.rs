@@ -58,6 +58,8 @@ named!(
         Hold = "hold",
         /// A soak at the safe rate, after the search.
         Confirm = "confirm",
+        /// The safe rate, a surge, and the safe rate again, in one step after the search: how the server recovers.
+        Recovery = "recovery",
         /// A closed loop with so many in flight that the server is always full, after the search: the most that it completes.
         Peak = "peak",
         /// A level that the server can take, under its profiler, after all else: the profiler slows it down.
@@ -68,7 +70,7 @@ named!(
 impl StepKind {
     /// Whether it is measured for its own sake: no verdict and no answer hangs on it.
     pub const fn is_beside(self) -> bool {
-        matches!(self, Self::Peak | Self::Profile)
+        matches!(self, Self::Recovery | Self::Peak | Self::Profile)
     }
 
     /// Returns true for steps that the adaptive search chose near the likely boundary.

@@ -57,7 +57,7 @@ pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     }
 }
 
-/// Whether a step that begins when so much is spent could end after the budget. A soak is no part of it.
+/// Whether a step that begins when so much is spent could end after the budget. A soak and a surge are no part of it.
 pub(super) fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, ask: &Ask) -> bool {
     // A level that is measured in windows takes no more than the window that is asked for.
     let most = longest_step(plan, ask.level);
@@ -70,7 +70,7 @@ pub(super) fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, as
         _ => own.min(most),
     };
     let late = |budget: Span| spent + takes > budget.0;
-    ask.kind != StepKind::Confirm && budget.is_some_and(late)
+    !matches!(ask.kind, StepKind::Confirm | StepKind::Recovery) && budget.is_some_and(late)
 }
 
 /// When a sweep of this plan is ended. `budget` is that of a plan which lists its levels.
@@ -99,7 +99,7 @@ fn getting_ready(one: &Series) -> Duration {
     ready + start.map_or(Duration::ZERO, |s| s.timeout.0 + s.stop_timeout.0 + s.cool_down.0)
 }
 
-/// What comes after the search: soak, saturated server, profiler.
+/// What comes after the search: soak, surge, saturated server, profiler.
 fn after_search(plan: &Plan) -> Duration {
     let around = plan.step.settle.0 + plan.step.tail() + plan.step.drain.0;
     let soak = plan.search.confirm.map_or(Duration::ZERO, |span| span.0 + around);
@@ -107,7 +107,8 @@ fn after_search(plan: &Plan) -> Duration {
         peak.settle.map_or(Duration::ZERO, |s| s.0) + peak.measure.unwrap_or(plan.step.measure).0 + around
     });
     let profile = plan.profile.as_ref().map_or(Duration::ZERO, |_| PROFILER + plan.step.measure.0 + around);
-    soak + peak + profile
+    let recovery = plan.recovery.map_or(Duration::ZERO, |recovery| recovery.measure() + around);
+    soak + recovery + peak + profile
 }
 
 /// The longest that all steps of a plan of one series can take.
@@ -193,6 +194,8 @@ mod tests {
             ("ladder = { max = 5 }", 130 + 3 * (7200 + 60)),
             ("burst = 50", 600 + 30),
             ("rates = [1]\npeak = { concurrency = 9 }", 260),
+            // Three minutes twice and one at the surge, and 70 s around them.
+            ("rates = [1]\n[recovery]", 130 + 420 + 70),
         ] {
             assert_eq!(longest(&plan(search)).as_secs(), longest_s, "{search}");
         }
