@@ -210,6 +210,7 @@ mod tests {
             halve_s: None,
             per_gpu: None,
             reason: String::new(),
+            basis: crate::search::answer::Basis::Search,
         }
     }
 

@@ -5,7 +5,7 @@ use super::variants::Best;
 use crate::caveat::Caveat;
 use crate::diagnosis::Finding;
 use crate::rundir::{Pair, Run};
-use crate::search::answer::{Answer, Goodput, Status};
+use crate::search::answer::{Answer, Basis, Goodput, Status};
 use crate::slo::Metric;
 use crate::stats::step::Step;
 use serde_json::{Value, json};
@@ -129,6 +129,7 @@ fn nothing(run: &Run) -> Goodput {
         binding: None,
         per_gpu: None,
         reason,
+        basis: Basis::Bracket,
     }
 }
 

@@ -5,7 +5,8 @@
 //! quantiles of the `posterior` of where the boundary lies, from all steps together (`seen` sorts them). `estimate` reads the
 //! answer off the posterior, `bracket` off the verdicts alone; `confirm` is the soak afterwards. `ceiling` doubles numbers in
 //! flight until throughput stops growing, or sends everything at once. `stop` says when a series is
-//! done; `knee` marks the knee of a curve; `view` is what the reports show of the posterior.
+//! done; `ramp` climbs until a stop rule fires and places the knee, which `knee` tests and marks by `segmented` lines; `listed` fits the
+//! posterior to levels that were chosen beforehand; `view` is what the reports show of the posterior.
 
 mod adaptive;
 pub mod answer;
@@ -16,11 +17,14 @@ pub mod config;
 mod confirm;
 mod estimate;
 pub mod knee;
+mod listed;
 mod posterior;
 pub mod profile;
+pub mod ramp;
 mod refine;
 mod refused;
 mod seen;
+mod segmented;
 mod series;
 pub mod stop;
 pub mod view;

@@ -2,7 +2,7 @@
 //!
 //! `summary` is the way in: a step's records, as they are `kept`, become one [`step::Step`]. It rests on `percentile` (order statistics with
 //! bounds), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
-//! `own` (what the client may do wrong), `verdict` (what counts show), `cluster` (how misses come together) and `steady` (whether
+//! `own` (what the client may do wrong), `verdict` (what counts show), `needed` (how many requests would decide what they leave open), `cluster` (how misses come together) and `steady` (whether
 //! the backlog grows). `replicas` has the same requests by the server that they were dealt to, `groups` by class and turn; `server` is what its own counters say.
 
 mod binomial;
@@ -13,11 +13,12 @@ mod halt;
 pub mod itl;
 pub mod kept;
 mod limits;
+pub mod needed;
 pub mod own;
 pub mod percentile;
 #[cfg(test)]
 mod queues;
-mod reason;
+pub mod reason;
 pub mod replicas;
 pub mod server;
 pub mod steady;

@@ -4,6 +4,7 @@ use crate::level::Level;
 use crate::plan::{Plan, Series};
 use crate::search::Ask;
 use crate::search::config::Mode;
+use crate::search::ramp::REFINED;
 use crate::stats::step::StepKind;
 use crate::units::Span;
 use std::time::Duration;
@@ -144,7 +145,9 @@ fn levels(plan: &Plan) -> Vec<Level> {
         Mode::Ramp(ramp) => {
             let most = plan.search.max_rate.map_or(HIGHEST_RATE, |r| r.get());
             let rates = std::iter::successors(Some(ramp.start.get()), |r| Some(r * ramp.factor.get()));
-            rates.take_while(|r| *r < most).chain([most]).map(open).collect()
+            // Past the knee it comes back for some more.
+            let again = std::iter::repeat_n(most, REFINED);
+            rates.take_while(|r| *r < most).chain([most]).chain(again).map(open).collect()
         }
     }
 }
