@@ -17,6 +17,8 @@ mod conversation;
 mod formats;
 #[path = "commands/import.rs"]
 mod import;
+#[path = "commands/listed.rs"]
+mod listed;
 #[path = "commands/matrix.rs"]
 mod matrix;
 #[path = "commands/mix.rs"]

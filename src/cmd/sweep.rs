@@ -209,7 +209,12 @@ fn of_answer(answer: &Answer, plan: &Plan) -> u8 {
         Status::Found => 0,
         Status::None => 2,
         Status::NotReached => {
-            let wanted = plan.search.max_rate.map(|r| r.get());
+            let listed = match &plan.search.mode {
+                Mode::Rates(rates) => rates.iter().map(|r| r.get()).max_by(f64::total_cmp),
+                Mode::Concurrency(list) => list.iter().map(|n| f64::from(n.get())).max_by(f64::total_cmp),
+                Mode::Adaptive(_) | Mode::Ramp(_) | Mode::Ladder(_) | Mode::Burst(_) => None,
+            };
+            let wanted = listed.or(plan.search.max_rate.map(|r| r.get()));
             let met = answer.goodput.rate.unwrap_or(0.0);
             if wanted.is_some_and(|w| met >= w * (1.0 - 1e-9)) { 0 } else { UNDECIDED }
         }

@@ -5,7 +5,7 @@
 //! Haystack", 2011.
 
 use super::answer::{Knee, KneeBasis};
-use super::segmented::{Break, Observation, bend, saturation};
+use super::segmented::{Break, Observation, bend, likely_saturation, saturation};
 use crate::level::Control;
 use crate::slo::Metric;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
@@ -141,16 +141,25 @@ fn flows(steps: &[&Step]) -> Vec<Flow> {
 
 /// Where throughput stops following the load, if that is shown.
 pub(super) fn of_throughput(steps: &[&Step]) -> Option<Knee> {
+    throughput_break(steps, saturation).map(|knee| Knee { basis: KneeBasis::Throughput, ..knee })
+}
+
+/// Where throughput most likely stops following the load, for steps of which a growing backlog has shown that it does.
+pub(super) fn of_backlog(steps: &[&Step]) -> Option<Knee> {
+    throughput_break(steps, likely_saturation).map(|knee| Knee { basis: KneeBasis::Backlog, ..knee })
+}
+
+fn throughput_break(steps: &[&Step], fit: fn(&[Observation]) -> Option<Break>) -> Option<Knee> {
     let all = flows(steps);
     let points: Vec<Observation> =
         all.iter().map(|f| Observation { x: f.load, y: f.completed, variance: f.variance }).collect();
-    let Break { at, interval90, y } = saturation(&points)?;
+    let Break { at, interval90, y } = fit(&points)?;
     // A trace at speed 1 has some rate of its own.
     let traced = steps.iter().any(|s| s.level.control == Control::TraceScale);
     let (levels, loads) = all.iter().fold((0.0, 0.0), |(v, l), f| (v + f.level, l + f.load));
     let unit = if traced { levels / loads } else { 1.0 };
     let interval90 = Some(interval90.map(|x| x * unit));
-    Some(Knee { rate: at * unit, throughput: y, interval90, basis: KneeBasis::Throughput })
+    Some(Knee { rate: at * unit, throughput: y, interval90, basis: KneeBasis::default() })
 }
 
 /// Whether the last step completed less than lower ones make a server that keeps up complete: by more than chance explains.

@@ -3,7 +3,7 @@
 use super::answer::{Knee, KneeBasis};
 use super::ask::Ends;
 use super::config::{Ramp, Until};
-use super::knee::{falls_behind, of_throughput};
+use super::knee::{falls_behind, of_backlog, of_throughput};
 use super::stop::{Stop, failing, overloaded};
 use crate::level::{Control, Level};
 use crate::slo::Slo;
@@ -80,7 +80,6 @@ impl Course<'_> {
 
 /// The index of the first step beyond the server, and the highest step that it kept up with below the lowest that it did not; `None` where no
 /// step is beyond it, or none is below.
-#[expect(clippy::type_complexity, reason = "an index and two ends, used once")]
 fn bracket<'a>(done: &[&'a Step]) -> Option<(usize, Option<(&'a Step, &'a Step)>)> {
     let is_beyond = |n: usize| is_beyond(&done[..=n]);
     let all: Vec<bool> = (0..done.len()).map(is_beyond).collect();
@@ -109,14 +108,24 @@ fn beyond(step: &Step) -> Stop {
     }
 }
 
-/// The knee of a ramp that went beyond it: of throughput, else between the two rates that bracket where the backlog begins to grow.
+/// How far outside of the bracket the likely break of throughput is believed.
+const NEAR: f64 = 1.2;
+
+/// The knee of a ramp that went beyond it: of throughput; else about the two rates between which the backlog begins to grow, where throughput
+/// most likely breaks, if that is near, or between them.
 pub(super) fn found(done: &[&Step]) -> Option<Knee> {
     of_throughput(done).or_else(|| {
         let (_, bracket) = bracket(done)?;
         let (low, high) = bracket.filter(|(low, high)| high.level.value <= CLOSE * low.level.value)?;
         let [from, to] = [low, high].map(|s| s.level.value);
-        let throughput = 0.5 * (low.achieved_rate + high.achieved_rate);
-        let rate = (from * to).sqrt();
-        Some(Knee { rate, throughput, interval90: Some([from, to]), basis: KneeBasis::Backlog })
+        let likely = of_backlog(done).filter(|k| k.rate >= from / NEAR && k.rate <= to * NEAR);
+        let knee = likely.unwrap_or_else(|| Knee {
+            rate: (from * to).sqrt(),
+            throughput: 0.5 * (low.achieved_rate + high.achieved_rate),
+            interval90: None,
+            basis: KneeBasis::Backlog,
+        });
+        let [from, to] = knee.interval90.map_or([from, to], |[l, h]| [l.min(from), h.max(to)]);
+        Some(Knee { interval90: Some([from, to]), ..knee })
     })
 }

@@ -52,12 +52,21 @@ struct Fit {
 ///
 /// `None` unless two points lie below the break and one beyond it, and the break is significant.
 pub(super) fn saturation(points: &[Observation]) -> Option<Break> {
+    best_saturation(points, CRITICAL)
+}
+
+/// The most likely break of throughput, significant or not: for a curve of which another test has shown that it saturates.
+pub(super) fn likely_saturation(points: &[Observation]) -> Option<Break> {
+    best_saturation(points, 0.0)
+}
+
+fn best_saturation(points: &[Observation], critical: f64) -> Option<Break> {
     let steepest = points.iter().map(|p| p.y / p.x).fold(0.0, f64::max);
     if steepest <= 0.0 || !steepest.is_finite() {
         return None;
     }
     let one = through_origin(points, |p| p.x).deviance;
-    search(points, (one, 2, 3), |at| {
+    search(points, (one, critical, 3), |at| {
         let (below, beyond) = (|p: &Observation| p.x.min(at), |p: &Observation| (p.x - at).max(0.0));
         let ridge = (LEVEL * steepest).powi(-2);
         let two = plane(points, below, beyond, ridge)?;
@@ -77,7 +86,7 @@ pub(super) fn saturation(points: &[Observation]) -> Option<Break> {
 /// `None` unless two points lie on each side of the break, and it is significant.
 pub(super) fn bend(points: &[Observation]) -> Option<Break> {
     let one = plane(points, |_| 1.0, |p| p.x, 0.0)?.deviance;
-    search(points, (one, 2, 4), |at| {
+    search(points, (one, CRITICAL, 4), |at| {
         let three = [|_: &Observation, _: f64| 1.0, |p: &Observation, _| p.x, |p: &Observation, at: f64| {
             (p.x - at).max(0.0)
         }];
@@ -87,20 +96,23 @@ pub(super) fn bend(points: &[Observation]) -> Option<Break> {
     })
 }
 
-/// The best break with its interval. `one` is the deviance of one line, `beyond` how many points lie on each side at the least (one is
-/// enough beyond a saturation), `parameters` how many H1 has.
+/// Points below a break at the least.
+const BELOW: usize = 2;
+
+/// The best break with its interval. `one` is the deviance of one line, `critical` what two lines must be better by, `parameters` how many they
+/// have. Two points lie beyond the break; one is enough where the slope there is known beforehand, as of a saturation.
 fn search(
     points: &[Observation],
-    (one, below, parameters): (f64, usize, usize),
+    (one, critical, parameters): (f64, f64, usize),
     fit: impl Fn(f64) -> Option<Fit>,
 ) -> Option<Break> {
     let mut x: Vec<f64> = points.iter().map(|p| p.x).collect();
     x.sort_by(f64::total_cmp);
     let beyond = if parameters > 3 { 2 } else { 1 };
-    if x.len() < below + beyond || x.len() < parameters {
+    if x.len() < BELOW + beyond || x.len() < parameters {
         return None;
     }
-    let (from, to) = (x[below - 1], x[x.len() - beyond]);
+    let (from, to) = (x[BELOW - 1], x[x.len() - beyond]);
     if to <= from {
         return None;
     }
@@ -110,7 +122,7 @@ fn search(
     // Errors that are larger than they are taken to be widen everything.
     let free = x.len().saturating_sub(parameters);
     let dispersion = if free > 0 { (best.deviance / free as f64).max(1.0) } else { 1.0 };
-    if !best.bends || (one - best.deviance) / dispersion <= CRITICAL {
+    if !best.bends || (one - best.deviance) / dispersion <= critical {
         return None;
     }
     let inside = |f: &&(f64, Fit)| (f.1.deviance - best.deviance) / dispersion <= WITHIN;

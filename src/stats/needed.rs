@@ -73,16 +73,16 @@ mod tests {
             // ln .05 / ln .99: 299 independent requests without a miss, 473 with one.
             (0, 1, 0, 0.01, 1.0, Some(298), None),
             (0, 150, 0, 0.01, 1.0, Some(149), None),
-            (1, 299, 0, 0.01, 1.0, Some(174), Some((684, Meets))),
+            (1, 299, 0, 0.01, 1.0, Some(174), Some((358, Meets))),
             // One cut off is one miss.
-            (0, 299, 1, 0.01, 1.0, Some(174), Some((684, Meets))),
+            (0, 299, 1, 0.01, 1.0, Some(174), Some((358, Meets))),
             // 16 requests are worth one: 4,770.
             (0, 1335, 0, 0.01, 16.0, Some(3435), None),
-            (1, 1335, 0, 0.01, 16.0, Some(3619), Some((4015, Meets))),
-            (12, 1000, 0, 0.01, 1.0, Some(942), Some((5910, Fails))),
+            (1, 1335, 0, 0.01, 16.0, Some(3626), Some((4210, Meets))),
+            (12, 1000, 0, 0.01, 1.0, Some(941), Some((6444, Fails))),
             // Just what is allowed: no number decides it.
             (10, 1000, 0, 0.01, 1.0, Some(693), None),
-            (1, 30, 0, 0.01, 1.0, Some(443), Some((11, Fails))),
+            (1, 30, 0, 0.01, 1.0, Some(443), Some((71, Fails))),
             (0, 10, 0, 0.0, 1.0, None, None),
             (0, 0, 0, 0.01, 1.0, None, None),
         ] {

@@ -1,8 +1,10 @@
 //! The verdict of a tier from its rows, the limit that binds, and both in words.
 
+use super::cluster::pooled_inflation;
 use super::kept::Kept;
 use super::limits::Counted;
 use super::needed::{Needed, needed};
+use super::steady::FEW;
 use super::step::{LimitRow, Step, Verdict};
 use super::verdict::Counts;
 use crate::record::Failure;
@@ -146,7 +148,7 @@ pub(super) fn reason(
                 "not stable: the queue grew through the step, requests in flight by {} a second",
                 short(growth.unwrap_or(0.0))
             ),
-            _ => "too short, or too few requests, to tell whether the backlog grows".into(),
+            _ => format!("too short, or too few requests, to tell whether the backlog grows: that takes {FEW} requests and two end-to-end times at the least"),
         };
     }
     counted(c, verdict, error)
@@ -177,22 +179,37 @@ fn counted(c: &Counted, verdict: Verdict, error: f64) -> String {
             // A bound that is as good as none.
             share(if least < 1e-4 { 0.0 } else { least }),
             share(most),
-            enough(needed(Counts { n: row.n, misses: row.misses, censored: row.censored }, c.p0, error, c.inflation))
+            Some(enough(needed(counts_of(row), c.p0, error, c.inflation)))
+                .filter(|text| !text.is_empty())
+                .map(|text| format!("; {text}"))
+                .unwrap_or_default()
         ),
     }
 }
 
-/// How many would do, behind a semicolon: `; 298 more without a miss would do, or about 1,900 more at this share of misses`.
-pub fn enough(needed: Needed) -> String {
+fn counts_of(row: &LimitRow) -> Counts {
+    Counts { n: row.n, misses: row.misses, censored: row.censored }
+}
+
+/// Says how many more requests would decide an undecided latency limit of a step, given all steps measured and the error of a verdict on each side;
+/// `None` for limits that are not about requests, and where no number of them is known to do.
+pub fn would_decide(row: &LimitRow, steps: &[Step], error: f64) -> Option<String> {
+    let p0 = allowed(row).filter(|_| !row.limit.starts_with("itl.") && row.verdict == Verdict::Undecided)?;
+    let inflation = pooled_inflation(steps, None, (&row.tier, &row.key()), p0);
+    Some(enough(needed(counts_of(row), p0, error, inflation))).filter(|text| !text.is_empty())
+}
+
+/// How many would do: `298 more without a miss would do, or about 1,900 more at this share of misses`; empty where no number does.
+fn enough(needed: Needed) -> String {
     let count = |n: u64| thousands(round_up(n));
     let at_share = needed.at_this_share.map(|(n, shows)| {
         let so = if shows == Verdict::Fails { ", to fail" } else { "" };
         format!("about {} more at this share of misses{so}", count(n))
     });
     match (needed.without_a_miss, at_share) {
-        (Some(n), Some(at_share)) => format!("; {} more without a miss would do, or {at_share}", count(n)),
-        (Some(n), None) => format!("; {} more without a miss would do", count(n)),
-        (None, Some(at_share)) => format!("; {at_share} would do"),
+        (Some(n), Some(at_share)) => format!("{} more without a miss would do, or {at_share}", count(n)),
+        (Some(n), None) => format!("{} more without a miss would do", count(n)),
+        (None, Some(at_share)) => format!("{at_share} would do"),
         (None, None) => String::new(),
     }
 }
@@ -324,7 +341,7 @@ mod tests {
                 0.981,
                 0.998,
                 Verdict::Undecided,
-                "p99 TTFT ≤ 200ms: 12 misses of 2000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell; 4,600 more without a miss would do, or about 9,999 more at this share of misses",
+                "p99 TTFT ≤ 200ms: 12 misses of 2000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell; 5,000 more without a miss would do, or about 27,000 more at this share of misses",
             ),
             (
                 1,

@@ -190,8 +190,9 @@ mod tests {
             ("adaptive = { budget = \"15m\" }\nconfirm = \"10m\"", 900 + 600 + 70),
             ("rates = [1, 2]", 260),
             ("concurrency = [1, 2]\nbaseline = true", 390),
-            ("ramp = { start = 1, factor = 2 }\nmax-rate = 8", 4 * 130),
-            ("ramp = { start = 1, factor = 10 }", 7 * 130),
+            // Four more between the last two.
+            ("ramp = { start = 1, factor = 2 }\nmax-rate = 8", (4 + 4) * 130),
+            ("ramp = { start = 1, factor = 10 }", (7 + 4) * 130),
             // Behind the first, settling and window may take an hour each.
             ("ladder = { max = 5 }", 130 + 3 * (7200 + 60)),
             ("burst = 50", 600 + 30),

@@ -52,7 +52,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
         ),
         // At the boundary at the highest level: what lies above it was not measured.
         (
-            vec![(10.0, 0, Undecided), (20.0, 9, Undecided)],
+            vec![(10.0, 0, Undecided), (20.0, 12, Undecided)],
             Status::Undecided,
             Basis::Fit,
             None,
