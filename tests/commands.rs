@@ -19,6 +19,8 @@ mod fair;
 mod formats;
 #[path = "commands/import.rs"]
 mod import;
+#[path = "commands/listed.rs"]
+mod listed;
 #[path = "commands/matrix.rs"]
 mod matrix;
 #[path = "commands/mix.rs"]

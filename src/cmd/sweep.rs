@@ -233,7 +233,12 @@ fn of_answer(answer: &Answer, plan: &Plan) -> u8 {
 
 /// The exit code where the SLO was met up to this level: whether it is the highest that the plan wants.
 pub(super) fn of_met(plan: &Plan, met: Option<f64>) -> u8 {
-    let wanted = plan.search.max_rate.map(|r| r.get());
+    let listed = match &plan.search.mode {
+        Mode::Rates(rates) => rates.iter().map(|r| r.get()).max_by(f64::total_cmp),
+        Mode::Concurrency(list) => list.iter().map(|n| f64::from(n.get())).max_by(f64::total_cmp),
+        Mode::Adaptive(_) | Mode::Ramp(_) | Mode::Ladder(_) | Mode::Burst(_) => None,
+    };
+    let wanted = listed.or(plan.search.max_rate.map(|r| r.get()));
     let reached = wanted.is_some_and(|w| met.unwrap_or(0.0) >= w * (1.0 - 1e-9));
     if reached { 0 } else { UNDECIDED }
 }

@@ -126,10 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn listed_levels_have_no_fit() {
+    fn listed_levels_have_a_fit_and_no_path() {
         let run = case("found");
         let (search, terms) = search(&run, "rates = [1, 2]");
-        assert_eq!((View::of(&search, &run.steps, run.answers.first()), terms), (View::default(), None));
+        let view = View::of(&search, &run.steps, run.answers.first());
+        assert_eq!((view.path.len(), terms), (0, None), "they were not searched");
+        let names: Vec<&str> = view.fitted.iter().map(|f| f.limit.as_str()).collect();
+        assert_eq!(names, ["ttft.p99", "tpot.p99"]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ const BATCHES: usize = 20;
 /// End-to-end times that a batch is given to fill where queueing cannot be told from being answered.
 const FILLS: f64 = 3.0;
 /// Fewer requests due in the window than this say nothing of a trend.
-const FEW: usize = 30;
+pub(super) const FEW: usize = 30;
 
 /// The part of a step that is looked at, in seconds from its start.
 #[derive(Debug, Clone, Copy, PartialEq)]

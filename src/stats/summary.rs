@@ -120,10 +120,12 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let broken = || measured.iter().filter(|r| r.is_broken()).count() as u64;
     let failed_of = |class: &str| failed_in(&groups, class).unwrap_or_else(broken);
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
+    let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
     let reason = match binding.as_deref() {
         Some(ERRORS) => failures(&measured),
-        _ => broken_off(input.abort, verdict)
-            .unwrap_or_else(|| reason(&counted, tier, verdict, binding.as_deref(), steady.in_flight_slope)),
+        _ => broken_off(input.abort, verdict).unwrap_or_else(|| {
+            reason(&counted, tier, (verdict, error), binding.as_deref(), steady.in_flight_slope)
+        }),
     };
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");

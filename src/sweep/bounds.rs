@@ -4,6 +4,7 @@ use crate::level::Level;
 use crate::plan::{Plan, Series};
 use crate::search::Ask;
 use crate::search::config::Mode;
+use crate::search::ramp::REFINED;
 use crate::stats::step::StepKind;
 use crate::units::Span;
 use std::time::Duration;
@@ -145,7 +146,9 @@ fn levels(plan: &Plan) -> Vec<Level> {
         Mode::Ramp(ramp) => {
             let most = plan.search.max_rate.map_or(HIGHEST_RATE, |r| r.get());
             let rates = std::iter::successors(Some(ramp.start.get()), |r| Some(r * ramp.factor.get()));
-            rates.take_while(|r| *r < most).chain([most]).map(open).collect()
+            // Past the knee it comes back for some more.
+            let again = std::iter::repeat_n(most, REFINED);
+            rates.take_while(|r| *r < most).chain([most]).chain(again).map(open).collect()
         }
     }
 }
@@ -188,8 +191,9 @@ mod tests {
             ("adaptive = { budget = \"15m\" }\nconfirm = \"10m\"", 900 + 600 + 70),
             ("rates = [1, 2]", 260),
             ("concurrency = [1, 2]\nbaseline = true", 390),
-            ("ramp = { start = 1, factor = 2 }\nmax-rate = 8", 4 * 130),
-            ("ramp = { start = 1, factor = 10 }", 7 * 130),
+            // Four more between the last two.
+            ("ramp = { start = 1, factor = 2 }\nmax-rate = 8", (4 + 4) * 130),
+            ("ramp = { start = 1, factor = 10 }", (7 + 4) * 130),
             // Behind the first, settling and window may take an hour each.
             ("ladder = { max = 5 }", 130 + 3 * (7200 + 60)),
             ("burst = 50", 600 + 30),
