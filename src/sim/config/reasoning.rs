@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Reasoning {
-    /// Share of an answer's tokens that are reasoning, rounded to whole tokens; 1 for answers that never reach content.
+    /// Share of an answer's tokens that are reasoning, rounded down to whole tokens; 1 for answers that never reach content.
     pub share: Fraction,
     /// Whether reasoning is generated and counted, but never streamed. Otherwise it is streamed, in a chat as `delta.reasoning`.
     #[serde(default)]
@@ -25,7 +25,7 @@ const fn yes() -> bool {
 impl Reasoning {
     /// Reasoning tokens of an answer of so many tokens; they come first.
     pub fn tokens(&self, answer: u32) -> u32 {
-        (f64::from(answer) * self.share.get()).round() as u32
+        (f64::from(answer) * self.share.get() + 1e-9).floor() as u32
     }
 }
 
@@ -56,6 +56,8 @@ mod tests {
             let got: Reasoning = toml::from_str(text).unwrap();
             assert_eq!((got.tokens(1000), got.to_string().as_str()), (tokens, said));
         }
+        let most: Reasoning = toml::from_str("share = 0.9").unwrap();
+        assert_eq!([1, 2, 10].map(|answer| most.tokens(answer)), [0, 1, 9], "a short answer has content");
         assert!(toml::from_str::<Reasoning>("share = 1.5").is_err());
         assert!(
             toml::from_str::<Reasoning>("hidden = true").is_err(),

@@ -251,7 +251,7 @@ impl SweepTally {
         }
         let TimedOut { requests, after, is_error } = self.timed_out;
         if requests > 0 {
-            let after_s = after.unwrap_or_default().as_secs_f64();
+            let after_s = (after.unwrap_or_default().as_secs_f64() * 1e3).round() / 1e3;
             found.push(Caveat::TimedOut { requests, of: self.requests, after_s, is_error });
         }
         if self.without_content > 0 {
