@@ -140,14 +140,12 @@ impl SensitivityPlan {
         if !plan.slo.as_slice().first().is_some_and(has_request_limit) {
             return says("needs a limit on ttft, ttfc, tpot or e2e, by whose tail it is measured");
         }
-        match self.factors(plan) {
-            (movable, _) if movable.is_empty() => {
-                says("has nothing to move: no factor of it applies to this workload")
-            }
-            (_, immovable) if self.factors.is_some() => {
-                let first = immovable.first()?;
+        let (movable, immovable) = self.factors(plan);
+        match immovable.first() {
+            Some(first) if self.factors.is_some() => {
                 says(&format!("cannot move {}: {}", first.factor, first.why))
             }
+            _ if movable.is_empty() => says("has nothing to move: no factor of it applies to this workload"),
             _ => None,
         }
     }

@@ -106,7 +106,11 @@ fn history(o: &Recovered) -> String {
 }
 
 fn p_value(p: f64) -> String {
-    if p < 0.001 { "below 0.001".into() } else { format!("{p:.3}") }
+    match p {
+        p if p < 0.001 => "below 0.001".into(),
+        p if p > 0.9995 => "1".into(),
+        p => format!("{p:.3}"),
+    }
 }
 
 /// The section of the report; empty where there is nothing to say.

@@ -167,7 +167,9 @@ pub fn terminal(run: &Run) -> String {
     let Some(s) = &run.view.sensitivity else { return String::new() };
     let heads =
         ["", "in the plan", "elasticity", "90 % interval", "with 20 % more"].map(str::to_owned).to_vec();
-    let all: Vec<Vec<String>> = std::iter::once(heads).chain(cells(s)).collect();
+    // Each cell by itself: blanks between columns are kept.
+    let rows = cells(s).into_iter().map(|row| row.iter().map(|c| plain(c)).collect());
+    let all: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
     let width = |i: usize| all.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
     let line = |row: &Vec<String>| {
@@ -175,7 +177,7 @@ pub fn terminal(run: &Run) -> String {
             0 => format!("{c:w$}"),
             _ => format!("{c:>w$}"),
         });
-        format!("  {}\n", plain(cells.collect::<Vec<_>>().join("  ").trim_end()))
+        format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
     let table: String = all.iter().map(line).collect();
     let immovable: Vec<String> = s.immovable.iter().map(|i| title(&i.factor)).collect();

@@ -157,7 +157,7 @@ fn slope(run: &Run, answer: &Answer, centre: f64) -> f64 {
     let sxy: f64 = points.iter().map(|p| p.2 * (p.0 - x) * (p.1 - y)).sum();
     // Levels that lie closer together tell no slope.
     let spread = (sxx / all).sqrt();
-    if points.len() >= 3 && spread > 0.02 { (sxy / sxx).clamp(0.5, 40.0) } else { USUAL_SLOPE }
+    if points.len() >= 2 && spread > 0.05 { (sxy / sxx).clamp(0.5, 40.0) } else { USUAL_SLOPE }
 }
 
 /// The percentile of a step that is nearest to a share.

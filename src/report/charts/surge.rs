@@ -51,9 +51,10 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let x = Axis::upto(span, 8.0);
     let flight: Vec<(&Window, f64)> = outcome.windows.iter().map(|w| (w, w.in_flight)).collect();
     let most = flight.iter().map(|f| f.1).fold(outcome.band.in_flight, f64::max);
-    let plot = Plot { area: frame.areas[0], x, y: Axis::upto(most * 1.18, 5.0) };
+    let (y, scale) = axis(&flight, outcome.band.in_flight, most);
+    let plot = Plot { area: frame.areas[0], x, y };
     let x_title = "seconds from when the first hold began to count";
-    frame.axes(0, &plot, "Requests in flight, mean of each window", &[], x_title);
+    frame.axes(0, &plot, "Requests in flight, mean of each window", scale.as_slice(), x_title);
     panel(&mut frame.canvas, &plot, (r, course, outcome), &flight, Some(outcome.band.in_flight), &|v| {
         format!("{} in flight", words::figure(v))
     });
@@ -66,12 +67,14 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     // A limit far above everything would squash the rest.
     let top = limit.filter(|l| *l < 3.0 * most).map_or(most, |l| l.max(most));
     let unit = if top >= 9_000.0 { 1_000.0 } else { 1.0 };
-    let plot = Plot { area: frame.areas[1], x, y: Axis::upto(top * 1.12 / unit, 5.0) };
     let heading = format!("{} p90 of each window, {}", metric.title(), if unit > 1.0 { "s" } else { "ms" });
     let note = limit.map(|l| format!("limit {}", words::latency(l)));
-    frame.axes(1, &plot, &heading, note.as_slice(), x_title);
     let scaled: Vec<(&Window, f64)> = times.iter().map(|(w, v)| (*w, v / unit)).collect();
     let band = outcome.band.response_p90_ms.map(|ms| ms / unit);
+    let (y, scale) = axis(&scaled, band.unwrap_or(0.0), top / unit);
+    let plot = Plot { area: frame.areas[1], x, y };
+    let notes: Vec<String> = note.into_iter().chain(scale).collect();
+    frame.axes(1, &plot, &heading, &notes, x_title);
     let c = &mut frame.canvas;
     panel(c, &plot, (r, course, outcome), &scaled, band, &|v| {
         format!("p90 {} {}", metric.title(), words::latency(v * unit))
@@ -83,6 +86,15 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     misses(c, &plot, course, outcome);
     frame.spines(&plot);
     frame.finish(hue)
+}
+
+/// An axis up to the highest value: logarithmic, and said so, where the surge would squash what came before it.
+fn axis(values: &[(&Window, f64)], band: f64, most: f64) -> (Axis, Option<String>) {
+    let least = values.iter().map(|v| v.1).filter(|v| *v > 0.0).fold(most, f64::min);
+    match band > 0.0 && most > 8.0 * band {
+        true => (Axis::log(least * 0.8, most * 2.0), Some("logarithmic".into())),
+        false => (Axis::upto(most * 1.18, 5.0), None),
+    }
 }
 
 /// The surge, the band, the line through the windows, and the time of recovery.

@@ -73,24 +73,31 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(hue_of(0))
 }
 
-/// A symmetric axis with room for the bars, and for intervals that are not much wider.
+/// An axis with room for the bars and their values, and for intervals that are not much wider than the longest bar.
 fn axis(all: &[&Effect]) -> Axis {
-    let (mut bars, mut bounds) = (0.0_f64, 0.0_f64);
-    for (change, interval) in
-        all.iter().flat_map(|e| [1.0 + CHANGE, 1.0 - CHANGE].map(|times| effect(e, times))).flatten()
-    {
-        bars = bars.max(change.abs());
-        bounds = interval.into_iter().flatten().fold(bounds, |most, v| most.max(v.abs()));
+    let changes: Vec<(f64, Option<[f64; 2]>)> = all
+        .iter()
+        .flat_map(|e| [1.0 + CHANGE, 1.0 - CHANGE].map(|times| effect(e, times)))
+        .flatten()
+        .collect();
+    let longest = changes.iter().map(|c| c.0.abs()).fold(1.0, f64::max);
+    let (mut low, mut high) = (-0.4 * longest, 0.4 * longest);
+    for (change, bounds) in &changes {
+        let [from, to] = bounds.unwrap_or([*change; 2]);
+        low = low.min(from.max(-2.0 * longest)).min(*change);
+        high = high.max(to.min(2.0 * longest)).max(*change);
     }
-    let most = bounds.min(2.0 * bars).max(bars).max(1.0) * 1.3;
-    Axis { min: -most, max: most, step: Axis::upto(most, 4.0).step, scale: Scale::Rows }
+    // The names of the factors stand at the left, the values beyond the bars.
+    let room = 0.16 * (high - low);
+    let (min, max) = (low - 1.4 * room, high + room);
+    Axis { min, max, step: Axis::upto(max - min, 7.0).step, scale: Scale::Rows }
 }
 
 /// Vertical grid lines with their values: an axis of rows has none of its own.
 fn ticks(c: &mut Canvas, plot: &Plot) {
     let (a, face) = (plot.area, Type::book(11.5, rgb(0x3d3d3d)));
-    let n = (plot.x.max / plot.x.step).floor() as i32;
-    for i in -n..=n {
+    let end = |v: f64| (v / plot.x.step) as i32;
+    for i in end(plot.x.min)..=end(plot.x.max) {
         let v = f64::from(i) * plot.x.step;
         let x = plot.at_x(v);
         c.stroke((x, a.y), (x, a.bottom()), 0.8, rgb(0xe3e3e3));
