@@ -54,8 +54,8 @@ fn single_limits() -> Vec<Case> {
         // Only the backlog binds.
         Case::new("stability-16", several(16, exponential(1000.0), 50.0)).limit(Tpot, 20_000.0),
         engine("stability-8b", Gpu::B8, SHORT).limit(Tpot, 1000.0),
-        // First tokens come at once, last ones after two thirds of a minute on average and after three minutes at the p99.
-        Case::new("long-answers", several(200, exponential(40_000.0), 100.0)).limit(Ttft, 1000.0),
+        // First tokens come at once, last ones after 25 s on average and after two minutes at the p99.
+        Case::new("long-answers", several(100, exponential(25_000.0), 100.0)).limit(Ttft, 1000.0),
     ]
 }
 
@@ -99,7 +99,7 @@ fn exact(case: Case) -> Case {
         "md1-p95" => case.closed_form(20.0, 9.2, |r| md1_wait_cdf(r, ms(50), ms(150))),
         "mm32-p90" => case.closed_form(16.0, 61.5, |r| mmc_wait_cdf(r, ms(2000), 32, ms(150))),
         "long-answers" => {
-            case.closed_form(5.0, 60.0, |r| mmc_wait_cdf(r, Duration::from_secs(40), 200, ms(900)))
+            case.closed_form(4.0, 60.0, |r| mmc_wait_cdf(r, Duration::from_secs(25), 100, ms(900)))
         }
         "stability-16" => case.cliff_at(16.0),
         _ => case,
