@@ -333,6 +333,7 @@ pub(crate) fn found() -> Run {
         slo,
         &rates(&[5.0, 10.0, 15.0, 20.0, 25.0, 28.0, 30.0, 32.0, 34.0, 36.0, 48.0]),
     );
-    run.answers[0].knee = Some(Knee { rate: 37.0, throughput: 36.9, interval90: None, basis: KneeBasis::Kneedle });
+    run.answers[0].knee =
+        Some(Knee { rate: 37.0, throughput: 36.9, interval90: None, basis: KneeBasis::Kneedle });
     run
 }

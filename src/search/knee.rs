@@ -166,9 +166,12 @@ fn throughput_break(steps: &[&Step], fit: fn(&[Observation]) -> Option<Break>) -
 pub(super) fn falls_behind(steps: &[&Step]) -> bool {
     let Some(last) = steps.last() else { return false };
     let all = flows(steps);
-    let Some(own) = all.iter().find(|f| (f.level - last.level.value).abs() <= 1e-9 * f.level) else { return false };
+    let Some(own) = all.iter().find(|f| (f.level - last.level.value).abs() <= 1e-9 * f.level) else {
+        return false;
+    };
     let lower = all.iter().filter(|f| f.level < own.level * (1.0 - 1e-9));
-    let (load, completed) = lower.fold((0.0, 0.0), |(l, c), f| (l + f.load / f.variance, c + f.completed / f.variance));
+    let (load, completed) =
+        lower.fold((0.0, 0.0), |(l, c), f| (l + f.load / f.variance, c + f.completed / f.variance));
     let usual = match last.level.control {
         _ if load > 0.0 => completed / load,
         Control::Sessions => return false,

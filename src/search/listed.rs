@@ -43,7 +43,8 @@ pub(super) fn answer(posterior: &Posterior, steps: &[&Step], tier: &str, bracket
     let loaded = steps.iter().filter(|s| s.kind != StepKind::Baseline && s.due_n >= FEW).filter(valid);
     let levels: Vec<Level> = loaded.map(|s| s.level).collect();
     let by_value = |a: &&Level, b: &&Level| a.value.total_cmp(&b.value);
-    let (Some(lowest), Some(highest)) = (levels.iter().min_by(by_value), levels.iter().max_by(by_value)) else {
+    let (Some(lowest), Some(highest)) = (levels.iter().min_by(by_value), levels.iter().max_by(by_value))
+    else {
         return bracket;
     };
     if matches!(bracket.status, Status::Invalid | Status::None) {
@@ -110,8 +111,8 @@ impl Reading {
     /// The boundary lies among the levels. Where a level that is shown to meet lies above the median, or one that is shown to fail not above
     /// it, no curve of the family fits, and the verdicts stand alone.
     fn found(&self, posterior: &Posterior, bracket: Goodput) -> Goodput {
-        let contradicted = bracket.met.is_some_and(|m| m > self.median)
-            || bracket.failed.is_some_and(|f| f <= self.median);
+        let contradicted =
+            bracket.met.is_some_and(|m| m > self.median) || bracket.failed.is_some_and(|f| f <= self.median);
         if contradicted {
             let words = format!(
                 "the fit to all levels, about {}, does not agree with the verdicts of single ones, so these alone count",
@@ -157,7 +158,10 @@ impl Reading {
     fn open(&self, bracket: Goodput) -> Goodput {
         let below = self.median < self.lowest.value;
         let words = if below {
-            format!("by a fit to all levels the boundary lies below {}, the lowest: list lower ones", self.lowest)
+            format!(
+                "by a fit to all levels the boundary lies below {}, the lowest: list lower ones",
+                self.lowest
+            )
         } else {
             format!(
                 "by a fit to all levels {}, the highest, meets the SLO with a chance of {} only: list higher ones, or measure longer",

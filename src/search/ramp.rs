@@ -61,7 +61,9 @@ impl Course<'_> {
         let Some((low, high)) = bracket else { return Err(beyond(done[first])) };
         let placed = high.level.value <= CLOSE * low.level.value || done.len() - first > REFINED;
         if placed {
-            return Err(found(done).map_or_else(|| beyond(high), |knee| Stop::Knee { knee, control: self.control }));
+            return Err(
+                found(done).map_or_else(|| beyond(high), |knee| Stop::Knee { knee, control: self.control })
+            );
         }
         Ok(three_digits((low.level.value * high.level.value).sqrt(), f64::round))
     }

@@ -87,9 +87,11 @@ fn best_saturation(points: &[Observation], critical: f64) -> Option<Break> {
 pub(super) fn bend(points: &[Observation]) -> Option<Break> {
     let one = plane(points, |_| 1.0, |p| p.x, 0.0)?.deviance;
     search(points, (one, CRITICAL, 4), |at| {
-        let three = [|_: &Observation, _: f64| 1.0, |p: &Observation, _| p.x, |p: &Observation, at: f64| {
-            (p.x - at).max(0.0)
-        }];
+        let three = [
+            |_: &Observation, _: f64| 1.0,
+            |p: &Observation, _| p.x,
+            |p: &Observation, at: f64| (p.x - at).max(0.0),
+        ];
         let (slopes, deviance) = least_squares(points, |p| three.map(|f| f(p, at)))?;
         let [level, before, more] = slopes;
         Some(Fit { deviance, y: level + before * at, bends: more > 0.0 && before + more >= 1.0 })
@@ -126,7 +128,8 @@ fn search(
         return None;
     }
     let inside = |f: &&(f64, Fit)| (f.1.deviance - best.deviance) / dispersion <= WITHIN;
-    let (low, high) = fits.iter().filter(inside).fold((best_at, best_at), |(l, h), f| (l.min(f.0), h.max(f.0)));
+    let (low, high) =
+        fits.iter().filter(inside).fold((best_at, best_at), |(l, h), f| (l.min(f.0), h.max(f.0)));
     Some(Break { at: best_at, interval90: [low, high], y: best.y })
 }
 
@@ -172,7 +175,8 @@ fn plane(
         return None;
     }
     let slopes = [(uy * vv - vy * uv) / det, (vy * uu - uy * uv) / det];
-    let residual = |p: &Observation| (p.y - slopes[0] * first(p) - slopes[1] * second(p)).powi(2) / p.variance;
+    let residual =
+        |p: &Observation| (p.y - slopes[0] * first(p) - slopes[1] * second(p)).powi(2) / p.variance;
     let deviance = points.iter().map(residual).sum::<f64>() + ridge * slopes[1].powi(2);
     Some(Plane { slopes, deviance })
 }
@@ -255,7 +259,11 @@ mod tests {
                 (0..200).filter_map(|_| saturation(&measured(levels, 20.0, slope, &mut rng))).collect();
             let near = found.iter().filter(|b| (b.at / 20.0 - 1.0).abs() <= 0.1).count();
             let held = found.iter().filter(|b| b.interval90[0] <= 20.0 && 20.0 <= b.interval90[1]).count();
-            assert!(found.len() >= 190 && near >= 190 && held >= 160, "{slope}: {} {near} {held}", found.len());
+            assert!(
+                found.len() >= 190 && near >= 190 && held >= 160,
+                "{slope}: {} {near} {held}",
+                found.len()
+            );
         }
     }
 

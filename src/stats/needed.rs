@@ -33,8 +33,12 @@ pub fn needed(counts: Counts, p0: f64, error: f64, inflation: f64) -> Needed {
     let (sure, most) = (share(counts.misses as f64), share(possible));
     let at_this_share = match () {
         () if possible <= 0.0 => None,
-        () if most < p0 => least(n, |of| shows(most * of, of) == Verdict::Meets).map(|to| (more(to), Verdict::Meets)),
-        () if sure > p0 => least(n, |of| shows(sure * of, of) == Verdict::Fails).map(|to| (more(to), Verdict::Fails)),
+        () if most < p0 => {
+            least(n, |of| shows(most * of, of) == Verdict::Meets).map(|to| (more(to), Verdict::Meets))
+        }
+        () if sure > p0 => {
+            least(n, |of| shows(sure * of, of) == Verdict::Fails).map(|to| (more(to), Verdict::Fails))
+        }
         () => None,
     };
     Needed { without_a_miss: without, at_this_share }

@@ -118,8 +118,9 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
     let reason = match binding.as_deref() {
         Some(ERRORS) => failures(&measured),
-        _ => broken_off(input.abort, verdict)
-            .unwrap_or_else(|| reason(&counted, tier, (verdict, error), binding.as_deref(), steady.in_flight_slope)),
+        _ => broken_off(input.abort, verdict).unwrap_or_else(|| {
+            reason(&counted, tier, (verdict, error), binding.as_deref(), steady.in_flight_slope)
+        }),
     };
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");

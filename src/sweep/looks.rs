@@ -82,7 +82,8 @@ impl Looks {
         self.home.push((share, home));
         let Some(planned) = self.planned() else { return true };
         let at = |part: f64| self.home.iter().rfind(|(at, _)| *at <= part * share * (1.0 + 1e-9)).copied();
-        let (Some((from, before)), Some((late, between))) = (at(0.5).filter(|(_, n)| *n > 0), at(0.75)) else {
+        let (Some((from, before)), Some((late, between))) = (at(0.5).filter(|(_, n)| *n > 0), at(0.75))
+        else {
             return false;
         };
         let (due, came) = (planned * (share - from), home.saturating_sub(before) as f64);

@@ -20,7 +20,8 @@ fn sweep(search: &str) -> (Option<i32>, Value, String) {
     let dir = tempdir().unwrap();
     let (file, out) = (dir.path().join("plan.toml"), dir.path().join("run"));
     std::fs::write(&file, plan("preset = \"md1\"", "ttft.p99 = \"200ms\"", search)).unwrap();
-    let ended = goodput().arg("sweep").arg(&file).args(["--virtual-time", "--out"]).arg(&out).output().unwrap();
+    let ended =
+        goodput().arg("sweep").arg(&file).args(["--virtual-time", "--out"]).arg(&out).output().unwrap();
     let report = std::fs::read_to_string(out.join("report.md")).unwrap();
     (ended.status.code(), result(&out), report)
 }
@@ -62,8 +63,12 @@ fn levels_that_all_hold_are_enough_for_the_highest() {
 fn too_few_requests_say_how_many_would_do() {
     let (_, found, report) = sweep("rates = [1, 2]");
     let reason = found["steps"][0]["reason"].as_str().unwrap();
-    assert!(reason.contains("too few requests to tell; ") && reason.contains(" more without a miss would do"), "{reason}");
-    assert!(report.contains("more without a miss would do"), "{report}");
+    assert!(
+        reason.contains("too few requests to tell; ")
+            && reason.contains(" more requests without a miss would do"),
+        "{reason}"
+    );
+    assert!(report.contains("more requests without a miss would do"), "{report}");
 }
 
 #[test]

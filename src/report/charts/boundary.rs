@@ -378,7 +378,12 @@ mod tests {
         open.limits.iter_mut().for_each(|l| l.verdict = Verdict::Undecided);
         run.steps.insert(9, open);
         run.steps[10].achieved_rate = 37.5;
-        run.answers[0].knee = Some(crate::search::answer::Knee { rate: 36.0, throughput: 35.1, interval90: None, basis: crate::search::answer::KneeBasis::Kneedle });
+        run.answers[0].knee = Some(crate::search::answer::Knee {
+            rate: 36.0,
+            throughput: 35.1,
+            interval90: None,
+            basis: crate::search::answer::KneeBasis::Kneedle,
+        });
         let b = Boundary::new(&run, Across::Achieved, Format::Report);
         let (low, high) = b.band.unwrap();
         assert!(

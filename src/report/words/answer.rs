@@ -13,8 +13,8 @@ use crate::rundir::derive::{adaptive, interval, usable_safe_rate};
 use crate::rundir::{Meta, Run};
 use crate::search::answer::{Answer, Basis, Goodput, Status};
 use crate::slo::Metric;
-use crate::stats::step::{Abort, Step, Verdict};
 use crate::stats::reason::would_decide;
+use crate::stats::step::{Abort, Step, Verdict};
 use crate::stats::summary::ERRORS;
 
 pub(super) fn verb(meta: &Meta, singular: &str) -> String {

@@ -73,7 +73,10 @@ pub fn knee(a: &Answer) -> Option<String> {
         KneeBasis::Backlog => format!("beyond {at} the backlog grows ({interval})"),
         KneeBasis::Latency => format!("latency begins to grow faster than the load at {at} ({interval})"),
         KneeBasis::Kneedle => {
-            format!("latency turns up at {at} ({} req/s achieved), Kneedle's mark, not tested", figure(k.throughput))
+            format!(
+                "latency turns up at {at} ({} req/s achieved), Kneedle's mark, not tested",
+                figure(k.throughput)
+            )
         }
     };
     Some(format!("{said} · not the SLO answer"))
