@@ -307,8 +307,9 @@ pub(super) fn notes(sides: &[Side], levels: &[Equal<'_>], alternating: bool, row
         );
     } else if !alternating {
         notes.push(
-            "Intervals of latencies are for the chance of the requests that came, by blocks of them; that a server is slower on one day than \
-             on another is in the difference as well: `goodput compare --measure` measures both in turns."
+            "Intervals of latencies are for the chance of the requests that came, by blocks of them; near saturation, where slow requests come in \
+             long clusters, they are too narrow (docs/compare.md has by how much). That a server is slower on one day than on another is in the \
+             difference as well: `goodput compare --measure` measures both in turns, and several runs a side show how much runs differ."
                 .to_owned(),
         );
     }

@@ -57,7 +57,7 @@ fn phases(steps: &[Step], budget_s: f64) {
     let rank = |s: &Step| match s.kind {
         StepKind::Baseline => 0,
         StepKind::Ramp => 1,
-        StepKind::Refine => 2,
+        StepKind::Refine | StepKind::Hold => 2,
         StepKind::List | StepKind::Burst | StepKind::Confirm | StepKind::Peak | StepKind::Profile => 9,
     };
     // Once the refinement has begun, the unloaded server may be asked again.
