@@ -368,7 +368,7 @@ fn predicted(runs: &Pooled, one: &Study, difference: f64) -> Option<Estimate> {
 /// Returns why nothing could be told, for the side with that number.
 pub(super) fn why_not(groups: &[Group], i: usize) -> String {
     let sizes = [groups[0].runs.len(), groups[i].runs.len()];
-    if sizes.iter().any(|n| *n == 1) && sizes.iter().any(|n| *n == 2) {
+    if sizes.contains(&1) && sizes.contains(&2) {
         return "since one run can be held against three or more, and not against two".to_owned();
     }
     "since too few of the runs have a rate with an interval, or the same levels".to_owned()
