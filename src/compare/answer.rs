@@ -249,6 +249,8 @@ fn detectable(claims: &[Claim<'_>]) -> Vec<String> {
     let of = |column: &Column| {
         let own = claims.iter().filter(|c| c.row.column == *column);
         let best = own.filter_map(|c| c.change.detectable).min_by(f64::total_cmp)?;
+        // Ten times as much is no size that tells anybody anything.
+        let best = Some(best).filter(|share| *share < 9.0)?;
         Some(format!("{} % in {}", bare(best), column.title()))
     };
     wanted.iter().filter_map(of).collect()
