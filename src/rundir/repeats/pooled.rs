@@ -216,6 +216,7 @@ mod tests {
             throughput: None,
             halve_s: None,
             per_gpu: None,
+            support: None,
             reason: String::new(),
         }
     }
