@@ -216,7 +216,7 @@ mod tests {
             throughput: None,
             halve_s: None,
             per_gpu: None,
-            support: None,
+            support: crate::search::answer::Support::default(),
             reason: String::new(),
         }
     }
