@@ -1,6 +1,6 @@
 //! Each caveat as a sentence, and what to do about it.
 
-use super::{Caveat, LengthsOf, answers, cache, ended, origin, server, trace, way};
+use super::{Caveat, LengthsOf, OwnFault, answers, cache, ended, origin, server, trace, way};
 use crate::key::{ALL, split};
 use crate::level::Control;
 use crate::units::short;
@@ -65,12 +65,7 @@ impl Caveat {
                 "Replica {url} is the failing one: in step {step} {} % of its requests failed, of those of the others {} %{}.",
                 short(share * 100.0), short(others * 100.0), among(*steps, *of)
             ),
-            Self::Client { step, fault, invalid: true } => {
-                format!("Step {step} is invalid, it tells nothing of the server: {}.", fault.text())
-            }
-            Self::Client { step, fault, invalid: false } => {
-                format!("In step {step} {}. Its verdict stands all the same.", fault.text())
-            }
+            Self::Client { step, fault, invalid } => client(*step, fault, *invalid),
             Self::Profiler { step, tried, why } => format!("Step {step} was to be profiled, but {tried}: {why}."),
             Self::SharedCores { step, steps, of, neighbours } => neighbours.text(*step, *steps, *of),
             Self::NotDrained { step, left } => format!("Step {step} began while the server still reported {left:.0} requests."),
@@ -185,6 +180,15 @@ const WORST_REPLICA: &str = "Requests are dealt in turn, so the service can take
 fn refused(field: &str, message: &str, held: bool) -> String {
     let so = if held { "the other one still pins output lengths" } else { "output lengths were not pinned" };
     format!("The server refused {field} ({message}): {so}.")
+}
+
+/// Says that the client reached a limit of its own in a step.
+fn client(step: u32, fault: &OwnFault, invalid: bool) -> String {
+    if invalid {
+        format!("Step {step} is invalid, it tells nothing of the server: {}.", fault.text())
+    } else {
+        format!("In step {step} {}. Its verdict stands all the same.", fault.text())
+    }
 }
 
 /// In how many steps a replica stood apart; nothing where there is but one step.

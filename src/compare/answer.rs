@@ -249,6 +249,8 @@ fn detectable(claims: &[Claim<'_>]) -> Vec<String> {
     let of = |column: &Column| {
         let own = claims.iter().filter(|c| c.row.column == *column);
         let best = own.filter_map(|c| c.change.detectable).min_by(f64::total_cmp)?;
+        // Ten times as much is no size that tells anybody anything.
+        let best = Some(best).filter(|share| *share < 9.0)?;
         Some(format!("{} % in {}", bare(best), column.title()))
     };
     wanted.iter().filter_map(of).collect()
@@ -307,8 +309,9 @@ pub(super) fn notes(sides: &[Side], levels: &[Equal<'_>], alternating: bool, row
         );
     } else if !alternating {
         notes.push(
-            "Intervals of latencies are for the chance of the requests that came, by blocks of them; that a server is slower on one day than \
-             on another is in the difference as well: `goodput compare --measure` measures both in turns."
+            "Intervals of latencies are for the chance of the requests that came, by blocks of them; near saturation, where slow requests come in \
+             long clusters, they are too narrow (docs/compare.md has by how much). That a server is slower on one day than on another is in the \
+             difference as well: `goodput compare --measure` measures both in turns, and several runs a side show how much runs differ."
                 .to_owned(),
         );
     }

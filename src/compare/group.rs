@@ -166,6 +166,12 @@ pub(super) fn level(level: &Equal<'_>, places: &[Range<usize>]) -> EqualLevel {
     }
 }
 
+/// Returns true if the baseline and another group have steps at a level.
+pub(super) fn is_shared(level: &Equal<'_>, places: &[Range<usize>]) -> bool {
+    let has = |own: &Range<usize>| own.clone().any(|i| level.has(i));
+    has(&places[0]) && places[1..].iter().any(has)
+}
+
 /// The scale on which runs are pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
@@ -281,7 +287,11 @@ fn together(row: &Row, flat: &[Side], places: &[Range<usize>]) -> Row {
         }
         let change = match estimate(&figures[0], &figures[i]) {
             Some(estimate) => of_estimate(scale, (values[0], values[i]), estimate),
-            None => of_ends(row, places, (values[0], values[i]), i),
+            // An interval of a mean is no bracket: what is pooled and cannot be compared makes no claim.
+            None if [0, i].iter().any(|side| matches!(figures[*side], Figure::Unpooled(_))) => {
+                of_ends(row, places, (values[0], values[i]), i)
+            }
+            None => Change::bare(values[0], values[i]),
         };
         let apart = places[i].clone().find_map(|j| row.changes.get(j.wrapping_sub(1))?.apart);
         apart.map_or(change, |levels| change.unclaimed(levels))
@@ -368,7 +378,7 @@ fn predicted(runs: &Pooled, one: &Study, difference: f64) -> Option<Estimate> {
 /// Returns why nothing could be told, for the side with that number.
 pub(super) fn why_not(groups: &[Group], i: usize) -> String {
     let sizes = [groups[0].runs.len(), groups[i].runs.len()];
-    if sizes.iter().any(|n| *n == 1) && sizes.iter().any(|n| *n == 2) {
+    if sizes.contains(&1) && sizes.contains(&2) {
         return "since one run can be held against three or more, and not against two".to_owned();
     }
     "since too few of the runs have a rate with an interval, or the same levels".to_owned()

@@ -203,7 +203,8 @@ pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
         return Err(differ::refusal(&flat, &differ::all(&flat)));
     }
     let requests = side::requests(&flat)?;
-    let levels = equal::levels(&flat);
+    let mut levels = equal::levels(&flat);
+    levels.retain(|level| group::is_shared(level, &places));
     let mut rows = group::rows(groups, &flat, &levels, &requests);
     judge(&mut rows);
     let mut notes = answer::notes_of_groups(&rows);

@@ -109,11 +109,10 @@ impl StepInput<'_> {
 
 /// Sums a step up. The server's own counters are left empty: the director fills them in.
 pub fn summarize(input: &StepInput<'_>) -> Step {
-    let steady = input.steady();
+    let (steady, measured) = (input.steady(), input.measured());
     let counted = rows(input, &steady);
     let tier = input.tiers.first().map_or("main", Slo::tier);
     let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
-    let measured = input.measured();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
     let groups = groups(input.records, (input.classes, input.itl), input.window(), input.kind);

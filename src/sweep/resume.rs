@@ -168,9 +168,8 @@ pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationTo
     let series = plan.series();
     let ending = Ending::begin(interrupt, deadline(&plan, earlier.budget.map(|b| b.0)));
     look_around(&plan, &series, earlier.virtual_time)?;
-    let (next, times) = (steps.len() as u32 + 1, earlier.resumed.len() as u32 + 1);
-    let mut servers =
-        Servers::new(&plan, &dir, groups, (&earlier.variants, options.force), (times, options.keep.clone()));
+    let (next, kept) = (steps.len() as u32 + 1, (earlier.resumed.len() as u32 + 1, options.keep.clone()));
+    let mut servers = Servers::new(&plan, &dir, groups, (&earlier.variants, options.force), kept);
     let again = Again { plan: &plan, series: &series, earlier: &earlier, force: options.force, next };
     let ready = Box::pin(again.only_server(&traffic, &host, &ending)).await?;
     let mut meta = resumed_meta(earlier.clone(), ready.as_ref(), found, next);

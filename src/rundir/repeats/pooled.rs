@@ -218,6 +218,7 @@ mod tests {
             support: Default::default(),
             basis: Default::default(),
             per_gpu: None,
+            support: crate::search::answer::Support::default(),
             reason: String::new(),
         }
     }
