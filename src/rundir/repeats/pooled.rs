@@ -215,10 +215,9 @@ mod tests {
             binding: None,
             throughput: None,
             halve_s: None,
-            support: Default::default(),
-            basis: Default::default(),
             per_gpu: None,
             support: crate::search::answer::Support::default(),
+            basis: crate::search::answer::Basis::default(),
             reason: String::new(),
         }
     }
