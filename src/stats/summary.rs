@@ -107,6 +107,22 @@ impl StepInput<'_> {
     }
 }
 
+/// Why a step has its verdict. `growth` is that of the requests in flight per second.
+fn in_words(
+    input: &StepInput<'_>,
+    measured: &[&Kept],
+    counted: &[Counted],
+    tier: &str,
+    (verdict, binding, growth): (Verdict, Option<&str>, Option<f64>),
+) -> String {
+    if binding == Some(ERRORS) {
+        return failures(measured);
+    }
+    let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
+    broken_off(input.abort, verdict)
+        .unwrap_or_else(|| reason(counted, tier, (verdict, error), binding, growth))
+}
+
 /// Sums a step up. The server's own counters are left empty: the director fills them in.
 pub fn summarize(input: &StepInput<'_>) -> Step {
     let (steady, measured) = (input.steady(), input.measured());
@@ -119,13 +135,8 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let broken = || measured.iter().filter(|r| r.is_broken()).count() as u64;
     let failed_of = |class: &str| failed_in(&groups, class).unwrap_or_else(broken);
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
-    let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
-    let reason = match binding.as_deref() {
-        Some(ERRORS) => failures(&measured),
-        _ => broken_off(input.abort, verdict).unwrap_or_else(|| {
-            reason(&counted, tier, (verdict, error), binding.as_deref(), steady.in_flight_slope)
-        }),
-    };
+    let growth = steady.in_flight_slope;
+    let reason = in_words(input, &measured, &counted, tier, (verdict, binding.as_deref(), growth));
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
     Step {

@@ -72,7 +72,7 @@ impl Looks {
     /// Requests that are due in the whole window, where the level is a rate.
     fn planned(&self) -> Option<f64> {
         let level = self.ask.level;
-        (level.control == Control::Rate).then(|| level.value * self.ask.measure.as_secs_f64())
+        (level.control == Control::Rate).then_some(level.value * self.ask.measure.as_secs_f64())
     }
 
     /// Notes how many requests are home when `share` of the window is over. Returns true where far fewer came home over the second half
@@ -119,7 +119,8 @@ mod tests {
         let capacity = |c: f64| move |t: f64| c * t;
         let slow = |e2e: f64| move |t: f64| 100.0 * (t - e2e).max(0.0);
         let spread = |mean: f64| move |t: f64| 100.0 * (t - mean * (1.0 - (-t / mean).exp()));
-        let rows: [(&str, Box<dyn Fn(f64) -> f64>, bool); 6] = [
+        type Home = Box<dyn Fn(f64) -> f64>;
+        let rows: [(&str, Home, bool); 6] = [
             ("it keeps up", Box::new(capacity(100.0)), false),
             ("4 % short", Box::new(capacity(96.0)), false),
             ("a third short", Box::new(capacity(67.0)), true),
