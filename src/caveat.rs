@@ -1,6 +1,7 @@
 //! What the reader of a result must know, raised by numbers, each with advice.
 
 mod about;
+mod answers;
 mod cache;
 mod ended;
 mod fault;
@@ -140,6 +141,35 @@ pub enum Caveat {
     NoFinishReason {
         /// How many.
         requests: u64,
+    },
+    /// Our own timeout ended requests.
+    TimedOut {
+        /// How many.
+        requests: u64,
+        /// Requests counted.
+        of: u64,
+        /// How long they had been given, in seconds; where that differs, the shortest.
+        #[serde(deserialize_with = "number")]
+        after_s: f64,
+        /// Whether the plan sets the timeout, so that each of them is an error.
+        is_error: bool,
+    },
+    /// Answers ended before any content came.
+    NoContent {
+        /// How many.
+        requests: u64,
+        /// Answers counted.
+        of: u64,
+    },
+    /// The server counted reasoning tokens that it never sent.
+    HiddenReasoning {
+        /// Answers that had some.
+        requests: u64,
+        /// Answers counted.
+        of: u64,
+        /// Their share of the output tokens of these answers.
+        #[serde(deserialize_with = "number")]
+        share: f64,
     },
     /// A cold-cache workload was served from a prefix cache: what earlier versions noted of a sweep as a whole.
     ColdCacheHits {

@@ -4,11 +4,13 @@ mod capacity;
 mod compare;
 mod import;
 mod report;
+mod sensitivity;
 
 pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
 pub use import::ImportArgs;
 pub use report::ChartArgs;
+pub use sensitivity::SensitivityArgs;
 
 use crate::rundir::Tool;
 use crate::units::Span;
@@ -63,6 +65,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// How many GPUs a demand takes, and what they cost: from a run, several, or a rate as given.
     Capacity(Box<CapacityArgs>),
+    /// What moves the goodput, and by how much: longer prompts and answers, cache hits, burstiness, the mix.
+    Sensitivity(SensitivityArgs),
     /// Serve the simulated server on a port.
     Simulate(SimulateArgs),
     /// Describe a recorded trace: rates, bursts, lengths, prefixes; or write it anew without its text.

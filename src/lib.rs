@@ -98,6 +98,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Report(args) => cmd::report::report(args).map(|()| ExitCode::SUCCESS),
         Command::Capacity(args) => cmd::capacity::capacity(args),
         Command::Compare(args) => cmd::compare::compare(args),
+        Command::Sensitivity(args) => cmd::sensitivity::sensitivity(args),
         Command::Simulate(args) => cmd::simulate::simulate(args).map(|()| ExitCode::SUCCESS),
         Command::Trace(args) => cmd::trace::trace(args).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => cmd::docs::completions(args).map(|()| ExitCode::SUCCESS),

@@ -13,10 +13,14 @@ mod common;
 mod compare;
 #[path = "commands/conversation.rs"]
 mod conversation;
+#[path = "commands/fair.rs"]
+mod fair;
 #[path = "commands/formats.rs"]
 mod formats;
 #[path = "commands/import.rs"]
 mod import;
+#[path = "commands/listed.rs"]
+mod listed;
 #[path = "commands/matrix.rs"]
 mod matrix;
 #[path = "commands/mix.rs"]
@@ -31,6 +35,8 @@ mod pair;
 mod repeat;
 #[path = "commands/replicas.rs"]
 mod replicas;
+#[path = "commands/sensitivity.rs"]
+mod sensitivity;
 #[path = "commands/slo_scale.rs"]
 mod slo_scale;
 #[path = "commands/trace.rs"]

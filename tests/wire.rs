@@ -19,6 +19,8 @@ mod http;
 mod http2;
 #[path = "wire/pure.rs"]
 mod pure;
+#[path = "wire/reasoning.rs"]
+mod reasoning;
 #[path = "wire/recording.rs"]
 mod recording;
 #[path = "wire/refused.rs"]

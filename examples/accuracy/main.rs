@@ -55,10 +55,10 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_value = "900")]
     budget: Vec<u32>,
     /// Runs of each case.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, global = true, default_value_t = 60)]
     seeds: u32,
     /// The first run's number.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, global = true, default_value_t = 1)]
     first: u32,
     /// Who searches.
     #[arg(long, value_delimiter = ',', value_enum, default_value = "ours")]

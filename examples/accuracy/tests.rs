@@ -27,7 +27,7 @@ fn every_case_has_a_plan_and_a_truth() {
         match case.right() {
             Right::None => assert!(t.unloaded > t.allowed, "{}", case.name),
             Right::Rate | Right::NotReached => {
-                assert!(t.slope > 0.0 && t.inflation > 0.5 && t.error < 0.08, "{}: {t:?}", case.name);
+                assert!(t.slope > 0.0 && t.inflation > 0.2 && t.error < 0.12, "{}: {t:?}", case.name);
                 let open = !case.closed_loop && case.conversation.is_none();
                 assert!(!open || t.rate.is_some_and(|r| r <= t.capacity * 1.02), "{}: {t:?}", case.name);
             }

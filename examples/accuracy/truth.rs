@@ -15,8 +15,6 @@ const COARSE: usize = 30_000;
 const FIRST_RUN: u32 = 1 << 24;
 /// Requests in flight that saturate any server.
 const SATURATED: u32 = 1024;
-/// What is met at this share of the capacity, and at every rate tried above it, is met up to the capacity.
-const CLIFF: f64 = 0.985;
 /// Width of the bracket that short runs are to find, in logarithms: they are too noisy for a narrower one.
 const BRACKET: f64 = 0.02;
 /// Highest rate that is simulated near a cliff, over the capacity: nothing settles above it.
@@ -46,7 +44,7 @@ pub(crate) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
         return Ok((truth, "misses unloaded".into()));
     }
     let Some((center, slope)) = bracket(case, &mut long, capacity)? else {
-        let error = CLIFF.ln().abs() / 2.0;
+        let error = BRACKET / 2.0;
         let truth = Truth { error, ..Truth { capacity, ..Truth::cliff(capacity * (-error).exp(), allowed) } };
         return Ok((truth, "a cliff at the capacity".into()));
     };
@@ -66,14 +64,11 @@ fn bracket(case: &Case, long: &mut Long, capacity: f64) -> Result<Option<(f64, f
         let misses = worst(&long.open(case, middle.exp(), COARSE)?).max(1e-6).ln();
         seen.push((middle, misses));
         let clipped = misses.clamp(-STEEP, STEEP);
-        if misses > 0.0 {
-            (high, ends[1]) = (middle, clipped)
-        } else {
-            (low, ends[0]) = (middle, clipped)
-        }
-        if low > capacity.ln() + CLIFF.ln() && high >= capacity.ln() {
-            return Ok(None);
-        }
+        if misses > 0.0 { (high, ends[1]) = (middle, clipped) } else { (low, ends[0]) = (middle, clipped) }
+    }
+    // No rate was missed.
+    if high >= capacity.ln() {
+        return Ok(None);
     }
     let slope = slope_of(&seen).unwrap_or((ends[1] - ends[0]) / (high - low));
     Ok(Some((f64::midpoint(low, high).exp(), slope.max(0.3))))

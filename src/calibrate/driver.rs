@@ -178,6 +178,7 @@ impl Driver {
             window,
             phase: None,
             timeout: Duration::from_secs(60),
+            timeout_is_error: true,
             max_in_flight: load.requests.map_or(MOST, |n| n as u32),
             itl_limit: None,
             keep_text: false,

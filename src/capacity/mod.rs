@@ -9,6 +9,7 @@ pub mod figures;
 pub mod fleet;
 pub mod hardware;
 pub mod limit;
+pub mod moved;
 pub mod profile;
 pub mod sizing;
 pub mod trace;

@@ -3,6 +3,7 @@
 use super::demand::Demand;
 use super::fleet::{Fleet, Replica, Reserve};
 use super::limit::Kept;
+use super::moved::{Band, Moved};
 use serde::Serialize;
 
 /// Something that may serve the demand: a server that was measured, or a rate that was given.
@@ -26,6 +27,8 @@ pub struct Candidate {
     pub measured: Option<Measured>,
     /// What the reader must know of it.
     pub notes: Vec<String>,
+    /// What a changed workload does to its rate, where that was measured; the largest effect first.
+    pub moved: Vec<Moved>,
 }
 
 /// What a candidate was measured with: candidates that differ in it are not alike.
@@ -68,6 +71,8 @@ pub struct Sizing {
     pub at_safe_rate: Option<Fleet>,
     /// Whether the limit on the cost is kept at this demand, where there is one.
     pub cost_limit: Option<Kept>,
+    /// What a changed workload does to the fleet that is planned with, where that was measured.
+    pub bands: Vec<Band>,
 }
 
 impl Sizing {
@@ -81,7 +86,8 @@ impl Sizing {
             if cost <= max * (1.0 + 1e-9) { Kept::Accepted } else { Kept::Rejected }
         };
         let cost_limit = cost.zip(candidate.max_cost_per_mtok).map(keeps);
-        Self { candidate, at_goodput, at_safe_rate, cost_limit }
+        let bands = candidate.moved.iter().map(|m| Band::of(m, &planned.replica, demand, reserve)).collect();
+        Self { candidate, at_goodput, at_safe_rate, cost_limit, bands }
     }
 
     /// The fleet to plan with: at the safe rate, or at the goodput where there is no safe one.
@@ -243,6 +249,7 @@ mod tests {
             max_cost_per_mtok: None,
             measured: None,
             notes: Vec::new(),
+            moved: Vec::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Each caveat as a sentence, and what to do about it.
 
-use super::{Caveat, LengthsOf, OwnFault, cache, ended, origin, server, trace, way};
+use super::{Caveat, LengthsOf, OwnFault, answers, cache, ended, origin, server, trace, way};
 use crate::key::{ALL, split};
 use crate::level::Control;
 use crate::units::short;
@@ -43,6 +43,7 @@ impl Caveat {
             Self::NoFinishReason { requests } => {
                 format!("{requests} streams ended with [DONE] but without a finish reason; they count as answered.")
             }
+            Self::TimedOut { .. } | Self::NoContent { .. } | Self::HiddenReasoning { .. } => answers::text(self),
             Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => cache::text(self),
             Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::text(self),
             Self::MetricsSilent { .. } | Self::ServerRestarted { .. } | Self::ServerChanged { .. } => server::text(self),
@@ -117,6 +118,9 @@ impl Caveat {
                 "Quote the measured input length, not the one asked for; see input_tokens_mean in steps.csv."
             }
             Self::NoFinishReason { .. } => NO_FINISH,
+            Self::TimedOut { .. } | Self::NoContent { .. } | Self::HiddenReasoning { .. } => {
+                answers::advice(self)
+            }
             Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => {
                 cache::advice(self)
             }

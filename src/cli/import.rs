@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: those of `goodput sweep`: 0 a goodput was found, 2 none, 3 undecided or not reached. The run folder is there in each
+    after_help = "Exit codes: those of `goodput sweep`: 0 a goodput was found, or the highest level meets, 2 none, 3 undecided. The run folder is there in each
 of these cases; 1 is an error.
 
 Examples:

@@ -30,11 +30,12 @@ impl Broken {
             Some(kind @ (Failure::ClientLimit | Failure::Dns | Failure::Tls)) => kind,
             _ if connecting => Failure::Connect,
             Some(kind) => kind,
-            None if err.is_timeout() => Failure::Timeout,
             None => Failure::Reset,
         };
-        // A message that does not parse was an answer; one that was cut short within its head cannot be told from none.
-        Self { failure, text: cause.text, unanswered: failure == Failure::Reset && !connecting }
+        // A message that does not parse was an answer; one that was cut short within its head cannot be told from none. A connection
+        // that timed out in the kernel is dead like one that was reset, and whoever waited for that waits no second time.
+        let unanswered = failure == Failure::Reset && !connecting && !err.is_timeout();
+        Self { failure, text: cause.text, unanswered }
     }
 
     /// Tells why a body broke off.

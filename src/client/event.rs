@@ -171,6 +171,8 @@ struct RawUsage {
     prompt_tokens_details: Option<Details>,
     completion_tokens_details: Option<Details>,
     prompt_cache_hit_tokens: Count,
+    // SGLang's place for it.
+    reasoning_tokens: Count,
 }
 
 #[derive(serde::Deserialize, Default)]
@@ -189,7 +191,10 @@ impl RawUsage {
                 .prompt_tokens_details
                 .and_then(|d| d.cached_tokens.0)
                 .or(self.prompt_cache_hit_tokens.0),
-            reasoning: self.completion_tokens_details.and_then(|d| d.reasoning_tokens.0),
+            reasoning: self
+                .completion_tokens_details
+                .and_then(|d| d.reasoning_tokens.0)
+                .or(self.reasoning_tokens.0),
         }
     }
 }

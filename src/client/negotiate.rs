@@ -41,7 +41,10 @@ pub async fn negotiate(
     let mut caveats = Vec::new();
     loop {
         let probe = probe(client, timeout, build(pinning, usage)).await;
-        let Some(failure) = probe.record.failure else {
+        // A model that thinks first may spend these few tokens on that, and send none that its server counts: the fields were taken all the same.
+        let counted = probe.record.output_tokens.is_some_and(|n| n > 0);
+        let hidden = |failure: &Failure| *failure == Failure::Empty && counted;
+        let Some(failure) = probe.record.failure.filter(|failure| !hidden(failure)) else {
             return Ok(Negotiated { pinning, usage, caveats, probe });
         };
         let body = probe.sample.as_deref().unwrap_or_default();
@@ -105,6 +108,7 @@ async fn probe(client: &Client, timeout: Duration, payload: Payload) -> Finished
             payload,
             began: Instant::now(),
             timeout,
+            timeout_is_error: true,
             cut,
             itl_limit: None,
             keep_text: false,

@@ -11,7 +11,7 @@ use super::proxy;
 use super::sample::sample;
 use super::tally::End;
 use super::transport::{Transport, bases};
-use crate::record::{Failure, Finished, Record};
+use crate::record::{Failure, Finished, Outcome, Record};
 use crate::redact::{self, Redactor};
 use crate::units::short;
 use anyhow::anyhow;
@@ -45,6 +45,8 @@ pub struct Shot {
     pub began: Instant,
     /// How long after `due` it is given up.
     pub timeout: Duration,
+    /// Whether a request that the timeout ends has failed; else it was cut off, and is no error.
+    pub timeout_is_error: bool,
     /// Fires when the step is over.
     pub cut: CancellationToken,
     /// Gaps above this are counted in the record.
@@ -176,7 +178,7 @@ impl Client {
 
     /// Sends one request and reads its answer to the end, to its timeout, or until it is cut.
     pub async fn send(&self, shot: Shot) -> Finished {
-        let Shot { record, payload, began, timeout, cut, itl_limit, keep_text } = shot;
+        let Shot { record, payload, began, timeout, timeout_is_error, cut, itl_limit, keep_text } = shot;
         // Beyond what the clock can count, there is no deadline.
         let deadline = began.checked_add(record.due).and_then(|due| due.checked_add(timeout));
         let mut exchange = Exchange::new(&self.0, record, began, itl_limit, keep_text);
@@ -195,7 +197,11 @@ impl Client {
             };
             tokio::select! { biased; end = exchange.run(&self.0, payload) => end, end = stop => end }
         };
-        exchange.finish(end, &sent, &self.0.secrets)
+        let mut finished = exchange.finish(end, &sent, &self.0.secrets);
+        if end == End::Timeout && !timeout_is_error && finished.record.failure == Some(Failure::Timeout) {
+            finished.record.outcome = Outcome::Cut;
+        }
+        finished
     }
 
     /// Opens up to `n` connections by as many parallel requests for the list of models, dealt over the URLs in turn; none where

@@ -236,12 +236,73 @@ fn quirk_10_reasoning_comes_before_content() {
 }
 
 #[test]
-fn quirk_11_tool_calls_are_tokens_but_no_content() {
+fn quirk_11_an_answer_of_tool_calls_begins_with_the_first() {
     let call = chat(r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":""}}]}"#);
     let rest = chat(r#"{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}"#);
     let r = run(Api::Chat, &[ROLE, &call, &rest, &STOP.replace("stop", "tool_calls"), DONE]);
     ok(&r, 2, TokenSource::Events, 2);
-    assert_eq!((r.first_token, r.first_content), (Some(ms(20)), None));
+    assert_eq!((r.first_token, r.first_content), (Some(ms(20)), Some(ms(20))));
+    let hm = chat(r#"{"reasoning":"hm"}"#);
+    let r = run(Api::Chat, &[ROLE, &hm, &call, &rest, &STOP.replace("stop", "tool_calls"), DONE]);
+    assert_eq!((r.first_token, r.first_content), (Some(ms(20)), Some(ms(30))), "reasoning is none of it");
+    let r = run(Api::Chat, &[ROLE, &call, &content("a"), STOP, DONE]);
+    assert_eq!((r.first_token, r.first_content), (Some(ms(20)), Some(ms(30))), "content, where there is any");
+}
+
+fn reasoned(of: u32, reasoning: u32) -> String {
+    format!(
+        r#"{{"choices":[],"usage":{{"completion_tokens":{of},"completion_tokens_details":{{"reasoning_tokens":{reasoning}}}}}}}"#
+    )
+}
+
+/// Rows: the events, the usage, tokens by the first event, and TPOT in ms.
+#[test]
+fn reasoning_that_was_never_sent_is_no_part_of_tpot() {
+    let (a, hm) = (content("a"), chat(r#"{"reasoning":"hm"}"#));
+    let top = r#"{"choices":[],"usage":{"completion_tokens":12,"reasoning_tokens":9}}"#;
+    for (why, events, usage, by_first, tpot) in [
+        ("nothing is said of reasoning", vec![&a; 3], reasoned(12, 0), None, Some(20.0 / 11.0)),
+        ("hidden: 9 of 12", vec![&a; 3], reasoned(12, 9), Some(10), Some(10.0)),
+        ("the same in SGLang's words", vec![&a; 3], top.to_owned(), Some(10), Some(10.0)),
+        ("it was sent", vec![&hm, &hm, &a, &a], reasoned(4, 2), None, Some(10.0)),
+        (
+            "many tokens an event, and it was sent",
+            vec![&hm, &a, &a],
+            reasoned(12, 9),
+            None,
+            Some(20.0 / 11.0),
+        ),
+        ("sent unmarked, as content", vec![&a; 12], reasoned(12, 9), None, Some(10.0)),
+        ("beside the total, not in it", vec![&a; 3], reasoned(3, 9), None, Some(10.0)),
+        ("one event", vec![&a], reasoned(12, 9), Some(12), None),
+    ] {
+        let mut all: Vec<String> = events.into_iter().cloned().collect();
+        all.extend([STOP.to_owned(), usage, DONE.to_owned()]);
+        let r = run(Api::Chat, &all);
+        assert_eq!(r.first_event_tokens, by_first, "{why}");
+        let got = r.tpot().map(|t| t.as_secs_f64() * 1e3);
+        assert!(
+            got.zip(tpot).is_none_or(|(a, b)| (a - b).abs() < 1e-6) && got.is_some() == tpot.is_some(),
+            "{why}: {got:?}"
+        );
+    }
+}
+
+#[test]
+fn a_running_count_knows_what_came_before_the_first_event() {
+    let with = |n| {
+        format!(r#"{{"choices":[{{"delta":{{"content":"x"}},"finish_reason":null}}],"usage":{}}}"#, count(n))
+    };
+    let r = run(Api::Chat, &[with(901), with(902), with(903), STOP.into(), reasoned(903, 900), DONE.into()]);
+    ok(&r, 903, TokenSource::Continuous, 3);
+    assert_eq!((r.first_event_tokens, r.tpot(), r.hidden_tokens()), (Some(901), Some(ms(10)), Some(900)));
+}
+
+#[test]
+fn an_answer_that_is_all_reasoning_has_no_content() {
+    let hm = chat(r#"{"reasoning":"hm"}"#);
+    let r = run(Api::Chat, &[ROLE, &hm, &hm, &STOP.replace("stop", "length"), DONE]);
+    assert_eq!((r.outcome, r.first_token, r.first_content), (Outcome::Ok, Some(ms(20)), None));
 }
 
 #[test]

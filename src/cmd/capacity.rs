@@ -179,6 +179,7 @@ fn as_given(args: &CapacityArgs, given: &Given) -> Result<Candidate> {
         notes: vec![
             "The rate is as given: with which SLO and workload it was found is not known here.".into(),
         ],
+        moved: Vec::new(),
     })
 }
 

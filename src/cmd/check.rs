@@ -1,5 +1,6 @@
 //! `check`: is the plan sound, and what would run?
 
+mod after_search;
 mod bounds;
 mod files;
 mod hardware;
@@ -10,7 +11,7 @@ mod way;
 use crate::cli::CheckArgs;
 use crate::cmd::say;
 use crate::level::{Control, Level};
-use crate::plan::{Plan, Series, Source, schema};
+use crate::plan::{Basis, PER_TOKEN, Plan, Series, Source, schema};
 use crate::search::config::{Adaptive, Mode, Over, Ramp};
 use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
@@ -127,7 +128,7 @@ pub fn said(plan: &Plan, holds: &[Holds], json: bool) -> Result<String> {
 /// The longest that a plan of one series can take, what comes after the search included.
 fn longest_s(plan: &Plan) -> f64 {
     let soak = plan.search.confirm.map_or(0.0, |t| t.0.as_secs_f64());
-    preview(plan).longest_s + soak + peak_s(plan)
+    preview(plan).longest_s + soak + peak_s(plan) + after_search::longest_s(plan)
 }
 
 /// The longest that the saturated step after the search can take.
@@ -311,21 +312,40 @@ fn words(plan: &Plan, p: &Preview) -> String {
     format!("{} is sound.\n{server}{}", plan.name, sent_words(plan, p))
 }
 
+/// The timeout of a request, what it rests on, and how a request counts that it ends.
+fn timeout(plan: &Plan) -> String {
+    let after = Span(plan.timeout());
+    let why = match plan.timeout_basis() {
+        Basis::Given => {
+            return format!("{after} a request (step.timeout); one that takes longer is an error");
+        }
+        Basis::Limits => "twice the longest answer that meets the SLO".into(),
+        Basis::Tokens { tokens, known } => format!(
+            "twice {tokens} output tokens at {} each, {}",
+            Span(PER_TOKEN),
+            if known { "which no limit bounds" } else { "since the plan does not say how long answers are" }
+        ),
+        Basis::Step => "the longest that a step may last".into(),
+        Basis::Least => "the least default".into(),
+    };
+    format!("{after} a request: {why}; one that takes longer is cut off, and is no error")
+}
+
 /// What a plan of one series sends, at which levels, and for how long.
 fn sent_words(plan: &Plan, p: &Preview) -> String {
     let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
     let mut out = format!(
-        "  workload  {}\n{}  SLO       {}\n  timeout   {} a request\n",
+        "  workload  {}\n{}  SLO       {}\n  timeout   {}\n",
         if plan.rows.is_empty() { plan.workload.to_string() } else { "its rows'".into() },
         kinds(plan),
         plan.slo.summary(),
-        Span(plan.timeout())
+        timeout(plan)
     );
     if !plan.rows.is_empty() {
         return out + &rows(plan, p);
     }
     if let Mode::Adaptive(a) = &plan.search.mode {
-        return out + &adaptive(plan, a) + &peak(plan);
+        return out + &adaptive(plan, a) + &after_search::words(plan) + &peak(plan);
     }
     let ramp = matches!(plan.search.mode, Mode::Ramp(_));
     let more = match (p.open_ended, ramp) {
@@ -361,6 +381,7 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
         span(p.longest_s)
     );
     let levels: Vec<Level> = p.steps.iter().map(|s| Level { control: s.control, value: s.level }).collect();
+    out += &after_search::words(plan);
     out += &peak(plan);
     if let Some(note) = too_short(plan, &levels) {
         out += &format!("\n{note}");

@@ -123,7 +123,12 @@ fn may_send(series: &Series) -> Option<String> {
         (first && !paced).then(|| ALONE.to_owned())
     };
     let rate = match &search.mode {
-        Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::max),
+        Mode::Rates(rates) => {
+            // A surge after the search is above the rate that was found, and never above max-rate.
+            let surge = plan.recovery.map_or(1.0, |recovery| recovery.factor.get());
+            let highest = rates.iter().map(|r| r.get()).reduce(f64::max);
+            highest.map(|rate| most.map_or(rate * surge, |most| rate.max(most.min(rate * surge))))
+        }
         Mode::Adaptive(a) if a.over == Over::Rate => most,
         Mode::Ramp(_) => most,
         Mode::Concurrency(n) => return closed(n.iter().map(|n| n.get()).max().unwrap_or(1)).or_else(alone),
@@ -175,6 +180,8 @@ mod tests {
             ("rates = [1, 40, 2]", Some("up to 40 requests")),
             ("rates = [1]\n[profile]\nlevel = 500", Some("up to 500 requests")),
             ("rates = [1]\n[profile]\nlevel = 5", None),
+            ("rates = [8]\n[recovery]\nfactor = 1.5", Some("up to 12 requests")),
+            ("rates = [8]\nmax-rate = 10\n[recovery]\nfactor = 1.2", None),
             ("ramp = { start = 1 }", Some("as many")),
             ("ramp = { start = 1 }\nmax-rate = 8", None),
             ("concurrency = [1]", Some("one request at a time, as fast as it answers")),

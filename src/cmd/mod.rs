@@ -12,6 +12,7 @@ pub(crate) mod latency;
 pub(crate) mod offline;
 mod repeat;
 pub(crate) mod report;
+pub(crate) mod sensitivity;
 pub(crate) mod signals;
 pub(crate) mod simulate;
 pub(crate) mod sweep;

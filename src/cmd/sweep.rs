@@ -3,7 +3,7 @@
 use crate::capacity::Kept;
 use crate::caveat::Caveat;
 use crate::cli::SweepArgs;
-use crate::cmd::{calibrate, consent, repeat, report, signals};
+use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals};
 use crate::launch::Groups;
 use crate::plan::{Plan, Source};
 use crate::rundir::matrix::RowAnswer;
@@ -88,7 +88,15 @@ pub(crate) fn measure(plan: &Plan, options: &Options, json: bool) -> Result<Exit
     let measured = drive(options.virtual_time, (&options.out, &options.groups), async |interrupt| {
         sweep::run(plan, options, interrupt).await.map(drop)
     })?;
-    measured.map_or_else(Ok, |()| answer(&options.out, plan, json))
+    measured.map_or_else(Ok, |()| with_pairs(&options.out, plan, json))
+}
+
+/// Measures the pairs that the plan asks for, makes the reports and prints the answer.
+fn with_pairs(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
+    match sensitivity::after_sweep(dir, plan)? {
+        Ok(()) => answer(dir, plan, json),
+        Err(code) => Ok(code),
+    }
 }
 
 fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
@@ -98,7 +106,7 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     if resumption.is_done() {
         resumption.close(args.force)?;
         tracing::info!("nothing is left to measure in {}: the reports are made again", dir.display());
-        return answer(dir, &plan, args.json);
+        return with_pairs(dir, &plan, args.json);
     }
     // A folder may come from anywhere, and both the plan and what it is compared with lie in it: nobody here may have been asked.
     consent::ask(&[&plan], args.yes)?;
@@ -108,7 +116,7 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     let measured = drive(resumption.virtual_time(), (dir, &groups), async |interrupt| {
         Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
     })?;
-    measured.map_or_else(Ok, |()| answer(dir, &plan, args.json))
+    measured.map_or_else(Ok, |()| with_pairs(dir, &plan, args.json))
 }
 
 /// Measures on a runtime with the clock that it takes; the inner error is the exit code of an interruption before anything
@@ -225,7 +233,12 @@ fn of_answer(answer: &Answer, plan: &Plan) -> u8 {
 
 /// The exit code where the SLO was met up to this level: whether it is the highest that the plan wants.
 pub(super) fn of_met(plan: &Plan, met: Option<f64>) -> u8 {
-    let wanted = plan.search.max_rate.map(|r| r.get());
+    let listed = match &plan.search.mode {
+        Mode::Rates(rates) => rates.iter().map(|r| r.get()).max_by(f64::total_cmp),
+        Mode::Concurrency(list) => list.iter().map(|n| f64::from(n.get())).max_by(f64::total_cmp),
+        Mode::Adaptive(_) | Mode::Ramp(_) | Mode::Ladder(_) | Mode::Burst(_) => None,
+    };
+    let wanted = listed.or(plan.search.max_rate.map(|r| r.get()));
     let reached = wanted.is_some_and(|w| met.unwrap_or(0.0) >= w * (1.0 - 1e-9));
     if reached { 0 } else { UNDECIDED }
 }

@@ -1,6 +1,6 @@
 //! Latencies of single requests, from `requests.csv`: of the steps that are compared, and no others.
 
-use crate::record::{Outcome, Phase, Record};
+use crate::record::{Failure, Outcome, Phase, Record};
 use crate::rundir::REQUESTS;
 use crate::rundir::cell::bare;
 use crate::slo::Metric;
@@ -31,11 +31,12 @@ impl Timed {
 
     /// Of a record that was measured.
     ///
-    /// A request that failed has every latency infinite. One that was cut off has those that were known by then, and an infinite e2e.
+    /// A request that failed has every latency infinite. One that was cut off, by its step's end or by our own timeout, has those that were
+    /// known by then, and an infinite e2e.
     pub fn of(r: &Record) -> Self {
         let ms = |m: Metric| m.of(r).map(crate::units::ms);
         let or = |v: Option<f64>| v.unwrap_or(if r.ok() { f64::NAN } else { f64::INFINITY });
-        let failed = r.outcome == Outcome::Failed;
+        let failed = r.is_broken();
         let tpot =
             if failed { f64::INFINITY } else { ms(Metric::Tpot).filter(|_| r.ok()).unwrap_or(f64::NAN) };
         Self {
@@ -80,6 +81,9 @@ pub fn read(dir: &Path, wanted: &[(String, u32)]) -> Result<Requests> {
     Ok(all)
 }
 
+/// Columns that a row need not have.
+const LATE: [&str; 2] = ["failure", "output_asked"];
+
 const NAMES: [&str; 10] = [
     "series",
     "step",
@@ -99,13 +103,16 @@ fn read_rows(file: File, all: &mut Requests) -> Result<()> {
     let heads = reader.byte_headers()?.clone();
     let column = |name: &str| heads.iter().position(|h| h == name.as_bytes());
     let Some(columns) = NAMES.into_iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(()) };
+    let late = LATE.map(column);
     let mut row = csv::ByteRecord::new();
     while reader.read_byte_record(&mut row)? {
         if row.len() != heads.len() {
             continue;
         }
         let text = |i: usize| {
-            bare(row.get(columns[i]).and_then(|c| std::str::from_utf8(c).ok()).unwrap_or_default())
+            let column = columns.get(i).copied().or_else(|| late[i - columns.len()]);
+            let cell = column.and_then(|c| row.get(c));
+            bare(cell.and_then(|c| std::str::from_utf8(c).ok()).unwrap_or_default())
         };
         if text(2) != "measure" {
             continue;
@@ -118,7 +125,7 @@ fn read_rows(file: File, all: &mut Requests) -> Result<()> {
     Ok(())
 }
 
-/// The request of a row, by the definitions that records have.
+/// The request of a row, by the definitions that records have. `text` returns the cells of [`NAMES`], and then those of [`LATE`].
 fn timed<'a>(text: impl Fn(usize) -> &'a str) -> Option<Timed> {
     let at = |i: usize| {
         let ms: f64 = text(i).parse().ok()?;
@@ -137,6 +144,8 @@ fn timed<'a>(text: impl Fn(usize) -> &'a str) -> Option<Timed> {
         output_tokens: text(7).parse().ok(),
         first_event_tokens: text(8).parse().ok(),
         end: at(9)?,
+        failure: (text(10) == Failure::Timeout.name()).then_some(Failure::Timeout),
+        output_asked: text(11).parse().unwrap_or_default(),
         ..Record::due(0, Phase::Measure, at(4)?)
     };
     Some(Timed::of(&record))
@@ -171,6 +180,21 @@ mod tests {
         assert!((of[1].tpot - 10.0).abs() < 1e-9 && (of[1].e2e - 150.0).abs() < 1e-9, "{:?}", of[1]);
         assert!(of[2].ttft.is_infinite() && of[2].tpot.is_infinite() && of[2].e2e.is_infinite());
         assert!((of[3].ttft - 40.0).abs() < 1e-9 && of[3].tpot.is_nan() && of[3].e2e.is_infinite());
+    }
+
+    #[test]
+    fn what_was_known_when_our_own_timeout_ended_a_request_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let heads = CSV.lines().next().unwrap();
+        let row = "a,1,measure,failed,300,340,,,,400";
+        let text =
+            format!("{heads},failure,output_asked\n{row},timeout,30\n{row},reset,30\n{row},timeout,0\n");
+        std::fs::write(dir.path().join(REQUESTS), text).unwrap();
+        let key = ("a".to_owned(), 1);
+        let all = read(dir.path(), std::slice::from_ref(&key)).unwrap();
+        let ttfts: Vec<bool> = all[&key].iter().map(|t| t.ttft.is_finite()).collect();
+        assert_eq!(ttfts, [true, false, false], "not of what broke, nor of another tool's timeout");
+        assert!(all[&key].iter().all(|t| t.e2e.is_infinite()));
     }
 
     #[test]

@@ -217,6 +217,7 @@ mod tests {
             support: Default::default(),
             per_gpu: None,
             reason: String::new(),
+            basis: crate::search::answer::Basis::Search,
         }
     }
 

@@ -26,9 +26,14 @@ pub struct StepTimes {
     pub max_duration: Span,
     /// Longest time for open requests to finish after the load has stopped.
     pub drain: Span,
-    /// Longest time from `due` to the last byte of a request; by default derived from the SLO.
+    /// Longest time from `due` to the last byte of a request. One that takes longer is an error; latency limits count what was known by then.
+    /// By default twice the longest answer that is expected, and at least a minute: by the limits on TPOT, ITL or e2e, else 100 ms a token, or
+    /// more where the server is measured to be slower. What the default ends is cut off, and no error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
+    /// Whether `timeout` is the default. Resolved plans have it, so that they can be read again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub timeout_by_default: bool,
     /// Most requests in flight; reaching it makes the step invalid.
     pub max_in_flight: u32,
     /// A step is stopped, and none as high follows, once it is shown that a larger share of its requests fails: a server that is dying, or
@@ -47,6 +52,7 @@ impl Default for StepTimes {
             max_duration: Span::secs(600),
             drain: Span::secs(30),
             timeout: None,
+            timeout_by_default: false,
             max_in_flight: 4096,
             max_error_share: None,
         }

@@ -71,6 +71,8 @@ pub struct Job {
     pub phase: Option<Phase>,
     /// Longest time from `due` to the last byte.
     pub timeout: Duration,
+    /// Whether a request that the timeout ends has failed: see [`crate::client::Shot::timeout_is_error`].
+    pub timeout_is_error: bool,
     /// Most requests in flight.
     pub max_in_flight: u32,
     /// The tightest ITL limit, for `itl_over`.

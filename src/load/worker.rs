@@ -312,6 +312,7 @@ async fn fly(
             payload: std::mem::take(&mut flight.payload),
             began: job.began,
             timeout: job.timeout,
+            timeout_is_error: job.timeout_is_error,
             cut: job.cut.clone(),
             itl_limit: job.itl_limit,
             keep_text: job.keep_text || land.is_some(),

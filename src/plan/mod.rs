@@ -12,10 +12,12 @@ mod resolve;
 mod row;
 mod schema;
 mod secret;
+pub mod sensitivity;
 mod series;
 mod set;
 mod source;
 mod tiers;
+mod timeout;
 mod turns;
 mod variant;
 
@@ -25,10 +27,12 @@ pub use grid::Grid;
 pub use purpose::Purpose;
 pub use row::{Bottleneck, Row};
 pub use schema::schema;
+pub use sensitivity::SensitivityPlan;
 pub use series::{MAIN, Series};
 pub use set::apply as apply_set;
 pub use source::{SWEEPS, Source};
 pub use tiers::Tiers;
+pub use timeout::{Basis, PER_TOKEN, Timeout};
 pub use variant::{Filled, ReadyUrl, Start, Variant};
 
 use crate::capacity::Hardware;
@@ -41,6 +45,7 @@ use crate::roofline::Model;
 use crate::search::Search;
 use crate::search::config::{Mode, Open, Over, SearchPlan};
 use crate::search::profile::Profile;
+use crate::search::recovery::Recovery;
 use crate::sim::config::Simulated;
 use crate::slo::Slo;
 use crate::stats::own::Allowed;
@@ -59,7 +64,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A sweep plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -101,6 +105,12 @@ pub struct Plan {
     /// A last step under the server's profiler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
+    /// A surge after the search: whether and how fast the server recovers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+    /// Which properties of the workload are moved after the search, to find what moves the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<SensitivityPlan>,
     /// What the server runs on.
     #[serde(default)]
     pub hardware: Hardware,
@@ -267,7 +277,7 @@ impl Plan {
     pub fn searcher(&self) -> Result<Search, String> {
         let (tiers, gpus) = (self.slo.as_slice(), self.hardware.gpu_count());
         let search = Search::new(&self.search, &self.step, tiers, self.open(), gpus)?;
-        Ok(search.profiled(self.profile.as_ref()))
+        Ok(search.profiled(self.profile.as_ref()).with_recovery(self.recovery))
     }
 
     /// What an open loop steps through.
@@ -295,11 +305,6 @@ impl Plan {
             receive_lag: own.max_receive_lag.get(),
             starved: own.max_starved.get(),
         }
-    }
-
-    /// The timeout of a request.
-    pub fn timeout(&self) -> Duration {
-        self.step.longest_request()
     }
 
     /// The simulated server, where the plan asks for one. Fails where its table does not parse (checked on loading).

@@ -15,6 +15,8 @@ pub enum Purpose {
     Latency,
     /// The most that the server completes however long it takes: `goodput throughput`.
     Throughput,
+    /// Pairs of steps with one property of the workload moved: `goodput sensitivity` writes such plans.
+    Sensitivity,
 }
 
 impl Purpose {
@@ -29,6 +31,7 @@ impl Purpose {
             Self::Goodput => "goodput",
             Self::Latency => "latency",
             Self::Throughput => "throughput",
+            Self::Sensitivity => "sensitivity",
         }
     }
 
@@ -38,6 +41,12 @@ impl Purpose {
             return None;
         }
         let name = self.name();
+        if self == Self::Sensitivity {
+            let listed = matches!(plan.search.mode, Mode::Rates(_));
+            return (!listed).then(|| {
+                format!("purpose = \"{name}\" is that of the plans that `goodput sensitivity` writes: leave it out")
+            });
+        }
         let fits = match (self, &plan.search.mode) {
             (_, Mode::Concurrency(_)) | (Self::Throughput, Mode::Ladder(_) | Mode::Burst(_)) => true,
             (_, _) => false,

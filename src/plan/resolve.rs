@@ -4,7 +4,7 @@ use super::{Plan, Series, classes, extra, row};
 use crate::check::Check;
 use crate::client::config::PromptForm;
 use crate::client::extras::ExtraBody;
-use crate::search::config::Mode;
+use crate::search::config::{Mode, Over};
 use crate::slo::{Metric, Part, Slo};
 use crate::tokens::Tokenizer;
 use crate::units::{Fraction, Span};
@@ -14,9 +14,6 @@ use std::time::Duration;
 
 /// So large a share of failed requests is put up with at the least, where the plan does not say.
 const LEAST_ERROR_SHARE: f64 = 0.1;
-
-/// Where only a file knows how long answers are: longer than nearly all.
-const UNKNOWN_OUTPUT: u32 = 2048;
 
 impl Plan {
     /// The first name with a control character in it: names stand in tables, which are read line by line and shown on terminals.
@@ -64,7 +61,7 @@ impl Plan {
         if let Some(twice) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
             return Err(format!("two [[check]] are called \"{}\": give each a name of its own", twice.1));
         }
-        if let Some(problem) = self.turns_problem() {
+        if let Some(problem) = self.turns_problem().or_else(|| self.recovery_problem()) {
             return Err(problem);
         }
         if let Some(problem) = self.unseen().or_else(|| extra::problem(&self.extra)) {
@@ -72,17 +69,7 @@ impl Plan {
         }
         let series = self.try_series()?;
         self.settle_error_share(&series)?;
-        let least = series.iter().map(|s| s.plan.least_timeout()).max().unwrap_or_default();
-        match self.step.timeout {
-            None => self.step.timeout = Some(Span((least * 2).max(Duration::from_secs(60)))),
-            Some(t) => {
-                if let Some((tier, limit)) = series.iter().find_map(|s| s.plan.limit_above(t.0)) {
-                    return Err(format!(
-                        "[step] timeout ({t}) is below the limit {limit} of {tier}: no request could be seen to miss it"
-                    ));
-                }
-            }
-        }
+        self.settle_timeout(&series)?;
         let said = |k: &Kind<'_>| k.conversation.is_some() || matches!(k.of, Of::Prompts(Prompts::Data(_)));
         if self.server.prompts == PromptForm::TokenIds && self.workload.kinds().iter().any(said) {
             return Err("[server] prompts = \"token-ids\" makes single prompts of exact lengths: conversations and the rows of \
@@ -93,6 +80,9 @@ impl Plan {
             if let Err(problem) = ExtraBody::try_from(class.body.clone()) {
                 return Err(format!("[[workload.class]] {}: {problem}", class.name));
             }
+        }
+        if let Some(problem) = self.sensitivity.as_ref().and_then(|s| s.problem(&self)) {
+            return Err(problem);
         }
         // The search says itself what it cannot do.
         for series in self.try_series()? {
@@ -105,6 +95,23 @@ impl Plan {
             problem.map_err(|e| format!("{whose}{e}"))?;
         }
         Ok(self)
+    }
+
+    /// Fills in the timeout of a request: the longest default of the series.
+    fn settle_timeout(&mut self, series: &[Series]) -> Result<(), String> {
+        if let Some(given) = self.step.timeout.filter(|_| !self.step.timeout_by_default) {
+            return match series.iter().find_map(|s| s.plan.limit_above(given.0)) {
+                Some((tier, limit)) => Err(format!(
+                    "[step] timeout ({given}) is below the limit {limit} of {tier}: no request could be seen to miss it"
+                )),
+                None => Ok(()),
+            };
+        }
+        let longest = series.iter().map(|s| s.plan.default_timeout().0).max().unwrap_or_default();
+        // A variant has at least the timeout of the plan that it is a variant of.
+        let timeout = self.step.timeout.map_or(longest, |of_plan| of_plan.0.max(longest));
+        (self.step.timeout, self.step.timeout_by_default) = (Some(Span(timeout)), true);
+        Ok(())
     }
 
     /// Fills in how many failures are put up with, by the SLO's own error rate.
@@ -142,26 +149,37 @@ impl Plan {
         })
     }
 
-    /// What a request may take within the SLO (where there is none, half of the longest step): the largest TTFT limit and the longest answer at the TPOT limit, or e2e.
-    fn least_timeout(&self) -> Duration {
-        if self.slo.is_none() {
-            return self.step.max_duration.0 / 2;
+    /// Returns why the plan cannot have a `[recovery]` step, if so.
+    fn recovery_problem(&self) -> Option<String> {
+        let recovery = self.recovery?;
+        if let Some(problem) = recovery.problem() {
+            return Some(problem);
         }
-        let longest = self.workload.longest_output().unwrap_or(UNKNOWN_OUTPUT);
-        self.slo
-            .as_slice()
-            .iter()
-            .flat_map(Slo::parts)
-            .map(|part| {
-                let slo = part.slo;
-                let largest = |m| slo.largest(m).unwrap_or_default();
-                let per_token = largest(Metric::Tpot).max(largest(Metric::Itl));
-                let steps =
-                    largest(Metric::Ttft).max(largest(Metric::Ttfc)) + per_token.saturating_mul(longest);
-                steps.max(largest(Metric::E2e))
-            })
-            .max()
-            .unwrap_or_default()
+        let open = match &self.search.mode {
+            Mode::Adaptive(adaptive) => adaptive.over == Over::Rate,
+            Mode::Rates(_) | Mode::Ramp(_) => true,
+            Mode::Concurrency(_) | Mode::Ladder(_) | Mode::Burst(_) => false,
+        };
+        if !open || !self.rows.is_empty() || !self.purpose.is_goodput() {
+            return Some(
+                "[recovery] holds the safe rate of a search in an open loop: leave it out of closed loops, of [[row]] and of \
+                 other purposes"
+                    .into(),
+            );
+        }
+        let lowest = match &self.search.mode {
+            Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::min)?,
+            Mode::Ramp(ramp) => ramp.start.get(),
+            _ => return None,
+        };
+        let (surge, max) = (lowest * recovery.factor.get(), self.search.max_rate?.get());
+        (surge > max).then(|| {
+            format!(
+                "[recovery] factor {} of the lowest level, {lowest}, is a surge of {surge}, above [search] max-rate ({max}): nothing is sent \
+                 above max-rate; raise it, or lower the factor",
+                recovery.factor
+            )
+        })
     }
 
     /// A limit on what an answer in one piece does not show, with what to write instead.

@@ -20,6 +20,8 @@ const ORDER: &[&str] = &[
     "hardware",
     "model",
     "profile",
+    "recovery",
+    "sensitivity",
     "variant",
     "grid",
     "row",

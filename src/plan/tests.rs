@@ -1,6 +1,7 @@
 //! The plan as it is read: what parses, what is refused and where, and what is filled in.
 
 use super::*;
+use std::time::Duration;
 
 const EXAMPLE: &str = include_str!("../../tests/fixtures/plans/design.toml");
 

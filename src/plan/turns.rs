@@ -1,6 +1,6 @@
 //! `alternate`: variants that are measured in turns.
 
-use super::Plan;
+use super::{Plan, Purpose};
 use crate::search::config::Mode;
 use crate::units::NonEmpty;
 
@@ -25,9 +25,14 @@ impl Plan {
         if self.search.peak.is_some()
             || self.search.confirm.is_some()
             || self.profile.is_some()
+            || self.recovery.is_some()
             || !self.rows.is_empty()
         {
-            return says("leave out search.peak, search.confirm, profile and [[row]]");
+            return says("leave out search.peak, search.confirm, profile, recovery and [[row]]");
+        }
+        if self.purpose == Purpose::Sensitivity {
+            // Its variants differ in what is sent on purpose.
+            return None;
         }
         let sets = |key: &String| {
             ["search", "workload", "slo", "step", "seed"]

@@ -291,7 +291,7 @@ fn sentence(run: &Run, a: &Answer) -> String {
     let halve = g.halve_s.filter(|s| *s > 0.0 && interval(g).is_some());
     let halve =
         halve.map(|s| format!(" Another {} of measuring would about halve the interval.", words::span(s)));
-    let more = words::remedy(run, a).map(|r| format!(" {}.", why::capital(r)));
+    let more = words::remedy(run, a).map(|r| format!(" {}.", why::capital(&r)));
     format!("{ended} {meant}{}{}", halve.unwrap_or_default(), more.unwrap_or_default()).replace("..", ".")
 }
 

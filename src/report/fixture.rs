@@ -11,7 +11,7 @@ use crate::caveat::Caveat;
 use crate::level::{Control, Level};
 use crate::plan::Purpose;
 use crate::rundir::{Meta, Run, View, Why};
-use crate::search::answer::{Answer, Goodput, Knee, Status};
+use crate::search::answer::{Answer, Basis, Goodput, Knee, KneeBasis, Status};
 use crate::slo::{Metric, Slo};
 use crate::stats::own::Allowed;
 use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
@@ -139,6 +139,8 @@ impl Server {
             completed: n,
             failed: 0,
             cut: 0,
+            failed_timeout: 0,
+            cut_timeout: 0,
             refused: 0,
             retried: 0,
             output_tokens_per_s: achieved * 30.0,
@@ -289,6 +291,7 @@ pub(super) fn bracket(steps: &[Step]) -> Goodput {
         binding: lowest.and_then(|s| s.binding.clone()),
         per_gpu: rate,
         reason: reason(best, lowest, &loaded),
+        basis: Basis::Bracket,
     }
 }
 
@@ -336,6 +339,7 @@ pub(crate) fn found() -> Run {
         slo,
         &rates(&[5.0, 10.0, 15.0, 20.0, 25.0, 28.0, 30.0, 32.0, 34.0, 36.0, 48.0]),
     );
-    run.answers[0].knee = Some(Knee { rate: 37.0, throughput: 36.9 });
+    run.answers[0].knee =
+        Some(Knee { rate: 37.0, throughput: 36.9, interval90: None, basis: KneeBasis::Kneedle });
     run
 }

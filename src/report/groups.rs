@@ -159,6 +159,7 @@ mod tests {
                 n: s.due_n / names.len() as u64,
                 failed: 0,
                 cut: 0,
+                failed_timeout: 0,
                 latency: s.latency.clone(),
                 input_tokens_mean: s.input_tokens_mean,
                 output_tokens_mean: s.output_tokens_mean,

@@ -4,7 +4,8 @@ use super::charts::{Chart, thousands};
 use super::document::{Document, Section};
 use super::escape::{clip, fence, markdown, plain};
 use super::{
-    checks, decision, groups, replayed, replicas, roofline, scale, sent, server, tables, why, words,
+    checks, decision, groups, recovery, replayed, replicas, roofline, scale, sensitivity, sent, server,
+    tables, why, words,
 };
 use crate::level::Control;
 use crate::rundir::{Imported, Run};
@@ -48,6 +49,8 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<Section>
         ("Accepted and rejected", decision::section(run)),
         ("Why it stopped", decision::stopped(run)),
         ("Capacity and cost", capacity(run)),
+        ("What moves the answer", sensitivity::section(run)),
+        ("Recovery from a surge", recovery::section(run)),
         ("Why, and what to change", why::section(run)),
         ("Caveats", caveats(run)),
         ("Charts", charts(run, made, folder)),
@@ -215,6 +218,9 @@ fn steps(run: &Run) -> String {
     if has(|s| s.kind == StepKind::Confirm) {
         notes.push("*confirm*: a soak at the safe rate, after the search.");
     }
+    if has(|s| s.kind == StepKind::Recovery) {
+        notes.push("*recovery*: the safe rate, a surge, and the safe rate again, in one step; no part of the answer.");
+    }
     if has(|s| s.kind == StepKind::Peak) {
         notes.push("*peak*: a closed loop that keeps the server full, after the search.");
     }
@@ -286,7 +292,7 @@ fn percentiles(run: &Run) -> String {
     let sum = |of: fn(&Step) -> u64| run.steps.iter().map(of).sum::<u64>();
     let missing = [
         (sum(|s| s.failed), "that failed"),
-        (sum(|s| s.cut), "that were cut off at the end of their step (but for the TTFT and TTFC of those whose token had come)"),
+        (sum(|s| s.cut), "that were cut off, at the end of their step or by the default timeout (but for the TTFT and TTFC of those whose token had come)"),
     ]
         .into_iter()
         .filter(|(n, _)| *n > 0)

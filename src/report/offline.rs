@@ -39,6 +39,9 @@ pub fn headline(run: &Run) -> Option<String> {
     };
     match run.purpose {
         Purpose::Goodput => None,
+        Purpose::Sensitivity => {
+            Some("Pairs of steps: the run that they belong to has what moves its answer".into())
+        }
         Purpose::Latency => {
             let said = |l: &LevelFigures| {
                 let who = if l.in_flight > 1.0 {
@@ -78,7 +81,7 @@ fn findings(run: &Run) -> Vec<String> {
     let all = levels(run);
     let Some(first) = all.first() else { return Vec::new() };
     match run.purpose {
-        Purpose::Goodput => Vec::new(),
+        Purpose::Goodput | Purpose::Sensitivity => Vec::new(),
         Purpose::Latency => all.iter().filter(|l| l.in_flight <= 1.0).map(alone).collect(),
         Purpose::Throughput if is_burst(run) => vec![drained(first)],
         Purpose::Throughput => ceiling(run, &all),

@@ -2,7 +2,7 @@
 
 use super::escape::{clip, plain};
 use super::tables::{UNKNOWN as NOTHING, latency, verdict};
-use super::{checks, groups, matrix, offline, roofline, server, why, words};
+use super::{checks, groups, matrix, offline, recovery, roofline, sensitivity, server, why, words};
 use crate::level::Control;
 use crate::rundir::Run;
 use crate::search::answer::Answer;
@@ -213,6 +213,7 @@ fn legend(run: &Run, width: usize) -> Vec<String> {
         (any(|s| s.kind == StepKind::Refine), "ramp: short, to find the range"),
         (any(|s| s.kind == StepKind::Refine), "refine: to decide"),
         (any(|s| s.kind == StepKind::Confirm), "confirm: a soak at the safe rate"),
+        (any(|s| s.kind == StepKind::Recovery), "recovery: the safe rate, a surge, and the safe rate again"),
         (any(|s| s.kind == StepKind::Peak), "peak: a closed loop that keeps the server full"),
         (any(|s| s.kind == StepKind::Profile), "profile: under the server's profiler"),
         (any(|s| s.stable == Some(false)), "↗ the backlog grows: no steady latency"),
@@ -255,6 +256,8 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
         }
     }
     out.push_str(&checks::lines(run));
+    out.push_str(&sensitivity::terminal(run));
+    out.push_str(&recovery::terminal(run));
     out.push_str(&causes(run));
     out.push_str(&caveats(run));
     out.push_str(&places(files));

@@ -191,6 +191,7 @@ pub fn subject(meta: &Meta) -> String {
 pub fn step_level(s: &Step) -> String {
     match s.kind {
         StepKind::Baseline => "unloaded".into(),
+        StepKind::Recovery => format!("{} with a surge", level(s.level.control, s.level.value)),
         StepKind::Peak => format!("saturated ({} in flight)", level_number(s.level.value)),
         StepKind::Profile => {
             format!("{}{}, under the profiler", level_number(s.level.value), s.level.control.unit())

@@ -57,6 +57,13 @@ pub(super) fn clear(dir: &Path) -> Result<()> {
             dir.display()
         );
     }
+    let pairs = dir.join(super::sensitivity::FOLDER);
+    if is_run && pairs.is_dir() && !is_link(&pairs) {
+        clear(&pairs)?;
+        // One that holds anything else stays.
+        let _ = fs::remove_file(pairs.join(LOCK));
+        let _ = fs::remove_dir(&pairs);
+    }
     let logs = dir.join(LOGS);
     // What a link points to is another's: the link goes, and nothing behind it.
     for link in charts.iter().chain(is_run.then_some(&logs)).filter(|folder| is_link(folder)) {

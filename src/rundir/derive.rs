@@ -16,6 +16,7 @@ use crate::caveat::{Caveat, Refusal};
 use crate::client::config::Target;
 use crate::level::Control;
 use crate::plan::Plan;
+use crate::record::Failure;
 use crate::search::answer::{Answer, Goodput, Status};
 use crate::search::windows::together;
 use crate::slo::{Limit, Metric, Part};
@@ -259,7 +260,10 @@ fn bracket(g: &Goodput) -> bool {
 fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
     let (requests, of) = steps.iter().fold((0, 0), |(f, n), s| (f + s.failed, n + s.due_n));
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-    for row in failures.iter().filter(|f| f.step > 0) {
+    // What the default timeout cut off has not failed.
+    let cut = steps.iter().any(|s| s.cut_timeout > 0);
+    let counts = |f: &&FailureRow| f.step > 0 && !(cut && f.kind == Failure::Timeout.name());
+    for row in failures.iter().filter(counts) {
         *kinds.entry(&row.kind).or_default() += row.count;
     }
     let all: u64 = kinds.values().sum();

@@ -5,7 +5,7 @@ use super::variants::Best;
 use crate::caveat::Caveat;
 use crate::diagnosis::Finding;
 use crate::rundir::{Pair, Run};
-use crate::search::answer::{Answer, Goodput, Status};
+use crate::search::answer::{Answer, Basis, Goodput, Status};
 use crate::slo::Metric;
 use crate::stats::step::Step;
 use serde_json::{Value, json};
@@ -59,6 +59,14 @@ pub fn result(run: &Run) -> Value {
     if !run.variants.is_empty() {
         value["variants"] = json!(run.variants);
         value["best"] = best(run);
+    }
+    if let Some(sensitivity) = &run.view.sensitivity {
+        value["sensitivity"] = json!(sensitivity);
+    }
+    let recoveries: Vec<_> =
+        std::iter::once(run).chain(&run.parts).filter_map(|r| r.view.recovery.as_ref()).collect();
+    if !recoveries.is_empty() {
+        value["recovery"] = json!(recoveries);
     }
     if let Some(offline) = offline::of(run) {
         value[run.purpose.name()] = offline;
@@ -130,6 +138,7 @@ fn nothing(run: &Run) -> Goodput {
         binding: None,
         per_gpu: None,
         reason,
+        basis: Basis::Bracket,
     }
 }
 
@@ -171,14 +180,14 @@ mod tests {
         let mut v = one_step();
         v["steps"] = json!(v["steps"].as_array().map(Vec::len));
         insta::assert_snapshot!(lines(&v), @r#"
-        answers: [{"capacity":{"at_safe_rate":null,"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1},"class":"all","control":"rate","goodput":{"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null},"joint_goodput":{"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null},"knee":null,"series":"main","tier":"main"}]
+        answers: [{"capacity":{"at_safe_rate":null,"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1},"class":"all","control":"rate","goodput":{"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null},"joint_goodput":{"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null},"knee":null,"series":"main","tier":"main"}]
         capacity: {"at_safe_rate":null,"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1}
         caveats: []
         client: {"busy":{"allowed":null,"most":0.08,"step":1},"in_flight":{"allowed":4096.0,"most":25.0,"step":1},"lateness_p99_ms":{"allowed":10.0,"most":0.31,"step":1},"receive_lag_p99_ms":null,"waiting":{"allowed":0.1,"most":0.002,"step":1}}
         control: "rate"
         findings: []
-        goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
-        joint_goodput: {"binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
+        goodput: {"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
+        joint_goodput: {"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","throughput":null}
         knee: null
         meta: {"goodput_version":"0.1.0","gpu":"A40","gpus":1,"host":"linux x86_64, 2 cores","model":"qwen3-0.6b","noted":[],"notes":"hypothesis: prefill bound","seed":1,"server":"http://127.0.0.1:8000","slo":"p99 TTFT ≤ 200ms, p99 TPOT ≤ 20ms","started":"2026-11-20T10:15:00Z","virtual_time":false,"workload":"600 in / 30 out tokens, Poisson arrivals, cold cache"}
         name: "A40, Qwen3-0.6B, 600 in / 30 out"
@@ -205,11 +214,13 @@ mod tests {
         control: "rate"
         cost_per_mtok: null
         cut: 0
+        cut_timeout: 0
         drain_s: 0.4
         due_n: 2400
         e2e_ms: {"inflation":1.25,"n":2400,"p50":211.371,"p90":342.215,"p95":400.368,"p99":502.136,"p99_high":531.212,"p99_low":481.783}
         ended_s: 140.0
         failed: 0
+        failed_timeout: 0
         good_rate: 19.951683333333335
         in_flight_max: 25
         in_flight_mean: 9.761904761904761

@@ -111,6 +111,10 @@ pub fn not_capacity(run: &Run) -> &'static str {
              latency was kept. Users do not wait for one another: at this rate their queue would grow without bound. How many requests per \
              second may come while latency stays within limits is what `goodput sweep` finds."
         }
+        Purpose::Sensitivity => {
+            "These steps are pairs at one rate with the rate or a property of the workload moved: the run folder that holds this one has what \
+             they come to."
+        }
         Purpose::Latency | Purpose::Goodput => {
             "This is not capacity: in a closed loop the next request waits until the server is done with one before it, so that no more ever \
              queue than are in flight, and no limit was kept at any rate. How many requests per second may come while latency stays \
@@ -121,7 +125,7 @@ pub fn not_capacity(run: &Run) -> &'static str {
 
 /// The part of `result.json` that is its own; `None` where the run is about the goodput.
 pub(super) fn of(run: &Run) -> Option<Value> {
-    if run.purpose.is_goodput() {
+    if matches!(run.purpose, Purpose::Goodput | Purpose::Sensitivity) {
         return None;
     }
     let levels = levels(run);

@@ -3,7 +3,9 @@
 use super::cell::bare;
 use super::files;
 use super::json::SCHEMA;
+use super::recovery;
 use super::scaled;
+use super::sensitivity::Sensitivity;
 use super::split::{Found, searcher};
 use super::table::{
     Row, read_check, read_group, read_limit, read_metric, read_replica, read_server, read_step,
@@ -90,14 +92,18 @@ fn view(mut run: Run, plan: &Plan, dir: &Path) -> Result<Run> {
     let series = plan.series();
     let first = series.first().context("a plan has at least one series")?;
     run.view = View::of(&searcher(&first.plan)?, &run.steps, run.answers.first());
+    run.view.sensitivity = Sensitivity::read(dir, plan)?;
+    let mut recoveries = recovery::read(dir, &run.steps, &series)?;
     if run.parts.is_empty() {
+        run.view.recovery = recoveries.first_mut().and_then(Option::take);
         return Ok(run);
     }
     let traces = Traces::read(dir, &run.steps)?;
-    for (part, one) in run.parts.iter_mut().zip(&series) {
+    for ((part, one), recovery) in run.parts.iter_mut().zip(&series).zip(recoveries) {
         part.view = View::of(&searcher(&one.plan)?, &part.steps, part.answers.first());
         part.view.medians =
             part.steps.iter().filter_map(|s| Some((s.step, traces.of(s)?.median_bounds()?))).collect();
+        part.view.recovery = recovery;
     }
     Ok(run)
 }
@@ -202,7 +208,7 @@ fn last_of_each<T, K: Eq + Hash>(rows: Option<Vec<T>>, key: impl Fn(&T) -> K) ->
     rows
 }
 
-fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
+pub(super) fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
     let mut limits: ByStep<LimitRow> = HashMap::new();
     rows(&dir.join(LIMITS), caveats, |heads, record| {
         let (key, limit) = read_limit(&by_name(heads, record))?;

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::caveat::Caveat;
 use crate::plan::{Plan, Series};
-use crate::record::{Outcome, Phase, Record, TokenSource};
+use crate::record::{Failure, Outcome, Phase, Record, TokenSource};
 use crate::stats::step::{Abort, Step};
 use anyhow::{Context, Result, bail};
 use csv::ByteRecord;
@@ -266,7 +266,8 @@ fn walk(path: &Path, mut each: impl FnMut(&ByteRecord, &ByteRecord, u32) -> Resu
     read().with_context(|| format!("failed to read {}", path.display()))
 }
 
-/// What a row of `requests.csv` tells of a request's tokens, behind its series and its class; times are left out.
+/// Returns the series and class of a row of `requests.csv`, and its request as far as the counts of a whole sweep need it: tokens, how it
+/// ended, and when.
 fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<(String, String, Record)> {
     #[derive(Deserialize)]
     struct Tokens {
@@ -280,10 +281,34 @@ fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<(String, String, Recor
         token_source: Option<TokenSource>,
         outcome: Outcome,
         finish: Option<Box<str>>,
+        #[serde(default)]
+        failure: Option<Failure>,
+        #[serde(default)]
+        reasoning_tokens: Option<u32>,
+        #[serde(default)]
+        first_event_tokens: Option<u32>,
+        #[serde(default)]
+        events: u32,
+        #[serde(default)]
+        first_token_ms: Option<f64>,
+        #[serde(default)]
+        first_content_ms: Option<f64>,
+        #[serde(default)]
+        due_ms: f64,
+        #[serde(default)]
+        end_ms: f64,
     }
     let line = || format!("row {}", row.position().map_or(0, |p| p.line()));
     let cells: Tokens = row.deserialize(Some(heads)).with_context(line)?;
+    let time = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default();
     let record = Record {
+        failure: cells.failure,
+        reasoning_tokens: cells.reasoning_tokens,
+        first_event_tokens: cells.first_event_tokens,
+        events: cells.events,
+        first_token: cells.first_token_ms.map(time),
+        first_content: cells.first_content_ms.map(time),
+        end: time(cells.end_ms),
         input_asked: cells.input_asked,
         input_tokens: cells.input_tokens,
         cached_tokens: cells.cached_tokens,
@@ -292,7 +317,7 @@ fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<(String, String, Recor
         token_source: cells.token_source,
         outcome: cells.outcome,
         finish: cells.finish.map(|finish| bare(&finish).into()),
-        ..Record::due(0, Phase::Measure, Duration::ZERO)
+        ..Record::due(0, Phase::Measure, time(cells.due_ms))
     };
     Ok((bare(&cells.series).to_owned(), bare(&cells.class).to_owned(), record))
 }

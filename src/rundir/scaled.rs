@@ -4,7 +4,7 @@
 //! answer from these steps. Nothing is sent, so nothing is known beyond the levels that were measured for the SLO as it stands:
 //! [`Reach`] tells where an answer ends at them.
 
-mod row;
+pub(super) mod row;
 
 use super::split::searcher;
 use super::traces::{each_row, ends_torn};
@@ -130,7 +130,7 @@ pub(super) fn read(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Optio
     let torn = ends_torn(&mut file).with_context(failed)?;
     let mut open: Option<(usize, u32)> = None;
     let rows = BufReader::with_capacity(1 << 18, file);
-    each_row(rows, torn, &COLUMNS, |row, columns| {
+    each_row(rows, torn, &COLUMNS, &[], |row, columns| {
         let row = Cells { row, columns };
         let Some(step) = row.number::<u32>(1) else { return };
         // Requests of a step stand together.

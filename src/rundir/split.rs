@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(run.series_of(&late), ["cold"]);
         assert_eq!(run.series_of(&long), ["warm"]);
         assert!(run.series_of(&Caveat::VirtualTime).is_empty(), "of the whole run");
-        let twice = run.caveats.iter().filter(|c| **c == Caveat::BracketOnly).count();
+        let twice = run.caveats.iter().filter(|c| **c == Caveat::VirtualTime).count();
         assert_eq!(twice, 1, "said once though it is of both");
     }
 }

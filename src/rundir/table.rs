@@ -299,6 +299,8 @@ fn rest_cells(c: &mut Cells, s: &Step) {
     c.opt("trace_of", s.trace.map(|t| t.of));
     c.put("refused", s.refused);
     inflation_cells(c, Metric::ALL, |m| s.quantiles(m));
+    c.put("failed_timeout", s.failed_timeout);
+    c.put("cut_timeout", s.cut_timeout);
     host::host_cells(c, s.host.as_ref());
 }
 
@@ -336,6 +338,8 @@ pub(crate) fn read_step(row: &Row<'_>) -> Result<Step> {
         completed: row.get("completed")?,
         failed: row.get("failed")?,
         cut: row.get("cut")?,
+        failed_timeout: row.opt_late("failed_timeout")?.unwrap_or_default(),
+        cut_timeout: row.opt_late("cut_timeout")?.unwrap_or_default(),
         refused: row.opt_late("refused")?.unwrap_or_default(),
         retried: row.get("retried")?,
         output_tokens_per_s: row.get("output_tokens_per_s")?,
@@ -440,7 +444,7 @@ mod tests {
             step.level.value = seconds[2].max(f64::MIN_POSITIVE);
             (step.ttft_slope, step.joint_attainment) = (Some(x[4]), Some(x[5]));
             (step.client_busy, step.client_waiting) = (Some(x[1]), None);
-            step.refused = 7;
+            (step.refused, step.failed_timeout, step.cut_timeout) = (7, 3, 2);
             step.trace = (x[2] > 0.0).then_some(TracePart { from: 3, n: 7, of: 40 });
             step.latency.insert(Metric::Ttft, Quantiles { n: 7, p99: Some(x[6]), inflation: Some(1.0 + x[7].abs()), ..Quantiles::default() });
             let mut limit = step.limits[0].clone();
@@ -542,6 +546,8 @@ mod tests {
             "tpot_inflation",
             "itl_inflation",
             "e2e_inflation",
+            "failed_timeout",
+            "cut_timeout",
             "host_cores",
             "host_busy",
             "host_server",
@@ -552,8 +558,8 @@ mod tests {
         assert!(cells.names.ends_with(&last.map(String::from)), "{:?}", cells.names);
         let mut row = Row::back(&cells);
         row.0.retain(|name, _| {
-            let late = ["client_", "trace_", "host_"];
-            !late.iter().any(|prefix| name.starts_with(prefix)) && *name != "refused"
+            let late = ["client_", "trace_", "refused", "failed_timeout", "cut_timeout", "host_"];
+            !late.iter().any(|late| name.starts_with(late))
         });
         let read = read_step(&row).unwrap();
         assert_eq!((read.client_busy, read.client_waiting, read.trace), (None, None, None));

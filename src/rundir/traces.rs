@@ -6,7 +6,7 @@ use super::REQUESTS;
 use super::cell::bare_bytes;
 use super::files;
 use super::sketch::Sketch;
-use crate::record::{Outcome, Phase};
+use crate::record::{Failure, Outcome, Phase, is_cut_off};
 use crate::slo::Metric;
 use crate::stats::step::Step;
 use anyhow::{Context, Result};
@@ -79,6 +79,8 @@ pub struct Seen {
     pub phase: Phase,
     /// How it ended.
     pub outcome: Outcome,
+    /// Whether it failed, and not because our own timeout ended it: see [`crate::record::Record::is_broken`].
+    pub broken: bool,
     /// When it was due.
     pub due: f64,
     /// When it was sent.
@@ -155,23 +157,26 @@ fn read_rows(from: impl Read, torn: bool, tracer: &mut Tracer) -> Result<()> {
         "output_tokens",
         "first_event_tokens",
     ];
-    each_row(from, torn, &names, |row, columns| {
+    each_row(from, torn, &names, &["failure", "output_asked"], |row, columns| {
         tracer.row(row, columns);
     })
 }
 
-/// Goes through the whole rows of a file that has these columns, with the places of the columns; through none where it lacks one. The last
-/// row may be torn.
+/// Visits every complete row of a CSV file, passing the indices of the columns `names`, and then those of `late`, which a file need not have.
+/// Visits none if one of `names` is missing. Skips a torn last row, which a killed run leaves behind.
 pub(super) fn each_row(
     from: impl Read,
     torn: bool,
     names: &[&str],
+    late: &[&str],
     mut each: impl FnMut(&csv::ByteRecord, &[usize]),
 ) -> Result<()> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
     let heads = reader.byte_headers()?.clone();
     let column = |name: &&str| heads.iter().position(|h| h == name.as_bytes());
-    let Some(columns) = names.iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(()) };
+    let Some(mut columns) = names.iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(()) };
+    // No row has a cell there.
+    columns.extend(late.iter().map(|name| column(name).unwrap_or(usize::MAX)));
     // One row behind, since only the last can be torn and still have all its cells.
     let (mut row, mut next) = (csv::ByteRecord::new(), csv::ByteRecord::new());
     let mut more = reader.read_byte_record(&mut row)?;
@@ -239,9 +244,12 @@ impl Tracer {
             _ => return None,
         };
         let tokens = |i: usize| -> Option<u32> { text(i)?.parse().ok() };
+        let failure = (cell(11) == b"timeout").then_some(Failure::Timeout);
+        let by_timeout = is_cut_off(outcome, failure, tokens(12).unwrap_or_default());
         let seen = Seen {
             phase,
             outcome,
+            broken: outcome == Outcome::Failed && !by_timeout,
             due: number(4)?,
             sent: number(5),
             end: number(6)?,
@@ -299,7 +307,7 @@ impl Open {
         if let Some(sent) = r.sent {
             self.flight(sent / 1e3, r.end / 1e3);
         }
-        let ttft = r.first_token.map(|t| (t - r.due).max(0.0)).filter(|_| r.outcome != Outcome::Failed);
+        let ttft = r.first_token.map(|t| (t - r.due).max(0.0)).filter(|_| !r.broken);
         // Where answers came in one piece, over time e2e stands in its place.
         let whole = || r.last_token.map(|t| (t - r.due).max(0.0)).filter(|_| r.outcome == Outcome::Ok);
         if let Some(ttft) = ttft.or_else(whole) {
@@ -317,9 +325,9 @@ impl Open {
             return;
         }
         self.trace.measured += 1;
-        self.trace.failed += u64::from(r.outcome == Outcome::Failed);
-        self.trace.cut += u64::from(r.outcome == Outcome::Cut);
         let ok = r.outcome == Outcome::Ok;
+        self.trace.failed += u64::from(r.broken);
+        self.trace.cut += u64::from(!ok && !r.broken);
         let tpot = match (r.first_token, r.last_token, r.later_tokens) {
             (Some(first), Some(last), Some(n)) if ok && n > 0 => Some((last - first).max(0.0) / f64::from(n)),
             _ => None,

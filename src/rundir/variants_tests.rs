@@ -1,6 +1,6 @@
 use super::*;
 use crate::level::Control;
-use crate::search::answer::Goodput;
+use crate::search::answer::{Basis, Goodput};
 
 fn variant(name: &str, rate: Option<(f64, [f64; 2])>, peak: Option<(f64, Option<bool>)>) -> VariantAnswer {
     let goodput = |rate: Option<(f64, [f64; 2])>| Goodput {
@@ -16,6 +16,7 @@ fn variant(name: &str, rate: Option<(f64, [f64; 2])>, peak: Option<(f64, Option<
         binding: None,
         per_gpu: None,
         reason: String::new(),
+        basis: Basis::Search,
     };
     let answer = Answer {
         series: name.into(),

@@ -1,6 +1,8 @@
 //! What the reports show of the adaptive search beyond its answer: what it was to find, its fit, and how it closed in.
 
 use super::SloScale;
+use super::recovery::Recovery;
+use super::sensitivity::Sensitivity;
 use crate::search::Search;
 use crate::search::answer::{Answer, Goodput};
 use crate::search::view::{Fitted, PathPoint};
@@ -19,6 +21,10 @@ pub struct View {
     /// What the same requests say of tighter and of looser limits; `None` where there is no request or no limit to scale, and where it
     /// was not read: see [`super::read_with_scale`].
     pub scale: Option<SloScale>,
+    /// What moves the answer, where pairs were measured for it.
+    pub sensitivity: Option<Sensitivity>,
+    /// How the server recovered from a surge, where the plan asks for one.
+    pub recovery: Option<Recovery>,
 }
 
 impl View {
@@ -31,6 +37,8 @@ impl View {
             path: search.path(&a.series, steps, &a.tier),
             medians: BTreeMap::new(),
             scale: None,
+            sensitivity: None,
+            recovery: None,
         }
     }
 }
@@ -118,10 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn listed_levels_have_no_fit() {
+    fn listed_levels_have_a_fit_and_no_path() {
         let run = case("found");
         let (search, terms) = search(&run, "rates = [1, 2]");
-        assert_eq!((View::of(&search, &run.steps, run.answers.first()), terms), (View::default(), None));
+        let view = View::of(&search, &run.steps, run.answers.first());
+        assert_eq!((view.path.len(), terms), (0, None), "they were not searched");
+        let names: Vec<&str> = view.fitted.iter().map(|f| f.limit.as_str()).collect();
+        assert_eq!(names, ["ttft.p99", "tpot.p99"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS,
     RESULT, SERVER, STEPS, SUMMARIES, VARIANTS,
 };
-use crate::record::{Failure, Finished, Outcome};
+use crate::record::{Failure, Finished};
 use crate::stats::step::Step;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -146,7 +146,8 @@ impl Writer {
         self.requests
             .serialize(RequestRow::new(series, step, class, record))
             .with_context(|| format!("failed to write {}", self.dir.join(REQUESTS).display()))?;
-        if let (Outcome::Failed, Some(kind)) = (record.outcome, record.failure) {
+        // Also of one that the default timeout cut off, though it has not failed.
+        if let Some(kind) = record.failure {
             let entry = self.failures.entry((class.to_owned(), kind, record.status)).or_default();
             entry.0 += 1;
             if let (true, Some(sample)) = (entry.1.is_empty(), &finished.sample) {

@@ -35,6 +35,19 @@ impl Status {
     }
 }
 
+/// How an answer was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// A curve fitted to steps that the adaptive search placed around the boundary.
+    Search,
+    /// A curve fitted to levels that were chosen beforehand: a list, a ramp, or another tool's.
+    Fit,
+    /// The verdicts of single levels: the highest shown to meet and the lowest shown to fail.
+    #[default]
+    Bracket,
+}
+
 /// The highest level at which every limit is met, and the evidence for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Goodput {
@@ -65,6 +78,9 @@ pub struct Goodput {
     pub support: Support,
     /// What the answer rests on, and why the search stopped.
     pub reason: String,
+    /// How `rate`, `interval90` and `safe_rate` were reached; `met` and `failed` are verdicts of single levels always.
+    #[serde(default)]
+    pub basis: Basis,
 }
 
 /// How far the steps of an adaptive search support its answer.
@@ -107,13 +123,41 @@ pub enum Misfit {
     AboveFailed,
 }
 
-/// Where more load stops buying throughput and starts buying latency (Kneedle's mark); never the SLO answer.
+/// The evidence that a knee rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KneeBasis {
+    /// Throughput stops following the load there: two lines fit it significantly better than one.
+    Throughput,
+    /// The backlog grows at the upper end of the interval and does not at its lower end, while throughput shows no break.
+    Backlog,
+    /// Latency begins to grow faster than the load there: two lines fit it significantly better than one.
+    Latency,
+    /// Kneedle's mark, which is no test.
+    #[default]
+    Kneedle,
+}
+
+impl KneeBasis {
+    /// Returns true where a test shows the knee.
+    pub const fn is_tested(self) -> bool {
+        !matches!(self, Self::Kneedle)
+    }
+}
+
+/// Where more load stops buying throughput and starts buying latency; never the SLO answer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     /// Offered level at the knee.
     pub rate: f64,
     /// Achieved requests per second there.
     pub throughput: f64,
+    /// 90 % interval of `rate`; `None` where the knee is not tested.
+    #[serde(default)]
+    pub interval90: Option<[f64; 2]>,
+    /// What shows it.
+    #[serde(default)]
+    pub basis: KneeBasis,
 }
 
 /// The answer for one series, tier and class.

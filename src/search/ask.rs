@@ -56,6 +56,9 @@ pub enum Ends {
     AtItsTime,
     /// As soon as its misses are shown to be too many, by a value that may be looked at any time.
     WhenGross,
+    /// As soon as its misses are shown to be too many *and* the server completes fewer requests than are due: it is beyond the knee, and
+    /// more of it would only make the queue longer.
+    WhenBehind,
     /// As soon as its misses are so many that it lies far above the boundary. One near the boundary tells most, and runs its time
     /// though it may fail.
     WhenFarOver,

@@ -1,6 +1,6 @@
 //! Reads an answer off the verdicts of measured levels: the highest shown to meet below the lowest shown to fail.
 
-use super::answer::{Goodput, Status};
+use super::answer::{Basis, Goodput, Status};
 use crate::stats::step::Verdict;
 
 /// What one step says of one tier.
@@ -60,6 +60,7 @@ pub(super) fn bracket(points: &[Point], ended: &str, gpus: Option<u32>) -> Goodp
         binding: failed.and_then(|f| f.binding.clone()),
         per_gpu: per_gpu(rate, gpus),
         reason: words(met, failed, &beyond, &points, ended),
+        basis: Basis::Bracket,
     }
 }
 

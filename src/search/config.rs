@@ -62,7 +62,8 @@ impl Default for Adaptive {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Until {
-    /// At the knee: more load buys no more throughput, or the server is overloaded.
+    /// At the knee, whatever the SLO says: once a step completes fewer requests than are due, or its backlog grows, up to four more between it and
+    /// the last one that did not place the knee within a tenth.
     #[default]
     Knee,
     /// At the first step shown to miss the SLO (each tier of it, where there are several).

@@ -1,7 +1,14 @@
-//! The knee of a curve after Satopää, Albrecht, Irwin & Raghavan, "Finding a Kneedle in a Haystack", 2011.
+//! The knee of a curve: where more load stops buying throughput and starts buying latency.
+//!
+//! It is tested where it can be: throughput that stops following the load, else latency that begins to rise faster than the load
+//! ([`super::segmented`]). Where neither is shown it is a mark by eye, after Satopää, Albrecht, Irwin & Raghavan, "Finding a Kneedle in a
+//! Haystack", 2011.
 
-use super::answer::Knee;
-use crate::stats::step::{Step, StepKind, Verdict};
+use super::answer::{Knee, KneeBasis};
+use super::segmented::{Break, Observation, bend, likely_saturation, saturation};
+use crate::level::Control;
+use crate::slo::Metric;
+use crate::stats::step::{Abort, Step, StepKind, Verdict};
 
 /// Sensitivity: how many mean distances the difference curve must fall below its maximum. 1 is the paper's online value.
 const SENSITIVITY: f64 = 1.0;
@@ -38,7 +45,12 @@ pub fn kneedle(points: &[Point]) -> Option<Knee> {
         // Confirmed by a fall below the threshold before the curve rises above this maximum.
         let after = d[at + 1..].iter().find(|later| **later < threshold || **later > d[at]);
         if after.is_some_and(|later| *later < threshold) {
-            return Some(Knee { rate: points[at].level, throughput: points[at].throughput });
+            return Some(Knee {
+                rate: points[at].level,
+                throughput: points[at].throughput,
+                interval90: None,
+                basis: KneeBasis::Kneedle,
+            });
         }
     }
     None
@@ -47,9 +59,157 @@ pub fn kneedle(points: &[Point]) -> Option<Knee> {
 /// A p99 of fewer requests is just the largest of them.
 const ENOUGH: u64 = 100;
 
-/// The knee of a series' steps: p99 TTFT (e2e, where answers came in one piece) against achieved rate, or the median where p99 shows none. Invalid steps are left
-/// out, and those with fewer than a hundred requests; of several steps at one level the last counts.
+/// The knee of a series' steps: of throughput, else of latency, else Kneedle's mark.
 pub fn of_steps(steps: &[&Step]) -> Option<Knee> {
+    of_throughput(steps).or_else(|| of_latency(steps)).or_else(|| marked(steps))
+}
+
+/// A step whose window shows less than this share of what a server that keeps up would complete in it, for answers that take longer
+/// than the settling before, is not counted.
+const SEEN: f64 = 0.3;
+/// Standard errors that a step's throughput must lie below that of a server that keeps up.
+const SIGNIFICANT: f64 = 3.0;
+/// It must lie below it by this share, too.
+const SHORTFALL: f64 = 0.03;
+/// The 90 % quantile of the standard normal distribution.
+const Z90: f64 = 1.2816;
+/// Variance of a median over that of a mean, of normal values.
+const MEDIAN: f64 = std::f64::consts::FRAC_PI_2;
+/// Requests that wait in one queue have alike latencies: so many are taken to be worth one.
+const ALIKE: f64 = 16.0;
+
+/// The throughput of a step against its load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Flow {
+    level: f64,
+    /// Requests due per second; of conversations the level.
+    load: f64,
+    /// Requests completed per second, had the server been full of them from the first second on.
+    completed: f64,
+    /// Variance of `completed`, its count taken for Poisson's.
+    variance: f64,
+}
+
+impl Flow {
+    /// A closed loop asks for what it gets, so it has none. Conversations ask for more only when an answer has come: their load is the level,
+    /// and only steps of one length compare.
+    fn of(step: &Step, unqueued_ms: f64) -> Option<Self> {
+        let told = step.verdict != Verdict::Invalid && matches!(step.abort, None | Some(Abort::Gross));
+        if !told || step.due_n < ENOUGH || step.measure_s <= 0.0 || step.kind.is_aside() {
+            return None;
+        }
+        let load = match step.level.control {
+            Control::Rate | Control::TraceScale => step.offered_rate,
+            Control::Sessions => step.level.value,
+            Control::Concurrency => return None,
+        };
+        let seen = seen(step, unqueued_ms);
+        let (level, completed) = (step.level.value, step.achieved_rate / seen);
+        let least = 1.0 / step.measure_s;
+        let variance = completed.max(least) / (step.measure_s * seen);
+        (seen >= SEEN && load > 0.0).then_some(Self { level, load, completed, variance })
+    }
+}
+
+/// The share of the window in which answers come that were asked for in this step: none come before the first has had its time. `unqueued_ms`
+/// is what the first token takes where hardly any load is: a queue is what is looked for, and no excuse.
+fn seen(step: &Step, unqueued_ms: f64) -> f64 {
+    let p50 = |metric| step.quantiles(metric).p50;
+    let answers_s = match (p50(Metric::E2e), p50(Metric::Ttft)) {
+        (Some(e2e), Some(ttft)) => ((e2e - ttft).max(0.0) + unqueued_ms.min(ttft)) / 1e3,
+        (Some(e2e), None) => e2e.min(unqueued_ms) / 1e3,
+        _ => 0.0,
+    };
+    ((step.settle_s + step.measure_s - answers_s.max(step.settle_s)) / step.measure_s).clamp(0.0, 1.0)
+}
+
+/// The load and throughput of the steps of a curve, from the lowest level.
+fn flows(steps: &[&Step]) -> Vec<Flow> {
+    let loaded = || steps.iter().filter(|s| !s.kind.is_aside());
+    let first = |s: &&&Step| s.quantiles(s.response()).p50;
+    let unqueued_ms = loaded().filter_map(|s| first(&s)).fold(f64::INFINITY, f64::min);
+    let mut all: Vec<Flow> = loaded().filter_map(|s| Flow::of(s, unqueued_ms)).collect();
+    let talks = loaded().any(|s| s.level.control == Control::Sessions);
+    let lengths = loaded().map(|s| s.settle_s + s.measure_s);
+    let (shortest, longest) = lengths.fold((f64::INFINITY, 0.0_f64), |(l, h), s| (l.min(s), h.max(s)));
+    if talks && longest > 1.01 * shortest {
+        all.clear();
+    }
+    all.sort_by(|a, b| a.level.total_cmp(&b.level));
+    all
+}
+
+/// Where throughput stops following the load, if that is shown.
+pub(super) fn of_throughput(steps: &[&Step]) -> Option<Knee> {
+    throughput_break(steps, saturation).map(|knee| Knee { basis: KneeBasis::Throughput, ..knee })
+}
+
+/// Where throughput most likely stops following the load, for steps of which a growing backlog has shown that it does.
+pub(super) fn of_backlog(steps: &[&Step]) -> Option<Knee> {
+    throughput_break(steps, likely_saturation).map(|knee| Knee { basis: KneeBasis::Backlog, ..knee })
+}
+
+fn throughput_break(steps: &[&Step], fit: fn(&[Observation]) -> Option<Break>) -> Option<Knee> {
+    let all = flows(steps);
+    let points: Vec<Observation> =
+        all.iter().map(|f| Observation { x: f.load, y: f.completed, variance: f.variance }).collect();
+    let Break { at, interval90, y } = fit(&points)?;
+    // A trace at speed 1 has some rate of its own.
+    let traced = steps.iter().any(|s| s.level.control == Control::TraceScale);
+    let (levels, loads) = all.iter().fold((0.0, 0.0), |(v, l), f| (v + f.level, l + f.load));
+    let unit = if traced { levels / loads } else { 1.0 };
+    let interval90 = Some(interval90.map(|x| x * unit));
+    Some(Knee { rate: at * unit, throughput: y, interval90, basis: KneeBasis::default() })
+}
+
+/// Whether the last step completed less than lower ones make a server that keeps up complete: by more than chance explains.
+pub(super) fn falls_behind(steps: &[&Step]) -> bool {
+    let Some(last) = steps.last() else { return false };
+    let all = flows(steps);
+    let Some(own) = all.iter().find(|f| (f.level - last.level.value).abs() <= 1e-9 * f.level) else {
+        return false;
+    };
+    let lower = all.iter().filter(|f| f.level < own.level * (1.0 - 1e-9));
+    let (load, completed) =
+        lower.fold((0.0, 0.0), |(l, c), f| (l + f.load / f.variance, c + f.completed / f.variance));
+    let usual = match last.level.control {
+        _ if load > 0.0 => completed / load,
+        Control::Sessions => return false,
+        _ => 1.0,
+    };
+    let due = usual * own.load;
+    own.completed < (1.0 - SHORTFALL) * due && due - own.completed > SIGNIFICANT * own.variance.sqrt()
+}
+
+/// Where latency begins to grow faster than the load, if that is shown: the median of TTFT, or of e2e where answers came in one piece.
+fn of_latency(steps: &[&Step]) -> Option<Knee> {
+    let points: Vec<Observation> = steps.iter().filter_map(|s| latency(s)).collect();
+    let Break { at, interval90: [low, high], .. } = bend(&points)?;
+    let near = |s: &&&Step| (s.level.value.ln() - at).abs();
+    let measured = steps.iter().filter(|s| latency(s).is_some());
+    let step = measured.min_by(|a, b| near(a).total_cmp(&near(b)))?;
+    let throughput = step.achieved_rate * at.exp() / step.level.value;
+    let throughput = if step.level.control == Control::Concurrency { step.achieved_rate } else { throughput };
+    let interval90 = Some([low.exp(), high.exp()]);
+    Some(Knee { rate: at.exp(), throughput, interval90, basis: KneeBasis::Latency })
+}
+
+/// The logarithm of a step's median latency over that of its level, its variance that of a median of log-normal values.
+fn latency(step: &Step) -> Option<Observation> {
+    let q = step.quantiles(step.response());
+    let (p50, p90) = (q.p50?, q.p90?);
+    let whole = step.abort.is_none() && step.verdict != Verdict::Invalid && !step.kind.is_aside();
+    if !whole || q.n < ENOUGH || p50 <= 0.0 || step.level.value <= 0.0 {
+        return None;
+    }
+    let spread = ((p90 / p50).ln() / Z90).max(0.01);
+    let variance = MEDIAN * spread * spread * ALIKE / q.n as f64;
+    Some(Observation { x: step.level.value.ln(), y: p50.ln(), variance })
+}
+
+/// Kneedle's mark: p99 TTFT (e2e, where answers came in one piece) against achieved rate, or the median where p99 shows none. Invalid steps are
+/// left out, and those with fewer than a hundred requests; of several steps at one level the last counts.
+fn marked(steps: &[&Step]) -> Option<Knee> {
     let mut by_level: Vec<&Step> = vec![];
     for step in steps
         .iter()

@@ -6,7 +6,8 @@
 //! burst). `hold` stays at the safe rate at the end. `estimate` reads the
 //! answer off the posterior, `bracket` off the verdicts alone; `confirm` is the soak afterwards. `ceiling` doubles numbers in
 //! flight until throughput stops growing, or sends everything at once. `stop` says when a series is
-//! done; `knee` marks the knee of a curve; `view` is what the reports show of the posterior.
+//! done; `ramp` climbs until a stop rule fires and places the knee, which `knee` tests and marks by `segmented` lines; `listed` fits the
+//! posterior to levels that were chosen beforehand; `view` is what the reports show of the posterior.
 
 mod adaptive;
 pub mod answer;
@@ -19,12 +20,16 @@ mod confirm;
 mod estimate;
 mod hold;
 pub mod knee;
+mod listed;
 mod posterior;
 pub mod profile;
+pub mod ramp;
+pub mod recovery;
 mod refine;
 mod refused;
 mod retry;
 mod seen;
+mod segmented;
 mod series;
 pub mod stop;
 pub mod view;

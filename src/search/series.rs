@@ -1,26 +1,29 @@
 //! The search of a series, by mode, and its answers. Nothing is remembered: what comes next follows from the steps alone.
 
 use super::adaptive::{BASELINE_CONFIDENCE, Policy, missed_unloaded};
-use super::answer::{Answer, Goodput, Status};
+use super::answer::{Answer, Basis, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket, per_gpu, shown};
 use super::change::since;
-use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan, Until};
+use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan};
 use super::confirm;
 use super::estimate::{distrusted, estimate};
 use super::knee::of_steps;
+use super::listed;
 use super::posterior::{Posterior, limits};
+use super::ramp::{self, Course};
+use super::recovery::Recovery;
 use super::refine::lowest;
 use super::refused::{because, blames};
 use super::retry;
-use super::stop::{Stop, dead, failing, is_failing, overloaded, plateau};
+use super::stop::{Stop, dead, failing, is_failing};
 use super::view::Terms;
 use super::windows::{ERROR, together, windows};
 use crate::level::{Control, Level};
 use crate::load::config::StepTimes;
 use crate::slo::Slo;
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
-use crate::stats::summary::{ERRORS, blamed, step_verdict, tier_verdict, worst};
+use crate::stats::summary::{ERRORS, blamed, step_verdict, worst};
 use crate::units::{Fraction, NonEmpty, Rate, short};
 use std::time::Duration;
 
@@ -40,18 +43,22 @@ enum Levels {
 pub struct Search {
     levels: Levels,
     times: StepTimes,
-    max_rate: Option<f64>,
+    pub(super) max_rate: Option<f64>,
     pub(super) tiers: Vec<Slo>,
     gpus: Option<u32>,
     confirm: Option<Duration>,
     /// What an open loop steps through.
     open: Control,
+    /// The shape of its arrivals, as [`crate::workload::arrivals::Arrivals::crowding`] has it.
+    dispersion: f64,
     /// Whether one request at a time comes before the levels of a list.
     baseline: bool,
     /// The saturated server, after all else.
     peak: Option<Peak>,
     /// Level and window of a last step under the profiler; a level that can be held where it has none.
     pub(super) profile: Option<(Option<f64>, Duration)>,
+    /// The surge after the search, where one is asked for.
+    pub(super) recovery: Option<Recovery>,
 }
 
 /// Confidence of the verdicts of listed steps.
@@ -93,17 +100,22 @@ impl Search {
             gpus,
             confirm,
             open: open.control,
+            dispersion: open.arrivals.dispersion(),
             baseline,
             peak,
             profile: None,
+            recovery: None,
         })
     }
 
     /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
     pub fn next(&self, series: &str, steps: &[Step]) -> Next {
         let own = of_series(series, steps);
-        let beside =
-            || self.saturate(&own, series, steps).or_else(|| self.under_profiler(&own, series, steps));
+        let beside = || {
+            let recovery = self.recovery_step(&own, series, steps);
+            let peak = || self.saturate(&own, series, steps);
+            recovery.or_else(peak).or_else(|| self.under_profiler(&own, series, steps))
+        };
         let ask = self.decide(&own).ok().or_else(beside);
         ask.map_or(Next::Done, Next::Measure)
     }
@@ -169,12 +181,18 @@ impl Search {
                     Ok(Ask { measure, extend, ..ask })
                 }
             },
-            Levels::Ramp(ramp) => {
-                let stop = dead(own).or_else(|| overloaded(&done)).or_else(|| self.ramp_stop(ramp, &done));
-                let level = Level::new(self.open, self.ramp_rate(ramp, done.len()));
-                stop.map_or_else(|| Ok(self.ask(level, StepKind::Ramp, Ends::WhenGross)), Err)
-            }
+            Levels::Ramp(ramp) => match dead(own) {
+                Some(stop) => Err(stop),
+                None => {
+                    let (rate, ends) = self.course(ramp).next(&done)?;
+                    Ok(self.ask(Level::new(self.open, rate), StepKind::Ramp, ends))
+                }
+            },
         }
+    }
+
+    fn course<'a>(&'a self, ramp: &'a Ramp) -> Course<'a> {
+        Course { ramp, max_rate: self.max_rate, control: self.open, tiers: &self.tiers }
     }
 
     /// A step with the times that the plan gives.
@@ -191,7 +209,8 @@ impl Search {
             Err(stop) => format!("ended because {stop}"),
             Ok(_) => "ended early: levels were left to measure".into(),
         };
-        let knee = of_steps(&own);
+        let of_ramp = matches!(self.levels, Levels::Ramp(_)).then(|| ramp::found(&finished(&own))).flatten();
+        let knee = of_ramp.or_else(|| of_steps(&own));
         let answer = |slo: &Slo| Answer {
             series: series.to_owned(),
             tier: slo.tier().to_owned(),
@@ -256,11 +275,31 @@ impl Search {
         }
     }
 
-    /// The posterior of a tier's boundary; `None` unless the search is adaptive and a step ran under load.
+    /// The posterior of a tier's boundary; `None` unless a step ran under load, and of all at once, which has no levels.
     pub(super) fn posterior(&self, steps: &[&Step], tier: &str) -> Option<Posterior> {
-        let Levels::Adaptive(policy) = &self.levels else { return None };
         let slo = self.tiers.iter().find(|slo| slo.tier() == tier)?;
-        Posterior::of(&retry::confirmed(&finished(steps)), tier, &limits(slo), policy.dispersion)
+        match &self.levels {
+            Levels::Adaptive(policy) => {
+                Posterior::of(&retry::confirmed(&finished(steps)), tier, &limits(slo), policy.dispersion)
+            }
+            _ => self.fit(steps, tier, &limits(slo)).map(|(posterior, _)| posterior),
+        }
+    }
+
+    /// The posterior of levels that were chosen beforehand, with the steps that it rests on.
+    fn fit<'a>(
+        &self,
+        steps: &[&'a Step],
+        tier: &str,
+        limits: &[(String, f64)],
+    ) -> Option<(Posterior, Vec<&'a Step>)> {
+        if matches!(self.levels, Levels::Adaptive(_) | Levels::Burst(_)) {
+            return None;
+        }
+        let dispersion = if self.control() == Control::Concurrency { 1.0 } else { self.dispersion };
+        let evidence = listed::evidence(&finished(steps), tier);
+        let posterior = Posterior::of(&evidence, tier, limits, dispersion)?;
+        Some((posterior, evidence))
     }
 
     fn read(
@@ -297,15 +336,17 @@ impl Search {
         {
             let shown = format!("{}; {ended}", shown(&points));
             goodput = estimate(policy, slo, &finished, &posterior, (goodput, &shown));
+            goodput.basis = Basis::Search;
             goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
             if goodput.status == Status::None && loaded.iter().any(|s| s.refused_beyond(self.put_up_with())) {
                 goodput = none_of_it(Status::Undecided, goodput);
             }
-        } else if self.control() == Control::Rate {
-            goodput.throughput = goodput.rate;
         } else {
-            let at = |s: &&&Step| goodput.rate.is_some_and(|r| (s.level.value - r).abs() < 1e-9);
-            goodput.throughput = loaded.iter().rfind(at).map(|s| s.achieved_rate);
+            if let Some((posterior, evidence)) = self.fit(steps, slo.tier(), limits) {
+                goodput = listed::answer(&posterior, &evidence, slo.tier(), goodput);
+                goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
+            }
+            goodput.throughput = goodput.rate.and_then(|rate| self.throughput(&loaded, rate));
         }
         // What was called safe is not, if the soak was at that level: for the answer that it was chosen by, or where it lies below.
         let soak = steps.iter().rfind(|s| s.kind == StepKind::Confirm && verdict(s).0 == Verdict::Fails);
@@ -336,25 +377,13 @@ impl Search {
         self.times.max_error_share.map_or(1.0, Fraction::get)
     }
 
-    fn ramp_stop(&self, ramp: &Ramp, done: &[&Step]) -> Option<Stop> {
-        let last = done.last()?;
-        let fails = |slo: &Slo| tier_verdict(&last.limits, slo.tier()).0 == Verdict::Fails;
-        let by_rule = match ramp.until {
-            Until::Knee => plateau(done),
-            Until::SloMissed => (!self.tiers.is_empty() && self.tiers.iter().all(fails))
-                .then(|| Stop::SloMissed { level: last.level.to_string() }),
-        };
-        let at_max = || self.max_rate.filter(|max| last.level.value >= max * (1.0 - 1e-9));
-        by_rule.or_else(|| {
-            at_max()
-                .map(|rate| Stop::Highest { key: "max-rate", level: Level::new(self.open, rate).to_string() })
-        })
-    }
-
-    /// The rate of the ramp's step number `done`, from 0; never above the plan's highest.
-    fn ramp_rate(&self, ramp: &Ramp, done: usize) -> f64 {
-        let rate = ramp.start.get() * ramp.factor.get().powf(done as f64);
-        self.max_rate.map_or(rate, |max| rate.min(max))
+    /// Requests per second that a level of the answer gets.
+    fn throughput(&self, loaded: &[&Step], rate: f64) -> Option<f64> {
+        if self.control() == Control::Rate {
+            return Some(rate);
+        }
+        let measured = loaded.iter().rfind(|s| (s.level.value - rate).abs() < 1e-9);
+        measured.map(|s| s.achieved_rate).or_else(|| listed::achieved(loaded, rate))
     }
 }
 

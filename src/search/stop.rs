@@ -1,9 +1,11 @@
 //! When a series is done: the stop rules, each with its words.
 
+use super::answer::{Knee, KneeBasis};
+use crate::level::Control;
 use crate::slo::Metric;
 use crate::stats::step::{Abort, LimitRow, Step, Verdict};
 use crate::stats::verdict::{GROSS, GROSS_INFLATION, gross};
-use crate::units::{Percentile, Span, short};
+use crate::units::{Percentile, Span, short, three_digits};
 use std::{fmt, time::Duration};
 
 /// Why no further step is measured.
@@ -104,7 +106,14 @@ pub enum Stop {
         /// The share that it added.
         growth: f64,
     },
-    /// Two successive steps bought less than half of the added load in throughput.
+    /// A ramp went past the knee and came back to place it.
+    Knee {
+        /// Where it lies.
+        knee: Knee,
+        /// What the ramp steps through.
+        control: Control,
+    },
+    /// Throughput stopped growing with the load.
     Plateau {
         /// Achieved requests/s of the last step.
         achieved: f64,
@@ -162,14 +171,31 @@ impl fmt::Display for Stop {
                 "{level} changed the throughput by {} %, less than what the ladder goes on for",
                 short((1000.0 * growth).round() / 10.0)
             ),
+            Self::Knee { knee, control } => write_knee(f, knee, *control),
             Self::Plateau { achieved, offered } => write!(
                 f,
-                "throughput levelled off: {} req/s achieved of {} offered, after two steps that bought less than half of \
-                 the added load",
+                "throughput levelled off: {} req/s achieved of {} offered",
                 short(*achieved),
                 short(*offered)
             ),
         }
+    }
+}
+
+/// `the knee is found: beyond 19.8 req/s more load completes no more (90 % interval 18.9–20.3)`.
+fn write_knee(f: &mut fmt::Formatter<'_>, knee: &Knee, control: Control) -> fmt::Result {
+    let digits = |x: f64| short(three_digits(x, f64::round));
+    let level = format!("{}{}", digits(knee.rate), control.unit());
+    let effect = match knee.basis {
+        KneeBasis::Backlog => "the backlog grows",
+        KneeBasis::Throughput | KneeBasis::Latency | KneeBasis::Kneedle => {
+            "more load buys hardly any throughput"
+        }
+    };
+    write!(f, "the knee is found: beyond {level} {effect}")?;
+    match knee.interval90 {
+        Some([low, high]) => write!(f, " (90 % interval {}–{})", digits(low), digits(high)),
+        None => Ok(()),
     }
 }
 
@@ -248,7 +274,7 @@ pub(super) fn by_far(step: &Step) -> bool {
 /// Fewer requests than this in a step say nothing of its throughput.
 const FEW: u64 = 30;
 
-/// The knee while ramping: two successive steps whose added achieved rate is under half of the added offered rate.
+/// A plateau while the adaptive search ramps: two successive steps whose added achieved rate is under half of the added offered rate.
 ///
 /// Achieved counts completions within the window. Where half of the answers take longer than the settling before it, those
 /// of the load that came before are too few in it, whatever the server does, and the rule does not apply. Nor does it where

@@ -50,7 +50,7 @@ pub struct PathPoint {
 }
 
 impl Search {
-    /// The miss curves of a tier's limits at `levels`; empty unless the search is adaptive.
+    /// The miss curves of a tier's limits at `levels`; empty where no step under load tells of one.
     pub fn fitted(&self, series: &str, steps: &[Step], tier: &str, levels: &[f64]) -> Vec<Fitted> {
         let own = of_series(series, steps);
         self.posterior(&own, tier).map_or_else(Vec::new, |p| p.fitted(levels))
@@ -58,6 +58,9 @@ impl Search {
 
     /// How the answer for a tier came about: what was known after each step under load; empty unless the search is adaptive.
     pub fn path(&self, series: &str, steps: &[Step], tier: &str) -> Vec<PathPoint> {
+        if self.terms().is_none() {
+            return Vec::new();
+        }
         let own = of_series(series, steps);
         let after = |n: usize| {
             let step = own[n];

@@ -3,6 +3,7 @@
 mod count;
 pub mod memory;
 pub mod presets;
+pub mod reasoning;
 mod start;
 
 use crate::sim::engine::{
@@ -13,6 +14,7 @@ use crate::sim::engine::{
 use crate::sim::fault::Faults;
 use crate::units::{Fraction, Positive, Span};
 pub use presets::{Deployment, Preset};
+pub use reasoning::Reasoning;
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroU32, time::Duration};
 
@@ -31,6 +33,8 @@ pub struct Simulated {
     pub seed: u64,
     /// Everything that the engine does takes so many times as long: 1.15 is 15 % slower.
     pub slow_down: Positive,
+    /// How much of each answer is reasoning, and what is shown of it.
+    pub reasoning: Option<Reasoning>,
     /// What goes wrong, and how often.
     pub faults: Faults,
     /// Requests for tokens that are answered as they should be before the first fault.
@@ -136,6 +140,9 @@ struct Raw {
     /// Everything that the engine does takes so many times as long: 1.15 is a server that is 15 % slower.
     #[serde(default = "as_it_is", skip_serializing_if = "is_as_it_is")]
     slow_down: Positive,
+    /// Makes a part of each answer reasoning, which comes before its content. All of it is content where this is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
     /// Faults that it plays on requests for tokens, each with its probability: `{ stall = 0.02, status-500 = 0.01 }`. They add up to 1 at
     /// the most. What each does, and what a client makes of it, stands in docs/faults.md.
     #[serde(default, skip_serializing_if = "Faults::is_empty")]
@@ -197,6 +204,7 @@ impl Raw {
             max_model_len: None,
             seed: default_seed(),
             slow_down: as_it_is(),
+            reasoning: None,
             fault: Faults::default(),
             fault_after: 0,
         }
@@ -287,6 +295,7 @@ impl TryFrom<Raw> for Simulated {
             max_model_len,
             seed: raw.seed,
             slow_down: raw.slow_down,
+            reasoning: raw.reasoning,
             faults: raw.fault,
             fault_after: raw.fault_after,
         })
@@ -297,7 +306,7 @@ impl From<Simulated> for Raw {
     fn from(sim: Simulated) -> Self {
         let mut raw = Self::preset(sim.engine.preset());
         (raw.model, raw.max_model_len, raw.seed) = (sim.model, Some(sim.max_model_len), sim.seed);
-        raw.slow_down = sim.slow_down;
+        (raw.slow_down, raw.reasoning) = (sim.slow_down, sim.reasoning);
         (raw.fault, raw.fault_after) = (sim.faults, sim.fault_after);
         match sim.engine {
             Engine::Md1 { service, decode } | Engine::Mm1 { service, decode } => {
@@ -459,6 +468,7 @@ impl fmt::Display for Simulated {
         if !is_as_it_is(&self.slow_down) {
             settings.push(format!("slow-down {}", self.slow_down.get()));
         }
+        settings.extend(self.reasoning.map(|reasoning| reasoning.to_string()));
         if !self.faults.is_empty() {
             settings.push(format!("faults: {}", self.faults));
         }

@@ -2,12 +2,12 @@
 
 use crate::sim::{
     actor::{Answer, Handle},
-    config::Simulated,
+    config::{Reasoning, Simulated},
     engine::{KvCache, Request, blocks::blocks_of},
     fault::{Deck, play::play, socket::Wire},
     metrics::prometheus,
     rules::{Limits, MAX_BODY, Refusal},
-    wire::{self, Api, Ask, Writer, json_string},
+    wire::{self, Api, Ask, Thought, Writer, json_string},
 };
 use axum::{
     Extension, Router,
@@ -69,6 +69,7 @@ pub(super) fn with_faults(sim: &Simulated, faults: Arc<Deck>) -> Router {
         model: sim.model.clone(),
         model_json: json_string(&sim.model),
         max_model_len: sim.max_model_len.get(),
+        reasoning: sim.reasoning,
         requests: AtomicU64::new(0),
         faults,
     };
@@ -102,6 +103,7 @@ struct Server {
     /// The model's name as a JSON string.
     model_json: String,
     max_model_len: u32,
+    reasoning: Option<Reasoning>,
     /// Requests accepted so far: the next one's id.
     requests: AtomicU64,
     faults: Arc<Deck>,
@@ -144,9 +146,11 @@ async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refu
     let request = request.with_blocks(server.blocks(&prompt, output_tokens));
     let mut events = server.engine.submit(at, request);
     let stream = ask.stream.unwrap_or(false);
+    let thought = Thought::of(server.reasoning, output_tokens);
     let head = server.head(api, id, stream);
     if stream {
         let writer = Writer::new(api, &head, input_tokens, ask.stream_options.unwrap_or_default());
+        let writer = writer.thinking(thought);
         return Ok((EVENTS, Body::new(Stream { events, writer })).into_response());
     }
     let (mut tokens, mut cached) = (0, None);
@@ -157,7 +161,7 @@ async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refu
     if !events.over() {
         return Err(Refusal::gone());
     }
-    Ok((JSON, wire::whole(api, &head, input_tokens, tokens, cached)).into_response())
+    Ok((JSON, wire::whole(api, &head, (input_tokens, tokens), cached, thought)).into_response())
 }
 
 /// What is asked, as tokens.
@@ -232,12 +236,15 @@ impl http_body::Body for Stream {
             return Poll::Ready(None);
         }
         let Self { events, writer } = &mut *self;
-        let Some(event) = ready!(events.poll_next(cx)) else {
-            return Poll::Ready(Some(Err(io::Error::other("the engine stopped"))));
-        };
-        writer.cached(event.cached_tokens);
         let mut out = String::with_capacity(512);
-        writer.event(&mut out, event.tokens, event.finished);
+        // Tokens of hidden reasoning are no event.
+        while out.is_empty() {
+            let Some(event) = ready!(events.poll_next(cx)) else {
+                return Poll::Ready(Some(Err(io::Error::other("the engine stopped"))));
+            };
+            writer.cached(event.cached_tokens);
+            writer.event(&mut out, event.tokens, event.finished);
+        }
         while out.len() < MAX_FRAME
             && let Poll::Ready(Some(event)) = events.poll_next(cx)
         {

@@ -35,7 +35,7 @@ pub async fn serve(
         socket::serve(with_faults(sim, faults.clone()), faults, listener, shutdown, GRACE).await;
         return Ok(());
     }
-    if sim.engine == Engine::Null {
+    if sim.engine == Engine::Null && sim.reasoning.is_none() {
         let (model, max_model_len) = (sim.model.clone(), sim.max_model_len);
         let settings = Settings { model, max_model_len, ..Settings::default() };
         null::serve(settings, Listener::Tcp(listener), shutdown).await;

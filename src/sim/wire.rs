@@ -1,6 +1,7 @@
 //! What goes over the wire, in the words of vLLM: requests read with typed structs that keep a number for each word, and
 //! events written by pasting numbers and words between preformatted pieces.
 
+use crate::sim::config::Reasoning;
 use crate::sim::engine::blocks::token_of;
 use serde::{
     Deserialize, Deserializer,
@@ -146,6 +147,36 @@ pub(super) struct Writer {
     output_tokens: u32,
     /// Tokens of the prompt that were in the prefix cache; `None` where there is none.
     cached_tokens: Option<u32>,
+    thought: Thought,
+    /// Whether a chat has been opened.
+    opened: bool,
+}
+
+/// The reasoning of one answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Thought {
+    /// Its tokens, which come before all others.
+    tokens: u32,
+    /// Whether they are not streamed.
+    hidden: bool,
+    /// How many the usage tells; `None` where it tells nothing of reasoning.
+    told: Option<u32>,
+}
+
+impl Thought {
+    /// That of an answer of so many tokens.
+    pub(super) fn of(reasoning: Option<Reasoning>, answer: u32) -> Self {
+        reasoning.map_or_else(Self::default, |r| {
+            let tokens = r.tokens(answer);
+            Self { tokens, hidden: r.hidden, told: r.counted.then_some(tokens) }
+        })
+    }
+
+    /// What the usage says of it, where it does.
+    fn details(self) -> String {
+        let details = |n| format!(r#","completion_tokens_details":{{"reasoning_tokens":{n}}}"#);
+        self.told.map_or_else(String::new, details)
+    }
 }
 
 const WORDS: [&str; 16] = [
@@ -180,7 +211,14 @@ impl Writer {
             input_tokens,
             output_tokens: 0,
             cached_tokens: None,
+            thought: Thought::default(),
+            opened: false,
         }
+    }
+
+    /// The same of an answer that begins with reasoning.
+    pub(super) fn thinking(self, thought: Thought) -> Self {
+        Self { thought, ..self }
     }
 
     /// So many tokens of the prompt were in the prefix cache; `None` where there is none.
@@ -196,10 +234,26 @@ impl Writer {
         }
     }
 
-    /// Like [`Writer::event`], without what closes the stream.
+    /// Like [`Writer::event`], without what closes the stream. Tokens of hidden reasoning make no event; one that reasoning and content share
+    /// makes two.
     pub(super) fn tokens(&mut self, out: &mut String, tokens: u32, finished: bool) {
-        let chat = self.api == Api::Chat;
-        if chat && self.output_tokens == 0 {
+        self.open(out);
+        let thinking = self.thought.tokens.saturating_sub(self.output_tokens).min(tokens);
+        let (hidden, content) = (thinking > 0 && self.thought.hidden, tokens - thinking);
+        if hidden {
+            self.output_tokens += thinking;
+        } else if thinking > 0 {
+            self.delta(out, thinking, finished && content == 0, "reasoning");
+        }
+        // An answer that ends in hidden reasoning ends with an event without text.
+        if content > 0 || (hidden && finished) || tokens == 0 {
+            self.delta(out, content, finished, "content");
+        }
+    }
+
+    /// Appends what opens a chat, once.
+    fn open(&mut self, out: &mut String) {
+        if self.api == Api::Chat && !std::mem::replace(&mut self.opened, true) {
             out.push_str(&self.head);
             out.push_str(
                 r#"{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
@@ -207,8 +261,17 @@ impl Writer {
             self.usage(out, self.options.continuous_usage_stats, None);
             out.push_str(",\"prompt_token_ids\":null,\"prompt_text\":null}\n\n");
         }
+    }
+
+    /// Appends an event with so many tokens on a channel of a chat; completions have but one.
+    fn delta(&mut self, out: &mut String, tokens: u32, finished: bool, channel: &str) {
+        let chat = self.api == Api::Chat;
         out.push_str(&self.head);
-        out.push_str(if chat { r#"{"index":0,"delta":{"content":""# } else { r#"{"index":0,"text":""# });
+        if chat {
+            let _ = write!(out, r#"{{"index":0,"delta":{{"{channel}":""#);
+        } else {
+            out.push_str(r#"{"index":0,"text":""#);
+        }
         words(out, self.output_tokens, tokens);
         self.output_tokens += tokens;
         out.push_str(match (chat, finished) {
@@ -230,6 +293,7 @@ impl Writer {
     /// Takes tokens as sent that were not written here.
     pub(super) fn skip(&mut self, tokens: u32) {
         self.output_tokens += tokens;
+        self.opened |= tokens > 0;
     }
 
     /// Appends what comes after the last token.
@@ -254,6 +318,7 @@ impl Writer {
             if let Some(cached) = cached_tokens {
                 let _ = write!(out, r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#);
             }
+            out.push_str(&self.thought.details());
             out.push('}');
         }
     }
@@ -281,33 +346,50 @@ pub(super) fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The whole answer of a request that does not stream; `head` as for [`Writer::new`], `cached_tokens` where there is a prefix cache.
+/// The whole answer of a request that does not stream, with so many tokens of prompt and of answer; `head` as for [`Writer::new`],
+/// `cached_tokens` where there is a prefix cache.
 pub(super) fn whole(
     api: Api,
     head: &str,
-    input_tokens: u32,
-    output_tokens: u32,
+    (input_tokens, output_tokens): (u32, u32),
     cached_tokens: Option<u32>,
+    thought: Thought,
 ) -> String {
+    let thinking = thought.tokens.min(output_tokens);
     let mut out = format!("{{{head},\"choices\":[{{\"index\":0,");
     out.push_str(match api {
         Api::Chat => r#""message":{"role":"assistant","content":""#,
         Api::Completions => r#""text":""#,
     });
-    words(&mut out, 0, output_tokens);
-    out.push_str(match api {
-        Api::Chat => r#"","refusal":null,"reasoning":null}"#,
-        Api::Completions => "\"",
-    });
+    // Completions have one channel for both.
+    let one = api == Api::Completions && !thought.hidden;
+    let from = if one { 0 } else { thinking };
+    words(&mut out, from, output_tokens - from);
+    out.push('"');
+    if api == Api::Chat {
+        out.push_str(r#","refusal":null,"reasoning":"#);
+        if thinking > 0 && !thought.hidden {
+            out.push('"');
+            words(&mut out, 0, thinking);
+            out.push_str("\"}");
+        } else {
+            out.push_str("null}");
+        }
+    }
     let total = u64::from(input_tokens) + u64::from(output_tokens);
     let details = cached_tokens.map_or("null".into(), |n| format!(r#"{{"cached_tokens":{n}}}"#));
     let _ = write!(
         out,
         concat!(
             r#","logprobs":null,"finish_reason":"length","stop_reason":null}}],"system_fingerprint":"{}","#,
-            r#""usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{},"prompt_tokens_details":{}}}}}"#
+            r#""usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{},"prompt_tokens_details":{}{}}}}}"#
         ),
-        FINGERPRINT, input_tokens, total, output_tokens, details
+        FINGERPRINT,
+        input_tokens,
+        total,
+        output_tokens,
+        details,
+        thought.details()
     );
     out
 }
@@ -337,6 +419,62 @@ mod tests {
         for json in ["true", "[-1]", r#"{"text": 1.5}"#] {
             assert!(serde_json::from_str::<Words>(json).is_err(), "{json}");
         }
+    }
+
+    /// The events of an answer of four tokens in events of one each, as delta, text and running count.
+    fn events(api: Api, reasoning: &str) -> Vec<String> {
+        let reasoning: Reasoning = toml::from_str(reasoning).unwrap();
+        let options = StreamOptions { include_usage: true, continuous_usage_stats: true };
+        let mut writer =
+            Writer::new(api, "\"id\":\"x\"", 7, options).thinking(Thought::of(Some(reasoning), 4));
+        let mut out = String::new();
+        (1..=4).for_each(|i| writer.event(&mut out, 1, i == 4));
+        let payloads = out.split("\n\n").filter_map(|e| e.strip_prefix("data: ")).filter(|e| *e != "[DONE]");
+        let events = payloads.map(|e| serde_json::from_str::<serde_json::Value>(e).unwrap());
+        let said = |e: serde_json::Value| {
+            let (choice, usage) = (&e["choices"][0], &e["usage"]);
+            let delta =
+                choice["delta"].as_object().map(|d| d.keys().next_back().cloned().unwrap_or_default());
+            let finish = choice["finish_reason"].as_str().unwrap_or("-");
+            let reasoning = &usage["completion_tokens_details"]["reasoning_tokens"];
+            format!(
+                "{} {finish} {} {reasoning}",
+                delta.unwrap_or_else(|| "-".into()),
+                usage["completion_tokens"]
+            )
+        };
+        events.map(said).collect()
+    }
+
+    #[test]
+    fn reasoning_comes_first_or_not_at_all() {
+        let streamed = [
+            "role - 0 2",
+            "reasoning - 1 2",
+            "reasoning - 2 2",
+            "content - 3 2",
+            "content length 4 2",
+            "- - 4 2",
+        ];
+        assert_eq!(events(Api::Chat, "share = 0.5"), streamed);
+        let hidden = ["role - 0 2", "content - 3 2", "content length 4 2", "- - 4 2"];
+        assert_eq!(events(Api::Chat, "share = 0.5\nhidden = true"), hidden);
+        let never = ["role - 0 null", "content length 4 null", "- - 4 null"];
+        assert_eq!(events(Api::Chat, "share = 1\nhidden = true\ncounted = false"), never);
+        assert_eq!(
+            events(Api::Completions, "share = 0.5\nhidden = true").len(),
+            3,
+            "two tokens, and the usage"
+        );
+        let reasoning: Reasoning = toml::from_str("share = 0.5").unwrap();
+        let whole = whole(Api::Chat, "\"id\":\"x\"", (7, 4), None, Thought::of(Some(reasoning), 4));
+        let whole: serde_json::Value = serde_json::from_str(&whole).unwrap();
+        let message = &whole["choices"][0]["message"];
+        assert_eq!(
+            (message["reasoning"].as_str(), message["content"].as_str()),
+            (Some(" the rate"), Some(" of a"))
+        );
+        assert_eq!(whole["usage"]["completion_tokens_details"]["reasoning_tokens"], 2);
     }
 
     #[test]

@@ -121,20 +121,22 @@ impl Limit {
 
     /// Judges one request; ITL limits judge gaps, not requests, and answer `NotApplicable` here.
     ///
-    /// A failure is a miss. A request that was cut off is a miss if what it had already waited cannot be made good any more,
-    /// else unknown.
+    /// A failure is a miss. A request that was cut off, by its step's end or by our own timeout, counts as it is where the value was known
+    /// by then, is a miss if what it had already waited cannot be made good any more, and is else unknown. An answer that ended without
+    /// content misses TTFC.
     pub fn judge(&self, r: &Record) -> Judged {
         if self.metric == Metric::Itl {
             return Judged::NotApplicable;
         }
         match r.outcome {
-            Outcome::Failed => Judged::Missed,
+            _ if r.is_cut_off() => self.judge_cut(r),
+            Outcome::Failed | Outcome::Cut => Judged::Missed,
             Outcome::Ok => match self.metric.of(r) {
                 Some(value) if value <= self.limit => Judged::Met,
                 Some(_) => Judged::Missed,
+                None if self.metric == Metric::Ttfc && r.lacks_content() => Judged::Missed,
                 None => Judged::NotApplicable,
             },
-            Outcome::Cut => self.judge_cut(r),
         }
     }
 
@@ -145,7 +147,7 @@ impl Limit {
             _ => None,
         };
         // The least that the value can still become: what was waited so far, spread over all tokens asked for.
-        let at_least = known.unwrap_or_else(|| match (self.metric, r.first_token) {
+        let at_least = match (self.metric, r.first_token) {
             // Of an answer that another tool asked for it is not known how long it could have become.
             (Metric::Tpot, Some(_)) if r.output_asked == 0 => Duration::ZERO,
             (Metric::Tpot, Some(first)) => {
@@ -154,11 +156,13 @@ impl Limit {
             }
             (Metric::Tpot, None) => Duration::ZERO,
             _ => r.end.saturating_sub(r.due),
-        });
-        match (at_least > self.limit, known) {
-            (true, _) => Judged::Missed,
-            (false, Some(_)) => Judged::Met,
-            (false, None) => Judged::Unknown,
+        };
+        match known {
+            Some(value) if value <= self.limit => Judged::Met,
+            Some(_) => Judged::Missed,
+            // What had not come by then can only be later.
+            None if at_least >= self.limit => Judged::Missed,
+            None => Judged::Unknown,
         }
     }
 }
@@ -400,6 +404,7 @@ mod tests {
         r.end = Duration::from_millis(90);
         assert_eq!(limit(Metric::Ttft, 100).judge(&r), Judged::Unknown, "might still have come in time");
         assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Missed, "had already passed the limit");
+        assert_eq!(limit(Metric::Ttft, 90).judge(&r), Judged::Missed, "at the limit, and nothing had come");
         r.first_token = Some(Duration::from_millis(40));
         assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Met, "its first token is known");
         assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Missed, "50 ms over at most ten tokens");
@@ -408,6 +413,42 @@ mod tests {
         assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Unknown, "nobody knows how long it was to be");
         r.output_asked = 11;
         assert_eq!(limit(Metric::E2e, 80).judge(&r), Judged::Missed);
+    }
+
+    /// Rows: how the request ended, and what limits of 100 ms on TTFT and TTFC, 6 ms on TPOT and 80 ms on e2e say of it. Its first token came
+    /// after 40 ms, no content ever did, and it ended after 90 ms.
+    #[test]
+    fn our_own_timeout_is_judged_like_a_cut() {
+        use Judged::{Met, Missed, Unknown};
+        let limits = [(Metric::Ttft, 100), (Metric::Ttfc, 100), (Metric::Tpot, 6), (Metric::E2e, 80)];
+        for (outcome, failure, asked, want) in [
+            (Outcome::Cut, None, 11, [Met, Unknown, Unknown, Missed]),
+            (Outcome::Cut, Some(Failure::Timeout), 11, [Met, Unknown, Unknown, Missed]),
+            (Outcome::Failed, Some(Failure::Timeout), 11, [Met, Unknown, Unknown, Missed]),
+            (Outcome::Failed, Some(Failure::Timeout), 0, [Missed; 4]), // that of another tool
+            (Outcome::Failed, Some(Failure::Reset), 11, [Missed; 4]),
+        ] {
+            let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+            (r.outcome, r.failure, r.output_asked) = (outcome, failure, asked);
+            (r.first_token, r.end) = (Some(Duration::from_millis(40)), Duration::from_millis(90));
+            assert_eq!(limits.map(|(m, l)| limit(m, l).judge(&r)), want, "{outcome:?} {failure:?} {asked}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_content_misses_ttfc() {
+        let ttfc = limit(Metric::Ttfc, 1_000_000);
+        let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+        (r.outcome, r.output_asked) = (Outcome::Ok, 11);
+        (r.first_token, r.last_token) = (Some(Duration::from_millis(40)), Some(Duration::from_millis(90)));
+        assert_eq!(ttfc.judge(&r), Judged::Missed, "all of its tokens were reasoning");
+        assert_eq!(limit(Metric::Ttft, 100).judge(&r), Judged::Met);
+        r.first_content = Some(Duration::from_millis(60));
+        assert_eq!(ttfc.judge(&r), Judged::Met);
+        (r.first_content, r.output_asked) = (None, 0);
+        assert_eq!(ttfc.judge(&r), Judged::NotApplicable, "another tool does not tell its channels");
+        (r.first_token, r.output_asked) = (None, 11);
+        assert_eq!(ttfc.judge(&r), Judged::NotApplicable, "an answer in one piece has no first token at all");
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Group {
     pub failed: u64,
     /// Those that were cut off.
     pub cut: u64,
+    /// Those of the failed ones that the plan's timeout ended.
+    pub failed_timeout: u64,
     /// Percentiles by metric.
     #[serde(flatten, serialize_with = "by_column")]
     pub latency: BTreeMap<Metric, Quantiles>,
@@ -153,11 +155,17 @@ fn group(
         n: measured.len() as u64,
         failed: count(Outcome::Failed),
         cut: count(Outcome::Cut),
+        failed_timeout: timed_out(&measured, Outcome::Failed),
         latency,
         input_tokens_mean: mean(|r| r.input_tokens),
         output_tokens_mean: mean(|r| r.output_tokens),
         achieved_rate: if seconds > 0.0 { completed / seconds } else { 0.0 },
     }
+}
+
+/// Requests with this outcome that our own timeout ended.
+pub(super) fn timed_out(measured: &[&Kept], outcome: Outcome) -> u64 {
+    measured.iter().filter(|r| r.outcome == outcome && r.is_timed_out()).count() as u64
 }
 
 #[cfg(test)]

@@ -40,6 +40,15 @@ struct Entry {
     gaps: u32,
     /// Gaps that a cut request did not live to show.
     censored: u32,
+    /// How long the first of those had been open by then, in µs; 0 where there is none.
+    open_us: u32,
+}
+
+impl Entry {
+    /// Returns true if the gap that was open when the request was cut off was beyond this limit already.
+    fn is_open_over(&self, limit: &Limit) -> bool {
+        Duration::from_micros(u64::from(self.open_us)) > limit.limit
+    }
 }
 
 /// What one ITL limit counts over a step.
@@ -138,7 +147,7 @@ impl ItlTally {
         self.classes.iter_mut().for_each(Pool::reset);
         let n = if self.limits.is_empty() { 0 } else { n };
         self.requests.clear();
-        self.requests.resize(n, Entry { id: 0, outcome: Outcome::Cut, gaps: 0, censored: 1 });
+        self.requests.resize(n, Entry { id: 0, outcome: Outcome::Cut, gaps: 0, censored: 1, open_us: 0 });
         self.requests.clear();
         self.misses.clear();
         self.misses.resize(n * self.limits.len(), 1);
@@ -147,8 +156,8 @@ impl ItlTally {
 
     /// Adds a measured request; one of another phase is passed over.
     ///
-    /// A failed request counts a miss for every gap it was asked for, one at least; a cut one counts the gaps it had and is
-    /// censored for the rest. The histogram takes answered requests only, as the other percentiles do.
+    /// A failed request counts a miss for every gap it was asked for, one at least; a cut one counts the gaps it had, a miss where the gap
+    /// that was open exceeds the limit already, and is censored for the rest. The histogram takes answered requests only, as the other percentiles do.
     pub fn add(&mut self, finished: &Finished) {
         let r = &finished.record;
         if r.phase != Phase::Measure {
@@ -165,16 +174,21 @@ impl ItlTally {
         }
         let came = finished.gaps_us.len() as u32;
         let asked = r.output_asked.saturating_sub(1);
-        let (gaps, censored) = match r.outcome {
+        let outcome = if r.is_cut_off() { Outcome::Cut } else { r.outcome };
+        let (gaps, censored) = match outcome {
             Outcome::Ok => (came, 0),
             Outcome::Failed => (asked.max(1), 0),
             Outcome::Cut => (came.max(asked), asked.saturating_sub(came)),
         };
-        self.requests.push(Entry { id: r.id, outcome: r.outcome, gaps, censored });
+        let open = r.last_token.filter(|_| censored > 0).map_or(Duration::ZERO, |t| r.end.saturating_sub(t));
+        let open_us = u32::try_from(open.as_micros()).unwrap_or(u32::MAX);
+        let entry = Entry { id: r.id, outcome, gaps, censored, open_us };
+        self.requests.push(entry);
         for limit in &self.limits {
             let over = |us: &&u32| Duration::from_micros(u64::from(**us)) > limit.limit;
-            let missed = finished.gaps_us.iter().filter(over).count() as u32;
-            self.misses.push(if r.outcome == Outcome::Failed { gaps } else { missed });
+            let missed =
+                finished.gaps_us.iter().filter(over).count() as u32 + u32::from(entry.is_open_over(limit));
+            self.misses.push(if outcome == Outcome::Failed { gaps } else { missed });
         }
     }
 
@@ -193,9 +207,10 @@ impl ItlTally {
         let mut rows: Vec<(Entry, u32)> =
             self.rows(limit).filter(|(e, _)| e.gaps > 0 && counts(e.id)).collect();
         rows.sort_unstable_by_key(|(e, _)| e.id);
-        let sum = |of: fn(&(Entry, u32)) -> u32| rows.iter().map(|r| u64::from(of(r))).sum::<u64>();
+        let sum = |of: &dyn Fn(&(Entry, u32)) -> u32| rows.iter().map(|r| u64::from(of(r))).sum::<u64>();
+        let censored = |r: &(Entry, u32)| r.0.censored - u32::from(r.0.is_open_over(limit));
         ItlCounts {
-            counts: Counts { n: sum(|r| r.0.gaps), misses: sum(|r| r.1), censored: sum(|r| r.0.censored) },
+            counts: Counts { n: sum(&|r| r.0.gaps), misses: sum(&|r| r.1), censored: sum(&censored) },
             requests: rows.len() as u64,
             by_request: rows.iter().map(|r| u64::from(r.1)).collect(),
         }
@@ -288,6 +303,29 @@ mod tests {
         assert!([1, 2, 3, 4].iter().all(|id| judged.get(*id) == Some(Judged::Missed)));
         let other = tiers("itl.p95 = \"11ms\"")[0].limits()[0];
         assert_eq!(tally.counts(&other, |_| true), ItlCounts::default(), "a limit of no tier");
+    }
+
+    /// Rows: how the request ended, when (its last token came after 50 ms), and its gaps, misses and censored ones of a limit of 10 ms.
+    #[test]
+    fn a_gap_that_is_open_too_long_is_a_miss() {
+        let slo = tiers("itl.p95 = \"10ms\"");
+        let timeout = Some(Failure::Timeout);
+        for (outcome, failure, end_ms, want) in [
+            (Outcome::Cut, None, 55, (9, 0, 7)),
+            (Outcome::Cut, None, 61, (9, 1, 6)),
+            (Outcome::Cut, timeout, 61, (9, 1, 6)),
+            (Outcome::Failed, timeout, 61, (9, 1, 6)),
+            (Outcome::Failed, Some(Failure::Reset), 61, (9, 9, 0)),
+        ] {
+            let mut one = finished(0, outcome, 10, &[1_000, 2_000]);
+            one.record.failure = failure;
+            (one.record.last_token, one.record.end) =
+                (Some(Duration::from_millis(50)), Duration::from_millis(end_ms));
+            let mut tally = ItlTally::new(&slo);
+            tally.add(&one);
+            let got = tally.counts(&slo[0].limits()[0], |_| true).counts;
+            assert_eq!((got.n, got.misses, got.censored), want, "{outcome:?} {failure:?} {end_ms}");
+        }
     }
 
     #[test]

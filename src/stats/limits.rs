@@ -170,6 +170,8 @@ impl<'a> Judge<'a> {
         counted
     }
 
+    /// A request that the default timeout ended may still have been answered: unknown, as one that the step's end cut off. One that the plan's
+    /// own timeout ended is an error.
     fn errors(&self, slo: &Slo, part: Part<'a>, p0: f64) -> Counted {
         let count = |view| {
             self.requests(Some(part), view, |r| match r.outcome {
@@ -392,7 +394,8 @@ impl<'a> Judge<'a> {
 
     /// A step where every request failed fails the limits of which a request was seen; where those were too few to say that nobody is there,
     /// only what their counts show. One that was stopped for its errors never meets, and fails
-    /// what allows fewer misses (`p0`) than errors are put up with, if the requests that the limit is about failed that often.
+    /// what allows fewer misses (`p0`) than errors are put up with, if the requests that the limit is about failed that often; answers that
+    /// were under way when the plan's timeout ended them are none of those ([`Kept::is_lost`]).
     fn after_abort(&self, verdict: Verdict, part: Option<Part<'a>>, p0: f64) -> Verdict {
         match (self.input.abort, verdict) {
             (Some(Abort::AllFailed), Verdict::Undecided | Verdict::Meets) => {
@@ -401,7 +404,7 @@ impl<'a> Judge<'a> {
             (Some(Abort::NoAnswer), Verdict::Meets) => Verdict::Undecided,
             (Some(Abort::Errors), Verdict::Undecided | Verdict::Meets) => {
                 let (failed, of) = self.of(part).fold((0.0, 0.0), |(failed, of), r| {
-                    (failed + f64::from(u8::from(r.outcome == Outcome::Failed)), of + 1.0)
+                    (failed + f64::from(u8::from(r.is_lost())), of + 1.0)
                 });
                 let beyond = self.input.max_error_share.is_some_and(|most| p0 <= most && failed > most * of);
                 if beyond { Verdict::Fails } else { Verdict::Undecided }

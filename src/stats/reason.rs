@@ -1,10 +1,14 @@
 //! The verdict of a tier from its rows, the limit that binds, and both in words.
 
+use super::cluster::pooled_inflation;
 use super::kept::Kept;
 use super::limits::Counted;
+use super::needed::{Needed, needed};
+use super::steady::FEW;
 use super::step::{LimitRow, Step, Verdict};
-use crate::record::Failure;
-use crate::units::{Percentile, short};
+use super::verdict::Counts;
+use crate::record::{Failure, Outcome};
+use crate::units::{Percentile, short, thousands};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
@@ -58,7 +62,7 @@ pub fn step_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
 /// The failures among measured requests, most frequent kind first: `48 of 50 requests failed (server-error 500)`.
 pub(super) fn failures(measured: &[&Kept]) -> String {
     let mut kinds: BTreeMap<(Failure, Option<NonZeroU16>), u64> = BTreeMap::new();
-    for r in measured {
+    for r in measured.iter().filter(|r| r.outcome == Outcome::Failed) {
         if let Some(kind) = r.failure {
             *kinds.entry((kind, r.status)).or_default() += 1;
         }
@@ -118,11 +122,12 @@ fn nearest<'a>(rows: &[&'a LimitRow]) -> Option<&'a LimitRow> {
     latency.map(|(r, _)| r).or_else(|| rows.iter().copied().find(|r| r.limit == "error-rate"))
 }
 
-/// Why a step has its verdict, in a sentence with numbers. `growth` is that of the requests in flight per second.
+/// Why a step has its verdict, in a sentence with numbers. `growth` is that of the requests in flight per second, `error` that of the verdict on
+/// each side.
 pub(super) fn reason(
     rows: &[Counted],
     tier: &str,
-    verdict: Verdict,
+    (verdict, error): (Verdict, f64),
     binding: Option<&str>,
     growth: Option<f64>,
 ) -> String {
@@ -143,13 +148,15 @@ pub(super) fn reason(
                 "not stable: the queue grew through the step, requests in flight by {} a second",
                 short(growth.unwrap_or(0.0))
             ),
-            _ => "too short, or too few requests, to tell whether the backlog grows".into(),
+            _ => format!(
+                "too short, or too few requests, to tell whether the backlog grows: that takes {FEW} requests and two end-to-end times at the least"
+            ),
         };
     }
-    counted(c, verdict)
+    counted(c, verdict, error)
 }
 
-fn counted(c: &Counted, verdict: Verdict) -> String {
+fn counted(c: &Counted, verdict: Verdict, error: f64) -> String {
     let row = &c.row;
     let what = if row.limit.starts_with("itl.") { "gaps" } else { "requests" };
     if row.n == 0 {
@@ -169,13 +176,53 @@ fn counted(c: &Counted, verdict: Verdict) -> String {
         }
         Verdict::Meets => format!("{misses}{cut}: at most {} %, allowed {allowed} %", share(most)),
         _ => format!(
-            "{misses}{cut} {} {}–{} %, allowed {allowed} %: too few requests to tell",
+            "{misses}{cut} {} {}–{} %, allowed {allowed} %: too few {what} to tell{}",
             if row.misses == 1 && row.censored == 0 { "leaves" } else { "leave" },
             // A bound that is as good as none.
             share(if least < 1e-4 { 0.0 } else { least }),
-            share(most)
+            share(most),
+            Some(enough(needed(counts_of(row), c.p0, error, c.inflation)))
+                .filter(|text| !text.is_empty())
+                .map(|text| format!("; {text}"))
+                .unwrap_or_default()
         ),
     }
+}
+
+fn counts_of(row: &LimitRow) -> Counts {
+    Counts { n: row.n, misses: row.misses, censored: row.censored }
+}
+
+/// Says how many more requests would decide an undecided latency limit of a step, given all steps measured and the error of a verdict on each side;
+/// `None` for limits that are not about requests, and where no number of them is known to do.
+pub fn would_decide(row: &LimitRow, steps: &[Step], error: f64) -> Option<String> {
+    let p0 = allowed(row).filter(|_| !row.limit.starts_with("itl.") && row.verdict == Verdict::Undecided)?;
+    let inflation = pooled_inflation(steps, None, (&row.tier, &row.key()), p0);
+    Some(enough(needed(counts_of(row), p0, error, inflation))).filter(|text| !text.is_empty())
+}
+
+/// How many would do: `298 more without a miss would do, or about 1,900 more at this share of misses`; empty where no number does.
+fn enough(needed: Needed) -> String {
+    let count = |n: u64| thousands(round_up(n));
+    let at_share = needed.at_this_share.map(|(n, shows)| {
+        let so = if shows == Verdict::Fails { ", to fail" } else { "" };
+        format!("about {} more at this share of misses{so}", count(n))
+    });
+    match (needed.without_a_miss, at_share) {
+        (Some(n), Some(at_share)) => format!("{} more without a miss would do, or {at_share}", count(n)),
+        (Some(n), None) => format!("{} more without a miss would do", count(n)),
+        (None, Some(at_share)) => format!("{at_share} would do"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Two significant figures, upwards; as it is below a thousand.
+fn round_up(n: u64) -> f64 {
+    if n < 1000 {
+        return n as f64;
+    }
+    let unit = 10_f64.powf((n as f64).log10().floor() - 1.0);
+    (n as f64 / unit).ceil() * unit
 }
 
 /// Two significant figures: a bound is worth no more.
@@ -297,7 +344,7 @@ mod tests {
                 0.981,
                 0.998,
                 Verdict::Undecided,
-                "p99 TTFT ≤ 200ms: 12 misses of 2000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell",
+                "p99 TTFT ≤ 200ms: 12 misses of 2000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell; 5,000 more without a miss would do, or about 27,000 more at this share of misses",
             ),
             (
                 1,
@@ -318,9 +365,9 @@ mod tests {
                 missed: Vec::new(),
                 answered: true,
             };
-            assert_eq!(reason(&[c], "main", verdict, Some("ttft.p99"), None), want);
+            assert_eq!(reason(&[c], "main", (verdict, 0.05), Some("ttft.p99"), None), want);
         }
-        assert_eq!(reason(&[], "main", Verdict::Undecided, None, None), "nothing was measured");
-        assert_eq!(reason(&[], "main", Verdict::Invalid, None, None), "the client was the limit");
+        assert_eq!(reason(&[], "main", (Verdict::Undecided, 0.05), None, None), "nothing was measured");
+        assert_eq!(reason(&[], "main", (Verdict::Invalid, 0.05), None, None), "the client was the limit");
     }
 }

@@ -23,7 +23,7 @@ const BATCHES: usize = 20;
 /// End-to-end times that a batch is given to fill where queueing cannot be told from being answered.
 const FILLS: f64 = 3.0;
 /// Fewer requests due in the window than this say nothing of a trend.
-const FEW: usize = 30;
+pub(super) const FEW: usize = 30;
 
 /// The part of a step that is looked at, in seconds from its start.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -239,9 +239,11 @@ fn slope(stays: impl Iterator<Item = Stay> + Clone, w: Window) -> Option<Slope> 
     Some(Slope { per_s: moment / (t.powi(3) / 12.0), se: (1.2 * variance / t).sqrt() })
 }
 
-/// Whether measured requests were cut off before their first token.
+/// Returns true if the end of the step cut measured requests off before their first token. A timeout of ours does not count: it also ends
+/// requests that a server has lost, however short its queue.
 fn starved(mut records: impl Iterator<Item = Kept>) -> bool {
-    records.any(|r| r.phase == Phase::Measure && r.outcome == Outcome::Cut && r.first_token.is_none())
+    let cut = |r: &Kept| r.outcome == Outcome::Cut && !r.is_timed_out();
+    records.any(|r| r.phase == Phase::Measure && cut(&r) && r.first_token.is_none())
 }
 
 /// Whether answers came in one piece: with a last token and no first.
@@ -264,7 +266,7 @@ fn slope_of(
     records: impl Iterator<Item = Kept> + Clone,
     latency: impl Fn(&Record) -> Option<Duration> + Clone,
 ) -> Option<f64> {
-    let measured = records.filter(|r| r.phase == Phase::Measure && r.outcome != Outcome::Failed);
+    let measured = records.filter(|r| r.phase == Phase::Measure && !r.is_broken());
     let points = measured.filter_map(|r| Some((secs(r.due), latency(&r.record())?.as_secs_f64())));
     let count = points.clone().count();
     let n = count as f64;

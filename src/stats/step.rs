@@ -58,6 +58,8 @@ named!(
         Hold = "hold",
         /// A soak at the safe rate, after the search.
         Confirm = "confirm",
+        /// The safe rate, a surge, and the safe rate again, in one step after the search: how the server recovers.
+        Recovery = "recovery",
         /// A closed loop with so many in flight that the server is always full, after the search: the most that it completes.
         Peak = "peak",
         /// A level that the server can take, under its profiler, after all else: the profiler slows it down.
@@ -68,7 +70,7 @@ named!(
 impl StepKind {
     /// Whether it is measured for its own sake: no verdict and no answer hangs on it.
     pub const fn is_beside(self) -> bool {
-        matches!(self, Self::Peak | Self::Profile)
+        matches!(self, Self::Recovery | Self::Peak | Self::Profile)
     }
 
     /// Returns true for steps that the adaptive search chose near the likely boundary.
@@ -348,6 +350,10 @@ pub struct Step {
     pub failed: u64,
     /// Measured requests that were cut off.
     pub cut: u64,
+    /// Of those that failed, the ones that the plan's own timeout ended.
+    pub failed_timeout: u64,
+    /// Of those that were cut off, the ones that the default timeout ended.
+    pub cut_timeout: u64,
     /// Of those that failed, the ones that the server refused: 429, or 503 with `Retry-After`.
     pub refused: u64,
     /// Requests sent a second time because their connection closed before a byte came back.
@@ -489,14 +495,20 @@ impl Step {
         group.map(|g| g.quantiles(metric)).unwrap_or_default()
     }
 
-    /// Measured requests that failed, of those that a limit of this class judges.
+    /// Measured requests that failed, of those that a limit of this class judges; those that the plan's timeout ended aside, whose metrics
+    /// count as far as they are known.
     pub fn failed_of(&self, class: &str) -> u64 {
-        if class == ALL { self.failed } else { self.class(class).map_or(0, |g| g.failed) }
+        let broken = |failed: u64, by_timeout: u64| failed.saturating_sub(by_timeout);
+        if class == ALL {
+            return broken(self.failed, self.failed_timeout);
+        }
+        self.class(class).map_or(0, |g| broken(g.failed, g.failed_timeout))
     }
 
-    /// Whether every measured request failed.
+    /// Returns true if every measured request failed, and not only because the plan's timeout ended it.
     pub fn all_failed(&self) -> bool {
-        self.abort == Some(Abort::AllFailed) || (self.failed > 0 && self.failed == self.due_n)
+        let broken = self.failed_of(ALL);
+        self.abort == Some(Abort::AllFailed) || (broken > 0 && broken == self.due_n)
     }
 
     /// Whether its latencies are those of an overload, or of a step that was broken off.

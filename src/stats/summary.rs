@@ -1,7 +1,7 @@
 //! A step's records become one [`Step`]: the row of `steps.csv`, the rows of `limits.csv`, and the verdict.
 
 use super::fault::{lateness_ms, sent_in_window};
-use super::groups::{By, Group, groups};
+use super::groups::{By, Group, groups, timed_out};
 use super::itl::ItlTally;
 use super::kept::Kept;
 pub use super::limits::rejudged;
@@ -116,12 +116,15 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
     let groups = groups(input.records, (input.classes, input.itl), input.window(), input.kind);
-    let failed_of = |class: &str| failed_in(&groups, class).unwrap_or_else(|| count(Outcome::Failed));
+    let broken = || measured.iter().filter(|r| r.is_broken()).count() as u64;
+    let failed_of = |class: &str| failed_in(&groups, class).unwrap_or_else(broken);
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
+    let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
     let reason = match binding.as_deref() {
         Some(ERRORS) => failures(&measured),
-        _ => broken_off(input.abort, verdict)
-            .unwrap_or_else(|| reason(&counted, tier, verdict, binding.as_deref(), steady.in_flight_slope)),
+        _ => broken_off(input.abort, verdict).unwrap_or_else(|| {
+            reason(&counted, tier, (verdict, error), binding.as_deref(), steady.in_flight_slope)
+        }),
     };
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
@@ -146,6 +149,8 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         completed: count(Outcome::Ok),
         failed: count(Outcome::Failed),
         cut: count(Outcome::Cut),
+        failed_timeout: timed_out(&measured, Outcome::Failed),
+        cut_timeout: timed_out(&measured, Outcome::Cut),
         refused: 0,
         retried: measured.iter().filter(|r| r.attempts > 1).count() as u64,
         output_tokens_per_s,
@@ -186,9 +191,9 @@ fn good(row: &LimitRow) -> u64 {
     row.n.saturating_sub(row.misses + row.censored)
 }
 
-/// Requests of a class that failed, where it is told apart.
+/// Requests of a class that failed, those ended by the plan's timeout aside, where the class is told apart.
 fn failed_in(groups: &[Group], class: &str) -> Option<u64> {
-    groups.iter().find(|g| g.by == By::Class && g.name == class).map(|g| g.failed)
+    groups.iter().find(|g| g.by == By::Class && g.name == class).map(|g| g.failed - g.failed_timeout)
 }
 
 /// What is said of a step that ended before it could show anything.
@@ -209,8 +214,8 @@ fn told(stable: Option<bool>, rows: &[Counted], tier: &str) -> Option<bool> {
     }
 }
 
-/// Output and prompt tokens per second of the answers completed within the window. Where the server does not tell the
-/// prompt's tokens, those that were asked for.
+/// Output and prompt tokens per second of the answers completed within the window. Output tokens are all that were generated, by the
+/// server's count, hidden reasoning included. Where the server does not tell the prompt's tokens, those that were asked for.
 fn token_rates(input: &StepInput<'_>) -> (f64, f64) {
     let (mut output, mut prompt) = (0_u64, 0_u64);
     for r in input.completed_in_window() {

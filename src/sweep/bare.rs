@@ -62,6 +62,10 @@ impl<'a> Bare<'a> {
         let sim = plan.simulated()?.context("the plan has no simulated server")?;
         sim.starts().map_err(anyhow::Error::msg)?;
         anyhow::ensure!(sim.faults.is_empty(), "the engine by itself has no HTTP, and so plays no faults");
+        anyhow::ensure!(
+            sim.reasoning.is_none(),
+            "the engine by itself has no HTTP, and so hides no reasoning"
+        );
         Self::on(plan, sim.build())
     }
 
@@ -111,7 +115,8 @@ impl<'a> Bare<'a> {
         let chains = Chains::new(&self.traffic, &key, ask.level).map_err(anyhow::Error::msg)?;
         // What one request at a time takes is no matter of how long users think.
         let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
-        let mut load = Load::new(chains, ask, number, self.plan);
+        let timeout = self.plan.step_timeout(&self.steps);
+        let mut load = Load::new(chains, ask, number, self.plan, timeout);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
         let mut looks = Looks::new(&ask);
         let started = self.now;
@@ -160,7 +165,8 @@ impl<'a> Bare<'a> {
             load.deadlines.pop_front();
             if let Some(mut open) = load.open.remove(&id) {
                 self.model.cancel(self.now, id);
-                (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::Timeout));
+                let outcome = if load.timeout.is_error { Outcome::Failed } else { Outcome::Cut };
+                (open.record.outcome, open.record.failure) = (outcome, Some(Failure::Timeout));
                 load.over(open, deadline, tally);
             }
         }

@@ -4,6 +4,7 @@ use crate::level::Level;
 use crate::plan::{Plan, Series};
 use crate::search::Ask;
 use crate::search::config::Mode;
+use crate::search::ramp::REFINED;
 use crate::stats::step::StepKind;
 use crate::units::Span;
 use std::time::Duration;
@@ -57,7 +58,7 @@ pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     }
 }
 
-/// Whether a step that begins when so much is spent could end after the budget. A soak is no part of it.
+/// Whether a step that begins when so much is spent could end after the budget. A soak and a surge are no part of it.
 pub(super) fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, ask: &Ask) -> bool {
     // A level that is measured in windows takes no more than the window that is asked for.
     let most = longest_step(plan, ask.level);
@@ -70,7 +71,7 @@ pub(super) fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, as
         _ => own.min(most),
     };
     let late = |budget: Span| spent + takes > budget.0;
-    ask.kind != StepKind::Confirm && budget.is_some_and(late)
+    !matches!(ask.kind, StepKind::Confirm | StepKind::Recovery) && budget.is_some_and(late)
 }
 
 /// When a sweep of this plan is ended. `budget` is that of a plan which lists its levels.
@@ -99,7 +100,7 @@ fn getting_ready(one: &Series) -> Duration {
     ready + start.map_or(Duration::ZERO, |s| s.timeout.0 + s.stop_timeout.0 + s.cool_down.0)
 }
 
-/// What comes after the search: soak, saturated server, profiler.
+/// What comes after the search: soak, surge, saturated server, profiler.
 fn after_search(plan: &Plan) -> Duration {
     let around = plan.step.settle.0 + plan.step.tail() + plan.step.drain.0;
     let soak = plan.search.confirm.map_or(Duration::ZERO, |span| span.0 + around);
@@ -107,7 +108,8 @@ fn after_search(plan: &Plan) -> Duration {
         peak.settle.map_or(Duration::ZERO, |s| s.0) + peak.measure.unwrap_or(plan.step.measure).0 + around
     });
     let profile = plan.profile.as_ref().map_or(Duration::ZERO, |_| PROFILER + plan.step.measure.0 + around);
-    soak + peak + profile
+    let recovery = plan.recovery.map_or(Duration::ZERO, |recovery| recovery.measure() + around);
+    soak + recovery + peak + profile
 }
 
 /// The longest that all steps of a plan of one series can take.
@@ -144,7 +146,9 @@ fn levels(plan: &Plan) -> Vec<Level> {
         Mode::Ramp(ramp) => {
             let most = plan.search.max_rate.map_or(HIGHEST_RATE, |r| r.get());
             let rates = std::iter::successors(Some(ramp.start.get()), |r| Some(r * ramp.factor.get()));
-            rates.take_while(|r| *r < most).chain([most]).map(open).collect()
+            // Past the knee it comes back for some more.
+            let again = std::iter::repeat_n(most, REFINED);
+            rates.take_while(|r| *r < most).chain([most]).chain(again).map(open).collect()
         }
     }
 }
@@ -187,12 +191,15 @@ mod tests {
             ("adaptive = { budget = \"15m\" }\nconfirm = \"10m\"", 900 + 600 + 70),
             ("rates = [1, 2]", 260),
             ("concurrency = [1, 2]\nbaseline = true", 390),
-            ("ramp = { start = 1, factor = 2 }\nmax-rate = 8", 4 * 130),
-            ("ramp = { start = 1, factor = 10 }", 7 * 130),
+            // Four more between the last two.
+            ("ramp = { start = 1, factor = 2 }\nmax-rate = 8", (4 + 4) * 130),
+            ("ramp = { start = 1, factor = 10 }", (7 + 4) * 130),
             // Behind the first, settling and window may take an hour each.
             ("ladder = { max = 5 }", 130 + 3 * (7200 + 60)),
             ("burst = 50", 600 + 30),
             ("rates = [1]\npeak = { concurrency = 9 }", 260),
+            // Three minutes twice and one at the surge, and 70 s around them.
+            ("rates = [1]\n[recovery]", 130 + 420 + 70),
         ] {
             assert_eq!(longest(&plan(search)).as_secs(), longest_s, "{search}");
         }

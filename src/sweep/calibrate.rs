@@ -188,6 +188,7 @@ impl Probe<'_> {
             payload,
             began: Instant::now(),
             timeout: self.timeout,
+            timeout_is_error: true,
             cut: CancellationToken::new(),
             itl_limit: None,
             keep_text: false,

@@ -96,7 +96,7 @@ pub(crate) async fn prepare(
         let encoder = Encoder::new(api, &model, &body, pinning, usage);
         if stream { encoder } else { encoder.whole() }
     };
-    let timeout = plan.timeout();
+    let timeout = plan.probe_timeout();
     let (asked, build) = (client.clone(), encoder_for.clone());
     let negotiated = host
         .run(async move {
@@ -315,6 +315,7 @@ async fn send_before(
         window,
         phase: Some(Phase::Warmup),
         timeout: plan.timeout(),
+        timeout_is_error: true,
         max_in_flight: plan.step.max_in_flight,
         itl_limit: None,
         keep_text: false,

@@ -21,7 +21,7 @@ use crate::server::Reading;
 use crate::slo::{ALL, Metric, Slo};
 use crate::stats::step::{Abort, Step, StepKind, TracePart};
 use crate::units::Fraction;
-use crate::workload::draw::{Chains, StepKey};
+use crate::workload::draw::{Chains, StepKey, Surge};
 use crate::workload::prompts::Prompter;
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
@@ -199,7 +199,16 @@ impl Sweep<'_> {
 
     /// What a step deals, at the pace of its kind.
     fn paced(&self, ask: &Ask) -> Share {
-        Share { pace: self.plan.pace(ask.kind), ..self.share(ask.level) }
+        let share = self.share(ask.level);
+        let faster = self.surge(ask).map_or(1.0, |surge| surge.factor);
+        Share { pace: self.plan.pace(ask.kind), rate: share.rate.map(|rate| rate * faster), ..share }
+    }
+
+    /// The surge of a recovery step.
+    fn surge(&self, ask: &Ask) -> Option<Surge> {
+        let recovery = self.plan.recovery.filter(|_| ask.kind == StepKind::Recovery)?;
+        let from = ask.settle + recovery.hold.0;
+        Some(Surge { from, length: recovery.surge.0, factor: recovery.factor.get() })
     }
 
     /// The step as it stands.
@@ -236,6 +245,10 @@ impl Sweep<'_> {
         let chains = chains.in_series(&drawn, number);
         let trace = chains.began();
         let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
+        let chains = match self.surge(&ask) {
+            Some(surge) => chains.surging(surge),
+            None => chains,
+        };
         let builder = Builder::new(
             chains,
             Prompter::new(traffic, key, self.ready.rate.clone()).resumed(self.ready.resumed),
@@ -251,12 +264,14 @@ impl Sweep<'_> {
         let (gauge, stop, cut) =
             (Arc::<Gauge>::default(), CancellationToken::new(), CancellationToken::new());
         let began = Instant::now();
+        let timeout = plan.step_timeout(self.own_steps());
         let job = Job {
             began,
             settle: ask.settle,
             window: window_seen,
             phase: None,
-            timeout: plan.timeout(),
+            timeout: timeout.after,
+            timeout_is_error: timeout.is_error,
             max_in_flight: plan.step.max_in_flight,
             itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
             keep_text: self.ready.reader.wants_text(),

@@ -46,8 +46,11 @@ pub(crate) struct StepTally {
     last_home: Duration,
     /// When the last one that was not cut off ended, and whether it did so because nobody was there any more.
     last_end: Option<(Duration, bool)>,
-    /// Failures of the server, and all that is neither one nor silence.
+    /// Failures of the server ([`Kept::is_lost`]).
     theirs: u64,
+    /// Requests that the default timeout ended before anything came.
+    silent: u64,
+    /// All that is neither of these nor cut off in silence.
     others: u64,
     /// Whether a request was not sent because the client could not.
     pub(crate) held: bool,
@@ -153,6 +156,7 @@ impl StepTally {
             last_home: Duration::ZERO,
             last_end: None,
             theirs: 0,
+            silent: 0,
             others: 0,
             held: false,
             refused: (0, 0),
@@ -177,7 +181,8 @@ impl StepTally {
                 *sums = (sums.0 + u64::from(cached), sums.1 + u64::from(input));
             }
         }
-        self.ended(r);
+        let kept = Kept::from(r);
+        self.ended(r, &kept);
         if finished.retry_after.is_some() || r.failure == Some(Failure::RateLimited) {
             match r.phase {
                 Phase::Measure => self.refused.0 += 1,
@@ -185,11 +190,11 @@ impl StepTally {
             }
         }
         self.wait_until = self.wait_until.max(finished.retry_after.map(|wait| r.end.saturating_add(wait)));
-        self.kept.push(Kept::from(r));
+        self.kept.push(kept);
     }
 
     /// Counts how a request ended.
-    fn ended(&mut self, r: &Record) {
+    fn ended(&mut self, r: &Record, kept: &Kept) {
         let own = r.failure == Some(Failure::ClientLimit);
         let nobody = matches!(r.failure, Some(Failure::Connect | Failure::Dns));
         self.held |= own;
@@ -201,8 +206,8 @@ impl StepTally {
             Outcome::Cut => {}
         }
         match r.outcome {
-            Outcome::Failed if !own => self.theirs += 1,
-            Outcome::Cut if r.first_token.is_none() => {}
+            Outcome::Failed if !own && kept.is_lost() => self.theirs += 1,
+            Outcome::Cut if r.first_token.is_none() => self.silent += u64::from(kept.is_timed_out()),
             Outcome::Ok | Outcome::Failed | Outcome::Cut => self.others += 1,
         }
         if r.outcome != Outcome::Cut && self.last_end.is_none_or(|(end, _)| end <= r.end) {
@@ -241,7 +246,7 @@ impl StepTally {
 
     /// Whether there were requests and not one answer.
     pub(crate) fn nothing_came(&self) -> bool {
-        self.theirs > 0 && self.others == 0
+        self.theirs + self.silent > 0 && self.others == 0
     }
 
     /// Whether some limit of every tier has gross misses (design §7), so that no tier needs more of this step. `inflation` is
@@ -410,6 +415,30 @@ mod tests {
         assert!(t.all_failed(0) && t.all_failed(50) && !t.all_failed(51), "most are still open");
         t.add(&finished(51, None));
         assert!(!t.all_failed(0));
+    }
+
+    /// Rows: whether the plan sets the timeout, whether a first token had come, and whether a server that answers so is left alone: for its
+    /// errors, and because nothing comes from it.
+    #[test]
+    fn our_own_timeout_stops_nothing_that_is_under_way() {
+        for (given, came, errors, nothing) in [
+            (true, true, false, false),
+            (false, true, false, false),
+            (true, false, true, true),
+            (false, false, false, true),
+        ] {
+            let mut t = tally();
+            for i in 0..200 {
+                let mut one = finished(i, Some(Failure::Timeout));
+                one.record.output_asked = 1000;
+                one.record.first_token = one.record.first_token.filter(|_| came);
+                one.record.outcome = if given { Outcome::Failed } else { Outcome::Cut };
+                t.add(&one);
+            }
+            assert_eq!((t.all_failed(0), t.nothing_came()), (nothing, nothing), "{given} {came}");
+            t.add(&finished(200, None));
+            assert_eq!(t.fails_beyond(0.1, 0), errors, "{given} {came}");
+        }
     }
 
     #[test]

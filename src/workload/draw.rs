@@ -33,9 +33,35 @@ pub struct Chains {
     /// Whether the shared prefixes are taken in turn, so that warming up reaches every one of them.
     in_turn: bool,
     hurried: bool,
+    /// When arrivals come faster, where they do for a while.
+    surge: Option<Surge>,
     /// Whether all that is wanted of a request is the shared prefix that its prompt begins with.
     prefixes: bool,
     next: u64,
+}
+
+/// A time of higher load within a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Surge {
+    /// When it begins, from the start of the step.
+    pub from: Duration,
+    /// How long it lasts.
+    pub length: Duration,
+    /// The rate during it over the rate before and after it.
+    pub factor: f64,
+}
+
+impl Surge {
+    /// Returns when an arrival is due that would be due at `at` without the surge: within it time passes `factor` times as fast, so that
+    /// arrivals of any shape keep their shape and have the higher rate.
+    pub fn at(&self, at: Duration) -> Duration {
+        let within = self.length.mul_f64(self.factor);
+        match at.checked_sub(self.from) {
+            None => at,
+            Some(since) if since <= within => self.from + since.div_f64(self.factor),
+            Some(since) => self.from + self.length + (since - within),
+        }
+    }
 }
 
 /// When chains start.
@@ -79,6 +105,7 @@ impl Chains {
             draws,
             in_turn,
             hurried: false,
+            surge: None,
             prefixes: false,
             next: 0,
         })
@@ -116,6 +143,11 @@ impl Chains {
         Self { hurried: true, ..self }
     }
 
+    /// The same chains with a surge: between two times arrivals come `factor` times as fast.
+    pub fn surging(self, surge: Surge) -> Self {
+        Self { surge: Some(surge), ..self }
+    }
+
     /// The kind of the next chain, and which of its shared prefixes it begins with where they are taken in turn.
     fn kind(&mut self) -> (usize, Option<u32>) {
         let kinds = self.traffic.kinds();
@@ -150,6 +182,10 @@ impl Chains {
                 let at = replayed.row.at;
                 (speed.map_or(Start::WhenFree, |speed| Start::At(at.div_f64(speed))), Some(replayed))
             }
+        };
+        let start = match (start, self.surge) {
+            (Start::At(at), Some(surge)) => Start::At(surge.at(at)),
+            (start, _) => start,
         };
         let (class, group) = self.kind();
         let number = self.next;
@@ -281,6 +317,26 @@ mod tests {
         assert_eq!(draw(1, 1, Level::rate(5.0)), draw(1, 1, Level::rate(5.0)));
         assert_ne!(draw(1, 1, Level::rate(5.0)), draw(2, 1, Level::rate(5.0)));
         assert_ne!(draw(1, 1, Level::rate(5.0)), draw(1, 2, Level::rate(5.0)));
+    }
+
+    #[test]
+    fn a_surge_is_a_time_of_higher_rate() {
+        let key = StepKey { seed: 1, series: "main".into(), step: 1 };
+        let traffic = Traffic::open(&toml::from_str(ONE).unwrap(), &Counter::default()).unwrap();
+        let surge = Surge { from: Duration::from_secs(200), length: Duration::from_secs(100), factor: 3.0 };
+        let all = Chains::new(&traffic, &key, Level::rate(20.0)).unwrap().surging(surge).take(16_000);
+        let due: Vec<f64> = all
+            .filter_map(|c| match c.start {
+                Start::At(at) => Some(at.as_secs_f64()),
+                Start::WhenFree => None,
+            })
+            .collect();
+        assert!(due.is_sorted());
+        let rate =
+            |from: f64, to: f64| due.iter().filter(|t| (from..to).contains(*t)).count() as f64 / (to - from);
+        for (from, to, want) in [(0.0, 200.0, 20.0), (200.0, 300.0, 60.0), (300.0, 500.0, 20.0)] {
+            assert!((rate(from, to) / want - 1.0).abs() < 0.07, "{from}: {}", rate(from, to));
+        }
     }
 
     #[test]

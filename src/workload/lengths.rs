@@ -250,6 +250,29 @@ impl Lengths {
         }
     }
 
+    /// Returns these lengths times `by`: every draw from the same random number is `by` times as long, up to rounding to whole tokens
+    /// (at least 1).
+    #[must_use]
+    pub fn scaled(&self, by: f64) -> Self {
+        let tokens = |n: TokenCount| TokenCount((f64::from(n.get()) * by).round().clamp(1.0, 4e9) as u32);
+        let number = |x: Positive| Positive::try_from((x.get() * by).clamp(1e-6, 1e9)).unwrap_or(x);
+        let moments = |m: &Moments| Moments {
+            mean: number(m.mean),
+            cv: m.cv,
+            min: m.min.map(tokens),
+            max: m.max.map(tokens),
+        };
+        match self {
+            Self::Fixed(n) => Self::Fixed(tokens(*n)),
+            Self::Uniform(u) => Self::Uniform(Uniform { min: tokens(u.min), max: tokens(u.max) }),
+            Self::Normal(m) => Self::Normal(moments(m)),
+            Self::Lognormal(m) => Self::Lognormal(moments(m)),
+            Self::Quantiles(q) => {
+                Self::Quantiles(Quantiles { p50: number(q.p50), p90: number(q.p90), max: q.max.map(tokens) })
+            }
+        }
+    }
+
     /// The mean that the plan asks for, before cutting.
     pub fn mean(&self) -> f64 {
         match self {

@@ -13,6 +13,7 @@ pub mod draw;
 pub mod holds;
 pub mod kind;
 pub mod lengths;
+pub mod moved;
 pub mod prefix;
 pub mod prompts;
 pub mod rate;

@@ -58,7 +58,12 @@ fn phases(steps: &[Step], budget_s: f64) {
         StepKind::Baseline => 0,
         StepKind::Ramp => 1,
         StepKind::Refine | StepKind::Hold => 2,
-        StepKind::List | StepKind::Burst | StepKind::Confirm | StepKind::Peak | StepKind::Profile => 9,
+        StepKind::List
+        | StepKind::Burst
+        | StepKind::Confirm
+        | StepKind::Recovery
+        | StepKind::Peak
+        | StepKind::Profile => 9,
     };
     // Once the refinement has begun, the unloaded server may be asked again.
     let ranks: Vec<i32> = steps.iter().map(rank).collect();

@@ -197,7 +197,7 @@ fn aiperf_is_imported_and_reconciled() {
     let named = fixture("aiperf/profile_export_aiperf.json");
     let dir = tempdir().unwrap();
     let out = dir.path().join("run");
-    goodput().arg("import").arg(named).args(["--settle", "1s", "--out"]).arg(&out).assert().code(3);
+    goodput().arg("import").arg(named).args(["--settle", "1s", "--out"]).arg(&out).assert().code(0);
     let cut = result(&out);
     let n = cut["steps"][0]["due_n"].as_u64().unwrap();
     assert!((200..368).contains(&n), "the first second is not counted: {n}");

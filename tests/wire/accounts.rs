@@ -11,6 +11,8 @@ pub(crate) struct Account {
     pub(crate) due: u64,
     pub(crate) completed: u64,
     pub(crate) cut: u64,
+    /// Those of them that the default timeout ended, by kind and status.
+    pub(crate) cut_by: BTreeMap<(String, String), u64>,
     /// By kind and status.
     pub(crate) failed: BTreeMap<(String, String), u64>,
 }
@@ -54,6 +56,9 @@ pub(crate) fn accounts(run: &Path) -> BTreeMap<u64, Account> {
             }
             "cut" => {
                 account.cut += 1;
+                if !row["failure"].is_empty() {
+                    *account.cut_by.entry((row["failure"].clone(), row["status"].clone())).or_default() += 1;
+                }
                 3
             }
             other => panic!("{other} is no outcome: {row:?}"),
@@ -77,11 +82,11 @@ pub(crate) fn accounts(run: &Path) -> BTreeMap<u64, Account> {
         assert_eq!(Some(&told), measured.get(&step), "step {step}: steps.csv and requests.csv");
         let account = &all[&step];
         assert_eq!(account.due, account.completed + account.failures() + account.cut, "step {step}");
-        assert_eq!(
-            failures.get(&step).unwrap_or(&BTreeMap::new()),
-            &account.failed,
-            "step {step}: failures.csv"
-        );
+        let mut kinds = account.failed.clone();
+        for (kind, n) in &account.cut_by {
+            *kinds.entry(kind.clone()).or_default() += n;
+        }
+        assert_eq!(failures.get(&step).unwrap_or(&BTreeMap::new()), &kinds, "step {step}: failures.csv");
         steps += 1;
     }
     assert!(steps > 0, "no step was measured");

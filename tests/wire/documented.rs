@@ -30,8 +30,11 @@ fn table() -> String {
         };
         let status = want.status.map_or("–".to_owned(), |s| s.to_string());
         let sent = if want.attempts == 1 { "once" } else { "twice" };
-        let counts =
-            if kinds.is_empty() { "what its times say" } else { "a miss of every limit, and an error" };
+        let counts = match want.failures {
+            [] => "what its times say",
+            [Failure::Timeout] => "what is known by then; an error where the plan sets the timeout",
+            _ => "a miss of every limit, and an error",
+        };
         let virtual_time = if fault.needs_socket() { "no" } else { "yes" };
         out += &format!(
             "| `{}` | {} | {outcome} | {status} | {sent} | {counts} | {virtual_time} |\n",

@@ -152,10 +152,11 @@ pub(crate) fn shot() -> Shot {
 pub(crate) fn shot_for(model: &str) -> Shot {
     let encoder = Encoder::new(Api::Chat, model, &serde_json::Map::new(), Pinning::FULL, true);
     Shot {
-        record: Record::due(0, Phase::Measure, Duration::ZERO),
+        record: Record { output_asked: 4, ..Record::due(0, Phase::Measure, Duration::ZERO) },
         payload: encoder.request(&encoder.prefix(None), "hello", 4),
         began: Instant::now(),
         timeout: Duration::from_secs(10),
+        timeout_is_error: true,
         cut: CancellationToken::new(),
         itl_limit: None,
         keep_text: false,

@@ -81,6 +81,13 @@ async fn the_timeout_counts_from_due() {
     let r = client(3, true).send(shot).await.record;
     assert_eq!((r.outcome, r.failure, r.end), (Outcome::Failed, Some(Failure::Timeout), 1500 * MS));
     assert_eq!((r.first_token, r.events), (Some(1100 * MS), 3));
+    let shot = Shot { timeout: 500 * MS, timeout_is_error: false, ..due().await };
+    let r = client(3, true).send(shot).await.record;
+    assert_eq!(
+        (r.outcome, r.failure),
+        (Outcome::Cut, Some(Failure::Timeout)),
+        "no error where nobody set it"
+    );
 }
 
 #[tokio::test(start_paused = true)]

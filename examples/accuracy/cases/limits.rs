@@ -35,7 +35,6 @@ fn mm1(name: &str) -> Case {
 }
 
 fn single_limits() -> Vec<Case> {
-    let long = "{ lognormal = { mean = 4000, cv = 0.8, max = 30000 } }";
     vec![
         mm1("mm1-p90").limit_at(Ttft, 90.0, 250.0),
         mm1("mm1-p99.9").limit_at(Ttft, 99.9, 700.0),
@@ -55,9 +54,8 @@ fn single_limits() -> Vec<Case> {
         // Only the backlog binds.
         Case::new("stability-16", several(16, exponential(1000.0), 50.0)).limit(Tpot, 20_000.0),
         engine("stability-8b", Gpu::B8, SHORT).limit(Tpot, 1000.0),
-        // First tokens come at once, last ones after a minute and more.
-        engine("long-answers", Gpu::B8, ("{ lognormal = { mean = 300, cv = 0.6 } }", long))
-            .limit(Ttft, 250.0),
+        // First tokens come at once, last ones after 25 s on average and after two minutes at the p99.
+        Case::new("long-answers", several(100, exponential(25_000.0), 100.0)).limit(Ttft, 1000.0),
     ]
 }
 
@@ -100,6 +98,9 @@ fn exact(case: Case) -> Case {
         "same-2" | "same-3" => mm1(case, 10.6, 500),
         "md1-p95" => case.closed_form(20.0, 9.2, |r| md1_wait_cdf(r, ms(50), ms(150))),
         "mm32-p90" => case.closed_form(16.0, 61.5, |r| mmc_wait_cdf(r, ms(2000), 32, ms(150))),
+        "long-answers" => {
+            case.closed_form(4.0, 60.0, |r| mmc_wait_cdf(r, Duration::from_secs(25), 100, ms(900)))
+        }
         "stability-16" => case.cliff_at(16.0),
         _ => case,
     }

@@ -3,6 +3,7 @@
 use super::pick::{left_out, picked, variant};
 use super::refused::{Refused, no_answer, refusal, resume};
 use crate::capacity::fleet::Replica;
+use crate::capacity::moved::Moved;
 use crate::capacity::sizing::{Candidate, Measured};
 use crate::capacity::{Capacity, Hardware};
 use crate::caveat::Caveat;
@@ -161,7 +162,14 @@ pub fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Resul
         max_cost_per_mtok: hardware.max_cost_per_mtok.map(Positive::get),
         measured: None,
         notes: notes(run, answer, &hardware).into_iter().chain(told).collect(),
+        moved: moved(run),
     }))
+}
+
+/// What a changed workload does to the rate, where the run has measured it.
+fn moved(run: &Run) -> Vec<Moved> {
+    let effects = run.view.sensitivity.iter().flat_map(|s| &s.effects);
+    effects.filter_map(|e| Some(Moved::of(&e.factor, &e.elasticity?))).collect()
 }
 
 /// How many copies of the model were measured together.

@@ -33,6 +33,11 @@ pub fn render(c: &Capacity, chart: bool) -> String {
             ));
         }
         out.push_str(&rendered("", &of_one(&c.demand, &c.reserve, s), 1));
+        let bands = words::bands(s);
+        if !bands.is_empty() {
+            out.push('\n');
+            out.extend(bands.iter().map(|b| format!("- {}\n", markdown(b))));
+        }
         if let Some(m) = &s.candidate.measured {
             out.push_str(&format!(
                 "\nMeasured in {}: SLO {}; workload {}; model {}.\n",

@@ -35,7 +35,10 @@ pub fn print(c: &Capacity, files: &[PathBuf], width: Option<u16>) -> String {
     rows.extend(words::measured_rows(c));
     out.push_str(&format!("\n{}\n", listed(&rows)));
     match &c.all[..] {
-        [one] => out.push_str(&table("", &of_one(&c.demand, &c.reserve, one), width)),
+        [one] => {
+            out.push_str(&table("", &of_one(&c.demand, &c.reserve, one), width));
+            out.extend(words::bands(one).iter().map(|b| format!("{}\n", plain(b))));
+        }
         all => {
             let by = basis(all);
             for group in by_currency(all) {

@@ -30,6 +30,7 @@ fn given(reserve: Reserve, peak_to_mean: f64) -> Capacity {
         max_cost_per_mtok: None,
         measured: None,
         notes: Vec::new(),
+        moved: Vec::new(),
     };
     of(vec![candidate], reserve, peak_to_mean)
 }

@@ -302,6 +302,12 @@ pub(super) fn warnings(c: &Capacity) -> Vec<String> {
     all
 }
 
+/// What a changed workload does to the GPUs, a sentence each.
+pub(super) fn bands(s: &Sizing) -> Vec<String> {
+    let gpus = s.planned().gpus;
+    s.bands.iter().map(|b| format!("{}.", capital(&crate::report::sensitivity::band(b, gpus)))).collect()
+}
+
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|c| c.to_uppercase().chain(chars).collect()).unwrap_or_default()
@@ -331,6 +337,9 @@ pub(super) fn notes(c: &Capacity) -> Vec<String> {
     ));
     if c.all.iter().any(|s| s.planned().replicas > 1) {
         all.push("Replicas are taken to add up: each gets an even share of the requests, and its cache hits stay what they were.".into());
+    }
+    if c.all.iter().any(|s| !s.bands.is_empty()) {
+        all.push("GPUs for another workload are reckoned from elasticities that were measured near the goodput, for as many requests: the rate of a replica times the change to that power.".into());
     }
     if c.all.iter().any(|s| s.planned().autoscaled.is_some()) {
         all.push("Autoscaled: as many replicas in each hour as it needs, with peaks as far above its mean as those of the busiest hour, and one at the least; the time that one takes to start is not in it.".into());

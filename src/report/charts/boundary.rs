@@ -22,6 +22,9 @@ pub(super) const GREEN_TEXT: RGBColor = rgb(0x14713a);
 /// Colour of the line at the knee.
 pub(super) const KNEE: RGBColor = rgb(0x6b6b6b);
 
+/// How dark the band around a knee is.
+pub(super) const KNEE_SHADE: f64 = 0.14;
+
 /// Dashes and gaps of the line at the safe rate.
 pub(super) const SAFE: (f64, f64) = (5.0, 3.0);
 /// A band is drawn up to so many times the highest step.
@@ -37,6 +40,8 @@ pub(super) struct Boundary {
     /// The highest of the steps: a band that reaches far beyond is cut, since nothing was measured there.
     most: f64,
     knee: Option<f64>,
+    /// 90 % interval of the knee, where it is tested.
+    knee_band: Option<(f64, f64)>,
     /// Of the knee on this axis.
     unit: &'static str,
     words: Vec<String>,
@@ -69,6 +74,12 @@ impl Boundary {
             Across::Achieved => scale.evidence(k.rate).unwrap_or(k.throughput),
             Across::Offered => k.rate,
         });
+        let knee_band = a.knee.as_ref().and_then(|k| {
+            let [low, high] = k.interval90?;
+            // Up to the knee throughput follows the load.
+            let unit = if across == Across::Achieved && k.rate > 0.0 { k.throughput / k.rate } else { 1.0 };
+            Some((low * unit, high * unit))
+        });
         let line = line.map(&place);
         let band = ends.map(|(l, h)| (place(l), place(h))).filter(|(l, h)| h > l);
         let safe = safe.map(&place);
@@ -76,7 +87,7 @@ impl Boundary {
         let words = lines(run, a);
         let legend = legend(a, line.is_some(), band.is_some(), safe.is_some(), (&words, format));
         let unit = if across == Across::Achieved { Control::Rate.unit() } else { a.control.unit() };
-        Self { line, band, safe, most, knee, unit, words, legend }
+        Self { line, band, safe, most, knee, knee_band, unit, words, legend }
     }
 
     /// The rate that the answer comes to, and both ends of its interval or bracket, the upper one first; `None` where it comes to
@@ -94,14 +105,15 @@ impl Boundary {
 
     /// What is drawn of it, for the legend; on a slide with its numbers, since there is no room in the plots.
     pub(super) fn entries(&self) -> Vec<Entry> {
-        let knee = self.knee.map(|_| Entry::Knee);
+        let knee = self.knee.map(|_| if self.knee_band.is_some() { Entry::TestedKnee } else { Entry::Knee });
         self.legend.iter().cloned().chain(knee).collect()
     }
 
     /// Values that must be on the horizontal axis.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> {
         let high = self.band.map(|b| b.1.min(BEYOND * self.most));
-        self.line.into_iter().chain(high).chain(self.safe).chain(self.knee)
+        let knee = self.knee_band.map(|b| b.1.min(BEYOND * self.most));
+        self.line.into_iter().chain(high).chain(self.safe).chain(self.knee).chain(knee)
     }
 
     /// Draws band and lines; labels come later, where there is room.
@@ -112,6 +124,12 @@ impl Boundary {
             let band = Rect { x: x0, y: a.y, w: x1 - x0, h: a.h };
             c.fill(&band, GREEN.mix(0.13));
             c.hint_over(band, self.said());
+        }
+        if let Some((low, high)) = self.knee_band {
+            let (x0, x1) = (plot.at_x(low).max(a.x), plot.at_x(high).min(a.right()));
+            let band = Rect { x: x0, y: a.y, w: (x1 - x0).max(0.0), h: a.h };
+            c.fill(&band, KNEE.mix(KNEE_SHADE));
+            c.hint_over(band, format!("knee: 90 % interval {} – {}{}", short(low), short(high), self.unit));
         }
         if let Some(knee) = self.knee {
             let x = plot.at_x(knee);
@@ -360,7 +378,12 @@ mod tests {
         open.limits.iter_mut().for_each(|l| l.verdict = Verdict::Undecided);
         run.steps.insert(9, open);
         run.steps[10].achieved_rate = 37.5;
-        run.answers[0].knee = Some(crate::search::answer::Knee { rate: 36.0, throughput: 35.1 });
+        run.answers[0].knee = Some(crate::search::answer::Knee {
+            rate: 36.0,
+            throughput: 35.1,
+            interval90: None,
+            basis: crate::search::answer::KneeBasis::Kneedle,
+        });
         let b = Boundary::new(&run, Across::Achieved, Format::Report);
         let (low, high) = b.band.unwrap();
         assert!(

@@ -1,6 +1,6 @@
 //! The legend: what is drawn, and nothing else.
 
-use super::boundary::{GREEN, GREEN_TEXT, KNEE, SAFE};
+use super::boundary::{GREEN, GREEN_TEXT, KNEE, KNEE_SHADE, SAFE};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Mark, hue_of, rgb};
 use super::fit::shade;
@@ -26,8 +26,10 @@ pub(super) enum Entry {
     Path(&'static str),
     /// The safe rate where levels run upwards.
     SafeLevel(String),
-    /// The line at the knee.
+    /// The line at a knee that is no more than a mark.
     Knee,
+    /// The line and the band of a knee that a test shows.
+    TestedKnee,
     /// What was good.
     Good(&'static str),
     /// A sentence about the whole.
@@ -77,6 +79,7 @@ impl Entry {
             | Self::SafeLevel(text)
             | Self::Say(text) => text,
             Self::Knee => "knee",
+            Self::TestedKnee => "knee, 90 % interval",
         }
     }
 
@@ -109,6 +112,10 @@ impl Entry {
             }
             Self::SafeLevel(_) => c.dashes((x - 2.0, middle.1), (x + 11.5, middle.1), 1.6, SAFE, GREEN_TEXT),
             Self::Knee => c.dashes((middle.0, y + 1.5), (middle.0, y - 9.5), 1.3, (1.6, 2.6), KNEE),
+            Self::TestedKnee => {
+                c.fill(&Rect { x, y: y - 9.5, w: 11.0, h: 11.0 }, KNEE.mix(2.0 * KNEE_SHADE));
+                c.dashes((middle.0, y + 1.5), (middle.0, y - 9.5), 1.3, (1.6, 2.6), KNEE);
+            }
             Self::Good(_) => c.fill(&Rect { x: x + 1.0, y: y - 8.0, w: 8.0, h: 8.0 }, GOOD.into()),
             Self::Say(_) => {}
         }

@@ -28,10 +28,12 @@ mod raster;
 mod scale;
 mod search;
 mod server;
+mod surge;
 mod svg;
 mod theme;
 mod throughput;
 mod timelines;
+mod tornado;
 mod trace;
 
 #[cfg(test)]
@@ -155,6 +157,20 @@ pub const CHARTS: &[Chart] = &[
         slide: true,
         applies: scale::applies,
         draw: scale::draw,
+    },
+    Chart {
+        name: "sensitivity",
+        caption: "What moves the goodput",
+        slide: true,
+        applies: tornado::applies,
+        draw: tornado::draw,
+    },
+    Chart {
+        name: "recovery",
+        caption: "Requests in flight and response time around a surge",
+        slide: false,
+        applies: surge::applies,
+        draw: surge::draw,
     },
     Chart {
         name: "distribution",

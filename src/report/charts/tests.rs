@@ -103,9 +103,10 @@ fn text_stays_within_the_picture_and_clear_of_other_text() {
 fn charts_apply_where_there_is_something_to_show() {
     // Those of runs that have no limit to keep are no part of a sweep's report.
     let all = CHARTS.iter().map(|c| c.name).filter(|n| !offline::NAMES.contains(n));
-    // Lengths are known of a sweep that was run, and told with what was sent.
-    let all: Vec<&str> =
-        all.filter(|n| !["lengths", "server", "slo-scale", "capacity"].contains(n)).collect();
+    // Lengths are known of a sweep that was run, and told with what was sent; pairs and a surge of one whose plan asks for them.
+    let all: Vec<&str> = all
+        .filter(|n| !["lengths", "server", "slo-scale", "capacity", "sensitivity", "recovery"].contains(n))
+        .collect();
     for (case, run, traces) in cases() {
         let names: Vec<&str> = of(&run, &traces).iter().map(|c| c.name).collect();
         let missing: Vec<&str> = all.iter().copied().filter(|n| !names.contains(n)).collect();
@@ -267,7 +268,7 @@ fn a_backlog_that_grows_is_on_no_curve() {
     let (run, traces) = fixture::traced();
     // The last of the steps is overloaded: no line of any chart over levels may reach it.
     let charts = CHARTS.iter().filter(|c| c.slide || c.name == "latency-offered");
-    for chart in charts.filter(|c| !["search", "slo-scale"].contains(&c.name)) {
+    for chart in charts.filter(|c| !["search", "slo-scale", "sensitivity"].contains(&c.name)) {
         let canvas = chart.canvas(&run, &traces, Format::Report);
         let round = |s: &Shape| match s {
             Shape::Line { points, round: true, .. } => points.last().map(|p| p.0),

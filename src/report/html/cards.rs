@@ -201,7 +201,7 @@ fn of_levels(run: &Run) -> Vec<Card> {
     let all = levels(run);
     let (Some(first), Some(last)) = (all.first(), all.last()) else { return Vec::new() };
     match run.purpose {
-        Purpose::Goodput => Vec::new(),
+        Purpose::Goodput | Purpose::Sensitivity => Vec::new(),
         Purpose::Latency if last.in_flight > first.in_flight => vec![latency(first), latency(last)],
         Purpose::Latency => vec![latency(first)],
         Purpose::Throughput => most(&all).map(|best| throughput(run, best)).into_iter().collect(),

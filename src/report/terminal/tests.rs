@@ -168,7 +168,7 @@ fn the_answer_in_words() {
     goodput          33.4 req/s (90 % interval 31.6 – 35.3, safe 31.6) · each limit on its own
     joint goodput    at least 32 req/s, fails at 36 · 99 % of requests within all limits
     good requests/s  31.8 req/s at 32 req/s · due in the window and within all limits
-    knee             latency turns up at 37 requests/s (37 req/s achieved), Kneedle's mark · not the SLO answer
+    knee             beyond 37 requests/s more load buys hardly any throughput (90 % interval 35.9–38.2, 37 req/s achieved) · not the SLO answer
     client           p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 325 of 4,096 in flight
 
     Held all the time at 31.6 requests/s, the safe rate:
@@ -187,7 +187,7 @@ fn the_answer_in_words() {
     goodput          at least 32 req/s, fails at 36 · each limit on its own
     joint goodput    at least 32 req/s, fails at 36 · 99 % of requests within all limits
     good requests/s  31.8 req/s at 32 req/s · due in the window and within all limits
-    knee             latency turns up at 37 requests/s (36.9 req/s achieved), Kneedle's mark · not the SLO answer
+    knee             latency turns up at 37 requests/s (36.9 req/s achieved), Kneedle's mark, not tested · not the SLO answer
     client           p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 1,500 of 4,096 in flight
 
     Held all the time at 31.94 requests/s, as achieved in step 8, with nothing in reserve:

@@ -11,8 +11,9 @@ use crate::report::escape::clip;
 use crate::report::{matrix, offline, several, variants};
 use crate::rundir::derive::{adaptive, interval, usable_safe_rate};
 use crate::rundir::{Meta, Run};
-use crate::search::answer::{Answer, Goodput, Status};
+use crate::search::answer::{Answer, Basis, Goodput, Status};
 use crate::slo::Metric;
+use crate::stats::reason::would_decide;
 use crate::stats::step::{Abort, Step, Verdict};
 use crate::stats::summary::ERRORS;
 
@@ -389,12 +390,28 @@ fn gone(run: &Run, a: &Answer) -> bool {
 }
 
 /// What would decide an answer that is open.
-pub(in crate::report) fn remedy(run: &Run, a: &Answer) -> Option<&'static str> {
+pub(in crate::report) fn remedy(run: &Run, a: &Answer) -> Option<String> {
+    let text = advice(run, a)?;
+    let enough = enough(run, a).filter(|_| text.contains("step.min-requests"));
+    Some(enough.map_or(text.to_owned(), |(level, many)| format!("{text}: at {level} {many}")))
+}
+
+/// How many more requests would decide a level that is undecided: the one with the most requests, which needs the fewest more.
+fn enough(run: &Run, a: &Answer) -> Option<(String, String)> {
+    let error = run.terms.map_or(0.05, |t| 1.0 - t.confidence);
+    let open = steps_of(run, a).into_iter().filter(|s| run.judged(a, s).0 == Verdict::Undecided);
+    let step = open.max_by_key(|s| s.due_n)?;
+    let binding = run.judged(a, step).1?;
+    let many = would_decide(step.row(&a.tier, &binding)?, &run.steps, error)?;
+    Some((super::step_level(step), many))
+}
+
+fn advice(run: &Run, a: &Answer) -> Option<&'static str> {
     let interrupted = run.steps.iter().any(Step::broken_off);
     let g = &a.goodput;
     let text = match g.status {
         Status::None => return None,
-        Status::NotReached if usable_safe_rate(g).is_some() => {
+        Status::NotReached if usable_safe_rate(g).is_some() && g.basis == Basis::Search => {
             "a higher search.max-rate would tell how much more"
         }
         Status::Found if interval(g).is_some() => return None,

@@ -6,7 +6,7 @@ use crate::level::Control;
 use crate::report::charts::thousands;
 use crate::rundir::Run;
 use crate::rundir::derive::{interval, usable_safe_rate};
-use crate::search::answer::{Answer, Goodput, Status};
+use crate::search::answer::{Answer, Basis, Goodput, Status};
 use crate::slo::Metric;
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::units::short;
@@ -73,11 +73,15 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
     }
     let Some(([rate, low, high], safe)) = ends(a.control, g) else {
         let safe = usable_safe_rate(g).filter(|_| g.status == Status::Undecided)?;
+        let open = match g.basis {
+            Basis::Fit => "whether the highest measured level keeps it is open",
+            Basis::Search | Basis::Bracket => "the limit lies above all that was measured",
+        };
         return Some(format!(
-            "It is undecided how much {} can take while keeping {}: {} is safe, and the limit lies above all that was measured",
+            "It is undecided how much {} can take while keeping {}: {} is safe, and {open}",
             lower(&who),
             kept(run, a),
-            level(a.control, safe),
+            level(a.control, safe).replacen(&level_number(safe), &numbers([safe])[0], 1),
         ));
     };
     let (value, _) = interval(g)?;
@@ -92,11 +96,12 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
         .replace(",,", ","));
     }
     Some(format!(
-        "{who} {} {rate}{} {}{}; with 90 % confidence the true limit lies between {low} and {high}",
+        "{who} {} {rate}{} {}{}; with 90 % confidence{} the true limit lies between {low} and {high}",
         verb(&run.meta, "serve"),
         per_gpu(run, g, value),
         keeping(run, a),
         binds(g),
+        if g.basis == Basis::Fit { ", by a fit to the measured levels," } else { "" },
     ))
 }
 
@@ -206,11 +211,18 @@ pub fn assumptions(run: &Run) -> String {
     if !run.answers.iter().any(|a| interval(&a.goodput).is_some()) {
         return String::new();
     }
-    "The interval is Bayesian: a curve of misses against load is fitted to all steps together. It holds for a server that stays as \
-     it was, for this workload with arrivals as planned, and for misses that rise smoothly with the load; a change of the server, \
-     its caches or the requests is not in it. How often it holds the truth is measured on servers whose truth is known: \
-     docs/accuracy.md of goodput."
-        .into()
+    let fit = run.answers.iter().any(|a| a.goodput.basis == Basis::Fit);
+    let measured = if fit {
+        "It speaks of the levels that were measured and of none above them. The levels were chosen beforehand: what docs/accuracy.md of \
+         goodput says of intervals is about levels that a search chose."
+    } else {
+        "How often it holds the truth is measured on servers whose truth is known: docs/accuracy.md of goodput."
+    };
+    format!(
+        "The interval is Bayesian: a curve of misses against load is fitted to all steps together. It holds for a server that stays as \
+         it was, for this workload with arrivals as planned, and for misses that rise smoothly with the load; a change of the server, \
+         its caches or the requests is not in it. {measured}"
+    )
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::level::Control;
 use crate::report::escape::clip;
 use crate::rundir::Run;
 use crate::rundir::derive::{interval, usable_safe_rate};
-use crate::search::answer::{Answer, Goodput, Status};
+use crate::search::answer::{Answer, Goodput, KneeBasis, Status};
 use crate::stats::step::Step;
 use crate::units::{Positive, short};
 
@@ -59,16 +59,27 @@ pub fn good_requests(run: &Run, a: &Answer) -> String {
     }
 }
 
-/// Where latency turns up, by Kneedle, in words; none where the answer itself is open, since it would be taken for one.
+/// Where more load stops buying throughput, or latency turns up, and what shows it. A mark that is not tested is left out where the answer itself
+/// is open, since it would be taken for one.
 pub fn knee(a: &Answer) -> Option<String> {
     let known = matches!(a.goodput.status, Status::Found | Status::NotReached);
-    a.knee.as_ref().filter(|_| known).map(|k| {
-        format!(
-            "latency turns up at {} ({} req/s achieved), Kneedle's mark · not the SLO answer",
-            level(a.control, k.rate),
-            figure(k.throughput)
-        )
-    })
+    let k = a.knee.as_ref().filter(|k| known || k.basis.is_tested())?;
+    let [low, high] = k.interval90.unwrap_or([k.rate; 2]);
+    let [rate, low, high] = super::estimate::numbers([k.rate, low, high]);
+    let at = level(a.control, k.rate).replacen(&super::level_number(k.rate), &rate, 1);
+    let interval = format!("90 % interval {low}–{high}, {} req/s achieved", figure(k.throughput));
+    let said = match k.basis {
+        KneeBasis::Throughput => format!("beyond {at} more load buys hardly any throughput ({interval})"),
+        KneeBasis::Backlog => format!("beyond {at} the backlog grows ({interval})"),
+        KneeBasis::Latency => format!("latency begins to grow faster than the load at {at} ({interval})"),
+        KneeBasis::Kneedle => {
+            format!(
+                "latency turns up at {at} ({} req/s achieved), Kneedle's mark, not tested",
+                figure(k.throughput)
+            )
+        }
+    };
+    Some(format!("{said} · not the SLO answer"))
 }
 
 /// What the level shown to meet amounts to, as rows of a name, the server's figure and that of one GPU (empty where

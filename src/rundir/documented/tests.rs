@@ -52,6 +52,7 @@ fn columns() -> BTreeMap<&'static str, Vec<String>> {
         n: 1,
         failed: 0,
         cut: 0,
+        failed_timeout: 0,
         latency: BTreeMap::new(),
         input_tokens_mean: None,
         output_tokens_mean: None,
@@ -129,6 +130,8 @@ fn everything() -> Run {
         measured: [1.0, 40.0],
         estimated: true,
     });
+    run.view.sensitivity = crate::report::sensitivity::tests::moved().view.sensitivity;
+    run.view.recovery = crate::report::recovery::tests::surged(true).view.recovery;
     run.meta.imported = Some(Imported {
         tool: Tool::Vllm,
         version: Some("0.32".into()),
@@ -172,6 +175,14 @@ fn every_field_of_the_result_is_documented() {
         check(&value["meta"], "meta");
         check(&value["goodput"], "goodput");
         check(&value["capacity"], "capacity");
+        check(&value["sensitivity"], "sensitivity");
+        for effect in value["sensitivity"]["effects"].as_array().into_iter().flatten() {
+            check(effect, "sensitivity.effects");
+        }
+        for recovery in value["recovery"].as_array().into_iter().flatten() {
+            check(recovery, "recovery");
+            check(&recovery["outcome"], "recovery.outcome");
+        }
         for list in ["answers", "steps", "findings", "untold", "pairs", "matrix"] {
             for one in value[list].as_array().into_iter().flatten() {
                 check(one, list);

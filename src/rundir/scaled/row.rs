@@ -5,7 +5,7 @@ use crate::rundir::cell::bare_bytes;
 use std::time::Duration;
 
 /// What is needed of a request.
-pub(super) const COLUMNS: [&str; 16] = [
+pub(in crate::rundir) const COLUMNS: [&str; 16] = [
     "series",
     "step",
     "phase",
@@ -25,30 +25,30 @@ pub(super) const COLUMNS: [&str; 16] = [
 ];
 
 /// A row of `requests.csv` by the places of [`COLUMNS`].
-pub(super) struct Cells<'a> {
+pub(in crate::rundir) struct Cells<'a> {
     /// The row.
-    pub(super) row: &'a csv::ByteRecord,
+    pub(in crate::rundir) row: &'a csv::ByteRecord,
     /// Where the columns are.
-    pub(super) columns: &'a [usize],
+    pub(in crate::rundir) columns: &'a [usize],
 }
 
 impl Cells<'_> {
-    pub(super) fn cell(&self, i: usize) -> &[u8] {
+    pub(in crate::rundir) fn cell(&self, i: usize) -> &[u8] {
         bare_bytes(self.columns.get(i).and_then(|c| self.row.get(*c)).unwrap_or_default())
     }
 
-    pub(super) fn number<T: std::str::FromStr>(&self, i: usize) -> Option<T> {
+    pub(in crate::rundir) fn number<T: std::str::FromStr>(&self, i: usize) -> Option<T> {
         std::str::from_utf8(self.cell(i)).ok()?.parse().ok()
     }
 
     /// A time in milliseconds, back to the nanosecond that was written.
-    pub(super) fn time(&self, i: usize) -> Option<Duration> {
+    pub(in crate::rundir) fn time(&self, i: usize) -> Option<Duration> {
         let ms: f64 = self.number(i).filter(|ms: &f64| ms.is_finite() && *ms >= 0.0)?;
         Some(Duration::from_nanos((ms * 1e6).round() as u64))
     }
 
     /// The request as far as limits and the client's own faults go by it.
-    pub(super) fn record(&self, classes: &[&str]) -> Option<Record> {
+    pub(in crate::rundir) fn record(&self, classes: &[&str]) -> Option<Record> {
         let phase = match self.cell(2) {
             b"warmup" => Phase::Warmup,
             b"settle" => Phase::Settle,
@@ -74,8 +74,12 @@ impl Cells<'_> {
             first_event_tokens: self.number(12),
             class: class.map_or(0, |c| c as u16),
             outcome,
-            // Of the kinds one alone is the client's own.
-            failure: (self.cell(15) == b"client-limit").then_some(Failure::ClientLimit),
+            // Two kinds are the client's own.
+            failure: match self.cell(15) {
+                b"client-limit" => Some(Failure::ClientLimit),
+                b"timeout" => Some(Failure::Timeout),
+                _ => None,
+            },
             ..Record::due(self.number(13)?, phase, self.time(4)?)
         })
     }

@@ -22,6 +22,7 @@ pub(crate) fn group_cells(step: &Step, g: &Group) -> Cells {
     c.put("achieved_rate", g.achieved_rate);
     quantile_cells(&mut c, Metric::Itl, &g.quantiles(Metric::Itl));
     inflation_cells(&mut c, Group::METRICS.into_iter().chain([Metric::Itl]), |m| g.quantiles(m));
+    c.put("failed_timeout", g.failed_timeout);
     c
 }
 
@@ -38,6 +39,7 @@ pub(crate) fn read_group(row: &Row<'_>) -> Result<((String, u32), Group)> {
         n: row.get("n")?,
         failed: row.get("failed")?,
         cut: row.get("cut")?,
+        failed_timeout: row.opt_late("failed_timeout")?.unwrap_or_default(),
         latency,
         input_tokens_mean: row.opt("input_tokens_mean")?,
         output_tokens_mean: row.opt("output_tokens_mean")?,
@@ -62,6 +64,7 @@ mod tests {
             n: 120,
             failed: 2,
             cut: 1,
+            failed_timeout: 1,
             latency: [(Metric::Ttft, Metric::Ttft), (Metric::E2e, Metric::E2e), (Metric::Itl, Metric::Tpot)]
                 .map(|(m, of)| (m, step.quantiles(of)))
                 .into(),

@@ -9,7 +9,7 @@ use crate::sim::{
     metrics::{Counters, prometheus},
     router::TEMPLATE_TOKENS,
     rules::{Limits, Refusal},
-    wire::{self, Api, Ask, Counted, StreamOptions, Words},
+    wire::{self, Api, Ask, Counted, StreamOptions, Thought, Words},
 };
 use std::{
     borrow::Cow,
@@ -169,7 +169,7 @@ impl Server {
     /// An answer that does not stream.
     pub(super) fn whole(&self, order: &Order) -> String {
         let head = wire::head(order.api, 0, false, self.created, &self.model);
-        wire::whole(order.api, &head, order.input, order.output, None)
+        wire::whole(order.api, &head, (order.input, order.output), None, Thought::default())
     }
 
     /// What is to be said to a request.

@@ -213,6 +213,12 @@ fn verdicts_follow_the_records() {
         (
             "TTFC of answers without content",
             step("ttfc.p99 = \"1s\"", |r| r.first_content = None, keep),
+            Verdict::Fails,
+            Some("ttfc.p99"),
+        ),
+        (
+            "TTFC of answers that another tool measured, without content",
+            step("ttfc.p99 = \"1s\"", |r| (r.first_content, r.output_asked) = (None, 0), keep),
             Verdict::Undecided,
             Some("ttfc.p99"),
         ),
@@ -354,7 +360,8 @@ fn failures_are_named_where_they_are_the_cause() {
     let two = |r: &mut Record| if r.id.is_multiple_of(2) { boom(r) } else { fail(r, Failure::Timeout) };
     let s = step(TTFT, two, |_| ());
     assert!(s.reason.contains("(timeout × ") || s.reason.contains("(server-error 500 × "), "{}", s.reason);
-    let no_answer = step("ttfc.p99 = \"1s\"", |r| r.first_content = None, |_| ());
+    let imported = |r: &mut Record| (r.first_content, r.output_asked) = (None, 0);
+    let no_answer = step("ttfc.p99 = \"1s\"", imported, |_| ());
     assert_eq!(no_answer.reason, "p99 TTFC ≤ 1s: no answer could be judged");
 }
 
@@ -427,4 +434,36 @@ fn an_unloaded_server_is_judged_by_few_requests() {
         [unloaded(0), unloaded(1), unloaded(5)],
         [Verdict::Undecided, Verdict::Undecided, Verdict::Fails]
     );
+}
+
+/// Rows: the SLO, whether the plan sets the timeout that ends every request, which of them have their first token only then, the verdict, and
+/// what binds.
+#[test]
+fn a_first_token_that_came_before_our_own_timeout_counts() {
+    let with_errors = "ttft.p99 = \"100ms\"\nerror-rate = 0.01";
+    for (slo, given, slow, verdict, binding) in [
+        (TTFT, false, 0, Verdict::Meets, "ttft.p99"),
+        (TTFT, true, 0, Verdict::Meets, "ttft.p99"),
+        (TTFT, true, 10, Verdict::Fails, "ttft.p99"), // slow, which is no error
+        (with_errors, false, 0, Verdict::Undecided, "error-rate"),
+        (with_errors, true, 0, Verdict::Fails, "error-rate"),
+    ] {
+        let end = |r: &mut Record| {
+            r.outcome = if given { Outcome::Failed } else { Outcome::Cut };
+            (r.failure, r.output_asked, r.last_token) = (Some(Failure::Timeout), 1000, None);
+            r.end = r.due + Duration::from_secs(5);
+            if slow > 0 && r.id.is_multiple_of(slow) {
+                r.first_token = Some(r.due + Duration::from_secs(1));
+            }
+        };
+        let s = step(slo, end, |_| ());
+        let why = format!("{slo} {given} {slow}: {}", s.reason);
+        assert_eq!((s.verdict, s.binding.as_deref()), (verdict, Some(binding)), "{why}");
+        assert_eq!((s.completed, s.good_rate, s.all_failed()), (0, 0.0, false), "{why}");
+        let counts = [s.failed, s.failed_timeout, s.cut, s.cut_timeout];
+        let want = if given { [s.due_n, s.due_n, 0, 0] } else { [0, 0, s.due_n, s.due_n] };
+        assert_eq!(counts, want, "{why}");
+        assert_eq!(s.quantiles(Metric::Ttft).n, s.due_n, "what is known is in the percentiles");
+        assert_eq!(step_verdict(&s, "main"), (s.verdict, s.binding.clone()), "the search sees the same");
+    }
 }

@@ -3,7 +3,7 @@
 use super::super::looks::drain;
 use super::super::tally::StepTally;
 use crate::level::Control;
-use crate::plan::Plan;
+use crate::plan::{Plan, Timeout};
 use crate::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
 use crate::search::Ask;
 use crate::sim::engine::{Emission, Model};
@@ -38,6 +38,8 @@ pub(super) struct Load {
     closed: bool,
     /// Whether answers come in one piece.
     whole: bool,
+    /// How long a request may take.
+    pub(super) timeout: Timeout,
     /// Of a closed loop: the time between two requests at the least, and when the next may be sent.
     gap: Duration,
     paced: Duration,
@@ -62,7 +64,7 @@ pub(super) struct Open {
 }
 
 impl Load {
-    pub(super) fn new(mut chains: Chains, ask: Ask, step: u32, plan: &Plan) -> Self {
+    pub(super) fn new(mut chains: Chains, ask: Ask, step: u32, plan: &Plan, timeout: Timeout) -> Self {
         let gap = plan.pace(ask.kind).map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace));
         let closed = ask.level.control == Control::Concurrency;
         let slots = if closed { ask.level.value as usize } else { 0 };
@@ -80,6 +82,7 @@ impl Load {
             window: ask.measure,
             ask,
             whole: !plan.server.stream,
+            timeout,
             gap,
             paced: Duration::ZERO,
             sent_all: None,
@@ -149,7 +152,7 @@ impl Load {
             self.over(open, at, tally);
             return false;
         }
-        self.deadlines.push_back((at + plan.timeout(), open.record.id));
+        self.deadlines.push_back((at + self.timeout.after, open.record.id));
         (open.record.sent, open.record.attempts) = (Some(at), 1);
         self.open.insert(open.record.id, open);
         true

@@ -4,7 +4,7 @@ use super::StepTally;
 use crate::caveat::{Caveat, LengthsOf};
 use crate::distribution::Lengths;
 use crate::plan::MAIN;
-use crate::record::{Record, TokenSource};
+use crate::record::{Outcome, Record, TokenSource};
 use crate::rundir::Sent;
 use crate::search::Ask;
 use crate::slo::{ALL, Slo};
@@ -39,9 +39,33 @@ pub(crate) struct SweepTally {
     estimated: u64,
     uncounted: u64,
     unfinished: u64,
+    /// Requests that were over in any way, and those of them that were answered.
+    requests: u64,
+    answers: u64,
+    timed_out: TimedOut,
+    without_content: u64,
+    hidden: Hidden,
     /// In the order in which they came.
     parts: Vec<Part>,
     room: Room,
+}
+
+/// Requests that our own timeout ended.
+#[derive(Debug, Default)]
+struct TimedOut {
+    requests: u64,
+    /// The shortest time that any of them was given.
+    after: Option<Duration>,
+    is_error: bool,
+}
+
+/// Answers with reasoning that was never sent.
+#[derive(Debug, Default)]
+struct Hidden {
+    answers: u64,
+    /// Tokens that were not sent, and all of these answers.
+    tokens: u64,
+    of: u64,
 }
 
 /// What was sent of a class in a series.
@@ -140,8 +164,22 @@ impl SweepTally {
 
     /// Counts a request of a step: of which series, and of which class.
     pub(crate) fn add(&mut self, series: &str, class: &str, r: &Record) {
+        self.requests += 1;
+        if r.is_timed_out() {
+            let own = &mut self.timed_out;
+            let after = r.end.saturating_sub(r.due);
+            (own.requests, own.is_error) = (own.requests + 1, r.outcome == Outcome::Failed);
+            own.after = Some(own.after.map_or(after, |shortest| shortest.min(after)));
+        }
         if !r.ok() {
             return;
+        }
+        self.answers += 1;
+        self.without_content += u64::from(r.lacks_content());
+        if let (Some(hidden), Some(of)) = (r.hidden_tokens(), r.output_tokens) {
+            self.hidden.answers += 1;
+            self.hidden.tokens += u64::from(hidden);
+            self.hidden.of += u64::from(of);
         }
         self.estimated += u64::from(r.token_source == Some(TokenSource::Events));
         self.uncounted += u64::from(r.output_tokens.is_none());
@@ -190,6 +228,9 @@ impl SweepTally {
             Caveat::TokensEstimated { .. }
                 | Caveat::TokensUnknown { .. }
                 | Caveat::NoFinishReason { .. }
+                | Caveat::TimedOut { .. }
+                | Caveat::NoContent { .. }
+                | Caveat::HiddenReasoning { .. }
                 | Caveat::InputLengthOff { .. }
                 | Caveat::LengthsNotPinned { .. }
                 | Caveat::ColdCacheHits { .. }
@@ -208,6 +249,18 @@ impl SweepTally {
         if self.unfinished > 0 {
             found.push(Caveat::NoFinishReason { requests: self.unfinished });
         }
+        let TimedOut { requests, after, is_error } = self.timed_out;
+        if requests > 0 {
+            let after_s = (after.unwrap_or_default().as_secs_f64() * 1e3).round() / 1e3;
+            found.push(Caveat::TimedOut { requests, of: self.requests, after_s, is_error });
+        }
+        if self.without_content > 0 {
+            found.push(Caveat::NoContent { requests: self.without_content, of: self.answers });
+        }
+        if self.hidden.answers > 0 {
+            let share = self.hidden.tokens as f64 / self.hidden.of.max(1) as f64;
+            found.push(Caveat::HiddenReasoning { requests: self.hidden.answers, of: self.answers, share });
+        }
         found.extend(self.parts.iter().flat_map(Part::off));
         found
     }
@@ -217,7 +270,7 @@ impl SweepTally {
 mod tests {
     use super::*;
     use crate::level::Level;
-    use crate::record::{Finished, Outcome, Phase};
+    use crate::record::{Failure, Finished, Phase};
     use crate::search::Ends;
     use crate::stats::step::StepKind;
 
@@ -284,6 +337,29 @@ mod tests {
         (r.outcome, r.input_asked, r.input_tokens) = (Outcome::Ok, asked, Some(input));
         (r.output_asked, r.output_tokens) = (10, Some(10));
         r
+    }
+
+    #[test]
+    fn how_answers_ended_is_told() {
+        let mut sweep = SweepTally::default();
+        let mut all = vec![answer(10, 10); 6];
+        for r in &mut all {
+            (r.first_token, r.first_content) = (Some(Duration::ZERO), Some(Duration::ZERO));
+        }
+        all[0].first_content = None;
+        (all[1].reasoning_tokens, all[1].first_event_tokens, all[1].events) = (Some(6), Some(7), 4);
+        for (r, after) in all[2..4].iter_mut().zip([90, 60]) {
+            (r.outcome, r.failure, r.end) =
+                (Outcome::Cut, Some(Failure::Timeout), Duration::from_secs(after));
+        }
+        all.iter().for_each(|r| sweep.add("main", ALL, r));
+        let told = [
+            Caveat::TimedOut { requests: 2, of: 6, after_s: 60.0, is_error: false },
+            Caveat::NoContent { requests: 1, of: 4 },
+            Caveat::HiddenReasoning { requests: 1, of: 4, share: 0.6 },
+        ];
+        assert_eq!(sweep.caveats(), told);
+        assert!(told.iter().all(SweepTally::counts), "a sweep that goes on counts them anew");
     }
 
     #[test]

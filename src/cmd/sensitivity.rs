@@ -1,0 +1,138 @@
+//! `sensitivity`: paired steps around the goodput of a run, one property of the workload moved at a time.
+
+mod design;
+
+use crate::caveat::Caveat;
+use crate::cli::SensitivityArgs;
+use crate::cmd::consent;
+use crate::cmd::sweep::{INTERRUPTED, answer, default_folder, drive, hint};
+use crate::plan::{Plan, SensitivityPlan, Source};
+use crate::rundir::sensitivity::FOLDER;
+use crate::rundir::{self, PLAN, RESULT};
+use crate::sweep::{self, Options, Resumption};
+use anyhow::{Result, anyhow, bail};
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs the sweep of a plan, or takes that of a run folder; measures the pairs, writes the reports, and prints the answer.
+pub(crate) fn sensitivity(args: &SensitivityArgs) -> Result<ExitCode> {
+    if args.target.join(RESULT).is_file() {
+        return of_run(&args.target, args);
+    }
+    let mut sets: Vec<String> = args.set.clone();
+    let quoted = |text: &str| toml::Value::String(text.to_owned());
+    sets.extend(args.url.as_deref().map(|url| format!("server.url={}", quoted(url))));
+    sets.extend(args.budget.map(|b| format!("sensitivity.budget={}", quoted(&b.to_string()))));
+    let mut plan = Plan::load(&Source::find(&args.target)?, &sets)?;
+    // The folder's plan has the table, so that a sweep that is resumed measures the pairs as well.
+    let asked = plan.sensitivity.get_or_insert_default().clone();
+    if let Some(problem) = asked.problem(&plan) {
+        bail!("{problem}");
+    }
+    consent::ask(&[&plan], args.yes)?;
+    let options = Options {
+        out: args.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
+        force: args.force,
+        virtual_time: args.virtual_time,
+        progress: std::io::stderr().is_terminal(),
+        ..Options::default()
+    };
+    crate::cmd::sweep::measure(&plan, &options, args.json)
+}
+
+/// The pairs of a run that was measured before.
+fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
+    if !args.set.is_empty() || args.url.is_some() || args.out.is_some() || args.virtual_time {
+        bail!(
+            "{} is a run folder, which has a plan, a server and a clock of its own: --set, --url, --out and --virtual-time go with a plan",
+            dir.display()
+        );
+    }
+    let path = dir.join(PLAN);
+    let plan = Plan::load(&Source::find(&path)?, &[])?;
+    consent::ask(&[&plan], args.yes)?;
+    let mut asked = plan.sensitivity.clone().unwrap_or_default();
+    asked.budget = args.budget.unwrap_or(asked.budget);
+    if let Some(problem) = asked.problem(&plan) {
+        bail!("{problem}");
+    }
+    if args.budget.is_some() && !args.force && dir.join(FOLDER).join(RESULT).is_file() {
+        bail!("{} has pairs already, which keep their budget: --force measures them anew", dir.display());
+    }
+    if let Err(code) = pairs(dir, &plan, &asked, args.force)? {
+        return Ok(code);
+    }
+    answer(dir, &plan, args.json)
+}
+
+/// Measures the pairs after a sweep whose plan asks for them. Where there is no answer to move, that is said, and the sweep stands as it is;
+/// the inner error is the exit code of an interruption.
+pub(crate) fn after_sweep(dir: &Path, plan: &Plan) -> Result<Result<(), ExitCode>> {
+    let Some(asked) = &plan.sensitivity else { return Ok(Ok(())) };
+    let run = rundir::read(dir)?;
+    if run.caveats.iter().any(Caveat::ends_sweep) || run.caveats.contains(&Caveat::Interrupted) {
+        return Ok(Ok(()));
+    }
+    match pairs(dir, plan, asked, false) {
+        Err(e) => {
+            tracing::warn!("warning: what moves the answer was not measured: {e:#}");
+            Ok(Ok(()))
+        }
+        other => other,
+    }
+}
+
+/// Measures the pairs of a run in their own folder, or goes on with those that were begun. The inner error is the exit code of an
+/// interruption.
+///
+/// # Errors
+/// The run has no answer to move, there is too little time, or the server cannot be measured.
+fn pairs(dir: &Path, plan: &Plan, asked: &SensitivityPlan, anew: bool) -> Result<Result<(), ExitCode>> {
+    let folder = dir.join(FOLDER);
+    if folder.join(RESULT).is_file() && !anew {
+        return resumed(dir, &folder);
+    }
+    let run = rundir::read(dir)?;
+    let design = design::of(&run, plan, asked)?;
+    let paired = plan.paired(&design.factors, &design.pairing)?;
+    tracing::info!("{}", design::said(&design, plan));
+    let options = Options {
+        out: folder.clone(),
+        force: true,
+        virtual_time: run.meta.virtual_time,
+        budget: Some(asked.budget.0),
+        progress: std::io::stderr().is_terminal(),
+        ..Options::default()
+    };
+    let measured = drive(options.virtual_time, (&folder, &options.groups), async |interrupt| {
+        sweep::run(&paired, &options, interrupt).await.map(drop)
+    })?;
+    Ok(measured.and_then(|()| interrupted(dir, &folder)))
+}
+
+/// Goes on with pairs that were begun; nothing where none is left.
+fn resumed(dir: &Path, folder: &Path) -> Result<Result<(), ExitCode>> {
+    let resumption = Resumption::open(folder, None)?;
+    resumption.check_plan(false)?;
+    if resumption.is_done() {
+        resumption.close(false)?;
+        return Ok(Ok(()));
+    }
+    let options = Options { progress: std::io::stderr().is_terminal(), ..Options::default() };
+    let groups = resumption.groups();
+    let measured = drive(resumption.virtual_time(), (folder, &groups), async |interrupt| {
+        Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
+    })?;
+    Ok(measured.and_then(|()| interrupted(dir, folder)))
+}
+
+/// The exit code where the pairs were interrupted, with how to go on.
+fn interrupted(dir: &Path, folder: &Path) -> Result<(), ExitCode> {
+    let found = rundir::read(folder).map_err(|e| anyhow!(e));
+    if found.is_ok_and(|run| run.caveats.contains(&Caveat::Interrupted)) {
+        hint(dir);
+        return Err(ExitCode::from(INTERRUPTED));
+    }
+    Ok(())
+}
