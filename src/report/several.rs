@@ -247,7 +247,7 @@ mod tests {
         assert!(notes.contains("between 0.4 % and 66.0 % of the prompt tokens"), "{notes}");
         let head = headline(&run).unwrap();
         assert!(
-            head.starts_with("One A40 within the SLO: at least 3") && head.contains(" requests/s cold and "),
+            head.starts_with("One A40 within the SLO: 33.6") && head.contains(" requests/s cold and "),
             "{head}"
         );
         assert_eq!(headline(&fixture::found()), None);

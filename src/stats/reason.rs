@@ -181,7 +181,7 @@ fn counted(c: &Counted, verdict: Verdict, error: f64) -> String {
             // A bound that is as good as none.
             share(if least < 1e-4 { 0.0 } else { least }),
             share(most),
-            Some(enough(needed(counts_of(row), c.p0, error, c.inflation)))
+            Some(enough(needed(counts_of(row), c.p0, error, c.inflation), what))
                 .filter(|text| !text.is_empty())
                 .map(|text| format!("; {text}"))
                 .unwrap_or_default()
@@ -198,20 +198,22 @@ fn counts_of(row: &LimitRow) -> Counts {
 pub fn would_decide(row: &LimitRow, steps: &[Step], error: f64) -> Option<String> {
     let p0 = allowed(row).filter(|_| !row.limit.starts_with("itl.") && row.verdict == Verdict::Undecided)?;
     let inflation = pooled_inflation(steps, None, (&row.tier, &row.key()), p0);
-    Some(enough(needed(counts_of(row), p0, error, inflation))).filter(|text| !text.is_empty())
+    Some(enough(needed(counts_of(row), p0, error, inflation), "requests")).filter(|text| !text.is_empty())
 }
 
-/// How many would do: `298 more without a miss would do, or about 1,900 more at this share of misses`; empty where no number does.
-fn enough(needed: Needed) -> String {
+/// How many would do: `298 more requests without a miss would do, or about 1,900 at this share of misses`; empty where no number does.
+fn enough(needed: Needed, what: &str) -> String {
     let count = |n: u64| thousands(round_up(n));
     let at_share = needed.at_this_share.map(|(n, shows)| {
-        let so = if shows == Verdict::Fails { ", to fail" } else { "" };
-        format!("about {} more at this share of misses{so}", count(n))
+        let so = if shows == Verdict::Fails { ", which would fail it" } else { "" };
+        (count(n), format!("at this share of misses{so}"))
     });
     match (needed.without_a_miss, at_share) {
-        (Some(n), Some(at_share)) => format!("{} more without a miss would do, or {at_share}", count(n)),
-        (Some(n), None) => format!("{} more without a miss would do", count(n)),
-        (None, Some(at_share)) => format!("{at_share} would do"),
+        (Some(n), Some((m, share))) => {
+            format!("{} more {what} without a miss would do, or about {m} {share}", count(n))
+        }
+        (Some(n), None) => format!("{} more {what} without a miss would do", count(n)),
+        (None, Some((m, share))) => format!("about {m} more {what} would do {share}"),
         (None, None) => String::new(),
     }
 }
@@ -344,7 +346,7 @@ mod tests {
                 0.981,
                 0.998,
                 Verdict::Undecided,
-                "p99 TTFT ≤ 200ms: 12 misses of 2000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell; 5,000 more without a miss would do, or about 27,000 more at this share of misses",
+                "p99 TTFT ≤ 200ms: 12 misses of 2000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell; 5,000 more requests without a miss would do, or about 27,000 at this share of misses",
             ),
             (
                 1,

@@ -64,10 +64,11 @@ fn too_few_requests_say_how_many_would_do() {
     let (_, found, report) = sweep("rates = [1, 2]");
     let reason = found["steps"][0]["reason"].as_str().unwrap();
     assert!(
-        reason.contains("too few requests to tell; ") && reason.contains(" more without a miss would do"),
+        reason.contains("too few requests to tell; ")
+            && reason.contains(" more requests without a miss would do"),
         "{reason}"
     );
-    assert!(report.contains("more without a miss would do"), "{report}");
+    assert!(report.contains("more requests without a miss would do"), "{report}");
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn the_answer_in_words() {
     insta::assert_snapshot!(said("long-names"), @r#"
     16 × NVIDIA H200 SXM 141GB HBM3e (liquid coo… serve at least 32 requests/s (2 per GPU) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fail at 36, where p99 TTFT is the limit that binds.
     Measured with: lognormal input of 1,800 tokens (cv 1.2, max 32,768), output 350 tokens, gamma arrivals (cv 2.5), warm prefix of 4,000 tokens.
-    Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+    Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests): at 34 req/s 1,700 more requests without a miss would do, or about 1,300,000 at this share of misses.
 
     goodput          at least 32 req/s, fails at 36 · each limit on its own
     joint goodput    at least 32 req/s, fails at 36 · 99 % of requests within all limits

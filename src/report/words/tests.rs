@@ -81,7 +81,7 @@ fn two_sentences_of_every_status() {
     insta::assert_snapshot!(said, @r#"
     found:
     One A40 serves at least 32 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 36, where p99 TTFT is the limit that binds.
-    Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+    Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests): at 34 req/s 1,700 more requests without a miss would do, or about 1,300,000 at this share of misses.
     adaptive:
     One A40 serves at least 30 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 34.6, where p99 TPOT is the limit that binds.
     Evidence: 30 req/s meets (p99 TTFT: 5 of 3,600 missed); 34.6 req/s fails (p99 TPOT: 5 of 415 missed); 34 req/s is undecided (p99 TPOT: 10 of 1,020 missed); ended because the bracket cannot be narrowed within what is left of 15m.
@@ -93,7 +93,7 @@ fn two_sentences_of_every_status() {
     Evidence: 38 req/s meets (p99 TPOT: 0 of 4,560 missed); 48 req/s fails (the backlog grows); ended because all 5 levels of the list are measured.
     concurrency:
     One A40 serves at least 32 requests in flight at 29.8 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 128, where p99 TTFT is the limit that binds.
-    Evidence: 32 in flight (29.8 req/s) meet (p99 TTFT: 7 of 5,963 missed); 128 in flight (37.4 req/s) fail (p99 TTFT: 324 of 7,497 missed); 64 in flight (34.5 req/s) are undecided (p99 TPOT: 82 of 6,905 missed); ended because all 9 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests).
+    Evidence: 32 in flight (29.8 req/s) meet (p99 TTFT: 7 of 5,963 missed); 128 in flight (37.4 req/s) fail (p99 TTFT: 324 of 7,497 missed); 64 in flight (34.5 req/s) are undecided (p99 TPOT: 82 of 6,905 missed); ended because all 9 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests): at 64 in flight 4,000 more requests without a miss would do, or about 13,000 at this share of misses, which would fail it.
     not-reached:
     One A40 serves at least 24 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.
     Evidence: 24 req/s meets (p99 TTFT: 1 of 2,880 missed); no level is shown to fail; ended because all 5 levels of the list are measured; higher levels would tell how much more.
@@ -111,7 +111,7 @@ fn two_sentences_of_every_status() {
     Evidence: 2 req/s fails (every request failed); ended because all 2 levels of the list are measured.
     undecided:
     It is undecided what one A40 can take while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
-    Evidence: 10 req/s is undecided (p99 TTFT: 0 of 100 missed); 20 req/s is undecided (p99 TTFT: 0 of 200 missed); 25 req/s is undecided (p99 TTFT: 0 of 250 missed); 1 more level is open; ended because all 4 levels of the list are measured; longer steps at the undecided levels would decide it (step.measure, step.min-requests).
+    Evidence: 10 req/s is undecided (p99 TTFT: 0 of 100 missed); 20 req/s is undecided (p99 TTFT: 0 of 200 missed); 25 req/s is undecided (p99 TTFT: 0 of 250 missed); 1 more level is open; ended because all 4 levels of the list are measured; longer steps at the undecided levels would decide it (step.measure, step.min-requests): at 25 req/s 4,600 more requests without a miss would do.
     one-failing:
     It is undecided what one A40 can take while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: 60 requests/s, the lowest that was tried, fails, where p99 TTFT is the limit that binds.
     Evidence: 60 req/s fails (p99 TTFT: 7,200 of 7,200 missed); ended because the one level of the list is measured; lower levels would decide it.
@@ -135,7 +135,7 @@ fn sentences_of_rarer_answers() {
         "{:?}",
         said(&run)
     );
-    assert!(said(&run).evidence.ends_with("longer steps would decide it (step.measure, step.min-requests)."));
+    assert!(said(&run).evidence.contains("longer steps would decide it (step.measure, step.min-requests)"));
     run.steps[4].abort = Some(Abort::ServerGone);
     assert!(said(&run).answer.ends_with(", before the server stopped answering."), "{:?}", said(&run));
     assert!(said(&run).evidence.ends_with("the server's log may tell why it stopped."), "{:?}", said(&run));

@@ -215,6 +215,8 @@ mod tests {
             binding: None,
             throughput: None,
             halve_s: None,
+            support: Default::default(),
+            basis: Default::default(),
             per_gpu: None,
             reason: String::new(),
             ..crate::report::fixture::found().answers[0].goodput.clone()

@@ -60,7 +60,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
         ),
         // All levels lie beyond it.
         (
-            vec![(20.0, 200, Fails), (30.0, 700, Fails)],
+            vec![(20.0, 200, Undecided), (30.0, 700, Fails)],
             Status::Undecided,
             Basis::Bracket,
             None,
