@@ -215,8 +215,6 @@ mod tests {
             binding: None,
             throughput: None,
             halve_s: None,
-            support: Default::default(),
-            basis: Default::default(),
             per_gpu: None,
             reason: String::new(),
             ..crate::report::fixture::found().answers[0].goodput.clone()
