@@ -216,9 +216,8 @@ mod tests {
             throughput: None,
             halve_s: None,
             per_gpu: None,
-            support: crate::search::answer::Support::default(),
-            basis: crate::search::answer::Basis::default(),
             reason: String::new(),
+            ..crate::report::fixture::found().answers[0].goodput.clone()
         }
     }
 
