@@ -45,7 +45,7 @@ fn the_profiled_step_comes_last_and_decides_nothing() {
     let last = &steps[3];
     assert_eq!((last["kind"].as_str(), last["measure_s"].as_f64()), (Some("profile"), Some(20.0)), "{last}");
     let level = last["level"].as_f64().unwrap();
-    assert_eq!(Some(level), with["goodput"]["met"].as_f64(), "the level that was shown to meet");
+    assert_eq!(Some(level), with["goodput"]["safe_rate"].as_f64(), "the safe rate that was found");
     assert_eq!(with["goodput"], without["goodput"], "no answer hangs on it");
     assert_eq!(fs::read_to_string(&note).unwrap(), format!("on main rate {level}\noff main rate {level}\n"));
     assert!(said.contains("profile: under the server's profiler"), "{said}");

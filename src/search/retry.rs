@@ -14,6 +14,7 @@ fn failed_by_one_burst(step: &Step) -> bool {
     step.kind == StepKind::Ramp
         && failed(step)
         && !step.unanswered()
+        && !step.mostly_refused()
         && missed().next().is_some()
         && missed().all(|r| r.clusters <= 1 && (r.misses as f64) < ALL * r.n as f64)
 }

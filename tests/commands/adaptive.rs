@@ -218,10 +218,11 @@ fn a_soak_confirms_the_safe_rate() {
     assert!(g.met.is_some_and(|met| met >= soak.level.value), "it is a step that meets like any other");
     let before = &steps[..steps.len() - 1];
     assert!(before.last().unwrap().ended_s <= 300.0, "the soak is not taken out of the budget");
-    // Of a list it confirms the highest level that met.
-    let (_, steps) = with("rates = [20, 60, 150]\nconfirm = \"1m\"");
+    // Of a list it confirms what the fit to all levels calls safe: the truth is 92.6.
+    let (g, steps) = with("rates = [20, 60, 150]\nconfirm = \"1m\"");
     let soak = steps.last().unwrap();
-    assert_eq!((soak.kind, soak.level), (StepKind::Confirm, Level::rate(60.0)), "{}", soak.reason);
+    assert_eq!(soak.kind, StepKind::Confirm, "{}", soak.reason);
+    assert!((60.0..=92.6).contains(&soak.level.value), "{}: {}", soak.level, g.reason);
     // Where nothing is safe there is nothing to confirm.
     let (g, steps) = with("rates = [500]\nconfirm = \"1m\"");
     assert!(g.met.is_none() && steps.iter().all(|s| s.kind != StepKind::Confirm));
@@ -269,7 +270,8 @@ fn a_limit_that_asks_for_nothing_is_left_out() {
         "{}",
         g.reason
     );
-    assert_eq!(steps.iter().filter(|s| s.kind == StepKind::Baseline).count(), 1);
+    let first = steps.iter().position(|s| s.kind != StepKind::Baseline);
+    assert_eq!(first, Some(1), "one baseline is enough before the ramp");
 }
 
 /// Gaps between tokens come by the hundred and stall together: they are no hundred pieces of evidence.

@@ -18,13 +18,7 @@ pub(super) fn host_cells(c: &mut Cells, host: Option<&HostLoad>) {
 pub(super) fn read_host(row: &Row<'_>) -> Result<Option<HostLoad>> {
     let share = |name: &str| row.opt_late::<f64>(name);
     let known = (row.opt_late::<u32>("host_cores")?, share("host_busy")?, share("host_steal")?);
+    let (server, others, waiting) = (share("host_server")?, share("host_others")?, share("host_waiting")?);
     let (Some(cores), Some(busy), Some(steal)) = known else { return Ok(None) };
-    Ok(Some(HostLoad {
-        cores,
-        busy,
-        server: share("host_server")?,
-        others: share("host_others")?,
-        steal,
-        waiting: share("host_waiting")?,
-    }))
+    Ok(Some(HostLoad { cores, busy, server, others, steal, waiting }))
 }
