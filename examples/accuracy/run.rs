@@ -166,10 +166,8 @@ fn ours(case: &Case, search: &Search, sweep: &mut Bare<'_>, events: &mut Events)
 }
 
 /// Returns true if an answer says that the server changed while it was measured.
-///
-/// TO REPLACE by the typed fact of the answer once it has one: until then its words are searched.
 fn names_change(goodput: &Goodput) -> bool {
-    goodput.reason.contains("changed")
+    goodput.support.change.is_some()
 }
 
 /// A ramp of the rate until its knee, and where that is said to lie; none where no knee was found.

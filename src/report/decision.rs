@@ -57,11 +57,11 @@ fn by_fit(run: &Run, a: &Answer) -> String {
         .map(|s| ends.as_ref().and_then(|e| e.1.clone()).unwrap_or(words::level_number(s)));
     let mut out = String::new();
     if let Some(safe) = safe {
-        let chance = run.terms.map_or(5.0, |t| 100.0 * (1.0 - t.confidence));
         out.push_str(&format!(
-            "- accepted by all steps together: up to {safe}{unit}, the safe {} ({} % chance that it is too much)\n",
+            "- accepted by all steps together: up to {safe}{unit}, the safe {} ({}{})\n",
             words::noun(a.control),
-            crate::units::short((chance * 1e3).round() / 1e3)
+            words::chance_clause(run, g),
+            words::flat_clause(g),
         ));
     }
     if let Some(([.., high], _)) = ends.filter(|_| g.status != Status::NotReached) {

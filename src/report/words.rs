@@ -8,6 +8,7 @@ mod estimate;
 mod evidence;
 mod figures;
 mod refused;
+mod support;
 
 pub(super) use answer::remedy;
 pub use answer::{Said, headline, sentences};
@@ -19,6 +20,7 @@ pub use evidence::{deciding, measured, why};
 pub use figures::{
     basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target, knee, price, safe_basis,
 };
+pub use support::{chance_clause, flat_clause};
 
 use figures::number_and_currency;
 

@@ -58,7 +58,9 @@ pub(super) fn estimate(
     let sent = tested().filter(|l| client.is_none_or(|c| *l < c)).fold(0.0, f64::max);
     let name = |level: f64| policy.level(level).to_string();
     let from = lowest(policy, slo);
-    let safe = safe_level(policy, slo, steps, posterior);
+    // A safe rate that was held is not raised by what the same step has shown: more was not held.
+    let held_at = now.iter().rfind(|s| s.kind == StepKind::Hold).map_or(f64::INFINITY, |s| s.level.value);
+    let safe = safe_level(policy, slo, steps, posterior).map(|s| s.min(held_at));
     let (rate, high) = (posterior.quantile(0.5), whole(policy, posterior.quantile(0.95)));
     let mut words = "hardly anything was measured near the boundary".to_owned();
     let mut g = Goodput {

@@ -105,7 +105,8 @@ fn a_queue_recovers_from_a_surge() {
     let due = surged["n"].as_f64().unwrap() / (80.0 * held);
     assert!((0.8..1.2).contains(&due), "{surged}");
     assert_eq!(result["steps"][2]["kind"], "recovery");
-    assert_eq!(result["goodput"]["safe_rate"].as_f64(), Some(held), "the answer is that of the search");
+    let safe = result["goodput"]["safe_rate"].as_f64().unwrap();
+    assert!(held <= safe && safe - held < 0.01, "the safe rate, cut off to three digits: {safe}");
     assert!(out.join("charts/recovery.png").is_file());
     let report = fs::read_to_string(out.join("report.md")).unwrap();
     assert!(report.contains("## Recovery from a surge"), "{report}");

@@ -129,12 +129,10 @@ fn facts(run: &Run, a: &Answer) -> Vec<(String, String)> {
         (None, Some(met), None) => out.push(("meets", format!("{}; none fails", words::level_number(met)))),
         (None, None, None) => {}
     }
-    let chance = run.terms.map_or(5.0, |t| 100.0 * (1.0 - t.confidence));
     let safe = ends.and_then(|e| e.1).or_else(|| usable_safe_rate(g).map(words::level_number));
     // Beside others there is no room to say what is the same for all.
     let alone = run.answers.len() == 1;
-    let chance = crate::units::short((chance * 1e3).round() / 1e3);
-    let note = if alone { format!(" ({chance} % chance that it is too much)") } else { String::new() };
+    let note = if alone { format!(" ({})", words::chance_clause(run, g)) } else { String::new() };
     let safe = safe.map_or_else(|| "none is shown".to_owned(), |s| format!("{s}{note}"));
     // A closed loop has no safe rate but a safe number.
     out.push((if a.control == Control::Concurrency { "safe concurrency" } else { "safe rate" }, safe));

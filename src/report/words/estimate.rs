@@ -1,6 +1,7 @@
 //! An answer that is an estimate: its rate with the 90 % interval, which rate to plan with, and the soak that confirms it.
 
 use super::answer::{binds, kept, per_gpu, verb};
+use super::support::{chance_clause, held};
 use super::{figure, latency, level, level_number, lower, several_tiers, steps_of, subject};
 use crate::level::Control;
 use crate::report::charts::thousands;
@@ -118,14 +119,14 @@ pub(super) fn plan(run: &Run, a: &Answer) -> String {
         return time.map(|t| format!("A{t}.")).unwrap_or_default();
     };
     let number = ends(a.control, g).and_then(|e| e.1).unwrap_or_else(|| level_number(safe));
-    let chance = run.terms.map_or(5.0, |t| 100.0 * (1.0 - t.confidence));
     let time = time.map(|t| format!("; a{t}")).unwrap_or_default();
     let of = if several_tiers(run) { format!(" for {}", super::slo_name(run, a)) } else { String::new() };
     format!(
-        "Plan with {}{of} (safe {}: {} % chance that it is too much){time}.",
+        "Plan with {}{of} (safe {}: {}){time}.{}",
         estimated(run, a, safe, &number).trim_end_matches(','),
         super::noun(a.control),
-        short((chance * 1e3).round() / 1e3),
+        chance_clause(run, g),
+        held(a),
     )
 }
 

@@ -4,6 +4,7 @@ use super::ease::ease;
 use super::edge::unseen;
 use super::fit::Row;
 use super::prior::{Ease, bursts};
+use crate::level::Control;
 use crate::search::change::Change;
 use crate::search::refused::served;
 use crate::stats::cluster::{inflation, tells};
@@ -27,6 +28,8 @@ pub(super) struct Count {
     pub(super) n: f64,
     pub(super) misses: f64,
     cluster_sq: f64,
+    /// Arrivals that are independent: requests, or conversations.
+    arrivals: f64,
     /// Whether the server has changed since.
     outdated: bool,
     /// Whether it was a short step of the ramp that was stopped for its misses.
@@ -130,7 +133,7 @@ impl Evidence {
 
     fn row(&self, c: &Count, weight: f64) -> Row {
         let weight = if c.outdated { OUTDATED * weight } else { weight };
-        Row { rate: c.rate, n: c.n, misses: c.misses, weight, unseen: unseen(self.bursts, c.n) }
+        Row { rate: c.rate, n: c.n, misses: c.misses, weight, unseen: unseen(self.bursts, c.arrivals) }
     }
 }
 
@@ -159,12 +162,15 @@ fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<Co
     }
     let (n, misses) = if holds && loaded { (n, misses + cut) } else { (n - cut, misses) };
     let rate = if loaded { step.held() } else { 0.0 };
+    let sessions = step.level.control == Control::Sessions;
+    let arrivals = if sessions { n.min(step.level.value * step.measure_s) } else { n };
     let stopped = step.kind == StepKind::Ramp && step.abort == Some(Abort::Gross);
     Some(Count {
         rate,
         n,
         misses,
         cluster_sq: row.cluster_sq as f64 / each.powi(2),
+        arrivals,
         outdated: false,
         stopped,
     })

@@ -1,0 +1,53 @@
+//! How far the steps support an answer, in words: the chance that the safe rate is too high, the step that held it, and a curve that is flat.
+
+use super::estimate::span;
+use super::level;
+use crate::rundir::Run;
+use crate::search::answer::{Answer, Goodput};
+use crate::stats::step::Verdict;
+use crate::units::{short, thousands};
+
+/// Above this chance that the curve is flat no chance is given that the safe rate is too high: on such curves it is too high more often than its
+/// confidence says (`docs/accuracy.md`).
+const FLAT: f64 = 0.5;
+/// A chance below this is not worth a reader's time.
+const NEGLIGIBLE: f64 = 0.05;
+
+/// Returns the clause behind a safe rate: the chance that it is too high, or why none is given.
+pub fn chance_clause(run: &Run, g: &Goodput) -> String {
+    if g.support.misfit.is_some() {
+        return "by single steps that are decided: no chance is given that it is too much".into();
+    }
+    if g.support.flat.is_some_and(|p| p > FLAT) {
+        return "the curve is flat there, where a rate half as high again has hardly more misses: no chance is given that it is too much".into();
+    }
+    let chance = run.terms.map_or(5.0, |t| 100.0 * (1.0 - t.confidence));
+    format!("{} % chance that it is too much", short((chance * 1e3).round() / 1e3))
+}
+
+/// Returns the chance that the curve is flat at the boundary, as a clause; empty where it is negligible, or said already.
+pub fn flat_clause(g: &Goodput) -> String {
+    match g.support.flat {
+        Some(p) if p >= NEGLIGIBLE && p <= FLAT => {
+            format!("; chance of a flat curve there: {:.0} %", 100.0 * p)
+        }
+        _ => String::new(),
+    }
+}
+
+/// Returns the step that held the safe rate at the end of the budget, as a sentence; empty where there was none.
+pub(super) fn held(a: &Answer) -> String {
+    let Some(held) = &a.goodput.support.held else { return String::new() };
+    let verdict = match Verdict::from_name(&held.verdict) {
+        Some(Verdict::Meets) => ", which meets",
+        Some(Verdict::Fails) => ", which fails",
+        Some(Verdict::Undecided) | None => "",
+        Some(Verdict::Invalid) => ", in which the client was the limit",
+    };
+    let (misses, n) = (thousands(held.misses as f64), thousands(held.n as f64));
+    let seconds = span(held.seconds);
+    format!(
+        " Held at the end for {seconds} at {}: {misses} of {n} requests missed{verdict}.",
+        level(a.control, held.level)
+    )
+}
