@@ -86,20 +86,32 @@ impl Caveat {
         }
     }
 
+    /// Returns the advice that only the adaptive search can follow, where there is one.
+    const fn adaptive_advice(&self) -> Option<&'static str> {
+        match self {
+            Self::InflationAssumed { .. } => {
+                Some("More time (--budget) decides more; the assumption is on the cautious side.")
+            }
+            Self::BracketOnly => {
+                Some("More time narrows it (--budget), down to search.adaptive.width where that is set.")
+            }
+            Self::WideBracket { .. } | Self::FewRequests { .. } | Self::BudgetSpent { .. } => {
+                Some("Give it more time (--budget).")
+            }
+            _ => None,
+        }
+    }
+
     /// What to do about it. `adaptive`: whether the search chose its own levels, which then has other keys than a list.
     pub const fn advice(&self, adaptive: bool) -> &'static str {
+        if adaptive && let Some(advice) = self.adaptive_advice() {
+            return advice;
+        }
         match self {
-            Self::InflationAssumed { .. } if adaptive => {
-                "More time (--budget) decides more; the assumption is on the cautious side."
-            }
             Self::InflationAssumed { .. } => {
                 "Longer steps (step.measure, step.min-requests) decide more; the assumption is on the cautious side."
             }
-            Self::BracketOnly if adaptive => {
-                "More time narrows it (--budget), down to search.adaptive.width where that is set."
-            }
             Self::BracketOnly => MORE_LEVELS,
-            Self::WideBracket { .. } if adaptive => "Give it more time (--budget).",
             Self::WideBracket { .. } => {
                 "Measure levels between its two ends (search.rates, search.concurrency), or let the search choose them (search.adaptive, --budget)."
             }
@@ -121,16 +133,17 @@ impl Caveat {
             Self::TimedOut { .. } | Self::NoContent { .. } | Self::HiddenReasoning { .. } => {
                 answers::advice(self)
             }
-            Self::ColdCacheHits { .. } | Self::ColdHits { .. } | Self::WarmMisses { .. } => {
-                cache::advice(self)
-            }
-            Self::HitRatesDiffer { .. } | Self::OtherClients { .. } => cache::advice(self),
-            Self::MetricsSilent { .. } | Self::ServerRestarted { .. } | Self::ServerChanged { .. } => {
-                server::advice(self)
-            }
-            Self::TtftDiffers { .. } | Self::TokensDiffer { .. } | Self::InFlightDiffers { .. } => {
-                server::advice(self)
-            }
+            Self::ColdCacheHits { .. }
+            | Self::ColdHits { .. }
+            | Self::WarmMisses { .. }
+            | Self::HitRatesDiffer { .. }
+            | Self::OtherClients { .. } => cache::advice(self),
+            Self::MetricsSilent { .. }
+            | Self::ServerRestarted { .. }
+            | Self::ServerChanged { .. }
+            | Self::TtftDiffers { .. }
+            | Self::TokensDiffer { .. }
+            | Self::InFlightDiffers { .. } => server::advice(self),
             Self::NotVerified | Self::Proxy { .. } => way::advice(self),
             Self::TracePart { .. } | Self::TraceRepeated { .. } => trace::advice(self),
             Self::ClosedLoop => {
@@ -144,9 +157,7 @@ impl Caveat {
             Self::NotDrained { .. } => {
                 "Give step.drain more time, and make sure nobody else uses the server."
             }
-            Self::FewRequests { .. } if adaptive => "Give it more time (--budget).",
             Self::FewRequests { .. } => "Use longer steps (step.measure, step.min-requests).",
-            Self::BudgetSpent { .. } if adaptive => "Give it more time (--budget).",
             Self::BudgetSpent { .. } => {
                 "Give it more time (--budget), or shorter steps (step.measure, step.settle, step.drain)."
             }

@@ -113,9 +113,7 @@ impl Server {
         let latency = self.latency(offered, n);
         let mut limits: Vec<LimitRow> = slo.limits().iter().map(|l| judge(l, &latency, n)).collect();
         limits.push(row("stability", None, n, 0, if stable { Verdict::Meets } else { Verdict::Fails }));
-        let worst = limits.iter().find(|l| l.verdict == Verdict::Fails);
-        let worst = worst.or_else(|| limits.iter().find(|l| l.verdict == Verdict::Undecided));
-        let verdict = worst.map_or(Verdict::Meets, |l| l.verdict);
+        let verdict = crate::stats::summary::worst(limits.iter().map(|l| l.verdict));
         let joint =
             1.0 - limits.iter().filter(|l| l.n > 0).map(|l| l.misses as f64 / l.n as f64).fold(0.0, f64::max);
         Step {

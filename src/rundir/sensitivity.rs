@@ -244,11 +244,9 @@ impl Cells {
     /// The slope of each turn between two series that lie so far apart; `None` of a turn in which a tail is not known.
     fn slopes(&self, [down, up]: [String; 2], span: f64) -> Vec<Option<f64>> {
         let of = |name: &str| self.tails.get(name).map(Vec::as_slice).unwrap_or_default();
-        let slope = |(low, high): (&Option<(String, f64)>, &Option<(String, f64)>)| {
-            let slope = (high.as_ref()?.1 - low.as_ref()?.1) / span;
-            slope.is_finite().then_some(slope)
-        };
-        of(&down).iter().zip(of(&up)).map(slope).collect()
+        let tails = of(&down).iter().zip(of(&up));
+        let slope = tails.map(|(low, high)| Some((high.as_ref()?.1 - low.as_ref()?.1) / span));
+        slope.map(|s| s.filter(|s| s.is_finite())).collect()
     }
 
     /// The limit that was nearest in most steps of these series, and the tail over it at their middle.

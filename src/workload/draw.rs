@@ -4,7 +4,7 @@ use super::arrivals::Times;
 use super::chain::{Chain, Recipe, Start, Text, Turn};
 use super::conversation::Think;
 use super::seed::{Purpose, stream};
-use super::trace::{Begin, Replay, Start as TraceStart, Trace};
+use super::trace::{Begin, Replay, Replayed, Start as TraceStart, Trace};
 use super::traffic::{Kind, Traffic, What};
 use super::turns::Draws;
 use crate::level::{Control, Level};
@@ -169,8 +169,8 @@ impl Chains {
         (kinds.iter().position(|k| u < k.up_to).unwrap_or(kinds.len() - 1), None)
     }
 
-    /// The next chain. Where it is not `wanted`, the same numbers are drawn, and no row of a data set is read for it.
-    fn step(&mut self, wanted: bool) -> Option<Chain> {
+    /// Returns when the next chain starts, with its row of a trace.
+    fn start(&mut self) -> Option<(Start, Option<Replayed>)> {
         let (start, recorded) = match &mut self.starts {
             Starts::Drawn(times) => (Start::At(times.next()?), None),
             Starts::WhenFree => (Start::WhenFree, None),
@@ -187,6 +187,12 @@ impl Chains {
             (Start::At(at), Some(surge)) => Start::At(surge.at(at)),
             (start, _) => start,
         };
+        Some((start, recorded))
+    }
+
+    /// The next chain. Where it is not `wanted`, the same numbers are drawn, and no row of a data set is read for it.
+    fn step(&mut self, wanted: bool) -> Option<Chain> {
+        let (start, recorded) = self.start()?;
         let (class, group) = self.kind();
         let number = self.next;
         self.next += 1;

@@ -28,7 +28,7 @@ pub fn chance_clause(run: &Run, g: &Goodput) -> String {
 /// Returns the chance that the curve is flat at the boundary, as a clause; empty where it is negligible, or said already.
 pub fn flat_clause(g: &Goodput) -> String {
     match g.support.flat {
-        Some(p) if p >= NEGLIGIBLE && p <= FLAT => {
+        Some(p) if (NEGLIGIBLE..=FLAT).contains(&p) => {
             format!("; chance of a flat curve there: {:.0} %", 100.0 * p)
         }
         _ => String::new(),

@@ -210,6 +210,15 @@ fn verdicts_follow_the_records() {
             Verdict::Undecided,
             Some("tpot.p99"),
         ),
+    ] {
+        assert_eq!((step.verdict, step.binding.as_deref()), (want, binding), "{what}: {}", step.reason);
+    }
+}
+
+#[test]
+fn answers_without_content_miss_a_limit_on_content() {
+    let keep = |_: &mut StepInput<'_>| ();
+    for (what, step, want, binding) in [
         (
             "TTFC of answers without content",
             step("ttfc.p99 = \"1s\"", |r| r.first_content = None, keep),
