@@ -177,7 +177,7 @@ fn main() {
             for run in 0..runs {
                 // The centre that a sweep finds: 6 % of scatter, by quantiles of a normal distribution in a fixed order.
                 let z = [-1.38, 0.0, 0.67, -0.67, 1.38, -0.32, 0.32, 1.0, -1.0][run as usize % 9];
-                let centre = boundary * (0.06 * z).exp();
+                let centre = boundary * f64::exp(0.06 * z);
                 let at = |rate: f64, length: f64, cv: f64| Step { rate, length, cv, seed: run, turn: 0 };
                 let rate = server.slopes(server.by, run, |by| at(centre * by, 1.0, 1.0));
                 let own = match factor {
