@@ -98,7 +98,8 @@ fn adaptive_sweeps_answer_in_every_way() {
             let goodput = &result["goodput"];
             let (low, high) = (goodput["interval90"][0].as_f64(), goodput["interval90"][1].as_f64());
             assert!(low > Some(30.0) && low < Some(35.6) && high > Some(35.6), "{goodput}");
-            assert_eq!(goodput["safe_rate"].as_f64(), low);
+            let safe = goodput["safe_rate"].as_f64();
+            assert!(safe <= low && safe > Some(30.0), "{goodput}");
             assert!(
                 out.join("charts/timelines.svg").is_file() && out.join("charts/slides/latency.png").is_file()
             );

@@ -43,7 +43,9 @@ fn the_interval_holds_the_truth() {
         assert_eq!(g.status, Status::Found, "{server}: {}", g.reason);
         let (rate, safe, [low, high]) = (g.rate.unwrap(), g.safe_rate.unwrap(), g.interval90.unwrap());
         assert!(low < truth && truth < high, "{server}: {low} to {high} for {truth}");
-        assert!((safe - low).abs() < 1e-9 && low < rate && rate < high, "{server}: {safe}, {low}, {rate}");
+        // What was held at the end is cut off to three digits, and may be a little below the lower end that all steps come to.
+        assert!(safe <= low && safe > 0.9 * low, "{server}: {safe}, {low}");
+        assert!(low < rate && rate < high, "{server}: {low}, {rate}, {high}");
         assert!((rate / truth).ln().abs() < 0.08 && high / low < 1.4, "{server}: {low}, {rate}, {high}");
         let (met, failed) = (g.met.unwrap_or(0.0), g.failed.unwrap_or(f64::INFINITY));
         assert!(met < truth && truth < failed, "{server}: {met} to {failed} for {truth}");
