@@ -11,7 +11,7 @@ const LEAST: Duration = Duration::from_secs(60);
 const MOST: Duration = Duration::from_secs(3600);
 /// The default over the longest answer that is expected.
 const ROOM: u32 = 2;
-/// The time per output token that is expected where no limit bounds it. With [`ROOM`] that is 200 ms, the slowest TPOT that a server
+/// The time per output token that is expected where no limit bounds it. With `ROOM` that is 200 ms, the slowest TPOT that a server
 /// scenario of MLPerf Inference allows (llama2-70b, `mlperf.conf`).
 pub const PER_TOKEN: Duration = Duration::from_millis(100);
 /// The longest answer, in tokens, that is expected where only a file knows: longer than nearly all.

@@ -3,7 +3,7 @@
 //!
 //! The test is of the medians of TTFT, TPOT and e2e. The logarithm of a median of n values has the standard error 1.2533·σ/√n, σ being the
 //! standard deviation of the logarithm, which follows from the 90th percentile: ln(p90/p50)/1.2816 (asymptotic variance of a sample median,
-//! π/2·σ²/n, for a log-normal distribution). A change is named where one of the metrics differs by [`LEAST`] and by [`SURE`] standard
+//! π/2·σ²/n, for a log-normal distribution). A change is named where one of the metrics differs by `LEAST` and by `SURE` standard
 //! errors between the mean of all baselines before and the mean of all after it.
 
 use crate::slo::Metric;

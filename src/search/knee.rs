@@ -1,7 +1,7 @@
 //! The knee of a curve: where more load stops buying throughput and starts buying latency.
 //!
 //! It is tested where it can be: throughput that stops following the load, else latency that begins to rise faster than the load
-//! ([`super::segmented`]). Where neither is shown it is a mark by eye, after Satopää, Albrecht, Irwin & Raghavan, "Finding a Kneedle in a
+//! (`segmented`). Where neither is shown it is a mark by eye, after Satopää, Albrecht, Irwin & Raghavan, "Finding a Kneedle in a
 //! Haystack", 2011.
 
 use super::answer::{Knee, KneeBasis};

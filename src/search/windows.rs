@@ -105,6 +105,13 @@ fn pool(row: &mut LimitRow, own: &[&LimitRow], windows: &[&Step], p0: f64) {
     let sum = |of: fn(&LimitRow) -> u64| own.iter().map(|r| of(r)).sum::<u64>();
     (row.n, row.misses, row.censored) = (sum(|r| r.n), sum(|r| r.misses), sum(|r| r.censored));
     (row.clusters, row.cluster_sq) = (sum(|r| r.clusters), sum(|r| r.cluster_sq));
+    row.co_misses = Vec::new();
+    for c in own.iter().flat_map(|r| &r.co_misses) {
+        match row.co_misses.iter_mut().find(|known| known.limit == c.limit) {
+            Some(known) => known.add(c),
+            None => row.co_misses.push(c.clone()),
+        }
+    }
     let counts = Counts { n: row.n, misses: row.misses, censored: row.censored };
     row.attainment = counts.attainment();
     let due: u64 = windows.iter().map(|s| s.due_n).sum();
