@@ -97,12 +97,16 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
         .replace(",,", ","));
     }
     Some(format!(
-        "{who} {} {rate}{} {}{}; with 90 % confidence{} the true limit lies between {low} and {high}",
+        "{who} {} {rate}{} {}{}; {} the true limit lies between {low} and {high}",
         verb(&run.meta, "serve"),
         per_gpu(run, g, value),
         keeping(run, a),
         binds(g),
-        if g.basis == Basis::Fit { ", by a fit to the measured levels," } else { "" },
+        match (g.support.misfit, g.basis) {
+            (Some(_), _) => "by what single steps show",
+            (None, Basis::Fit) => "with 90 % confidence, by a fit to the measured levels,",
+            (None, Basis::Search | Basis::Bracket) => "with 90 % confidence",
+        },
     ))
 }
 

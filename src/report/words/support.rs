@@ -16,7 +16,7 @@ const NEGLIGIBLE: f64 = 0.05;
 /// Returns the clause behind a safe rate: the chance that it is too high, or why none is given.
 pub fn chance_clause(run: &Run, g: &Goodput) -> String {
     if g.support.misfit.is_some() {
-        return "by single steps that are decided: no chance is given that it is too much".into();
+        return "single steps contradict the fitted curve, so no chance is given that it is too much".into();
     }
     if g.support.flat.is_some_and(|p| p > FLAT) {
         return "the curve is flat there, where a rate half as high again has hardly more misses: no chance is given that it is too much".into();
