@@ -51,6 +51,13 @@ fn the_interval_holds_the_truth() {
         assert!(met < truth && truth < failed, "{server}: {met} to {failed} for {truth}");
         assert_eq!(g.binding.as_deref(), Some("ttft.p99"), "{server}: {}", g.reason);
         phases(&steps, 3600.0);
+        let held = g.support.held.as_ref().unwrap();
+        let last = steps.iter().rfind(|s| s.kind == StepKind::Hold).unwrap();
+        assert!(
+            held.level.to_bits() == last.level.value.to_bits() && safe <= held.level,
+            "{server}: {held:?}"
+        );
+        assert_eq!(g.support.change, None, "{server}: it is the same all the time");
     }
 }
 

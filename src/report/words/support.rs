@@ -51,3 +51,38 @@ pub(super) fn held(a: &Answer) -> String {
         level(a.control, held.level)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+    use crate::search::answer::{Held, Misfit, Support};
+
+    #[test]
+    fn a_chance_is_given_only_where_the_evidence_supports_one() {
+        let mut run = fixture::adaptive();
+        let mut said = |support: Support| {
+            run.answers[0].goodput.support = support;
+            (chance_clause(&run, &run.answers[0].goodput), flat_clause(&run.answers[0].goodput))
+        };
+        let flat = |p| Support { flat: Some(p), ..Support::default() };
+        assert_eq!(said(flat(0.01)), ("5 % chance that it is too much".into(), String::new()));
+        let (chance, also) = said(flat(0.2));
+        assert!(chance.starts_with("5 %") && also.ends_with("flat curve there: 20 %"), "{chance}{also}");
+        let (chance, also) = said(flat(0.8));
+        assert!(chance.starts_with("the curve is flat there") && also.is_empty(), "{chance}{also}");
+        let (chance, _) = said(Support { misfit: Some(Misfit::BelowMet), ..Support::default() });
+        assert!(chance.contains("no chance is given"), "{chance}");
+    }
+
+    #[test]
+    fn the_held_step_is_told_with_its_counts() {
+        let mut run = fixture::adaptive();
+        let step = Held { level: 30.0, seconds: 170.0, verdict: "meets".into(), misses: 3, n: 5100 };
+        run.answers[0].goodput.support.held = Some(step);
+        assert_eq!(
+            held(&run.answers[0]),
+            " Held at the end for 3 min at 30 requests/s: 3 of 5,100 requests missed, which meets."
+        );
+    }
+}
