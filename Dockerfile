@@ -6,13 +6,12 @@
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
-COPY assets assets
 COPY benches benches
+COPY crates crates
 COPY docs docs
 COPY slo-profiles slo-profiles
 COPY src src
 COPY sweeps sweeps
-COPY templates templates
 RUN cargo build --release --locked --bin goodput
 
 FROM gcr.io/distroless/cc-debian12:nonroot

@@ -13,42 +13,60 @@
 //! step, [`search`] turns steps into the next level or an answer. Only [`client`], [`load`], [`sim`] and [`sweep`] are
 //! async ([`calibrate`] uses the same client); [`sweep`] is the director that joins the parts. Reports are made from the files of a run folder alone.
 //!
-//! Where things go: an arrival process into `workload/arrivals.rs`, a length distribution into `workload/lengths.rs`, a
-//! stop rule into `search/stop.rs`, an API dialect into `client/dialect.rs`, a chart into `report/charts/`, an SLO profile
-//! into `slo-profiles/`, a plan that runs as it is into `sweeps/`.
+//! Each part is a crate of this workspace, in `crates/`; `CONTRIBUTING.md` lists them and says where things go. This crate is the command, and
+//! exports the others under the names of their modules.
 
-pub mod calibrate;
-pub mod capacity;
-pub mod caveat;
-pub mod check;
 pub mod cli;
-pub mod client;
 mod cmd;
-pub mod compare;
-pub mod diagnosis;
-pub mod distribution;
-pub mod import;
-pub mod key;
-pub mod launch;
-pub mod level;
-pub mod load;
-pub mod message;
-pub mod peers;
-pub mod plan;
-pub mod record;
-pub mod redact;
-pub mod report;
-pub mod roofline;
-pub mod rundir;
-pub mod search;
-pub mod server;
-pub mod sim;
-pub mod slo;
-pub mod stats;
-pub mod sweep;
-pub mod tokens;
-pub mod units;
-pub mod workload;
+
+pub use goodput_core::{
+    caveat, check, distribution, key, level, message, record, redact, slo, tokens, units,
+};
+pub use goodput_load::launch;
+pub use goodput_plan as plan;
+pub use goodput_report as report;
+pub use goodput_run::{compare, import, peers, rundir};
+pub use goodput_stats::{capacity, diagnosis, roofline, search, server, stats};
+pub use goodput_sweep as sweep;
+pub use goodput_workload as workload;
+
+/// How exact and how fast this machine's client is.
+pub mod calibrate {
+    pub use goodput_load::calibrate::*;
+    pub use goodput_stats::calibration::*;
+}
+
+/// The client, and the plan's table that names the server.
+pub mod client {
+    pub use goodput_core::endpoint::{Api, BaseUrl};
+    pub use goodput_core::secrets;
+    pub use goodput_load::client::*;
+    pub use goodput_plan::server::key::KeySource;
+    pub use goodput_plan::server::pages::{OwnMetrics, PageUrl};
+    pub use goodput_plan::server::proxy::Proxy;
+    pub use goodput_plan::server::tls::Tls;
+    pub use goodput_plan::server::{Connections, Http, PromptForm, Server, Target, extras, pages};
+
+    /// The plan's `[server]` table.
+    pub mod config {
+        pub use goodput_core::endpoint::{Api, BaseUrl};
+        pub use goodput_plan::server::{Connections, Http, PromptForm, Server, Target};
+    }
+}
+
+/// Load: the threads that send, and the plan's tables for them.
+pub mod load {
+    pub use goodput_core::times as config;
+    pub use goodput_load::load::*;
+    pub use goodput_plan::own;
+}
+
+/// The simulated server: the models of engines, and the server over them.
+pub mod sim {
+    pub use goodput_engine as engine;
+    pub use goodput_engine::{config, fault};
+    pub use goodput_load::sim::*;
+}
 
 use cli::{Cli, Command};
 use std::process::ExitCode;

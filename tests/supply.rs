@@ -146,7 +146,7 @@ fn all_sources_are_the_one_registry() {
     assert_eq!(texts(&deny["sources"]["allow-registry"]), [CRATES_IO.strip_prefix("registry+").unwrap()]);
     let banned: Vec<&str> =
         deny["bans"]["deny"].as_array().unwrap().iter().map(|s| s["crate"].as_str().unwrap()).collect();
-    for (lock, own) in [("Cargo.lock", 1), ("fuzz/Cargo.lock", 2)] {
+    for (lock, own) in [("Cargo.lock", 10), ("fuzz/Cargo.lock", 11)] {
         let lock = toml(lock);
         let packages = lock["package"].as_array().unwrap();
         let without = packages.iter().filter(|p| p.get("source").is_none()).count();
@@ -164,11 +164,19 @@ fn all_sources_are_the_one_registry() {
 #[test]
 fn unsafe_code_is_forbidden() {
     let manifest = toml("Cargo.toml");
-    assert_eq!(manifest["lints"]["rust"]["unsafe_code"].as_str(), Some("forbid"));
-    assert!(
-        manifest["package"].get("build").is_none()
-            && !Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs").exists()
-    );
+    assert_eq!(manifest["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("forbid"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let folders: Vec<_> = crates.chain([root.to_owned()]).collect();
+    assert_eq!(folders.len(), 10, "{folders:?}");
+    for folder in folders {
+        let manifest: toml::Table =
+            toml::from_str(&fs::read_to_string(folder.join("Cargo.toml")).unwrap()).unwrap();
+        let inherited = manifest["lints"]["workspace"].as_bool();
+        assert_eq!(inherited, Some(true), "{} has other lints", folder.display());
+        let built = manifest["package"].get("build").is_some() || folder.join("build.rs").exists();
+        assert!(!built, "{} has a build script", folder.display());
+    }
 }
 
 #[test]
@@ -179,7 +187,7 @@ fn the_image_is_built_from_all_that_the_sources_include() {
     let parts = |text: &str| text.split('.').take(2).map(|n| n.parse().unwrap()).collect::<Vec<u32>>();
     let rust = from[0].strip_prefix("rust:").and_then(|tag| tag.split('-').next()).unwrap();
     assert!(
-        parts(rust) >= parts(manifest["package"]["rust-version"].as_str().unwrap()),
+        parts(rust) >= parts(manifest["workspace"]["package"]["rust-version"].as_str().unwrap()),
         "rust {rust} is too old"
     );
     assert!(from.iter().all(|image| image.contains(':') && !image.contains("latest")), "{from:?}");
@@ -191,14 +199,16 @@ fn the_image_is_built_from_all_that_the_sources_include() {
         .flat_map(|l| l.split(' '))
         .collect();
     let ignored = read(".dockerignore");
-    let mut included = vec!["src".to_owned(), "benches".to_owned(), "templates".to_owned()];
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut included);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut included = vec!["benches".to_owned(), "crates".to_owned(), "src".to_owned()];
+    sources(&root.join("src"), &mut included);
+    sources(&root.join("crates"), &mut included);
     for folder in &included {
         assert!(copied.contains(&folder.as_str()), "the Dockerfile does not copy {folder}");
         assert!(ignored.contains(&format!("\n!{folder}")), ".dockerignore leaves {folder} out");
     }
     assert!(
-        included.iter().any(|f| f == "slo-profiles") && included.iter().any(|f| f == "assets"),
+        included.iter().any(|f| f == "slo-profiles") && included.iter().any(|f| f == "sweeps"),
         "{included:?}"
     );
 }
@@ -211,19 +221,19 @@ fn sources(dir: &Path, into: &mut Vec<String>) {
             sources(&path, into);
             continue;
         }
-        if path.file_name().unwrap().to_string_lossy().contains("tests")
+        if path.extension().is_none_or(|e| e != "rs")
+            || path.file_name().unwrap().to_string_lossy().contains("tests")
             || path.parent().unwrap().ends_with("tests")
         {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
         for line in text.split("#[cfg(test)]").next().unwrap().lines().filter(|l| l.contains("include_")) {
-            let Some(top) = line.split("../").last().filter(|_| line.contains("../")) else { continue };
-            let top = top.split(['/', '"']).next().unwrap();
-            // Files beside the sources are part of them.
-            if Path::new(env!("CARGO_MANIFEST_DIR")).join(top).is_dir() {
-                into.push(top.to_owned());
-            }
+            let Some(path) = line.split('"').find(|part| part.starts_with("../")) else { continue };
+            let up = path.matches("../").count();
+            let from = dir.ancestors().nth(up).unwrap().join(path.trim_start_matches("../"));
+            let top = from.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().iter().next().unwrap();
+            into.push(top.to_str().unwrap().to_owned());
         }
     }
 }
@@ -249,7 +259,7 @@ fn the_job_is_one_that_the_command_takes() {
     let plan = Plan::from_text(&below(&job, "plan.toml: |").join("\n")).unwrap();
     assert!(plan.server_title().contains(".svc.cluster.local"));
     let manifest = toml("Cargo.toml");
-    let version = manifest["package"]["version"].as_str().unwrap();
+    let version = manifest["workspace"]["package"]["version"].as_str().unwrap();
     assert!(job.contains(&format!("image: goodput:{version}\n")));
     // As much as is asked for is all that it may have: the pod is throttled by nobody's load but its own.
     let container = job.split("containers:").nth(1).unwrap();

@@ -9,6 +9,7 @@ mod spoken;
 mod way;
 
 use crate::cli::CheckArgs;
+use crate::client::way as route;
 use crate::cmd::say;
 use crate::level::{Control, Level};
 use crate::plan::{Basis, PER_TOKEN, Plan, Series, Source, schema};
@@ -58,7 +59,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     };
     let mut plan = Plan::load(&Source::find(plan)?, &args.set)?;
     let holds = plan.open_files()?.holds();
-    plan.series().iter().try_for_each(|one| one.plan.server.check_way())?;
+    plan.series().iter().try_for_each(|one| route::check(&one.plan.server))?;
     let said = said(&plan, &holds, args.json)?;
     match args.repeat {
         Some(repeats) => say(&repeated(&plan, repeats, &said, args.json)?),
@@ -91,7 +92,7 @@ pub(super) fn longest_of(plan: &Plan) -> f64 {
 /// It cannot be written as JSON.
 pub fn said(plan: &Plan, holds: &[Holds], json: bool) -> Result<String> {
     let series = plan.series();
-    let warnings = Series::warnings(&series);
+    let warnings = route::warnings_of(&series);
     for warning in &warnings {
         tracing::warn!("warning: {warning}");
     }

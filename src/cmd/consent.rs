@@ -1,7 +1,7 @@
 //! Before load is sent to a public address, somebody says that it may be.
 
+use crate::client::Proxy;
 use crate::client::config::BaseUrl;
-use crate::client::proxy::Proxy;
 use crate::client::public::{Public, public};
 use crate::plan::{Plan, Series};
 use crate::search::config::{Mode, Over};

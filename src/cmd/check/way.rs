@@ -1,6 +1,7 @@
 //! What lies on the way to the server.
 
 use crate::client::config::Server;
+use crate::client::way::{any_tls, proxies};
 use std::path::Path;
 
 /// Whom is trusted, what the client shows, and which proxies lie on the way, a line each; empty where nothing of it is out of the
@@ -18,10 +19,10 @@ pub(super) fn way(server: &Server) -> String {
     if tls.insecure {
         lines.push("over TLS that NOBODY VERIFIES (tls.insecure): a caveat stands in every report".into());
     }
-    if !server.any_tls() && !lines.is_empty() {
+    if !any_tls(server) && !lines.is_empty() {
         lines = vec!["[server.tls] changes nothing: no URL begins with https://, and no proxy's".into()];
     }
-    lines.extend(server.proxies().into_iter().map(|proxy| {
+    lines.extend(proxies(server).into_iter().map(|proxy| {
         let of = if proxy.of_environment { ", which the environment names" } else { "" };
         format!("through the proxy {}{of}", proxy.url)
     }));

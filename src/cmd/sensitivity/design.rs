@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_slope_is_that_of_the_steps_near_the_centre() {
-        use crate::report::fixture;
+        use goodput_run::fixture;
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
         let answer = run.answers[0].clone();
         let limit = run.tiers[0].limits().into_iter().find(|l| l.metric == Metric::Ttft).unwrap();

@@ -1,0 +1,16 @@
+//! Types that all other crates share: units, levels, SLOs, records, messages and caveats.
+
+pub mod caveat;
+pub mod check;
+pub mod distribution;
+pub mod endpoint;
+pub mod key;
+pub mod level;
+pub mod message;
+pub mod record;
+pub mod redact;
+pub mod secrets;
+pub mod slo;
+pub mod times;
+pub mod tokens;
+pub mod units;

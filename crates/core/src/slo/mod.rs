@@ -1,0 +1,477 @@
+//! The SLO: limits on percentiles, where their numbers come from, and what they say of one request.
+
+mod parts;
+mod profile;
+
+pub use parts::{ALL, ClassSlo, Part, key, split};
+pub use profile::{PROFILES, Profile, ProfileName, profile_names};
+
+use crate::record::{Outcome, Record};
+use crate::units::{Fraction, Percentile, Span, ms};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+/// The latencies that a limit can be set on.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Time to first token on any channel.
+    Ttft,
+    /// Time to first content token.
+    Ttfc,
+    /// Time per output token, per request.
+    Tpot,
+    /// Gap between successive events with tokens, pooled over the step.
+    Itl,
+    /// Due → last token.
+    E2e,
+}
+
+impl Metric {
+    /// All of them, in the order of the columns.
+    pub const ALL: [Self; 5] = [Self::Ttft, Self::Ttfc, Self::Tpot, Self::Itl, Self::E2e];
+
+    /// Those that count from `due`; the others count between tokens.
+    pub const FROM_DUE: [Self; 3] = [Self::Ttft, Self::Ttfc, Self::E2e];
+
+    /// The metric of a limit that goes by this name in `limits.csv`, as `ttft.p99`, or by this [`key`].
+    pub fn of_limit(limit: &str) -> Option<Self> {
+        let (name, _) = split(limit).1.split_once('.')?;
+        Self::ALL.into_iter().find(|m| m.name() == name)
+    }
+
+    /// The name in plans and columns.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ttft => "ttft",
+            Self::Ttfc => "ttfc",
+            Self::Tpot => "tpot",
+            Self::Itl => "itl",
+            Self::E2e => "e2e",
+        }
+    }
+
+    /// The name for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Ttft => "TTFT",
+            Self::Ttfc => "TTFC",
+            Self::Tpot => "TPOT",
+            Self::Itl => "ITL",
+            Self::E2e => "e2e",
+        }
+    }
+
+    /// The value of this metric for one request; `None` where it did not happen or is not defined. ITL has no value per
+    /// request.
+    pub fn of(self, r: &Record) -> Option<Duration> {
+        match self {
+            Self::Ttft => r.ttft(),
+            Self::Ttfc => r.ttfc(),
+            Self::Tpot => r.tpot(),
+            Self::Itl => None,
+            Self::E2e => r.e2e(),
+        }
+    }
+}
+
+/// One limit: `percentile` of `metric` may be at most `limit`, which means that at most `percentile.miss_share()` of the
+/// requests (of the gaps, for ITL) may lie above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Limit {
+    /// What is limited.
+    pub metric: Metric,
+    /// At which percentile.
+    pub percentile: Percentile,
+    /// The largest value that still meets it.
+    pub limit: Duration,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ≤ {}", self.percentile, self.metric.title(), Span(self.limit))
+    }
+}
+
+/// What one limit says of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// Within the limit.
+    Met,
+    /// Above the limit, or the request failed.
+    Missed,
+    /// Cut off before it could be told.
+    Unknown,
+    /// The metric is not defined for it (TPOT of a one-token answer).
+    NotApplicable,
+}
+
+impl Limit {
+    /// The name in `limits.csv` and in `binding`: `ttft.p99`.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.metric.name(), self.percentile)
+    }
+
+    /// The limit in milliseconds.
+    pub fn limit_ms(&self) -> f64 {
+        ms(self.limit)
+    }
+
+    /// Judges one request; ITL limits judge gaps, not requests, and answer `NotApplicable` here.
+    ///
+    /// A failure is a miss. A request that was cut off, by its step's end or by our own timeout, counts as it is where the value was known
+    /// by then, is a miss if what it had already waited cannot be made good any more, and is else unknown. An answer that ended without
+    /// content misses TTFC.
+    pub fn judge(&self, r: &Record) -> Judged {
+        if self.metric == Metric::Itl {
+            return Judged::NotApplicable;
+        }
+        match r.outcome {
+            _ if r.is_cut_off() => self.judge_cut(r),
+            Outcome::Failed | Outcome::Cut => Judged::Missed,
+            Outcome::Ok => match self.metric.of(r) {
+                Some(value) if value <= self.limit => Judged::Met,
+                Some(_) => Judged::Missed,
+                None if self.metric == Metric::Ttfc && r.lacks_content() => Judged::Missed,
+                None => Judged::NotApplicable,
+            },
+        }
+    }
+
+    fn judge_cut(&self, r: &Record) -> Judged {
+        let known = match self.metric {
+            Metric::Ttft => r.ttft(),
+            Metric::Ttfc => r.ttfc(),
+            _ => None,
+        };
+        // The least that the value can still become: what was waited so far, spread over all tokens asked for.
+        let at_least = match (self.metric, r.first_token) {
+            // Of an answer that another tool asked for it is not known how long it could have become.
+            (Metric::Tpot, Some(_)) if r.output_asked == 0 => Duration::ZERO,
+            (Metric::Tpot, Some(first)) => {
+                let after = r.output_asked.saturating_sub(r.first_event_tokens.unwrap_or(1)).max(1);
+                r.end.saturating_sub(first).div_f64(f64::from(after))
+            }
+            (Metric::Tpot, None) => Duration::ZERO,
+            _ => r.end.saturating_sub(r.due),
+        };
+        match known {
+            Some(value) if value <= self.limit => Judged::Met,
+            Some(_) => Judged::Missed,
+            // What had not come by then can only be later.
+            None if at_least >= self.limit => Judged::Missed,
+            None => Judged::Unknown,
+        }
+    }
+}
+
+/// The limits of a plan's `[slo]` table or of a profile, by metric and percentile.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Slo {
+    /// Name of the tier; needed where a plan has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The built-in profile that these limits override.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileName>,
+    /// Largest share of requests that may fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_rate: Option<Fraction>,
+    /// Target of the joint goodput: the share of requests that meet all limits together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joint_attainment: Option<Fraction>,
+    /// Limits on TTFT.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ttft: BTreeMap<Percentile, Span>,
+    /// Limits on TTFC.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ttfc: BTreeMap<Percentile, Span>,
+    /// Limits on TPOT.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tpot: BTreeMap<Percentile, Span>,
+    /// Limits on ITL.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub itl: BTreeMap<Percentile, Span>,
+    /// Limits on e2e.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub e2e: BTreeMap<Percentile, Span>,
+    /// The classes of the mix with limits of their own: the plan has these in their classes, and puts them here as it is read.
+    #[serde(skip)]
+    pub classes: Vec<ClassSlo>,
+}
+
+impl Slo {
+    fn table(&self, metric: Metric) -> &BTreeMap<Percentile, Span> {
+        match metric {
+            Metric::Ttft => &self.ttft,
+            Metric::Ttfc => &self.ttfc,
+            Metric::Tpot => &self.tpot,
+            Metric::Itl => &self.itl,
+            Metric::E2e => &self.e2e,
+        }
+    }
+
+    fn table_mut(&mut self, metric: Metric) -> &mut BTreeMap<Percentile, Span> {
+        match metric {
+            Metric::Ttft => &mut self.ttft,
+            Metric::Ttfc => &mut self.ttfc,
+            Metric::Tpot => &mut self.tpot,
+            Metric::Itl => &mut self.itl,
+            Metric::E2e => &mut self.e2e,
+        }
+    }
+
+    /// The name of the tier, `main` where the plan gives none.
+    pub fn tier(&self) -> &str {
+        self.name.as_deref().unwrap_or("main")
+    }
+
+    /// Every latency limit of its own, in the order of metrics and percentiles; [`Slo::parts`] has those of classes as well.
+    pub fn limits(&self) -> Vec<Limit> {
+        Metric::ALL
+            .into_iter()
+            .flat_map(|metric| {
+                self.table(metric).iter().map(move |(p, l)| Limit { metric, percentile: *p, limit: l.0 })
+            })
+            .collect()
+    }
+
+    /// All limits in one line: `p99 TTFT ≤ 200ms, p99 TPOT ≤ 50ms`, after the tier's name where it has one; and those of classes after
+    /// theirs.
+    pub fn summary(&self) -> String {
+        let name = self.name.as_ref().map(|n| format!("{n}: ")).unwrap_or_default();
+        let said = |part: Part<'_>| {
+            let mut limits: Vec<String> = part.slo.limits().iter().map(Limit::to_string).collect();
+            let errors = part.slo.error_rate;
+            limits.extend(errors.map(|e| format!("errors ≤ {} %", crate::units::short(e.get() * 100.0))));
+            let class = if part.class() == ALL { String::new() } else { format!("class {}: ", part.class()) };
+            format!("{class}{}", limits.join(", "))
+        };
+        format!("{name}{}", self.parts().into_iter().map(said).collect::<Vec<_>>().join("; "))
+    }
+
+    /// The same with every latency limit, those of classes included, that many times as large, under this name; without limits on ITL,
+    /// since of gaps between tokens no more is kept than how they are spread.
+    pub fn scaled(&self, factor: f64, name: &str) -> Self {
+        let scale = |table: &BTreeMap<Percentile, Span>| {
+            table.iter().map(|(p, l)| (*p, Span(l.0.mul_f64(factor)))).collect::<BTreeMap<_, _>>()
+        };
+        Self {
+            name: Some(name.to_owned()),
+            ttft: scale(&self.ttft),
+            ttfc: scale(&self.ttfc),
+            tpot: scale(&self.tpot),
+            itl: BTreeMap::new(),
+            e2e: scale(&self.e2e),
+            classes: self
+                .classes
+                .iter()
+                .map(|c| ClassSlo { slo: c.slo.scaled(factor, name), ..c.clone() })
+                .collect(),
+            ..self.clone()
+        }
+    }
+
+    /// The limits that a request must meet *together* to be good: for each metric the one with the highest percentile.
+    ///
+    /// A p95 limit beside a p99.9 limit on the same metric allows 5 % above it, so it cannot be asked of every request.
+    pub fn joint_limits(&self) -> Vec<Limit> {
+        Metric::ALL
+            .into_iter()
+            .filter_map(|metric| {
+                let (p, l) = self.table(metric).iter().next_back()?;
+                Some(Limit { metric, percentile: *p, limit: l.0 })
+            })
+            .collect()
+    }
+
+    /// The tightest ITL limit, against which each request's `itl_over` is counted.
+    pub fn tightest_itl(&self) -> Option<Duration> {
+        self.smallest(Metric::Itl)
+    }
+
+    /// The largest limit on a metric, whichever class it is of.
+    pub fn largest(&self, metric: Metric) -> Option<Duration> {
+        self.every().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).max()
+    }
+
+    /// The smallest limit on a metric, whichever class it is of.
+    pub fn smallest(&self, metric: Metric) -> Option<Duration> {
+        self.every().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).min()
+    }
+
+    /// The smallest limit that counts from `due`, which a late client and a growing queue miss; `None` where there is none.
+    pub fn tightest_from_due(&self) -> Option<Duration> {
+        Metric::FROM_DUE.into_iter().filter_map(|metric| self.smallest(metric)).min()
+    }
+
+    /// The target of the joint goodput: as given, else the share of the highest percentile that is limited; where only classes have
+    /// limits, the highest of theirs.
+    pub fn joint_target(&self) -> f64 {
+        let strictest = |slo: &Self| slo.limits().iter().map(|l| l.percentile.share()).reduce(f64::max);
+        let of_classes = || self.classes.iter().map(|c| c.slo.joint_target()).reduce(f64::max);
+        let given = self.joint_attainment.map(Fraction::get);
+        given.or_else(|| strictest(self)).or_else(of_classes).unwrap_or(0.99)
+    }
+
+    /// Fills in the limits of the profile wherever this table does not set that percentile of that metric.
+    pub fn resolve(mut self) -> Self {
+        if let Some(profile) = &self.profile {
+            let base = profile.profile().limits;
+            for metric in Metric::ALL {
+                for (p, limit) in base.table(metric) {
+                    self.table_mut(metric).entry(*p).or_insert(*limit);
+                }
+            }
+            self.error_rate = self.error_rate.or(base.error_rate);
+            self.joint_attainment = self.joint_attainment.or(base.joint_attainment);
+        }
+        self
+    }
+
+    /// What is wrong with the table on its own, if anything: no limit at all, a limit of zero, a p99 limit below a p50 limit.
+    pub fn problem(&self) -> Option<String> {
+        self.problem_of(&self.name.as_deref().map_or(String::from("[slo]"), |n| format!("[[slo]] {n}")))
+    }
+
+    /// The same of a table that goes by another name.
+    pub fn problem_of(&self, tier: &str) -> Option<String> {
+        if !self.is_any() && !self.by_class() {
+            return Some(format!(
+                "{tier} has no limit: set profile = \"chat\", or a limit such as ttft.p99 = \"200ms\" (profiles: {})",
+                profile_names().join(", ")
+            ));
+        }
+        for metric in Metric::ALL {
+            let table: Vec<_> = self.table(metric).iter().collect();
+            if let Some((p, _)) = table.iter().find(|(_, l)| l.0.is_zero()) {
+                return Some(format!("{tier} {}.{p} is zero: no request can meet it", metric.name()));
+            }
+            if let Some(w) = table.windows(2).find(|w| w[0].1 > w[1].1) {
+                return Some(format!(
+                    "{tier} {m}.{} = {} is above {m}.{} = {}: a lower percentile cannot have the larger limit",
+                    w[0].0,
+                    w[0].1,
+                    w[1].0,
+                    w[1].1,
+                    m = metric.name()
+                ));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Failure, Phase};
+
+    fn limit(metric: Metric, ms: u64) -> Limit {
+        Limit { metric, percentile: Percentile::P99, limit: Duration::from_millis(ms) }
+    }
+
+    #[test]
+    fn own_keys_override_the_profile() {
+        let slo: Slo = toml::from_str("profile = \"chat\"\nttft.p99 = \"80ms\"").unwrap();
+        let slo = slo.resolve();
+        assert_eq!(slo.ttft[&Percentile::P99], Span(Duration::from_millis(80)));
+        assert!(slo.largest(Metric::Tpot).is_some() || slo.largest(Metric::Itl).is_some());
+    }
+
+    #[test]
+    fn requests_are_judged() {
+        let ttft = limit(Metric::Ttft, 100);
+        let mut r = Record::due(0, Phase::Measure, Duration::from_secs(1));
+        r.outcome = Outcome::Ok;
+        r.first_token = Some(Duration::from_millis(1100));
+        (r.last_token, r.output_tokens) = (r.first_token, Some(1));
+        assert_eq!(ttft.judge(&r), Judged::Met, "at the limit is within it");
+        r.first_token = Some(Duration::from_micros(1_100_001));
+        assert_eq!(ttft.judge(&r), Judged::Missed);
+        assert_eq!(limit(Metric::Tpot, 10).judge(&r), Judged::NotApplicable, "one token");
+        (r.outcome, r.failure) = (Outcome::Failed, Some(Failure::ServerError));
+        assert_eq!(limit(Metric::Tpot, 10).judge(&r), Judged::Missed, "a failure misses every limit");
+    }
+
+    #[test]
+    fn cut_requests_are_judged_both_ways() {
+        let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+        r.output_asked = 11;
+        r.end = Duration::from_millis(90);
+        assert_eq!(limit(Metric::Ttft, 100).judge(&r), Judged::Unknown, "might still have come in time");
+        assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Missed, "had already passed the limit");
+        assert_eq!(limit(Metric::Ttft, 90).judge(&r), Judged::Missed, "at the limit, and nothing had come");
+        r.first_token = Some(Duration::from_millis(40));
+        assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Met, "its first token is known");
+        assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Missed, "50 ms over at most ten tokens");
+        assert_eq!(limit(Metric::Tpot, 6).judge(&r), Judged::Unknown);
+        r.output_asked = 0;
+        assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Unknown, "nobody knows how long it was to be");
+        r.output_asked = 11;
+        assert_eq!(limit(Metric::E2e, 80).judge(&r), Judged::Missed);
+    }
+
+    /// Rows: how the request ended, and what limits of 100 ms on TTFT and TTFC, 6 ms on TPOT and 80 ms on e2e say of it. Its first token came
+    /// after 40 ms, no content ever did, and it ended after 90 ms.
+    #[test]
+    fn our_own_timeout_is_judged_like_a_cut() {
+        use Judged::{Met, Missed, Unknown};
+        let limits = [(Metric::Ttft, 100), (Metric::Ttfc, 100), (Metric::Tpot, 6), (Metric::E2e, 80)];
+        for (outcome, failure, asked, want) in [
+            (Outcome::Cut, None, 11, [Met, Unknown, Unknown, Missed]),
+            (Outcome::Cut, Some(Failure::Timeout), 11, [Met, Unknown, Unknown, Missed]),
+            (Outcome::Failed, Some(Failure::Timeout), 11, [Met, Unknown, Unknown, Missed]),
+            (Outcome::Failed, Some(Failure::Timeout), 0, [Missed; 4]), // that of another tool
+            (Outcome::Failed, Some(Failure::Reset), 11, [Missed; 4]),
+        ] {
+            let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+            (r.outcome, r.failure, r.output_asked) = (outcome, failure, asked);
+            (r.first_token, r.end) = (Some(Duration::from_millis(40)), Duration::from_millis(90));
+            assert_eq!(limits.map(|(m, l)| limit(m, l).judge(&r)), want, "{outcome:?} {failure:?} {asked}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_content_misses_ttfc() {
+        let ttfc = limit(Metric::Ttfc, 1_000_000);
+        let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+        (r.outcome, r.output_asked) = (Outcome::Ok, 11);
+        (r.first_token, r.last_token) = (Some(Duration::from_millis(40)), Some(Duration::from_millis(90)));
+        assert_eq!(ttfc.judge(&r), Judged::Missed, "all of its tokens were reasoning");
+        assert_eq!(limit(Metric::Ttft, 100).judge(&r), Judged::Met);
+        r.first_content = Some(Duration::from_millis(60));
+        assert_eq!(ttfc.judge(&r), Judged::Met);
+        (r.first_content, r.output_asked) = (None, 0);
+        assert_eq!(ttfc.judge(&r), Judged::NotApplicable, "another tool does not tell its channels");
+        (r.first_token, r.output_asked) = (None, 11);
+        assert_eq!(ttfc.judge(&r), Judged::NotApplicable, "an answer in one piece has no first token at all");
+    }
+
+    #[test]
+    fn every_latency_limit_is_scaled() {
+        let slo: Slo = toml::from_str(
+            "ttft.p99 = \"200ms\"\ntpot.p99 = \"50ms\"\nitl.p99 = \"90ms\"\nerror-rate = 0.01",
+        )
+        .unwrap();
+        let own =
+            ClassSlo { class: 1, name: "short".into(), slo: toml::from_str("e2e.p95 = \"3s\"").unwrap() };
+        let slo = Slo { classes: vec![own], ..slo };
+        let half = slo.scaled(0.5, "half");
+        assert_eq!(
+            half.summary(),
+            "half: p99 TTFT ≤ 100ms, p99 TPOT ≤ 25ms, errors ≤ 1 %; class short: p95 e2e ≤ 1s 500ms"
+        );
+        assert_eq!(slo.scaled(1.0, "same").ttft, slo.ttft, "exactly");
+    }
+
+    #[test]
+    fn problems_are_named() {
+        assert!(Slo::default().problem().unwrap().contains("no limit"));
+        let slo: Slo = toml::from_str("ttft = { p50 = \"300ms\", p99 = \"200ms\" }").unwrap();
+        assert!(slo.problem().unwrap().contains("ttft.p50"));
+    }
+}

@@ -1,0 +1,238 @@
+//! How long an iteration takes.
+
+use std::{borrow::Cow, time::Duration};
+
+/// What an iteration has to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Tokens computed, of prompts and of answers.
+    pub tokens: u64,
+    /// Sequences that take part.
+    pub sequences: u32,
+    /// Tokens whose keys and values attention reads, over all sequences: of one that decodes its context with the new token, of a chunk
+    /// of a prompt the context before it, be it computed in an earlier iteration or found in the prefix cache.
+    pub kv_tokens: u64,
+    /// Twice the sum, over the tokens of prompts, of the context before each: n·(2c + n) for n tokens behind c. Twice, so that it stays
+    /// whole.
+    pub attended: u64,
+}
+
+impl Load {
+    /// A sequence decodes a token; `context` tokens with it.
+    pub(super) fn decode(&mut self, context: u32) {
+        self.tokens += 1;
+        self.sequences += 1;
+        self.kv_tokens += u64::from(context);
+    }
+
+    /// A sequence has `tokens` tokens of its prompt computed, behind `context` others.
+    pub(super) fn prefill(&mut self, tokens: u32, context: u32) {
+        let (n, c) = (u64::from(tokens), u64::from(context));
+        self.tokens += n;
+        self.sequences += 1;
+        self.kv_tokens += c;
+        self.attended = self.attended.saturating_add(n.saturating_mul(2 * c + n));
+    }
+}
+
+/// The time of an iteration from its load.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cost {
+    /// From the number of sequences alone: points (sequences, time) in rising order, straight lines between them. Fewer sequences than
+    /// the first point has take as long as it does; beyond the last, the last line goes on (the last time, where it is the only one
+    /// or the line falls). No points: no time.
+    Table(Cow<'static, [(u32, Duration)]>),
+    /// From the work on a GPU.
+    Formula(Formula),
+}
+
+/// t0 + max(w, a·tokens) + b·sequences + c·KV tokens + q·Σ context of prefill tokens (see [`Load`]), and e where there are more
+/// sequences than the CUDA graphs have been captured for.
+///
+/// The weights are read once an iteration, however few tokens there are: a floor, not a slope (the roofline of Williams, Waterman and
+/// Patterson, CACM 52, 2009). What is read per sequence and what attention costs comes on top.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Formula {
+    /// t0: what every iteration costs, mostly the host's work, in ns.
+    pub base_ns: f64,
+    /// w: reading the weights, in ns.
+    pub weights_ns: f64,
+    /// a: the matrix products of a token, in ns.
+    pub token_ns: f64,
+    /// b: what a sequence costs beside its tokens, in ns.
+    pub sequence_ns: f64,
+    /// c: reading a token of a sequence's KV cache, in ns.
+    pub kv_token_ns: f64,
+    /// q: attention of a prompt's token to one token before it, in ns.
+    pub attention_ns: f64,
+    /// What the host costs beyond the captured batch sizes; `None` where all are captured.
+    pub eager: Option<Eager>,
+}
+
+/// Batches beyond the largest that a CUDA graph was captured for: the host launches every kernel of every layer itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Eager {
+    /// The largest batch with a graph, in sequences.
+    pub captured: u32,
+    /// e: what launching costs an iteration beyond that, in ns.
+    pub launch_ns: f64,
+}
+
+impl Formula {
+    fn nanos(&self, load: &Load) -> f64 {
+        let launch = self.eager.filter(|e| load.sequences > e.captured).map_or(0.0, |e| e.launch_ns);
+        self.base_ns
+            + launch
+            + self.weights_ns.max(self.token_ns * load.tokens as f64)
+            + self.sequence_ns * f64::from(load.sequences)
+            + self.kv_token_ns * load.kv_tokens as f64
+            + self.attention_ns * load.attended as f64 / 2.0
+    }
+}
+
+impl Cost {
+    /// The same, everything taking `factor` times as long.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        match self {
+            Self::Table(points) => {
+                Self::Table(points.iter().map(|(n, time)| (*n, time.mul_f64(factor))).collect())
+            }
+            Self::Formula(f) => Self::Formula(Formula {
+                base_ns: f.base_ns * factor,
+                weights_ns: f.weights_ns * factor,
+                token_ns: f.token_ns * factor,
+                sequence_ns: f.sequence_ns * factor,
+                kv_token_ns: f.kv_token_ns * factor,
+                attention_ns: f.attention_ns * factor,
+                eager: f.eager.map(|e| Eager { launch_ns: e.launch_ns * factor, ..e }),
+            }),
+        }
+    }
+
+    /// How long an iteration of this load takes without noise, in ns; not negative.
+    fn nanos(&self, load: &Load) -> f64 {
+        match self {
+            Self::Table(points) => table(points, load.sequences),
+            Self::Formula(formula) => formula.nanos(load),
+        }
+    }
+
+    /// How long an iteration of this load takes, times `noise`, in whole nanoseconds.
+    pub(super) fn time(&self, load: &Load, noise: f64) -> Duration {
+        // The cast saturates: at zero, and at centuries.
+        Duration::from_nanos((self.nanos(load) * noise).round() as u64)
+    }
+}
+
+fn table(points: &[(u32, Duration)], sequences: u32) -> f64 {
+    let ns = |point: &(u32, Duration)| point.1.as_nanos() as f64;
+    let above = points.partition_point(|p| p.0 < sequences);
+    let (a, b) = match (points, above) {
+        ([], _) => return 0.0,
+        ([only], _) => return ns(only),
+        ([first, ..], 0) => return ns(first),
+        ([.., a, b], _) if sequences > b.0 => (a, b),
+        _ => (&points[above - 1], &points[above]),
+    };
+    let slope = (ns(b) - ns(a)) / f64::from(b.0.saturating_sub(a.0).max(1));
+    let beyond = sequences.saturating_sub(b.0);
+    if beyond > 0 {
+        ns(b) + slope.max(0.0) * f64::from(beyond)
+    } else {
+        ns(a) + slope * f64::from(sequences - a.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Engine, Preset};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_table_is_linear_between_its_points() {
+        let cost = |points: &[(u32, u32)], n| {
+            let points: Vec<_> = points.iter().map(|(n, ms)| (*n, *ms * MS)).collect();
+            Cost::Table(points.into()).time(&Load { sequences: n, ..Load::default() }, 1.0).as_secs_f64()
+                * 1e3
+        };
+        let two = [(2, 10), (4, 12), (8, 20)];
+        for (points, n, ms) in [
+            (&two[..], 1, 10.0), // before the first
+            (&two, 2, 10.0),
+            (&two, 3, 11.0),
+            (&two, 4, 12.0),
+            (&two, 6, 16.0),
+            (&two, 8, 20.0),
+            (&two, 10, 24.0),            // the last line goes on
+            (&[(4, 7)], 9, 7.0),         // a single point
+            (&[(1, 9), (2, 7)], 4, 7.0), // a falling line does not
+            (&[], 3, 0.0),
+        ] {
+            assert!((cost(points, n) - ms).abs() < 1e-9, "{points:?} at {n}: {}", cost(points, n));
+        }
+    }
+
+    #[test]
+    fn a_slower_engine_takes_as_many_times_as_long() {
+        let mut load = Load::default();
+        (0..40).for_each(|_| load.decode(300));
+        load.prefill(500, 20);
+        for preset in [Preset::A40Qwen3, Preset::Demo] {
+            let Engine::Batch { deployment, .. } = preset.engine() else { panic!("it is one") };
+            let (as_is, slower) = (deployment.cost.nanos(&load), deployment.cost.times(1.15).nanos(&load));
+            assert!((slower / as_is - 1.15).abs() < 1e-6, "{slower} {as_is}");
+        }
+    }
+
+    #[test]
+    fn the_formula_has_a_floor() {
+        let cost = Cost::Formula(Formula {
+            base_ns: 1000.0,
+            weights_ns: 500.0,
+            token_ns: 10.0,
+            sequence_ns: 3.0,
+            kv_token_ns: 0.5,
+            attention_ns: 0.1,
+            eager: Some(Eager { captured: 4, launch_ns: 7000.0 }),
+        });
+        let mut decode = Load::default();
+        (0..4).for_each(|_| decode.decode(100));
+        assert_eq!(cost.time(&decode, 1.0).as_nanos(), 1000 + 500 + 4 * 3 + 200, "four tokens: the weights");
+        let mut prefill = Load::default();
+        prefill.prefill(60, 0);
+        prefill.prefill(40, 60);
+        // Chunks of a prompt attend to as much as the prompt in one piece.
+        assert_eq!(prefill.attended, 100 * 100);
+        // The second reads the first.
+        assert_eq!(prefill.kv_tokens, 60);
+        assert_eq!(cost.time(&prefill, 1.0).as_nanos(), 1000 + 100 * 10 + 2 * 3 + 500 + 30);
+        assert_eq!(cost.time(&prefill, 2.0).as_nanos(), 5072);
+        decode.decode(100);
+        assert_eq!(cost.time(&decode, 1.0).as_nanos(), 1000 + 7000 + 500 + 5 * 3 + 250, "no graph for five");
+    }
+
+    /// However little of a prompt is left to compute, what is before it has to be read: a hit in the prefix cache is not free.
+    #[test]
+    fn a_chunk_is_no_cheaper_than_a_decode() {
+        let Engine::Batch { deployment, .. } = Preset::A40Qwen3.engine() else { panic!("it is one") };
+        for context in [100, 3000, 30_000] {
+            let (mut chunk, mut decode) = (Load::default(), Load::default());
+            chunk.prefill(1, context);
+            decode.decode(context + 1);
+            let [chunk, decode] = [chunk, decode].map(|load| deployment.cost.nanos(&load));
+            assert!(chunk >= decode && chunk < 1.1 * decode, "{context}: {chunk}, {decode}");
+        }
+    }
+
+    #[test]
+    fn the_longest_prompt_overflows_nothing() {
+        let mut load = Load::default();
+        for _ in 0..3 {
+            load.prefill(u32::MAX, u32::MAX);
+        }
+        assert_eq!(load.attended, u64::MAX);
+    }
+}

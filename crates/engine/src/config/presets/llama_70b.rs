@@ -1,0 +1,119 @@
+//! `4xa100-llama-70b` and `4xa100-llama-70b-util`: Llama 70B on four A100 of 80 GB, after two published tables (project design, §8).
+//!
+//! Both are one engine, its constants fitted to the first table. The tables are those of a closed loop of twice as many requests as sequences, with the
+//! workloads of `docs/presets.md` and of the tests: 40 tokens in and some 2,950 out, and 240 in and 584 to 784 out.
+//!
+//! # The engine
+//!
+//! - *Published*, `max-num-seqs` N from 8 to 512: output tokens/s and the median TPOT t, and everywhere N / t is the former within 2 %: next to all
+//!   the time goes into decoding. So prompts are short and answers long.
+//! - t is about 2.5 ms + 0.175 ms · N from 32 to 128, and flatter below: the roofline. *Fitted*: 138 µs of matrix products a token (140·10⁹
+//!   operations at 81 % of the 4 × 312 TFLOPS of dense bf16, optimistic but possible), 20 ns to read a token's keys and values
+//!   (80 layers × 8 heads × 128 × 2 in 8 bits are 164 kB; four A100 read 8.2 TB/s), 5 µs a sequence, 2.7 ms of the host, and a floor of 3.25 ms for
+//!   the weights. The last is what the table needs and not what the hardware does: 140 GB in bf16 take 17 ms to read. Attention takes
+//!   2.6·10⁶ operations for a token and one before it: 8 ns at a quarter of the peak.
+//! - *KV cache*: 28,626 blocks of 16 tokens (design). They hold 128 sequences of 3,500 tokens and not 256 of 1,800. Answers of 2,950 tokens hold half
+//!   of that on average, so that 256 fit on average and not always, and 512 never.
+//! - *Preemption* does the rest, and needs no constant: with 512 seats prompts of 40 tokens are admitted into whatever the last answer
+//!   left, some 310 run and 130 wait preempted, each is preempted seven times, and four tokens of ten computed are computed again.
+//! - *Fitted*: 20 ms for batches of more than 256 sequences, for which vLLM captured no CUDA graph: 80 layers of some ten launches of 20 µs.
+//! - *Spread*: p99 of TPOT is published as 1.3 to 1.5 times the median. Answers of thousands of tokens average out what differs from one iteration
+//!   to the next (10 % here, chosen), so the engine's speed drifts: by 20 %, over 8 s (fitted).
+//! - The prefix cache is off, as in vLLM before its v1, whose blocks a preempted request would find again.
+//!
+//! # Reached
+//!
+//! By a bare model: means of eight windows of an hour, after ten minutes.
+//!
+//! | max-num-seqs | output tokens/s: published | reached | p50 TPOT, ms: published | reached | p99 TPOT, ms: published | reached |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | 8 | 1280 | 1289 | 6.2 | 6.2 | 8.1 | 8.3 |
+//! | 16 | 2410 | 2459 | 6.6 | 6.5 | 9.5 | 8.7 |
+//! | 32 | 3780 | 3874 | 8.4 | 8.2 | 12.8 | 10.8 |
+//! | 64 | 4650 | 4580 | 13.7 | 14.0 | 19.2 | 17.2 |
+//! | 128 | 5120 | 5044 | 24.9 | 25.4 | 35.1 | 30.0 |
+//! | 256 | 4890 | 4686 | 52.3 | 52.6 | 78.4 | 69.8 |
+//! | 512 | 3200 | 3059 | 159.8 | 150.9 | 245 | 197.2 |
+//!
+//! # The shares of memory
+//!
+//! The second table has blocks, sequences and output tokens/s for four shares. The blocks are 1,842 + 5,260 · (share − 0.80) to the last
+//! one, and so they are between them. Each sequence has 64 to 65 blocks, in every row: 1,024 tokens in vLLM's blocks of 16, which is therefore
+//! this preset's block size and `max-model-len`. (By memory a block would have 186 tokens: 5 % of 320 GB are 263 blocks, 61 MB each, and a token has
+//! 328 kB. The two columns do not agree, and sequences are what is served.) As many sequences as the blocks hold at their longest are
+//! what `max-num-seqs` is unless it is given, so that none is preempted.
+//!
+//! The line comes to zero blocks at 45 %: 144 GB, the weights in bf16 and 4 GB. That 0.95 does not start says that 4 GB of each GPU are too
+//! little for what is outside of the share, and 0.92 that 6.4 GB are enough: 5.2 GB, halfway, is chosen.
+//!
+//! | gpu-memory-utilization | blocks | sequences | output tokens/s: published | reached |
+//! | --- | --- | --- | --- | --- |
+//! | 0.80 | 1842 | 28 | 3150 | 3343 |
+//! | 0.85 | 2105 | 32 | 3480 | 3479 |
+//! | 0.90 | 2368 | 36 | 3780 | 3597 |
+//! | 0.92 | 2473 | 38 | 3850 | 3645 |
+
+use super::{Deployment, count};
+use crate::batch::{
+    Limits,
+    cost::{Cost, Eager, Formula},
+    noise::Drift,
+};
+use crate::config::memory::Memory;
+use std::time::Duration;
+
+/// Seats are what the published table varies; this is its best raw throughput.
+pub(super) const fn max_num_seqs() -> Deployment {
+    Deployment {
+        limits: LIMITS,
+        block_size: count(16),
+        max_model_len: count(8192),
+        memory: None,
+        cost: COST,
+        cv: 0.1,
+        drift: DRIFT,
+    }
+}
+
+/// The share of the memory is what the other table varies.
+pub(super) const fn utilization() -> Deployment {
+    Deployment {
+        // Both follow from the share.
+        limits: Limits { max_num_seqs: count(36), kv_blocks: count(2368), ..LIMITS },
+        max_model_len: count(1024),
+        memory: Some(Memory {
+            utilization: 0.9,
+            gpu_gb: 80.0,
+            outside_gb: 5.2,
+            known: (0.8, 1842),
+            blocks_of_all: 5260.0,
+        }),
+        block_size: count(16),
+        cost: COST,
+        cv: 0.1,
+        drift: DRIFT,
+    }
+}
+
+const LIMITS: Limits = Limits {
+    max_num_seqs: count(128),
+    max_num_batched_tokens: count(8192),
+    kv_blocks: count(28_626),
+    prefix_cache: false,
+    chunked_prefill: true,
+};
+
+const COST: Cost = Cost::Formula(Formula {
+    base_ns: 2.7e6,
+    weights_ns: 3.25e6,
+    token_ns: 138_000.0,
+    sequence_ns: 5_000.0,
+    kv_token_ns: 20.0,
+    attention_ns: 8.0,
+    eager: Some(Eager { captured: 256, launch_ns: 20.0e6 }),
+});
+
+const DRIFT: Option<Drift> = Some(Drift { cv: 0.2, over: Duration::from_secs(8) });
+
+#[cfg(test)]
+mod tests;

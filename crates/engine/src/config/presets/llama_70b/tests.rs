@@ -1,0 +1,205 @@
+use crate::Request;
+use crate::config::{Deployment, Engine, Simulated};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Normal};
+use std::time::Duration;
+
+/// Seats; published output tokens a second, median and p99 TPOT in ms.
+const BY_SEATS: [(u32, f64, f64, f64); 7] = [
+    (8, 1280.0, 6.2, 8.1),
+    (16, 2410.0, 6.6, 9.5),
+    (32, 3780.0, 8.4, 12.8),
+    (64, 4650.0, 13.7, 19.2),
+    (128, 5120.0, 24.9, 35.1),
+    (256, 4890.0, 52.3, 78.4),
+    (512, 3200.0, 159.8, 245.0),
+];
+
+/// The share of the memory; published blocks, sequences and output tokens a second.
+const BY_SHARE: [(&str, u32, u32, f64); 4] = [
+    ("0.80", 1842, 28, 3150.0),
+    ("0.85", 2105, 32, 3480.0),
+    ("0.90", 2368, 36, 3780.0),
+    ("0.92", 2473, 38, 3850.0),
+];
+
+/// What a closed loop gets out of an engine.
+#[derive(Debug)]
+struct Reached {
+    output_rate: f64,
+    /// In ms, sorted; of the requests that were over in the window.
+    tpot: Vec<f64>,
+    /// Over the completed requests of the window.
+    preemptions: f64,
+    most_running: usize,
+}
+
+impl Reached {
+    fn tpot(&self, share: f64) -> f64 {
+        self.tpot[(share * self.tpot.len() as f64).ceil() as usize - 1]
+    }
+}
+
+/// A closed loop of so many requests, from an empty engine, measured from the one time to the other.
+fn saturate(
+    sim: &Simulated,
+    concurrency: u64,
+    mut lengths: impl FnMut() -> (u32, u32),
+    (from, to): (Duration, Duration),
+) -> Reached {
+    let mut model = sim.build();
+    let mut next = 0;
+    // By id: the answer's length, and when its first token came.
+    let mut open: Vec<(u32, Option<Duration>)> = vec![];
+    let mut arrive = |model: &mut crate::Model, open: &mut Vec<_>, at| {
+        let (input, output) = lengths();
+        open.push((output, None));
+        model.arrive(at, Request::new(next, input, output));
+        next += 1;
+    };
+    (0..concurrency).for_each(|_| arrive(&mut model, &mut open, Duration::ZERO));
+    let (mut tokens, mut tpot, mut before, mut most_running) = (0_u64, vec![], 0, 0);
+    while let Some(at) = model.next_event().filter(|at| *at <= to) {
+        if at <= from {
+            before = model.preemptions();
+        } else {
+            most_running = most_running.max(model.running());
+        }
+        for e in model.advance(at) {
+            tokens += u64::from(at > from);
+            let (output, first) = &mut open[e.id as usize];
+            let first = *first.get_or_insert(e.at);
+            if e.finished {
+                if at > from {
+                    tpot.push((e.at - first).as_secs_f64() * 1e3 / f64::from(*output - 1));
+                }
+                arrive(&mut model, &mut open, at);
+            }
+        }
+    }
+    tpot.sort_by(f64::total_cmp);
+    Reached {
+        output_rate: tokens as f64 / (to - from).as_secs_f64(),
+        preemptions: (model.preemptions() - before) as f64 / tpot.len() as f64,
+        tpot,
+        most_running,
+    }
+}
+
+fn parse(text: &str) -> Simulated {
+    toml::from_str(text).unwrap()
+}
+
+/// The workload of the first table: a prompt of 40 tokens and a long answer.
+fn long_answers(seed: u64) -> impl FnMut() -> (u32, u32) {
+    let (normal, mut rng) = (Normal::new(2950.0, 0.11 * 2950.0).unwrap(), ChaCha8Rng::seed_from_u64(seed));
+    move || {
+        let output: f64 = normal.sample(&mut rng);
+        (40, output.round().clamp(1760.0, 3460.0) as u32)
+    }
+}
+
+/// The workload of the second: up to 1,024 tokens, a quarter of them prompt.
+fn a_quarter_prompt(seed: u64) -> impl FnMut() -> (u32, u32) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    move || (240, rng.random_range(584..=784))
+}
+
+fn by_seats(seats: u32, seed: u64, minutes: u64) -> Reached {
+    let sim = parse(&format!("preset = \"4xa100-llama-70b\"\nmax-num-seqs = {seats}\nseed = {seed}"));
+    let window = (10, 10 + minutes);
+    let [from, to] = [window.0, window.1].map(|minute| Duration::from_secs(60 * minute));
+    saturate(&sim, 2 * u64::from(seats), long_answers(seed), (from, to))
+}
+
+fn by_share(share: &str, seed: u64, minutes: u64) -> (Simulated, Reached) {
+    let sim = parse(&format!(
+        "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = {share}\nseed = {seed}"
+    ));
+    let [from, to] = [1, 1 + minutes].map(|minute| Duration::from_secs(60 * minute));
+    let reached = saturate(&sim, 80, a_quarter_prompt(seed), (from, to));
+    (sim, reached)
+}
+
+fn within(got: f64, wanted: f64, share: f64, what: &str) {
+    assert!((got / wanted - 1.0).abs() <= share, "{what}: {got}, not {wanted} within {share}");
+}
+
+/// Runs of this length are known to 3 % or so (the drift), and their p99 to 5 %.
+#[test]
+fn the_seats_have_the_published_figures() {
+    let mut best = vec![];
+    for (seats, rate, p50, p99) in BY_SEATS {
+        let run = by_seats(seats, 1, if seats < 256 { 10 } else { 30 });
+        let tpot = [run.tpot(0.5), run.tpot(0.99)];
+        within(run.output_rate, rate, 0.10, &format!("tokens/s with {seats}"));
+        within(tpot[0], p50, 0.10, &format!("median TPOT with {seats}"));
+        within(tpot[1], p99, 0.25, &format!("p99 TPOT with {seats}"));
+        assert_eq!(
+            run.preemptions > 0.01,
+            seats >= 256,
+            "{} preemptions a request with {seats}",
+            run.preemptions
+        );
+        best.push((seats, run.output_rate, tpot[1] <= 20.0));
+    }
+    let most = |rows: &mut dyn Iterator<Item = &(u32, f64, bool)>| {
+        rows.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0
+    };
+    assert_eq!(most(&mut best.iter()), 128, "raw peak");
+    assert_eq!(most(&mut best.iter().filter(|row| row.2)), 64, "best within 20 ms");
+}
+
+#[test]
+fn the_shares_have_the_published_figures() {
+    for (share, blocks, sequences, rate) in BY_SHARE {
+        let (sim, run) = by_share(share, 1, 10);
+        let Engine::Batch { deployment: Deployment { limits, .. }, .. } = &sim.engine else {
+            panic!("it is one")
+        };
+        assert_eq!((limits.kv_blocks.get(), limits.max_num_seqs.get()), (blocks, sequences), "{share}");
+        assert_eq!((sim.starts(), run.most_running), (Ok(()), sequences as usize), "{share}");
+        within(run.output_rate, rate, 0.10, &format!("tokens/s with {share}"));
+        assert!(run.preemptions < f64::EPSILON, "{share}");
+    }
+}
+
+/// What the tables of the module's comment are taken from: `cargo test the_tables -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes a minute"]
+fn the_tables() {
+    const SEEDS: u64 = 8;
+    for (seats, rate, p50, p99) in BY_SEATS {
+        let runs: Vec<Reached> = (1..=SEEDS).map(|seed| by_seats(seats, seed, 60)).collect();
+        let mean = |f: &dyn Fn(&Reached) -> f64| runs.iter().map(f).sum::<f64>() / SEEDS as f64;
+        println!(
+            "//! | {seats} | {rate} | {:.0} | {p50} | {:.1} | {p99} | {:.1} |",
+            mean(&|r| r.output_rate),
+            mean(&|r| r.tpot(0.5)),
+            mean(&|r| r.tpot(0.99))
+        );
+        println!("  preemptions a request: {:.2}", mean(&|r| r.preemptions));
+        let off = |f: &dyn Fn(&Reached) -> f64, wanted: f64| {
+            runs.iter()
+                .map(|r| format!("{:+.1}", (f(r) / wanted - 1.0) * 100.0))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        println!(
+            "  rate {} p50 {} p99 {}",
+            off(&|r| r.output_rate, rate),
+            off(&|r| r.tpot(0.5), p50),
+            off(&|r| r.tpot(0.99), p99)
+        );
+    }
+    for (share, blocks, sequences, rate) in BY_SHARE {
+        let runs: Vec<f64> = (1..=SEEDS).map(|seed| by_share(share, seed, 60).1.output_rate).collect();
+        let mean = runs.iter().sum::<f64>() / SEEDS as f64;
+        println!("//! | {share} | {blocks} | {sequences} | {rate} | {mean:.0} |");
+        println!(
+            "  {}",
+            runs.iter().map(|r| format!("{:+.1}", (r / rate - 1.0) * 100.0)).collect::<Vec<_>>().join(" ")
+        );
+    }
+}

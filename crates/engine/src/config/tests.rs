@@ -1,0 +1,194 @@
+use super::*;
+use crate::Request;
+
+fn parse(text: &str) -> Result<Simulated, String> {
+    toml::from_str(text).map_err(|e| e.to_string())
+}
+
+#[test]
+fn presets_and_overrides() {
+    for (text, shown) in [
+        ("preset = \"md1\"", "simulated md1 (service 50ms)"),
+        ("preset = \"md1\"\ndecode = \"2ms\"", "simulated md1 (service 50ms, decode 2ms)"),
+        ("preset = \"mm1\"\nservice = \"80ms\"", "simulated mm1 (service 80ms)"),
+        ("preset = \"mmc\"", "simulated mmc (servers 32, service 2s, prefill 50ms)"),
+        ("preset = \"mmc\"\nservers = 4", "simulated mmc (servers 4, service 2s, prefill 50ms)"),
+        ("preset = \"fixed\"\ntpot = \"1ms\"", "simulated fixed (ttft 20ms, tpot 1ms)"),
+        ("preset = \"null\"", "simulated null"),
+        ("preset = \"demo\"", "simulated demo"),
+        (
+            "preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nprefix-cache = false",
+            "simulated a40-qwen3-0.6b (kv-blocks 100, prefix-cache false, max-model-len 1584)",
+        ),
+        ("preset = \"demo\"\nmax-model-len = 32768", "simulated demo"),
+        ("preset = \"demo\"\nmax-model-len = 900", "simulated demo (max-model-len 900)"),
+        ("preset = \"null\"\nmax-model-len = 64", "simulated null (max-model-len 64)"),
+        ("preset = \"4xa100-llama-70b\"\nmax-num-seqs = 64", "simulated 4xa100-llama-70b (max-num-seqs 64)"),
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.9",
+            "simulated 4xa100-llama-70b-util",
+        ),
+        // Blocks and seats follow from the share of the memory, seats from the longest request too; what is given stays.
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.8",
+            "simulated 4xa100-llama-70b-util (max-num-seqs 28, gpu-memory-utilization 0.8)",
+        ),
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.8\nmax-model-len = 512",
+            "simulated 4xa100-llama-70b-util (max-num-seqs 57, gpu-memory-utilization 0.8, max-model-len 512)",
+        ),
+        (
+            "preset = \"4xa100-llama-70b-util\"\nmax-num-seqs = 256",
+            "simulated 4xa100-llama-70b-util (max-num-seqs 256)",
+        ),
+        // It would not start; that is no mistake of the plan.
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.95",
+            "simulated 4xa100-llama-70b-util (max-num-seqs 41, gpu-memory-utilization 0.95)",
+        ),
+        // As in vLLM, what is left open follows what is given.
+        (
+            "preset = \"demo\"\nchunked-prefill = false",
+            "simulated demo (max-num-batched-tokens 32768, chunked-prefill false)",
+        ),
+        (
+            "preset = \"demo\"\nchunked-prefill = false\nmax-model-len = 900",
+            "simulated demo (chunked-prefill false, max-model-len 900)",
+        ),
+        (
+            "preset = \"a40-qwen3-0.6b\"\nmax-num-batched-tokens = 100",
+            "simulated a40-qwen3-0.6b (max-num-seqs 100, max-num-batched-tokens 100)",
+        ),
+    ] {
+        let sim = parse(text).unwrap();
+        assert_eq!(sim.to_string(), shown, "{text}");
+        // Written out, every setting is there, and reads back the same.
+        let written = toml::to_string(&sim).unwrap();
+        assert_eq!(parse(&written).unwrap(), sim, "{written}");
+        assert_eq!(written.lines().count(), 4 + sim.engine.settings().len(), "{written}");
+    }
+    let sim = Simulated::named("md1").unwrap();
+    assert_eq!((sim.model.as_str(), sim.max_model_len.get(), sim.seed), ("simulated", 131_072, 1));
+}
+
+/// As with vLLM's `--max-model-len auto`: a request that is taken fits into the KV cache.
+#[test]
+fn the_longest_request_fits_into_the_cache() {
+    for (text, longest) in [
+        ("preset = \"a40-qwen3-0.6b\"", 40_960),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100", 1584),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nmax-model-len = 900", 900),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100\nmax-model-len = 1584", 1584),
+        ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 2", 16),
+        ("preset = \"a40-qwen3-0.6b\"\nmax-model-len = 100000", 100_000),
+        ("preset = \"md1\"\nmax-model-len = 1000000", 1_000_000),
+    ] {
+        assert_eq!(parse(text).unwrap().max_model_len.get(), longest, "{text}");
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (text, said) in [
+        (
+            "preset = \"md2\"",
+            "`demo`, `a40-qwen3-0.6b`, `4xa100-llama-70b`, `4xa100-llama-70b-util`, `md1`, `mm1`, `mmc`, `fixed`, `null`",
+        ),
+        ("preset = \"md1\"\nservers = 2", "\"md1\" has no use for servers; it has service, decode"),
+        ("preset = \"mmc\"\ndecode = \"1ms\"", "no use for decode"),
+        ("preset = \"mmc\"\nkv-blocks = 9", "no use for kv-blocks; it has servers, service, prefill"),
+        ("preset = \"demo\"\nservers = 9", "no use for servers; it has max-num-seqs, max-num-batched-tokens"),
+        ("preset = \"demo\"\nmax-num-seqs = 0", "a whole number from 1 to 4294967295, got 0"),
+        ("preset = \"demo\"\nmax-num-seqs = -3", "a whole number from 1 to 4294967295, got -3"),
+        ("preset = \"demo\"\nkv-blocks = 4294967296", "4294967295, got 4294967296"),
+        ("preset = \"demo\"\nkv-blocks = 1.5", "expected a whole number from 1 to 4294967295"),
+        (
+            "preset = \"demo\"\nkv-blocks = 1",
+            "kv-blocks is 1, and vLLM keeps one block for itself: at least 2",
+        ),
+        ("preset = \"demo\"\nmodel = \" \"", "model is empty"),
+        ("preset = \"demo\"\nprefix-cache = \"on\"", "boolean"),
+        ("preset = \"null\"\nttft = \"1ms\"", "no use for ttft; it has no settings"),
+        ("preset = \"demo\"\ngpu-memory-utilization = 0.9", "no use for gpu-memory-utilization; it has"),
+        (
+            "preset = \"4xa100-llama-70b-util\"\nkv-blocks = 9",
+            "no use for kv-blocks; it has max-num-seqs, max-num-batched-tokens, gpu-memory-utilization",
+        ),
+        (
+            "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 90",
+            "a share must lie between 0 and 1, got 90",
+        ),
+        ("preset = \"mmc\"\nservers = 0", "from 1 to 4294967295, got 0"),
+        ("preset = \"md1\"\nmax-model-len = 0", "from 1 to 4294967295, got 0"),
+        // What vLLM does not start with.
+        (
+            "preset = \"demo\"\nkv-blocks = 100\nmax-model-len = 1585",
+            "max-model-len (1585) is more than kv-blocks (100) hold: 99 of them, the null block aside, have 1584 tokens",
+        ),
+        (
+            "preset = \"demo\"\nchunked-prefill = false\nmax-num-batched-tokens = 899\nmax-model-len = 900",
+            "max-num-batched-tokens (899) is below max-model-len (900)",
+        ),
+        (
+            "preset = \"demo\"\nmax-num-seqs = 9\nmax-num-batched-tokens = 8",
+            "max-num-batched-tokens (8) is below max-num-seqs (9)",
+        ),
+        (
+            "preset = \"demo\"\nmax-num-seqs = 3000",
+            "max-num-batched-tokens (2048) is below max-num-seqs (3000)",
+        ),
+        ("preset = \"md1\"\nservice = \"soon\"", "soon"),
+        ("preset = \"md1\"\nserver = 1", "unknown field `server`"),
+        ("seed = 1", "missing field `preset`"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+    assert!(
+        Simulated::named("a40")
+            .unwrap_err()
+            .contains("the presets are demo, a40-qwen3-0.6b, 4xa100-llama-70b, ")
+    );
+}
+
+#[test]
+fn every_preset_answers() {
+    // TTFT and end of four tokens, unloaded, in ms; exponential ones differ by seed.
+    for (preset, expected) in [
+        ("md1", (50, 50)),
+        ("fixed", (20, 35)),
+        ("null", (0, 0)),
+        ("demo", (1, 6)),
+        ("a40-qwen3-0.6b", (5, 20)),
+    ] {
+        let mut model = Simulated::named(preset).unwrap().build();
+        model.arrive(Duration::ZERO, Request::new(0, 1, 4));
+        let out = model.advance(Duration::MAX);
+        let (first, last) = (out[0].at.as_millis(), out[3].at.as_millis());
+        assert_eq!((first, last, out.len()), (expected.0, expected.1, 4), "{preset}");
+    }
+    let second = |seed| {
+        let mut model = Simulated { seed, ..Simulated::named("mm1").unwrap() }.build();
+        model.arrive(Duration::ZERO, Request::new(0, 1, 1));
+        model.advance(Duration::MAX)[0].at
+    };
+    assert_eq!(second(1), second(1));
+    assert_ne!(second(1), second(2), "the seed reaches the model");
+}
+
+#[test]
+fn faults_are_told_and_read_back() {
+    let sim = parse("preset = \"md1\"\nfault = { stall = 0.02, status-500 = 0.5 }\nfault-after = 7").unwrap();
+    assert!(sim.to_string().ends_with("faults: stall 0.02, status-500 0.5)"), "{sim}");
+    let text = toml::to_string(&sim).unwrap();
+    assert_eq!(parse(&text).unwrap(), sim);
+    assert!(!toml::to_string(&parse("preset = \"md1\"").unwrap()).unwrap().contains("fault"));
+    for (fault, says) in [
+        ("stall = 0.6, silent = 0.6", "add up to 1.200"),
+        ("teapot = 0.1", "unknown variant `teapot`, expected one of `refused`"),
+        ("stall = 1.2", "1.2"),
+    ] {
+        let said = parse(&format!("preset = \"md1\"\nfault = {{ {fault} }}")).unwrap_err();
+        assert!(said.contains(says), "{said}");
+    }
+}

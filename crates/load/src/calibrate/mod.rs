@@ -1,0 +1,170 @@
+//! How exact and how fast this machine's client is, measured against a server that answers at once.
+//!
+//! What a sweep may believe of itself: how late it sends, how far its TTFT is from the server's own, and from which rate on it
+//! is the client that is the limit.
+
+mod ceiling;
+mod driver;
+
+use crate::load::descriptors::{Descriptors, ports};
+use crate::load::host::{Share, machine};
+use anyhow::Result;
+use driver::{Driver, Load};
+use goodput_core::caveat::Caveat;
+use goodput_core::endpoint::BaseUrl;
+use goodput_core::units::Span;
+use goodput_plan::own::OwnLimits;
+use goodput_plan::server::{Server, Target};
+use goodput_stats::calibration::{Calibration, Closed, ERROR_TOKENS, SLOTS, Streams, TOKENS};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The rates at which lateness is measured.
+const RATES: [f64; 4] = [10.0, 100.0, 1_000.0, 10_000.0];
+/// The rates at which TTFT is compared with the server's.
+const ERROR_RATES: [f64; 2] = [100.0, 400.0];
+/// Files that a process needs beside its connections.
+const SPARE: u64 = 64;
+/// More streams than this are not tried: they would take gigabytes.
+const STREAMS: u64 = 20_000;
+
+/// The null servers: one that answers at once, one with delays between tokens, one that holds its streams.
+#[derive(Debug, Clone)]
+pub struct Servers {
+    /// All tokens in one write.
+    pub instant: BaseUrl,
+    /// The first token later, the others one by one.
+    pub paced: BaseUrl,
+    /// The first token after so long; not a server of others.
+    pub held: Option<(BaseUrl, Duration)>,
+    /// Whether they are not on this machine.
+    pub foreign: bool,
+}
+
+/// Measures all of it, in about two minutes; `say` is told what is being done.
+///
+/// # Errors
+/// No server answers, or the system gives no threads or timers.
+pub async fn calibrate(
+    servers: &Servers,
+    own: &OwnLimits,
+    interrupt: &CancellationToken,
+    say: impl Fn(&str),
+) -> Result<Calibration> {
+    let descriptors = Descriptors::raise();
+    let driver = |url: &BaseUrl| {
+        Driver::new(
+            Server { connect_timeout: Span::secs(60), ..Server::new(Target::Url(url.clone())) },
+            own,
+            interrupt.clone(),
+        )
+    };
+    let mut instant = driver(&servers.instant).await?;
+    let mut lateness = Vec::new();
+    for rate in RATES {
+        say(&format!("lateness at {rate} req/s"));
+        let seen = instant
+            .run(&Load::open(rate, TOKENS, Duration::from_secs(if rate < 50.0 { 12 } else { 6 })))
+            .await?;
+        lateness.extend(seen.lateness(rate));
+    }
+    let mut paced = driver(&servers.paced).await?;
+    let mut ttft_error = Vec::new();
+    for rate in ERROR_RATES {
+        say(&format!("TTFT against the server's own at {rate} req/s"));
+        let seen = paced.run(&Load::open(rate, ERROR_TOKENS, Duration::from_secs(6))).await?;
+        ttft_error.extend(seen.error(rate));
+    }
+    say("the highest rate with a p99 lateness below 1 ms");
+    let ceiling = ceiling::find(async |rate| {
+        let seen = instant.run(&Load::open(rate, TOKENS, Duration::from_secs(2))).await?;
+        Ok(seen.exact())
+    })
+    .await?;
+    say("the same with tokens that come one by one");
+    let ceiling_streamed = ceiling::find(async |rate| {
+        let seen = paced.run(&Load::open(rate, ERROR_TOKENS, Duration::from_secs(2))).await?;
+        Ok(seen.exact())
+    })
+    .await?;
+    say("a closed loop");
+    let seen = instant.run(&Load::closed(SLOTS, TOKENS, Duration::from_secs(5))).await?;
+    let closed = Closed { slots: SLOTS, rate: seen.rate(), cpu_ms: seen.cpu_ms() };
+    let threads = instant.threads() as u64;
+    // Their connections are open still, and count against the same limit.
+    drop((instant, paced));
+    let streams = match &servers.held {
+        Some((url, held)) => {
+            say("streams open at once");
+            Some(streams(&mut driver(url).await?, *held, descriptors).await?)
+        }
+        None => None,
+    };
+    Ok(Calibration {
+        goodput_version: env!("CARGO_PKG_VERSION").into(),
+        host: machine(),
+        at: jiff::Timestamp::now().to_string(),
+        url: servers.foreign.then(|| servers.instant.to_string()),
+        threads,
+        lateness,
+        ttft_error,
+        ceiling,
+        ceiling_streamed,
+        closed,
+        streams,
+    })
+}
+
+async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) -> Result<Streams> {
+    let ports = ports();
+    let files = descriptors.soft.map(|n| n.saturating_sub(SPARE));
+    let most = files.into_iter().chain(ports.map(|n| n.saturating_sub(SPARE))).fold(STREAMS, u64::min).max(1);
+    let seen = driver.run(&Load::once(most as u32, 1, held)).await?;
+    Ok(Streams {
+        tried: most,
+        open: seen.open_max,
+        lost: seen.failed,
+        rss_mib: seen.rss_mib,
+        descriptors: descriptors.soft,
+        descriptors_hard: descriptors.hard,
+        ports,
+    })
+}
+
+/// Why a level lies beyond what this machine's client was seen to do, if it does: more requests a second than it sends on
+/// time, or more streams than it had open.
+pub fn beyond(seen: &Calibration, share: &Share) -> Option<Caveat> {
+    let over = |asked: f64, most: f64, unit: &str| {
+        (asked > most).then(|| Caveat::BeyondCalibration { asked, most, unit: unit.into() })
+    };
+    let rate = share.rate.and_then(|asked| over(asked, seen.ceiling_for(share.tokens), "req/s"));
+    rate.or_else(|| over(share.slots? as f64, seen.streams?.open as f64, "streams"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_stats::calibration::example;
+
+    #[test]
+    fn what_is_asked_is_held_against_what_was_seen() {
+        let c = example();
+        for (rate, tokens, slots, beyond, why) in [
+            (Some(11_000.0), 1.0, None, false, "below the ceiling"),
+            (Some(13_000.0), 1.0, None, true, "above it"),
+            (Some(2_900.0), 16.0, None, false, "tokens one by one"),
+            (Some(3_100.0), 16.0, None, true, "too many of them"),
+            // 1/12000 + 99 · (1/3000 − 1/12000)/15 s are 1.73 ms.
+            (Some(570.0), 100.0, None, false, "long answers"),
+            (Some(585.0), 100.0, None, true, "too many of those"),
+            (None, 400.0, Some(19_000), false, "slots"),
+            (None, 8.0, Some(21_000), true, "more slots than streams"),
+        ] {
+            assert_eq!(
+                super::beyond(&c, &Share { rate, tokens, slots, pace: None }).is_some(),
+                beyond,
+                "{why}"
+            );
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What went wrong between us and the server, told apart by the chain of errors.
+
+use super::dns::Unresolved;
+use super::tls;
+use goodput_core::record::Failure;
+use std::{error::Error, io};
+
+/// A request that got no answer, or a body that broke off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Broken {
+    /// The kind.
+    pub(crate) failure: Failure,
+    /// The root cause in the words of whoever met it.
+    pub(crate) text: String,
+    /// Whether the connection stood and closed before anything came back: such a request may be sent once more.
+    pub(crate) unanswered: bool,
+}
+
+impl Broken {
+    /// A failure seen by ourselves.
+    pub(crate) fn new(failure: Failure, text: impl Into<String>) -> Self {
+        Self { failure, text: text.into(), unanswered: false }
+    }
+
+    /// Tells what became of a request that has no response head.
+    pub(crate) fn sending(err: &reqwest::Error) -> Self {
+        let connecting = err.is_connect();
+        let cause = Cause::of(err);
+        let failure = match cause.kind {
+            Some(kind @ (Failure::ClientLimit | Failure::Dns | Failure::Tls)) => kind,
+            _ if connecting => Failure::Connect,
+            Some(kind) => kind,
+            None => Failure::Reset,
+        };
+        // A message that does not parse was an answer; one that was cut short within its head cannot be told from none. A connection
+        // that timed out in the kernel is dead like one that was reset, and whoever waited for that waits no second time.
+        let unanswered = failure == Failure::Reset && !connecting && !err.is_timeout();
+        Self { failure, text: cause.text, unanswered }
+    }
+
+    /// Tells why a body broke off.
+    pub(crate) fn reading(err: &(dyn Error + 'static)) -> Self {
+        let cause = Cause::of(err);
+        Self { failure: cause.kind.unwrap_or(Failure::Reset), text: cause.text, unanswered: false }
+    }
+}
+
+struct Cause {
+    kind: Option<Failure>,
+    text: String,
+}
+
+impl Cause {
+    /// Walks the chain; the deepest error that can be told apart decides, and the deepest text is kept.
+    fn of(err: &(dyn Error + 'static)) -> Self {
+        let mut found = Self { kind: None, text: err.to_string() };
+        let mut next = Some(err);
+        while let Some(e) = next {
+            found.kind = kind(e).or(found.kind);
+            found.text = e.to_string();
+            if let Some(remedy) = e.downcast_ref::<rustls::Error>().and_then(tls::remedy) {
+                found.text = remedy;
+                break;
+            }
+            // An io::Error that wraps another error skips it in `source`.
+            let wrapped = e.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            next = wrapped.map(|e| e as &(dyn Error + 'static)).or_else(|| e.source());
+        }
+        if found.text == "tls handshake eof" {
+            found.kind = Some(Failure::Tls);
+        }
+        found
+    }
+}
+
+fn kind(e: &(dyn Error + 'static)) -> Option<Failure> {
+    if e.is::<Unresolved>() {
+        Some(Failure::Dns)
+    } else if e.is::<rustls::Error>() {
+        Some(Failure::Tls)
+    } else if let Some(e) = e.downcast_ref::<hyper::Error>() {
+        if e.is_parse() || e.is_parse_too_large() { Some(Failure::Malformed) } else { None }
+    } else if let Some(e) = e.downcast_ref::<io::Error>() {
+        io_kind(e)
+    } else {
+        None
+    }
+}
+
+fn io_kind(e: &io::Error) -> Option<Failure> {
+    // Too many open files, in this process or on this machine: the same numbers on Linux and macOS.
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    match e.kind() {
+        _ if matches!(e.raw_os_error(), Some(ENFILE | EMFILE)) => Some(Failure::ClientLimit),
+        io::ErrorKind::AddrNotAvailable => Some(Failure::ClientLimit),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn causes_are_found_in_the_chain() {
+        let tls = || rustls::Error::General("bad".into());
+        for (cause, kind, why) in [
+            (io::Error::from_raw_os_error(24), Some(Failure::ClientLimit), "descriptors of the process"),
+            (io::Error::from_raw_os_error(23), Some(Failure::ClientLimit), "descriptors of the machine"),
+            (io::ErrorKind::AddrNotAvailable.into(), Some(Failure::ClientLimit), "ports"),
+            (io::ErrorKind::ConnectionRefused.into(), None, "left to the caller"),
+            (
+                io::Error::new(io::ErrorKind::InvalidData, tls()),
+                Some(Failure::Tls),
+                "TLS inside an io::Error",
+            ),
+            (
+                io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof"),
+                Some(Failure::Tls),
+                "closed in TLS",
+            ),
+            (io::Error::other(Unresolved(io::Error::other("no such name"))), Some(Failure::Dns), "name"),
+        ] {
+            assert_eq!(Cause::of(&Outer(cause)).kind, kind, "{why}");
+        }
+        assert_eq!(Cause::of(&Outer(io::Error::other("deep"))).text, "deep");
+    }
+}

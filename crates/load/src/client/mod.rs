@@ -1,0 +1,31 @@
+//! One request becomes one [`Finished`](goodput_core::record::Finished): the target, the API's dialect, and the stream.
+//!
+//! [`Server`](goodput_plan::server::Server) is the plan's table; [`Client`] sends over HTTP/1.1 (TLS or not) or into a router in this process, so that
+//! the whole path runs under tokio's paused clock. [`sse`] cuts bytes into payloads, [`event`] reads one payload, and
+//! [`Tally`] turns events and their times into a record. [`preflight`] is what is asked before anything is measured.
+
+mod broken;
+pub mod dialect;
+mod dns;
+pub mod event;
+pub mod key;
+pub mod negotiate;
+pub mod payload;
+pub mod preflight;
+pub mod proxy;
+pub mod public;
+mod retry_after;
+mod said;
+mod sample;
+mod send;
+pub mod sse;
+pub mod tally;
+pub mod tls;
+mod transport;
+pub mod way;
+
+pub use dialect::{Encoder, Pinning};
+pub use key::ApiKey;
+pub use payload::Payload;
+pub use send::{Client, Shot};
+pub use tally::Tally;

@@ -1,0 +1,195 @@
+//! What is asked before anything is measured: is there a server, and does it serve the model?
+//!
+//! Each answer that is not good names the URL, the cause, and what to do about it.
+
+use super::broken::Broken;
+use super::send::Client;
+use super::tls::REMEDY;
+use anyhow::{anyhow, bail};
+use goodput_core::endpoint::BaseUrl;
+use goodput_core::record::Failure;
+use goodput_plan::server::Http;
+use serde::Deserialize;
+
+const MODELS: &str = "/v1/models";
+
+/// The model that requests will name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedModel {
+    /// Its name.
+    pub id: String,
+    /// The longest context, prompt and answer together, where the server tells.
+    pub max_model_len: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    data: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+    max_model_len: Option<u32>,
+    #[serde(default)]
+    aliases: Vec<String>,
+    meta: Option<Meta>,
+}
+
+/// llama.cpp's own figures.
+#[derive(Deserialize)]
+struct Meta {
+    n_ctx: Option<u32>,
+}
+
+impl Listed {
+    fn answers_to(&self, name: &str) -> bool {
+        self.id == name || self.aliases.iter().any(|a| a == name)
+    }
+
+    fn served(&self, name: &str) -> ServedModel {
+        let max_model_len = self.max_model_len.or_else(|| self.meta.as_ref()?.n_ctx);
+        ServedModel { id: name.to_owned(), max_model_len }
+    }
+}
+
+/// Asks every URL for its models: the wanted one must be among them, or, where none is named, there must be only one.
+///
+/// A server without `/v1/models` is taken at the plan's word. Of several servers, the shortest context counts.
+///
+/// # Errors
+/// Nobody answers, the key is refused, or the model is not served; with the URL, the cause and the remedy.
+pub async fn check_models(client: &Client, wanted: Option<&str>) -> anyhow::Result<ServedModel> {
+    let mut found: Option<ServedModel> = None;
+    for (target, base) in client.urls().enumerate() {
+        let name = wanted.or(found.as_ref().map(|m| m.id.as_str()));
+        let here = check_one(client, target, base, name).await?;
+        let shortest =
+            found.as_ref().and_then(|m| m.max_model_len).into_iter().chain(here.max_model_len).min();
+        found = Some(ServedModel { max_model_len: shortest, ..here });
+    }
+    found.ok_or_else(|| anyhow!("[server] names no URL"))
+}
+
+async fn check_one(
+    client: &Client,
+    target: usize,
+    base: &BaseUrl,
+    wanted: Option<&str>,
+) -> anyhow::Result<ServedModel> {
+    let (status, body) = client
+        .fetch(target, MODELS)
+        .await
+        .map_err(|e| through(client, target, unreachable(client.http_version(), base, &e)))?;
+    match status {
+        200..=299 => {}
+        401 | 403 => bail!(unauthorized(client, base, status, &body)),
+        407 => bail!(
+            "the proxy {} wants a user and a password (HTTP 407): write them into the variable that names it, HTTP_PROXY=http://USER:PASSWORD@…, \
+             from where they go nowhere else; or go past it with server.proxy = \"none\"",
+            client.proxy(target).unwrap_or("on the way")
+        ),
+        404 | 405 => {
+            return wanted.map(|id| ServedModel { id: id.to_owned(), max_model_len: None }).ok_or_else(|| {
+                anyhow!("{base} has no {MODELS} (HTTP {status}), so it cannot be asked which model it serves: set model = \
+                         \"…\" in [server], or give --model")
+            });
+        }
+        _ => bail!("{base}{MODELS} answered HTTP {status}: {}", shown(client, &body)),
+    }
+    let Ok(list) = serde_json::from_slice::<List>(&body) else {
+        bail!(
+            "{base}{MODELS} answered, but not with a list of models; check that url is that of an OpenAI-compatible \
+             server: {}",
+            shown(client, &body)
+        );
+    };
+    // Whatever a server lists, what it was sent is not shown.
+    choose(&list.data, base, wanted).map_err(|e| anyhow!(client.redacted(&e.to_string()).into_owned()))
+}
+
+/// An error of the way, with the proxy that lies on it.
+fn through(client: &Client, target: usize, e: anyhow::Error) -> anyhow::Error {
+    match client.proxy(target) {
+        Some(proxy) => anyhow!(
+            "{e}. Requests go through the proxy {proxy}: it is the one that has to be reached, and to reach the server; \
+             server.proxy = \"none\" (or NO_PROXY) goes past it"
+        ),
+        None => e,
+    }
+}
+
+fn choose(list: &[Listed], base: &BaseUrl, wanted: Option<&str>) -> anyhow::Result<ServedModel> {
+    let names = || list.iter().map(|m| m.id.as_str()).collect::<Vec<_>>().join(", ");
+    match (wanted, list) {
+        (_, []) => bail!("{base} lists no model: wait until it has loaded one"),
+        (Some(name), _) => list
+            .iter()
+            .find(|m| m.answers_to(name))
+            .map(|m| m.served(name))
+            .ok_or_else(|| anyhow!("{base} does not serve the model \"{name}\"; it serves: {}", names())),
+        (None, [only]) => Ok(only.served(&only.id)),
+        (None, _) => {
+            bail!(
+                "{base} serves several models: choose one with model = \"…\" in [server] or --model: {}",
+                names()
+            )
+        }
+    }
+}
+
+fn unreachable(http: Http, base: &BaseUrl, e: &Broken) -> anyhow::Error {
+    let cause = &e.text;
+    match e.failure {
+        Failure::Connect => anyhow!(
+            "nobody answers at {base}: {cause}. Check that the server runs and has finished loading, and that host and \
+             port are those that this machine can reach"
+        ),
+        Failure::Dns => {
+            anyhow!(
+                "the host of {base} does not resolve: {cause}. Check the spelling of url, and the network"
+            )
+        }
+        Failure::Tls if cause.starts_with(REMEDY) => {
+            anyhow!("the TLS handshake with {base} failed: {cause}")
+        }
+        Failure::Tls => anyhow!(
+            "the TLS handshake with {base} failed: {cause}. Check that this port speaks https (else write http://), and \
+             that this machine trusts the certificate (SSL_CERT_FILE can name its authority)"
+        ),
+        Failure::ClientLimit => anyhow!(
+            "no connection to {base}: {cause}. This machine is out of file descriptors or ports: raise `ulimit -n`"
+        ),
+        _ if http == Http::Two => anyhow!(
+            "{base}{MODELS} gave no whole answer: {cause}. [server] asks for http = \"2\": check that the server speaks \
+             HTTP/2 (vLLM and llama.cpp do not by themselves), or leave http out"
+        ),
+        _ => {
+            anyhow!("{base}{MODELS} gave no whole answer: {cause}. Check that url is that of an HTTP server")
+        }
+    }
+}
+
+/// What to say where a key is refused, or missing.
+pub(crate) fn unauthorized(client: &Client, base: &BaseUrl, status: u16, body: &[u8]) -> String {
+    let said = shown(client, body);
+    match client.key() {
+        Some(key) => format!(
+            "{base} refuses the API key (HTTP {status}), which is read from {}: check that it holds the right key. The \
+             server says: {said}",
+            key.source()
+        ),
+        None => format!(
+            "{base} wants an API key (HTTP {status}), and [server] names none: put it into an environment variable and \
+             write api-key-env = \"ITS_NAME\", or into a file and write api-key-file = \"ITS_PATH\". The server says: {said}"
+        ),
+    }
+}
+
+fn shown(client: &Client, body: &[u8]) -> Box<str> {
+    if body.is_empty() { "(empty body)".into() } else { client.sample(body) }
+}
+
+#[cfg(test)]
+#[path = "preflight_tests.rs"]
+mod tests;

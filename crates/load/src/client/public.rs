@@ -1,0 +1,172 @@
+//! Whether a server is somebody's own, or stands on the public internet: load is not sent there by mistake.
+
+use super::proxy::to;
+use goodput_core::endpoint::BaseUrl;
+use goodput_plan::server::proxy::Proxy;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
+
+/// Ends of names that are resolved within a cluster, a company or a home only.
+const OWN_NAMES: [&str; 10] = [
+    ".local",
+    ".localhost",
+    ".internal",
+    ".intranet",
+    ".svc",
+    ".corp",
+    ".lan",
+    ".home.arpa",
+    ".private",
+    ".test",
+];
+
+/// Where a server stands that is not somebody's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Public {
+    /// At this address.
+    Address(IpAddr),
+    /// Behind a proxy, which resolves this name: it does not resolve here.
+    Name(String),
+}
+
+impl fmt::Display for Public {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "the public address {address}"),
+            Self::Name(name) => {
+                write!(f, "a name that only a proxy resolves, and may be a public one ({name})")
+            }
+        }
+    }
+}
+
+/// Where a URL leads on the public internet; `None` for this machine, private networks, names of a cluster, Unix sockets, and names that
+/// do not resolve here, unless a proxy is on the way to them. Looks the name up, where it has to, which may take as long as the system's
+/// resolver takes.
+pub fn public(url: &BaseUrl, proxy: &Proxy) -> Option<Public> {
+    let resolve = |host: &str, port: u16| {
+        (host, port).to_socket_addrs().map_or_else(|_| Vec::new(), |all| all.map(|a| a.ip()).collect())
+    };
+    public_by(url, resolve, || to(proxy, url).is_some())
+}
+
+fn public_by(
+    url: &BaseUrl,
+    resolve: impl FnOnce(&str, u16) -> Vec<IpAddr>,
+    by_proxy: impl FnOnce() -> bool,
+) -> Option<Public> {
+    if url.socket().is_some() {
+        return None;
+    }
+    let url = url.join("/");
+    let host = url.host_str()?.trim_matches(['[', ']']).trim_end_matches('.');
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Some(address).filter(|a| is_public(*a)).map(Public::Address);
+    }
+    if is_own_name(host) {
+        return None;
+    }
+    let port = url.port_or_known_default().unwrap_or(80);
+    let addresses = resolve(host, port);
+    if addresses.is_empty() {
+        return by_proxy().then(|| Public::Name(host.to_owned()));
+    }
+    addresses.into_iter().find(|a| is_public(*a)).map(Public::Address)
+}
+
+/// Whether a name is one of a cluster (`vllm`, `vllm.prod.svc`), a company or a home: no public zone has it.
+fn is_own_name(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    // `vllm.prod`, a service and its namespace, looks as a public name does: it is looked up.
+    !host.contains('.')
+        || OWN_NAMES.iter().any(|end| host.ends_with(end))
+        || host.ends_with(".svc.cluster.local")
+}
+
+/// Whether an address is routed on the public internet (RFC 6890 and its registries); those of documentation count as if they were, since a
+/// plan that names one is a mistake.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => is_public_v4(v4),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => is_public_v4(v4),
+            None => {
+                !(v6.is_loopback()
+                    || v6.is_unspecified()
+                    || v6.is_unique_local()
+                    || v6.is_unicast_link_local())
+            }
+        },
+    }
+}
+
+fn is_public_v4(a: Ipv4Addr) -> bool {
+    let [first, second, ..] = a.octets();
+    // Between a carrier and its customers (100.64.0.0/10), and for benchmarks of networks (198.18.0.0/15).
+    let shared = first == 100 && (64..128).contains(&second);
+    let benchmarks = first == 198 && (18..20).contains(&second);
+    !(a.is_loopback() || a.is_unspecified() || a.is_private() || a.is_link_local() || shared || benchmarks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_names() {
+        for (url, public) in [
+            ("http://127.0.0.1:8000", false),
+            ("http://127.8.9.1:8000", false),
+            ("http://0.0.0.0:8000", false),
+            ("http://[::1]:8000", false),
+            ("http://10.1.2.3", false),
+            ("http://172.16.0.1", false),
+            ("http://172.31.255.1", false),
+            ("http://172.32.0.1", true),
+            ("http://192.168.7.1", false),
+            ("http://169.254.1.1", false),
+            ("http://100.64.0.1", false),
+            ("http://100.127.9.9", false),
+            ("http://100.128.0.1", true),
+            ("http://198.19.0.1", false),
+            ("https://8.8.8.8", true),
+            ("http://203.0.113.7", true),
+            ("http://[fd00::1]", false),
+            ("http://[fe80::1]", false),
+            ("http://[2001:4860:4860::8888]", true),
+            ("http://[::ffff:10.0.0.1]", false),
+            ("http://[::ffff:8.8.8.8]", true),
+            ("http://localhost:8000", false),
+            ("http://vllm:8000", false),
+            ("http://vllm.prod.svc:8000", false),
+            ("http://vllm.prod.svc.cluster.local", false),
+            ("http://VLLM.Prod.SVC.cluster.local.", false),
+            ("http://gpu7.lan", false),
+            ("unix:/run/vllm.sock", false),
+        ] {
+            let none = |_: &str, _| panic!("{url} is looked up");
+            assert_eq!(public_by(&url.parse().unwrap(), none, || true).is_some(), public, "{url}");
+        }
+    }
+
+    /// Row: what a name resolves to, whether a proxy is on the way to it, and where it leads.
+    #[test]
+    fn names_are_looked_up_here_or_by_a_proxy() {
+        let public = Some(Public::Address([8, 8, 8, 8].into()));
+        let name = Some(Public::Name("api.example.com".into()));
+        for (addresses, by_proxy, leads) in [
+            (&[[10, 0, 0, 1], [8, 8, 8, 8]][..], false, &public),
+            (&[[8, 8, 8, 8]], true, &public),
+            (&[[10, 0, 0, 1]], true, &None),
+            (&[], false, &None),
+            (&[], true, &name),
+        ] {
+            let url = "https://api.example.com/v1".parse().unwrap();
+            let resolve = |host: &str, port: u16| {
+                assert_eq!((host, port), ("api.example.com", 443));
+                addresses.iter().map(|a| IpAddr::from(*a)).collect()
+            };
+            assert_eq!(&public_by(&url, resolve, || by_proxy), leads, "{addresses:?}, {by_proxy}");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The client: one request is sent, its stream is read, and a record comes home whatever happens.
+
+mod exchange;
+
+use super::broken::Broken;
+use super::dns::InTurn;
+use super::key::ApiKey;
+use super::payload::Payload;
+use super::proxy;
+use super::sample::sample;
+use super::tally::End;
+use super::tls;
+use super::transport::{Transport, bases};
+use anyhow::anyhow;
+use axum::Router;
+use bytes::Bytes;
+use exchange::{Exchange, elsewhere};
+use futures_util::future::join_all;
+use goodput_core::endpoint::{Api, BaseUrl};
+use goodput_core::record::{Failure, Finished, Outcome, Record};
+use goodput_core::redact::{self, Redactor};
+use goodput_core::units::short;
+use goodput_plan::server::{Connections, Http, Server};
+use http::{HeaderMap, HeaderValue, Method, header};
+use reqwest::Url;
+use std::{
+    borrow::Cow,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// The largest body of a `GET`: a list of models, a page of metrics.
+const GET_MAX: usize = 16 << 20;
+/// How long a `GET` may take beyond its connection.
+const GET_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// One request to be sent now.
+#[derive(Debug)]
+pub struct Shot {
+    /// What is known of it: id, phase, due, class, tokens asked for. The client fills in the rest.
+    pub record: Record,
+    /// The body.
+    pub payload: Payload,
+    /// The start of the step, from which all times of the record count.
+    pub began: Instant,
+    /// How long after `due` it is given up.
+    pub timeout: Duration,
+    /// Whether a request that the timeout ends has failed; else it was cut off, and is no error.
+    pub timeout_is_error: bool,
+    /// Fires when the step is over.
+    pub cut: CancellationToken,
+    /// Gaps above this are counted in the record.
+    pub itl_limit: Option<Duration>,
+    /// Whether the text of the answer is wanted.
+    pub keep_text: bool,
+}
+
+/// Sends requests to one server, or to several in turn. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    transport: Transport,
+    api: Api,
+    /// Whether answers come as streams, else as one document each.
+    stream: bool,
+    targets: Vec<Endpoints>,
+    /// For a `POST`; a `GET` leaves the content type out.
+    headers: HeaderMap,
+    key: Option<ApiKey>,
+    /// What is left out of everything that the server says.
+    secrets: Redactor,
+    connect_timeout: Duration,
+    http: Http,
+    connections: Connections,
+    /// Which URL is next.
+    turn: AtomicU64,
+}
+
+struct Endpoints {
+    base: BaseUrl,
+    generate: Url,
+    /// The proxy on the way.
+    proxy: Option<String>,
+}
+
+impl Client {
+    /// A client over sockets, to the URLs of `server`.
+    ///
+    /// # Errors
+    /// Where the table names the simulated server, a file of its `tls` cannot be used, TLS cannot be set up (no certificates on this
+    /// system), or the proxy on the way speaks no HTTP.
+    pub fn http(server: &Server, key: Option<ApiKey>) -> anyhow::Result<Self> {
+        let mut one = Self::several(server, key, 1)?;
+        one.pop().ok_or_else(|| anyhow!("there is no client"))
+    }
+
+    /// So many clients with connections of their own, a thread for each. Each begins with another URL, and they share the
+    /// addresses of a name, so that all are used in turn however many clients there are.
+    ///
+    /// # Errors
+    /// As [`Client::http`].
+    pub fn several(server: &Server, key: Option<ApiKey>, n: usize) -> anyhow::Result<Vec<Self>> {
+        if server.target.urls().is_empty() {
+            return Err(anyhow!("the simulated server of this plan has no URL: it is called in process"));
+        }
+        proxy::keep_credentials_out();
+        if let Some(problem) = server.target.urls().iter().find_map(|url| proxy::problem(&server.proxy, url))
+        {
+            return Err(anyhow!(problem));
+        }
+        let (names, tls) = (InTurn::default(), tls::load(&server.tls)?);
+        let one =
+            |i: usize| Ok(Self::new(Transport::http(server, &names, &tls)?, server, key.clone(), i as u64));
+        (0..n).map(one).collect()
+    }
+
+    /// A client of a router in this process: no socket, so that tokio's paused clock holds.
+    pub fn in_process(router: Router, server: &Server) -> Self {
+        Self::new(Transport::Local(router), server, None, 0)
+    }
+
+    fn new(transport: Transport, server: &Server, key: Option<ApiKey>, first: u64) -> Self {
+        let turn = AtomicU64::new(first);
+        let targets = bases(&server.target)
+            .into_iter()
+            .map(|base| Endpoints {
+                generate: base.join(server.api.path()),
+                proxy: proxy::to(&server.proxy, &base).map(|proxy| proxy.url),
+                base,
+            })
+            .collect();
+        let mut headers: HeaderMap = server.headers.iter().collect();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(key) = &key {
+            headers.insert(header::AUTHORIZATION, key.header());
+        }
+        let connect_timeout = server.connect_timeout.0;
+        let (http, connections) = (server.http, server.connections);
+        Self(Arc::new(Inner {
+            transport,
+            api: server.api,
+            stream: server.stream,
+            targets,
+            headers,
+            key,
+            secrets: redact::known(),
+            connect_timeout,
+            http,
+            connections,
+            turn,
+        }))
+    }
+
+    /// The URLs that requests go to, without path.
+    pub fn urls(&self) -> impl ExactSizeIterator<Item = &BaseUrl> {
+        self.0.targets.iter().map(|t| &t.base)
+    }
+
+    /// The API key in use.
+    pub fn key(&self) -> Option<&ApiKey> {
+        self.0.key.as_ref()
+    }
+
+    /// The beginning of a body, as a failed request's sample shows it: without secrets, without control characters.
+    pub fn sample(&self, body: &[u8]) -> Box<str> {
+        sample(body, true, &self.0.secrets)
+    }
+
+    /// What the server says, without secrets.
+    pub fn redacted<'a>(&self, said: &'a str) -> Cow<'a, str> {
+        self.0.secrets.text(said)
+    }
+
+    /// The proxy through which the requests to the `target`-th URL go.
+    pub(crate) fn proxy(&self, target: usize) -> Option<&str> {
+        self.0.targets.get(target)?.proxy.as_deref()
+    }
+
+    /// Sends one request and reads its answer to the end, to its timeout, or until it is cut.
+    pub async fn send(&self, shot: Shot) -> Finished {
+        let Shot { record, payload, began, timeout, timeout_is_error, cut, itl_limit, keep_text } = shot;
+        // Beyond what the clock can count, there is no deadline.
+        let deadline = began.checked_add(record.due).and_then(|due| due.checked_add(timeout));
+        let mut exchange = Exchange::new(&self.0, record, began, itl_limit, keep_text);
+        let sent = payload.clone();
+        let end = if cut.is_cancelled() {
+            End::Cut
+        } else {
+            let stop = async {
+                let late = async {
+                    match deadline {
+                        Some(at) => sleep_until(at).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! { biased; () = cut.cancelled() => End::Cut, () = late => End::Timeout }
+            };
+            tokio::select! { biased; end = exchange.run(&self.0, payload) => end, end = stop => end }
+        };
+        let mut finished = exchange.finish(end, &sent, &self.0.secrets);
+        if end == End::Timeout && !timeout_is_error && finished.record.failure == Some(Failure::Timeout) {
+            finished.record.outcome = Outcome::Cut;
+        }
+        finished
+    }
+
+    /// Opens up to `n` connections by as many parallel requests for the list of models, dealt over the URLs in turn; none where
+    /// the plan wants them cold. What comes back does not matter; each has the connect timeout.
+    pub async fn warm(&self, n: usize) {
+        if self.0.connections == Connections::Cold {
+            return;
+        }
+        let targets = self.0.targets.len();
+        let one = |i: usize| timeout(self.0.connect_timeout, self.fetch(i % targets, "/v1/models"));
+        join_all((0..n).map(one)).await;
+    }
+
+    /// Fetches a page (`/v1/models`, `/metrics`) of the first URL: its status and body.
+    ///
+    /// # Errors
+    /// Where no whole answer of at most 16 MiB comes within the connect timeout and another 30 s.
+    pub async fn get(&self, path: &str) -> anyhow::Result<(u16, Bytes)> {
+        self.get_from(0, path).await
+    }
+
+    /// [`Client::get`] of the `target`-th URL.
+    ///
+    /// # Errors
+    /// As [`Client::get`], and where there is no such URL.
+    pub async fn get_from(&self, target: usize, path: &str) -> anyhow::Result<(u16, Bytes)> {
+        let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
+        self.fetch(target, path).await.map_err(|e| anyhow!("GET {base}{path} failed: {}", e.text))
+    }
+
+    /// Calls a page of the `target`-th URL that does something, with a `POST` that has no body: its status.
+    ///
+    /// # Errors
+    /// As [`Client::get_from`].
+    pub async fn post_to(&self, target: usize, path: &str) -> anyhow::Result<u16> {
+        self.post_within(target, path, GET_TIMEOUT).await
+    }
+
+    /// The same with a time of its own for the answer, for what takes a server long.
+    ///
+    /// # Errors
+    /// As [`Client::get_from`].
+    pub async fn post_within(&self, target: usize, path: &str, time: Duration) -> anyhow::Result<u16> {
+        let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
+        let called = self.answered(Method::POST, target, path, self.0.connect_timeout + time, GET_MAX).await;
+        called.map(|(status, _)| status).map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))
+    }
+
+    /// A page of the `target`-th URL with a limit of its own on the time that it takes altogether, and on its size in bytes.
+    ///
+    /// # Errors
+    /// No whole answer comes, not in time, it is too large, or its status is not 2xx: the cause in words.
+    pub async fn page(
+        &self,
+        target: usize,
+        path: &str,
+        limit: Duration,
+        most: usize,
+    ) -> Result<Bytes, String> {
+        match self.answered(Method::GET, target, path, limit, most).await {
+            Ok((200..=299, body)) => Ok(body),
+            Ok((status, _)) => Err(format!("HTTP {status}")),
+            Err(e) => Err(e.text),
+        }
+    }
+
+    pub(crate) async fn fetch(&self, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
+        self.answered(Method::GET, target, path, self.0.connect_timeout + GET_TIMEOUT, GET_MAX).await
+    }
+
+    async fn answered(
+        &self,
+        method: Method,
+        target: usize,
+        path: &str,
+        limit: Duration,
+        most: usize,
+    ) -> Result<(u16, Bytes), Broken> {
+        let inner = &*self.0;
+        let url = inner.targets[target].base.join(path);
+        let mut headers = inner.headers.clone();
+        headers.remove(header::CONTENT_TYPE);
+        let get = async {
+            let answer = inner.transport.send(target, method, &url, &headers, Payload::default()).await?;
+            let status = answer.status.as_u16();
+            // What a redirect's body says is less than where it leads.
+            if let Some(to) = &answer.location {
+                return Ok((status, Bytes::from(elsewhere(to))));
+            }
+            Ok((status, answer.body(most).await?))
+        };
+        let unsaid = |e: Broken| Broken { text: inner.secrets.text(&e.text).into_owned(), ..e };
+        let late =
+            || Broken::new(Failure::Timeout, format!("no answer within {} s", short(limit.as_secs_f64())));
+        timeout(limit, get).await.unwrap_or_else(|_| Err(late())).map_err(unsaid)
+    }
+
+    /// Whether answers come as streams, else as one document each.
+    pub(crate) fn streams(&self) -> bool {
+        self.0.stream
+    }
+
+    /// Which HTTP is spoken.
+    pub(crate) fn http_version(&self) -> Http {
+        self.0.http
+    }
+}

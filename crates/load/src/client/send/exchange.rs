@@ -1,0 +1,282 @@
+//! One request on its way: sent, its stream read, and what came of it, to the last byte or the first reason to stop.
+
+use super::Inner;
+use crate::client::broken::Broken;
+use crate::client::event::{self, Parsed};
+use crate::client::payload::Payload;
+use crate::client::said::Said;
+use crate::client::sample::{keep, sample, without_echo};
+use crate::client::sse::Parser;
+use crate::client::tally::{End, SEEN_MAX, Tally};
+use crate::client::transport::{Answer, Format};
+use goodput_core::record::{Failure, Finished, Record};
+use goodput_core::redact::Redactor;
+use http::{Method, StatusCode};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// The largest body of one answer.
+const BODY_MAX: u64 = 64 << 20;
+/// The largest document in place of a stream: of it no more is wanted than what went wrong.
+const INSTEAD_MAX: usize = 1 << 20;
+/// How long a body may go on once nothing in it matters any more. Reading it to its end keeps the connection.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// One request on its way.
+pub(super) struct Exchange {
+    record: Record,
+    began: Instant,
+    tally: Tally,
+    /// The beginning of the body.
+    head: Vec<u8>,
+    head_max: usize,
+    /// The body as it came, where the text is wanted: it is put together once nothing is timed any more.
+    body: Option<Vec<u8>>,
+    stream: bool,
+    server_ttft: Option<Duration>,
+    retry_after: Option<Duration>,
+    /// What [`Payload::most_tokens`] says of this one.
+    most_tokens: Option<u64>,
+    /// There is no reason to read on, not even for the sake of the connection.
+    given_up: bool,
+}
+
+/// How the body is read.
+enum Reading {
+    /// As a stream of events, as it arrives.
+    Events(Parser),
+    /// As the one JSON document that was asked for, at its end. Holds what has come, and when its last byte did.
+    Whole(Vec<u8>, Duration),
+    /// As a JSON document in place of a stream, at its end: an error, or nothing that was asked for.
+    Json(Vec<u8>),
+    /// Not at all, save for its beginning: the status says enough.
+    Skip,
+}
+
+impl Exchange {
+    pub(super) fn new(
+        inner: &Inner,
+        mut record: Record,
+        began: Instant,
+        itl_limit: Option<Duration>,
+        keep_text: bool,
+    ) -> Self {
+        // In turn by client: by number, a thread that sends every other request would know only every other server.
+        let target = inner.turn.fetch_add(1, Relaxed) % inner.targets.len() as u64;
+        record.target = u16::try_from(target).unwrap_or(0);
+        let head_max = keep(&inner.secrets);
+        Self {
+            record,
+            began,
+            tally: Tally::new(inner.api, itl_limit),
+            head: Vec::new(),
+            head_max,
+            body: keep_text.then(Vec::new),
+            stream: inner.stream,
+            server_ttft: None,
+            retry_after: None,
+            most_tokens: None,
+            given_up: false,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub(super) async fn run(&mut self, inner: &Inner, payload: Payload) -> End {
+        let target = usize::from(self.record.target);
+        let url = &inner.targets[target].generate;
+        self.most_tokens = payload.most_tokens;
+        let mut answer = loop {
+            self.record.attempts += 1;
+            self.record.sent.get_or_insert(self.began.elapsed());
+            match inner.transport.send(target, Method::POST, url, &inner.headers, payload.clone()).await {
+                Ok(answer) => break answer,
+                Err(e) if e.unanswered && self.record.attempts == 1 => {}
+                Err(e) => return self.broken(&e),
+            }
+        };
+        let at = self.now();
+        self.record.headers = Some(at);
+        self.record.status = Some(answer.status.as_u16());
+        self.record.conn = answer.conn;
+        (self.server_ttft, self.retry_after) = (answer.server_ttft, answer.retry_after);
+        if let Some(to) = &answer.location {
+            self.tally.fail(at, Failure::UnexpectedStatus, elsewhere(to).as_bytes());
+        }
+        let mut reading = self.reading(at, &answer);
+        loop {
+            let next = match self.tally.sealed_at() {
+                Some(at) => timeout_at(self.began + at + GRACE, answer.chunk()).await.unwrap_or(Ok(None)),
+                None => answer.chunk().await,
+            };
+            let at = self.now();
+            match next {
+                Ok(Some(bytes)) => self.take(at, &bytes, &mut reading),
+                Ok(None) => break,
+                Err(e) => return self.broken(&e),
+            }
+            if self.given_up {
+                return End::Broken;
+            }
+            if self.record.output_bytes > BODY_MAX {
+                self.tally.fail(at, Failure::Malformed, b"the body is larger than 64 MiB");
+                return End::Broken;
+            }
+        }
+        self.end_of_body(reading, answer.format);
+        End::Eof
+    }
+
+    /// How to read the body, from the response head. A status that is no success is a failure from here on.
+    fn reading(&mut self, at: Duration, answer: &Answer) -> Reading {
+        if let Some(failure) = failure_of(answer.status) {
+            self.tally.fail(at, failure, b"");
+            return Reading::Skip;
+        }
+        if let Some(encoding) = &answer.encoding {
+            let said =
+                [b"the body is encoded, which nobody asked for: content-encoding: ", encoding.as_bytes()];
+            self.tally.fail(at, Failure::Malformed, &said.concat());
+            return Reading::Skip;
+        }
+        match (self.stream, answer.format) {
+            (true, Format::Json) => Reading::Json(Vec::new()),
+            (true, Format::Events | Format::Other) => Reading::Events(Parser::new()),
+            (false, Format::Json | Format::Other) => Reading::Whole(Vec::new(), at),
+            (false, Format::Events) => {
+                self.tally.fail(at, Failure::Malformed, b"a stream came where one document was asked for");
+                Reading::Skip
+            }
+        }
+    }
+
+    fn take(&mut self, at: Duration, bytes: &[u8], reading: &mut Reading) {
+        self.record.output_bytes += bytes.len() as u64;
+        let room = self.head_max.saturating_sub(self.head.len());
+        self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        // A whole document is kept already.
+        if let (Some(body), Reading::Events(_)) = (&mut self.body, &*reading) {
+            body.extend_from_slice(bytes);
+        }
+        match reading {
+            Reading::Events(parser) => {
+                let tally = &mut self.tally;
+                let fed = parser.feed(bytes, |item| tally.feed(at, event::parse(item), item.data));
+                if let Err(e) = fed {
+                    self.tally.fail(at, Failure::Malformed, e.to_string().as_bytes());
+                    (*reading, self.given_up) = (Reading::Skip, true);
+                } else if let Some(most) = self.most_tokens.and_then(|most| self.tally.overrun(most)) {
+                    let said = format!("the answer went on beyond {most} tokens, and was given up");
+                    self.tally.fail(at, Failure::Overrun, said.as_bytes());
+                    self.given_up = true;
+                }
+            }
+            Reading::Whole(whole, last) => {
+                whole.extend_from_slice(bytes);
+                *last = at;
+            }
+            Reading::Json(whole) if whole.len() + bytes.len() > INSTEAD_MAX => {
+                let said = b"a document of more than 1 MiB came in place of a stream";
+                self.tally.fail(at, Failure::Malformed, said);
+                (*reading, self.given_up) = (Reading::Skip, true);
+            }
+            Reading::Json(whole) => whole.extend_from_slice(bytes),
+            Reading::Skip => {}
+        }
+    }
+
+    fn end_of_body(&mut self, reading: Reading, format: Format) {
+        let at = self.now();
+        match reading {
+            Reading::Events(parser) => {
+                let tally = &mut self.tally;
+                parser.finish(|item| match event::parse(item) {
+                    // Half an event: the stream was cut off, and says so by having no end.
+                    Parsed::Malformed => {}
+                    parsed => tally.feed(at, parsed, item.data),
+                });
+                if !self.tally.started() && format != Format::Events {
+                    self.tally.fail(at, Failure::Malformed, b"");
+                }
+            }
+            Reading::Whole(whole, last) => {
+                self.tally.document(last, event::parse_whole(&whole), &whole);
+                if let Some(body) = &mut self.body {
+                    *body = whole;
+                }
+            }
+            Reading::Json(whole) => {
+                let error = event::error_message(&whole).is_some();
+                let failure = if error { Failure::StreamError } else { Failure::Malformed };
+                self.tally.fail(at, failure, b"");
+            }
+            Reading::Skip => {}
+        }
+    }
+
+    fn broken(&mut self, e: &Broken) -> End {
+        if !self.tally.whole() {
+            let at = self.now();
+            self.tally.fail(at, e.failure, e.text.as_bytes());
+        }
+        End::Broken
+    }
+
+    pub(super) fn finish(mut self, end: End, sent: &Payload, secrets: &Redactor) -> Finished {
+        let at = self.now();
+        let tallied = self.tally.finish(end, at, &mut self.record);
+        // The very payload that was wrong, else the beginning of the body, else what the transport said.
+        let seen = tallied.seen.filter(|s| !s.is_empty());
+        let (shown, whole) = match seen.as_deref() {
+            Some(seen) => (seen, seen.len() < SEEN_MAX),
+            None => (&*self.head, end == End::Eof && self.record.output_bytes == self.head.len() as u64),
+        };
+        // What is repeated of the request makes room for what comes behind it.
+        let most = 2 * keep(secrets);
+        let (shown, whole) = (&shown[..shown.len().min(most)], whole && shown.len() <= most);
+        let sample = self.record.failure.map(|_| sample(&without_echo(shown, sent), whole, secrets));
+        // One of a few words, by rights; what it is all the same is the server's choice.
+        let finish = self.record.finish.take();
+        self.record.finish = finish.map(|reason| secrets.text(&reason).into());
+        let said = self
+            .body
+            .filter(|_| self.record.ok())
+            .map(|body| if self.stream { Said::in_events(&body) } else { Said::in_document(&body) });
+        let (text, aside) = said.map(|s| (s.text.into(), s.aside.into())).unzip();
+        Finished {
+            record: self.record,
+            gaps_us: tallied.gaps_us,
+            sample,
+            server_ttft: self.server_ttft,
+            retry_after: self.retry_after,
+            text,
+            aside,
+        }
+    }
+}
+
+/// What is said of an answer that redirects.
+pub(super) fn elsewhere(to: &str) -> String {
+    if to.starts_with('/') {
+        return format!(
+            "it redirects to {to}, which is not followed: the API is to be at its usual path; check server.url and server.api"
+        );
+    }
+    format!(
+        "it redirects to {to}, which is not followed, and is sent nothing: write that address into server.url"
+    )
+}
+
+fn failure_of(status: StatusCode) -> Option<Failure> {
+    match status.as_u16() {
+        200..=299 => None,
+        401 | 403 => Some(Failure::Unauthorized),
+        429 => Some(Failure::RateLimited),
+        400..=499 => Some(Failure::ClientError),
+        500..=599 => Some(Failure::ServerError),
+        _ => Some(Failure::UnexpectedStatus),
+    }
+}

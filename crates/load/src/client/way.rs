@@ -1,0 +1,126 @@
+//! What a reader of the results must know of the way to the server, and whoever starts a sweep of its secrets.
+
+use super::proxy::{self, OnTheWay};
+use super::tls;
+use anyhow::{Result, bail};
+use goodput_core::caveat::Caveat;
+use goodput_plan::Series;
+use goodput_plan::server::Server;
+
+/// The proxies between this machine and the servers, each once.
+pub fn proxies(server: &Server) -> Vec<OnTheWay> {
+    let mut all: Vec<OnTheWay> = Vec::new();
+    for proxy in server.target.urls().iter().filter_map(|url| proxy::to(&server.proxy, url)) {
+        if !all.contains(&proxy) {
+            all.push(proxy);
+        }
+    }
+    all
+}
+
+/// Reads what is needed on the way before anything is sent.
+///
+/// # Errors
+/// A file of `tls` cannot be used, or a proxy speaks no HTTP.
+pub fn check(server: &Server) -> Result<()> {
+    tls::check(&server.tls)?;
+    let problem = server.target.urls().iter().find_map(|url| proxy::problem(&server.proxy, url));
+    problem.map_or(Ok(()), |problem| bail!(problem))
+}
+
+/// Whether anything on the way is reached over TLS: a server, or a proxy before it.
+pub fn any_tls(server: &Server) -> bool {
+    let proxied = |url| proxy::to(&server.proxy, url).is_some_and(|proxy| proxy.url.starts_with("https:"));
+    server.target.urls().iter().any(|url| url.is_tls() || proxied(url))
+}
+
+/// Whether any certificate goes unverified, a server's or a proxy's.
+pub fn unverified(server: &Server) -> bool {
+    server.tls.insecure && any_tls(server)
+}
+
+/// What is to be said in every report.
+pub fn caveats(server: &Server) -> Vec<Caveat> {
+    let proxies = proxies(server).into_iter();
+    let through = proxies.map(|p| Caveat::Proxy { url: p.url, of_environment: p.of_environment });
+    unverified(server).then_some(Caveat::NotVerified).into_iter().chain(through).collect()
+}
+
+/// What is to be said before anything is sent: of caveats, and of files with secrets that others may read.
+pub fn warnings(server: &Server) -> Vec<String> {
+    let caveats = caveats(server).into_iter().map(|c| format!("{} {}", c.text(), c.advice(true)));
+    let files = server.key.as_ref().and_then(|key| key.warning()).into_iter().chain(server.tls.warning());
+    caveats.chain(files).collect()
+}
+
+/// What is to be known of the way to the servers of all these, each once.
+pub fn warnings_of(all: &[Series]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for warning in all.iter().flat_map(|one| warnings(&one.plan.server)) {
+        if !found.contains(&warning) {
+            found.push(warning);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(text: &str) -> Server {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_on_the_way_is_told_once() {
+        let both = server("urls = [\"http://a.test\", \"http://b.test\"]\nproxy = \"http://proxy:3128\"");
+        assert_eq!(
+            caveats(&both),
+            [Caveat::Proxy { url: "http://proxy:3128".into(), of_environment: false }]
+        );
+        let insecure = "tls.insecure = true\nproxy = \"none\"";
+        assert_eq!(caveats(&server(&format!("url = \"https://a\"\n{insecure}"))), [Caveat::NotVerified]);
+        assert_eq!(caveats(&server(&format!("url = \"http://a\"\n{insecure}"))), [], "nothing to verify");
+        let proxied = server("url = \"http://a\"\ntls.insecure = true\nproxy = \"https://p:1\"");
+        let through = Caveat::Proxy { url: "https://p:1".into(), of_environment: false };
+        assert_eq!(caveats(&proxied), [Caveat::NotVerified, through], "the proxy is not verified");
+        let said = warnings(&server("url = \"https://a\"\ntls.insecure = true\nproxy = \"none\""));
+        assert!(
+            said.len() == 1 && said[0].contains("not verified") && said[0].contains("tls.ca"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn others_are_told_whom_we_trust_and_not_who_we_are() {
+        let own = server(
+            "url = \"https://a\"\napi-key-env = \"KEY\"\nheaders = { x-team = \"t\" }\nproxy = \"http://proxy:1\"\n\
+             tls = { ca = \"ca.pem\", client-cert = \"me.pem\" }",
+        );
+        let other = own.elsewhere("https://b".parse().unwrap());
+        assert_eq!((other.tls.ca.clone(), other.tls.client_cert.clone()), (Some("ca.pem".into()), None));
+        assert!(other.key.is_none() && other.headers.is_empty() && other.proxy == own.proxy);
+        let insecure = server("url = \"https://a\"\ntls.insecure = true");
+        assert!(!insecure.elsewhere("https://b".parse().unwrap()).tls.insecure);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_with_keys_that_others_may_read_are_named() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().display().to_string();
+        for (mode, warned) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true)] {
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            for table in [
+                format!("url = \"http://127.0.0.1:1\"\napi-key-file = {path:?}"),
+                format!("url = \"http://127.0.0.1:1\"\ntls.client-cert = {path:?}"),
+            ] {
+                let said = warnings(&server(&table));
+                assert_eq!(said.len(), usize::from(warned), "{mode:o}: {said:?}");
+                assert!(said.iter().all(|s| s.contains(&path) && s.contains("chmod 600")), "{said:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The cores of this machine: how busy they were, and with whose work.
+//!
+//! A server on this machine shares its cores with whatever else runs here. A compiler beside it makes it slow, and neither its own counters nor
+//! the client's clocks tell why. `/proc/stat` says how long the cores were busy, idle, or taken away by a hypervisor (steal); `/proc/PID/stat`
+//! whose time that was, of the server's processes and of this one; `/proc/pressure/cpu` how long something that could run had no core (PSI).
+//! Where the kernel keeps no PSI, the number of processes that can run is looked at once a second. The server's processes are those that hold
+//! its listening socket, those of the group that was started, and all that descend from these; those of another user, or in a container, show
+//! no sockets, so that the server's time cannot be told from its neighbours'.
+
+use super::stale::{holds, is_here, listeners, processes};
+use goodput_core::endpoint::BaseUrl;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The number of processes that can run is looked at this often.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The use of this machine's cores over a part of a step. Shares are of the time of all cores that this process may use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cores {
+    /// Number of those cores.
+    pub cores: u32,
+    /// Share that was busy, with anything.
+    pub busy: f64,
+    /// Share that the server had; `None` where its processes cannot be told.
+    pub server: Option<f64>,
+    /// Share that neither the server nor this process had; `None` where the server's is not known.
+    pub others: Option<f64>,
+    /// Share that a hypervisor gave to other machines.
+    pub steal: f64,
+    /// Share of the time in which something that could run had no core; `None` where the system does not tell.
+    pub waiting: Option<f64>,
+}
+
+/// The processes whose CPU time is the server's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Server {
+    /// In this process: simulated.
+    Within,
+    /// In these processes and their descendants; empty where they cannot be told.
+    Processes(BTreeSet<i32>),
+}
+
+/// Watches the cores during a step.
+#[derive(Debug)]
+pub struct Watch {
+    server: Server,
+    from: Snapshot,
+    to: Option<Snapshot>,
+    /// Looks at the number of processes that can run, and how many of these had more than there are cores.
+    looks: (u32, u32),
+    next_look: Instant,
+}
+
+impl Watch {
+    /// Begins to watch the cores of a server on this machine: at these addresses, or in the process group that was started. Without addresses
+    /// and group it is the simulated server, within this process. Returns `None` where the server is elsewhere, or the system tells nothing.
+    pub fn begin(urls: &[BaseUrl], group: Option<u32>) -> Option<Self> {
+        let server = if urls.is_empty() && group.is_none() {
+            Server::Within
+        } else if group.is_some() || urls.iter().all(is_here) {
+            Server::Processes(roots(urls, group))
+        } else {
+            return None;
+        };
+        let from = Snapshot::now(&server)?;
+        Some(Self { server, from, to: None, looks: (0, 0), next_look: Instant::now() })
+    }
+
+    /// Forgets what was before the measured window.
+    pub fn window_begins(&mut self) {
+        if let Some(from) = Snapshot::now(&self.server) {
+            (self.from, self.looks) = (from, (0, 0));
+        }
+    }
+
+    /// Looks at the cores, once a second at most.
+    pub fn look(&mut self) {
+        let now = Instant::now();
+        if self.to.is_some() || self.from.pressure.is_some() || now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK;
+        if let Some(running) = fs::read_to_string("/proc/stat").ok().and_then(|text| runnable(&text)) {
+            self.looks.0 += 1;
+            self.looks.1 += u32::from(running > self.from.cores);
+        }
+    }
+
+    /// Takes no notice of what comes after the measured window.
+    pub fn window_ends(&mut self) {
+        if self.to.is_none() {
+            self.to = Snapshot::now(&self.server);
+        }
+    }
+
+    /// Returns how the cores were used; `None` where too little time has passed to tell.
+    pub fn end(mut self) -> Option<Cores> {
+        self.window_ends();
+        let cores = self.to.as_ref()?.since(&self.from)?;
+        let (looks, crowded) = self.looks;
+        let looked = (looks > 0).then(|| f64::from(crowded) / f64::from(looks));
+        Some(Cores { waiting: cores.waiting.or(looked), ..cores })
+    }
+}
+
+/// A snapshot of the system's counters.
+#[derive(Debug, Clone, PartialEq)]
+struct Snapshot {
+    at: Instant,
+    cores: u32,
+    time: CoreTime,
+    /// Ticks of this process.
+    own: u64,
+    /// Ticks of the server's processes; `None` where these cannot be told.
+    server: Option<BTreeMap<i32, u64>>,
+    /// Time in which something waited for a core.
+    pressure: Option<Duration>,
+}
+
+/// Ticks of the cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct CoreTime {
+    all: u64,
+    idle: u64,
+    steal: u64,
+}
+
+/// A process, by its line in `/proc/PID/stat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    parent: i32,
+    group: i32,
+    /// Ticks on a core, in user and in kernel mode.
+    ticks: u64,
+}
+
+impl Snapshot {
+    /// `None` where the system keeps no such counts.
+    fn now(server: &Server) -> Option<Self> {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        let (time, cores) =
+            core_time(&fs::read_to_string("/proc/stat").ok()?, &allowed.map(cores_of).unwrap_or_default())?;
+        let own = process(&fs::read_to_string("/proc/self/stat").ok()?)?.ticks;
+        let server = match server {
+            Server::Within => Some(BTreeMap::new()),
+            Server::Processes(roots) if roots.is_empty() => None,
+            Server::Processes(roots) => Some(descendants(&table(), roots)),
+        };
+        let pressure = fs::read_to_string("/proc/pressure/cpu").ok().and_then(|text| stalled(&text));
+        Some(Self { at: Instant::now(), cores, time, own, server, pressure })
+    }
+
+    /// Returns the use of the cores since an earlier snapshot.
+    fn since(&self, from: &Self) -> Option<Cores> {
+        let all = self.time.all.checked_sub(from.time.all).filter(|n| *n > 0)? as f64;
+        let grown = |now: u64, then: u64| now.saturating_sub(then) as f64 / all;
+        let (idle, steal) = (grown(self.time.idle, from.time.idle), grown(self.time.steal, from.time.steal));
+        let busy = (1.0 - idle - steal).clamp(0.0, 1.0);
+        let server = self.server.as_ref().zip(from.server.as_ref()).map(|(now, then)| {
+            // One that was not there yet has had all of its time since.
+            now.iter().map(|(pid, ticks)| grown(*ticks, then.get(pid).copied().unwrap_or(0))).sum::<f64>()
+        });
+        let own = grown(self.own, from.own);
+        let wall = self.at.saturating_duration_since(from.at).as_secs_f64();
+        let stalled = self.pressure.zip(from.pressure).filter(|_| wall > 0.0);
+        Some(Cores {
+            cores: self.cores,
+            busy,
+            server,
+            others: server.map(|server| (busy - own - server).clamp(0.0, 1.0)),
+            steal,
+            waiting: stalled.map(|(now, then)| (now.saturating_sub(then).as_secs_f64() / wall).min(1.0)),
+        })
+    }
+}
+
+/// Processes that hold the listening sockets of these addresses, and those of the group.
+fn roots(urls: &[BaseUrl], group: Option<u32>) -> BTreeSet<i32> {
+    let sockets: BTreeSet<u64> = urls.iter().flat_map(listeners).collect();
+    let mut found: BTreeSet<i32> = BTreeSet::new();
+    if !sockets.is_empty() {
+        found.extend(processes().filter(|pid| holds(*pid, &sockets)));
+    }
+    let group = group.and_then(|group| i32::try_from(group).ok());
+    found.extend(table().into_iter().filter(|(_, p)| Some(p.group) == group).map(|(pid, _)| pid));
+    found
+}
+
+/// Every process but this one.
+fn table() -> BTreeMap<i32, Process> {
+    let read = |pid: i32| Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
+    processes().filter_map(read).collect()
+}
+
+/// Ticks of these processes and of all that descend from them.
+fn descendants(table: &BTreeMap<i32, Process>, roots: &BTreeSet<i32>) -> BTreeMap<i32, u64> {
+    let is_own = |pid: i32| {
+        // A line of ancestors is no longer than there are processes.
+        let line = std::iter::successors(Some(pid), |pid| table.get(pid).map(|p| p.parent)).take(table.len());
+        line.into_iter().any(|pid| roots.contains(&pid))
+    };
+    table.iter().filter(|(pid, _)| is_own(**pid)).map(|(pid, p)| (*pid, p.ticks)).collect()
+}
+
+/// `1234 (a name) S 1 1234 …`: parent, group, and fields 14 and 15. The name may hold anything.
+fn process(stat: &str) -> Option<Process> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some(Process {
+        parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        ticks: number(11)? + number(12)?,
+    })
+}
+
+/// The lines of `/proc/stat` of these cores, of all where none is named, added up; and how many there are.
+fn core_time(stat: &str, allowed: &BTreeSet<u32>) -> Option<(CoreTime, u32)> {
+    let mut sum = (CoreTime::default(), 0);
+    for line in stat.lines() {
+        let mut fields = line.split_whitespace();
+        let Some(core) = fields.next().and_then(|name| name.strip_prefix("cpu")?.parse::<u32>().ok()) else {
+            continue;
+        };
+        if !allowed.is_empty() && !allowed.contains(&core) {
+            continue;
+        }
+        // user nice system idle iowait irq softirq steal; what guests have is in user and nice already.
+        let ticks: Vec<u64> = fields.take(8).map(|f| f.parse().ok()).collect::<Option<_>>()?;
+        let [_, _, _, idle, iowait, _, _, steal] = ticks[..] else { return None };
+        sum.0.all += ticks.iter().sum::<u64>();
+        sum.0.idle += idle + iowait;
+        sum.0.steal += steal;
+        sum.1 += 1;
+    }
+    (sum.1 > 0).then_some(sum)
+}
+
+/// Cores of a list such as `0-3,8`.
+fn cores_of(list: &str) -> BTreeSet<u32> {
+    let range = |part: &str| {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        Some(low.trim().parse().ok()?..=high.trim().parse().ok()?)
+    };
+    list.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// Processes that can run, those on a core among them.
+fn runnable(stat: &str) -> Option<u32> {
+    stat.lines().find_map(|line| line.strip_prefix("procs_running "))?.trim().parse().ok()
+}
+
+/// The time in which something waited for a core: `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345` (µs).
+fn stalled(pressure: &str) -> Option<Duration> {
+    let line = pressure.lines().find(|line| line.starts_with("some "))?;
+    Some(Duration::from_micros(line.rsplit_once("total=")?.1.trim().parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  400 0 100 400 60 10 20 10 0 0\ncpu0 300 0 50 100 30 5 10 5 0 0\ncpu1 100 0 50 300 30 5 10 5 0 0\n\
+                        intr 1 2\nprocs_running 3\nprocs_blocked 0\n";
+
+    #[test]
+    fn the_time_of_the_allowed_cores_is_added_up() {
+        let time = |all, idle, steal| CoreTime { all, idle, steal };
+        for (allowed, want) in [
+            ("0-1", Some((time(1000, 460, 10), 2))),
+            ("1", Some((time(500, 330, 5), 1))),
+            ("", Some((time(1000, 460, 10), 2))),
+            ("5", None),
+        ] {
+            assert_eq!(core_time(STAT, &cores_of(allowed)), want, "{allowed}");
+        }
+        assert_eq!(core_time("cpu0 1 2 3", &BTreeSet::new()), None, "an old kernel");
+        assert_eq!(cores_of("0-2,8\n"), BTreeSet::from([0, 1, 2, 8]));
+        assert_eq!((runnable(STAT), runnable("")), (Some(3), None));
+    }
+
+    #[test]
+    fn pressure_is_the_line_of_some() {
+        let text = "some avg10=33.92 avg60=58.90 avg300=48.55 total=247480425\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        assert_eq!(stalled(text), Some(Duration::from_micros(247_480_425)));
+        assert_eq!((stalled(""), stalled("some total=x")), (None, None));
+    }
+
+    #[test]
+    fn a_servers_processes_are_its_roots_and_all_below_them() {
+        let line = "12 (a) b) S 7 12 10 0 -1 4194560 1 2 3 4 50 6 7 8 20 0 1 0 98765 1000 20";
+        assert_eq!(process(line), Some(Process { parent: 7, group: 12, ticks: 56 }));
+        let p = |parent| Process { parent, group: 0, ticks: 5 };
+        let table =
+            BTreeMap::from([(1, p(0)), (10, p(1)), (11, p(10)), (12, p(11)), (20, p(1)), (30, p(30))]);
+        let own = descendants(&table, &BTreeSet::from([10, 99]));
+        assert_eq!(own.keys().copied().collect::<Vec<_>>(), [10, 11, 12]);
+    }
+
+    /// Two seconds of two cores, 100 ticks each.
+    #[tokio::test(start_paused = true)]
+    async fn what_neither_server_nor_client_had_was_anothers() {
+        let at = Instant::now();
+        let from = Snapshot {
+            at,
+            cores: 2,
+            time: CoreTime { all: 1000, idle: 500, steal: 10 },
+            own: 100,
+            server: Some(BTreeMap::from([(10, 50)])),
+            pressure: Some(Duration::from_secs(9)),
+        };
+        let to = Snapshot {
+            at: at + Duration::from_secs(2),
+            time: CoreTime { all: 1400, idle: 540, steal: 50 },
+            own: 120,
+            server: Some(BTreeMap::from([(10, 110), (11, 20)])),
+            pressure: Some(Duration::from_secs(10)),
+            ..from.clone()
+        };
+        let cores = to.since(&from).unwrap();
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        assert!(near(cores.busy, 0.8) && near(cores.steal, 0.1), "{cores:?}");
+        // 320 ticks busy: 20 our own, 80 the server's, a new process of it among them.
+        assert!(near(cores.server.unwrap(), 0.2) && near(cores.others.unwrap(), 0.55), "{cores:?}");
+        assert!(near(cores.waiting.unwrap(), 0.5));
+        let unknown = Snapshot { server: None, ..to.clone() }.since(&from).unwrap();
+        assert_eq!((unknown.server, unknown.others), (None, None));
+        assert_eq!(from.since(&from), None, "no time has passed");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_servers_on_this_machine_are_watched() {
+        let far: BaseUrl = "http://192.0.2.1:8000".parse().unwrap();
+        assert!(Watch::begin(&[far], None).is_none());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near: BaseUrl = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        assert!(Watch::begin(&[near], None).is_some() && Watch::begin(&[], None).is_some());
+    }
+}

@@ -1,0 +1,324 @@
+//! Where the load runs: on the real clock a thread for each share of it, under the paused one the caller's runtime.
+
+use super::job::Job;
+use super::pacer::Clock;
+use super::source::{Builder, Source};
+use super::worker::{Part, fire};
+use crate::client::Client;
+use anyhow::{Context, Result};
+use goodput_core::level::{Control, Level};
+use goodput_plan::own::OwnLimits;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// A request costs a sending thread about so many seconds of CPU time, and each token that comes in a read of its own about so
+/// many more (`docs/timing.md`).
+const REQUEST_S: f64 = 50e-6;
+const TOKEN_S: f64 = 10e-6;
+/// A thread that is busy for more than this share of its time makes others wait for it.
+const BUSY: f64 = 0.25;
+
+/// How many requests a second a slot of a closed loop is thought to make: more than most servers allow.
+const PER_SLOT: f64 = 64.0;
+
+/// What is to be dealt over the threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Share {
+    /// How many chains a second will be taken, as far as is known.
+    pub rate: Option<f64>,
+    /// Tokens that a request answers with on average.
+    pub tokens: f64,
+    /// Slots of a closed loop; `None` where chains have due times of their own.
+    pub slots: Option<usize>,
+    /// A closed loop sends no more chains a second than this.
+    pub pace: Option<f64>,
+}
+
+impl Share {
+    /// What a level deals, with answers of so many tokens.
+    pub fn of(level: Level, tokens: f64) -> Self {
+        let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
+        Self { rate: level.per_s(), tokens, slots, pace: None }
+    }
+
+    /// How many chains a second bodies are built ahead for.
+    fn chains_per_s(&self) -> f64 {
+        self.rate.or(self.slots.map(|n| n as f64 * PER_SLOT)).unwrap_or(PER_SLOT)
+    }
+
+    /// How many threads it takes for none to be busy. A closed loop may ask for anything, but no thread without a slot has
+    /// anything to send.
+    fn threads(&self) -> usize {
+        match (self.slots, self.rate) {
+            (Some(slots), _) => slots,
+            (None, Some(rate)) => (rate * (REQUEST_S + TOKEN_S * self.tokens) / BUSY).ceil() as usize,
+            (None, None) => usize::MAX,
+        }
+    }
+}
+
+/// What one of several threads is dealt of a closed loop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Dealt {
+    slots: Option<usize>,
+    gap: Duration,
+    first: Duration,
+}
+
+impl Share {
+    /// The part of thread `i` of `n`: each goes at its part of the pace, one after the other, as if there were only one.
+    fn dealt(&self, i: usize, n: usize) -> Dealt {
+        let gap = self.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(n as f64 / pace));
+        Dealt {
+            slots: self.slots.map(|slots| slots / n + usize::from(i < slots % n)),
+            gap,
+            first: gap.mul_f64(i as f64 / n as f64),
+        }
+    }
+}
+
+/// A load that is being fired; it ends when this is dropped.
+pub struct Firing {
+    parts: JoinSet<io::Result<()>>,
+    /// Fires when the last request has been sent.
+    pub sent_all: CancellationToken,
+}
+
+impl Firing {
+    /// Waits until every request has finished.
+    ///
+    /// # Errors
+    /// A thread had no timer, or its load panicked.
+    pub async fn ended(mut self) -> Result<()> {
+        while let Some(part) = self.parts.join_next().await {
+            part.context("the load has failed")?.context("the load has no timer to wake by")?;
+        }
+        Ok(())
+    }
+}
+
+/// Operating system, architecture and cores of this machine.
+pub fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{} {}, {cores} cores", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+/// The runtimes that send requests and receive answers; they do nothing else.
+///
+/// Each is a thread with a runtime of its own, its own connections, and its own share of a step's chains: no request is handed
+/// from one thread to another, and no two threads wake for one. `docs/timing.md` has what other designs cost.
+pub struct Host {
+    workers: Vec<Handle>,
+    /// Whether every step is sent by all of them, as the plan has it.
+    all: bool,
+    clock: Clock,
+    end: CancellationToken,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Host {
+    /// So many threads, each with a runtime of its own: connections live there from one step to the next.
+    ///
+    /// # Errors
+    /// The system gives no runtime or no thread.
+    pub fn real(threads: usize) -> Result<Self> {
+        Self::named("load", threads)
+    }
+
+    /// [`Host::real`], its threads called so: for what must not happen on those that send.
+    ///
+    /// # Errors
+    /// The system gives no runtime or no thread.
+    pub fn named(name: &str, threads: usize) -> Result<Self> {
+        let end = CancellationToken::new();
+        let mut host = Self { workers: Vec::new(), all: true, clock: Clock::Real, end, threads: Vec::new() };
+        for _ in 0..threads.max(1) {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .context("failed to start a runtime for requests")?;
+            let (handle, ended) = (runtime.handle().clone(), host.end.clone());
+            let thread = std::thread::Builder::new()
+                .name(name.into())
+                .spawn(move || {
+                    runtime.block_on(ended.cancelled());
+                    // A name that is still being looked up must not hold the program back.
+                    runtime.shutdown_background();
+                })
+                .context("failed to start a thread for requests")?;
+            host.workers.push(handle);
+            host.threads.push(thread);
+        }
+        Ok(host)
+    }
+
+    /// As the plan wants it: on the caller's runtime where time is simulated, else on so many threads as it says.
+    ///
+    /// # Errors
+    /// As [`Host::real`].
+    pub fn of(own: &OwnLimits, virtual_time: bool) -> Result<Self> {
+        let threads = own.threads.map_or_else(Self::default_threads, |n| n.get() as usize);
+        if virtual_time {
+            return Ok(Self::paused());
+        }
+        let mut host = Self::real(threads)?;
+        host.all = own.threads.is_some();
+        Ok(host)
+    }
+
+    /// How many threads there are where nobody says: one for each core, eight at most. A step uses as many as it needs.
+    fn default_threads() -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 8)
+    }
+
+    /// The caller's runtime, whose clock is paused.
+    pub fn paused() -> Self {
+        let workers = vec![Handle::current()];
+        Self { workers, all: true, clock: Clock::Paused, end: CancellationToken::new(), threads: Vec::new() }
+    }
+
+    /// Whether time is simulated.
+    pub fn is_paused(&self) -> bool {
+        self.clock == Clock::Paused
+    }
+
+    /// How many threads there are.
+    pub fn threads(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// How many of the threads send such a load: fewer, where they suffice, need fewer connections and wake one another less.
+    pub fn used(&self, share: &Share) -> usize {
+        let wanted = if self.all { share.slots.unwrap_or(usize::MAX) } else { share.threads() };
+        wanted.clamp(1, self.workers.len())
+    }
+
+    /// Starts `future` on the first thread.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.workers[0].spawn(future)
+    }
+
+    /// Runs `future` on the first thread and waits for it.
+    ///
+    /// # Errors
+    /// The future panics.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        self.spawn(future).await.context("the runtime that sends requests has failed")
+    }
+
+    /// Starts a future on each of the first `n` threads, made from the thread's number.
+    pub fn each<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        n: usize,
+        make: impl Fn(usize) -> F,
+    ) -> JoinSet<F::Output> {
+        let mut set = JoinSet::new();
+        for (i, worker) in self.workers.iter().take(n).enumerate() {
+            set.spawn_on(make(i), worker);
+        }
+        set
+    }
+
+    /// Opens about `n` connections, dealt over the threads that send such a load; each thread opens one for every URL at least.
+    pub async fn warm(&self, clients: &[Client], share: &Share, n: usize) {
+        let threads = self.used(share).min(clients.len());
+        let each = n.div_ceil(threads);
+        let warming = self.each(threads, |i| {
+            let client = clients[i].clone();
+            async move { client.warm(each.max(client.urls().len())).await }
+        });
+        warming.join_all().await;
+    }
+
+    /// Fires a load: each thread sends every n-th chain of `builder` by its own of `clients`, or has its share of the slots.
+    ///
+    /// # Errors
+    /// The system gives no thread to build bodies on.
+    pub fn fire(&self, job: Job, clients: &[Client], builder: &Builder, share: Share) -> Result<Firing> {
+        let (job, sent_all) = (Arc::new(job), CancellationToken::new());
+        let sending = Arc::new(sent_all.clone().drop_guard());
+        let mut parts = JoinSet::new();
+        let n = self.used(&share).min(clients.len());
+        job.gauge.begin(if share.slots.is_none() { n as u64 } else { 0 });
+        for (i, (worker, client)) in self.workers.iter().zip(clients).take(n).enumerate() {
+            let builder = builder.clone().part(i, n);
+            let source = match self.clock {
+                Clock::Real => Source::ahead(builder, share.chains_per_s() / n as f64, n)
+                    .context("failed to start the thread that builds bodies")?,
+                Clock::Paused => Source::Inline(Box::new(builder)),
+            };
+            let Dealt { slots, gap, first } = share.dealt(i, n);
+            let (client, sending) = (client.clone(), sending.clone());
+            let part = Part { client, source, slots, gap, first, clock: self.clock, sending };
+            parts.spawn_on(fire(job.clone(), part), worker);
+        }
+        Ok(Firing { parts, sent_all })
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.end.cancel();
+        for thread in self.threads.drain(..) {
+            // It has nothing left to do; a panic in it has been reported by `run` already.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many threads send a paced closed loop, its requests are due at the same times.
+    #[test]
+    fn a_pace_is_dealt_evenly() {
+        let share = Share { slots: Some(10), pace: Some(4.0), ..Share::default() };
+        for n in [1, 2, 3, 8] {
+            let parts: Vec<Dealt> = (0..n).map(|i| share.dealt(i, n)).collect();
+            assert_eq!(parts.iter().filter_map(|p| p.slots).sum::<usize>(), 10);
+            let times = |p: &Dealt| (0..4).map(|k| (p.first + p.gap * k).as_secs_f64()).collect::<Vec<_>>();
+            let mut due: Vec<f64> = parts.iter().flat_map(times).collect();
+            due.sort_by(f64::total_cmp);
+            for (k, at) in due.iter().enumerate() {
+                assert!((at - 0.25 * k as f64).abs() < 1e-6, "{n} threads: {due:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn as_many_threads_send_as_the_load_needs() {
+        let at = |rate, tokens| Share { rate: Some(rate), tokens, ..Share::default() };
+        for (share, threads, why) in [
+            (at(35.0, 30.0), 1, "a small server"),
+            (at(0.01, 8.0), 1, "hardly anything"),
+            (at(5_000.0, 1.0), 2, "many short answers"),
+            (at(500.0, 200.0), 5, "many tokens"),
+            (at(1e6, 30.0), 8, "no more than there are"),
+            (
+                Share { tokens: 30.0, slots: Some(3), ..Share::default() },
+                3,
+                "a closed loop: no more than slots",
+            ),
+            (Share { tokens: 30.0, slots: Some(100), ..Share::default() }, 8, "a closed loop"),
+        ] {
+            let mut host = Host::real(8).unwrap();
+            host.all = false;
+            assert_eq!(host.used(&share), threads, "{why}");
+        }
+        let all = Host::real(8).unwrap();
+        assert_eq!(all.used(&at(35.0, 30.0)), 8, "as the plan has it");
+        assert_eq!(all.used(&Share { slots: Some(3), ..Share::default() }), 3);
+    }
+}

@@ -1,0 +1,247 @@
+//! Request bodies, built a little ahead of their time and never all before the step.
+
+use crate::client::dialect::Encoder;
+use crate::client::payload::Payload;
+use bytes::Bytes;
+use goodput_core::message::{Message, Role};
+use goodput_core::tokens::Tokenizer;
+use goodput_workload::chain::Chain;
+use goodput_workload::draw::Chains;
+use goodput_workload::prompts::{Prompt, Prompter};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Bodies lie ready for this long at the step's rate …
+const AHEAD_S: f64 = 2.0;
+/// … but for no more bytes than this, …
+const AHEAD_BYTES: usize = 64 << 20;
+/// … and never for fewer chains than this.
+const AHEAD_LEAST: usize = 16;
+/// Batches that lie ready.
+const BATCHES: usize = 4;
+
+/// A chain, and what its requests say.
+#[derive(Debug, Clone)]
+pub struct Ready {
+    /// The chain.
+    pub chain: Chain,
+    /// The body of its first turn.
+    pub first: Payload,
+    /// What it says afterwards; `None` where it has one turn.
+    pub dialogue: Option<Box<Dialogue>>,
+}
+
+/// What a conversation says after its first answer. The history grows by what the server answers.
+#[derive(Debug, Clone)]
+pub struct Dialogue {
+    encoder: Encoder,
+    history: Vec<Message>,
+    /// The messages that each later turn adds, in order.
+    further: std::vec::IntoIter<Vec<Message>>,
+}
+
+impl Dialogue {
+    /// The body of the next turn, now that the one before was answered. Writing it takes some microseconds for a history of
+    /// thousands of tokens; it is done before the turn is due wherever there is time to think.
+    pub fn follow(&mut self, answer: &str, output_tokens: u32) -> Payload {
+        self.history.push(Message::new(Role::Assistant, answer));
+        self.history.extend(self.further.next().into_iter().flatten());
+        self.encoder.messages(&self.history, output_tokens)
+    }
+}
+
+/// Makes the bodies of one step's chains, in order.
+#[derive(Clone)]
+pub struct Builder {
+    chains: Chains,
+    prompter: Prompter,
+    /// One for each class; the last one serves those that have none of their own.
+    encoders: Vec<Encoder>,
+    heads: HashMap<(u16, Option<Arc<str>>), Bytes>,
+    /// Makes the prompts token ids.
+    ids: Option<Tokenizer>,
+    left: usize,
+    /// How many chains are passed over before the next one …
+    skip: usize,
+    /// … and between one and the next.
+    others: usize,
+}
+
+impl Builder {
+    /// Bodies for these chains, with this text, in the dialect of each class. There must be one.
+    pub fn new(chains: Chains, prompter: Prompter, encoders: Vec<Encoder>) -> Self {
+        let (heads, ids) = (HashMap::new(), None);
+        Self { chains, prompter, encoders, heads, ids, left: usize::MAX, skip: 0, others: 0 }
+    }
+
+    /// With prompts of token ids, exactly as many as are asked for, where there is a tokenizer for it.
+    pub fn as_ids(self, ids: Option<Tokenizer>) -> Self {
+        Self { ids, ..self }
+    }
+
+    /// Only the first `n` of them.
+    pub fn first(mut self, n: usize) -> Self {
+        self.left = n;
+        self
+    }
+
+    /// Every `of`-th of them, from the `part`-th on: what one of several threads sends. Together they send the same chains,
+    /// however many they are.
+    pub fn part(self, part: usize, of: usize) -> Self {
+        // Together they send no more than the first so many.
+        let left = if self.left == usize::MAX {
+            self.left
+        } else {
+            self.left.saturating_sub(part).div_ceil(of.max(1))
+        };
+        Self { skip: part, others: of.saturating_sub(1), left, ..self }
+    }
+}
+
+impl Iterator for Builder {
+    type Item = Ready;
+
+    fn next(&mut self) -> Option<Ready> {
+        self.left = self.left.checked_sub(1)?;
+        let mut chain = self.chains.nth(std::mem::replace(&mut self.skip, self.others))?;
+        self.prompter.measure(&mut chain);
+        let turn = chain.turns.first()?;
+        let encoder = &self.encoders[usize::from(turn.class).min(self.encoders.len() - 1)];
+        let prompt = self.prompter.prompt(turn);
+        let tokens = turn.request.output_tokens;
+        let first = match (&prompt, &self.ids) {
+            (Prompt::Said(messages), _) => encoder.messages(messages, tokens),
+            (Prompt::Plain(text), Some(tokenizer)) => {
+                let length = turn.request.input_tokens as usize;
+                encoder.tokens(&tokenizer.prompt(text.system.as_deref(), &text.user, length), tokens)
+            }
+            (Prompt::Plain(text), None) => {
+                let head = match &text.system {
+                    // One copy in memory for all requests that begin alike.
+                    system if text.shared => {
+                        let prefix = || encoder.prefix(system.as_deref());
+                        self.heads.entry((turn.class, system.clone())).or_insert_with(prefix).clone()
+                    }
+                    system => encoder.prefix(system.as_deref()),
+                };
+                encoder.request(&head, &text.user, tokens)
+            }
+        };
+        let dialogue = (chain.turns.len() > 1).then(|| {
+            let further = chain.turns[1..].iter().map(|turn| self.prompter.prompt(turn).messages());
+            let further = further.collect::<Vec<_>>().into_iter();
+            Box::new(Dialogue { encoder: encoder.clone(), history: prompt.messages(), further })
+        });
+        if self.prompter.failed() {
+            return None;
+        }
+        Some(Ready { chain, first, dialogue })
+    }
+}
+
+/// Where the load takes its chains from.
+pub enum Source {
+    /// A thread builds ahead, so that the sending thread never does.
+    Ahead(Ahead),
+    /// Built when asked for: under the paused clock building takes no time.
+    Inline(Box<Builder>),
+}
+
+/// What a thread builds ahead. It comes in batches, a few in the channel at most: a sending thread that takes a chain then
+/// hardly ever has to wake the other, which would want the core that the server answers on.
+pub struct Ahead {
+    batches: mpsc::Receiver<Vec<Ready>>,
+    batch: std::vec::IntoIter<Ready>,
+}
+
+impl Source {
+    /// Starts the thread. `rate` is how many chains a second are likely to be taken, `parts` how many such threads there are.
+    /// Fails if the system gives no thread.
+    pub fn ahead(mut builder: Builder, rate: f64, parts: usize) -> std::io::Result<Self> {
+        let first = builder.next();
+        let bytes = first.as_ref().map_or(1, |r| r.first.len() * r.chain.turns.len()).max(1);
+        let most = AHEAD_BYTES / bytes / parts.max(1);
+        let wanted = ((rate * AHEAD_S) as usize).min(most).max(AHEAD_LEAST);
+        let batch = wanted / BATCHES;
+        let (send, batches) = mpsc::channel(BATCHES);
+        std::thread::Builder::new().name("bodies".into()).spawn(move || {
+            let mut chains = first.into_iter().chain(builder);
+            // The first request waits for one body, not for a batch of them.
+            for n in (0..).map(|i| batch.min(1 << i.min(20))) {
+                let batch: Vec<Ready> = chains.by_ref().take(n).collect();
+                // The step is over when nobody takes them any more.
+                if batch.is_empty() || send.blocking_send(batch).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self::Ahead(Ahead { batches, batch: Vec::new().into_iter() }))
+    }
+
+    /// The next chain; `None` when there are no more.
+    pub async fn next(&mut self) -> Option<Ready> {
+        match self {
+            Self::Ahead(Ahead { batches, batch }) => {
+                if batch.as_slice().is_empty() {
+                    *batch = batches.recv().await?.into_iter();
+                }
+                batch.next()
+            }
+            Self::Inline(builder) => builder.next(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::dialect::Pinning;
+    use goodput_core::endpoint::Api;
+    use goodput_core::level::Level;
+    use goodput_workload::data::Counter;
+    use goodput_workload::draw::StepKey;
+    use goodput_workload::rate::WordRate;
+    use goodput_workload::traffic::Traffic;
+
+    fn builder() -> Builder {
+        let workload = toml::from_str(
+            "prompts.synthetic = { input-tokens = { uniform = { min = 4, max = 40 } }, output-tokens = { fixed = 3 } }",
+        )
+        .unwrap();
+        let key = StepKey { seed: 1, series: "main".into(), step: 1 };
+        let traffic = Traffic::open(&workload, &Counter::default()).unwrap();
+        let chains = Chains::new(&traffic, &key, Level::rate(5.0)).unwrap();
+        let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), Pinning::NONE, true);
+        Builder::new(chains, Prompter::new(&traffic, key, WordRate::UNKNOWN), vec![encoder])
+    }
+
+    #[tokio::test]
+    async fn what_is_built_ahead_comes_in_order_and_ends() {
+        for (rate, parts) in [(0.1, 1), (100.0, 2), (1e6, 1)] {
+            let mut ahead = Source::ahead(builder().first(300), rate, parts).unwrap();
+            for id in 0..300 {
+                assert_eq!(ahead.next().await.unwrap().chain.turns[0].request.id, id);
+            }
+            assert!(ahead.next().await.is_none());
+        }
+    }
+
+    #[test]
+    fn the_parts_of_several_threads_are_the_chains_of_one() {
+        let whole: Vec<Ready> = builder().take(12).collect();
+        for of in [1, 2, 3, 4] {
+            let mut dealt: Vec<Ready> =
+                (0..of).flat_map(|part| builder().part(part, of).take(12 / of).collect::<Vec<_>>()).collect();
+            dealt.sort_by_key(|r| r.chain.turns[0].request.id);
+            let same = |(a, b): (&Ready, &Ready)| a.chain == b.chain && a.first == b.first;
+            assert!(dealt.len() == 12 && whole.iter().zip(&dealt).all(same), "dealt to {of}");
+            let mut first: Vec<u64> = (0..of)
+                .flat_map(|part| builder().first(10).part(part, of))
+                .map(|r| r.chain.turns[0].request.id)
+                .collect();
+            first.sort_unstable();
+            assert_eq!(first, (0..10).collect::<Vec<_>>(), "the first ten and no more, dealt to {of}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! One loop that fires a step's chains when they are due, whatever the arrival process, and sends Records home.
+
+use super::job::Job;
+use super::pacer::{Clock, Pacer};
+use super::source::{Dialogue, Ready, Source};
+use crate::client::payload::Payload;
+use crate::client::{Client, Shot};
+use goodput_core::record::{Failure, Finished, Outcome, Phase, Record};
+use goodput_workload::chain::{Chain, Start};
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::DropGuard;
+
+/// One thread's part of a load.
+pub struct Part {
+    /// Sends the requests, over connections of its own.
+    pub client: Client,
+    /// Where its chains come from.
+    pub source: Source,
+    /// Its slots of a closed loop; `None` where chains have due times of their own.
+    pub slots: Option<usize>,
+    /// The least time between two chains of a closed loop, and when its first one may be sent.
+    pub gap: Duration,
+    /// See `gap`.
+    pub first: Duration,
+    /// What it wakes by.
+    pub clock: Clock,
+    /// Let go when it has sent its last request.
+    pub sending: Arc<DropGuard>,
+}
+
+/// Fires a part's chains until the window has passed and every measured request has finished, or until `stop`; then waits for
+/// the requests in flight until `cut`. Load is kept on for as long as measured requests are open.
+///
+/// Fails if the system gives no timer, or a request's task panics; the whole load ends then.
+pub async fn fire(job: Arc<Job>, part: Part) -> io::Result<()> {
+    let (stop, cut) = (job.stop.clone(), job.cut.clone());
+    let fired = match Loop::new(job, part) {
+        Ok(load) => load.run().await,
+        Err(e) => Err(e),
+    };
+    if fired.is_err() {
+        // The other threads would go on without it for the rest of the step.
+        stop.cancel();
+        cut.cancel();
+    }
+    fired
+}
+
+/// A request on its way: a turn of a chain.
+struct Flight {
+    chain: Chain,
+    turn: usize,
+    payload: Payload,
+    /// What is said after it.
+    dialogue: Option<Box<Dialogue>>,
+    due: Duration,
+    /// The part of the step that it was due in when that was known. It has been promised to the gauge.
+    phase: Phase,
+}
+
+/// In order of `due`.
+struct Waiting(Flight);
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.0.due.cmp(&self.0.due)
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.due == other.0.due
+    }
+}
+
+impl Eq for Waiting {}
+
+/// What is to be sent next.
+enum Due {
+    /// The first turn of the next chain.
+    Chain(Duration),
+    /// A later turn of one.
+    Turn(Flight),
+    /// Nothing: the step is over.
+    Over,
+}
+
+struct Loop {
+    job: Arc<Job>,
+    client: Client,
+    source: Source,
+    pacer: Pacer,
+    sending: Arc<DropGuard>,
+    /// Requests in flight; each tells when it freed its slot, if it did.
+    flying: JoinSet<Option<Instant>>,
+    /// Whether its next chain is due within the measured window, as the gauge has it.
+    to_come: bool,
+    /// When each idle slot of a closed loop was freed; `None` for an open one.
+    idle: Option<VecDeque<Instant>>,
+    gap: Duration,
+    /// When the next chain of a closed loop may be sent at the earliest.
+    paced: Duration,
+    /// Later turns whose answers have come: those that are here, and where they come from.
+    waiting: BinaryHeap<Waiting>,
+    landed: mpsc::UnboundedReceiver<Flight>,
+    land: mpsc::UnboundedSender<Flight>,
+}
+
+impl Loop {
+    fn new(job: Arc<Job>, part: Part) -> io::Result<Self> {
+        let Part { client, source, slots, gap, first, clock, sending } = part;
+        let idle = slots.map(|n| vec![job.began; n].into());
+        let (pacer, to_come) = (Pacer::new(clock)?, slots.is_none());
+        let (land, landed) = mpsc::unbounded_channel();
+        let (flying, waiting) = (JoinSet::new(), BinaryHeap::new());
+        Ok(Self {
+            job,
+            client,
+            source,
+            pacer,
+            sending,
+            flying,
+            to_come,
+            idle,
+            gap,
+            paced: first,
+            waiting,
+            landed,
+            land,
+        })
+    }
+
+    async fn run(mut self) -> io::Result<()> {
+        let mut ready = self.source.next().await;
+        loop {
+            match self.wait(ready.as_ref().map(|r| r.chain.start)).await? {
+                Due::Chain(due) => {
+                    if let Some(Ready { chain, first, dialogue }) = ready {
+                        let phase = self.job.phase_of(due);
+                        self.job.gauge.promise(phase);
+                        self.launch(Flight { chain, turn: 0, payload: first, dialogue, due, phase });
+                    }
+                    // The request goes out before anything else is done: taking the next chain wakes the thread that builds bodies.
+                    tokio::task::yield_now().await;
+                    ready = self.source.next().await;
+                }
+                Due::Turn(flight) => {
+                    self.launch(flight);
+                    tokio::task::yield_now().await;
+                }
+                Due::Over => break,
+            }
+        }
+        self.comes(false);
+        drop((self.sending, self.landed));
+        while let Some(done) = self.flying.join_next().await {
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Tells the gauge whether the next chain is due within the window. The window may grow, and bring it back.
+    fn comes(&mut self, within: bool) {
+        if self.to_come == within {
+            return;
+        }
+        self.to_come = within;
+        let gauge = &self.job.gauge;
+        if within {
+            gauge.to_come.fetch_add(1, AcqRel);
+        } else if gauge.to_come.fetch_sub(1, AcqRel) == 1 {
+            gauge.quiet.notify_waiters();
+        }
+    }
+
+    /// When the next chain is due, as far as it is known: a closed loop needs a free slot for it.
+    fn chain_due(&self, start: Start) -> Option<Duration> {
+        match (start, &self.idle) {
+            (Start::At(at), _) => Some(at),
+            (Start::WhenFree, Some(idle)) => {
+                let freed = idle.front()?.saturating_duration_since(self.job.began);
+                Some(freed.max(self.paced))
+            }
+            (Start::WhenFree, None) => None,
+        }
+    }
+
+    /// Takes home what has landed since; nobody was woken for it.
+    fn collect(&mut self) -> io::Result<()> {
+        while let Ok(flight) = self.landed.try_recv() {
+            self.waiting.push(Waiting(flight));
+        }
+        while let Some(done) = self.flying.try_join_next() {
+            let freed = done?;
+            if let Some(idle) = &mut self.idle {
+                idle.extend(freed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until something is due: the next chain, which starts as `start` says, or a later turn of one before.
+    async fn wait(&mut self, start: Option<Start>) -> io::Result<Due> {
+        let mut window = self.job.window.clone();
+        loop {
+            self.collect()?;
+            window.mark_unchanged();
+            let end = self.job.window_end();
+            let chain = start.and_then(|start| self.chain_due(start));
+            let turn = self.waiting.peek().map(|w| w.0.due);
+            let next = [chain, turn].into_iter().flatten().min();
+            if self.idle.is_none() {
+                self.comes(chain.is_some_and(|at| at < end));
+            }
+            let job = &self.job;
+            let past_end = job.began + end <= Instant::now();
+            let over = |at| past_end && job.needless(at);
+            if job.stop.is_cancelled() || next.is_some_and(over) || (start.is_none() && self.silent()) {
+                return Ok(Due::Over);
+            }
+            let quiet = job.gauge.quiet.notified();
+            let target = next.map(|at| if at >= end && !past_end { end } else { at });
+            let at = job.began + target.unwrap_or_default();
+            let frees = self.idle.is_some() || start.is_none();
+            let woke = tokio::select! {
+                biased;
+                () = job.stop.cancelled() => return Ok(Due::Over),
+                woke = self.pacer.until(at), if target.is_some() => woke.map(|()| true)?,
+                Some(flight) = self.landed.recv() => {
+                    self.waiting.push(Waiting(flight));
+                    false
+                }
+                Some(done) = self.flying.join_next(), if frees => {
+                    let freed = done?;
+                    if let Some(idle) = &mut self.idle {
+                        idle.extend(freed);
+                    }
+                    false
+                }
+                // The director ends the window early, or extends it.
+                Ok(()) = window.changed() => false,
+                () = quiet, if past_end => false,
+            };
+            if woke && target == next && !next.is_some_and(|at| job.needless(at)) {
+                return Ok(self.take(chain, turn));
+            }
+        }
+    }
+
+    /// Whether nothing will come any more once the chains have run out.
+    fn silent(&self) -> bool {
+        // Each request that another turn may follow holds a sender of its own.
+        self.waiting.is_empty() && self.landed.is_empty() && self.landed.sender_strong_count() == 1
+    }
+
+    /// What is due now: whichever comes first.
+    fn take(&mut self, chain: Option<Duration>, turn: Option<Duration>) -> Due {
+        match (chain, turn) {
+            (Some(chain), turn) if turn.is_none_or(|turn| chain <= turn) => {
+                if let Some(idle) = &mut self.idle {
+                    idle.pop_front();
+                    self.paced = chain + self.gap;
+                }
+                Due::Chain(chain)
+            }
+            _ => self.waiting.pop().map_or(Due::Over, |w| Due::Turn(w.0)),
+        }
+    }
+
+    fn launch(&mut self, flight: Flight) {
+        let gauge = &self.job.gauge;
+        let fits = gauge.enter() < u64::from(self.job.max_in_flight);
+        if !fits {
+            gauge.client_limit.store(true, Relaxed);
+        }
+        let land = flight.chain.needs_text(flight.turn).then(|| self.land.clone());
+        self.flying.spawn(fly(self.job.clone(), self.client.clone(), flight, fits, land));
+    }
+}
+
+/// Sends one request, and hands the next turn back to the loop where there is one; else says when its slot is free again.
+async fn fly(
+    job: Arc<Job>,
+    client: Client,
+    mut flight: Flight,
+    fits: bool,
+    land: Option<mpsc::UnboundedSender<Flight>>,
+) -> Option<Instant> {
+    let (due, phase) = (flight.due, flight.phase);
+    let turn = &flight.chain.turns[flight.turn];
+    let mut record = Record::due(turn.request.id, phase, due);
+    (record.class, record.session) = (turn.class, flight.chain.session);
+    record.turn = flight.chain.session.map_or(0, |_| flight.turn as u16 + 1);
+    (record.input_asked, record.output_asked) = (turn.request.input_tokens, turn.request.output_tokens);
+    let mut finished = if fits {
+        let shot = Shot {
+            record,
+            payload: std::mem::take(&mut flight.payload),
+            began: job.began,
+            timeout: job.timeout,
+            timeout_is_error: job.timeout_is_error,
+            cut: job.cut.clone(),
+            itl_limit: job.itl_limit,
+            keep_text: job.keep_text || land.is_some(),
+        };
+        client.send(shot).await
+    } else {
+        (record.outcome, record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
+        record.end = job.began.elapsed().max(due);
+        Finished::new(record, Vec::new())
+    };
+    let (end, ok) = (finished.record.end, finished.record.outcome == Outcome::Ok);
+    let answer = if job.keep_text { finished.text.clone() } else { finished.text.take() };
+    // The director only goes away when the whole sweep does.
+    let _ = job.home.send(finished).await;
+    // A turn that did not come to its end is the last one.
+    let next = land.filter(|_| ok).map(|land| {
+        flight.follow(&job, end, answer.as_deref().unwrap_or_default());
+        job.gauge.promise(flight.phase);
+        (land, flight)
+    });
+    if job.gauge.leave(phase) && job.began.elapsed() >= job.window_end() {
+        job.gauge.quiet.notify_waiters();
+    }
+    let freed = Some(job.began + end);
+    // The loop is over: nobody waits for this turn any more.
+    next.map_or(freed, |(land, flight)| if land.send(flight).is_ok() { None } else { freed })
+}
+
+impl Flight {
+    /// Becomes the next turn, now that this one was answered at `end`.
+    fn follow(&mut self, job: &Job, end: Duration, answer: &str) {
+        self.turn += 1;
+        let turn = &self.chain.turns[self.turn];
+        self.due = end + turn.after;
+        self.phase = job.phase_of(self.due);
+        if let Some(dialogue) = &mut self.dialogue {
+            self.payload = dialogue.follow(answer, turn.request.output_tokens);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The task that owns the engine model and drives it on tokio's clock; everything else talks to it by message.
+//!
+//! Model times are offsets from one base instant, and the task sleeps until exact instants, so that a late wake-up delays what is due
+//! and nothing after it. Tokio's timers wake at whole milliseconds: on a paused clock a token arrives at the first whole millisecond
+//! (counted from the start of the runtime) that is not before its exact time, so times that are whole milliseconds are kept exactly and
+//! others are up to 1 ms late, never early, never adding up. The models themselves, driven bare, are exact.
+
+use crate::sim::metrics::Counters;
+use goodput_engine::{Emission, Model, Request};
+use std::{
+    collections::HashMap,
+    task::{Context, Poll},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Duration, Instant, sleep_until},
+};
+
+/// Commands taken together before the model is advanced.
+const BATCH: usize = 256;
+
+/// The way to the task. It ends when the last handle and the last open [`Answer`] are gone.
+#[derive(Debug, Clone)]
+pub(super) struct Handle(mpsc::UnboundedSender<Command>);
+
+/// One event of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    pub(super) tokens: u32,
+    /// See [`Emission::cached_tokens`].
+    pub(super) cached_tokens: Option<u32>,
+    pub(super) finished: bool,
+}
+
+#[derive(Debug)]
+enum Command {
+    /// A request that arrived at that instant.
+    Submit(Instant, Request, mpsc::UnboundedSender<Progress>),
+    /// Its client went away at that instant.
+    Cancel(Instant, u64),
+    Count(oneshot::Sender<Box<Counters>>),
+}
+
+impl Handle {
+    /// Starts the task; its time zero is now.
+    pub(super) fn start(model: Model) -> Self {
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let base = Instant::now();
+        let actor = Actor { model, base, open: HashMap::new(), counters: Counters::new() };
+        tokio::spawn(actor.run(inbox));
+        Self(commands)
+    }
+
+    /// Hands a request to the engine. Dropping the answer before its end cancels the request.
+    pub(super) fn submit(&self, at: Instant, request: Request) -> Answer {
+        let id = request.id;
+        // Not bounded: an answer has at most as many events as its request asked for tokens, and the senders must never wait.
+        let (events, progress) = mpsc::unbounded_channel();
+        // Where the task is gone with its runtime, the sender is dropped here and the answer ends early.
+        let _ = self.0.send(Command::Submit(at, request, events));
+        Answer { id, progress, commands: self.0.clone(), over: false }
+    }
+
+    /// The counters as of now; `None` where the task is gone.
+    pub(super) async fn counters(&self) -> Option<Box<Counters>> {
+        let (reply, counters) = oneshot::channel();
+        self.0.send(Command::Count(reply)).ok()?;
+        counters.await.ok()
+    }
+}
+
+/// The events of one request as they come.
+#[derive(Debug)]
+pub(super) struct Answer {
+    id: u64,
+    progress: mpsc::UnboundedReceiver<Progress>,
+    commands: mpsc::UnboundedSender<Command>,
+    over: bool,
+}
+
+impl Answer {
+    /// The next event; `None` after the last one, and where the engine went away (see [`Answer::over`]).
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Progress>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        let event = std::task::ready!(self.progress.poll_recv(cx));
+        self.over = event.is_some_and(|e| e.finished);
+        Poll::Ready(event)
+    }
+
+    /// Whether the last event has been taken.
+    pub(super) fn over(&self) -> bool {
+        self.over
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if !self.over {
+            let _ = self.commands.send(Command::Cancel(Instant::now(), self.id));
+        }
+    }
+}
+
+struct Actor {
+    model: Model,
+    base: Instant,
+    open: HashMap<u64, Open>,
+    counters: Counters,
+}
+
+struct Open {
+    events: mpsc::UnboundedSender<Progress>,
+    input_tokens: u32,
+    /// When it arrived, in the engine's time.
+    arrived: Duration,
+    /// When its first token left the engine.
+    first: Duration,
+    /// When its last token so far left the engine.
+    last: Option<Duration>,
+}
+
+impl Actor {
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let next = self.model.next_event();
+            // A time that no instant can hold is as good as never.
+            let wake = next.and_then(|t| self.base.checked_add(t));
+            tokio::select! {
+                biased;
+                n = inbox.recv_many(&mut batch, BATCH) => if n == 0 { return },
+                () = sleep_until(wake.unwrap_or(self.base)), if wake.is_some() => {}
+            }
+            for command in batch.drain(..) {
+                self.obey(command);
+            }
+            self.advance(self.offset(Instant::now()));
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Submit(at, request, events) => {
+                let (arrived, input_tokens) = (self.offset(at), request.input_tokens);
+                self.open
+                    .insert(request.id, Open { events, input_tokens, arrived, first: arrived, last: None });
+                self.model.arrive(arrived, request);
+            }
+            Command::Cancel(at, id) => {
+                let at = self.offset(at);
+                // What was generated by then counts, and one that was complete was answered, though nobody read the end.
+                self.advance(at);
+                self.model.cancel(at, id);
+                if self.open.remove(&id).is_some() {
+                    self.counters.aborted += 1;
+                }
+            }
+            Command::Count(reply) => {
+                self.advance(self.offset(Instant::now()));
+                let model = &self.model;
+                let counters = Counters {
+                    running: model.running(),
+                    waiting: model.waiting(),
+                    kv_cache_usage: model.kv_cache_usage(),
+                    preemptions: model.preemptions(),
+                    prefix: model.prefix_counts(),
+                    ..self.counters.clone()
+                };
+                let _ = reply.send(Box::new(counters));
+            }
+        }
+    }
+
+    fn advance(&mut self, to: Duration) {
+        for emission in self.model.advance(to) {
+            self.deliver(emission);
+        }
+    }
+
+    fn deliver(&mut self, emission: Emission) {
+        let Emission { id, at, tokens, cached_tokens, begun, finished } = emission;
+        let Some(open) = self.open.get_mut(&id) else { return };
+        let latency = at.saturating_sub(open.arrived);
+        match open.last.replace(at) {
+            Some(last) => self.counters.itl.record(at.saturating_sub(last)),
+            None => {
+                open.first = at;
+                self.counters.prompt_tokens += u64::from(open.input_tokens);
+                self.counters.ttft.record(latency);
+            }
+        }
+        let first = open.first;
+        self.counters.generation_tokens += u64::from(tokens);
+        // The other end is gone where the client is; its cancellation is on the way.
+        let _ = open.events.send(Progress { tokens, cached_tokens, finished });
+        if finished {
+            self.counters.finished += 1;
+            self.counters.e2e.record(latency);
+            // As with vLLM, the phases of a request are counted when it is over.
+            self.counters.queue.record(begun.saturating_sub(open.arrived));
+            self.counters.prefill.record(first.saturating_sub(begun));
+            self.counters.decode.record(at.saturating_sub(first));
+            self.open.remove(&id);
+        }
+    }
+
+    fn offset(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_engine::config::Simulated;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// An answer that is dropped at the very instant of its end, or after it, is no abort, even where the task has not run since; one
+    /// that is dropped before counts with the tokens that it had.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_generated_before_a_cancellation_counts() {
+        let sim: Simulated = toml::from_str("preset = \"md1\"\ndecode = \"10ms\"").unwrap();
+        for (gone_after, expected) in
+            [(49, (0, 0, 1)), (50, (0, 1, 1)), (69, (0, 2, 1)), (70, (1, 3, 0)), (500, (1, 3, 0))]
+        {
+            let (commands, inbox) = mpsc::unbounded_channel();
+            let base = Instant::now();
+            let actor = Actor { model: sim.build(), base, open: HashMap::new(), counters: Counters::new() };
+            let (events, _progress) = mpsc::unbounded_channel();
+            let (reply, counters) = oneshot::channel();
+            commands.send(Command::Submit(base, Request::new(0, 9, 3), events)).unwrap();
+            commands.send(Command::Cancel(base + gone_after * MS, 0)).unwrap();
+            commands.send(Command::Count(reply)).unwrap();
+            // The task comes to it late.
+            tokio::time::advance(1000 * MS).await;
+            tokio::spawn(actor.run(inbox));
+            let c = counters.await.unwrap();
+            assert_eq!((c.finished, c.generation_tokens, c.aborted), expected, "{gone_after} ms");
+            assert_eq!(c.prompt_tokens, if expected.1 > 0 { 9 } else { 0 });
+        }
+    }
+}

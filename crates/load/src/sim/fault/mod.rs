@@ -1,0 +1,5 @@
+//! Plays the faults of the simulated server.
+
+pub(super) mod play;
+pub(super) mod socket;
+mod stream;

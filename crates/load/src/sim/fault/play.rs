@@ -1,0 +1,108 @@
+//! What the server does in place of a sound answer.
+
+use crate::sim::fault::socket::Wire;
+use crate::sim::fault::stream;
+use axum::{
+    body::Body,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use goodput_engine::fault::Fault;
+use std::future::{Future, pending};
+
+/// What proxies in front of servers say, of which clients know nothing.
+const PAGE: &str = "<html>\n<head><title>Bad Gateway</title></head>\n<body><center><h1>Bad Gateway</h1></center></body>\n</html>\n";
+
+/// Plays a fault on a request. `sound` is the answer that it would have had; `wire` its connection, where there is one.
+pub(crate) async fn play(
+    fault: Fault,
+    wire: Option<Wire>,
+    sound: impl Future<Output = Response>,
+) -> Response {
+    match fault {
+        Fault::Silent => pending().await,
+        // Its connection would not be here.
+        Fault::Refused => sound.await,
+        Fault::Closed => gone(fault, wire.as_ref(), Wire::close),
+        Fault::Reset => gone(fault, wire.as_ref(), Wire::reset),
+        Fault::Status400 => error(StatusCode::BAD_REQUEST),
+        Fault::Status401 => error(StatusCode::UNAUTHORIZED),
+        Fault::Status404 => error(StatusCode::NOT_FOUND),
+        Fault::Status408 => error(StatusCode::REQUEST_TIMEOUT),
+        Fault::Status413 => error(StatusCode::PAYLOAD_TOO_LARGE),
+        Fault::Status429 => later(StatusCode::TOO_MANY_REQUESTS),
+        Fault::Status500 => error(StatusCode::INTERNAL_SERVER_ERROR),
+        Fault::Status502 => page(StatusCode::BAD_GATEWAY),
+        Fault::Status503 => later(StatusCode::SERVICE_UNAVAILABLE),
+        Fault::Status504 => page(StatusCode::GATEWAY_TIMEOUT),
+        Fault::Html => page(StatusCode::OK),
+        Fault::Redirect => {
+            let elsewhere = [(header::LOCATION, HeaderValue::from_static("/v2/elsewhere"))];
+            (StatusCode::TEMPORARY_REDIRECT, elsewhere).into_response()
+        }
+        Fault::Goaway => {
+            if let Some(wire) = &wire {
+                wire.leave();
+            }
+            sound.await
+        }
+        _ => within(fault, wire, sound.await),
+    }
+}
+
+/// What is done to the stream or the document of an answer; a refusal is one already.
+fn within(fault: Fault, wire: Option<Wire>, sound: Response) -> Response {
+    if sound.status() != StatusCode::OK {
+        return sound;
+    }
+    let (mut head, body) = sound.into_parts();
+    head.headers.remove(header::CONTENT_LENGTH);
+    match fault {
+        Fault::WrongType => {
+            head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+            return Response::from_parts(head, body);
+        }
+        Fault::Compressed => {
+            head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        _ => {}
+    }
+    let events = head
+        .headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|t| t.as_bytes().starts_with(b"text/event-stream"));
+    Response::from_parts(head, Body::from_stream(stream::faulty(fault, wire, body, events)))
+}
+
+/// The connection goes before a byte was written; the answer that stands for it is never seen.
+fn gone(fault: Fault, wire: Option<&Wire>, how: impl FnOnce(&Wire)) -> Response {
+    match wire {
+        Some(wire) => {
+            how(wire);
+            StatusCode::NO_CONTENT.into_response()
+        }
+        None => {
+            let said = format!("the fault {} needs a connection, and there is none in process", fault.name());
+            (StatusCode::NOT_IMPLEMENTED, said).into_response()
+        }
+    }
+}
+
+/// An error in vLLM's shape.
+fn error(status: StatusCode) -> Response {
+    let (code, why) = (status.as_u16(), status.canonical_reason().unwrap_or("error"));
+    let body =
+        format!(r#"{{"error":{{"message":"a fault: {why}","type":"{why}","param":null,"code":{code}}}}}"#);
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+}
+
+/// The same, with the time after which it may be tried again.
+fn later(status: StatusCode) -> Response {
+    let mut response = error(status);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+fn page(status: StatusCode) -> Response {
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("text/html"))], PAGE).into_response()
+}

@@ -1,0 +1,190 @@
+//! A simulated server whose connections can be broken from within a request: taken, served, and cut as the faults have it.
+
+use axum::{Router, body::Body};
+use goodput_engine::fault::Deck;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto::Builder,
+};
+use std::{
+    future::Future,
+    io,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt;
+
+/// How long a listener that cannot take a connection waits before it tries again: it has run out of descriptors.
+const AGAIN: Duration = Duration::from_millis(100);
+
+const SOUND: u8 = 0;
+const CLOSED: u8 = 1;
+const RESET: u8 = 2;
+
+/// What a request may do to the connection that it came by.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wire(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    end: AtomicU8,
+    leave: Notify,
+}
+
+impl Wire {
+    /// Closes the connection in order: nothing more is written.
+    pub(super) fn close(&self) {
+        self.0.end.store(CLOSED, Ordering::Release);
+    }
+
+    /// Resets it.
+    pub(super) fn reset(&self) {
+        self.0.end.store(RESET, Ordering::Release);
+    }
+
+    /// Says that it takes no further request, and closes it after the answers that are under way.
+    pub(super) fn leave(&self) {
+        self.0.leave.notify_one();
+    }
+
+    fn ended(&self) -> io::Result<()> {
+        match self.0.end.load(Ordering::Acquire) {
+            SOUND => Ok(()),
+            _ => Err(io::ErrorKind::ConnectionAborted.into()),
+        }
+    }
+}
+
+/// Serves until `shutdown` completes, then lets open streams finish for at most `grace`. Every request finds its [`Wire`] among its
+/// extensions.
+pub(crate) async fn serve(
+    router: Router,
+    deck: Arc<Deck>,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+    grace: Duration,
+) {
+    let (open, stop) = (TaskTracker::new(), CancellationToken::new());
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let taken = tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            taken = listener.accept() => taken,
+        };
+        match taken {
+            // Nothing was read, and closing with a reset tells the client at once.
+            Ok((stream, _)) if deck.refuses() => drop(Wired { stream, wire: reset() }),
+            Ok((stream, _)) => {
+                open.spawn(connection(stream, router.clone(), stop.clone()));
+            }
+            Err(error) => {
+                tracing::warn!("the simulated server could not take a connection: {error}");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+    drop(listener);
+    stop.cancel();
+    open.close();
+    let _ = tokio::time::timeout(grace, open.wait()).await;
+}
+
+fn reset() -> Wire {
+    let wire = Wire::default();
+    wire.reset();
+    wire
+}
+
+async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::warn!("no TCP_NODELAY on a connection of the simulated server: {error}");
+    }
+    let wire = Wire::default();
+    let state = wire.0.clone();
+    let io = TokioIo::new(Wired { stream, wire: wire.clone() });
+    let service = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(wire.clone());
+        router.clone().oneshot(request.map(Body::new))
+    });
+    let builder = Builder::new(TokioExecutor::new());
+    let mut served = pin!(builder.serve_connection(io, service));
+    let mut leaves = false;
+    loop {
+        tokio::select! {
+            biased;
+            // What went wrong with it is the client's to notice.
+            _ = served.as_mut() => return,
+            () = state.leave.notified(), if !leaves => {}
+            () = stop.cancelled(), if !leaves => {}
+        }
+        leaves = true;
+        served.as_mut().graceful_shutdown();
+    }
+}
+
+/// A connection that fails once its [`Wire`] says so, and is closed as that says.
+struct Wired {
+    stream: TcpStream,
+    wire: Wire,
+}
+
+impl Drop for Wired {
+    fn drop(&mut self) {
+        if self.wire.0.end.load(Ordering::Acquire) == RESET {
+            // Where that fails the connection is gone already.
+            let _ = self.stream.set_zero_linger();
+        }
+    }
+}
+
+impl AsyncRead for Wired {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.wire.ended()?;
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Wired {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.wire.ended()?;
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.wire.ended()?;
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.wire.ended()?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,298 @@
+//! What is done to the body of an answer, event by event.
+
+use crate::sim::fault::socket::Wire;
+use axum::body::Body;
+use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
+use futures_util::stream::{Stream, unfold};
+use goodput_engine::fault::Fault;
+use http_body_util::BodyExt;
+use memchr::memmem;
+use std::{collections::VecDeque, future::pending, io, io::Write, time::Duration};
+use tokio::{task::yield_now, time::sleep};
+
+/// Events that come before a fault within the stream, where it has as many before its last token.
+const SOUND: usize = 2;
+/// Events in one write, of [`Fault::Bundled`].
+const BUNDLE: usize = 4;
+/// How long after the one before a byte of [`Fault::SlowDrip`] comes, …
+const DRIP: Duration = Duration::from_millis(50);
+/// … and a token of [`Fault::Endless`].
+const TOKEN: Duration = Duration::from_millis(1);
+/// Of [`Fault::LongLine`] and [`Fault::HugeBody`], in pieces of this size.
+const PIECE: usize = 64 << 10;
+const LINE: usize = 64 << 20;
+const HUGE: usize = 1 << 30;
+/// How every finish reason of the simulated server is written.
+const FINISH: &[u8] = br#""finish_reason":"length""#;
+const NO_FINISH: &[u8] = br#""finish_reason":null"#;
+
+/// The body with a fault in it. `events` where it is a stream of them, else it is one document.
+pub(super) fn faulty(
+    fault: Fault,
+    wire: Option<Wire>,
+    body: Body,
+    events: bool,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let source = Source { body, events, rest: Vec::new(), pieces: VecDeque::new(), ended: false };
+    let state = Faulty {
+        fault,
+        wire,
+        source,
+        seen: 0,
+        struck: false,
+        over: false,
+        out: VecDeque::new(),
+        last: Bytes::new(),
+        held: Vec::new(),
+        gzip: GzEncoder::new(Vec::new(), Compression::fast()),
+    };
+    unfold(state, |mut state| async move { Some((state.next().await?, state)) })
+}
+
+/// The sound body, cut into events; a document into halves.
+struct Source {
+    body: Body,
+    events: bool,
+    rest: Vec<u8>,
+    pieces: VecDeque<Bytes>,
+    ended: bool,
+}
+
+impl Source {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            if let Some(piece) = self.pieces.pop_front() {
+                return Ok(Some(piece));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            match self.body.frame().await {
+                Some(frame) => {
+                    let data = frame.map_err(io::Error::other)?.into_data().unwrap_or_default();
+                    self.rest.extend_from_slice(&data);
+                }
+                None => self.ended = true,
+            }
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        if self.events {
+            while let Some(end) = memmem::find(&self.rest, b"\n\n") {
+                self.pieces.push_back(self.rest.drain(..end + 2).collect());
+            }
+        }
+        if self.ended && !self.rest.is_empty() {
+            let rest = std::mem::take(&mut self.rest);
+            let (a, b) = rest.split_at(rest.len() / 2);
+            self.pieces.extend([Bytes::copy_from_slice(a), Bytes::copy_from_slice(b)]);
+        }
+    }
+}
+
+struct Faulty {
+    fault: Fault,
+    wire: Option<Wire>,
+    source: Source,
+    /// Events that have passed.
+    seen: usize,
+    /// The fault within the stream has been played.
+    struck: bool,
+    over: bool,
+    /// What goes out next: pieces, and how often each.
+    out: VecDeque<(usize, Bytes)>,
+    /// The last event that had a token, of [`Fault::Endless`].
+    last: Bytes,
+    /// Events that wait for others, of [`Fault::Bundled`].
+    held: Vec<u8>,
+    gzip: GzEncoder<Vec<u8>>,
+}
+
+impl Faulty {
+    /// The next write.
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        loop {
+            if let Some((times, piece)) = self.out.pop_front() {
+                if times > 1 {
+                    self.out.push_front((times - 1, piece.clone()));
+                }
+                match self.fault {
+                    Fault::SlowDrip => sleep(DRIP).await,
+                    // Else pieces that are ready together are written together.
+                    _ => yield_now().await,
+                }
+                return Some(Ok(piece));
+            }
+            if self.over {
+                return None;
+            }
+            if let Err(error) = self.step().await {
+                self.over = true;
+                return Some(Err(error));
+            }
+        }
+    }
+
+    /// Takes the next event and puts out what becomes of it.
+    async fn step(&mut self) -> io::Result<()> {
+        if self.fault == Fault::HeadersOnly {
+            pending::<()>().await;
+        }
+        let Some(event) = self.source.next().await? else { return self.ends().await };
+        // Of a document, its second half; an error takes the place of all of it.
+        let last = match self.source.events {
+            true => memmem::find(&event, FINISH).is_some(),
+            false => self.seen > 0 || self.fault == Fault::ErrorEvent,
+        };
+        if !self.struck && (self.seen == SOUND || last) {
+            self.struck = true;
+            self.strike(&event).await?;
+            if self.over {
+                return Ok(());
+            }
+        }
+        self.seen += 1;
+        self.pass(event)
+    }
+
+    /// Plays what happens once, within the stream, before `event`.
+    async fn strike(&mut self, event: &Bytes) -> io::Result<()> {
+        match self.fault {
+            Fault::Stall => pending().await,
+            Fault::Truncated => self.over = true,
+            Fault::ResetMidstream => {
+                // So that what was written goes out before.
+                yield_now().await;
+                self.wire.iter().for_each(Wire::reset);
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+            Fault::StreamReset => {
+                yield_now().await;
+                return Err(io::Error::other("a fault: the stream is reset"));
+            }
+            Fault::BadJson => {
+                let half = &event[..event.len() / 2];
+                let half = [half, b"\n\n"].concat();
+                self.put(half);
+            }
+            Fault::ErrorEvent => {
+                const ERROR: &str = r#"{"error":{"message":"a fault: out of blocks","type":"InternalServerError","code":500}}"#;
+                let written = if self.source.events {
+                    format!("data: {ERROR}\n\ndata: [DONE]\n\n")
+                } else {
+                    ERROR.into()
+                };
+                self.put(written);
+                self.over = true;
+            }
+            Fault::LongLine => {
+                self.put(Bytes::from_static(b"data: "));
+                self.out.push_back((LINE / PIECE, vec![b'x'; PIECE].into()));
+                self.put(Bytes::from_static(b"\n\n"));
+            }
+            Fault::HugeBody => {
+                let comment = format!(": {}\n", "keep-alive ".repeat(5));
+                let piece = comment.repeat(PIECE / comment.len());
+                self.out.push_back((HUGE.div_ceil(piece.len()), piece.into()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Puts an event out, as the fault has it.
+    fn pass(&mut self, event: Bytes) -> io::Result<()> {
+        match self.fault {
+            Fault::SlowDrip | Fault::ByteByByte => {
+                self.out.extend((0..event.len()).map(|i| (1, event.slice(i..=i))))
+            }
+            Fault::NoFinish => self.put(replaced(&event, FINISH, NO_FINISH)),
+            Fault::SplitUtf8 => {
+                // Two, three and four bytes a character.
+                let text = replaced(&event, br#""content":""#, "\"content\":\"é…😀".as_bytes());
+                let text = replaced(&text, br#""text":""#, "\"text\":\"é…😀".as_bytes());
+                let within = |i: &usize| text[*i] & 0b1100_0000 == 0b1000_0000;
+                let mut from = 0;
+                for to in (0..text.len()).filter(within).chain([text.len()]) {
+                    self.put(text.slice(from..to));
+                    from = to;
+                }
+            }
+            Fault::Crlf => self.put(replaced(&event, b"\n", b"\r\n")),
+            Fault::Comments if self.source.events => {
+                let within = replaced(&event, b"\n\n", b"\n: within\n:\n\n");
+                self.put([b": keep-alive\n\n", &within[..]].concat());
+            }
+            Fault::Bundled => {
+                self.held.extend_from_slice(&event);
+                if self.seen.is_multiple_of(BUNDLE) {
+                    let held = std::mem::take(&mut self.held);
+                    self.put(held);
+                }
+            }
+            Fault::Endless if self.source.events => {
+                if memmem::find(&event, FINISH).is_some() || !self.last.is_empty() {
+                    // From here on tokens, and never an end: what would close the stream is held back.
+                    if self.last.is_empty() {
+                        self.last = replaced(&event, FINISH, NO_FINISH);
+                        self.put(self.last.clone());
+                    }
+                } else {
+                    self.put(event);
+                }
+            }
+            Fault::Compressed => {
+                self.gzip.write_all(&event)?;
+                self.gzip.flush()?;
+                let written = std::mem::take(self.gzip.get_mut());
+                self.put(written);
+            }
+            _ => self.put(event),
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, piece: impl Into<Bytes>) {
+        self.out.push_back((1, piece.into()));
+    }
+
+    /// The sound body has ended.
+    async fn ends(&mut self) -> io::Result<()> {
+        match self.fault {
+            Fault::Endless if !self.last.is_empty() => {
+                sleep(TOKEN).await;
+                self.put(self.last.clone());
+            }
+            Fault::Compressed => {
+                self.gzip.try_finish()?;
+                let written = std::mem::take(self.gzip.get_mut());
+                self.put(written);
+                self.over = true;
+            }
+            _ => {
+                if !self.held.is_empty() {
+                    let held = std::mem::take(&mut self.held);
+                    self.put(held);
+                }
+                self.over = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A copy with every occurrence of `what` replaced.
+fn replaced(event: &[u8], what: &[u8], with: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(event.len() + 16);
+    let mut from = 0;
+    for at in memmem::find_iter(event, what) {
+        out.extend_from_slice(&event[from..at]);
+        out.extend_from_slice(with);
+        from = at + what.len();
+    }
+    out.extend_from_slice(&event[from..]);
+    out.into()
+}

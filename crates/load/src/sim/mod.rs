@@ -1,0 +1,13 @@
+//! The simulated server: pure models of an engine, and an OpenAI-compatible server over them.
+//!
+//! Used in three ways, by the same models: over a loopback socket ([`serve`]), in process on tokio's paused clock
+//! ([`router`]), and bare, without HTTP ([`goodput_engine::Model`]).
+
+mod actor;
+mod fault;
+mod metrics;
+pub mod null;
+pub mod router;
+mod rules;
+pub mod serve;
+mod wire;

@@ -1,0 +1,236 @@
+//! What a plan adds to every request, headers and fields of the body, and what it may not: secrets, and what goodput writes.
+
+use goodput_core::secrets::{is_key, is_named, is_secret, is_secret_header, masked, plain};
+use http::{HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Extra request headers. None of them is a secret, none of them belongs to the transport.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+pub struct Headers(BTreeMap<String, String>);
+
+impl Headers {
+    /// Names and values as they are sent.
+    pub fn iter(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.0.iter().filter_map(|(n, v)| Some((n.parse().ok()?, v.parse().ok()?)))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl TryFrom<BTreeMap<String, String>> for Headers {
+    type Error = String;
+    fn try_from(map: BTreeMap<String, String>) -> Result<Self, String> {
+        for (name, value) in &map {
+            let lower = name.to_ascii_lowercase();
+            if is_secret_header(name) {
+                return Err(format!(
+                    "headers.{name} would write a secret into the plan: put it into an environment variable and write \
+                     api-key-env = \"ITS_NAME\", or into a file and write api-key-file = \"ITS_PATH\"; it is sent as \
+                     `authorization: Bearer …`"
+                ));
+            }
+            if is_key(value) || masked(value) != *value {
+                return Err(format!(
+                    "headers.{name} has something like a key, a token or a password in its value, which would end up in files: \
+                     put it into an environment variable and write api-key-env = \"ITS_NAME\""
+                ));
+            }
+            let own =
+                ["accept-encoding", "connection", "content-length", "content-type", "transfer-encoding"];
+            if own.contains(&lower.as_str()) {
+                return Err(format!("headers.{name} is set by goodput itself: leave it out"));
+            }
+            if name.parse::<HeaderName>().is_err() {
+                return Err(format!("headers: \"{name}\" is no name of an HTTP header"));
+            }
+            if value.parse::<HeaderValue>().is_err() {
+                return Err(format!("headers.{name} has characters that no HTTP header can carry"));
+            }
+        }
+        Ok(Self(map))
+    }
+}
+
+impl From<Headers> for BTreeMap<String, String> {
+    fn from(h: Headers) -> Self {
+        h.0
+    }
+}
+
+/// Extra fields of the request body. They override what goodput writes, save for what makes a request a request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Table", into = "toml::Table")]
+pub struct ExtraBody(toml::Table);
+
+impl ExtraBody {
+    /// The fields as JSON.
+    pub fn json(&self) -> serde_json::Map<String, serde_json::Value> {
+        // Checked when it was parsed, so nothing is dropped here.
+        self.0.iter().filter_map(|(k, v)| Some((k.clone(), json(v)?))).collect()
+    }
+
+    /// Whether it has a field of this name.
+    pub fn names(&self, field: &str) -> bool {
+        self.0.contains_key(field)
+    }
+
+    /// Adds the fields of another, which override its own.
+    pub fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Where in a field of the body a secret stands, if one does: by its name, or by the form of its value. `at` are the names on the way. A table of such a name may well be the schema of an answer.
+fn secret_in(at: &str, name: &str, value: &toml::Value) -> Option<String> {
+    let top = at == name;
+    let of = |(key, value): (&String, &toml::Value)| secret_in(&format!("{at}.{key}"), key, value);
+    match value {
+        _ if top && is_secret(name) => Some(at.to_owned()),
+        toml::Value::Table(table) => table.iter().find_map(of),
+        toml::Value::Array(all) => all.iter().find_map(|value| secret_in(at, name, value)),
+        toml::Value::String(text) => {
+            // `prompt_cache_key` is none.
+            let other = if top { "key" } else { "cachekey" };
+            let named = is_named(name) && (name == "key" || !plain(name).ends_with(other));
+            (((named || is_secret(name)) && !text.is_empty()) || is_key(text)).then(|| at.to_owned())
+        }
+        toml::Value::Integer(_) | toml::Value::Float(_) if is_secret(name) => Some(at.to_owned()),
+        _ => None,
+    }
+}
+
+/// `None` for what JSON does not have: dates, infinities, NaN.
+fn json(value: &toml::Value) -> Option<serde_json::Value> {
+    Some(match value {
+        toml::Value::String(s) => s.as_str().into(),
+        toml::Value::Integer(i) => (*i).into(),
+        toml::Value::Float(x) => serde_json::Number::from_f64(*x)?.into(),
+        toml::Value::Boolean(b) => (*b).into(),
+        toml::Value::Datetime(_) => return None,
+        toml::Value::Array(a) => a.iter().map(json).collect::<Option<Vec<_>>>()?.into(),
+        toml::Value::Table(t) => {
+            let fields: Option<serde_json::Map<_, _>> =
+                t.iter().map(|(k, v)| Some((k.clone(), json(v)?))).collect();
+            fields?.into()
+        }
+    })
+}
+
+impl TryFrom<toml::Table> for ExtraBody {
+    type Error = String;
+    fn try_from(table: toml::Table) -> Result<Self, String> {
+        for (name, value) in &table {
+            match name.as_str() {
+                "stream" => {
+                    return Err("body.stream is written by goodput itself: leave it out, and write stream = false in [server] for \
+                                answers in one piece"
+                        .into());
+                }
+                "messages" | "prompt" => {
+                    return Err(format!("body.{name} is written by goodput itself: leave it out"));
+                }
+                "model" => return Err("body.model: write server.model = \"…\" instead".into()),
+                // Several answers, or the prompt again, in one stream: first tokens and counts would mean nothing.
+                "n" | "best_of" if value.as_integer() != Some(1) => {
+                    return Err(format!("body.{name}: goodput measures one answer a request; leave it out"));
+                }
+                "echo" if value.as_bool() != Some(false) => {
+                    return Err(
+                        "body.echo would make the prompt look like the first token: leave it out".into()
+                    );
+                }
+                _ if let Some(place) = secret_in(name, name, value) => {
+                    return Err(format!(
+                        "body.{place} would write a secret into the plan: put it into an environment variable and write \
+                         api-key-env = \"ITS_NAME\" (it is sent as a bearer token)"
+                    ));
+                }
+                _ if json(value).is_none() => {
+                    return Err(format!(
+                        "body.{name} has a date, an infinity or a NaN, which JSON cannot say"
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self(table))
+    }
+}
+
+impl From<ExtraBody> for toml::Table {
+    fn from(b: ExtraBody) -> Self {
+        b.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(text: &str) -> Result<Headers, String> {
+        toml::from_str(text).map_err(|e| e.message().to_owned())
+    }
+
+    fn body(text: &str) -> Result<ExtraBody, String> {
+        toml::from_str(text).map_err(|e| e.message().to_owned())
+    }
+
+    /// Rows: fields of the body, and the one that is named as a secret.
+    #[test]
+    fn secrets_of_the_body_are_refused_at_any_depth() {
+        for (text, place) in [
+            ("api_key = \"x\"", "body.api_key "),
+            ("auth_token = \"x\"", "body.auth_token "),
+            ("extra_body = { api_key = \"hunter2\" }", "body.extra_body.api_key "),
+            ("headers = { Authorization = \"hunter2\" }", "body.headers.Authorization "),
+            ("a = [{ b = [{ token = \"hunter2\" }] }]", "body.a.b.token "),
+            ("a = { password = 1234 }", "body.a.password "),
+            ("a = [\"x\", \"sk-hunter2hunter2\"]", "body.a "),
+            ("a = { b = \"Bearer hunter2\" }", "body.a.b "),
+        ] {
+            let said = body(text).unwrap_err();
+            assert!(said.starts_with(place) && !said.contains("hunter2"), "{text}: {said}");
+        }
+        for text in [
+            "prompt_cache_key = \"x\"\nmax_tokens = 9\nstop = [\"</s>\"]\nignore_eos = true\nadd_bos_token = true",
+            "extra_body = { prompt_cache_key = \"x\", eos_token = \"</s>\", min_tokens = 3 }",
+            "guided_json = { properties = { password = { type = \"string\" } }, required = [\"password\"] }",
+            "chat_template = \"{{ bos_token }} the bearer of news, token by token\"",
+        ] {
+            assert!(body(text).is_ok(), "{text}: {:?}", body(text));
+        }
+    }
+
+    #[test]
+    fn secrets_in_values_of_headers_are_refused() {
+        for value in [
+            "Bearer hunter2",
+            "Basic aHVudGVyMg==",
+            "sk-hunter2hunter2",
+            "a=1&token=hunter2",
+            "http://u:hunter2@h",
+        ] {
+            let said = headers(&format!("x-foo = {value:?}")).unwrap_err();
+            assert!(said.starts_with("headers.x-foo has something") && !said.contains("hunter2"), "{said}");
+        }
+        for value in [
+            "serving",
+            "a=1, b=2",
+            "text/plain; q=0.5",
+            "http://h/x?a=1",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-01",
+        ] {
+            assert!(headers(&format!("x-foo = {value:?}")).is_ok(), "{value}");
+        }
+    }
+}

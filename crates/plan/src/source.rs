@@ -1,0 +1,99 @@
+//! Where a plan's text comes from: a file, or the plans that are built into the binary.
+
+use anyhow::{Context, Result, anyhow};
+use goodput_core::secrets::masked;
+use std::path::{Path, PathBuf};
+
+macro_rules! sweeps {
+    ($($name:literal),+ $(,)?) => {
+        /// The plans of `sweeps/`, built into the binary: name and TOML text.
+        pub const SWEEPS: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../../sweeps/", $name, ".toml")))),+];
+    };
+}
+sweeps!(
+    "default",
+    "demo",
+    "demo-virtual",
+    "a40-qwen3-0.6b",
+    "chat",
+    "rag",
+    "cache-pair",
+    "cache-pair-local",
+    "llamacpp-local",
+    "mix",
+    "conversation",
+    "vllm-local",
+    "vllm-variants-local",
+    "llama-70b-max-num-seqs",
+    "llama-70b-gpu-memory-utilization",
+    "matrix"
+);
+
+/// Where a plan's text comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file.
+    File(PathBuf),
+    /// A plan of `sweeps/`, by name.
+    Builtin(&'static str, &'static str),
+}
+
+impl Source {
+    /// A path to a file, or else the name of a built-in plan. Fails, naming the plans that exist, where it is neither.
+    pub fn find(what: &Path) -> Result<Self> {
+        if what.is_file() {
+            return Ok(Self::File(what.to_owned()));
+        }
+        let by_name = SWEEPS.iter().find(|(name, _)| Path::new(name) == what);
+        by_name.map(|(name, text)| Self::Builtin(name, text)).ok_or_else(|| {
+            anyhow!(
+                "there is no plan {}: neither a file nor one of the built-in plans ({}); `goodput init {0}` writes one to start from",
+                unsaid(&what.display().to_string()),
+                SWEEPS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ")
+            )
+        })
+    }
+
+    /// The plan for a sweep without one.
+    pub fn fallback() -> Self {
+        let (name, text) = SWEEPS[0];
+        Self::Builtin(name, text)
+    }
+
+    pub(super) fn title(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Builtin(name, _) => format!("the built-in plan {name}"),
+        }
+    }
+
+    pub(super) fn text(&self) -> Result<String> {
+        match self {
+            Self::File(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("failed to read the plan {}", path.display())),
+            Self::Builtin(_, text) => Ok((*text).to_owned()),
+        }
+    }
+}
+
+/// What was given in place of a plan, without user and password, where it is an address.
+fn unsaid(what: &str) -> String {
+    match what.rsplit_once('@').filter(|(user, _)| user.contains(':')) {
+        Some((_, host)) => format!("***@{}", masked(host)),
+        None => masked(what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_in_place_of_a_plan_is_told_without_its_password() {
+        for what in ["http://me:hunter2@h:1", "me:hunter2@h:1", "HTTP://me:hunter2@h:1/?token=hunter2"] {
+            let e = Source::find(Path::new(what)).unwrap_err().to_string();
+            assert!(!e.contains("hunter2") && e.contains("there is no plan "), "{e}");
+        }
+        assert!(Source::find(Path::new("no/such.toml")).unwrap_err().to_string().contains("no/such.toml"));
+    }
+}

@@ -1,0 +1,169 @@
+use super::*;
+use crate::Plan;
+use goodput_stats::search::config::Mode;
+
+const PLAN: &str = "name = \"x\"\nserver.url = \"http://127.0.0.1:8000\"\nslo.ttft.p99 = \"200ms\"\n\
+                    workload.prompts.synthetic = { input-tokens = { fixed = 9 }, output-tokens = { fixed = 3 } }\n";
+
+fn plan(rest: &str) -> Result<Plan, String> {
+    Plan::from_text(&format!("{PLAN}{rest}")).map_err(|e| format!("{e:#}"))
+}
+
+#[test]
+fn each_variant_is_a_series_with_its_own_plan() {
+    let whole = plan(
+        "[[variant]]\nname = \"fp16\"\n[[variant]]\nname = \"fp8\"\nset = { \"server.model\" = \"m-fp8\", \"search.rates\" = [1, 2], \
+         \"hardware.gpu\" = \"L4\", slo = { profile = \"batch\" } }\nurl = \"http://10.0.0.1:9\"\n",
+    )
+    .unwrap();
+    let all = whole.series();
+    assert_eq!(all.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["fp16", "fp8"]);
+    let [base, other] = &all[..] else { panic!("two") };
+    assert_eq!(base.plan.server_title(), "http://127.0.0.1:8000");
+    assert_eq!(other.plan.server_title(), "http://10.0.0.1:9");
+    assert_eq!(other.plan.server.model.as_deref(), Some("m-fp8"));
+    assert!(matches!(&other.plan.search.mode, Mode::Rates(r) if r.len() == 2));
+    assert!(
+        other.plan.slo.summary() != base.plan.slo.summary()
+            && other.plan.hardware.gpu.as_deref() == Some("L4")
+    );
+    assert!(all.iter().all(|s| s.plan.series().len() == 1 && s.plan.variants.is_empty()));
+    let again = Plan::from_text(&whole.to_toml().unwrap()).unwrap();
+    assert_eq!((&again, again.series()), (&whole, all), "what the run folder keeps says the same");
+}
+
+#[test]
+fn variants_go_with_pairs_and_mixes() {
+    let whole = plan("workload.cache = \"pair\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nset = { \"workload.cache\" = \"cold\" }\n").unwrap();
+    let names: Vec<String> = whole.series().into_iter().map(|s| s.name).collect();
+    assert_eq!(names, ["a, cold", "a, warm", "b"]);
+    assert!(whole.series().iter().all(|s| s.variant.is_some()));
+}
+
+/// Rows: what is written, and what the message says; each names the line that is wrong.
+#[test]
+fn mistakes_name_variant_key_and_line() {
+    for (rest, says) in [
+        ("[[variant]]\nname = \"a/b\"\n", "[[variant]] a/b: its name is that of its log"),
+        ("[[variant]]\nname = \"main\"\n", "a name of its own"),
+        ("[[variant]]\nname = \"A\"\n[[variant]]\nname = \"a\"\n", "two variants are called \"a\""),
+        (
+            "[[variant]]\nname = \"a\"\nset = { \"server.modle\" = \"x\" }\n",
+            "set \"server.modle\": unknown field `modle`",
+        ),
+        (
+            "[[variant]]\nname = \"a\"\nset = { server = { model = \"x\" } }\n",
+            "a key without a dot sets the whole table",
+        ),
+        ("[[variant]]\nname = \"a\"\nset = { \"slo.profile\" = \"rag\" }\n", "set the whole of it"),
+        ("[[variant]]\nname = \"a\"\nset = { \"variant\" = 1 }\n", "cannot change that"),
+        ("[[variant]]\nname = \"a\"\nset = { \"search.rates\" = [-1] }\n", "a rate must be positive"),
+        ("[[variant]]\nname = \"a\"\ncommand = []\n", "command is empty"),
+        ("[[variant]]\nname = \"a\"\ntimeout = \"1m\"\n", "timeout is of use only where a server is started"),
+        ("[[variant]]\nname = \"a\"\ncommand = [\"x\"]\ntimeout = \"0s\"\n", "timeout is zero"),
+        (
+            "[[variant]]\nname = \"a\"\ncommand = [\"x\"]\nready-url = \"health\"\n",
+            "ready-url is a path on the server",
+        ),
+        ("[[variant]]\nname = \"a\"\ncommand = [\"x\"]\nenv = { \"A=B\" = \"c\" }\n", "a name without ="),
+        ("[[variant]]\nname = \"a\"\ncomand = [\"x\"]\n", "unknown field `comand`"),
+        (
+            "[[variant]]\nname = \"a\"\ncommand = [\"x\"]\nset = { \"server.simulated\" = { preset = \"md1\" } }\n",
+            "asks the simulated server",
+        ),
+    ] {
+        let e = plan(rest).unwrap_err();
+        assert!(e.contains(says), "{rest}: {e}");
+        assert!(e.contains("line "), "{rest} names its line: {e}");
+    }
+    let rows = "[[variant]]\nname = \"v\"\n[[row]]\nname = \"r\"\nrate = 1\n";
+    assert!(plan(rows).unwrap_err().contains("do not go with [[row]]"));
+    let low = "step.timeout = \"70s\"\n[[variant]]\nname = \"slow\"\nset = { \"slo.ttft.p99\" = \"90s\" }\n";
+    let e = plan(low).unwrap_err();
+    assert!(e.contains("[[variant]] slow: ") && e.contains("timeout"), "{e}");
+    let latency = "purpose = \"latency\"\nsearch.concurrency = [1]\n[[variant]]\nname = \"v\"\n";
+    assert!(
+        plan(&latency.replace("purpose", "notes = \"n\"\npurpose")).unwrap_err().contains("no [[variant]]")
+    );
+}
+
+#[test]
+fn no_secret_is_written_down() {
+    let text = "[[variant]]\nname = \"a\"\ncommand = [\"vllm\", \"--api-key\", \"sk-123456\", \"--hf-token=${T}\"]\nenv = { HF_TOKEN = \"hf_abcdef\", A = \"b\" }\n";
+    let written = plan(text).unwrap().to_toml().unwrap();
+    assert!(!written.contains("sk-123456") && !written.contains("hf_abcdef"), "{written}");
+    assert!(written.contains("${T}") && written.contains("A = \"b\""), "{written}");
+    let start = plan(text).unwrap().variants.remove(0).start.unwrap();
+    let filled = start.filled(|name| (name == "T").then(|| "t-654321".to_owned())).unwrap();
+    assert_eq!(filled.command, ["vllm", "--api-key", "sk-123456", "--hf-token=t-654321"]);
+    assert!(["sk-123456", "hf_abcdef", "t-654321"].iter().all(|s| filled.secrets.contains(&(*s).to_owned())));
+    assert!(start.filled(|_| None).unwrap_err().contains("${T}, which is not set"));
+    let kept = Plan::from_text(&written).unwrap().variants.remove(0).start.unwrap();
+    let e = kept.filled(|_| Some("t".into())).unwrap_err();
+    assert!(e.contains("in the place of a secret"), "{e}");
+}
+
+/// Rows: the command, the environment, which values are secrets, and whether everyone can read one.
+#[test]
+fn values_of_harmless_variables_are_no_secrets() {
+    let values = |name: &str| Some(format!("value-of-{}", name.to_lowercase()));
+    for (command, env, secrets, exposed) in [
+        ("\"vllm\", \"serve\", \"${MODEL}\", \"--port\", \"${PORT}\"", "", &[][..], false),
+        ("\"sh\", \"-c\", \"serve ${MODEL} --api-key ${MINE}\"", "", &["value-of-mine"], true),
+        ("\"sh\", \"-c\", \"echo ${HF_TOKEN} | serve\"", "", &["value-of-hf_token"], true),
+        ("\"serve\", \"${OPENAIKEY}\"", "", &["value-of-openaikey"], true),
+        ("\"serve\"", "A = \"${HF_TOKEN}\", HF_HOME = \"${HOME}\"", &["value-of-hf_token"], false),
+        ("\"serve\"", "HF_TOKEN = \"${A}\"", &["value-of-a"], false),
+    ] {
+        let text = format!("[[variant]]\nname = \"a\"\ncommand = [{command}]\nenv = {{ {env} }}\n");
+        let start = plan(&text).unwrap().variants.remove(0).start.unwrap();
+        let filled = start.filled(values).unwrap();
+        assert_eq!(
+            (&filled.secrets[..], filled.exposed),
+            (&secrets.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>()[..], exposed),
+            "{command} {env}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_variable_stays() {
+    let of = |text: &str| fill(text, &|name| (name == "A").then(|| "1".to_owned()), &mut Vec::new());
+    for (text, want) in [
+        ("a${A}b${A}", "a1b1"),
+        ("{\"x\": ${A}}", "{\"x\": 1}"),
+        ("$A ${} ${a b} ${9} ${A", "$A ${} ${a b} ${9} ${A"),
+    ] {
+        assert_eq!(of(text).unwrap(), want);
+    }
+    assert!(of("${B}").is_err());
+}
+
+#[test]
+fn ready_urls_are_paths_or_whole() {
+    for (text, base, path) in [
+        ("/ready?x=1", None, "/ready?x=1"),
+        ("http://127.0.0.1:9/a/b", Some("http://127.0.0.1:9"), "/a/b"),
+        ("https://h", Some("https://h"), "/"),
+        ("http://h/r?m=a@b", Some("http://h"), "/r?m=a@b"),
+        ("/r?max_tokens=9&page=2", None, "/r?max_tokens=9&page=2"),
+    ] {
+        let url = ReadyUrl::try_from(text.to_owned()).unwrap();
+        let (got, rest) = url.parts();
+        assert_eq!((got.map(|b| b.to_string()).as_deref(), rest.as_str()), (base, path), "{text}");
+    }
+    for text in
+        ["", "health", "ftp://h/x", "http://u:pw@h/x", "http://", "/ready?token=pw", "http://h/x?api_key=pw"]
+            .into_iter()
+            .chain([
+                "http://h/r?a=1&token=pw",
+                "http://h/r?token=pw&m=a@b",
+                "/r?token=pw@",
+                "/r?api%5Fkey=pw",
+            ])
+            .chain(["/r#access_token=pw", "http://u:pw@h/r?m=a@b", "/r?sv=1&sig=pw", "/r?x=Bearer%20pw"])
+    {
+        let e = ReadyUrl::try_from(text.to_owned()).unwrap_err();
+        assert!(!e.contains("pw"), "{e}");
+    }
+}

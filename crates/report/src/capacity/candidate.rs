@@ -1,0 +1,463 @@
+//! What a run offers to a fleet: a candidate for each of its answers that has a rate, and why the others have none.
+
+use super::pick::{left_out, picked, variant};
+use super::refused::{Refused, no_answer, refusal, resume};
+use crate::escape::clip;
+use crate::words;
+use anyhow::{Result, bail};
+use goodput_core::caveat::Caveat;
+use goodput_core::level::Control;
+use goodput_core::units::Positive;
+use goodput_run::rundir::Run;
+use goodput_run::rundir::derive::usable_safe_rate;
+use goodput_run::rundir::variants::State;
+use goodput_stats::capacity::fleet::Replica;
+use goodput_stats::capacity::moved::Moved;
+use goodput_stats::capacity::sizing::{Candidate, Measured};
+use goodput_stats::capacity::{Capacity, Hardware};
+use goodput_stats::search::answer::{Answer, Status};
+use goodput_stats::stats::server::watts_of_one;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+/// What is said in the place of what the plan of a run declares.
+#[derive(Debug, Clone, Default)]
+pub struct Given {
+    /// GPUs of one copy of the model.
+    pub gpus_per_replica: Option<NonZeroU32>,
+    /// Price of a GPU for an hour.
+    pub price_per_hour: Option<Positive>,
+    /// Label of prices.
+    pub currency: Option<String>,
+    /// What a GPU draws, in watts.
+    pub watts: Option<Positive>,
+    /// Price of a kilowatt-hour.
+    pub energy_price: Option<Positive>,
+    /// The most that a million output tokens may cost.
+    pub max_cost_per_mtok: Option<Positive>,
+    /// Output tokens of a request.
+    pub output_tokens: Option<Positive>,
+}
+
+impl Given {
+    /// The table with what is said in its place.
+    pub fn over(&self, declared: &Hardware) -> Hardware {
+        let own = declared.clone();
+        Hardware {
+            gpus: own.gpus.or(own.tensor_parallel).or(self.gpus_per_replica),
+            tensor_parallel: self.gpus_per_replica.or(own.tensor_parallel),
+            price_per_hour: self.price_per_hour.or(own.price_per_hour),
+            currency: self.currency.clone().or(own.currency),
+            watts: self.watts.or(own.watts),
+            energy_price: self.energy_price.or(own.energy_price),
+            max_cost_per_mtok: self.max_cost_per_mtok.or(own.max_cost_per_mtok),
+            ..own
+        }
+    }
+}
+
+/// The candidates of a run that is called `name` and lies in `folder`: of each series that it is about the answer of the first tier, or those that `select`
+/// names by series, tier, or `series/tier`.
+///
+/// # Errors
+///
+/// What `select` names is not there, or what is given does not go with what was measured.
+pub fn of_run(
+    run: &Run,
+    (name, folder): (&str, &Path),
+    select: Option<&str>,
+    given: &Given,
+) -> Result<(Vec<Candidate>, Vec<Refused>)> {
+    let mut refused = Vec::new();
+    if run.answers.is_empty() {
+        return Ok((Vec::new(), vec![no_answer(run, name)]));
+    }
+    let mut found = Vec::new();
+    for answer in picked(run, name, select)? {
+        let part = run.part(&answer.series);
+        let own = whose(run, answer, name);
+        match candidate(part, answer, &own, given)? {
+            Some(mut c) => {
+                let variant = variant(run, &answer.series).map(str::to_owned);
+                c.measured = measured(part, answer, name, given).map(|m| Measured { variant, ..m });
+                c.notes.extend(
+                    left_out(run, answer).map(|said| {
+                        format!("Planned with is its series {}; {said}.", clip(&answer.series, 80))
+                    }),
+                );
+                c.notes.extend(broken_off(run, answer, folder));
+                found.push(c);
+            }
+            None => refused.push(refusal(run, answer, own, folder)),
+        }
+    }
+    Ok((found, refused))
+}
+
+/// That the sweep ended before its search was done; nothing of a variant that was measured whole.
+fn broken_off(run: &Run, answer: &Answer, folder: &Path) -> Option<String> {
+    let whole = run.variants.iter().any(|v| v.series == answer.series && v.state == State::Done);
+    let ended = run.part(&answer.series).caveats.iter().any(Caveat::ends_sweep);
+    (ended && !whole).then(|| {
+        format!(
+            "Its sweep was broken off before it was done: the rate rests on the steps measured until then. {} measures the rest.",
+            resume(folder)
+        )
+    })
+}
+
+/// The name of a run, with what tells its answer from its others.
+fn whose(run: &Run, answer: &Answer, name: &str) -> String {
+    match words::whose(run, answer) {
+        whose if whose.is_empty() => name.to_owned(),
+        whose => format!("{name}, {whose}"),
+    }
+}
+
+/// One replica of what a run measured, at the goodput and at the safe rate; `None` where no rate is shown to meet the SLO.
+///
+/// # Errors
+///
+/// The GPUs of a replica do not divide those that were measured.
+pub fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Result<Option<Candidate>> {
+    let hardware = given.over(&run.hardware);
+    if let (Some(each), Some(all)) = (given.gpus_per_replica, hardware.gpu_count())
+        && all % each.get() != 0
+    {
+        bail!(
+            "--gpus-per-replica {each}: {name} was measured on {all} GPUs by its plan, which so many do not divide: replicas are copies of the \
+             model, and the measured server is one or several of them"
+        );
+    }
+    let Some(goodput) = run.capacity(answer) else { return Ok(None) };
+    let safe = run.capacity_at_safe_rate(answer);
+    let (watts, told) = watts(run, answer, &hardware, &goodput);
+    let replica = |c: &Capacity| {
+        let gpus = hardware.gpus_per_replica();
+        let copies = f64::from(copies(&hardware));
+        let tokens = c.output_tokens_per_s.map(|t| t / c.requests_per_s);
+        Replica {
+            rate: c.requests_per_s / copies,
+            gpus,
+            output_tokens: given.output_tokens.map(Positive::get).or(tokens),
+            price_per_hour: hardware.price_per_hour.map(Positive::get),
+            watts,
+            energy_price: hardware.energy_price.map(Positive::get),
+        }
+    };
+    let g = &answer.goodput;
+    let estimate = usable_safe_rate(g).is_some() && g.rate.is_some();
+    Ok(Some(Candidate {
+        name: name.to_owned(),
+        gpu: hardware.gpu.clone(),
+        goodput: replica(&goodput),
+        safe: safe.as_ref().map(replica),
+        basis: if estimate && g.status != Status::NotReached {
+            "the goodput"
+        } else {
+            "the highest rate shown to meet"
+        }
+        .into(),
+        currency: hardware.currency.clone(),
+        max_cost_per_mtok: hardware.max_cost_per_mtok.map(Positive::get),
+        measured: None,
+        notes: notes(run, answer, &hardware).into_iter().chain(told).collect(),
+        moved: moved(run),
+    }))
+}
+
+/// What a changed workload does to the rate, where the run has measured it.
+fn moved(run: &Run) -> Vec<Moved> {
+    let effects = run.view.sensitivity.iter().flat_map(|s| &s.effects);
+    effects.filter_map(|e| Some(Moved::of(&e.factor, &e.elasticity?))).collect()
+}
+
+/// How many copies of the model were measured together.
+fn copies(hardware: &Hardware) -> u32 {
+    let each = hardware.gpus_per_replica();
+    (hardware.gpu_count().unwrap_or(each) / each).max(1)
+}
+
+/// What a GPU draws: as declared, else as `[[metrics]]` measured it beside the answer, where they tell of as many GPUs as there are.
+fn watts(run: &Run, answer: &Answer, hardware: &Hardware, c: &Capacity) -> (Option<f64>, Option<String>) {
+    if let Some(watts) = hardware.watts {
+        return (Some(watts.get()), None);
+    }
+    let own = run.steps.iter().find(|s| s.step == c.step && s.series == answer.series);
+    let measured = own.and_then(|s| watts_of_one(&s.metrics));
+    let all = hardware.gpu_count().map(|n| n as usize);
+    match measured.filter(|(_, n)| Some(*n) == all) {
+        Some((watts, _)) => {
+            let said =
+                format!("A GPU drew {} W in step {}, as its metrics had it.", words::figure(watts), c.step);
+            (Some(watts), Some(said))
+        }
+        None => {
+            let said = "Its plan has a price of energy, and what a GPU draws is told neither by hardware.watts nor by [[metrics]]: energy is \
+                        in none of its costs; --watts says it.";
+            (None, hardware.energy_price.map(|_| said.to_owned()))
+        }
+    }
+}
+
+fn notes(run: &Run, answer: &Answer, hardware: &Hardware) -> Vec<String> {
+    let g = &answer.goodput;
+    let mut notes = Vec::new();
+    match g.status {
+        Status::Undecided => {
+            notes.push("Its goodput is undecided: what is planned with is what was shown so far.".into())
+        }
+        Status::Invalid => notes.push(
+            "Its answer is invalid above the rate that is planned with: see the caveats of its report."
+                .into(),
+        ),
+        Status::NotReached => {
+            notes.push("More was not tried: it may take more than the rate that is planned with.".into())
+        }
+        Status::Found | Status::None => {}
+    }
+    match answer.control {
+        Control::Concurrency => notes.push(
+            "Its rate is that of a closed loop, whose workers wait for answers; independent users do not, and may be given less within the SLO.".into(),
+        ),
+        Control::Sessions => notes.push("Its requests are turns of conversations: the demand counts turns, not conversations.".into()),
+        Control::TraceScale => notes.push("Its requests came as in the trace that was replayed.".into()),
+        Control::Rate if !run.meta.workload.contains("Poisson") && run.meta.workload.contains(" arrivals") => {
+            notes.push("Its requests did not come as Poisson arrivals: those of independent users do, and need room for their scatter.".into());
+        }
+        Control::Rate => {}
+    }
+    if run.meta.virtual_time || run.meta.server.starts_with("simulated") {
+        notes.push("It is a simulated server: a rehearsal, and no figure to buy by.".into());
+    }
+    if hardware.gpu_count().is_none() {
+        notes.push("Its plan declares no GPUs: the measured server counts as one replica on one GPU; --gpus-per-replica says otherwise.".into());
+    }
+    if let Some(copies) = Some(copies(hardware)).filter(|n| *n > 1) {
+        notes.push(format!(
+            "{copies} replicas were measured together; each is taken to have its even share of the rate."
+        ));
+    }
+    let other: Vec<&str> = run
+        .answers
+        .iter()
+        .filter(|a| a.series == answer.series && a.tier != answer.tier)
+        .map(|a| a.tier.as_str())
+        .collect();
+    if let Some(first) = other.first() {
+        notes.push(format!(
+            "This is the SLO of {}; for that of {} write RUN#{first}.",
+            clip(&answer.tier, 40),
+            clip(&other.join(", "), 80)
+        ));
+    }
+    notes
+}
+
+fn measured(run: &Run, answer: &Answer, name: &str, given: &Given) -> Option<Measured> {
+    let tier = words::tier_of(run, answer);
+    let c = run.capacity(answer)?;
+    let each = |tokens: Option<f64>| tokens.map(|t| t / c.requests_per_s);
+    Some(Measured {
+        run: name.to_owned(),
+        variant: None,
+        series: answer.series.clone(),
+        tier: answer.tier.clone(),
+        slo: tier.map_or_else(|| run.meta.slo.clone(), words::slo),
+        workload: words::workload(run),
+        model: run.meta.model.clone(),
+        copies: copies(&given.over(&run.hardware)),
+        tokens_given: given.output_tokens.is_some(),
+        prompt_tokens: each(c.prompt_tokens_per_s),
+        output_tokens: each(c.output_tokens_per_s),
+        virtual_time: run.meta.virtual_time,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_run::fixture;
+
+    fn case(name: &str) -> Run {
+        fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
+    }
+
+    fn named(path: &str) -> (&str, &Path) {
+        (path, Path::new(path))
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-6 * b.abs()
+    }
+
+    #[test]
+    fn an_estimate_offers_both_its_rates() {
+        let mut run = case("interval");
+        run.hardware = toml::from_str(
+            "gpu = \"A40\"\ngpus = 4\ntensor-parallel = 2\nprice-per-hour = 0.39\ncurrency = \"USD\"",
+        )
+        .unwrap();
+        let (all, refused) = of_run(&run, named("runs/a"), None, &Given::default()).unwrap();
+        let c = &all[0];
+        assert!(refused.is_empty() && c.basis == "the goodput" && c.currency.as_deref() == Some("USD"));
+        assert!(
+            near(c.goodput.rate, 33.4 / 2.0) && near(c.safe.unwrap().rate, 31.6 / 2.0),
+            "{c:?}: two replicas"
+        );
+        assert!(c.goodput.gpus == 2 && near(c.goodput.output_tokens.unwrap(), 30.0));
+        assert!(c.notes.iter().any(|n| n.starts_with("2 replicas were measured together")), "{:?}", c.notes);
+        let given = Given {
+            gpus_per_replica: NonZeroU32::new(4),
+            output_tokens: Some(60.0.try_into().unwrap()),
+            ..Given::default()
+        };
+        let c = of_run(&run, named("runs/a"), None, &given).unwrap().0.swap_remove(0);
+        assert!(
+            near(c.goodput.rate, 33.4) && c.goodput.gpus == 4 && near(c.goodput.output_tokens.unwrap(), 60.0)
+        );
+        let three = Given { gpus_per_replica: NonZeroU32::new(3), ..Given::default() };
+        let e = of_run(&run, named("runs/a"), None, &three).unwrap_err().to_string();
+        assert!(e.contains("--gpus-per-replica 3: runs/a was measured on 4 GPUs"), "{e}");
+    }
+
+    #[test]
+    fn a_copy_is_as_large_as_the_plan_says() {
+        let mut run = case("interval");
+        run.hardware = toml::from_str("tensor-parallel = 8\nprice-per-hour = 2\nenergy-price = 0.2").unwrap();
+        let c = of_run(&run, named("r"), None, &Given::default()).unwrap().0.swap_remove(0);
+        assert!(c.goodput.gpus == 8 && near(c.goodput.rate, 33.4), "{c:?}");
+        assert!(!c.notes.iter().any(|n| n.contains("on one GPU")), "{:?}", c.notes);
+        assert!(c.notes.iter().any(|n| n.contains("energy is in none of its costs")), "{:?}", c.notes);
+        let four = Given {
+            gpus_per_replica: NonZeroU32::new(4),
+            watts: Some(500.0.try_into().unwrap()),
+            ..Given::default()
+        };
+        let c = of_run(&run, named("r"), None, &four).unwrap().0.swap_remove(0);
+        assert!(c.goodput.gpus == 4 && near(c.goodput.rate, 16.7), "two copies on its eight GPUs: {c:?}");
+        assert_eq!(c.measured.map(|m| (m.copies, m.tokens_given)), Some((2, false)));
+        assert!(!c.notes.iter().any(|n| n.contains("energy")), "{:?}", c.notes);
+        run.hardware = Hardware::default();
+        let c = of_run(&run, named("r"), None, &Given::default()).unwrap().0.swap_remove(0);
+        assert!(c.notes.iter().any(|n| n.contains("on one GPU")), "{:?}", c.notes);
+    }
+
+    /// Rows: case; what its rate is called, or why there is none; and a note.
+    #[test]
+    fn every_answer_says_what_it_is_worth() {
+        for (name, says, note) in [
+            ("found", "the highest rate shown to meet", ""),
+            ("not-reached", "the highest rate shown to meet", "More was not tried"),
+            ("concurrency", "the highest rate shown to meet", "closed loop"),
+            ("none", "no rate meets its SLO", ""),
+            ("undecided", "is undecided", ""),
+            ("no-step", "no step was finished", ""),
+        ] {
+            let run = case(name);
+            let (found, refused) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+            let said = found.first().map(|c| (c.basis.clone(), c.notes.join(" ")));
+            let (what, notes) =
+                said.unwrap_or_else(|| refused.first().map(|r| (r.why.clone(), r.advice.clone())).unwrap());
+            assert!(what.contains(says) && notes.contains(note), "{name}: {what}; {notes}");
+            assert!(refused.iter().all(|r| r.advice.contains("goodput")), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_answers_is_named() {
+        let run = case("tiers");
+        let tier = run.answers[1].tier.clone();
+        let (first, _) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+        assert!(
+            first.len() == 1 && first[0].notes.iter().any(|n| n.contains(&format!("RUN#{tier}"))),
+            "{first:?}"
+        );
+        for select in [tier.clone(), format!("main/{tier}")] {
+            let (found, _) = of_run(&run, named("r"), Some(&select), &Given::default()).unwrap();
+            assert_eq!(found[0].measured.as_ref().map(|m| m.tier.clone()), Some(tier.clone()), "{select}");
+        }
+        let e = of_run(&run, named("r"), Some("lead"), &Given::default()).unwrap_err().to_string();
+        assert!(e.contains("r has no answer \"lead\"") && e.contains(&format!("main/{tier}")), "{e}");
+    }
+
+    #[test]
+    fn variants_are_candidates_and_those_without_an_answer_say_why() {
+        let run = fixture::variants();
+        let (found, refused) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+        let names: Vec<&str> = found.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["r, small", "r, large"]);
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert!(refused[0].name == "r, huge" && refused[0].why.contains("out of memory"), "{refused:?}");
+    }
+
+    /// The warm cache is another case of the same server: it is planned with where it is named, and stays in sight where it is not.
+    #[test]
+    fn a_pair_is_planned_with_its_cold_cache() {
+        let mut run = fixture::pair();
+        let (found, refused) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+        assert!(found.len() == 1 && refused.is_empty() && found[0].name == "r, cold", "{found:?}");
+        assert!(
+            found[0].notes.iter().any(|n| n
+                == "Planned with is its series cold; RUN#SERIES plans with another of its series: warm."),
+            "{:?}",
+            found[0].notes
+        );
+        let (found, _) = of_run(&run, named("r"), Some("warm"), &Given::default()).unwrap();
+        assert_eq!(found[0].name, "r, warm");
+        let cold = run.answers.iter_mut().chain(&mut run.parts[0].answers).filter(|a| a.series == "cold");
+        for a in cold {
+            (a.goodput.status, a.goodput.rate, a.goodput.met) = (Status::Undecided, None, None);
+        }
+        let (found, refused) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+        assert!(found.is_empty() && refused[0].name == "r, cold", "{found:?}");
+        assert!(
+            refused[0].advice.ends_with("RUN#SERIES plans with another of its series: warm"),
+            "{refused:?}"
+        );
+    }
+
+    /// A rate of a sweep that was not done is told as one; a variant that was measured before the end is whole.
+    #[test]
+    fn a_sweep_that_was_broken_off_is_told() {
+        let told = |run: &Run| -> Vec<bool> {
+            let found = of_run(run, ("r", Path::new("runs/r")), None, &Given::default()).unwrap().0;
+            let says = |n: &String| {
+                n.starts_with("Its sweep was broken off") && n.contains("--resume runs/r measures")
+            };
+            found.iter().map(|c| c.notes.iter().any(says)).collect()
+        };
+        let mut run = case("interval");
+        assert_eq!(told(&run), [false]);
+        run.caveats.push(Caveat::Interrupted);
+        assert_eq!(told(&run), [true]);
+        let mut several = fixture::variants();
+        several.variants[1].state = State::Running;
+        for part in &mut several.parts {
+            part.caveats.push(Caveat::Interrupted);
+        }
+        assert_eq!(told(&several), [false, true]);
+    }
+
+    #[test]
+    fn measured_power_is_used_where_none_is_declared() {
+        let mut run = fixture::served();
+        run.hardware = toml::from_str("gpus = 2").unwrap();
+        let c = of_run(&run, named("r"), None, &Given::default()).unwrap().0.swap_remove(0);
+        assert!(
+            c.goodput.watts.is_some_and(|w| w > 90.0) && c.notes.iter().any(|n| n.contains(" W in step ")),
+            "{c:?}"
+        );
+        run.hardware.watts = Some(300.0.try_into().unwrap());
+        assert_eq!(
+            of_run(&run, named("r"), None, &Given::default()).unwrap().0[0].goodput.watts,
+            Some(300.0)
+        );
+        run.hardware = toml::from_str("gpus = 1").unwrap();
+        assert_eq!(
+            of_run(&run, named("r"), None, &Given::default()).unwrap().0[0].goodput.watts,
+            None,
+            "of which GPU?"
+        );
+    }
+}

@@ -1,0 +1,409 @@
+//! The answer on a plot: goodput line, bracket or interval, safe rate, knee.
+
+use super::Format;
+use super::axis::Plot;
+use super::canvas::{Align, Canvas, Point, Rect, Type};
+use super::curves::{Across, curves, rgb, shown, tier_name};
+use super::legend::Entry;
+use super::place::Taken;
+use crate::words::{self, ends};
+use goodput_core::level::Control;
+use goodput_core::units::short;
+use goodput_run::rundir::Run;
+use goodput_run::rundir::derive::{interval, usable_safe_rate};
+use goodput_stats::search::answer::{Answer, Status};
+use goodput_stats::stats::step::{Step, Verdict};
+use plotters::style::{Color, RGBColor};
+
+/// Colour of the goodput's line and band.
+pub(super) const GREEN: RGBColor = rgb(0x2ca25f);
+/// Colour of text about the goodput.
+pub(super) const GREEN_TEXT: RGBColor = rgb(0x14713a);
+/// Colour of the line at the knee.
+pub(super) const KNEE: RGBColor = rgb(0x6b6b6b);
+
+/// How dark the band around a knee is.
+pub(super) const KNEE_SHADE: f64 = 0.14;
+
+/// Dashes and gaps of the line at the safe rate.
+pub(super) const SAFE: (f64, f64) = (5.0, 3.0);
+/// A band is drawn up to so many times the highest step.
+const BEYOND: f64 = 1.25;
+
+/// Where the answer lies on the horizontal axis of a chart.
+#[derive(Debug, Default)]
+pub(super) struct Boundary {
+    line: Option<f64>,
+    band: Option<(f64, f64)>,
+    /// The safe rate of an estimate.
+    safe: Option<f64>,
+    /// The highest of the steps: a band that reaches far beyond is cut, since nothing was measured there.
+    most: f64,
+    knee: Option<f64>,
+    /// 90 % interval of the knee, where it is tested.
+    knee_band: Option<(f64, f64)>,
+    /// Of the knee on this axis.
+    unit: &'static str,
+    words: Vec<String>,
+    legend: Vec<Entry>,
+}
+
+impl Boundary {
+    /// The first answer of a run, where the steps lie that show it.
+    pub(super) fn new(run: &Run, across: Across, format: Format) -> Self {
+        let Some(a) = run.answers.first() else { return Self::default() };
+        let g = &a.goodput;
+        let estimate = interval(g);
+        let ends = estimate.map(|(_, [l, h])| (l, h)).or(g.met.zip(g.failed));
+        let safe = usable_safe_rate(g);
+        let line = match g.status {
+            _ if estimate.is_some() => g.rate,
+            Status::Found => g.rate.or(g.met),
+            Status::NotReached if safe.is_some() => g.rate,
+            Status::NotReached => g.met.or(g.rate),
+            // The safe rate says more than the level that met.
+            Status::Undecided if g.failed.is_none() && safe.is_none() => g.met,
+            Status::None | Status::Undecided | Status::Invalid => None,
+        };
+        let scale = Scale::new(run, a);
+        let place = |level: f64| match across {
+            Across::Achieved => scale.achieved(level),
+            Across::Offered => level,
+        };
+        let knee = a.knee.as_ref().map(|k| match across {
+            Across::Achieved => scale.evidence(k.rate).unwrap_or(k.throughput),
+            Across::Offered => k.rate,
+        });
+        let knee_band = a.knee.as_ref().and_then(|k| {
+            let [low, high] = k.interval90?;
+            // Up to the knee throughput follows the load.
+            let unit = if across == Across::Achieved && k.rate > 0.0 { k.throughput / k.rate } else { 1.0 };
+            Some((low * unit, high * unit))
+        });
+        let line = line.map(&place);
+        let band = ends.map(|(l, h)| (place(l), place(h))).filter(|(l, h)| h > l);
+        let safe = safe.map(&place);
+        let most = scale.steps.iter().map(|s| across.of(s)).chain(line).fold(0.0, f64::max);
+        let words = lines(run, a);
+        let legend = legend(a, line.is_some(), band.is_some(), safe.is_some(), (&words, format));
+        let unit = if across == Across::Achieved { Control::Rate.unit() } else { a.control.unit() };
+        Self { line, band, safe, most, knee, knee_band, unit, words, legend }
+    }
+
+    /// The rate that the answer comes to, and both ends of its interval or bracket, the upper one first; `None` where it comes to
+    /// none.
+    pub(super) fn span(&self) -> Option<(f64, f64, f64)> {
+        let line = self.line.or(self.safe)?;
+        let (low, high) = self.band.unwrap_or((line, line));
+        Some((line, high.min(BEYOND * self.most).max(line), low))
+    }
+
+    /// The answer in a line.
+    pub(super) fn said(&self) -> String {
+        self.words.join(" · ")
+    }
+
+    /// What is drawn of it, for the legend; on a slide with its numbers, since there is no room in the plots.
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let knee = self.knee.map(|_| if self.knee_band.is_some() { Entry::TestedKnee } else { Entry::Knee });
+        self.legend.iter().cloned().chain(knee).collect()
+    }
+
+    /// Values that must be on the horizontal axis.
+    pub(super) fn values(&self) -> impl Iterator<Item = f64> {
+        let high = self.band.map(|b| b.1.min(BEYOND * self.most));
+        let knee = self.knee_band.map(|b| b.1.min(BEYOND * self.most));
+        self.line.into_iter().chain(high).chain(self.safe).chain(self.knee).chain(knee)
+    }
+
+    /// Draws band and lines; labels come later, where there is room.
+    pub(super) fn draw(&self, c: &mut Canvas, plot: &Plot) {
+        let a = plot.area;
+        if let Some((low, high)) = self.band {
+            let (x0, x1) = (plot.at_x(low), plot.at_x(high).min(a.right()));
+            let band = Rect { x: x0, y: a.y, w: x1 - x0, h: a.h };
+            c.fill(&band, GREEN.mix(0.13));
+            c.hint_over(band, self.said());
+        }
+        if let Some((low, high)) = self.knee_band {
+            let (x0, x1) = (plot.at_x(low).max(a.x), plot.at_x(high).min(a.right()));
+            let band = Rect { x: x0, y: a.y, w: (x1 - x0).max(0.0), h: a.h };
+            c.fill(&band, KNEE.mix(KNEE_SHADE));
+            c.hint_over(band, format!("knee: 90 % interval {} – {}{}", short(low), short(high), self.unit));
+        }
+        if let Some(knee) = self.knee {
+            let x = plot.at_x(knee);
+            c.dashes((x, a.bottom()), (x, a.y), 1.3, (1.6, 2.6), KNEE);
+            c.hint_along((x, a.bottom()), (x, a.y), format!("knee: {}{}", short(knee), self.unit));
+        }
+        if let Some(line) = self.line {
+            let x = plot.at_x(line);
+            c.stroke((x, a.bottom()), (x, a.y), 2.0, GREEN);
+            c.hint_along((x, a.bottom()), (x, a.y), self.said());
+        }
+        if let Some(safe) = self.safe {
+            let x = plot.at_x(safe);
+            c.dashes((x, a.bottom()), (x, a.y), 1.6, SAFE, GREEN_TEXT);
+            c.hint_along((x, a.bottom()), (x, a.y), self.said());
+        }
+    }
+
+    /// Keeps the lines clear of labels.
+    pub(super) fn take(&self, taken: &mut Taken, plot: &Plot) {
+        for x in self.line.into_iter().chain(self.safe).chain(self.knee) {
+            let x = plot.at_x(x);
+            taken.line(&[(x, plot.area.y), (x, plot.area.bottom())], 4.0);
+        }
+    }
+
+    /// Writes the answer beside its line. Where there is no room at all it is left to the headline, which says the same.
+    pub(super) fn label(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
+        let right = |h: f64| h.min(BEYOND * self.most);
+        let edges = self.band.map_or((self.line, self.line), |(l, h)| (Some(l), Some(right(h))));
+        // A safe rate may lie below a line that has no band.
+        let edges = (edges.0.map(|l| self.safe.map_or(l, |s| s.min(l))), edges.1);
+        let edges = (edges.0.or(self.safe), edges.1.or(self.safe));
+        let (Some(left), Some(right), false) = (edges.0, edges.1, self.words.is_empty()) else { return };
+        let edges = if plot.x.share(left) < 0.3 { [right, left] } else { [left, right] };
+        for size in [12.0, 11.0, 10.3] {
+            if place_beside(c, plot, taken, edges, &Type::book(size, GREEN_TEXT), &self.words) {
+                break;
+            }
+        }
+    }
+}
+
+/// Where levels lie by what was achieved there.
+struct Scale<'a> {
+    answer: &'a Answer,
+    steps: Vec<&'a Step>,
+    /// Levels and what was achieved, ascending.
+    pairs: Vec<Point>,
+}
+
+impl<'a> Scale<'a> {
+    fn new(run: &'a Run, answer: &'a Answer) -> Self {
+        let all = curves(run).into_iter().find(|c| c.series == answer.series);
+        let steps = all.as_ref().map(|c| c.steps.clone()).unwrap_or_default();
+        let joined = all.map(|c| c.joined(Across::Achieved)).unwrap_or_default();
+        let mut pairs: Vec<Point> = joined.iter().map(|s| (s.level.value, s.achieved_rate)).collect();
+        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Self { answer, steps, pairs }
+    }
+
+    /// What the step achieved that shows the level to be met, or to fail; the longest of several.
+    fn evidence(&self, level: f64) -> Option<f64> {
+        let g = &self.answer.goodput;
+        let same = |other: Option<f64>| other.is_some_and(|o| (o - level).abs() <= 1e-9 * level.abs());
+        let verdict = if same(g.met) {
+            Verdict::Meets
+        } else if same(g.failed) {
+            Verdict::Fails
+        } else {
+            return None;
+        };
+        let own = self.steps.iter().filter(|s| same(Some(s.level.value)));
+        let shows = own.filter(|s| shown(s, &self.answer.tier) == verdict);
+        shows.max_by(|a, b| a.measure_s.total_cmp(&b.measure_s)).map(|s| s.achieved_rate)
+    }
+
+    fn achieved(&self, level: f64) -> f64 {
+        self.evidence(level).unwrap_or_else(|| achieved_at(&self.pairs, level))
+    }
+}
+
+fn achieved_at(levels: &[Point], level: f64) -> f64 {
+    let above = levels.iter().position(|p| p.0 >= level - 1e-9);
+    match above {
+        Some(0) | None => {
+            // Beyond what was measured, in proportion to the nearest step.
+            let nearest = if above.is_none() { levels.last() } else { levels.first() };
+            nearest.map_or(level, |(l, r)| if *l > 0.0 { level * r / l } else { level })
+        }
+        Some(i) => {
+            let ((l0, r0), (l1, r1)) = (levels[i - 1], levels[i]);
+            if l1 - l0 < 1e-12 { r1 } else { r0 + (r1 - r0) * (level - l0) / (l1 - l0) }
+        }
+    }
+}
+
+/// Line, band and safe rate, where they are drawn; on a slide with the words that have no room in its plots.
+fn legend(
+    a: &Answer,
+    line: bool,
+    band: bool,
+    safe: bool,
+    (lines, format): (&[String], Format),
+) -> Vec<Entry> {
+    let (mut lines, slide) = (lines.iter(), format == Format::Slide);
+    let said =
+        |own: Option<&String>, short: &str| own.filter(|_| slide).map_or(short.to_owned(), Clone::clone);
+    let name = match (a.goodput.status, interval(&a.goodput)) {
+        (Status::Found, _) => "goodput",
+        (Status::Undecided, Some(_)) => "median estimate",
+        (Status::NotReached, _) if safe => "highest of the plan",
+        _ => "highest level shown to meet",
+    };
+    let mut out = Vec::new();
+    if line {
+        out.push(Entry::Line(said(lines.next(), name)));
+    }
+    if band {
+        let name = if interval(&a.goodput).is_some() { "90 % interval" } else { "between met and failed" };
+        out.push(Entry::Band(said(lines.next(), name)));
+    }
+    if safe {
+        out.push(Entry::Safe(said(lines.next(), &format!("safe {}", words::noun(a.control)))));
+    }
+    out
+}
+
+/// Puts lines of text left or right of a vertical line, as high as there is room. Whether there was a place.
+fn place_beside(
+    c: &mut Canvas,
+    plot: &Plot,
+    taken: &mut Taken,
+    at: [f64; 2],
+    face: &Type,
+    lines: &[String],
+) -> bool {
+    let a = plot.area;
+    let w = lines.iter().map(|l| face.width(l)).fold(0.0, f64::max);
+    let (step, h) = (face.size * 1.35, face.size * 1.35 * lines.len() as f64);
+    let ys: Vec<f64> = (0..40).map(|i| a.y + 4.0 + (a.h - h - 8.0) * f64::from(i) / 39.0).collect();
+    let spots = at.iter().flat_map(|v| [plot.at_x(*v) - w - 8.0, plot.at_x(*v) + 7.0]);
+    let spots: Vec<f64> = spots.filter(|x| *x >= a.x + 4.0 && *x + w <= a.right() + 2.0).collect();
+    let rects = spots.iter().flat_map(|x| ys.iter().map(move |y| Rect { x: *x, y: *y, w, h }));
+    let Some(r) = taken.free(rects) else { return false };
+    let right = at.iter().any(|v| (plot.at_x(*v) - w - 8.0 - r.x).abs() < 1e-9);
+    for (i, line) in lines.iter().enumerate() {
+        let y = r.y + step * (i as f64 + 1.0) - step * 0.28;
+        let (px, align) = if right { (r.right(), Align::Right) } else { (r.x, Align::Left) };
+        c.text((px, y), align, face, line);
+    }
+    true
+}
+
+fn lines(run: &Run, a: &Answer) -> Vec<String> {
+    let (g, unit) = (&a.goodput, a.control.unit());
+    let tier = tier_name(run, &a.tier);
+    let n = short;
+    if let Some(([rate, low, high], safe)) = ends(a.control, g) {
+        let name = if g.status == Status::Found { "goodput" } else { "undecided: about" };
+        let safe = safe.map_or(format!("no {} is shown to be safe", words::noun(a.control)), |s| {
+            format!("safe {} {s}{unit}", words::noun(a.control))
+        });
+        return vec![format!("{name}{tier} {rate}{unit}"), format!("90 % interval {low} – {high}"), safe];
+    }
+    if let Some(safe) = usable_safe_rate(g) {
+        let safe = format!("safe {} {}{unit}", words::noun(a.control), n(safe));
+        return match g.rate {
+            Some(rate) => vec![format!("at least{tier} {}{unit}", n(rate)), safe],
+            None => vec![safe, "above is undecided".into()],
+        };
+    }
+    match (g.status, g.rate.or(g.met), g.met, g.failed) {
+        (Status::Found, Some(rate), met, failed) => {
+            let ends = met.zip(failed).map(|(m, f)| format!("met at {}, failed at {}", n(m), n(f)));
+            std::iter::once(format!("goodput{tier} {}{unit}", n(rate))).chain(ends).collect()
+        }
+        (Status::NotReached, Some(rate), ..) => {
+            vec![format!("met{tier} up to {}{unit}", n(rate)), "more was not tried".into()]
+        }
+        (Status::Undecided, _, Some(m), None) => {
+            vec![format!("met{tier} up to {}{unit}", n(m)), "above is undecided".into()]
+        }
+        (Status::Undecided, _, Some(m), Some(f)) => {
+            vec![format!("met{tier} at {}, failed at {}{unit}", n(m), n(f)), "undecided between".into()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_run::fixture;
+
+    #[test]
+    fn what_is_met_is_marked_where_the_rest_is_undecided() {
+        let mut run = fixture::found();
+        let g = &mut run.answers[0].goodput;
+        (g.status, g.rate, g.failed) = (Status::Undecided, None, None);
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        assert_eq!(b.words, ["met up to 32 req/s", "above is undecided"]);
+        assert_eq!((b.line.map(f64::round), b.band), (Some(32.0), None));
+    }
+
+    #[test]
+    fn an_estimate_has_its_interval_and_its_safe_rate() {
+        let mut run = fixture::found();
+        let g = &mut run.answers[0].goodput;
+        (g.rate, g.interval90, g.safe_rate) = (Some(33.4), Some([31.6, 35.3]), Some(31.2));
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        assert_eq!(b.words, ["goodput 33.4 req/s", "90 % interval 31.6 – 35.3", "safe rate 31.2 req/s"]);
+        assert_eq!((b.line, b.band, b.safe), (Some(33.4), Some((31.6, 35.3)), Some(31.2)));
+        let slide = format!("{:?}", Boundary::new(&run, Across::Offered, Format::Slide).entries());
+        assert!(slide.contains("Safe(\"safe rate 31.2 req/s\")"), "{slide}");
+        let g = &mut run.answers[0].goodput;
+        (g.status, g.interval90, g.safe_rate) = (Status::Undecided, Some([0.0, 300.0]), None);
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        assert_eq!(b.words[2], "no rate is shown to be safe");
+        assert!(b.values().all(|v| v <= 60.0 + 1e-9), "no room for where nothing was measured");
+        let g = &mut run.answers[0].goodput;
+        (g.rate, g.interval90, g.safe_rate, g.failed) = (None, None, Some(30.0), None);
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        assert_eq!((b.line, b.safe), (None, Some(30.0)), "it says more than what met");
+        assert_eq!(b.words, ["safe rate 30 req/s", "above is undecided"]);
+        run.answers[0].goodput.status = Status::None;
+        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        assert_eq!((b.line, b.safe, b.words.len()), (None, None, 0));
+    }
+
+    #[test]
+    fn levels_lie_where_their_steps_are() {
+        let levels = [(8.0, 4.0), (16.0, 6.0)];
+        for (level, x) in [(8.0, 4.0), (12.0, 5.0), (16.0, 6.0), (32.0, 12.0), (4.0, 2.0)] {
+            assert!((achieved_at(&levels, level) - x).abs() < 1e-9, "{level}");
+        }
+        assert!((achieved_at(&[], 5.0) - 5.0).abs() < 1e-9, "no step at all");
+    }
+
+    #[test]
+    fn the_band_ends_at_the_step_that_failed() {
+        let mut run = fixture::found();
+        let mut open = run.steps[9].clone();
+        (open.step, open.achieved_rate, open.measure_s) = (12, 35.1, 500.0);
+        open.verdict = Verdict::Undecided;
+        open.limits.iter_mut().for_each(|l| l.verdict = Verdict::Undecided);
+        run.steps.insert(9, open);
+        run.steps[10].achieved_rate = 37.5;
+        run.answers[0].knee = Some(goodput_stats::search::answer::Knee {
+            rate: 36.0,
+            throughput: 35.1,
+            interval90: None,
+            basis: goodput_stats::search::answer::KneeBasis::Kneedle,
+        });
+        let b = Boundary::new(&run, Across::Achieved, Format::Report);
+        let (low, high) = b.band.unwrap();
+        assert!(
+            (low - run.steps[7].achieved_rate).abs() < 1e-9 && (high - 37.5).abs() < 1e-9,
+            "{low} {high}"
+        );
+        assert!((b.knee.unwrap() - 37.5).abs() < 1e-9, "the knee is at the level that failed");
+    }
+
+    #[test]
+    fn the_legend_names_what_is_drawn() {
+        let mut run = fixture::found();
+        let texts = |run: &Run, format| {
+            let b = Boundary::new(run, Across::Offered, format);
+            format!("{:?}", b.entries())
+        };
+        assert!(texts(&run, Format::Slide).contains("goodput 32 req/s"), "{}", texts(&run, Format::Slide));
+        assert!(texts(&run, Format::Report).contains("between met and failed"));
+        assert!(texts(&run, Format::Report).contains("Knee"));
+        run.answers.clear();
+        assert_eq!(texts(&run, Format::Slide), "[]");
+    }
+}

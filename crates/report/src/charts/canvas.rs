@@ -1,0 +1,280 @@
+//! A picture as a list of shapes, in logical pixels (1/96 inch); [`super::raster`] and [`super::svg`] render it.
+//!
+//! Text is set with `ab_glyph` itself: plotters 0.3 drops the side bearings of glyphs, which tears words apart.
+
+use super::hints::Hint;
+use ab_glyph::{Font, FontRef, PxScale, ScaleFont};
+use plotters::style::{Color, RGBAColor, RGBColor, WHITE};
+use std::sync::LazyLock;
+
+/// DejaVu Sans, Book and Bold.
+static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
+    [
+        include_bytes!("../../assets/fonts/DejaVuSans.ttf").as_slice(),
+        include_bytes!("../../assets/fonts/DejaVuSans-Bold.ttf").as_slice(),
+    ]
+    .map(|bytes| {
+        FontRef::try_from_slice(bytes).expect("the embedded fonts are valid: a test draws with them")
+    })
+});
+
+/// A point in logical pixels, y downwards.
+pub(super) type Point = (f64, f64);
+
+/// So far off the canvas nothing is drawn.
+const FAR: f64 = 1e5;
+
+/// Whether a point is a number and not far off the canvas: what draws reckons in whole pixels, which end somewhere.
+pub(super) fn is_near((x, y): Point) -> bool {
+    x.abs() <= FAR && y.abs() <= FAR
+}
+
+/// A rectangle in logical pixels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rect {
+    /// Left edge.
+    pub(super) x: f64,
+    /// Upper edge.
+    pub(super) y: f64,
+    /// Width.
+    pub(super) w: f64,
+    /// Height.
+    pub(super) h: f64,
+}
+
+impl Rect {
+    /// Right edge.
+    pub(super) fn right(&self) -> f64 {
+        self.x + self.w
+    }
+
+    /// Lower edge.
+    pub(super) fn bottom(&self) -> f64 {
+        self.y + self.h
+    }
+}
+
+/// Where the given point lies in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Align {
+    /// At its left end.
+    Left,
+    /// In its middle.
+    Middle,
+    /// At its right end.
+    Right,
+}
+
+/// Size in logical pixels, weight and colour of a text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Type {
+    /// Size of the em.
+    pub(super) size: f64,
+    /// Bold or Book.
+    pub(super) bold: bool,
+    /// Colour.
+    pub(super) colour: RGBColor,
+}
+
+impl Type {
+    /// Book weight.
+    pub(super) const fn book(size: f64, colour: RGBColor) -> Self {
+        Self { size, bold: false, colour }
+    }
+
+    /// Bold weight.
+    pub(super) const fn bold(size: f64, colour: RGBColor) -> Self {
+        Self { size, bold: true, colour }
+    }
+
+    /// The same text, smaller or larger.
+    pub(super) const fn sized(self, size: f64) -> Self {
+        Self { size, ..self }
+    }
+
+    /// The same text in another colour.
+    pub(super) const fn coloured(self, colour: RGBColor) -> Self {
+        Self { colour, ..self }
+    }
+
+    /// Its font.
+    pub(super) fn font(&self) -> &'static FontRef<'static> {
+        &FONTS[usize::from(self.bold)]
+    }
+
+    /// The scale at which the em has its size; `ab_glyph` counts from the lowest to the highest line of the font.
+    pub(super) fn scale(&self, pixels: f64) -> PxScale {
+        let font = self.font();
+        let lines_per_em = font.height_unscaled() / font.units_per_em().unwrap_or(2048.0);
+        PxScale::from((self.size * pixels) as f32 * lines_per_em)
+    }
+
+    /// Each character with its place on the line, and the place after the last.
+    pub(super) fn set(&self, text: &str, pixels: f64) -> (Vec<(char, f32)>, f32) {
+        let font = self.font().as_scaled(self.scale(pixels));
+        let (mut x, mut before) = (0.0f32, None);
+        let mut places = Vec::new();
+        for c in text.chars() {
+            let id = font.glyph_id(c);
+            x += before.map_or(0.0, |b| font.kern(b, id));
+            places.push((c, x));
+            x += font.h_advance(id);
+            before = Some(id);
+        }
+        (places, x)
+    }
+
+    /// Width of a text in logical pixels.
+    pub(super) fn width(&self, text: &str) -> f64 {
+        f64::from(self.set(text, 1.0).1)
+    }
+}
+
+/// One thing that is drawn.
+#[derive(Debug, Clone)]
+pub(super) enum Shape {
+    /// A filled polygon.
+    Polygon(Vec<Point>, RGBAColor),
+    /// A line through points: its width, and the lengths of dashes and gaps where it is dashed.
+    Line { points: Vec<Point>, width: f64, dash: Option<(f64, f64)>, round: bool, colour: RGBColor },
+    /// A filled circle.
+    Disc(Point, f64, RGBColor),
+    /// Filled circles of one size.
+    Dots(Vec<Point>, f64, RGBColor),
+    /// A text, from the left end of its baseline.
+    Text(Point, Type, String),
+}
+
+/// What was drawn so far, the lowest first.
+pub(super) struct Canvas {
+    /// Width and height.
+    pub(super) size: (u32, u32),
+    /// Where what follows headline and subtitle begins: a page has said these once for all its charts.
+    pub(super) head: f64,
+    /// What all stands on.
+    pub(super) ground: RGBColor,
+    /// Everything on it.
+    pub(super) shapes: Vec<Shape>,
+    /// What is told of the place under the pointer, where there is one.
+    pub(super) hints: Vec<Hint>,
+}
+
+impl Canvas {
+    /// A white canvas of so many logical pixels.
+    pub(super) const fn new(width: u32, height: u32) -> Self {
+        Self { size: (width, height), head: 0.0, ground: WHITE, shapes: Vec::new(), hints: Vec::new() }
+    }
+
+    /// A filled polygon; nothing where a corner is far off the canvas.
+    pub(super) fn polygon(&mut self, points: &[Point], colour: RGBAColor) {
+        if points.iter().copied().all(is_near) {
+            self.shapes.push(Shape::Polygon(points.to_vec(), colour));
+        }
+    }
+
+    /// A filled rectangle.
+    pub(super) fn fill(&mut self, r: &Rect, colour: RGBAColor) {
+        self.polygon(&[(r.x, r.y), (r.right(), r.y), (r.right(), r.bottom()), (r.x, r.bottom())], colour);
+    }
+
+    /// Fades what is below a text that covers something.
+    pub(super) fn veil(&mut self, r: &Rect, covers: bool) {
+        if covers {
+            self.fill(r, WHITE.mix(0.75));
+        }
+    }
+
+    /// A straight stroke with flat ends; nothing where one of them is far off the canvas.
+    pub(super) fn stroke(&mut self, a: Point, b: Point, width: f64, colour: RGBColor) {
+        if is_near(a) && is_near(b) && (b.0 - a.0).hypot(b.1 - a.1) > 1e-6 {
+            self.shapes.push(Shape::Line { points: vec![a, b], width, dash: None, round: false, colour });
+        }
+    }
+
+    /// A line through points, with round joints and ends; points far off the canvas are passed over.
+    pub(super) fn line(&mut self, points: &[Point], width: f64, colour: RGBColor) {
+        let points: Vec<Point> = points.iter().copied().filter(|p| is_near(*p)).collect();
+        if points.len() > 1 {
+            self.shapes.push(Shape::Line { points, width, dash: None, round: true, colour });
+        }
+    }
+
+    /// A stroke of dashes; nothing where one of its ends is far off the canvas.
+    pub(super) fn dashes(&mut self, a: Point, b: Point, width: f64, dash: (f64, f64), colour: RGBColor) {
+        if is_near(a) && is_near(b) {
+            let points = vec![a, b];
+            self.shapes.push(Shape::Line { points, width, dash: Some(dash), round: false, colour });
+        }
+    }
+
+    /// A filled circle; nothing far off the canvas.
+    pub(super) fn disc(&mut self, at: Point, radius: f64, colour: RGBColor) {
+        if is_near(at) && radius <= FAR {
+            self.shapes.push(Shape::Disc(at, radius, colour));
+        }
+    }
+
+    /// Filled circles of one size; none of those far off the canvas.
+    pub(super) fn dots(&mut self, mut places: Vec<Point>, radius: f64, colour: RGBColor) {
+        places.retain(|at| is_near(*at));
+        self.shapes.push(Shape::Dots(places, radius, colour));
+    }
+
+    /// A text whose baseline runs through `at`; none far off the canvas.
+    pub(super) fn text(&mut self, at: Point, align: Align, face: &Type, text: &str) {
+        if !is_near(at) {
+            return;
+        }
+        let x = match align {
+            Align::Left => at.0,
+            Align::Middle => at.0 - face.width(text) / 2.0,
+            Align::Right => at.0 - face.width(text),
+        };
+        self.shapes.push(Shape::Text((x, at.1), *face, text.to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plotters::style::BLACK;
+
+    #[test]
+    fn text_has_width() {
+        let face = Type::book(12.0, BLACK);
+        let (one, two) = (face.width("≤"), face.width("≤≤"));
+        assert!(one > 5.0 && (two - 2.0 * one).abs() < 0.2, "{one} {two}");
+        assert!(Type::bold(12.0, BLACK).width("goodput") > face.width("goodput"));
+    }
+
+    /// What draws into memory reckons in `i32`, and overflows where a place is larger.
+    #[test]
+    fn nothing_is_drawn_far_off() {
+        let face = Type::book(12.0, BLACK);
+        for far in [f64::NAN, f64::INFINITY, 1e308, -1e9] {
+            for at in [(far, 5.0), (5.0, far)] {
+                let mut c = Canvas::new(30, 20);
+                c.polygon(&[(0.0, 0.0), (4.0, 0.0), at], BLACK.to_rgba());
+                c.fill(&Rect { x: at.0, y: at.1, w: 1.0, h: far }, BLACK.to_rgba());
+                c.stroke((0.0, 0.0), at, 1.0, BLACK);
+                c.dashes(at, (0.0, 0.0), 1.0, (1.0, 1.0), BLACK);
+                c.disc(at, 2.0, BLACK);
+                c.text(at, Align::Left, &face, "p99");
+                assert!(c.shapes.is_empty(), "{at:?}: {:?}", c.shapes);
+                c.line(&[(0.0, 0.0), at, (9.0, 9.0)], 1.0, BLACK);
+                c.dots(vec![at, (3.0, 3.0)], 1.0, BLACK);
+                assert_eq!(c.shapes.len(), 2);
+                super::super::raster::png(&c, 1, 3_780).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn text_is_kept_by_its_left_end() {
+        let mut c = Canvas::new(100, 20);
+        let face = Type::book(12.0, BLACK);
+        c.text((90.0, 15.0), Align::Right, &face, "p99");
+        let Some(Shape::Text(at, ..)) = c.shapes.first() else { panic!("no text") };
+        assert!((at.0 + face.width("p99") - 90.0).abs() < 1e-9);
+    }
+}

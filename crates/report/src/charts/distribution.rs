@@ -1,0 +1,300 @@
+//! How latencies are spread at the step of the answer: the share of requests answered within each time, limit and target as
+//! a crosshair.
+
+use super::Scene;
+use super::axis::{Axis, Plot};
+use super::canvas::{Align, Canvas, Point, Rect, Type};
+use super::curves::{Mark, charted, hue_of, rgb, shown, steady};
+use super::frame::{Frame, Slot};
+use super::hints::{REACH, of_step};
+use super::legend::Entry;
+use super::panel::{RED, title};
+use super::place::Taken;
+use crate::words;
+use goodput_core::slo::{Limit, Metric};
+use goodput_run::rundir::{Run, Sketch, Trace, Traces};
+use goodput_stats::stats::step::{LimitRow, Quantiles, Step, Verdict};
+
+const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
+
+/// Milliseconds that are as good as none: tokens that came in one piece.
+const NO_TIME: f64 = 0.002;
+
+/// Between places of the line that tell their values, in logical pixels.
+const HINTS_APART: f64 = 14.0;
+
+/// Whether the requests of the answer's step are known.
+pub(super) fn applies(run: &Run, traces: &Traces) -> bool {
+    chosen(run, traces).is_some()
+}
+
+/// The highest step shown to meet the SLO, else the highest steady one that does not fail; what it is, in words.
+fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, &'static str)> {
+    let answer = run.answers.first()?;
+    let verdict_of = |s: &Step| shown(s, &answer.tier);
+    let failed = answer.goodput.failed.unwrap_or(f64::INFINITY);
+    let known = |s: &&Step| {
+        let trace = traces.of(s);
+        s.series == answer.series && steady(s) && trace.is_some_and(|t| !t.latency.is_empty())
+    };
+    let best = |verdict: Verdict| {
+        charted(run)
+            .filter(known)
+            .filter(|s| verdict_of(s) == verdict && s.level.value < failed)
+            .max_by(|a, b| a.level.value.total_cmp(&b.level.value).then(a.measure_s.total_cmp(&b.measure_s)))
+    };
+    let met = best(Verdict::Meets).map(|s| (s, "the highest step shown to meet the SLO"));
+    let open = "no step is shown to meet; this is the highest that does not fail";
+    let (step, why) = met.or_else(|| best(Verdict::Undecided).map(|s| (s, open)))?;
+    Some((step, traces.of(step)?, why))
+}
+
+/// What one plot shows.
+struct Spread<'a> {
+    metric: Metric,
+    step: &'a Step,
+    /// Milliseconds in one unit of the axis.
+    unit: f64,
+    sketch: &'a Sketch,
+    /// Requests that count, those that failed included.
+    of: u64,
+    limits: Vec<Limit>,
+    x: Axis,
+}
+
+impl<'a> Spread<'a> {
+    fn new(run: &Run, (step, trace): (&'a Step, &'a Trace), metric: Metric) -> Option<Self> {
+        let sketch = trace.latency.get(&metric).filter(|s| s.n() > 0)?;
+        let answer = run.answers.first()?;
+        let limits = words::tier_of(run, answer).map(goodput_core::slo::Slo::limits).unwrap_or_default();
+        let limits: Vec<Limit> = limits.into_iter().filter(|l| l.metric == metric).collect();
+        let values = sketch.cumulated();
+        let (least, most) = (values.first()?.0, values.last()?.0);
+        if most <= NO_TIME && limits.is_empty() {
+            return None;
+        }
+        let reach = limits.iter().map(Limit::limit_ms).filter(|l| *l <= 6.0 * most).fold(most, f64::max);
+        let unit = if reach >= 20_000.0 { 1e3 } else { 1.0 };
+        let x = if reach > 12.0 * least {
+            Axis::log(0.85 * least / unit, 1.15 * reach / unit)
+        } else {
+            Axis::upto(1.08 * reach / unit, 8.0)
+        };
+        Some(Self { metric, step, unit, sketch, of: sketch.n() + trace.failed, limits, x })
+    }
+
+    /// A percentile in milliseconds: the exact one of the step where no failed request moves it.
+    fn percentile(&self, share: f64, exact: impl Fn(&Quantiles) -> Option<f64>) -> Option<f64> {
+        let of_sketch = self.sketch.quantile_of(share, self.of);
+        if self.of == self.sketch.n() {
+            exact(&self.step.quantiles(self.metric)).or(of_sketch)
+        } else {
+            of_sketch
+        }
+    }
+
+    /// The share within a limit: as it was judged, where it was.
+    fn within(&self, run: &Run, l: &Limit) -> f64 {
+        let tier = run.answers.first().map(|a| a.tier.as_str());
+        let own = |r: &&LimitRow| r.is(&l.name()) && tier == Some(r.tier.as_str());
+        let judged = self.step.limits.iter().find(own).and_then(|r| r.attainment);
+        judged.unwrap_or_else(|| {
+            let values = self.sketch.cumulated();
+            let n = values.iter().take_while(|v| v.0 <= l.limit_ms()).last().map_or(0, |v| v.1);
+            n as f64 / self.of as f64
+        })
+    }
+
+    /// The share within a limit in per cent, never rounded up to the whole.
+    fn percent_within(&self, run: &Run, l: &Limit) -> String {
+        let share = self.within(run, l) * 100.0;
+        if share >= 100.0 { "100".to_owned() } else { format!("{:.2}", (share * 100.0).floor() / 100.0) }
+    }
+
+    /// Says along the line what share lies within which time: at some of its corners, since there are hundreds.
+    fn hints(&self, c: &mut Canvas, plot: &Plot) {
+        let mut last = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        for (ms, n) in self.sketch.curve() {
+            let at = plot.at(ms / self.unit, n as f64 / self.of as f64);
+            if (at.0 - last.0).hypot(at.1 - last.1) >= HINTS_APART {
+                let share = (1e4 * n as f64 / self.of as f64).floor() / 100.0;
+                c.hint(at, HINTS_APART / 2.0, format!("{share} % of requests within {}", words::latency(ms)));
+                last = at;
+            }
+        }
+    }
+
+    fn line(&self, plot: &Plot) -> Vec<Point> {
+        let at = |(ms, n): (f64, u64)| plot.at(ms / self.unit, n as f64 / self.of as f64);
+        self.sketch.curve().into_iter().map(at).collect()
+    }
+}
+
+/// Draws the chart.
+pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
+    let Some((step, trace, why)) = chosen(scene.run, scene.traces) else { return Canvas::new(1, 1) };
+    let spreads: Vec<Spread<'_>> =
+        METRICS.into_iter().filter_map(|m| Spread::new(scene.run, (step, trace), m)).collect();
+    let height = [300.0, 300.0, 210.0, 165.0][spreads.len().min(3)];
+    let slots = vec![Slot { height, values_above: false, own_x: true }; spreads.len()];
+    let mark = match scene.run.answers.first() {
+        Some(a) => Mark::by(step, shown(step, &a.tier)),
+        None => Mark::of(step),
+    };
+    let at = words::level(step.level.control, step.level.value);
+    let said = Entry::Say(format!("Step {} at {at}: {why}", step.step));
+    let mut frame = Frame::new(scene, &slots, 30.0, vec![Entry::Step(mark, mark.words()), said]);
+    for (i, spread) in spreads.iter().enumerate() {
+        let miss = spread.limits.iter().map(|l| l.percentile.miss_share()).fold(0.01, f64::min);
+        let plot = Plot { area: frame.areas[i], x: spread.x, y: Axis::shares(0.0, miss) };
+        let unit = if spread.unit > 1.0 { "s" } else { "ms" };
+        let n = super::thousands(spread.of as f64);
+        let failed = match trace.failed {
+            0 => String::new(),
+            f => format!(", {} of them failed and never end", super::thousands(f as f64)),
+        };
+        let at = step.level;
+        let notes = [format!("share of {n} requests at {at}{failed}"), "scale widens towards 100 %".into()];
+        let log = if spread.x.min > 0.0 { ", logarithmic" } else { "" };
+        frame.axes(
+            i,
+            &plot,
+            title(spread.metric),
+            &notes,
+            &format!("{}, {unit}{log}", spread.metric.title()),
+        );
+        frame.spines(&plot);
+        draw_one(&mut frame.canvas, scene.run, &plot, spread, mark);
+    }
+    frame.finish(hue_of(0))
+}
+
+fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, mark: Mark) {
+    let hue = hue_of(0);
+    let (a, mut taken) = (plot.area, Taken::default());
+    let line = spread.line(plot);
+    for l in &spread.limits {
+        let (x, y) = (l.limit_ms() / spread.unit, plot.at_y(l.percentile.share()));
+        c.dashes((a.x, y), (a.right(), y), 1.5, (8.0, 4.5), RED);
+        taken.line(&[(a.x, y), (a.right(), y)], 1.0);
+        if x <= plot.x.max {
+            let x = plot.at_x(x);
+            c.dashes((x, a.bottom()), (x, a.y), 1.5, (8.0, 4.5), RED);
+            let text = format!("SLO: {} · {} % within", words::limit(l), spread.percent_within(run, l));
+            c.hint_along((x, a.bottom()), (x, a.y), text);
+            taken.line(&[(x, a.bottom()), (x, a.y)], 1.0);
+        }
+    }
+    c.line(&line, 2.3, hue.dark);
+    spread.hints(c, plot);
+    taken.line(&line, 3.0);
+    let face = Type::bold(11.0, hue.dark);
+    let percentiles = [
+        (0.5, "p50", spread.percentile(0.5, |q| q.p50)),
+        (0.9, "p90", spread.percentile(0.9, |q| q.p90)),
+        (0.99, "p99", spread.percentile(0.99, |q| q.p99)),
+    ];
+    let marks: Vec<(Point, String)> = percentiles
+        .into_iter()
+        .filter_map(|(share, name, ms)| {
+            Some((on_line(&line, plot.at_y(share))?, format!("{name} {}", words::latency(ms?))))
+        })
+        .collect();
+    for (at, text) in &marks {
+        c.hint(*at, REACH, of_step(spread.step, [format!("{} {text}", spread.metric.title())], mark));
+        mark.draw(c, *at, 3.9, hue.dark);
+        taken.mark(*at, 6.0);
+    }
+    for (at, text) in &marks {
+        let w = face.width(text);
+        let near =
+            [(9.0, 3.0), (9.0, -16.0), (-w - 9.0, -16.0), (-w - 9.0, 3.0), (9.0, 14.0), (-w - 9.0, 14.0)];
+        let spots = near.map(|(dx, dy)| Rect { x: at.0 + dx, y: at.1 + dy, w, h: 13.0 });
+        let inside = |r: &Rect| {
+            r.x > a.x + 2.0 && r.right() < a.right() - 2.0 && r.y > a.y - 8.0 && r.bottom() < a.bottom()
+        };
+        if let Some((r, covers)) = taken.place(spots.into_iter().filter(inside)) {
+            c.veil(&r, covers);
+            c.text((r.x, r.y + 10.5), Align::Left, &face, text);
+        }
+    }
+    for l in &spread.limits {
+        label_limit(c, run, plot, spread, l, &mut taken);
+    }
+}
+
+/// Where a line that rises from the left crosses a height; `None` where it does not reach it.
+fn on_line(line: &[Point], y: f64) -> Option<Point> {
+    let (a, b) = line.iter().zip(line.get(1..)?).find(|(_, b)| b.1 <= y)?;
+    let t = if a.1 - b.1 > 1e-9 { ((a.1 - y) / (a.1 - b.1)).clamp(0.0, 1.0) } else { 1.0 };
+    Some((a.0 + t * (b.0 - a.0), y))
+}
+
+/// The limit and the share within it, beside its line.
+fn label_limit(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, l: &Limit, taken: &mut Taken) {
+    let (a, face) = (plot.area, Type::book(11.5, RED));
+    let beyond = l.limit_ms() / spread.unit > plot.x.max;
+    let first = if beyond {
+        format!("SLO: {} → beyond this axis", words::limit(l))
+    } else {
+        format!("SLO: {}", words::limit(l))
+    };
+    let lines = [first, format!("{} % within", spread.percent_within(run, l))];
+    let w = lines.iter().map(|t| face.width(t)).fold(0.0, f64::max);
+    let x = plot.at_x((l.limit_ms() / spread.unit).min(plot.x.max));
+    let ys = (0..30).map(|i| a.bottom() - 34.0 - (a.h - 40.0) * f64::from(i) / 29.0);
+    let sides = if beyond { [a.right() - w - 6.0; 2] } else { [x + 7.0, x - w - 7.0] };
+    let more = [a.x + a.w * 0.5, a.x + a.w * 0.25, a.x + 8.0];
+    let xs = sides.into_iter().chain(more).filter(|x| *x > a.x + 3.0 && *x + w < a.right() - 2.0);
+    let spots = xs.flat_map(|x| ys.clone().map(move |y| Rect { x, y, w, h: 29.0 }));
+    if let Some((r, covers)) = taken.place(spots) {
+        c.veil(&r, covers);
+        c.text((r.x, r.y + 11.0), Align::Left, &face, &lines[0]);
+        c.text((r.x, r.y + 25.5), Align::Left, &face.coloured(rgb(0x8f1014)), &lines[1]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::canvas::Shape;
+    use super::*;
+    use goodput_run::fixture;
+
+    #[test]
+    fn the_step_is_that_of_the_answer() {
+        let (run, traces) = fixture::traced();
+        let (step, _, why) = chosen(&run, &traces).unwrap();
+        assert!((step.level.value - 32.0).abs() < 1e-9 && why.contains("meet"), "{why}");
+        let mut none = run.clone();
+        none.steps.retain(|s| s.verdict != Verdict::Meets);
+        let (step, _, why) = chosen(&none, &traces).unwrap();
+        assert!(step.verdict == Verdict::Undecided && why.contains("no step is shown to meet"), "{why}");
+        none.steps.retain(|s| s.verdict == Verdict::Fails);
+        assert!(chosen(&none, &traces).is_none(), "a step that fails stands for no answer");
+        assert!(!applies(&run, &Traces::default()));
+    }
+
+    #[test]
+    fn percentiles_lie_on_the_line() {
+        let line = [(0.0, 100.0), (10.0, 60.0), (30.0, 60.0), (40.0, 20.0)];
+        assert_eq!(on_line(&line, 80.0), Some((5.0, 80.0)));
+        assert_eq!(on_line(&line, 60.0), Some((10.0, 60.0)), "the lowest value of that share");
+        assert_eq!(on_line(&line, 30.0), Some((37.5, 30.0)));
+        assert_eq!(on_line(&line, 10.0), None, "requests that never ended");
+    }
+
+    #[test]
+    fn marks_of_an_undecided_step_are_hollow() {
+        let (mut run, traces) = fixture::traced();
+        let white = |run: &Run| {
+            let scene = Scene { run, traces: &traces, format: super::super::Format::Report, width: 720 };
+            let shapes = draw(&scene).shapes;
+            let inner =
+                |s: &Shape| matches!(s, Shape::Disc(_, r, c) if *r < 3.0 && *c == plotters::style::WHITE);
+            shapes.iter().filter(|s| inner(s)).count()
+        };
+        assert_eq!(white(&run), 0);
+        run.steps.retain(|s| s.verdict != Verdict::Meets);
+        assert!(white(&run) >= 6, "three percentiles in each plot");
+    }
+}

@@ -1,0 +1,298 @@
+//! What every chart shares: headline, one line of what was measured, plots with their axes, legend and foot.
+
+use super::axis::{Axis, Plot};
+use super::canvas::{Align, Canvas, Rect, Type};
+use super::curves::{Across, Hue, rgb, tier_name};
+use super::heads::{about, brief, ellipsis, fitted};
+use super::legend::{Entry, rows};
+use super::{Format, Scene};
+use crate::escape::clip;
+use crate::words;
+use goodput_core::level::Control;
+use plotters::style::RGBColor;
+
+/// From the left edge of the picture to a plot.
+pub(super) const LEFT: f64 = 62.0;
+/// From a plot's left edge to where its heading starts.
+const HANG: f64 = 48.0;
+/// Between text and the picture's edge.
+pub(super) const EDGE: f64 = 14.0;
+/// Room above a plot for its heading.
+const HEADING: f64 = 42.0;
+/// Room for values that do not fit into a plot.
+const VALUES: f64 = 20.0;
+/// Room for a horizontal axis between two plots.
+const OWN_X: f64 = 34.0;
+/// From the lower edge of the last plot to the legend.
+const LEGEND: f64 = 62.0;
+/// Colour of what is said about data.
+pub(super) const GREY: RGBColor = rgb(0x5f5f5f);
+/// Colour of a headline.
+pub(super) const INK: RGBColor = rgb(0x1a1a1a);
+
+/// A chart being drawn.
+pub(super) struct Frame {
+    /// The picture.
+    pub(super) canvas: Canvas,
+    /// One area per plot, from the top, or on a slide from the left.
+    pub(super) areas: Vec<Rect>,
+    slots: Vec<Slot>,
+    format: Format,
+    legend: Vec<Vec<Entry>>,
+    foot: String,
+    /// What there was no room for behind a heading.
+    notes: Vec<String>,
+}
+
+/// What stands above and below the plots.
+pub(super) struct Titles {
+    /// The headline.
+    pub(super) head: String,
+    /// What was measured, in lines that fit.
+    pub(super) about: (Type, Vec<String>),
+    /// The last line.
+    pub(super) foot: String,
+}
+
+/// A plot to be laid out: its height in a report, and whether it needs a row above it for values that do not fit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    /// Height of the plot.
+    pub(super) height: f64,
+    /// Whether there is a row of values above it.
+    pub(super) values_above: bool,
+    /// Whether its horizontal axis is its own, and so labelled below it.
+    pub(super) own_x: bool,
+}
+
+impl Frame {
+    /// Headline and subtitle, and room for plots with so much room to the right of each, and for the legend.
+    pub(super) fn new(scene: &Scene<'_>, slots: &[Slot], right: f64, legend: Vec<Entry>) -> Self {
+        let (run, format) = (scene.run, scene.format);
+        let width = f64::from(scene.width);
+        let about = match format {
+            Format::Report => about(run, width - 2.0 * EDGE),
+            Format::Slide => brief(run, width - 2.0 * EDGE),
+        };
+        let slo = run.tiers.iter().map(|t| words::slo(t) + &tier_name(run, t.tier()));
+        let slo = slo.collect::<Vec<_>>().join("; ");
+        let slo = if slo.is_empty() { "none".into() } else { slo };
+        let version = &run.meta.goodput_version;
+        let plan = match format {
+            Format::Report => format!(" · plan: {}", clip(&run.name, 50)),
+            Format::Slide => String::new(),
+        };
+        let foot = format!("SLO: {}{plan} · goodput {version}", clip(&slo, 100));
+        let titles = Titles { head: words::headline(run), about, foot };
+        Self::wide(&titles, (format, scene.width), slots, right, legend)
+    }
+
+    /// The same with titles of its own, for a chart of something else than a run.
+    pub(super) fn titled(
+        titles: &Titles,
+        format: Format,
+        slots: &[Slot],
+        right: f64,
+        legend: Vec<Entry>,
+    ) -> Self {
+        Self::wide(titles, (format, format.width()), slots, right, legend)
+    }
+
+    /// The same, so many logical pixels wide.
+    pub(super) fn wide(
+        titles: &Titles,
+        (format, pixels): (Format, u32),
+        slots: &[Slot],
+        right: f64,
+        legend: Vec<Entry>,
+    ) -> Self {
+        let width = f64::from(pixels);
+        let (face, head) = fitted(&titles.head, width - 2.0 * EDGE);
+        let (small, about) = &titles.about;
+        let legend = rows(legend, left(format), width - EDGE);
+        let below = 18.0 * (legend.len().max(1) - 1) as f64;
+        let top = if format == Format::Slide { 31.0 } else { 36.0 };
+        let y = top + 23.0 * head.len() as f64 + 16.0 * (about.len() - 1) as f64;
+        let (areas, height) = match format {
+            Format::Report => {
+                let (areas, y) = stacked(slots, y, width - LEFT - right);
+                (areas, (y + LEGEND + below + 44.0).ceil())
+            }
+            Format::Slide => {
+                let height = f64::from(format.height());
+                (side_by_side(slots, y + 3.0, height - LEGEND - below - 22.0, right), height)
+            }
+        };
+        let mut canvas = Canvas::new(pixels, height as u32);
+        let mut y = top;
+        for line in &head {
+            canvas.text((EDGE, y), Align::Left, &face, line);
+            y += 23.0;
+        }
+        for (i, line) in about.iter().enumerate() {
+            canvas.text((EDGE, y - 1.0 + 16.0 * i as f64), Align::Left, small, line);
+        }
+        canvas.head = y - 1.0 + 16.0 * about.len().saturating_sub(1) as f64 + 5.0;
+        let foot = titles.foot.clone();
+        Self { canvas, areas, slots: slots.to_vec(), format, legend, foot, notes: Vec::new() }
+    }
+
+    /// Width of the picture.
+    pub(super) fn width(&self) -> f64 {
+        f64::from(self.canvas.size.0)
+    }
+
+    /// Heading, grid and axes of the plot of that number; `x_title` stands under the last one, on a slide under each.
+    pub(super) fn axes(
+        &mut self,
+        number: usize,
+        plot: &Plot,
+        heading: &str,
+        notes: &[String],
+        x_title: &str,
+    ) {
+        let a = plot.area;
+        let slide = self.format == Format::Slide;
+        let row = |(i, s): (usize, &Slot)| s.values_above && (slide || i == number);
+        let above = self.slots.iter().enumerate().any(row);
+        let raise = if above { 12.0 + VALUES } else { 12.0 };
+        let own_x = self.slots.get(number).is_some_and(|s| s.own_x);
+        let last = own_x || number + 1 == self.areas.len() || self.format == Format::Slide;
+        let end = if self.format == Format::Slide { a.right() + 30.0 } else { self.width() - EDGE };
+        let c = &mut self.canvas;
+        let bold = Type::bold(12.0, rgb(0x333333));
+        let x = a.x - HANG;
+        c.text((x, a.y - raise), Align::Left, &bold, &ellipsis(&bold, heading, end - x));
+        let after = x + bold.width(heading) + 10.0;
+        // What does not fit goes to the foot of the picture.
+        let whole = notes.join("; ");
+        let fits = |size: f64| after + Type::book(size, GREY).width(&whole) <= end;
+        let size = [11.0, 10.5, 10.0].into_iter().find(|s| fits(*s));
+        let book = Type::book(size.unwrap_or(11.0), GREY);
+        let mut kept = String::new();
+        for part in notes {
+            let longer = if kept.is_empty() { part.clone() } else { format!("{kept}; {part}") };
+            if after + book.width(&longer) <= end {
+                kept = longer;
+            } else if !self.notes.contains(part) {
+                self.notes.push(part.clone());
+            }
+        }
+        if !kept.is_empty() {
+            c.text((after, a.y - raise), Align::Left, &book, &kept);
+        }
+        let ticks = Type::book(11.5, rgb(0x3d3d3d));
+        for (v, label) in plot.y.ticks() {
+            let y = plot.at_y(v);
+            if v > plot.y.min {
+                c.stroke((a.x, y), (a.right(), y), 0.8, rgb(0xe3e3e3));
+            }
+            c.stroke((a.x - 4.0, y), (a.x, y), 1.0, GREY);
+            c.text((a.x - 8.0, y + 4.2), Align::Right, &ticks, &label);
+        }
+        let crowded = plot.x.ticks().len() as f64 * ticks.width("00,000") > a.w;
+        for (i, (v, label)) in plot.x.ticks().into_iter().enumerate() {
+            let x = plot.at_x(v);
+            c.stroke((x, a.bottom()), (x, a.bottom() + 4.0), 1.0, GREY);
+            if last && (!crowded || i % 2 == 0) {
+                c.text((x, a.bottom() + 17.0), Align::Middle, &ticks, &label);
+            }
+        }
+        if last {
+            let face = Type::book(12.0, rgb(0x222222));
+            let title = ellipsis(&face, x_title, a.w + 60.0);
+            c.text((a.x + a.w / 2.0, a.bottom() + 36.0), Align::Middle, &face, &title);
+        }
+    }
+
+    /// The axes' own lines, drawn after shaded areas.
+    pub(super) fn spines(&mut self, plot: &Plot) {
+        let a = plot.area;
+        self.canvas.stroke((a.x, a.y), (a.x, a.bottom()), 1.1, GREY);
+        self.canvas.stroke((a.x - 0.5, a.bottom()), (a.right(), a.bottom()), 1.1, GREY);
+    }
+
+    /// Legend and foot.
+    pub(super) fn finish(mut self, hue: Hue) -> Canvas {
+        let Some(lowest) = self.areas.iter().map(Rect::bottom).max_by(f64::total_cmp) else {
+            return self.canvas;
+        };
+        let mut y = lowest + LEGEND;
+        for (i, row) in self.legend.iter().enumerate() {
+            y += if i == 0 { 0.0 } else { 18.0 };
+            let mut x = left(self.format);
+            for entry in row {
+                entry.draw(&mut self.canvas, (x, y), hue.dark);
+                x += entry.width() + GAP;
+            }
+        }
+        let face = Type::book(9.5, rgb(0x6a6a6a));
+        let room = self.width() - 2.0 * EDGE;
+        let notes = self.notes.join("; ");
+        match self.format {
+            Format::Slide => {
+                let both = if notes.is_empty() { self.foot } else { format!("{notes} · {}", self.foot) };
+                let size = [9.5, 9.0, 8.5].into_iter().find(|s| face.sized(*s).width(&both) <= room);
+                let face = face.sized(size.unwrap_or(8.5));
+                self.canvas.text((EDGE, y + 16.0), Align::Left, &face, &ellipsis(&face, &both, room));
+            }
+            Format::Report => {
+                let mut y = y + 30.0;
+                if !notes.is_empty() {
+                    self.canvas.text((EDGE, y), Align::Left, &face, &ellipsis(&face, &notes, room));
+                    y += 14.0;
+                    self.canvas.size.1 += 14;
+                }
+                self.canvas.text((EDGE, y), Align::Left, &face, &ellipsis(&face, &self.foot, room));
+            }
+        }
+        self.canvas
+    }
+}
+
+/// Where the legend starts.
+const fn left(format: Format) -> f64 {
+    match format {
+        Format::Slide => EDGE,
+        Format::Report => LEFT,
+    }
+}
+
+/// Between two entries of the legend.
+pub(super) const GAP: f64 = 22.0;
+
+fn stacked(slots: &[Slot], mut y: f64, w: f64) -> (Vec<Rect>, f64) {
+    let mut areas = Vec::new();
+    for (i, slot) in slots.iter().enumerate() {
+        y += HEADING + if slot.values_above { VALUES } else { 0.0 };
+        y += if i > 0 && slots[i - 1].own_x { OWN_X } else { 0.0 };
+        areas.push(Rect { x: LEFT, y, w, h: slot.height });
+        y += slot.height;
+    }
+    (areas, y)
+}
+
+fn side_by_side(slots: &[Slot], y: f64, bottom: f64, right: f64) -> Vec<Rect> {
+    let above = HEADING - 10.0 + if slots.iter().any(|s| s.values_above) { VALUES } else { 0.0 };
+    let column = f64::from(Format::Slide.width()) / slots.len().max(1) as f64;
+    let area = |i: usize| Rect {
+        x: column * i as f64 + LEFT,
+        y: y + above,
+        w: column - LEFT - right,
+        h: bottom - y - above,
+    };
+    (0..slots.len()).map(area).collect()
+}
+
+/// A horizontal axis that has room for all values; of what comes in whole numbers there are no ticks between.
+pub(super) fn x_axis(control: Control, across: Across, values: impl Iterator<Item = f64>) -> Axis {
+    let axis = Axis::upto(values.filter(|v| v.is_finite()).fold(0.0, f64::max) * 1.06, 8.0);
+    let whole = control == Control::Concurrency && across == Across::Offered;
+    // 2.5 becomes 5.
+    let step = match axis.step.max(1.0) {
+        _ if !whole => axis.step,
+        step if step.fract() > 0.0 => 2.0 * step,
+        step => step,
+    };
+    Axis { step, ..axis }
+}

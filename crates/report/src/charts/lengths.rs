@@ -1,0 +1,86 @@
+//! How long prompts and answers were.
+
+use super::Scene;
+use super::axis::Axis;
+use super::canvas::Canvas;
+use super::curves::hue_of;
+use super::frame::{Frame, Slot};
+use super::trace::histogram;
+use crate::escape::clip;
+use goodput_core::distribution::Distribution;
+use goodput_core::slo::ALL;
+use goodput_run::rundir::{Run, Traces};
+
+/// A histogram on less of an axis than this shows no shape.
+const LEAST_SHARE: f64 = 0.25;
+
+/// The axis of one distribution alone.
+pub(super) fn own_axis(d: &Distribution) -> Axis {
+    let [from, to] = [d.bars.first().map(|b| b.from), d.bars.last().map(|b| b.to)];
+    lengths_axis(from.unwrap_or(1), to.unwrap_or(10))
+}
+
+/// An axis of lengths: logarithmic where they differ by much, else in proportion, and then it need not begin at zero.
+pub(super) fn lengths_axis(least: u64, most: u64) -> Axis {
+    let (least, most) = (least.max(1) as f64, most.max(2) as f64);
+    if most > 4.0 * least { Axis::log(least * 0.9, most * 1.05) } else { Axis::between(least, most, 6.0) }
+}
+
+/// So many are drawn at most.
+const MOST: usize = 8;
+
+/// Lengths within a tenth of one another are alike.
+fn differ(d: &Distribution) -> bool {
+    let ends = d.bars.first().zip(d.bars.last());
+    d.bars.len() > 1 && ends.is_some_and(|(a, b)| b.to as f64 > 1.1 * a.from.max(1) as f64)
+}
+
+/// The lengths that differ: of all requests or of each class, in each series of what is shown.
+fn known(run: &Run) -> Vec<(String, &Distribution)> {
+    let mut all = Vec::new();
+    for s in &run.meta.sent {
+        let classes = run.meta.sent.iter().filter(|other| other.series == s.series).count() > 1;
+        // All together are drawn as their classes.
+        if classes && s.class == ALL {
+            continue;
+        }
+        let of = if classes { format!(" of {}", clip(&s.class, 24)) } else { String::new() };
+        let several = run.meta.sent.iter().any(|other| other.series != s.series);
+        let within = if several { format!(", {}", clip(&s.series, 24)) } else { String::new() };
+        for (what, d) in [("Prompts", &s.input), ("Answers", &s.output)] {
+            let d = d.as_ref().filter(|d| differ(d));
+            all.extend(d.map(|d| (format!("{what}{of}{within}"), d)));
+        }
+    }
+    all.truncate(MOST);
+    all
+}
+
+/// Where all are alike there is nothing to draw.
+pub(super) fn applies(run: &Run, _: &Traces) -> bool {
+    run.parts.is_empty() && !known(run).is_empty()
+}
+
+/// A histogram of each: on one axis, so that they compare, unless that would leave one of them too narrow to read.
+pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
+    let all = known(scene.run);
+    let slots =
+        vec![
+            Slot { height: if all.len() > 4 { 90.0 } else { 150.0 }, values_above: false, own_x: true };
+            all.len()
+        ];
+    let mut frame = Frame::new(scene, &slots, 30.0, Vec::new());
+    let least = all.iter().filter_map(|(_, d)| d.bars.first()).map(|b| b.from).min().unwrap_or(1).max(1);
+    let most = all.iter().filter_map(|(_, d)| d.bars.last()).map(|b| b.to).max().unwrap_or(10);
+    let whole = lengths_axis(least, most);
+    let read = |d: &Distribution| {
+        let ends = d.bars.first().zip(d.bars.last());
+        ends.is_some_and(|(a, b)| whole.share(b.to as f64) - whole.share(a.from.max(1) as f64) >= LEAST_SHARE)
+    };
+    let together = all.iter().all(|(_, d)| read(d));
+    for (i, (what, d)) in all.into_iter().enumerate() {
+        let x = if together { whole } else { own_axis(d) };
+        histogram(&mut frame, i, (&what, d), x, hue_of(usize::from(what.starts_with("Answers"))));
+    }
+    frame.finish(hue_of(0))
+}

@@ -1,0 +1,59 @@
+//! How much of a trace was replayed.
+
+use super::charts::thousands;
+use super::escape::markdown;
+use super::words;
+use goodput_run::rundir::Run;
+use goodput_run::rundir::derive::coverage;
+
+/// The section of the Markdown report, a line for each series; empty where no trace was replayed.
+pub(super) fn section(run: &Run) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for step in &run.steps {
+        if !names.contains(&step.series.as_str()) {
+            names.push(&step.series);
+        }
+    }
+    let line = |name: &&str| {
+        let c = coverage(run.steps.iter().filter(|s| s.series == *name))?;
+        let whose = if names.len() > 1 { format!("{}: ", markdown(name)) } else { String::new() };
+        Some(format!(
+            "- {whose}{} of the trace's {} requests were sent at least once, {} times on average.\n",
+            thousands(c.sent as f64),
+            thousands(c.of as f64),
+            words::figure(c.in_all as f64 / c.sent.max(1) as f64)
+        ))
+    };
+    let lines: String = names.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!(
+        "{lines}\nIn the steps under load, settling and tail included, counting requests that come at a time of their own. Each step begins \
+         at a place of its own, drawn with the seed, and runs on from the last request to the first (trace_from, trace_n and trace_of in \
+         steps.csv).\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_run::fixture;
+    use goodput_stats::stats::step::TracePart;
+
+    #[test]
+    fn what_was_sent_of_a_trace_is_said() {
+        let mut run = fixture::found();
+        assert_eq!(section(&run), "");
+        for (i, step) in run.steps.iter_mut().enumerate() {
+            step.trace = Some(TracePart { from: 1_000 * (i as u64 % 2), n: 1_000, of: 4_000 });
+        }
+        let times = words::figure(run.steps.len() as f64 / 2.0);
+        let said = section(&run);
+        let want = format!(
+            "- 2,000 of the trace's 4,000 requests were sent at least once, {times} times on average."
+        );
+        assert!(said.starts_with(&want), "{said}");
+        assert!(crate::markdown::render(&run, &[]).contains("## What was replayed\n"));
+    }
+}

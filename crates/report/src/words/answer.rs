@@ -1,0 +1,454 @@
+//! The answer in words: one line for above a chart, and two sentences for a reader who must decide by them.
+
+use super::refused::refused;
+use super::{
+    binding, estimate, evidence, figure, level, level_number, lower, many, noun, plural, several_tiers, slo,
+    slo_name, steps_of, subject, tier_of, workload,
+};
+use crate::charts::thousands;
+use crate::escape::clip;
+use crate::{matrix, offline, several, variants};
+use goodput_core::level::Control;
+use goodput_core::slo::Metric;
+use goodput_run::rundir::derive::{adaptive, interval, usable_safe_rate};
+use goodput_run::rundir::{Meta, Run};
+use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
+use goodput_stats::stats::reason::would_decide;
+use goodput_stats::stats::step::{Abort, Step, Verdict};
+use goodput_stats::stats::summary::ERRORS;
+
+pub(super) fn verb(meta: &Meta, singular: &str) -> String {
+    if plural(meta) { singular.to_owned() } else { format!("{singular}s") }
+}
+
+/// What fails, for behind a level: `TTFT`, `the backlog grows`.
+fn cause(name: &str) -> String {
+    match name {
+        "stability" => "the backlog grows".into(),
+        "error-rate" => "errors".into(),
+        ERRORS => "requests fail".into(),
+        "joint" => "joint attainment".into(),
+        other if Metric::of_limit(other).is_none() => binding(other),
+        other => {
+            let words = binding(other);
+            words.split_once(' ').map_or(words.clone(), |(_, metric)| metric.to_owned())
+        }
+    }
+}
+
+fn binding_clause(name: &str) -> String {
+    match name {
+        "stability" => "above that the backlog grows".into(),
+        "error-rate" => "errors are the limit".into(),
+        ERRORS => "requests fail above that".into(),
+        other => format!("{} is the limit", cause(other)),
+    }
+}
+
+/// The limit that binds at a level that fails: `, where p99 TTFT is the limit that binds`.
+pub(super) fn binds(g: &Goodput) -> String {
+    match g.binding.as_deref() {
+        Some("stability") => ", where the backlog grows".into(),
+        Some(ERRORS) => ", where requests fail".into(),
+        Some(b @ "error-rate") => format!(", where the {} is the limit that binds", binding(b)),
+        Some(b) => format!(", where {} is the limit that binds", binding(b)),
+        None => String::new(),
+    }
+}
+
+/// The answer in one line, for above a chart. A bracket is never told by its low end alone; what another tool measured is told as such.
+pub fn headline(run: &Run) -> String {
+    let line = own_headline(run);
+    match &run.meta.imported {
+        Some(imported) => format!("{line} (imported from {})", imported.title()),
+        None => line,
+    }
+}
+
+fn own_headline(run: &Run) -> String {
+    if let Some(own) = matrix::headline(run).or_else(|| offline::headline(run)) {
+        return own;
+    }
+    if let Some(several) = variants::headline(run).or_else(|| several::headline(run)) {
+        return several;
+    }
+    let Some(a) = run.answers.first() else {
+        return "No answer: no step was finished".into();
+    };
+    let (g, who) = (&a.goodput, subject(&run.meta));
+    let at = |x: f64| level(a.control, x);
+    let serves = verb(&run.meta, "serve");
+    let within = format!("within {}", slo_name(run, a));
+    if let Some(open) = open_in_short(run, a) {
+        return open;
+    }
+    match (g.status, g.rate.or(g.met)) {
+        (Status::Found, Some(rate)) if bracket_only(g) => {
+            let why = g.binding.as_deref().map(|b| format!(" ({})", cause(b))).unwrap_or_default();
+            let it = if plural(&run.meta) { "they fail" } else { "it fails" };
+            let failed = g.failed.map(|f| format!("; {it} at {}{why}", level_number(f))).unwrap_or_default();
+            format!("{who} {serves} at least {} {within}{failed}", at(rate))
+        }
+        (Status::Found, Some(rate)) => {
+            let clause = g.binding.as_deref().map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
+            let number =
+                estimate::ends(a.control, g).map_or_else(|| level_number(rate), |(n, _)| n[0].clone());
+            format!("{who} {serves} {} {within}{clause}", at(rate).replacen(&level_number(rate), &number, 1))
+        }
+        (Status::None, _) => none_in_short(run, a),
+        (Status::NotReached, Some(met)) => {
+            format!("{who} {serves} at least {} {within}; more was not tried", at(met))
+        }
+        (Status::Undecided, Some(met)) => {
+            format!("{who} {serves} at least {} {within}; above is undecided", at(met))
+        }
+        (Status::Invalid, Some(met)) => {
+            format!("{who} {serves} at least {} {within}; above that {}", at(met), fault(run, a))
+        }
+        (Status::Invalid, None) => format!("No answer: {}", not_the_server(run, a)),
+        (Status::Undecided, _) if refused(run, a).is_some() => {
+            format!("Undecided: {}", refused(run, a).unwrap_or_default())
+        }
+        (Status::Undecided | Status::NotReached | Status::Found, _) => match fails_at_the_lowest(run, a) {
+            Some(f) => format!("Undecided: {} {}, and nothing lower was tried", at(f), fails(a.control, f)),
+            None => match g.failed {
+                Some(f) => format!("Undecided: fails at {}, too few requests to tell below", at(f)),
+                None => "Undecided: the steps have too few requests to tell".into(),
+            },
+        },
+    }
+}
+
+/// An estimate that is open, in short: its upper end is known, or a rate that is safe.
+fn open_in_short(run: &Run, a: &Answer) -> Option<String> {
+    let g = &a.goodput;
+    if g.status != Status::Undecided {
+        return None;
+    }
+    let within = format!("within {}", slo_name(run, a));
+    match (estimate::ends(a.control, g), usable_safe_rate(g)) {
+        (Some(([.., high], None)), _) => {
+            let (_, [_, top]) = interval(g)?;
+            let most = level(a.control, top).replacen(&level_number(top), &high, 1);
+            Some(format!(
+                "Undecided: at most {most} {within}, and no {} is shown to be safe",
+                noun(a.control)
+            ))
+        }
+        (None, Some(safe)) => {
+            let serves = verb(&run.meta, "serve");
+            let safe = level(a.control, safe);
+            Some(format!("{} {serves} at least {safe} {within}; above is undecided", subject(&run.meta)))
+        }
+        _ => None,
+    }
+}
+
+fn none_in_short(run: &Run, a: &Answer) -> String {
+    if let Some((level, kind)) = nothing_answered(run, a) {
+        return format!("Every request failed {level}{kind}");
+    }
+    let why = a.goodput.binding.as_deref().filter(|b| *b != "stability");
+    let why = why.map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
+    if let Some(from) = evidence::none_from(run, a) {
+        let keeps = verb(&run.meta, "keep");
+        let who = subject(&run.meta);
+        return format!(
+            "{who} {keeps} {} at no {} from {} on{why}",
+            slo_name(run, a),
+            noun(a.control),
+            level(a.control, from)
+        );
+    }
+    match (a.goodput.failed, lowest(run, a)) {
+        (None, _) => {
+            let misses = if plural(&run.meta) { "miss" } else { "misses" };
+            format!("Even unloaded, {} {misses} {}{why}", lower(&subject(&run.meta)), slo_name(run, a))
+        }
+        (_, Some(x)) => {
+            let meets = if many(a.control, x) { "meet" } else { "meets" };
+            format!("Not even {} {meets} {}{why}", level(a.control, x), slo_name(run, a))
+        }
+        (_, None) => format!("No measured {} meets {}{why}", noun(a.control), slo_name(run, a)),
+    }
+}
+
+/// `fails`, or `fail` where the level is a number of requests.
+fn fails(control: Control, value: f64) -> &'static str {
+    if many(control, value) { "fail" } else { "fails" }
+}
+
+/// Whether the answer is two measured levels and nothing more.
+fn bracket_only(g: &Goodput) -> bool {
+    g.interval90.is_none() && g.failed.is_some()
+}
+
+/// The level that fails, where it is the lowest that was measured.
+fn fails_at_the_lowest(run: &Run, a: &Answer) -> Option<f64> {
+    a.goodput.failed.filter(|f| lowest(run, a).is_some_and(|low| low >= *f))
+}
+
+/// Where every request failed, `at 2 requests/s` or `unloaded`, and their most frequent kind: ` (server-error 500)`.
+fn nothing_answered(run: &Run, a: &Answer) -> Option<(String, String)> {
+    let (step, place) = match a.goodput.failed {
+        Some(failed) => {
+            let near = |s: &&Step| (s.level.value - failed).abs() <= 1e-9 * failed && s.all_failed();
+            let step = steps_of(run, a).into_iter().find(near)?;
+            (step.step, format!("at {}", level(a.control, failed)))
+        }
+        None => {
+            let step = run.steps.iter().find(|s| s.series == a.series && s.all_failed())?;
+            (step.step, "unloaded, one at a time".into())
+        }
+    };
+    let rows = run.failures.iter().filter(|f| f.step == step && f.series == a.series);
+    let kind = rows.max_by_key(|f| f.count).map(|f| {
+        let status = f.status.map(|s| format!(" {s}")).unwrap_or_default();
+        format!(" ({}{status})", clip(&f.kind, 24))
+    });
+    Some((place, kind.unwrap_or_default()))
+}
+
+fn lowest(run: &Run, a: &Answer) -> Option<f64> {
+    steps_of(run, a).iter().map(|s| s.level.value).min_by(f64::total_cmp)
+}
+
+/// A level of an answer; in a closed loop with what was achieved there, since the number in flight is no rate.
+fn with_achieved(run: &Run, a: &Answer, value: f64) -> String {
+    match (a.control, run.step_at(a, value, Verdict::Meets)) {
+        (Control::Concurrency | Control::Sessions, Some(s)) => {
+            format!("{} at {} requests/s", level(a.control, value), figure(s.achieved_rate))
+        }
+        _ => level(a.control, value),
+    }
+}
+
+/// What is said of an answer, each a sentence or two, empty where there is nothing to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// What was found, per GPU, at which SLO, and which limit binds.
+    pub answer: String,
+    /// Which rate to plan with, and what more time would buy.
+    pub plan: String,
+    /// What the soak after the search showed.
+    pub soak: String,
+    /// The workload that it was measured with.
+    pub with: String,
+    /// The evidence, why the search ended, and what would decide where nothing is decided.
+    pub evidence: String,
+}
+
+/// The answer in sentences. They claim no more than was shown.
+pub fn sentences(run: &Run, a: &Answer) -> Said {
+    let g = &a.goodput;
+    let told = estimate::said(run, a);
+    let said = told.unwrap_or_else(|| match g.met.or(g.rate).filter(|_| g.status != Status::None) {
+        Some(rate) => serves(run, a, rate),
+        None => serves_nothing(run, a),
+    });
+    let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
+    let with = match clip(&workload(run), 160) {
+        w if w.is_empty() => w,
+        w => match &run.meta.imported {
+            Some(imported) => format!("Measured by {}, with: {w}.", imported.title()),
+            None => format!("Measured with: {w}."),
+        },
+    };
+    let evidence = evidence::evidence(run, a);
+    Said {
+        answer: format!("{said}."),
+        plan: estimate::plan(run, a),
+        soak: estimate::confirmed(run, a),
+        with,
+        evidence: format!("Evidence: {}{decides}.", evidence.trim_end_matches('.')),
+    }
+}
+
+fn limits(run: &Run, a: &Answer) -> String {
+    tier_of(run, a).map_or_else(|| run.meta.slo.clone(), slo)
+}
+
+/// The limits that are kept, with the name of their SLO where there are several.
+pub(super) fn kept(run: &Run, a: &Answer) -> String {
+    if several_tiers(run) { format!("{} ({})", slo_name(run, a), limits(run, a)) } else { limits(run, a) }
+}
+
+/// A level is shown to meet: how much at least, and what is known of more.
+fn serves(run: &Run, a: &Answer, rate: f64) -> String {
+    let g = &a.goodput;
+    let more = match (g.status, g.failed) {
+        (Status::NotReached, _) => "; more was not tried, so where the limit lies is not known".into(),
+        (Status::Invalid, _) => format!("; above that {}", not_the_server(run, a)),
+        (_, Some(f)) => format!(", and {} at {}{}", verb(&run.meta, "fail"), level_number(f), binds(g)),
+        _ if gone(run, a) => ", before the server stopped answering".into(),
+        _ => "; whether it can take more is undecided".into(),
+    };
+    format!(
+        "{} {} at least {}{} {} {}{more}",
+        subject(&run.meta),
+        verb(&run.meta, "serve"),
+        with_achieved(run, a, rate),
+        per_gpu(run, g, rate),
+        if several_tiers(run) { "within" } else { "while keeping" },
+        kept(run, a),
+    )
+}
+
+/// A level for each of several GPUs, in brackets: ` (10 per GPU)`.
+pub(super) fn per_gpu(run: &Run, g: &Goodput, rate: f64) -> String {
+    match (g.per_gpu, run.meta.gpus) {
+        (_, None | Some(0 | 1)) => String::new(),
+        (per_gpu, Some(n)) => format!(" ({} per GPU)", figure(per_gpu.unwrap_or(rate / f64::from(n)))),
+    }
+}
+
+/// No level is shown to meet: why, and whether that is the server's fault.
+fn serves_nothing(run: &Run, a: &Answer) -> String {
+    let g = &a.goodput;
+    let (who, keep) = (lower(&subject(&run.meta)), kept(run, a));
+    let does = if plural(&run.meta) { "do" } else { "does" };
+    match (g.status, g.failed) {
+        (Status::None, _) if nothing_answered(run, a).is_some() => {
+            let (place, kind) = nothing_answered(run, a).unwrap_or_default();
+            format!(
+                "Every request to {who} failed {place}{kind}: no {} keeps {keep}, and nothing is shown of its latencies",
+                noun(a.control)
+            )
+        }
+        (Status::None, _) if evidence::none_from(run, a).is_some() => {
+            let from = evidence::none_from(run, a).map(|x| level(a.control, x)).unwrap_or_default();
+            let unloaded = evidence::missed_unloaded(run, a).map(|(k, n)| {
+                format!("; unloaded, {} of {} requests missed it", thousands(k as f64), thousands(n as f64))
+            });
+            format!(
+                "With 90 % confidence no {} at or above {from} keeps {keep}{}{}",
+                noun(a.control),
+                binds(g),
+                unloaded.unwrap_or_default()
+            )
+        }
+        (Status::None, None) => {
+            let limit = g.binding.as_deref().filter(|b| ![ERRORS, "stability"].contains(b));
+            let limit =
+                limit.map(|b| format!(": the limit that binds is {}", binding(b))).unwrap_or_default();
+            format!(
+                "Even unloaded, with one request at a time, {who} {does} not keep {keep}, so no {} can{limit}",
+                noun(a.control)
+            )
+        }
+        (Status::None, Some(f)) => format!(
+            "At no measured {} {} {who} keep {keep}: even {}, the lowest, {}{}",
+            noun(a.control),
+            does,
+            level(a.control, f),
+            fails(a.control, f),
+            binds(g)
+        ),
+        (Status::Invalid, _) => format!(
+            "This run cannot say what {who} can take while keeping {keep}: {}",
+            not_the_server(run, a)
+        ),
+        (_, failed) => {
+            let known = match failed {
+                Some(f) if fails_at_the_lowest(run, a).is_some() => {
+                    let fails = fails(a.control, f);
+                    format!("{}, the lowest that was tried, {fails}{}", level(a.control, f), binds(g))
+                }
+                Some(f) => format!(
+                    "{} {}{}, and no lower level is shown to meet",
+                    level(a.control, f),
+                    fails(a.control, f),
+                    binds(g)
+                ),
+                None => "no level is shown to meet or to fail".into(),
+            };
+            let how = refused(run, a).map(|how| format!("{how}; ")).unwrap_or_default();
+            format!("It is undecided what {who} can take while keeping {keep}: {how}{known}")
+        }
+    }
+}
+
+/// A step of the answer within which the server was started anew.
+fn restarted<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
+    steps_of(run, a).into_iter().find(|s| s.server.restarted)
+}
+
+/// What steps of an answer are invalid for.
+fn fault(run: &Run, a: &Answer) -> &'static str {
+    restarted(run, a).map_or("the client was the limit", Step::fault)
+}
+
+/// [`fault`], and who was not at fault.
+fn not_the_server(run: &Run, a: &Answer) -> String {
+    let whose = if restarted(run, a).is_some() { "" } else { ", not the server" };
+    format!("{}{whose}", fault(run, a))
+}
+
+/// Whether the server went away in a step of the answer's series.
+fn gone(run: &Run, a: &Answer) -> bool {
+    run.steps.iter().any(|s| s.series == a.series && s.abort == Some(Abort::ServerGone))
+}
+
+/// What would decide an answer that is open.
+pub(crate) fn remedy(run: &Run, a: &Answer) -> Option<String> {
+    let text = advice(run, a)?;
+    let enough = enough(run, a).filter(|_| text.contains("step.min-requests"));
+    Some(enough.map_or(text.to_owned(), |(level, many)| format!("{text}: at {level} {many}")))
+}
+
+/// How many more requests would decide a level that is undecided: the one with the most requests, which needs the fewest more.
+fn enough(run: &Run, a: &Answer) -> Option<(String, String)> {
+    let error = run.terms.map_or(0.05, |t| 1.0 - t.confidence);
+    let open = steps_of(run, a).into_iter().filter(|s| run.judged(a, s).0 == Verdict::Undecided);
+    let step = open.max_by_key(|s| s.due_n)?;
+    let binding = run.judged(a, step).1?;
+    let many = would_decide(step.row(&a.tier, &binding)?, &run.steps, error)?;
+    Some((super::step_level(step), many))
+}
+
+fn advice(run: &Run, a: &Answer) -> Option<&'static str> {
+    let interrupted = run.steps.iter().any(Step::broken_off);
+    let g = &a.goodput;
+    let text = match g.status {
+        Status::None => return None,
+        Status::NotReached if usable_safe_rate(g).is_some() && g.basis == Basis::Search => {
+            "a higher search.max-rate would tell how much more"
+        }
+        Status::Found if interval(g).is_some() => return None,
+        // Levels within the bracket that the steps were too short for: the reason names them.
+        Status::Found if !adaptive(&run.steps) && open_levels(run, a) => {
+            "longer steps at the undecided levels would narrow it (step.measure, step.min-requests)"
+        }
+        Status::Found => return None,
+        Status::NotReached => "higher levels would tell how much more",
+        Status::Invalid if restarted(run, a).is_some() => "the server's log may tell why it was started anew",
+        Status::Invalid => {
+            "a client on an idle machine with more cores, or a higher step.max-in-flight, would tell"
+        }
+        Status::Undecided if gone(run, a) => "the server's log may tell why it stopped",
+        Status::Undecided if interrupted => "the rest of the sweep would tell",
+        Status::Undecided if refused(run, a).is_some() => {
+            "a higher limit of requests at the server, or a load below it (search.max-rate), would decide it"
+        }
+        Status::Undecided if fails_at_the_lowest(run, a).is_some() => "lower levels would decide it",
+        Status::Undecided if adaptive(&run.steps) && g.halve_s.is_some() && interval(g).is_some() => {
+            return None;
+        }
+        Status::Undecided if adaptive(&run.steps) => "more time (--budget) would decide it",
+        Status::Undecided if open_levels(run, a) => {
+            "longer steps at the undecided levels would decide it (step.measure, step.min-requests)"
+        }
+        Status::Undecided => "longer steps would decide it (step.measure, step.min-requests)",
+    };
+    Some(text)
+}
+
+/// Whether levels are undecided below the one that fails and above the one that meets.
+fn open_levels(run: &Run, a: &Answer) -> bool {
+    let g = &a.goodput;
+    steps_of(run, a).into_iter().any(|s| {
+        run.judged(a, s).0 == Verdict::Undecided
+            && g.met.is_none_or(|m| s.level.value > m)
+            && g.failed.is_none_or(|f| s.level.value < f)
+    })
+}

@@ -1,0 +1,164 @@
+//! A limit on the cost in words: from which rate on it is kept, and whether that is accepted.
+
+use super::{figure, number_and_currency, precise};
+use crate::tables::UNKNOWN;
+use goodput_run::rundir::Run;
+use goodput_run::rundir::derive::adaptive;
+use goodput_stats::capacity::{CostRange, Kept};
+use goodput_stats::search::answer::{Answer, Status};
+use goodput_stats::stats::step::Step;
+
+/// Whether the plan's limit on the cost of tokens is kept where the SLO is; `None` where it has none.
+pub fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
+    let max = number_and_currency(run, run.hardware.max_cost_per_mtok?.get());
+    let limit = format!("at most {max} for a million output tokens");
+    let Some(r) = run.cost_range(a) else {
+        return Some(match run.capacity(a) {
+            None => format!("not judged: {limit}, and no rate is shown to meet the SLO"),
+            Some(_) => format!("not judged: {limit}, and what they cost is not known"),
+        });
+    };
+    let from = format!("{} requests/s on", precise(r.from_rate));
+    let met = match r.safe_rate {
+        Some(safe) => format!("the SLO is met up to {}, {} is safe", precise(r.to_rate), precise(safe)),
+        None => format!("the SLO is shown to be met up to {}", precise(r.to_rate)),
+    };
+    let at = if r.safe_rate.is_some() { "at the safe rate" } else { "there" };
+    let cost = number_and_currency(run, r.cost_per_mtok);
+    Some(match r.kept {
+        Kept::Accepted => {
+            format!("accepted: {limit}, which is kept from {from}; {met}, and {at} they cost {cost}")
+        }
+        Kept::Undecided => {
+            let open = open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
+            format!(
+                "undecided: {limit}, which is kept only from {from}, {open}; {met}, and {at} they cost {cost}"
+            )
+        }
+        Kept::Rejected => {
+            format!("rejected: {limit}, which is kept only from {from}; {met}, and {at} they cost {cost}")
+        }
+    })
+}
+
+/// The same where there is little room: `✕ rejected: kept only from 36.11 requests/s on`.
+pub fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
+    let max = number_and_currency(run, run.hardware.max_cost_per_mtok?.get());
+    let Some(r) = run.cost_range(a) else { return Some(format!("○ not judged: at most {max}")) };
+    let from = format!("{} requests/s on", precise(r.from_rate));
+    Some(match r.kept {
+        Kept::Accepted => format!("● accepted: at most {max}, kept from {from}"),
+        Kept::Undecided => {
+            let open = open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
+            format!("○ undecided: at most {max}, kept only from {from}, {open}")
+        }
+        Kept::Rejected => format!("✕ rejected: at most {max}, kept only from {from}"),
+    })
+}
+
+/// Why it is not known whether the SLO is met where the limit is kept; `None` where it is met there.
+fn open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
+    if r.from_rate <= r.to_rate * (1.0 + 1e-9) {
+        return None;
+    }
+    let top = precise(r.to_rate);
+    Some(match a.goodput.status {
+        Status::NotReached if adaptive(&run.steps) => {
+            format!("not tried above {top} (raise search.max-rate)")
+        }
+        Status::NotReached => format!("not tried above {top} (add higher levels)"),
+        _ => format!("and above {top} it is not shown whether the SLO is met"),
+    })
+}
+
+/// What a million output tokens cost at a step, marked where that is more than the plan allows.
+pub fn step_cost(run: &Run, s: &Step) -> String {
+    let Some(cost) = s.cost_per_mtok.filter(|c| c.is_finite()) else { return UNKNOWN.into() };
+    let over = run.hardware.max_cost_per_mtok.is_some_and(|max| cost > max.get() * (1.0 + 1e-9));
+    format!("{}{}", if over { "✕ " } else { "" }, figure(cost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_run::fixture;
+
+    #[test]
+    fn a_limit_on_the_cost_is_told_with_its_range() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
+        (run.price_per_hour, run.currency) = (Some(0.39), Some("USD".into()));
+        assert_eq!(cost_limit(&run, &run.answers[0]), None);
+        let mut said = |limit: f64| {
+            run.hardware.max_cost_per_mtok = Some(limit.try_into().unwrap());
+            cost_limit(&run, &run.answers[0]).unwrap()
+        };
+        // 0.39 an hour for 30 output tokens a request.
+        for (limit, want) in [
+            (
+                0.2,
+                "accepted: at most 0.2 USD for a million output tokens, which is kept from 18.06 requests/s on; the SLO is met up to 33.4, \
+                 31.6 is safe, and at the safe rate they cost 0.114 USD",
+            ),
+            (
+                0.11,
+                "undecided: at most 0.11 USD for a million output tokens, which is kept only from 32.83 requests/s on, above the safe rate; \
+                 the SLO is met up to 33.4, 31.6 is safe, and at the safe rate they cost 0.114 USD",
+            ),
+            (
+                0.1,
+                "rejected: at most 0.1 USD for a million output tokens, which is kept only from 36.11 requests/s on; the SLO is met up to \
+                 33.4, 31.6 is safe, and at the safe rate they cost 0.114 USD",
+            ),
+        ] {
+            assert_eq!(said(limit), want);
+        }
+        let (_, mut none) = fixture::cases().into_iter().find(|(n, _)| *n == "none").unwrap();
+        none.hardware.max_cost_per_mtok = Some(0.1.try_into().unwrap());
+        assert!(cost_limit(&none, &none.answers[0]).unwrap().starts_with("not judged"));
+    }
+
+    /// Of what the plan ended below the limit's rate nothing is said but that, and what would tell.
+    #[test]
+    fn what_was_not_tried_is_said() {
+        let case = |name: &str, limit: f64| {
+            let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == name).unwrap();
+            (run.price_per_hour, run.currency) = (Some(0.39), Some("USD".into()));
+            run.hardware.max_cost_per_mtok = Some(limit.try_into().unwrap());
+            run
+        };
+        let both = |run: &Run| [cost_limit, cost_verdict].map(|of| of(run, &run.answers[0]).unwrap());
+        // 0.361 USD at 10 requests/s, at which the plan ended the search.
+        let mut run = case("top", 0.3);
+        let [long, brief] = both(&run);
+        assert!(
+            long.starts_with(
+                "undecided: at most 0.3 USD for a million output tokens, which is kept only from 12.04 requests/s on, not tried above 10 \
+                 (raise search.max-rate); the SLO is met up to 10, 9.6 is safe"
+            ),
+            "{long}"
+        );
+        assert_eq!(
+            brief,
+            "○ undecided: at most 0.3 USD, kept only from 12.04 requests/s on, not tried above 10 (raise search.max-rate)"
+        );
+        run.answers[0].goodput.status = Status::Undecided;
+        run.answers[0].goodput.failed = None;
+        let [long, brief] = both(&run);
+        let says = "and above 10 it is not shown whether the SLO is met";
+        assert!(long.contains(says) && brief.ends_with(says), "{long}; {brief}");
+        run.answers[0].goodput.status = Status::Found;
+        assert_eq!(both(&run)[1], "✕ rejected: at most 0.3 USD, kept only from 12.04 requests/s on");
+        // A list has no max-rate to raise.
+        assert!(both(&case("not-reached", 0.1))[1].ends_with(" (add higher levels)"));
+    }
+
+    #[test]
+    fn a_step_above_the_limit_is_marked() {
+        let mut run = fixture::found();
+        run.hardware.max_cost_per_mtok = Some(0.4.try_into().unwrap());
+        for (cost, said) in [(Some(0.41), "✕ 0.41"), (Some(0.4), "0.4"), (None, "–")] {
+            run.steps[0].cost_per_mtok = cost;
+            assert_eq!(step_cost(&run, &run.steps[0]), said);
+        }
+    }
+}

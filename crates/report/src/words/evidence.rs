@@ -1,0 +1,191 @@
+//! What an answer rests on: the levels that decide, each with its own counts, and why the search ended.
+
+use super::{binding, in_words, many, step_level};
+use crate::charts::thousands;
+use goodput_core::level::Control;
+use goodput_core::slo::split;
+use goodput_run::rundir::Run;
+use goodput_run::rundir::derive::{interval, usable_safe_rate};
+use goodput_stats::search::answer::{Answer, Status};
+use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
+use goodput_stats::stats::summary::ERRORS;
+
+/// Levels that the evidence tells of; the others stand in the table of steps.
+const MOST: usize = 3;
+
+/// The ends of the answer and what lies open between them, with counts, and why the search ended.
+pub(super) fn evidence(run: &Run, a: &Answer) -> String {
+    let run = &*run.in_levels();
+    let g = &a.goodput;
+    let ended = g.reason.find("ended ").map(|at| in_words(&g.reason[at..]));
+    let met = g.met.and_then(|met| run.step_at(a, met, Verdict::Meets));
+    let failed = g.failed.and_then(|failed| run.step_at(a, failed, Verdict::Fails));
+    let mut told: Vec<(&Step, Verdict)> = met.map(|s| (s, Verdict::Meets)).into_iter().collect();
+    told.extend(failed.map(|s| (s, Verdict::Fails)));
+    let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
+    // Of an estimate no step is open: they count together.
+    let mut open = if fitted { Vec::new() } else { between(run, a) };
+    // The ones with the most requests tell most.
+    open.sort_by_key(|s| std::cmp::Reverse(s.due_n));
+    let more = open.len().saturating_sub(MOST - told.len());
+    open.truncate(MOST - told.len());
+    open.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
+    told.extend(open.into_iter().map(|s| (s, run.judged(a, s).0)));
+    if !fitted && (told.is_empty() || (g.status == Status::None && failed.is_none())) {
+        return in_words(&g.reason);
+    }
+    let mut parts: Vec<String> = told.iter().map(|(s, verdict)| shows(run, a, s, *verdict)).collect();
+    if fitted {
+        parts.insert(0, together(run, a));
+    } else if met.is_some() && failed.is_none() {
+        parts.push("no level is shown to fail".into());
+    }
+    if more > 0 {
+        parts.push(format!("{more} more {} open", if more == 1 { "level is" } else { "levels are" }));
+    }
+    let above = |s: &&Step| {
+        !fitted
+            && failed.is_some_and(|f| s.level.value > f.level.value * (1.0 + 1e-9))
+            && run.judged(a, s).0 == Verdict::Meets
+    };
+    for s in super::steps_of(run, a).into_iter().filter(above).take(1) {
+        parts.push(format!("{} met above a level that fails, and is not trusted", step_level(s)));
+    }
+    parts.extend(ended);
+    parts.join("; ")
+}
+
+/// What an estimate rests on: all steps under load together.
+fn together(run: &Run, a: &Answer) -> String {
+    let steps = super::steps_of(run, a).into_iter().filter(|s| !s.kind.is_aside());
+    let (steps, requests) = steps.fold((0, 0), |(n, due), s| (n + 1, due + s.due_n));
+    let several = if steps == 1 { "" } else { "s" };
+    format!("a fit to {steps} step{several} under load with {} requests", thousands(requests as f64))
+}
+
+/// The steps between the ends of an answer that show neither, one for each level.
+fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
+    let g = &a.goodput;
+    let mut open: Vec<&Step> = Vec::new();
+    for s in super::steps_of(run, a).into_iter().filter(|s| !s.kind.is_aside()) {
+        let x = s.level.value;
+        let inside =
+            g.met.is_none_or(|m| x > m * (1.0 + 1e-9)) && g.failed.is_none_or(|f| x < f * (1.0 - 1e-9));
+        let known = |o: &&Step| (o.level.value - x).abs() <= 1e-9 * x;
+        if inside && !open.iter().any(known) {
+            open.extend(run.step_at(a, x, Verdict::Undecided));
+        }
+    }
+    open
+}
+
+/// No level from the lowest on that the search speaks of: what its fit says, where steps ran under load.
+pub(super) fn none_from(run: &Run, a: &Answer) -> Option<f64> {
+    let loaded = super::steps_of(run, a).iter().any(|s| !s.kind.is_aside());
+    run.terms.map(|t| t.lowest).filter(|_| loaded)
+}
+
+/// Requests that missed the limit that binds while the server was unloaded, where they were more than is allowed.
+pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
+    let name = a.goodput.binding.as_deref()?;
+    let slo = super::tier_of(run, a)?;
+    let (class, limit) = split(name);
+    let part = slo.parts().into_iter().find(|part| part.class() == class)?;
+    let allowed = part.slo.limits().iter().find(|l| l.name() == limit)?.percentile.miss_share();
+    let unloaded = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
+    let rows = unloaded.filter_map(|s| s.row(&a.tier, name));
+    let (misses, n) = rows.fold((0, 0), |(k, n), r| (k + r.misses, n + r.n));
+    (misses as f64 > allowed * n as f64).then_some((misses, n))
+}
+
+/// The steps that decide an answer: at the level that meets, the one that fails, and all between, in order.
+pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
+    let g = &a.goodput;
+    let ends = [g.met, g.failed].into_iter().flatten().flat_map(|level| run.steps_at(a, level));
+    let soak = super::soak(run, a);
+    let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
+    let inside = if fitted { Vec::new() } else { between(run, a) };
+    let inside = inside.into_iter().flat_map(|s| run.steps_at(a, s.level.value));
+    // Steps of a ramp are short on purpose: that they are undecided is no news.
+    let brief = |s: &&Step| s.kind == StepKind::Ramp && run.judged(a, s).0 == Verdict::Undecided;
+    let inside = inside.filter(|s| !brief(s) && (g.met.is_some() || g.failed.is_some()));
+    let mut steps: Vec<&Step> = ends.chain(inside).collect();
+    if let Some(s) = soak.filter(|s| !steps.iter().any(|other| other.step == s.step)) {
+        steps.push(s);
+    }
+    if steps.is_empty() && g.status == Status::None {
+        steps.extend(run.steps.iter().rfind(|s| s.series == a.series && s.kind == StepKind::Baseline));
+    }
+    steps.sort_by(|x, y| x.level.value.total_cmp(&y.level.value).then(x.step.cmp(&y.step)));
+    steps
+}
+
+/// Why a step has its verdict on the tier of an answer.
+pub fn why(run: &Run, a: &Answer, s: &Step) -> String {
+    if run.tiers.first().is_none_or(|t| t.tier() == a.tier) {
+        return in_words(&s.reason);
+    }
+    let (verdict, binding) = run.judged(a, s);
+    counts(a, s, verdict, binding.as_deref())
+}
+
+/// `32 req/s meets (p99 TTFT: 2 of 3,840 missed)`.
+fn shows(run: &Run, a: &Answer, s: &Step, verdict: Verdict) -> String {
+    let several = many(s.level.control, s.level.value);
+    let verb = match (verdict, several) {
+        (Verdict::Meets, false) => "meets",
+        (Verdict::Meets, true) => "meet",
+        (Verdict::Fails, false) => "fails",
+        (Verdict::Fails, true) => "fail",
+        (Verdict::Undecided, false) => "is undecided",
+        (Verdict::Undecided, true) => "are undecided",
+        (Verdict::Invalid, false) => "is invalid",
+        (Verdict::Invalid, true) => "are invalid",
+    };
+    let level = match s.level.control {
+        Control::Rate => step_level(s),
+        _ => format!("{} ({} req/s)", step_level(s), super::figure(s.achieved_rate)),
+    };
+    let again = measured(run, a, s.level.value).map(|m| format!("; {m}")).unwrap_or_default();
+    let binding = run.judged(a, s).1;
+    format!("{level} {verb} ({}{again})", counts(a, s, verdict, binding.as_deref()))
+}
+
+/// What a level showed where it was measured several times with different outcomes: `measured twice: undecided, fails`.
+pub fn measured(run: &Run, a: &Answer, level: f64) -> Option<String> {
+    let verdicts: Vec<Verdict> = run.steps_at(a, level).iter().map(|s| run.judged(a, s).0).collect();
+    if verdicts.iter().all(|v| *v == verdicts[0]) {
+        return None;
+    }
+    let times = if verdicts.len() == 2 { "twice".to_owned() } else { format!("{} times", verdicts.len()) };
+    let names: Vec<&str> = verdicts.iter().map(|v| v.name()).collect();
+    Some(format!("measured {times}: {}", names.join(", ")))
+}
+
+/// The counts behind a verdict: `p99 TTFT: 41 of 1,200 missed`.
+fn counts(a: &Answer, s: &Step, verdict: Verdict, limit: Option<&str>) -> String {
+    let named = |r: &&LimitRow| limit.is_some_and(|key| r.is(key));
+    let row = s.limits.iter().find(|r| r.tier == a.tier && named(r));
+    let row = row.or_else(|| s.limits.iter().find(named));
+    match (verdict, limit) {
+        (Verdict::Invalid, _) => return s.fault().into(),
+        _ if s.all_failed() => return "every request failed".into(),
+        (_, Some(ERRORS)) => {
+            return format!(
+                "{} of {} requests failed",
+                thousands(s.failed as f64),
+                thousands(s.due_n as f64)
+            );
+        }
+        (Verdict::Fails, Some("stability")) => return "the backlog grows".into(),
+        (_, Some("stability")) => return "whether the backlog grows is not known".into(),
+        _ => {}
+    }
+    row.map_or_else(
+        || in_words(&s.reason),
+        |r| {
+            let (misses, n) = (thousands(r.misses as f64), thousands(r.n as f64));
+            format!("{}: {misses} of {n} missed", binding(&r.key()))
+        },
+    )
+}

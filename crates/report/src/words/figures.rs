@@ -1,0 +1,348 @@
+//! The figures of the answer in words: the three goodputs, what they amount to, and what to read with care.
+
+use super::estimate::ends;
+use super::{count, figure, level, level_number, numbers, precise, step_level, tier_of};
+use crate::escape::clip;
+use goodput_core::caveat::Caveat;
+use goodput_core::level::Control;
+use goodput_core::units::{Positive, short};
+use goodput_run::rundir::Run;
+use goodput_run::rundir::derive::{interval, usable_safe_rate};
+use goodput_stats::capacity::Capacity;
+use goodput_stats::search::answer::{Answer, Goodput, KneeBasis, Status};
+use goodput_stats::stats::step::Step;
+
+/// What a goodput says in a table: `at least 30 req/s, fails at 34.6`; the low end of a bracket never stands alone.
+pub fn goodput_cell(control: Control, g: &Goodput) -> String {
+    let unit = control.unit();
+    let status = g.status.name();
+    if let Some(([rate, low, high], safe)) = ends(control, g) {
+        let safe = safe.map_or("no safe one".to_owned(), |s| format!("safe {s}"));
+        let open = if g.status == Status::Undecided { "undecided: about " } else { "" };
+        return format!("{open}{rate}{unit} (90 % interval {low} – {high}, {safe})");
+    }
+    let rate = g.rate.filter(|_| !matches!(g.status, Status::None | Status::Undecided));
+    let safe = usable_safe_rate(g).map(level_number);
+    match (rate, safe, g.met, g.failed) {
+        (Some(rate), Some(safe), ..) => format!("at least {}{unit}, safe {safe}", level_number(rate)),
+        (None, Some(safe), ..) => format!("{status} ({safe}{unit} is safe)"),
+        (Some(rate), None, _, Some(failed)) => {
+            format!("at least {}{unit}, fails at {}", level_number(rate), level_number(failed))
+        }
+        (Some(rate), None, _, None) => format!("at least {}{unit}, none fails", level_number(rate)),
+        (None, _, Some(met), Some(failed)) => {
+            format!("{status} ({}{unit} meets, {} fails)", level_number(met), level_number(failed))
+        }
+        (None, _, Some(met), None) => format!("{status} ({}{unit} meets, none fails)", level_number(met)),
+        (None, _, None, Some(failed)) => {
+            format!("{status} (none meets, {}{unit} fails)", level_number(failed))
+        }
+        (None, _, None, None) => status.to_owned(),
+    }
+}
+
+/// The share of requests that the joint goodput asks for, in percent: `99 %`.
+pub fn joint_target(run: &Run, a: &Answer) -> String {
+    let target = tier_of(run, a).map_or(0.99, goodput_core::slo::Slo::joint_target);
+    format!("{} %", short(target * 100.0))
+}
+
+/// Requests per second within all limits together at the answer's step; where there is none, the most of any step.
+pub fn good_requests(run: &Run, a: &Answer) -> String {
+    let good = |s: &Step| s.good_rate_of(&a.tier);
+    let say = |s: &Step| format!("{} req/s at {}", figure(good(s)), step_level(s));
+    match run.good_step(a) {
+        None => "not measured".into(),
+        Some(s) if run.answering_step(a).is_some() => say(s),
+        Some(s) if good(s) <= 0.0 => "0 req/s".into(),
+        Some(s) => format!("best step {}", say(s)),
+    }
+}
+
+/// Where more load stops buying throughput, or latency turns up, and what shows it. A mark that is not tested is left out where the answer itself
+/// is open, since it would be taken for one.
+pub fn knee(a: &Answer) -> Option<String> {
+    let known = matches!(a.goodput.status, Status::Found | Status::NotReached);
+    let k = a.knee.as_ref().filter(|k| known || k.basis.is_tested())?;
+    let [low, high] = k.interval90.unwrap_or([k.rate; 2]);
+    let [rate, low, high] = super::estimate::numbers([k.rate, low, high]);
+    let at = level(a.control, k.rate).replacen(&super::level_number(k.rate), &rate, 1);
+    let interval = format!("90 % interval {low}–{high}, {} req/s achieved", figure(k.throughput));
+    let said = match k.basis {
+        KneeBasis::Throughput => format!("beyond {at} more load buys hardly any throughput ({interval})"),
+        KneeBasis::Backlog => format!("beyond {at} the backlog grows ({interval})"),
+        KneeBasis::Latency => format!("latency begins to grow faster than the load at {at} ({interval})"),
+        KneeBasis::Kneedle => {
+            format!(
+                "latency turns up at {at} ({} req/s achieved), Kneedle's mark, not tested",
+                figure(k.throughput)
+            )
+        }
+    };
+    Some(format!("{said} · not the SLO answer"))
+}
+
+/// What the level shown to meet amounts to, as rows of a name, the server's figure and that of one GPU (empty where
+/// there is one, or none is declared, or the figure is the same for both).
+pub fn capacity(run: &Run, c: &Capacity) -> Vec<(String, String, String)> {
+    let several = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1));
+    let each = |of: fn(&goodput_stats::capacity::PerGpu) -> Option<f64>| several.as_ref().and_then(of);
+    let per_gpu = each(|g| Some(g.requests_per_s));
+    let money = currency(run);
+    let rows = [
+        ("requests per second", Some(c.requests_per_s), per_gpu),
+        ("requests per minute", Some(c.requests_per_minute), per_gpu.map(|x| x * 60.0)),
+        ("requests per hour", Some(c.requests_per_hour), per_gpu.map(|x| x * 3_600.0)),
+        ("requests per day", Some(c.requests_per_day), per_gpu.map(|x| x * 86_400.0)),
+        ("output tokens per second", c.output_tokens_per_s, each(|g| g.output_tokens_per_s)),
+        ("prompt tokens per second", c.prompt_tokens_per_s, each(|g| g.prompt_tokens_per_s)),
+    ];
+    let cell = |x: Option<f64>| x.map(count).unwrap_or_default();
+    let mut all: Vec<(String, String, String)> = rows
+        .into_iter()
+        .filter(|(_, x, _)| x.is_some())
+        .map(|(name, x, each)| (name.to_owned(), cell(x), cell(each)))
+        .collect();
+    all[0].1 = precise(c.requests_per_s);
+    for (name, x) in [
+        ("cost per million output tokens", c.cost_per_mtok),
+        ("cost per 1,000 requests", c.cost_per_1000_requests),
+    ] {
+        all.extend(x.map(|x| (name.to_owned(), format!("{}{money}", figure(x)), String::new())));
+    }
+    all
+}
+
+/// The same in a few lines, for a terminal.
+pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
+    let money = currency(run);
+    let tokens = [(c.output_tokens_per_s, "output"), (c.prompt_tokens_per_s, "prompt")];
+    let tokens: Vec<String> =
+        tokens.into_iter().filter_map(|(x, what)| Some(format!("{} {what} a second", count(x?)))).collect();
+    let costs = [(c.cost_per_mtok, "a million output tokens"), (c.cost_per_1000_requests, "1,000 requests")];
+    let costs: Vec<String> =
+        costs.into_iter().filter_map(|(x, what)| Some(format!("{}{money} for {what}", figure(x?)))).collect();
+    let costs = match price(run) {
+        Some(price) if !costs.is_empty() => format!("{}, {price}", costs.join(", ")),
+        _ => costs.join(", "),
+    };
+    let per_gpu = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1)).map(|g| {
+        let tokens = g.output_tokens_per_s.map(|t| format!(", {} output tokens/s", count(t)));
+        format!("{} requests/s{}", count(g.requests_per_s), tokens.unwrap_or_default())
+    });
+    let requests = format!(
+        "{} a minute, {} an hour, {} a day",
+        count(c.requests_per_minute),
+        count(c.requests_per_hour),
+        count(c.requests_per_day)
+    );
+    [
+        ("requests", requests),
+        ("tokens", tokens.join(", ")),
+        ("cost", costs),
+        ("per GPU", per_gpu.unwrap_or_default()),
+    ]
+    .into_iter()
+    .filter(|(_, text)| !text.is_empty())
+    .collect()
+}
+
+/// The currency behind an amount, with the space before it.
+fn currency(run: &Run) -> String {
+    run.currency.as_deref().map(|c| format!(" {}", clip(c, 12))).unwrap_or_default()
+}
+
+/// An amount with its currency: `0.39 USD`.
+pub(super) fn number_and_currency(run: &Run, amount: f64) -> String {
+    format!("{}{}", figure(amount), currency(run))
+}
+
+/// The price that costs are reckoned with: `at 0.39 USD an hour`, `at 2 × 0.39 USD an hour`, and how much of it is energy:
+/// `at 0.465 USD an hour, 0.075 USD of it energy (300 W at 0.25 USD a kWh)`.
+pub fn price(run: &Run) -> Option<String> {
+    let own = &run.hardware;
+    let gpus = run.meta.gpus.or(own.gpu_count()).unwrap_or(1).max(1);
+    let each = figure(run.price_per_hour? / f64::from(gpus));
+    let times = if gpus > 1 { format!("{gpus} × ") } else { String::new() };
+    let energy = match (own.watts.map(Positive::get), own.energy_price.map(Positive::get)) {
+        (Some(watts), Some(kwh)) => format!(
+            ", {} of it energy ({} W at {} a kWh)",
+            number_and_currency(run, watts / 1e3 * kwh),
+            figure(watts),
+            number_and_currency(run, kwh)
+        ),
+        (None, Some(_)) => ", without energy: what a GPU draws is not declared (hardware.watts)".into(),
+        (_, None) => String::new(),
+    };
+    Some(format!("at {times}{each}{} an hour{energy}", currency(run)))
+}
+
+/// Which rate the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`, `at 33.4 requests/s, the goodput`.
+pub fn basis(a: &Answer, c: &Capacity) -> String {
+    let g = &a.goodput;
+    let rate = precise(c.requests_per_s);
+    if let (Some(_), Some(value)) = (usable_safe_rate(g), g.rate) {
+        let [number, _] = numbers([value, g.safe_rate.unwrap_or(value)]);
+        let what = if interval(g).is_some() { "the goodput" } else { "the highest of the plan" };
+        return match a.control {
+            Control::Rate => format!("at {number} requests/s, {what}"),
+            _ => format!("at {}, {rate} requests/s, {what}", level(a.control, value)),
+        };
+    }
+    match g.met {
+        Some(met) if a.control != Control::Rate => {
+            format!("at {}, {rate} requests/s as achieved in step {}", level(a.control, met), c.step)
+        }
+        Some(met) if c.requests_per_s >= met * (1.0 - 1e-9) => {
+            format!("at {rate} requests/s, the level of step {}", c.step)
+        }
+        _ => format!("at {rate} requests/s, as achieved in step {}", c.step),
+    }
+}
+
+/// The same of the figures at the safe rate: `at 31.6 requests/s, the safe rate`.
+pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
+    let g = &a.goodput;
+    let safe = g.safe_rate.unwrap_or(c.requests_per_s);
+    let [number, _] = numbers([safe, g.rate.unwrap_or(safe)]);
+    match a.control {
+        Control::Rate => format!("at {number} requests/s, the safe rate"),
+        _ => format!(
+            "at {}, {} requests/s, the safe {}",
+            level(a.control, safe),
+            precise(c.requests_per_s),
+            super::noun(a.control)
+        ),
+    }
+}
+
+/// What to read with care: text and advice, each once. Of steps in which the client reached the same limit of its own, only the
+/// worst; of a simulated clock and a simulated server, only the clock. A simulated server has no GPUs: figures of one are as
+/// declared.
+pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
+    let mut all: Vec<(String, &'static str)> = Vec::new();
+    for c in &run.caveats {
+        let series = run.series_of(c);
+        let whose = if series.is_empty() { String::new() } else { format!("{}: ", series.join(", ")) };
+        let mut text = format!("{whose}{}", c.text());
+        let like: Vec<&Caveat> = run.caveats.iter().filter(|other| is_like(c, other)).collect();
+        if like.iter().max_by(|a, b| excess(a).total_cmp(&excess(b))).is_some_and(|worst| *worst != c) {
+            continue;
+        }
+        match like.len() {
+            0 | 1 => {}
+            2 => text.push_str(" So it was in another step."),
+            n => text.push_str(&format!(" So it was in {} other steps.", n - 1)),
+        }
+        let simulated = matches!(c, Caveat::Simulated | Caveat::VirtualTime);
+        if let Some(n) = run.meta.gpus.filter(|n| simulated && *n > 1) {
+            text.push_str(&format!(
+                " The simulated server knows no GPUs: a figure per GPU is the server's divided by the {n} that the plan declares."
+            ));
+        }
+        let virtual_too = *c == Caveat::Simulated && run.caveats.contains(&Caveat::VirtualTime);
+        if !virtual_too && !all.iter().any(|(known, _)| *known == text) {
+            all.push((text, run.advice(c)));
+        }
+    }
+    all
+}
+
+/// Whether two caveats are about the same limit of the client, and as grave.
+fn is_like(a: &Caveat, b: &Caveat) -> bool {
+    match (a, b) {
+        (Caveat::Client { fault: f, invalid: i, .. }, Caveat::Client { fault: g, invalid: j, .. }) => {
+            f.is_like(g) && i == j
+        }
+        _ => false,
+    }
+}
+
+/// By how much the client was beyond its limit.
+fn excess(c: &Caveat) -> f64 {
+    match c {
+        Caveat::Client { fault, .. } => fault.excess(),
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_core::caveat::{Cause, Excess, OwnFault};
+    use goodput_run::fixture;
+
+    #[test]
+    fn good_requests_are_those_of_the_tier() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "two-steps").unwrap();
+        let joint = |tier: &str, misses| goodput_stats::stats::step::LimitRow {
+            tier: tier.into(),
+            limit: "joint".into(),
+            n: 2400,
+            misses,
+            ..run.steps[0].limits[0].clone()
+        };
+        let rows = [joint("main", 0), joint("bulk", 1200)];
+        run.steps[0].limits.extend(rows);
+        for (tier, want) in [("main", 20.0), ("bulk", 10.0)] {
+            let good = run.steps[0].good_rate_of(tier);
+            assert!((good - want).abs() < 1e-9, "{tier}: {good}");
+        }
+        let bulk = Answer { tier: "bulk".into(), ..run.answers[0].clone() };
+        assert_eq!(good_requests(&run, &bulk), "10 req/s at 20 req/s", "at the answer's step");
+        let mut open = bulk;
+        open.goodput.met = None;
+        assert_eq!(good_requests(&run, &open), "best step 10 req/s at 20 req/s", "the most of any step");
+    }
+
+    /// Rows: the table of hardware, and what costs are reckoned with.
+    #[test]
+    fn a_price_says_what_is_in_it() {
+        let mut run = fixture::found();
+        for (table, says) in [
+            ("price-per-hour = 0.39", "at 0.39 USD an hour"),
+            ("gpus = 2\nprice-per-hour = 0.39", "at 2 × 0.39 USD an hour"),
+            ("tensor-parallel = 8\nprice-per-hour = 2", "at 8 × 2 USD an hour"),
+            (
+                "price-per-hour = 0.39\nwatts = 300\nenergy-price = 0.25",
+                "at 0.465 USD an hour, 0.075 USD of it energy (300 W at 0.25 USD a kWh)",
+            ),
+            (
+                "price-per-hour = 0.39\nenergy-price = 0.25",
+                "at 0.39 USD an hour, without energy: what a GPU draws is not declared (hardware.watts)",
+            ),
+        ] {
+            run.hardware = toml::from_str(table).unwrap();
+            run.meta.gpus = run.hardware.gpu_count();
+            (run.price_per_hour, run.currency) = (run.hardware.total_price_per_hour(), Some("USD".into()));
+            assert_eq!(price(&run).as_deref(), Some(says), "{table}");
+        }
+    }
+
+    #[test]
+    fn caveats_are_said_once() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
+        let excess = |p99_ms| Excess { p99_ms, allowed_ms: 10.0, limit_ms: 200.0, cause: Cause::Unknown };
+        let late =
+            |step, p99_ms, invalid| Caveat::Client { step, fault: OwnFault::Late(excess(p99_ms)), invalid };
+        run.caveats = vec![
+            Caveat::VirtualTime,
+            Caveat::Simulated,
+            late(1, 11.0, false),
+            late(2, 30.0, false),
+            late(3, 12.0, false),
+        ];
+        let said = caveats(&run);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said[1].0.starts_with("In step 2 the client sent late")
+                && said[1].0.ends_with("So it was in 2 other steps."),
+            "{said:?}"
+        );
+        run.caveats = vec![Caveat::Simulated, late(4, 11.0, false), Caveat::Simulated];
+        assert_eq!(caveats(&run).len(), 2);
+        assert!(!caveats(&run)[1].0.contains("other"));
+        run.caveats = vec![late(4, 11.0, false), late(5, 30.0, true)];
+        assert_eq!(caveats(&run).len(), 2, "that a step is invalid is said of its own");
+    }
+}

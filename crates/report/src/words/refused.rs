@@ -1,0 +1,19 @@
+//! An answer that is open since the server refused requests, in words.
+
+use super::steps_of;
+use crate::charts::thousands;
+use goodput_run::rundir::Run;
+use goodput_stats::search::answer::{Answer, Status};
+use goodput_stats::stats::step::{Step, StepKind};
+
+/// Refusals beyond this share of a step are told of its answer: what plans put up with unless they say otherwise.
+const TOLD: f64 = 0.1;
+
+/// The first step of an open answer that the server refused, one request at a time included: `343 of 643 requests at 30 requests/s`.
+pub(super) fn refused(run: &Run, a: &Answer) -> Option<String> {
+    let unloaded = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
+    let step: &Step = unloaded.chain(steps_of(run, a)).find(|s| s.refused_beyond(TOLD))?;
+    let (refused, of) = (thousands(step.refused as f64), thousands(step.due_n as f64));
+    (a.goodput.status == Status::Undecided)
+        .then(|| format!("the server refused {refused} of {of} requests at {} (429 or 503)", step.level))
+}

@@ -1,0 +1,414 @@
+//! Latencies and rates at the levels that both sides measured and could take.
+//!
+//! Percentiles are of all measured requests, those that failed being later than any other. What of a difference may be chance is told by a
+//! bootstrap over blocks of successive requests, of each side by itself: the runs are taken for independent. Their error is that of the
+//! requests that came: a server that is slower on one day than on another differs by that as well, and only measuring in turns takes it out.
+
+use super::bootstrap::{DRAWS, Draws, Sample, Spread};
+use super::column::PERCENTILES;
+use super::noise::{Basis, Change, Estimate};
+use super::requests::{Requests, Timed};
+use super::{Column, EqualLevel, Place, Row, Side, blocks, same};
+use goodput_core::level::{Control, Level};
+use goodput_core::slo::Metric;
+use goodput_core::units::short;
+use goodput_stats::stats::step::{LimitRow, Step, Verdict};
+
+/// Requests beyond a percentile that its error needs.
+const LEAST_BEYOND: f64 = 5.0;
+/// Levels that differ by more than this share are compared and make no claim: near saturation latencies rise steeply.
+const EXACT: f64 = 0.001;
+/// Blocks that an error needs.
+const LEAST_BLOCKS: usize = 10;
+
+/// A level, and the steps that each side has there.
+#[derive(Debug, Clone)]
+pub struct Equal<'a> {
+    /// The level as the baseline has it.
+    pub level: Level,
+    /// Steps of each side; of some there may be none.
+    pub steps: Vec<Vec<&'a Step>>,
+}
+
+impl Equal<'_> {
+    pub(super) fn told(&self) -> EqualLevel {
+        EqualLevel {
+            level: self.level,
+            steps: self.steps.iter().map(|s| s.iter().map(|s| s.step).collect()).collect(),
+            requests: self.steps.iter().map(|s| s.iter().map(|s| s.due_n).sum()).collect(),
+        }
+    }
+
+    /// The levels of the baseline and of a side there, where these are not quite the same: of one step, if several differ.
+    pub(super) fn off(&self, side: usize) -> Option<[f64; 2]> {
+        let far = |a: f64, b: f64| (a / b).ln().abs() > EXACT;
+        let pairs = self.steps[0].iter().flat_map(|old| self.steps[side].iter().map(move |new| (old, new)));
+        pairs.map(|(old, new)| [old.level.value, new.level.value]).find(|[old, new]| far(*old, *new))
+    }
+
+    /// Whether a side has steps there.
+    pub(super) fn has(&self, side: usize) -> bool {
+        !self.steps[side].is_empty()
+    }
+}
+
+/// The steps of a side whose latencies are those of their level: measured to their end, valid, and stable.
+pub fn usable(side: &Side) -> Vec<&Step> {
+    let calm =
+        |s: &&Step| !s.kind.is_aside() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0;
+    side.run.steps.iter().filter(calm).collect()
+}
+
+/// The levels that the baseline and another side have usable steps at, from the lowest.
+pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
+    let usable: Vec<Vec<&Step>> = sides.iter().map(usable).collect();
+    let control = super::side::control(&sides[0]);
+    let mut found: Vec<Level> = Vec::new();
+    for step in usable[0].iter().filter(|s| s.level.control == control) {
+        if !found.iter().any(|l| same(l.value, step.level.value)) {
+            found.push(step.level);
+        }
+    }
+    found.sort_by(|a, b| a.value.total_cmp(&b.value));
+    // Of two levels near a step it is the nearer one's alone.
+    let apart = |s: &Step, level: &Level| (s.level.value / level.value).ln().abs();
+    let nearest = |s: &Step| {
+        let near = found.iter().filter(|l| l.control == s.level.control && same(s.level.value, l.value));
+        near.min_by(|a, b| apart(s, a).total_cmp(&apart(s, b))).copied()
+    };
+    let at = |level: Level| -> Equal<'_> {
+        let here = |s: &&&Step| nearest(s) == Some(level);
+        Equal { level, steps: usable.iter().map(|u| u.iter().filter(here).copied().collect()).collect() }
+    };
+    found.iter().copied().map(at).filter(|e| e.steps[1..].iter().any(|s| !s.is_empty())).collect()
+}
+
+/// The requests of some steps of a side, a list for each step.
+pub(super) fn of_steps<'r>(steps: &[&Step], requests: &'r Requests) -> Vec<&'r [Timed]> {
+    let of = |s: &&Step| requests.get(&(s.series.clone(), s.step)).map_or(&[][..], Vec::as_slice);
+    steps.iter().map(of).collect()
+}
+
+/// The rows of every level, for sides that were measured apart.
+pub fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
+    levels.iter().flat_map(|level| of_level(sides, level, requests, true)).collect()
+}
+
+/// Returns the rows of every level with the values alone: no bootstrap is run, and no latency has noise.
+pub(super) fn values(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
+    levels.iter().flat_map(|level| of_level(sides, level, requests, false)).collect()
+}
+
+fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests], draw: bool) -> Vec<Row> {
+    let lists: Vec<Vec<&[Timed]>> =
+        level.steps.iter().zip(requests).map(|(steps, own)| of_steps(steps, own)).collect();
+    let mut rows = Vec::new();
+    for metric in Timed::METRICS {
+        let drawn: Vec<Drawn> =
+            lists.iter().enumerate().map(|(i, own)| Drawn::of(own, metric, i as u64, draw)).collect();
+        for (k, permille) in PERCENTILES.into_iter().enumerate() {
+            let column = Column::Latency(metric, permille);
+            let values: Vec<Option<f64>> = drawn.iter().map(|d| d.values[k]).collect();
+            let changes = drawn[1..].iter().map(|d| d.against(&drawn[0], k)).collect();
+            rows.extend(row(column, level, values, changes, sides));
+        }
+    }
+    rows.extend(gaps(sides, level));
+    rows.extend(rates(sides, level, &lists));
+    for (i, change) in rows.iter_mut().flat_map(|r| r.changes.iter_mut().enumerate()) {
+        if let Some(levels) = level.off(i + 1) {
+            *change = change.unclaimed(levels);
+        }
+    }
+    rows
+}
+
+/// A row, unless nothing is known of it.
+pub(super) fn row(
+    column: Column,
+    level: &Equal<'_>,
+    values: Vec<Option<f64>>,
+    changes: Vec<Change>,
+    sides: &[Side],
+) -> Option<Row> {
+    if values.iter().all(Option::is_none) {
+        return None;
+    }
+    let unit =
+        column.unit(level.level.control.unit().trim(), sides[0].run.currency.as_deref().unwrap_or_default());
+    Some(Row {
+        name: format!("{}@{}", column.name(), short(level.level.value)),
+        column,
+        unit,
+        place: Place::At(level.level),
+        intervals: vec![None; values.len()],
+        values,
+        changes,
+        each: Vec::new(),
+    })
+}
+
+/// Percentiles of a metric on one side, and draws of their logarithms.
+struct Drawn {
+    blocks: usize,
+    values: [Option<f64>; 3],
+    /// For each percentile its draws; empty where there are too few requests.
+    draws: [Vec<Option<f64>>; 3],
+}
+
+impl Drawn {
+    fn of(steps: &[&[Timed]], metric: Metric, seed: u64, draw: bool) -> Self {
+        let defined = |list: &&[Timed]| -> Vec<f64> {
+            list.iter().map(|t| t.get(metric)).filter(|v| !v.is_nan()).collect()
+        };
+        let lists: Vec<Vec<f64>> = steps.iter().map(defined).collect();
+        let whole = Sample::new(lists.iter().flatten().map(|v| (*v, 0)), 1);
+        let values = PERCENTILES.map(|p| whole.value(p as f64 / 1e3));
+        let longest = |list: &Vec<f64>| {
+            let of = |q: &f64| blocks::length(&list.iter().map(|v| v > q).collect::<Vec<_>>());
+            values.iter().flatten().map(of).max().unwrap_or(1)
+        };
+        let (mut numbered, mut all) = (Vec::with_capacity(whole.n()), 0);
+        for list in &lists {
+            let (numbers, n) = blocks::numbers(list.len(), longest(list));
+            numbered.extend(list.iter().copied().zip(numbers.map(|b| b + all)));
+            all += n as u32;
+        }
+        let sample = Sample::new(numbered, all as usize);
+        let mut draws: [Vec<Option<f64>>; 3] = [(); 3].map(|()| Vec::with_capacity(DRAWS));
+        if draw && all as usize >= LEAST_BLOCKS {
+            for weights in Draws::new(all as usize, 1 + seed) {
+                for (own, p) in draws.iter_mut().zip(PERCENTILES) {
+                    own.push(sample.of(&weights, p as f64 / 1e3).map(f64::ln));
+                }
+            }
+        }
+        for (own, p) in draws.iter_mut().zip(PERCENTILES) {
+            if (1.0 - p as f64 / 1e3) * (whole.n() as f64) < LEAST_BEYOND {
+                own.clear();
+            }
+        }
+        Self { blocks: all as usize, values, draws }
+    }
+
+    fn against(&self, old: &Self, k: usize) -> Change {
+        let sides = [(&old.draws[k], old.blocks), (&self.draws[k], self.blocks)];
+        let noise = |_: Spread| {
+            of_blocks(sides.map(|(draws, n)| (Spread::of(draws.iter().copied()).error, n as f64)))
+        };
+        ratio((old.values[k], &old.draws[k]), (self.values[k], &self.draws[k]), Basis::Blocks, noise)
+    }
+}
+
+/// The error of a difference of two sides with so many blocks each, and its degrees of freedom by Satterthwaite. A draw has as many blocks as
+/// there are and no more, which makes its spread too small by √((B − 1) / B).
+fn of_blocks(sides: [(f64, f64); 2]) -> (f64, f64) {
+    let variances = sides.map(|(error, n)| error * error * n / (n - 1.0));
+    let all: f64 = variances.iter().sum();
+    let each: f64 = variances.iter().zip(sides).map(|(v, (_, n))| v * v / (n - 1.0)).sum();
+    (all.sqrt(), if each > 0.0 { all * all / each } else { f64::INFINITY })
+}
+
+/// The change of a percentile with draws of its logarithm on both sides; `noise` makes of the spread of their differences its error and the
+/// degrees of freedom of that.
+pub(super) fn ratio(
+    (old, old_draws): (Option<f64>, &[Option<f64>]),
+    (new, new_draws): (Option<f64>, &[Option<f64>]),
+    basis: Basis,
+    noise: impl FnOnce(Spread) -> (f64, f64),
+) -> Change {
+    let bare = Change::bare(old, new);
+    let (Some(o), Some(n)) = (old, new) else { return bare };
+    if old_draws.is_empty() || old_draws.len() != new_draws.len() {
+        return bare;
+    }
+    if let Some(change) = failing(bare, (o, old_draws), (n, new_draws)) {
+        return Change { basis, ..change };
+    }
+    let differences = old_draws.iter().zip(new_draws).map(|(o, n)| Some((*n)? - (*o)?));
+    let spread = Spread::of(differences);
+    // Percentiles that are infinite now and then have no error.
+    if spread.finite < 1.0 - super::noise::ALPHA / 2.0 || o <= 0.0 || n <= 0.0 {
+        return bare;
+    }
+    let (error, freedom) = noise(spread);
+    let estimate = Estimate { difference: (n / o).ln(), error, freedom };
+    Change::of_ratio(old, new, estimate, basis)
+}
+
+/// Where so many requests of one side failed that its percentile is infinite, nearly whatever is drawn, and that of the other is not.
+fn failing(bare: Change, old: (f64, &[Option<f64>]), new: (f64, &[Option<f64>])) -> Option<Change> {
+    let sure = 1.0 - super::noise::ALPHA / 2.0;
+    let infinite = |(_, draws): &(f64, &[Option<f64>])| {
+        draws.iter().filter(|d| **d == Some(f64::INFINITY)).count() as f64 / draws.len() as f64
+    };
+    let (a, b) = (infinite(&old), infinite(&new));
+    let apart = (a >= sure && b <= 1.0 - sure) || (b >= sure && a <= 1.0 - sure);
+    apart.then_some(Change { beyond: super::Beyond::Yes, ..bare })
+}
+
+/// Gaps between tokens, as the steps have them: pooled, so that nothing tells their noise. Of several steps at the level the longest.
+fn gaps(sides: &[Side], level: &Equal<'_>) -> Vec<Row> {
+    let of = |steps: &Vec<&Step>, permille: u64| {
+        let longest = steps.iter().max_by(|a, b| a.measure_s.total_cmp(&b.measure_s))?;
+        let q = longest.quantiles(Metric::Itl);
+        match permille {
+            500 => q.p50,
+            900 => q.p90,
+            _ => q.p99,
+        }
+    };
+    let one = |permille| {
+        let values: Vec<Option<f64>> = level.steps.iter().map(|s| of(s, permille)).collect();
+        let changes = values[1..].iter().map(|v| Change::bare(values[0], *v)).collect();
+        row(Column::Latency(Metric::Itl, permille), level, values, changes, sides)
+    };
+    PERCENTILES.into_iter().filter_map(one).collect()
+}
+
+/// A figure of some steps at a level: its mean, each step counting by its length; a count their sum.
+pub(super) fn figure(column: Column, tier: &str, steps: &[&Step]) -> Option<f64> {
+    let of = |s: &Step| match column {
+        Column::Attainment => s.row(tier, "joint").and_then(|r| r.attainment).or(s.joint_attainment),
+        Column::Failures => {
+            let (missing, all) = (s.failed + s.cut, s.completed + s.failed + s.cut);
+            (all > 0).then(|| missing as f64 / all as f64)
+        }
+        Column::AchievedRate => Some(s.achieved_rate),
+        Column::GoodRate => Some(s.good_rate_of(tier)),
+        Column::OutputTokens => Some(s.output_tokens_per_s).filter(|t| *t > 0.0),
+        Column::Preemptions => s.server.preemptions,
+        Column::HitRate => s.server.hit_rate,
+        _ => None,
+    };
+    let known: Vec<(f64, f64)> = steps.iter().filter_map(|s| Some((of(s)?, s.measure_s))).collect();
+    if known.is_empty() {
+        return None;
+    }
+    if column == Column::Preemptions {
+        return Some(known.iter().map(|k| k.0).sum());
+    }
+    let length: f64 = known.iter().map(|k| k.1).sum();
+    Some(known.iter().map(|(v, s)| v * s).sum::<f64>() / length)
+}
+
+/// Attainment, rates, and what the server tells.
+fn rates(sides: &[Side], level: &Equal<'_>, lists: &[Vec<&[Timed]>]) -> Vec<Row> {
+    let one = |column: Column| {
+        let values: Vec<Option<f64>> =
+            sides.iter().zip(&level.steps).map(|(side, steps)| figure(column, &side.tier, steps)).collect();
+        let change = |i: usize| {
+            let bare = Change::bare(values[0], values[i]);
+            let (Some(old), Some(new)) = (values[0], values[i]) else { return bare };
+            match column {
+                Column::Failures => {
+                    let Some((a, b)) = failures_error(&level.steps[0]).zip(failures_error(&level.steps[i]))
+                    else {
+                        return bare;
+                    };
+                    let change = Change::of_difference(old, new, Estimate::normal(new - old, a.hypot(b)));
+                    if old > 0.0 || new > 0.0 { change } else { change.of_nothing() }
+                }
+                Column::Attainment => {
+                    let error = |i: usize| attainment_error(&sides[i].tier, &level.steps[i]);
+                    let Some((a, b)) = error(0).zip(error(i)) else { return bare };
+                    Change::of_difference(old, new, Estimate::normal(new - old, a.hypot(b)))
+                }
+                Column::AchievedRate | Column::GoodRate | Column::OutputTokens
+                    if level.level.control == Control::Rate =>
+                {
+                    let error = |i: usize| rate_error(column, &sides[i], &level.steps[i], &lists[i]);
+                    let Some((a, b)) = error(0).zip(error(i)) else { return bare };
+                    if old <= 0.0 || new <= 0.0 {
+                        return bare;
+                    }
+                    let estimate = Estimate::normal((new / old).ln(), a.hypot(b));
+                    Change::of_ratio(Some(old), Some(new), estimate, Basis::Counts)
+                }
+                _ => bare,
+            }
+        };
+        let changes = (1..sides.len()).map(change).collect();
+        row(column, level, values, changes, sides)
+    };
+    Column::LEVEL.into_iter().filter_map(one).collect()
+}
+
+/// The standard error of an attainment: binomial, times what the clusters of its misses make of it. Two requests are added, one of them a
+/// miss, so that a share of one has an error too.
+fn attainment_error(tier: &str, steps: &[&Step]) -> Option<f64> {
+    let rows: Vec<&LimitRow> = steps.iter().filter_map(|s| s.row(tier, "joint")).collect();
+    let sum = |of: fn(&LimitRow) -> u64| rows.iter().map(|r| of(r)).sum::<u64>() as f64;
+    let (n, misses, squares) = (sum(|r| r.n), sum(|r| r.misses), sum(|r| r.cluster_sq));
+    if n <= 0.0 {
+        return None;
+    }
+    let inflation = if misses > 0.0 { (squares / misses).max(1.0) } else { 1.0 };
+    let p = (misses + 1.0) / (n + 2.0);
+    Some((inflation * p * (1.0 - p) / n).sqrt())
+}
+
+/// The standard error of the share of requests that failed: binomial, as [`attainment_error`] has it. `None` without requests.
+fn failures_error(steps: &[&Step]) -> Option<f64> {
+    let n: f64 = steps.iter().map(|s| (s.completed + s.failed + s.cut) as f64).sum();
+    let k: f64 = steps.iter().map(|s| (s.failed + s.cut) as f64).sum();
+    let p = (k + 1.0) / (n + 2.0);
+    (n > 0.0).then(|| (p * (1.0 - p) / n).sqrt())
+}
+
+/// The relative standard error of a rate: that of the count of requests, as the arrivals have it, and of what each brings. The count of a
+/// renewal process whose gaps have a coefficient of variation cv varies cv² times as much as that of Poisson arrivals (Cox, Renewal Theory,
+/// 1962); of arrivals that are more even than those it is taken to vary as much.
+///
+/// Of the good ones the count is one thing, and how many of it are good, with its clusters of misses, is another.
+fn rate_error(column: Column, side: &Side, steps: &[&Step], lists: &[&[Timed]]) -> Option<f64> {
+    let tier = &side.tier;
+    let n: f64 = steps.iter().map(|s| s.achieved_rate * s.measure_s).sum();
+    if n < 1.0 {
+        return None;
+    }
+    let mut square = 1.0;
+    if column == Column::OutputTokens {
+        let tokens: Vec<f64> =
+            lists.iter().copied().flatten().map(|t| t.tokens).filter(|t| *t > 0.0).collect();
+        let all = tokens.len() as f64;
+        let mean = tokens.iter().sum::<f64>() / all.max(1.0);
+        let second = tokens.iter().map(|t| t * t).sum::<f64>() / all.max(1.0);
+        square = if mean > 0.0 { second / (mean * mean) } else { 2.0 };
+    }
+    let dispersion = side.plan.workload.arrivals.crowding().recip();
+    let count = ((square - 1.0 + dispersion) / n).sqrt();
+    if column != Column::GoodRate {
+        return Some(count);
+    }
+    let attainment = figure(Column::Attainment, tier, steps).filter(|a| *a > 0.0)?;
+    Some(count.hypot(attainment_error(tier, steps)? / attainment))
+}
+
+/// Returns the claims about latencies of two sides that were measured apart, all judged together; `levels` has the requests of both sides at
+/// each level. For the study of `docs/compare.md`.
+pub fn claims(levels: &[[&[Timed]; 2]]) -> Vec<(Column, Change)> {
+    let mut all = Vec::new();
+    for both in levels {
+        for metric in Timed::METRICS {
+            let [old, new] = [0, 1].map(|i| Drawn::of(&[both[i]], metric, i as u64, true));
+            let own = PERCENTILES.into_iter().enumerate();
+            all.extend(own.map(|(k, permille)| (Column::Latency(metric, permille), new.against(&old, k))));
+        }
+    }
+    super::noise::judge(all.iter_mut().map(|(_, change)| change));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_blocks_are_held_to_student() {
+        let (error, freedom) = of_blocks([(0.1, 10.0), (0.1, 10.0)]);
+        assert!((error - 0.1 * (2.0_f64 * 10.0 / 9.0).sqrt()).abs() < 1e-12 && (freedom - 18.0).abs() < 1e-9);
+        let (_, one) = of_blocks([(0.1, 10.0), (0.0, 1_000.0)]);
+        assert!((one - 9.0).abs() < 1e-9, "the noisy side's alone: {one}");
+    }
+}

@@ -1,0 +1,527 @@
+//! `--gate 'goodput >= -5%'`: by how much a figure may change.
+//!
+//! A gate is about the change from the baseline. It **fails** where the whole 95 % interval of the change lies beyond the threshold: the change
+//! exceeds the threshold and the noise. It **holds** where the change itself lies within the threshold and there is an interval to it. It is
+//! **undecided** where the change lies beyond the threshold and its interval reaches within, and where nothing tells its noise or there is
+//! nothing to compare, or where both were measured at levels that are not quite the same. So a change that is within the threshold fails a
+//! gate in about one comparison of forty; `docs/compare.md` has what was measured, by server and figure.
+
+use super::answer::signed;
+use super::noise::{Basis, Beyond, Change, Infinite};
+use super::{Column, Comparison, Place, Row};
+use goodput_core::units::short;
+use serde::Serialize;
+
+/// Which way the threshold bounds the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    AtLeast,
+    AtMost,
+}
+
+/// What of the levels a gate names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum At {
+    /// `@20`: one level.
+    Level(f64),
+    /// `@pooled`: all equal levels together, of sides that were measured in turns.
+    Pooled,
+}
+
+/// A threshold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Threshold {
+    /// A share of the baseline: −0.05.
+    Share(f64),
+    /// In the unit of the column: milliseconds, requests per second, a share.
+    Absolute(f64),
+}
+
+/// A gate as written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    text: String,
+    column: Column,
+    /// The level, where it names one.
+    at: Option<At>,
+    bound: Bound,
+    threshold: Threshold,
+}
+
+/// What became of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Held {
+    /// The change is within the threshold.
+    Holds,
+    /// It cannot be told.
+    Undecided,
+    /// The change exceeds the threshold and the noise.
+    Fails,
+}
+
+/// A gate, and what became of it for one figure of one side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// The gate as written.
+    pub gate: String,
+    /// The row that it was held against; its column where there is none.
+    pub row: String,
+    /// The side.
+    pub side: String,
+    /// What became of it.
+    pub held: Held,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// The units of changes that are no share, and how many of the column's own they are.
+fn unit(column: Column, unit: &str) -> Option<f64> {
+    match (column, unit) {
+        (Column::Latency(..), "ms") => Some(1.0),
+        (Column::Latency(..), "s") => Some(1e3),
+        (Column::Latency(..), "us" | "µs") => Some(1e-3),
+        (
+            Column::Goodput | Column::SafeRate | Column::JointGoodput | Column::Knee | Column::PerGpu,
+            "req/s" | "/s",
+        ) => Some(1.0),
+        (Column::GoodRate | Column::AchievedRate, "req/s" | "/s") => Some(1.0),
+        (Column::OutputTokens, "tok/s" | "/s") => Some(1.0),
+        (Column::Attainment | Column::Failures | Column::HitRate, "pp" | "points") => Some(0.01),
+        (Column::CostPerMtok | Column::Preemptions, "") => Some(1.0),
+        _ => None,
+    }
+}
+
+/// The units that a column takes, in words.
+fn units(column: Column) -> &'static str {
+    match column {
+        Column::Latency(..) => "%, ms, s",
+        Column::OutputTokens => "%, tok/s",
+        Column::Attainment | Column::Failures | Column::HitRate => "%, pp (percentage points)",
+        Column::CostPerMtok | Column::Preemptions => "%, or none for the unit itself",
+        _ => "%, req/s",
+    }
+}
+
+impl Gate {
+    /// Reads `COLUMN[@LEVEL] >= CHANGE` or `<=`, the level being a number or `pooled`, where the change is a share (`-5%`) or in the unit of the column (`+20ms`).
+    ///
+    /// # Errors
+    /// Says what is wrong, where, and what there is.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let at = |place: usize, problem: String| {
+            let column = text[..place.min(text.len())].chars().count();
+            format!("{problem}\n  {text}\n  {}^", " ".repeat(column))
+        };
+        let sign = text.find(['<', '>', '=', '≥', '≤']).ok_or_else(|| {
+            at(
+                text.len(),
+                "there is no >= or <= in it: write a gate as 'goodput >= -5%' or 'ttft.p99 <= +10%'".into(),
+            )
+        })?;
+        let (bound, width) = match &text[sign..] {
+            rest if rest.starts_with(">=") => (Bound::AtLeast, 2),
+            rest if rest.starts_with("<=") => (Bound::AtMost, 2),
+            rest if rest.starts_with('≥') => (Bound::AtLeast, '≥'.len_utf8()),
+            rest if rest.starts_with('≤') => (Bound::AtMost, '≤'.len_utf8()),
+            _ => return Err(at(sign, "only >= and <= are understood here".into())),
+        };
+        let whole = text[..sign].trim();
+        let start = text.len() - text.trim_start().len();
+        let (name, level) = match whole.split_once('@') {
+            Some((name, level)) => (name.trim(), Some((level.trim(), start + name.len() + 1))),
+            None => (whole, None),
+        };
+        let column = Column::named(name)
+            .ok_or_else(|| at(start, format!("there is no column {name:?}; the columns are {}", names())))?;
+        let level = match level {
+            None => None,
+            Some(("pooled", _)) => Some(At::Pooled),
+            Some((text_of, place)) => {
+                let number = text_of.parse::<f64>().ok().filter(|l| *l > 0.0 && l.is_finite());
+                Some(number.map(At::Level).ok_or_else(|| {
+                    at(
+                        place,
+                        format!(
+                            "{text_of:?} is no level: write the number behind the @, as in {name}@20, or {name}@pooled for all together"
+                        ),
+                    )
+                })?)
+            }
+        };
+        if level.is_some() && !Column::LEVEL.contains(&column) && !matches!(column, Column::Latency(..)) {
+            return Err(at(start, format!("{name} is a figure of the whole run: leave out the @")));
+        }
+        let threshold =
+            threshold(column, &text[sign + width..], |offset, problem| at(sign + width + offset, problem))?;
+        Ok(Self { text: text.trim().to_owned(), column, at: level, bound, threshold })
+    }
+
+    /// What becomes of it in a comparison: an outcome for each row and side that it is about.
+    pub fn judge(&self, c: &Comparison) -> Vec<Outcome> {
+        let rows = self.rows(c);
+        let others = c.sides.iter().skip(1).enumerate();
+        let mut out = self.not_taken(c);
+        if rows.is_empty() && !out.is_empty() {
+            return out;
+        }
+        if rows.is_empty() {
+            let why = self.missing(c);
+            let outcome = |(_, side): (usize, &super::About)| Outcome {
+                gate: self.text.clone(),
+                row: self.column.name(),
+                side: side.label.clone(),
+                held: Held::Undecided,
+                why: why.clone(),
+            };
+            return others.map(outcome).collect();
+        }
+        for (i, side) in others {
+            for row in &rows {
+                let (held, why) = self.none_left(c, row, i).unwrap_or_else(|| self.held(row, i));
+                out.push(Outcome {
+                    gate: self.text.clone(),
+                    row: row.name.clone(),
+                    side: side.label.clone(),
+                    held,
+                    why,
+                });
+            }
+        }
+        out
+    }
+
+    /// The rows that it is about: of sides that were measured in turns, all levels together where that can answer, else each.
+    fn rows<'c>(&self, c: &'c Comparison) -> Vec<&'c Row> {
+        let answers = |change: &Change| {
+            let told = match self.threshold {
+                Threshold::Share(_) => change.share,
+                Threshold::Absolute(_) => change.absolute,
+            };
+            told.is_some() || change.infinite.is_some()
+        };
+        let pooled =
+            |r: &&Row| r.column == self.column && r.place == Place::Pooled && r.changes.iter().any(answers);
+        match (self.at, c.rows.iter().find(pooled)) {
+            (None, Some(row)) => vec![row],
+            _ => c.rows.iter().filter(|r| self.is_about(r)).collect(),
+        }
+    }
+
+    /// Failures at levels that a side could not take where the baseline could: of what is left there no figure can hold.
+    fn not_taken(&self, c: &Comparison) -> Vec<Outcome> {
+        let at_levels = matches!(self.column, Column::Latency(..))
+            || matches!(self.column, Column::Attainment | Column::Failures | Column::AchievedRate)
+            || (self.at.is_some() && Column::LEVEL.contains(&self.column));
+        if !at_levels || self.towards() != Some(self.bound) {
+            return Vec::new();
+        }
+        let named = |level: f64| match self.at {
+            Some(At::Level(at)) => super::same(at, level),
+            Some(At::Pooled) | None => true,
+        };
+        let worse = c.lost.iter().filter(|l| l.worse() == Some(true) && named(l.level.value));
+        worse
+            .map(|l| Outcome {
+                gate: self.text.clone(),
+                row: format!("{}@{}", self.column.name(), short(l.level.value)),
+                side: l.side.clone(),
+                held: Held::Fails,
+                why: l.words(),
+            })
+            .collect()
+    }
+
+    fn is_about(&self, row: &Row) -> bool {
+        let both = Column::LEVEL.contains(&self.column) && Column::WHOLE.contains(&self.column);
+        row.column == self.column
+            && match (self.at, row.place) {
+                (Some(At::Level(at)), Place::At(level)) => super::same(at, level.value),
+                (Some(At::Pooled), Place::Pooled) => true,
+                (Some(_), _) | (None, Place::Pooled) => false,
+                (None, Place::Whole) => true,
+                // What a run has as a whole and at its levels is meant as a whole.
+                (None, Place::At(_)) => !both,
+            }
+    }
+
+    /// Why there is no row that it is about.
+    fn missing(&self, c: &Comparison) -> String {
+        let levels: Vec<String> = c.levels.iter().map(|l| short(l.level.value)).collect();
+        let column = self.column.name();
+        match self.at {
+            Some(At::Pooled) if c.alternating => {
+                format!("too little was measured to take {column} of all levels together")
+            }
+            Some(At::Pooled) => {
+                "only sides that were measured in turns have their levels taken together".to_owned()
+            }
+            Some(At::Level(at)) if levels.is_empty() => {
+                format!("no level was compared, so none at {}", short(at))
+            }
+            Some(At::Level(at)) => format!(
+                "{column} was not compared at {}; the levels compared are {}",
+                short(at),
+                levels.join(", ")
+            ),
+            None if matches!(self.column, Column::Latency(..)) && levels.is_empty() => {
+                "there is no level that both measured and could take".to_owned()
+            }
+            None => format!("neither side has a figure for {column}"),
+        }
+    }
+
+    /// A figure that follows from the goodput, of a side that has none of either, beyond noise: there is no safe rate left, and no cost that
+    /// would be low enough.
+    fn none_left(&self, c: &Comparison, row: &Row, other: usize) -> Option<(Held, String)> {
+        let follows = matches!(self.column, Column::SafeRate | Column::OutputTokens | Column::CostPerMtok);
+        let gone = row.values[0].is_some() && row.values[other + 1].is_none();
+        if !follows || row.place != Place::Whole || !gone || self.towards() != Some(self.bound) {
+            return None;
+        }
+        let goodput = c.rows.iter().find(|r| r.column == Column::Goodput && r.place == Place::Whole)?;
+        let none = goodput.values[other + 1] == Some(0.0) && goodput.changes[other].beyond == Beyond::Yes;
+        none.then(|| (Held::Fails, "it has none, since no level keeps the SLO, beyond noise".to_owned()))
+    }
+
+    /// The bound that keeps the column from getting worse.
+    fn towards(&self) -> Option<Bound> {
+        self.column.more_is_better().map(|up| if up { Bound::AtLeast } else { Bound::AtMost })
+    }
+
+    /// What becomes of it for the other side of that number.
+    fn held(&self, row: &Row, other: usize) -> (Held, String) {
+        let change = &row.changes[other];
+        match change.apart {
+            Some([old, new]) => {
+                let unit = if let Place::At(level) = row.place { level.control.unit() } else { "" };
+                let why = format!(
+                    "it was measured at {} against {}{unit}, and no difference is claimed between levels that are not the same",
+                    short(new),
+                    short(old)
+                );
+                (Held::Undecided, why)
+            }
+            None => self.held_by(change),
+        }
+    }
+
+    fn held_by(&self, change: &Change) -> (Held, String) {
+        let (value, interval, t) = match self.threshold {
+            Threshold::Share(t) => (change.share, change.interval, t),
+            Threshold::Absolute(t) => (change.absolute, change.absolute_interval, t),
+        };
+        let shown = |x: f64| match self.threshold {
+            Threshold::Share(_) => signed(x),
+            Threshold::Absolute(_) => format!("{}{}", if x > 0.0 { "+" } else { "" }, short(x)),
+        };
+        if let Some(infinite) = change.infinite.filter(|_| change.beyond == Beyond::Yes) {
+            return self.held_infinite(infinite);
+        }
+        let value = value.filter(|v| !self.is_against_a_bound(change, *v, interval));
+        let known = value.is_some();
+        // A baseline of zero has no shares of it, but may have ends that everything lies beyond.
+        let open = interval.map(|[low, high]| if self.bound == Bound::AtLeast { low } else { high });
+        let (Some(value), Some([low, high])) = (value.or(open), interval) else {
+            let why = match value {
+                Some(value) => {
+                    format!("it changed by {}, and nothing tells how much of that is noise", shown(value))
+                }
+                None => "one side has no figure for it".to_owned(),
+            };
+            return (Held::Undecided, why);
+        };
+        let words = if known && value.is_finite() {
+            format!("it changed by {} [{}, {}]", shown(value), shown(low), shown(high))
+        } else {
+            format!("it changed by anything in [{}, {}]", shown(low), shown(high))
+        };
+        let (within, beyond) = match self.bound {
+            Bound::AtLeast => (value >= t, high < t),
+            Bound::AtMost => (value <= t, low > t),
+        };
+        match (within, beyond) {
+            (true, _) => (Held::Holds, words),
+            (false, true) => (Held::Fails, format!("{words}, all of it beyond the threshold")),
+            (false, false) => {
+                (Held::Undecided, format!("{words}: beyond the threshold, and within the noise"))
+            }
+        }
+    }
+}
+
+impl Gate {
+    /// Whether the baseline is only known to be at least (or, of a cost, at most) so much: against such a figure only the ends of a change are
+    /// known, unless the other one is as open and no worse.
+    fn is_against_a_bound(&self, change: &Change, value: f64, interval: Option<[f64; 2]>) -> bool {
+        let Some([low, high]) = interval.filter(|_| change.basis == Basis::Brackets) else { return false };
+        let without_low = low.is_infinite() || matches!(self.threshold, Threshold::Share(_)) && low <= -1.0;
+        match self.bound {
+            Bound::AtLeast => without_low && !(high.is_infinite() && value >= 0.0),
+            Bound::AtMost => high.is_infinite() && !(without_low && value <= 0.0),
+        }
+    }
+
+    /// One of the values is infinite, and not by chance: the change is beyond any threshold, one way or the other.
+    fn held_infinite(&self, infinite: Infinite) -> (Held, String) {
+        let (held, who) = match (infinite, self.bound) {
+            (Infinite::New, Bound::AtMost) => (Held::Fails, "it is now"),
+            (Infinite::Old, Bound::AtLeast) => (Held::Fails, "it no longer is"),
+            (Infinite::New, Bound::AtLeast) => (Held::Holds, "it is now"),
+            (Infinite::Old, Bound::AtMost) => (Held::Holds, "it no longer is"),
+        };
+        (held, format!("{who} that of requests that failed, beyond noise"))
+    }
+}
+
+/// What all outcomes come to: a gate that fails before one that is undecided.
+pub fn all(outcomes: &[Outcome]) -> Held {
+    outcomes.iter().map(|o| o.held).max().unwrap_or(Held::Holds)
+}
+
+/// The names of all columns.
+fn names() -> String {
+    let mut all: Vec<String> = Column::WHOLE.into_iter().chain(Column::LEVEL).map(Column::name).collect();
+    all.extend(Column::latencies().into_iter().map(Column::name));
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|n| seen.insert(n.clone()));
+    all.join(", ")
+}
+
+fn threshold(column: Column, text: &str, at: impl Fn(usize, String) -> String) -> Result<Threshold, String> {
+    let skipped = text.len() - text.trim_start().len();
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || "+-−.eE".contains(c))).unwrap_or(text.len());
+    let number =
+        text[..end].replace('−', "-").parse::<f64>().ok().filter(|x| x.is_finite()).ok_or_else(|| {
+            at(
+                skipped,
+                format!("{text:?} is no change: write a number and a unit ({}), as in -5%", units(column)),
+            )
+        })?;
+    match text[end..].trim() {
+        "%" => Ok(Threshold::Share(number / 100.0)),
+        other => unit(column, other).map(|times| Threshold::Absolute(number * times)).ok_or_else(|| {
+            let said = if other.is_empty() {
+                "a unit is missing".to_owned()
+            } else {
+                format!("{other:?} is no unit of {}", column.name())
+            };
+            at(skipped + end, format!("{said}: it takes {}", units(column)))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::noise::Estimate;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn change(ratio: f64, error: f64) -> Change {
+        Change::of_ratio(Some(100.0), Some(100.0 * ratio), Estimate::normal(ratio.ln(), error), Basis::Blocks)
+    }
+
+    #[test]
+    fn gates_hold_fail_or_are_undecided() {
+        for (gate, ratio, error, held) in [
+            ("goodput >= -5%", 1.02, 0.01, Held::Holds),
+            ("goodput >= -5%", 0.97, 0.01, Held::Holds), // within the threshold
+            ("goodput >= -5%", 0.97, 0.10, Held::Holds), // as it was measured; the noise is told
+            ("goodput >= -5%", 0.93, 0.05, Held::Undecided), // beyond it, and within the noise
+            ("goodput >= -5%", 0.93, 0.005, Held::Fails),
+            ("ttft.p99 <= +10%", 1.2, 0.02, Held::Fails),
+            ("ttft.p99 <= +10%", 0.5, 0.02, Held::Holds), // better is never wrong
+            ("ttft.p99 <= +30ms", 1.2, 0.02, Held::Holds),
+            ("ttft.p99 <= +10ms", 1.2, 0.02, Held::Fails),
+            ("ttft.p99≤0.01s", 1.2, 0.02, Held::Fails),
+            ("cost-per-mtok <= 0%", 1.01, 0.02, Held::Undecided),
+        ] {
+            let (got, why) = Gate::parse(gate).unwrap().held_by(&change(ratio, error));
+            assert_eq!(got, held, "{gate} with {ratio}: {why}");
+        }
+        for (gate, infinite, held) in [
+            ("ttft.p99 <= +10%", Infinite::New, Held::Fails),
+            ("ttft.p99 <= +10ms", Infinite::Old, Held::Holds),
+            ("ttft.p99@20 >= -10%", Infinite::New, Held::Holds),
+            ("ttft.p99@20 >= -10%", Infinite::Old, Held::Fails),
+        ] {
+            let (got, why) = Gate::parse(gate).unwrap().held_by(&Change::of_failing(infinite, Basis::Blocks));
+            assert_eq!(got, held, "{gate}: {why}");
+        }
+        for (old, new, held) in [
+            ((8.0, [8.0, 10.0]), (0.0, [0.0, 5.0]), Held::Fails),
+            ((0.0, [0.0, 5.0]), (8.0, [8.0, 10.0]), Held::Holds),
+            ((0.0, [0.0, 5.0]), (0.0, [0.0, 5.0]), Held::Undecided),
+            ((20.0, [20.0, f64::INFINITY]), (20.0, [20.0, f64::INFINITY]), Held::Holds),
+            ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, f64::INFINITY]), Held::Undecided),
+            ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, 15.0]), Held::Fails),
+            // The baseline may take 60: that the other takes 19.5 is no change of a fortieth.
+            ((20.0, [20.0, f64::INFINITY]), (19.5, [19.0, 21.0]), Held::Undecided),
+            ((20.0, [20.0, f64::INFINITY]), (19.5, [19.5, f64::INFINITY]), Held::Undecided),
+        ] {
+            let (got, why) = Gate::parse("goodput >= -5%").unwrap().held_by(&Change::of_brackets(old, new));
+            assert_eq!(got, held, "{old:?} {new:?}: {why}");
+        }
+        // The same of a cost, which is at most so much.
+        let change = Change::of_brackets((1.0, [0.0, 1.0]), (1.02, [0.9, 1.1]));
+        let (held, why) = Gate::parse("cost-per-mtok <= +5%").unwrap().held_by(&change);
+        assert_eq!(held, Held::Undecided, "{why}");
+        let (held, why) = Gate::parse("knee >= 0%").unwrap().held_by(&Change::bare(Some(1.0), Some(2.0)));
+        assert!(held == Held::Undecided && why.contains("nothing tells"), "{why}");
+    }
+
+    /// However far apart the figures are: what of it is the level's is not known.
+    #[test]
+    fn levels_that_are_not_the_same_decide_no_gate() {
+        let row = |ratio: f64| Row {
+            name: "tpot.p50@56".into(),
+            column: Column::Latency(goodput_core::slo::Metric::Tpot, 500),
+            unit: "ms".into(),
+            place: Place::At(goodput_core::level::Level::rate(56.0)),
+            values: vec![Some(100.0), Some(100.0 * ratio)],
+            intervals: vec![None; 2],
+            changes: vec![change(ratio, 0.005).unclaimed([56.0, 56.8])],
+            each: Vec::new(),
+        };
+        for ratio in [1.5, 1.0, 0.5] {
+            let (held, why) = Gate::parse("tpot.p50 <= +1%").unwrap().held(&row(ratio), 0);
+            assert!(held == Held::Undecided && why.contains("measured at 56.8 against 56 req/s"), "{why}");
+        }
+        let exact = Row { changes: vec![change(1.5, 0.005)], ..row(1.5) };
+        assert_eq!(Gate::parse("tpot.p50 <= +1%").unwrap().held(&exact, 0).0, Held::Fails);
+    }
+
+    #[test]
+    fn mistakes_show_where_they_stand() {
+        for (gate, says, place) in [
+            ("goodput", "no >= or <=", 7),
+            ("goodput => -5%", "only >= and <=", 8),
+            ("goodputt >= -5%", "there is no column \"goodputt\"; the columns are goodput, safe-rate", 0),
+            ("goodput >= five", "is no change", 11),
+            ("goodput >= -5", "a unit is missing: it takes %, req/s", 13),
+            ("ttft.p99 <= −6", "a unit is missing", 14),
+            ("goodput >= -5ms", "\"ms\" is no unit of goodput", 13),
+            ("ttft.p99@x <= 5%", "\"x\" is no level", 9),
+            ("goodput@5 >= 5%", "leave out the @", 0),
+        ] {
+            let e = Gate::parse(gate).unwrap_err();
+            assert!(e.contains(says), "{gate}: {e}");
+            let pointer = e.lines().last().unwrap();
+            assert_eq!(pointer.find('^'), Some(place + 2), "{e}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,40}") {
+            let _ = Gate::parse(&text);
+        }
+
+        #[test]
+        fn nor_one_that_is_nearly_right(text in "(goodput|ttft\\.p99|é)?@?[0-9.]{0,3} ?(>=|<=|≥|=)? ?[-+−]?[0-9.e]{0,4} ?(%|ms|µs|é)?") {
+            let _ = Gate::parse(&text);
+        }
+    }
+}

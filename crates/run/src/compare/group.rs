@@ -1,0 +1,400 @@
+//! Several runs that stand together on one side, and their comparison with those of another.
+//!
+//! Two runs differ by their own errors and by what differs from run to run. One run a side knows the first alone; several know both. The figures
+//! of a side's runs are pooled by the random-effects model of [`goodput_stats::stats::meta`], latencies and rates as logarithms, shares as they are: the
+//! goodput, and what follows from it, with the variance of each run's own interval; every other figure as a plain sample, in whose scatter both
+//! kinds of error are. Two pooled sides differ by the difference of their means, whose error is that of both means by Hartung and Knapp, with
+//! degrees of freedom by Welch and Satterthwaite (Welch, Biometrika 34, 1947). A single run is held against a side of three or more by what the
+//! next run of that side would be: the error of a prediction, with two degrees of freedom less than there are runs.
+
+use super::equal::{self, Equal};
+use super::noise::{Basis, Change, Estimate};
+use super::{Column, EqualLevel, Place, Row, Side, side, whole};
+use crate::rundir::repeats::{self, PooledAnswer, study};
+use crate::rundir::{folder_and_part, repeats::is_repeated};
+use anyhow::Result;
+use goodput_stats::search::answer::{Answer, Goodput};
+use goodput_stats::search::config::Mode;
+use goodput_stats::stats::meta::{Pooled, Study};
+use serde::Serialize;
+use std::ops::Range;
+use std::path::Path;
+
+/// Several runs that are compared as one side.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The name of the side.
+    pub label: String,
+    /// Its runs, at least one.
+    pub runs: Vec<Side>,
+}
+
+/// The runs of a side and their pooled goodput.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupedRuns {
+    /// The name of the side.
+    pub label: String,
+    /// The run folders.
+    pub runs: Vec<String>,
+    /// The goodput of all; `None` where no run has an answer.
+    pub pooled: Option<PooledAnswer>,
+}
+
+/// Returns the groups that the arguments name, the baseline first; `None` where each argument is a run by itself.
+///
+/// With `against`, these are the runs of the baseline and `runs` those of the other side. Without it each argument is a side: a folder of
+/// repeated runs with all of them.
+///
+/// # Errors
+/// A folder is no run and holds none, or has several series of which none is named.
+pub fn groups(runs: &[String], against: &[String]) -> Result<Option<Vec<Group>>> {
+    let repeated = |argument: &String| is_repeated(&folder_and_part(argument).0);
+    let sides: Vec<Vec<String>> = if against.is_empty() {
+        if !runs.iter().any(repeated) {
+            return Ok(None);
+        }
+        runs.iter().map(|run| vec![run.clone()]).collect()
+    } else {
+        vec![against.to_vec(), runs.to_vec()]
+    };
+    if sides.len() < 2 {
+        anyhow::bail!(
+            "{0} holds several runs of one plan: name what to compare them with, as in `goodput compare {0} RUN`; `goodput report {0}` shows \
+             what they come to",
+            runs.first().map(String::as_str).unwrap_or_default()
+        );
+    }
+    let mut groups: Vec<Group> = sides.iter().map(|side| group(side)).collect::<Result<_>>()?;
+    label(&mut groups, &sides);
+    Ok(Some(groups))
+}
+
+/// Reads the runs of one side.
+fn group(arguments: &[String]) -> Result<Group> {
+    let mut runs = Vec::new();
+    for argument in arguments {
+        let (dir, part) = folder_and_part(argument);
+        let folders = if is_repeated(&dir) { repeats::begun(&dir)? } else { vec![dir] };
+        for folder in folders {
+            runs.push(side::of_folder(&folder, part)?);
+        }
+    }
+    Ok(Group { label: String::new(), runs })
+}
+
+/// Gives sides and runs names that tell them apart.
+fn label(groups: &mut [Group], arguments: &[Vec<String>]) {
+    let short = |argument: &String| {
+        let (dir, part) = folder_and_part(argument);
+        let name =
+            dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+        part.map_or(name.clone(), |part| format!("{name}#{part}"))
+    };
+    let joined = |names: Vec<String>| match &names[..] {
+        [first, .., last] if names.len() > 3 => format!("{first} … {last}"),
+        _ => names.join(" + "),
+    };
+    let mut labels: Vec<String> = arguments.iter().map(|a| joined(a.iter().map(short).collect())).collect();
+    if labels.iter().enumerate().any(|(i, label)| labels[..i].contains(label)) {
+        labels = arguments.iter().map(|a| joined(a.clone())).collect();
+    }
+    for (group, label) in groups.iter_mut().zip(labels) {
+        let several = group.runs.len() > 1;
+        for (i, run) in group.runs.iter_mut().enumerate() {
+            run.label = if several { format!("{label} ({})", i + 1) } else { label.clone() };
+        }
+        group.label = label;
+    }
+}
+
+/// The places of each group's runs among those of all.
+pub(super) fn places(groups: &[Group]) -> Vec<Range<usize>> {
+    let mut from = 0;
+    groups
+        .iter()
+        .map(|group| {
+            let own = from..from + group.runs.len();
+            from = own.end;
+            own
+        })
+        .collect()
+}
+
+impl Group {
+    /// A run that stands for all in what is said of the side: one whose server stopped answering, if there is one.
+    pub(super) fn representative(&self) -> Side {
+        let run = self.runs.iter().find(|run| run.gone().is_some()).unwrap_or(&self.runs[0]);
+        Side { label: self.label.clone(), ..run.clone() }
+    }
+
+    /// Returns the runs with their pooled goodput.
+    pub(super) fn grouped(&self) -> GroupedRuns {
+        let answers: Vec<&Answer> = self.runs.iter().filter_map(Side::answer).collect();
+        let goodputs: Vec<&Goodput> = answers.iter().map(|a| &a.goodput).collect();
+        let confidence = match &self.runs[0].plan.search.mode {
+            Mode::Adaptive(adaptive) => adaptive.confidence.get(),
+            _ => repeats::CONFIDENCE,
+        };
+        GroupedRuns {
+            label: self.label.clone(),
+            runs: self.runs.iter().map(|run| run.dir.display().to_string()).collect(),
+            pooled: answers.first().map(|first| PooledAnswer::of(first, &goodputs, confidence)),
+        }
+    }
+}
+
+/// The rows of groups: those of all runs, with the runs of each group taken together.
+pub(super) fn rows(
+    groups: &[Group],
+    flat: &[Side],
+    levels: &[Equal<'_>],
+    requests: &[super::requests::Requests],
+) -> Vec<Row> {
+    let places = places(groups);
+    let mut of_runs = whole::rows(flat);
+    of_runs.extend(equal::values(flat, levels, requests));
+    of_runs.iter().map(|row| together(row, flat, &places)).collect()
+}
+
+/// A level with the steps and requests of each group's runs added up.
+pub(super) fn level(level: &Equal<'_>, places: &[Range<usize>]) -> EqualLevel {
+    let told = level.told();
+    EqualLevel {
+        level: told.level,
+        steps: places.iter().map(|own| told.steps[own.clone()].concat()).collect(),
+        requests: places.iter().map(|own| told.requests[own.clone()].iter().sum()).collect(),
+    }
+}
+
+/// Returns true if the baseline and another group have steps at a level.
+pub(super) fn is_shared(level: &Equal<'_>, places: &[Range<usize>]) -> bool {
+    let has = |own: &Range<usize>| own.clone().any(|i| level.has(i));
+    has(&places[0]) && places[1..].iter().any(has)
+}
+
+/// The scale on which runs are pooled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    /// Pooled as logarithms.
+    Log,
+    /// Pooled as they are.
+    Linear,
+    /// Not at all: a count without a known error.
+    Count,
+}
+
+impl Scale {
+    fn of(column: Column) -> Self {
+        match column {
+            Column::Preemptions => Self::Count,
+            share if share.is_share() => Self::Linear,
+            _ => Self::Log,
+        }
+    }
+
+    fn from(self, x: f64) -> f64 {
+        if self == Self::Log { x.ln() } else { x }
+    }
+
+    fn back(self, x: f64) -> f64 {
+        if self == Self::Log { x.exp() } else { x }
+    }
+}
+
+/// A figure of a group of runs.
+#[derive(Debug, Clone, PartialEq)]
+enum Figure {
+    /// Several runs, pooled.
+    Runs(Pooled),
+    /// One run: its value, and the variance of its error.
+    One(Study),
+    /// Too little to pool: the mean of what there is.
+    Unpooled(Option<f64>),
+}
+
+/// Returns the studies of a row's runs, and true if a run found that no rate meets the SLO.
+fn studies(row: &Row, flat: &[Side], own: &Range<usize>) -> (Vec<Study>, bool) {
+    let scale = Scale::of(row.column);
+    let mut against = false;
+    let one = |i: usize| {
+        let value = row.values[i].filter(|v| v.is_finite() && (scale != Scale::Log || *v > 0.0))?;
+        let variance = match noise(row, &flat[i]) {
+            Some(of_goodput) => of_goodput?.variance,
+            None => 0.0,
+        };
+        Some(Study { value: scale.from(value), variance })
+    };
+    let found = own.clone().filter_map(|i| {
+        against |= row.column == Column::Goodput && row.values[i].is_some_and(|v| v <= 0.0);
+        one(i)
+    });
+    let found = found.collect();
+    (found, against)
+}
+
+/// Returns the goodput of a run with its variance, for a figure that is the goodput or follows from it; the outer `None` for every other figure.
+fn noise(row: &Row, side: &Side) -> Option<Option<Study>> {
+    let answer = side.answer();
+    match (row.place, row.column) {
+        (Place::Whole, Column::JointGoodput) => Some(answer.and_then(|a| study(&a.joint_goodput))),
+        (
+            Place::Whole,
+            Column::Goodput | Column::SafeRate | Column::PerGpu | Column::OutputTokens | Column::CostPerMtok,
+        ) => Some(answer.and_then(|a| study(&a.goodput))),
+        _ => None,
+    }
+}
+
+/// Returns the figure of a group: pooled where more than half of its runs have it, and no run found that no rate meets the SLO.
+fn figure(row: &Row, flat: &[Side], own: &Range<usize>) -> Figure {
+    let scale = Scale::of(row.column);
+    let (studies, against) = studies(row, flat, own);
+    let whole = own.len();
+    let enough = 2 * studies.len() > whole && !against && scale != Scale::Count;
+    let known: Vec<f64> = own.clone().filter_map(|i| row.values[i]).collect();
+    // The mean of rates that were found and of none at all would be no figure of anything.
+    let mixed = against && known.iter().any(|v| *v > 0.0);
+    let mean = || (!known.is_empty() && !mixed).then(|| known.iter().sum::<f64>() / known.len() as f64);
+    match (&studies[..], Pooled::of(&studies)) {
+        ([only], _) if whole == 1 => Figure::One(*only),
+        (_, Some(pooled)) if enough => Figure::Runs(pooled),
+        _ => Figure::Unpooled(mean()),
+    }
+}
+
+/// A row of runs as one of groups.
+fn together(row: &Row, flat: &[Side], places: &[Range<usize>]) -> Row {
+    let scale = Scale::of(row.column);
+    let figures: Vec<Figure> = places.iter().map(|own| figure(row, flat, own)).collect();
+    let value = |figure: &Figure| match figure {
+        Figure::Runs(pooled) => Some(scale.back(pooled.mean)),
+        Figure::One(study) => Some(scale.back(study.value)),
+        Figure::Unpooled(mean) => *mean,
+    };
+    let values: Vec<Option<f64>> = figures.iter().map(value).collect();
+    let is_goodput =
+        row.place == Place::Whole && matches!(row.column, Column::Goodput | Column::JointGoodput);
+    let interval = |(figure, own): (&Figure, &Range<usize>)| match figure {
+        Figure::Runs(pooled) if is_goodput => pooled.interval(0.9).map(|ends| ends.map(|x| scale.back(x))),
+        Figure::One(_) => row.intervals[own.start],
+        _ => ends(row, own),
+    };
+    let intervals: Vec<Option<[f64; 2]>> = figures.iter().zip(places).map(interval).collect();
+    let change = |i: usize| {
+        // Two runs that stand alone are compared as such.
+        if places[0].len() == 1 && places[i].len() == 1 && row.place == Place::Whole {
+            return row.changes[places[i].start - 1];
+        }
+        let change = match estimate(&figures[0], &figures[i]) {
+            Some(estimate) => of_estimate(scale, (values[0], values[i]), estimate),
+            // An interval of a mean is no bracket: what is pooled and cannot be compared makes no claim.
+            None if [0, i].iter().any(|side| matches!(figures[*side], Figure::Unpooled(_))) => {
+                of_ends(row, places, (values[0], values[i]), i)
+            }
+            None => Change::bare(values[0], values[i]),
+        };
+        let apart = places[i].clone().find_map(|j| row.changes.get(j.wrapping_sub(1))?.apart);
+        apart.map_or(change, |levels| change.unclaimed(levels))
+    };
+    Row {
+        values: values.clone(),
+        intervals,
+        changes: (1..places.len()).map(change).collect(),
+        each: places.iter().map(|own| row.values[own.clone()].to_vec()).collect(),
+        ..row.clone()
+    }
+}
+
+/// The change of a figure from an estimate on its scale.
+fn of_estimate(scale: Scale, (old, new): (Option<f64>, Option<f64>), estimate: Estimate) -> Change {
+    let (Some(before), Some(after)) = (old, new) else { return Change::bare(old, new) };
+    let change = match scale {
+        Scale::Log => Change::of_ratio(old, new, estimate, Basis::Runs),
+        // Shares that are zero on both sides make no claim.
+        _ if before <= 0.0 && after <= 0.0 => Change::of_difference(before, after, estimate).of_nothing(),
+        _ => Change::of_difference(before, after, estimate),
+    };
+    Change { basis: Basis::Runs, ..change }
+}
+
+/// The change of a goodput of which one side has brackets, or no rate at all: by the ends within which all of its runs lie.
+fn of_ends(row: &Row, places: &[Range<usize>], (old, new): (Option<f64>, Option<f64>), i: usize) -> Change {
+    let bare = Change::bare(old, new);
+    let (Some(before), Some(after)) = (old, new) else { return bare };
+    match ends(row, &places[0]).zip(ends(row, &places[i])) {
+        Some((a, b)) if row.place == Place::Whole => Change::of_brackets((before, a), (after, b)),
+        _ => bare,
+    }
+}
+
+/// The ends within which the figure of every run of a group lies, where each has an interval or a bracket.
+fn ends(row: &Row, own: &Range<usize>) -> Option<[f64; 2]> {
+    let all: Option<Vec<[f64; 2]>> = own.clone().map(|i| row.intervals[i]).collect();
+    all?.into_iter().reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
+}
+
+/// The difference of two groups on the scale of a figure, with its error and the degrees of freedom of that; `None` where a side is not
+/// pooled, and for a single run beside fewer than three.
+fn estimate(old: &Figure, new: &Figure) -> Option<Estimate> {
+    match (old, new) {
+        (Figure::Runs(a), Figure::Runs(b)) => {
+            let variances = [a, b].map(|p| p.error * p.error);
+            let all: f64 = variances.iter().sum();
+            let each: f64 = variances.iter().zip([a, b]).map(|(v, p)| v * v / p.freedom()).sum();
+            let freedom = if each > 0.0 { all * all / each } else { a.freedom() + b.freedom() };
+            Some(Estimate { difference: b.mean - a.mean, error: all.sqrt(), freedom })
+        }
+        (Figure::Runs(a), Figure::One(b)) => predicted(a, b, b.value - a.mean),
+        (Figure::One(a), Figure::Runs(b)) => predicted(b, a, b.mean - a.value),
+        _ => None,
+    }
+}
+
+/// Returns the change between the goodputs of two groups of runs; `None` where a side has too few rates with an interval. For the study of
+/// `docs/compare.md`.
+pub fn change(old: &[&Goodput], new: &[&Goodput]) -> Option<Change> {
+    let figure = |all: &[&Goodput]| {
+        let studies: Vec<Study> = all.iter().filter_map(|g| study(g)).collect();
+        match (&studies[..], Pooled::of(&studies)) {
+            ([only], _) if all.len() == 1 => Some(Figure::One(*only)),
+            (_, pooled) => pooled.filter(|_| 2 * studies.len() > all.len()).map(Figure::Runs),
+        }
+    };
+    let (old, new) = (figure(old)?, figure(new)?);
+    let value = |figure: &Figure| match figure {
+        Figure::Runs(pooled) => Some(pooled.mean.exp()),
+        Figure::One(study) => Some(study.value.exp()),
+        Figure::Unpooled(_) => None,
+    };
+    Some(of_estimate(Scale::Log, (value(&old), value(&new)), estimate(&old, &new)?))
+}
+
+/// Returns the difference of a single run from the prediction of several others.
+fn predicted(runs: &Pooled, one: &Study, difference: f64) -> Option<Estimate> {
+    let freedom = runs.predicted_freedom()?;
+    Some(Estimate { difference, error: runs.predicted_error().hypot(one.variance.sqrt()), freedom })
+}
+
+/// Returns why nothing could be told, for the side with that number.
+pub(super) fn why_not(groups: &[Group], i: usize) -> String {
+    let sizes = [groups[0].runs.len(), groups[i].runs.len()];
+    if sizes.contains(&1) && sizes.contains(&2) {
+        return "since one run can be held against three or more, and not against two".to_owned();
+    }
+    "since too few of the runs have a rate with an interval, or the same levels".to_owned()
+}
+
+/// Returns the folder of a group, or a list of its folders, for people.
+pub(super) fn shown(runs: &[Side]) -> String {
+    let parent = |side: &Side| side.dir.parent().map(Path::to_path_buf);
+    match (&runs[0], parent(&runs[0])) {
+        (first, Some(dir)) if is_repeated(&dir) && runs.iter().all(|r| parent(r) == parent(first)) => {
+            dir.display().to_string()
+        }
+        _ => runs.iter().map(|r| r.dir.display().to_string()).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

@@ -1,0 +1,140 @@
+//! Levels that one side could not take, of sides that were measured in turns.
+//!
+//! Latencies are compared at steps that were stable. A server that is overloaded in some of its turns is so left with its calm ones, and one that
+//! is overloaded in all of them with none: what is left out is a finding of its own. Whether a side lost more of its turns than the
+//! baseline is told by Fisher's exact test.
+
+use super::noise::ALPHA;
+use super::{Side, same};
+use goodput_core::level::Level;
+use goodput_core::units::short;
+use goodput_stats::stats::step::{Step, Verdict};
+use serde::Serialize;
+
+/// Turns of a level that were too much for their server, beside the baseline's.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Lost {
+    /// The level.
+    pub level: Level,
+    /// The side.
+    pub side: String,
+    /// The baseline.
+    pub against: String,
+    /// Turns that could not be taken: of the baseline, of the side.
+    pub lost: [u32; 2],
+    /// Of how many.
+    pub turns: [u32; 2],
+}
+
+impl Lost {
+    /// Whether the side lost more than the baseline (or less) beyond chance; `None` where neither is shown.
+    ///
+    /// Each direction by itself at half of α: counts this small seldom come near it by chance, which leaves room for the few levels there are.
+    pub fn worse(&self) -> Option<bool> {
+        let ([old, new], [of_old, of_new]) = (self.lost, self.turns);
+        let sure = |a: [u32; 2], b: [u32; 2]| tail(a, b) <= ALPHA / 2.0;
+        if sure([new, of_new], [old, of_old]) {
+            Some(true)
+        } else if sure([old, of_old], [new, of_new]) {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    /// `b could not take 20 req/s in 8 of 10 turns (a: 0 of 10)`.
+    pub fn words(&self) -> String {
+        let [old, new] = [0, 1].map(|i| format!("{} of {}", self.lost[i], self.turns[i]));
+        let at = format!("{} {}", short(self.level.value), self.level.control.unit().trim());
+        let (side, against) = (&self.side, &self.against);
+        if self.worse() == Some(false) {
+            format!("{against} could not take {at} in {old} turns ({side}: {new})")
+        } else {
+            format!("{side} could not take {at} in {new} turns ({against}: {old})")
+        }
+    }
+}
+
+/// Probability that as many of all that were lost fall on the first, if both are alike: the upper tail of the hypergeometric distribution.
+fn tail([lost, of]: [u32; 2], [other, of_other]: [u32; 2]) -> f64 {
+    let (all, n) = (lost + other, of + of_other);
+    let ln_choose =
+        |n: u32, k: u32| -> f64 { (0..k).map(|i| (f64::from(n - i) / f64::from(i + 1)).ln()).sum() };
+    let most = all.min(of);
+    let ways = |k: u32| match all.checked_sub(k).filter(|rest| *rest <= of_other) {
+        Some(rest) => (ln_choose(of, k) + ln_choose(of_other, rest) - ln_choose(n, all)).exp(),
+        None => 0.0,
+    };
+    (lost..=most).map(ways).sum()
+}
+
+/// A step that tells whether its server can take the level: run to an end of its own, the client being no limit.
+fn tells(step: &Step) -> bool {
+    !step.kind.is_aside() && !step.broken_off() && step.verdict != Verdict::Invalid
+}
+
+/// What each side but the first lost, at each level where it or the baseline lost anything.
+pub(super) fn all(sides: &[Side]) -> Vec<Lost> {
+    let own = |side: &Side| -> Vec<Step> { side.run.steps.iter().filter(|s| tells(s)).cloned().collect() };
+    let steps: Vec<Vec<Step>> = sides.iter().map(own).collect();
+    let mut levels: Vec<Level> = Vec::new();
+    for step in steps.iter().flatten() {
+        if !levels.iter().any(|l| l.control == step.level.control && same(l.value, step.level.value)) {
+            levels.push(step.level);
+        }
+    }
+    levels.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let count = |side: usize, level: &Level| {
+        let here = steps[side]
+            .iter()
+            .filter(|s| s.level.control == level.control && same(s.level.value, level.value));
+        let (lost, turns) = here
+            .fold((0, 0), |(lost, all), s| (lost + u32::from(s.overloaded() || s.completed == 0), all + 1));
+        [lost, turns]
+    };
+    let mut found = Vec::new();
+    for level in &levels {
+        let old = count(0, level);
+        for (i, side) in sides.iter().enumerate().skip(1) {
+            let new = count(i, level);
+            if old[0] + new[0] > 0 {
+                found.push(Lost {
+                    level: *level,
+                    side: side.label.clone(),
+                    against: sides[0].label.clone(),
+                    lost: [old[0], new[0]],
+                    turns: [old[1], new[1]],
+                });
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_that_lost_far_more_of_its_turns_is_told_apart() {
+        for (lost, turns, worse) in [
+            ([0, 10], [10, 10], Some(true)),
+            ([0, 4], [4, 4], Some(true)),
+            ([4, 0], [4, 4], Some(false)),
+            ([0, 3], [4, 4], None),
+            ([0, 6], [10, 10], Some(true)),
+            ([1, 2], [10, 10], None),
+            ([10, 10], [10, 10], None),
+            ([0, 2], [10, 0], None),
+        ] {
+            let turns: [u32; 2] = turns;
+            let lost = [lost[0], u32::min(lost[1], turns[1])];
+            let (side, against) = ("b".to_owned(), "a".to_owned());
+            let one = Lost { level: Level::rate(20.0), side, against, lost, turns };
+            assert_eq!(one.worse(), worse, "{one:?}");
+        }
+        // 5 of 10 against 0 of 10: C(10, 5) / C(20, 5).
+        assert!((tail([5, 10], [0, 10]) - 252.0 / 15_504.0).abs() < 1e-12);
+        assert!((tail([0, 10], [3, 10]) - 1.0).abs() < 1e-12);
+    }
+}

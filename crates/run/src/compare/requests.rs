@@ -1,0 +1,206 @@
+//! Latencies of single requests, from `requests.csv`: of the steps that are compared, and no others.
+
+use crate::rundir::REQUESTS;
+use crate::rundir::cell::bare;
+use anyhow::{Context, Result};
+use goodput_core::record::{Failure, Outcome, Phase, Record};
+use goodput_core::slo::Metric;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+/// What is compared of a request, in milliseconds: infinite where it failed, not a number where it is not defined or not known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Timed {
+    /// When it was due, from the start of its step.
+    pub due: f64,
+    /// See [`Metric::Ttft`].
+    pub ttft: f64,
+    /// See [`Metric::Tpot`].
+    pub tpot: f64,
+    /// See [`Metric::E2e`].
+    pub e2e: f64,
+    /// Output tokens; zero where not known.
+    pub tokens: f64,
+}
+
+impl Timed {
+    /// The metrics that are compared request by request.
+    pub const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
+
+    /// Of a record that was measured.
+    ///
+    /// A request that failed has every latency infinite. One that was cut off, by its step's end or by our own timeout, has those that were
+    /// known by then, and an infinite e2e.
+    pub fn of(r: &Record) -> Self {
+        let ms = |m: Metric| m.of(r).map(goodput_core::units::ms);
+        let or = |v: Option<f64>| v.unwrap_or(if r.ok() { f64::NAN } else { f64::INFINITY });
+        let failed = r.is_broken();
+        let tpot =
+            if failed { f64::INFINITY } else { ms(Metric::Tpot).filter(|_| r.ok()).unwrap_or(f64::NAN) };
+        Self {
+            due: goodput_core::units::ms(r.due),
+            ttft: or(ms(Metric::Ttft).filter(|_| !failed)),
+            tpot,
+            e2e: or(ms(Metric::E2e).filter(|_| r.ok())),
+            tokens: r.output_tokens.map_or(0.0, f64::from),
+        }
+    }
+
+    /// One of the latencies; not a number for metrics that are not compared request by request.
+    pub fn get(&self, metric: Metric) -> f64 {
+        match metric {
+            Metric::Ttft => self.ttft,
+            Metric::Tpot => self.tpot,
+            Metric::E2e => self.e2e,
+            _ => f64::NAN,
+        }
+    }
+}
+
+/// The measured requests of steps, by series and number, in order of `due`.
+pub type Requests = BTreeMap<(String, u32), Vec<Timed>>;
+
+/// Reads the measured requests of the steps named. Rows that are torn are passed over; a file that is not there has none.
+///
+/// # Errors
+/// The file is there and cannot be read.
+pub fn read(dir: &Path, wanted: &[(String, u32)]) -> Result<Requests> {
+    let path = dir.join(REQUESTS);
+    let mut all: Requests = wanted.iter().map(|key| (key.clone(), Vec::new())).collect();
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(all),
+        Err(e) => return Err(e).with_context(|| format!("failed to read {}", path.display())),
+    };
+    read_rows(file, &mut all).with_context(|| format!("failed to read {}", path.display()))?;
+    for requests in all.values_mut() {
+        requests.sort_by(|a, b| a.due.total_cmp(&b.due));
+    }
+    Ok(all)
+}
+
+/// Columns that a row need not have.
+const LATE: [&str; 2] = ["failure", "output_asked"];
+
+const NAMES: [&str; 10] = [
+    "series",
+    "step",
+    "phase",
+    "outcome",
+    "due_ms",
+    "first_token_ms",
+    "last_token_ms",
+    "output_tokens",
+    "first_event_tokens",
+    "end_ms",
+];
+
+fn read_rows(file: File, all: &mut Requests) -> Result<()> {
+    let from = BufReader::with_capacity(1 << 18, file);
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
+    let heads = reader.byte_headers()?.clone();
+    let column = |name: &str| heads.iter().position(|h| h == name.as_bytes());
+    let Some(columns) = NAMES.into_iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(()) };
+    let late = LATE.map(column);
+    let mut row = csv::ByteRecord::new();
+    while reader.read_byte_record(&mut row)? {
+        if row.len() != heads.len() {
+            continue;
+        }
+        let text = |i: usize| {
+            let column = columns.get(i).copied().or_else(|| late[i - columns.len()]);
+            let cell = column.and_then(|c| row.get(c));
+            bare(cell.and_then(|c| std::str::from_utf8(c).ok()).unwrap_or_default())
+        };
+        if text(2) != "measure" {
+            continue;
+        }
+        let Ok(step) = text(1).parse() else { continue };
+        if let Some(requests) = all.get_mut(&(text(0).to_owned(), step)) {
+            requests.extend(timed(text));
+        }
+    }
+    Ok(())
+}
+
+/// The request of a row, by the definitions that records have. `text` returns the cells of [`NAMES`], and then those of [`LATE`].
+fn timed<'a>(text: impl Fn(usize) -> &'a str) -> Option<Timed> {
+    let at = |i: usize| {
+        let ms: f64 = text(i).parse().ok()?;
+        std::time::Duration::try_from_secs_f64(ms / 1e3).ok()
+    };
+    let outcome = match text(3) {
+        "ok" => Outcome::Ok,
+        "failed" => Outcome::Failed,
+        "cut" => Outcome::Cut,
+        _ => return None,
+    };
+    let record = Record {
+        outcome,
+        first_token: at(5),
+        last_token: at(6),
+        output_tokens: text(7).parse().ok(),
+        first_event_tokens: text(8).parse().ok(),
+        end: at(9)?,
+        failure: (text(10) == Failure::Timeout.name()).then_some(Failure::Timeout),
+        output_asked: text(11).parse().unwrap_or_default(),
+        ..Record::due(0, Phase::Measure, at(4)?)
+    };
+    Some(Timed::of(&record))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CSV: &str = "series,step,phase,outcome,due_ms,first_token_ms,last_token_ms,output_tokens,first_event_tokens,end_ms\n\
+        a,1,measure,ok,200,250,350,11,1,350\n\
+        a,1,measure,ok,100,110,110,1,1,110\n\
+        a,1,settle,ok,10,110,110,1,1,110\n\
+        a,1,measure,failed,300,,,,,400\n\
+        a,1,measure,cut,350,390,,,,900\n\
+        a,2,measure,ok,1,2,3,3,1,3\n\
+        a,1,measure,ok,400,45";
+
+    #[test]
+    fn rows_become_latencies() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(REQUESTS), CSV).unwrap();
+        let key = ("a".to_owned(), 1);
+        let all = read(dir.path(), std::slice::from_ref(&key)).unwrap();
+        let of = &all[&key];
+        assert_eq!((all.len(), of.len()), (1, 4), "one step, measured and whole rows alone");
+        assert!(
+            (of[0].ttft - 10.0).abs() < 1e-9 && of[0].tpot.is_nan(),
+            "one token has no TPOT: {:?}",
+            of[0]
+        );
+        assert!((of[1].tpot - 10.0).abs() < 1e-9 && (of[1].e2e - 150.0).abs() < 1e-9, "{:?}", of[1]);
+        assert!(of[2].ttft.is_infinite() && of[2].tpot.is_infinite() && of[2].e2e.is_infinite());
+        assert!((of[3].ttft - 40.0).abs() < 1e-9 && of[3].tpot.is_nan() && of[3].e2e.is_infinite());
+    }
+
+    #[test]
+    fn what_was_known_when_our_own_timeout_ended_a_request_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let heads = CSV.lines().next().unwrap();
+        let row = "a,1,measure,failed,300,340,,,,400";
+        let text =
+            format!("{heads},failure,output_asked\n{row},timeout,30\n{row},reset,30\n{row},timeout,0\n");
+        std::fs::write(dir.path().join(REQUESTS), text).unwrap();
+        let key = ("a".to_owned(), 1);
+        let all = read(dir.path(), std::slice::from_ref(&key)).unwrap();
+        let ttfts: Vec<bool> = all[&key].iter().map(|t| t.ttft.is_finite()).collect();
+        assert_eq!(ttfts, [true, false, false], "not of what broke, nor of another tool's timeout");
+        assert!(all[&key].iter().all(|t| t.e2e.is_infinite()));
+    }
+
+    #[test]
+    fn without_the_file_there_are_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = ("a".to_owned(), 1);
+        assert!(read(dir.path(), std::slice::from_ref(&key)).unwrap()[&key].is_empty());
+    }
+}

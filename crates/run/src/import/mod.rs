@@ -1,0 +1,160 @@
+//! Results of other tools as run folders of ours: read (a file for each tool), described as a plan, judged by our statistics, written.
+//!
+//! Nothing is invented: what a tool does not keep stays empty, is named, and is a caveat of every report.
+
+mod aiperf;
+mod failure;
+mod file;
+mod find;
+mod found;
+mod guidellm;
+mod inference_perf;
+mod plan;
+mod time;
+mod vllm;
+mod write;
+mod yaml;
+
+use crate::rundir::Tool;
+use anyhow::{Context, Result, bail};
+use found::Found;
+use goodput_core::level::{Control, Level};
+use goodput_core::units::Span;
+use std::path::{Path, PathBuf};
+
+/// What is to be imported, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Files and folders of one tool.
+    pub files: Vec<PathBuf>,
+    /// The tool, where it is not to be told from the files.
+    pub from: Option<Tool>,
+    /// SLO profile.
+    pub slo: Option<String>,
+    /// Changes to the plan that describes what was found: `key=value`.
+    pub sets: Vec<String>,
+    /// The server's URL, where the files do not tell it.
+    pub url: Option<String>,
+    /// Name of the run.
+    pub name: Option<String>,
+    /// How much of each step's beginning is not counted.
+    pub settle: Option<Span>,
+    /// Which levels are taken, where the files have rates and numbers in flight.
+    pub control: Option<Control>,
+    /// Replace an earlier run in the folder.
+    pub force: bool,
+}
+
+/// Imports results into a run folder, which then can be read as any other.
+///
+/// # Errors
+/// A file cannot be read, is of no known tool, lacks what is needed, or the SLO is wrong; the message names the file and what was
+/// expected. Nothing is written then.
+pub fn import(options: &Options, out: &Path) -> Result<()> {
+    crate::rundir::check_free(out, options.force)?;
+    let found = found(options)?;
+    write::write(found, options, out)
+}
+
+/// The name of the run folder where none is given.
+pub fn default_name(options: &Options) -> String {
+    let first = options.files.first().and_then(|f| f.file_stem()).map(|s| s.to_string_lossy().into_owned());
+    options.name.clone().or(first).unwrap_or_else(|| "imported".into())
+}
+
+/// What all of the files hold together.
+fn found(options: &Options) -> Result<Found> {
+    let mut all: Option<Found> = None;
+    for source in find::sources(&options.files, options.from)? {
+        let path = source.path().to_owned();
+        let one =
+            source.read().and_then(held).with_context(|| format!("cannot import {}", path.display()))?;
+        match &mut all {
+            None => all = Some(one),
+            Some(all) => join(all, one)?,
+        }
+    }
+    let mut found = all.context("there is nothing to import: name result files or folders")?;
+    one_control(&mut found, options.control)?;
+    found.steps.sort_by(|a, b| a.level.value.total_cmp(&b.level.value));
+    Ok(found)
+}
+
+/// The same, where each step held a level that can be.
+fn held(found: Found) -> Result<Found> {
+    for step in &found.steps {
+        let Level { control, value } = step.level;
+        if !Level::is_sound(value) {
+            let names = match (found.tool, control) {
+                (Tool::Vllm, Control::Rate) => "request_rate",
+                (Tool::Vllm, _) => "max_concurrency",
+                (Tool::Guidellm, Control::Rate) => "config.strategy.rate",
+                (Tool::Guidellm, _) => "config.strategy.streams or max_concurrency",
+                (_, Control::Rate) => "the rate",
+                _ => "the concurrency",
+            };
+            bail!(
+                "{}: {names} is {value}, which is no level: a load is above nothing and at most 10^9",
+                step.file.display()
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// Several files are the steps of one sweep, so they must be of one server.
+fn join(all: &mut Found, one: Found) -> Result<()> {
+    if one.tool != all.tool {
+        bail!(
+            "the files are of {} and of {}: import the results of each tool into a folder of their own",
+            all.tool.title(),
+            one.tool.title()
+        );
+    }
+    let differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
+    for (what, a, b) in [("models", &all.model, &one.model), ("servers", &all.server, &one.server)] {
+        if differ(a, b) {
+            let shown = |of: &Option<String>| plan::shown(of.as_deref().unwrap_or_default());
+            bail!(
+                "the files are of two {what}, {} and {}: import each into a folder of its own",
+                shown(a),
+                shown(b)
+            );
+        }
+    }
+    all.due_known &= one.due_known;
+    for missing in one.missing {
+        if !all.missing.contains(&missing) {
+            all.missing.push(missing);
+        }
+    }
+    all.left_out.extend(one.left_out);
+    all.steps.extend(one.steps);
+    Ok(())
+}
+
+/// A curve is over rates or over numbers in flight: of both, rates are taken, unless it is said otherwise.
+fn one_control(found: &mut Found, wanted: Option<Control>) -> Result<()> {
+    let has = |control| found.steps.iter().any(|s| s.level.control == control);
+    let wanted = wanted.unwrap_or(if has(Control::Rate) { Control::Rate } else { Control::Concurrency });
+    let (kept, others): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut found.steps).into_iter().partition(|s| s.level.control == wanted);
+    found.steps = kept;
+    let title = match wanted {
+        Control::Rate => "concurrency",
+        _ => "rate",
+    };
+    found.left_out.extend(
+        others
+            .iter()
+            .map(|s| format!("{} at {}: import it with --control {title}", s.file.display(), s.level)),
+    );
+    if found.steps.is_empty() {
+        let why = found.left_out.join("; ");
+        bail!("no step is left to import: {}", if why.is_empty() { "the files have none" } else { &why });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! From what was found to the files of a run folder.
+
+use super::found::{Found, FoundStep, Requests, Seen};
+use super::{Options, plan};
+use crate::rundir::imported::COUNTED;
+use crate::rundir::{self, Imported, ImportedStep, Meta, Run, Sent, Writer, json};
+use anyhow::{Context, Result, bail};
+use goodput_core::caveat::Caveat;
+use goodput_core::distribution::Lengths;
+use goodput_core::level::Control;
+use goodput_core::record::{Outcome, Phase};
+use goodput_core::slo::{ALL, Slo};
+use goodput_plan::{MAIN, Plan};
+use goodput_stats::stats::itl::ItlTally;
+use goodput_stats::stats::kept::Kept;
+use goodput_stats::stats::step::{Step, StepKind};
+use goodput_stats::stats::summary::{StepInput, summarize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+/// Confidence of the verdicts of listed steps, on each side.
+const CONFIDENCE: f64 = 0.95;
+/// The first moment after another.
+const MOMENT: Duration = Duration::from_nanos(1);
+
+/// What the steps come to while they are written.
+struct Writing<'a> {
+    plan: &'a Plan,
+    options: &'a Options,
+    due_known: bool,
+    writer: Writer,
+    lengths: (Lengths, Lengths),
+    steps: Vec<Step>,
+    counted: Counted,
+}
+
+/// Writes a run folder, complete but for its reports.
+pub(super) fn write(mut found: Found, options: &Options, out: &Path) -> Result<()> {
+    let longest =
+        found.steps.iter().filter_map(|s| window(s, options)).map(|w| (w.end - w.start).as_secs_f64());
+    let longest = longest.fold(1.0, f64::max);
+    // The limits count from the start, the lengths are known in the end.
+    let first = plan::describe(&found, options, (None, None), longest)?;
+    for step in &found.steps {
+        if window(step, options).is_none_or(|w| w.is_empty()) {
+            bail!(
+                "{}: nothing is left of {} behind the --settle that is cut off",
+                step.file.display(),
+                step.level
+            );
+        }
+    }
+    let steps = std::mem::take(&mut found.steps);
+    let mut imported = about(&found, options);
+    let mut writing = Writing {
+        plan: &first,
+        options,
+        due_known: found.due_known,
+        writer: Writer::create(out, &first.to_toml()?, options.force)?,
+        lengths: (Lengths::default(), Lengths::default()),
+        steps: Vec::new(),
+        counted: Counted::new(out),
+    };
+    let mut outlines = Vec::new();
+    for (number, step) in (1..).zip(steps) {
+        imported.steps.push(ImportedStep {
+            step: number,
+            file: step.file.display().to_string(),
+            window_s: step.tool_window,
+            reported: step.reported.clone(),
+        });
+        outlines.push(outline(&step));
+        writing.step(number, step)?;
+    }
+    found.steps = outlines;
+    writing.counted.end()?;
+    let (input, output) = (writing.lengths.0.finish(), writing.lengths.1.finish());
+    let plan = plan::describe(&found, options, (input.as_ref(), output.as_ref()), longest)?;
+    let text = plan.to_toml()?;
+    rundir::replace(&out.join(rundir::PLAN), text.as_bytes())?;
+    let sent = vec![Sent { series: MAIN.into(), class: ALL.into(), input, output }];
+    let meta = meta(&plan, &found, (options, sent, &writing.steps), imported);
+    let noted = meta.noted.clone();
+    let run = Run::assemble(&plan, text, meta, writing.steps, Vec::new(), noted)?;
+    writing.writer.result(&json::result(&run))
+}
+
+/// What remains of a step once its requests are written.
+fn outline(step: &FoundStep) -> FoundStep {
+    FoundStep {
+        file: step.file.clone(),
+        level: step.level,
+        arrivals: step.arrivals,
+        started: step.started,
+        window: step.window.clone(),
+        tool_window: step.tool_window,
+        reported: Default::default(),
+        requests: Requests::Held(Vec::new()),
+    }
+}
+
+/// The part of a step that counts: the tool's own, else from the first request to the last, since behind that nothing is sent any more;
+/// without what is to be cut off. `None` where nothing was sent.
+fn window(step: &FoundStep, options: &Options) -> Option<Range<Duration>> {
+    let last = step.requests.last_due()?;
+    let whole = step.window.clone().unwrap_or(Duration::ZERO..last + MOMENT);
+    let cut = options.settle.map_or(Duration::ZERO, |s| s.0);
+    Some(whole.start.max(cut)..whole.end)
+}
+
+fn about(found: &Found, options: &Options) -> Imported {
+    Imported {
+        tool: found.tool,
+        version: found.version.clone(),
+        at: jiff::Timestamp::now().to_string(),
+        files: options.files.iter().map(|f| f.display().to_string()).collect(),
+        settle: options.settle,
+        missing: found.missing.clone(),
+        left_out: found.left_out.clone(),
+        steps: Vec::new(),
+    }
+}
+
+impl Writing<'_> {
+    /// Judges and writes one step.
+    fn step(&mut self, number: u32, found: FoundStep) -> Result<()> {
+        let window = window(&found, self.options).context("the step has no request")?;
+        let tiers = self.plan.slo.as_slice();
+        let tightest = tiers.iter().filter_map(Slo::tightest_itl).min();
+        let mut itl = ItlTally::new(tiers);
+        let (mut kept, mut last_end): (Vec<Kept>, _) = (Vec::new(), window.end);
+        let (level, started) = (found.level, started(&found));
+        found.requests.each(|seen| {
+            let Seen { mut finished, counted } = seen;
+            let record = &mut finished.record;
+            record.phase = match record.due {
+                due if due < window.start => Phase::Settle,
+                due if due >= window.end => Phase::Tail,
+                _ => Phase::Measure,
+            };
+            let over =
+                |us: &&u32| tightest.is_some_and(|limit| Duration::from_micros(u64::from(**us)) > limit);
+            record.itl_over = finished.gaps_us.iter().filter(over).count() as u32;
+            last_end = last_end.max(record.end);
+            self.writer.request(MAIN, number, ALL, &finished)?;
+            self.counted.add(number, finished.record.id, counted)?;
+            itl.add(&finished);
+            kept.push(Kept::from(&finished.record));
+            if finished.record.outcome == Outcome::Ok {
+                let r = &finished.record;
+                r.input_tokens.into_iter().for_each(|n| self.lengths.0.push(n));
+                r.output_tokens.into_iter().for_each(|n| self.lengths.1.push(n));
+            }
+            Ok(())
+        })?;
+        kept.sort_unstable_by_key(|r| (r.due, r.id));
+        let began = self.steps.last().map_or(0.0, |s| s.ended_s);
+        let step = summarize(&StepInput {
+            series: MAIN,
+            step: number,
+            kind: StepKind::List,
+            level,
+            started_at: &started,
+            started_s: began,
+            ended_s: began + last_end.as_secs_f64(),
+            settle: window.start,
+            measure: window.end - window.start,
+            tail: Duration::ZERO,
+            drain: last_end - window.end,
+            abort: None,
+            records: &kept,
+            classes: &[],
+            itl: &itl,
+            earlier: &self.steps,
+            tiers,
+            receive_lag_p99_ms: None,
+            client_busy: None,
+            client_waiting: None,
+            confidence: CONFIDENCE,
+            client_limit: false,
+            in_flight_limit: None,
+            allowed: self.plan.allowed(),
+            max_error_share: None,
+            price_per_hour: self.plan.hardware.total_price_per_hour(),
+        });
+        // Where requests count from their sending nothing is known of how late they were sent.
+        let known = self.due_known;
+        let step = Step {
+            lateness_p50_ms: step.lateness_p50_ms.filter(|_| known),
+            lateness_p99_ms: step.lateness_p99_ms.filter(|_| known),
+            ..step
+        };
+        self.writer.step(&step, &[(ALL, "itl", itl.pooled().buckets())])?;
+        self.steps.push(step);
+        Ok(())
+    }
+}
+
+/// When a step began; where its file does not tell, when that was written.
+fn started(step: &FoundStep) -> String {
+    let written = || jiff::Timestamp::try_from(std::fs::metadata(&step.file).ok()?.modified().ok()?).ok();
+    step.started.or_else(written).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+}
+
+fn meta(
+    plan: &Plan,
+    found: &Found,
+    (options, sent, steps): (&Options, Vec<Sent>, &[Step]),
+    imported: Imported,
+) -> Meta {
+    let lengths = match &plan.workload.source {
+        goodput_workload::config::Source::Prompts(prompts) => prompts.to_string(),
+        other => format!("{other:?}"),
+    };
+    let first = steps.iter().map(|s| s.started_at.as_str()).min().unwrap_or_default();
+    let mut traffic: Vec<String> =
+        imported.left_out.iter().map(|what| format!("Not imported: {what}.")).collect();
+    if let Some(settle) = options.settle {
+        traffic.push(format!("Requests that were due in the first {settle} of each step are not counted."));
+    }
+    Meta {
+        goodput_version: env!("CARGO_PKG_VERSION").into(),
+        host: format!("not recorded: the client was {}", imported.title()),
+        seed: plan.seed,
+        started: first.to_owned(),
+        server: plan::server_title(found, options),
+        model: found.model.clone().unwrap_or_default(),
+        workload: format!("{lengths} as measured, {}, cache not known", plan::arrivals_title(found)),
+        sent,
+        traffic,
+        slo: plan.slo.summary(),
+        gpu: plan.hardware.gpu.clone(),
+        gpus: plan.hardware.gpu_count(),
+        notes: plan.notes.clone(),
+        virtual_time: false,
+        noted: vec![Caveat::Imported {
+            tool: imported.title(),
+            missing: imported.missing.clone(),
+            counted: counted(found, options),
+        }],
+        budget: None,
+        words: None,
+        calibration: None,
+        facts: Vec::new(),
+        environment: plan.environment.clone().into(),
+        resumed: Vec::new(),
+        variants: Vec::new(),
+        left_alone: BTreeMap::new(),
+        imported: Some(imported),
+        plan: None,
+    }
+}
+
+/// How the requests of a step count here.
+fn counted(found: &Found, options: &Options) -> String {
+    let from = match (found.due_known, found.steps.first().map(|s| s.level.control)) {
+        (true, _) => "",
+        (false, Some(Control::Concurrency)) => "Latency counts from when a request was sent. ",
+        (false, _) => {
+            "Latency counts from when a request was sent, not from when it was due: waiting in the client is not in it. "
+        }
+    };
+    let settle = match options.settle {
+        Some(settle) => format!("all but the first {settle}"),
+        None => "all requests from the first on, the start into an empty server among them (--settle 5s cuts it off)".into(),
+    };
+    let until = if found.steps.iter().any(|s| s.window.is_some()) {
+        "until the tool's own window ended"
+    } else {
+        "until the last one was sent"
+    };
+    format!("{from}Each step counts {settle}, {until}.")
+}
+
+/// Counts of output tokens by the tool itself, where they differ: a file that is there only if there are any.
+struct Counted {
+    path: std::path::PathBuf,
+    file: Option<BufWriter<File>>,
+}
+
+impl Counted {
+    fn new(dir: &Path) -> Self {
+        Self { path: dir.join(COUNTED), file: None }
+    }
+
+    fn failed(&self) -> String {
+        format!("failed to write {}", self.path.display())
+    }
+
+    fn add(&mut self, step: u32, id: u64, tokens: Option<u32>) -> Result<()> {
+        let Some(tokens) = tokens else { return Ok(()) };
+        let failed = self.failed();
+        let mut write = || -> std::io::Result<()> {
+            if self.file.is_none() {
+                let mut file = BufWriter::new(File::create_new(&self.path)?);
+                writeln!(file, "step,id,output_tokens")?;
+                self.file = Some(file);
+            }
+            self.file.as_mut().map_or(Ok(()), |file| writeln!(file, "{step},{id},{tokens}"))
+        };
+        write().context(failed)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let failed = self.failed();
+        self.file.as_mut().map_or(Ok(()), Write::flush).context(failed)
+    }
+}

@@ -1,0 +1,320 @@
+//! What a warm prefix cache is worth: a series with a cold cache and the same with a warm one, at a load that both can take.
+
+use super::Run;
+use super::derive::interval;
+use goodput_core::slo::Metric;
+use goodput_stats::search::answer::{Answer, Goodput, Status};
+use goodput_stats::stats::step::{Step, StepKind, Verdict};
+use goodput_workload::config::Cache;
+use serde::Serialize;
+
+/// Levels nearer than this are one level.
+const SAME: f64 = 1.015;
+/// A level that all series measured goes before a higher one that some did not, down to this share of it.
+const NEARLY: f64 = 0.75;
+
+/// TTFT of a series at one level, in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct At {
+    /// The level; `None` where the server had one request at a time.
+    pub level: Option<f64>,
+    /// The step that shows it, or the two that it lies between, in proportion.
+    pub steps: Vec<u32>,
+    /// The levels of these steps.
+    pub levels: Vec<f64>,
+    /// Median.
+    pub p50: f64,
+    /// 95 % bounds of the median by rank, assuming independent requests.
+    pub p50_bounds: Option<[f64; 2]>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// Share of the prompt tokens that the server had in its prefix cache.
+    pub hit_rate: Option<f64>,
+}
+
+/// By how much a figure is lower or higher, as a share.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Gain {
+    /// The share.
+    pub share: f64,
+    /// What it may be, given the bounds of both figures; wider than their own chance, since both are taken at their worst.
+    pub bounds: Option<[f64; 2]>,
+    /// Whether it is that much at the least: the plan ended the search of the second figure before it was found.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+}
+
+/// Both series of a pair at one load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Medians {
+    /// With a cold cache.
+    pub cold: At,
+    /// With a warm one.
+    pub warm: At,
+    /// By how much the median TTFT is lower.
+    pub lower: Gain,
+}
+
+/// What a warm cache is worth.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pair {
+    /// The series with the cold cache.
+    pub cold: String,
+    /// The series with the warm one.
+    pub warm: String,
+    /// By how much the goodput is higher, as far as it is known.
+    pub goodput: Option<Gain>,
+    /// The unloaded server.
+    pub unloaded: Option<Medians>,
+    /// The highest load that both can take.
+    pub loaded: Option<Medians>,
+}
+
+impl Gain {
+    /// By how much `new` is lower than `old`.
+    fn lower(old: (f64, Option<[f64; 2]>), new: (f64, Option<[f64; 2]>)) -> Self {
+        let bounds = old.1.zip(new.1).map(|(o, n)| [1.0 - n[1] / o[0], 1.0 - n[0] / o[1]]);
+        Self { share: 1.0 - new.0 / old.0, bounds, at_least: false }
+    }
+
+    /// By how much `new` is higher than `old`.
+    fn higher(old: (f64, Option<[f64; 2]>), new: (f64, Option<[f64; 2]>)) -> Self {
+        let bounds = old.1.zip(new.1).filter(|(o, _)| o[0] > 0.0);
+        Self {
+            share: new.0 / old.0 - 1.0,
+            bounds: bounds.map(|(o, n)| [n[0] / o[1] - 1.0, n[1] / o[0] - 1.0]),
+            at_least: false,
+        }
+    }
+
+    /// The gain in goodput. What the plan ended a search at is only the least that it may be.
+    fn in_goodput(cold: &Goodput, warm: &Goodput) -> Option<Self> {
+        let rate = |g: &Goodput| {
+            let estimate = interval(g).map(|(rate, ends)| (rate, Some(ends)));
+            estimate.or_else(|| Some((g.rate.or(g.met)?, None)))
+        };
+        let ended = |g: &Goodput| g.status == Status::NotReached;
+        match (ended(cold), ended(warm)) {
+            (false, false) => Some(Self::higher(rate(cold)?, rate(warm)?)),
+            (false, true) => {
+                let most = interval(cold).map(|(_, [_, high])| high).or(cold.failed)?;
+                let share = rate(warm)?.0 / most - 1.0;
+                (share > 0.0).then_some(Self { share, bounds: None, at_least: true })
+            }
+            (true, _) => None,
+        }
+    }
+}
+
+impl Pair {
+    /// The pairs among the series of a run: those whose names differ in the state of the cache alone.
+    pub fn all(run: &Run) -> Vec<Self> {
+        let [cold, warm] = [Cache::Cold, Cache::Warm].map(Cache::name);
+        let partner = |name: &str| {
+            let rest = name.strip_suffix(cold).filter(|rest| rest.is_empty() || rest.ends_with(", "))?;
+            let wanted = format!("{rest}{warm}");
+            run.parts.iter().find(|p| p.series() == wanted)
+        };
+        run.parts.iter().filter_map(|p| Some(Self::of(p, partner(p.series())?))).collect()
+    }
+
+    fn of(cold: &Run, warm: &Run) -> Self {
+        let medians = |c: Option<At>, w: Option<At>| {
+            let (cold, warm) = (c?, w?);
+            let lower = Gain::lower((cold.p50, cold.p50_bounds), (warm.p50, warm.p50_bounds));
+            Some(Medians { cold, warm, lower })
+        };
+        let level = common_level(&[cold, warm]);
+        let at = |run: &Run| level.and_then(|level| run.at(level));
+        Self {
+            cold: cold.series().to_owned(),
+            warm: warm.series().to_owned(),
+            goodput: first(cold).zip(first(warm)).and_then(|(c, w)| Gain::in_goodput(c, w)),
+            unloaded: medians(cold.unloaded(), warm.unloaded()),
+            loaded: medians(at(cold), at(warm)),
+        }
+    }
+}
+
+/// The first answer, which is the plan's first tier.
+fn first(run: &Run) -> Option<&Goodput> {
+    run.answers.first().map(|a| &a.goodput)
+}
+
+/// The highest level that every one of these runs, each of one series, can take and has measured, or measured levels on both sides
+/// of it. A level that all have measured is taken before one that is a little higher.
+pub fn common_level(runs: &[&Run]) -> Option<f64> {
+    let answers: Vec<&Answer> = runs.iter().map(|r| r.answers.first()).collect::<Option<_>>()?;
+    if answers.iter().any(|a| a.control != answers[0].control) {
+        return None;
+    }
+    let curves: Vec<Vec<&Step>> = runs.iter().map(|r| r.curve()).collect();
+    let most: Vec<f64> = answers.iter().map(|a| a.goodput.rate.or(a.goodput.met)).collect::<Option<_>>()?;
+    let within = |level: f64| {
+        curves.iter().zip(&most).all(|(curve, most)| {
+            let ends = curve.first().zip(curve.last());
+            let known =
+                ends.is_some_and(|(a, b)| a.level.value <= level * SAME && level <= b.level.value * SAME);
+            known && level <= most * SAME
+        })
+    };
+    let measured = |level: f64| curves.iter().all(|c| c.iter().any(|s| same(s.level.value, level)));
+    let all = curves.iter().flatten().map(|s| s.level.value).filter(|l| within(*l));
+    let (mut best, mut best_measured) = (None, None);
+    for level in all {
+        best = Some(level.max(best.unwrap_or(level)));
+        if measured(level) {
+            best_measured = Some(level.max(best_measured.unwrap_or(level)));
+        }
+    }
+    best_measured.filter(|m| best.is_none_or(|b| *m >= NEARLY * b)).or(best)
+}
+
+fn same(a: f64, b: f64) -> bool {
+    a.max(b) <= a.min(b) * SAME
+}
+
+impl Run {
+    /// The steps of a run of one series whose latencies are those of their level, one for each level: the one that was measured
+    /// longest.
+    fn curve(&self) -> Vec<&Step> {
+        let Some(a) = self.answers.first() else { return Vec::new() };
+        let calm = |s: &&Step| {
+            !s.kind.is_aside()
+                && s.level.control == a.control
+                && !s.overloaded()
+                && s.verdict != Verdict::Invalid
+                && s.quantiles(Metric::Ttft).p50.is_some()
+        };
+        let mut steps: Vec<&Step> = self.steps.iter().filter(calm).collect();
+        steps.sort_by(|a, b| a.level.value.total_cmp(&b.level.value));
+        let mut out: Vec<&Step> = Vec::new();
+        for step in steps {
+            match out.last_mut() {
+                Some(last) if same(last.level.value, step.level.value) => {
+                    if step.measure_s > last.measure_s {
+                        *last = step;
+                    }
+                }
+                _ => out.push(step),
+            }
+        }
+        out
+    }
+
+    /// What a step of a run of one series shows.
+    fn shown(&self, step: &Step, level: Option<f64>) -> Option<At> {
+        let q = step.quantiles(Metric::Ttft);
+        let p50 = q.p50?;
+        // The bounds are read from bins of one per cent.
+        let bounds = self.view.medians.get(&step.step).map(|[low, high]| [low.min(p50), high.max(p50)]);
+        Some(At {
+            level,
+            steps: vec![step.step],
+            levels: vec![step.level.value],
+            p50,
+            p50_bounds: bounds,
+            p99: q.p99,
+            hit_rate: step.server.hit_rate,
+        })
+    }
+
+    /// What a run of one series does unloaded, by its longest baseline.
+    pub fn unloaded(&self) -> Option<At> {
+        let baselines = self.steps.iter().filter(|s| s.kind == StepKind::Baseline && !s.overloaded());
+        let longest = baselines.max_by(|a, b| a.measure_s.total_cmp(&b.measure_s))?;
+        self.shown(longest, None)
+    }
+
+    /// What a run of one series does at a level: by the step there, else in proportion between those on both sides.
+    pub fn at(&self, level: f64) -> Option<At> {
+        let curve = self.curve();
+        if let Some(step) = curve.iter().find(|s| same(s.level.value, level)) {
+            return self.shown(step, Some(level));
+        }
+        let above = curve.iter().position(|s| s.level.value > level)?;
+        let (low, high) = (curve.get(above.checked_sub(1)?)?, curve.get(above)?);
+        let part = (level - low.level.value) / (high.level.value - low.level.value);
+        let between = |a: f64, b: f64| a + (b - a) * part;
+        let (a, b) = (self.shown(low, None)?, self.shown(high, None)?);
+        Some(At {
+            level: Some(level),
+            steps: [a.steps, b.steps].concat(),
+            levels: [a.levels, b.levels].concat(),
+            p50: between(a.p50, b.p50),
+            p50_bounds: a
+                .p50_bounds
+                .zip(b.p50_bounds)
+                .map(|(a, b)| [between(a[0], b[0]), between(a[1], b[1])]),
+            p99: a.p99.zip(b.p99).map(|(a, b)| between(a, b)),
+            hit_rate: a.hit_rate.zip(b.hit_rate).map(|(a, b)| between(a, b)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_pair_is_compared_where_both_can_stand_it() {
+        let run = fixture::pair();
+        let pairs = Pair::all(&run);
+        let [pair] = pairs.as_slice() else { panic!("{pairs:?}") };
+        assert_eq!((pair.cold.as_str(), pair.warm.as_str()), ("cold", "warm"));
+        let loaded = pair.loaded.as_ref().unwrap();
+        let rate = run.parts[0].answers[0].goodput.rate.unwrap();
+        assert!(
+            loaded.cold.level.is_some_and(|l| (l - 34.0).abs() < 1e-9 && l <= rate * SAME),
+            "both have measured it: {rate}"
+        );
+        assert_eq!((loaded.cold.steps.len(), loaded.warm.steps.len()), (1, 1));
+        assert!(loaded.lower.share > 0.2 && loaded.warm.hit_rate > loaded.cold.hit_rate, "{loaded:?}");
+        assert!(
+            pair.goodput.is_some_and(|g| g.at_least && (g.share - 0.41).abs() < 0.01),
+            "48 and more of less than 34, the upper end of the fit: {pair:?}"
+        );
+        let mut ended = run.clone();
+        ended.parts[0].answers[0].goodput.status = Status::NotReached;
+        assert_eq!(Pair::all(&ended)[0].goodput, None, "both may be anything above");
+        assert!(pair.unloaded.is_none(), "no baseline");
+        assert_eq!(Pair::all(&fixture::found()), []);
+    }
+
+    #[test]
+    fn between_two_levels_it_is_in_proportion() {
+        let mut run = fixture::pair();
+        let part = &mut run.parts[1];
+        let at = |part: &Run, level| part.at(level).map(|a| (a.p50, a.steps.len()));
+        let ((low, _), (high, _)) = (at(part, 20.0).unwrap(), at(part, 25.0).unwrap());
+        let (middle, steps) = at(part, 22.5).unwrap();
+        assert!((middle - (low + high) / 2.0).abs() < 1e-9 && steps == 2);
+        assert_eq!((at(part, 1.0), at(part, 500.0)), (None, None), "nothing is made up beyond the steps");
+        part.view.medians = part.steps.iter().map(|s| (s.step, [10.0, 1e3])).collect();
+        assert_eq!(part.at(22.5).unwrap().p50_bounds, Some([10.0, 1e3]));
+    }
+
+    /// Levels that only one of them measured are compared with what lies between those of the other.
+    #[test]
+    fn a_level_of_one_series_is_found_in_the_other() {
+        let mut run = fixture::pair();
+        run.parts[1].steps.retain(|s| ![25.0, 28.0, 30.0, 32.0, 34.0].contains(&s.level.value));
+        let pair = Pair::all(&run).remove(0);
+        let loaded = pair.loaded.unwrap();
+        assert_eq!((loaded.cold.level, loaded.cold.steps.len(), loaded.warm.steps.len()), (Some(34.0), 1, 2));
+        run.parts[0].answers[0].goodput.met = None;
+        run.parts[0].answers[0].goodput.rate = None;
+        assert_eq!(Pair::all(&run)[0].loaded, None, "no level is known to be met");
+    }
+
+    #[test]
+    fn bounds_take_both_at_their_worst() {
+        let gain = Gain::lower((100.0, Some([90.0, 110.0])), (60.0, Some([54.0, 63.0])));
+        assert!((gain.share - 0.4).abs() < 1e-12);
+        let [low, high] = gain.bounds.unwrap();
+        assert!((low - 0.3).abs() < 1e-9 && (high - (1.0 - 54.0 / 110.0)).abs() < 1e-9, "{low} {high}");
+        let gain = Gain::higher((20.0, Some([0.0, 22.0])), (30.0, Some([29.0, 31.0])));
+        assert!((gain.share - 0.5).abs() < 1e-12 && gain.bounds.is_none(), "no bound where one begins at 0");
+    }
+}

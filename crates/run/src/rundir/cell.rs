@@ -1,0 +1,86 @@
+//! Text in cells of CSV files: none of it is a formula to the spreadsheet that opens the file.
+
+use serde::Serializer;
+use std::borrow::Cow;
+
+/// Whether a spreadsheet would take the cell for a formula, or would if the apostrophes before it were away: it begins with `=`, `+`, `-`,
+/// `@` (or their wide forms), a tab or a line break, and is no number.
+fn is_formula(cell: &str) -> bool {
+    let begins = cell
+        .trim_start_matches('\'')
+        .starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠', '\t', '\r', '\n']);
+    begins && cell.parse::<f64>().is_err()
+}
+
+/// A cell as it is written: an apostrophe before what would be a formula. Numbers are never touched.
+pub fn guarded(cell: &str) -> Cow<'_, str> {
+    if is_formula(cell) { format!("'{cell}").into() } else { cell.into() }
+}
+
+/// A cell as it was before [`guarded`].
+pub(crate) fn bare(cell: &str) -> &str {
+    cell.strip_prefix('\'').filter(|rest| is_formula(rest)).unwrap_or(cell)
+}
+
+/// The same of bytes; what is no UTF-8 stays.
+pub(crate) fn bare_bytes(cell: &[u8]) -> &[u8] {
+    // Nearly no cell begins so.
+    if cell.first() != Some(&b'\'') {
+        return cell;
+    }
+    std::str::from_utf8(cell).map_or(cell, |text| bare(text).as_bytes())
+}
+
+/// Writes a text [`guarded`].
+pub(crate) fn text<S: Serializer>(cell: &str, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&guarded(cell))
+}
+
+/// Writes a text that may not be known.
+pub(crate) fn opt_text<S: Serializer>(cell: &Option<&str>, to: S) -> Result<S::Ok, S::Error> {
+    match cell {
+        Some(cell) => to.serialize_some(&*guarded(cell)),
+        None => to.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn formulas_are_texts_and_numbers_are_numbers() {
+        for (cell, written) in [
+            ("=1+1", "'=1+1"),
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+SUM(A1)", "'+SUM(A1)"),
+            ("-2+3", "'-2+3"),
+            ("@now", "'@now"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "'\r=1"),
+            ("＝1", "'＝1"),
+            ("'=1", "''=1"),
+            ("'quoted'", "'quoted'"),
+            ("a=1", "a=1"),
+            ("-0.5", "-0.5"),
+            ("+1e3", "+1e3"),
+            ("-inf", "-inf"),
+            ("", ""),
+        ] {
+            assert_eq!(guarded(cell), written, "{cell}");
+            assert_eq!(bare(written), cell, "{cell}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_it_is_comes_back(cell in "['=+@\t\r\n-]{0,4}(\\PC{0,6}|[0-9.e]{0,4})") {
+            let written = guarded(&cell);
+            prop_assert_eq!(bare(&written), &cell);
+            prop_assert_eq!(bare_bytes(written.as_bytes()), cell.as_bytes());
+            let first = written.chars().next();
+            prop_assert!(written.parse::<f64>().is_ok() || !first.is_some_and(|c| "=+-@\t\r\n".contains(c)), "{}", written);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What of a plan is not as it was: a sweep goes on under the plan that it began with.
+
+use anyhow::{Context, Result};
+use goodput_plan::Plan;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Keys, and tables, that may change: nothing that is sent hangs on them, nor how it is judged.
+const FREE: &[&str] =
+    &["name", "notes", "search.adaptive.budget", "search.deadline", "hardware", "environment", "model"];
+
+/// A plan as it is kept in `meta` of `result.json`.
+///
+/// # Errors
+/// It cannot be written as TOML.
+pub fn kept(plan: &Plan) -> Result<Value> {
+    let table: toml::Table = toml::from_str(&plan.to_toml()?).context("the plan is TOML")?;
+    serde_json::to_value(table).context("failed to write the plan as JSON")
+}
+
+/// The plan that was kept.
+///
+/// # Errors
+/// What was kept is no plan.
+pub fn plan(kept: &Value) -> Result<Plan> {
+    let read = || Plan::from_text(&toml::to_string(&toml::Table::deserialize(kept)?)?);
+    read().context("meta.plan of result.json is no plan")
+}
+
+/// What of a plan is not as it was when it was kept, a key each: `step.measure was "60s" and is "30s"`. Empty where all that matters is
+/// as it was.
+///
+/// # Errors
+/// What was kept is no plan.
+pub fn differences(then: &Value, now: &Plan) -> Result<Vec<String>> {
+    // An earlier version did not write keys that came later: read again, both have all of them.
+    let then = plan(then)?;
+    let (then, now) = (leaves(&kept(&then)?), leaves(&kept(now)?));
+    let keys: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
+    let free = |key: &str| {
+        FREE.iter().any(|f| key == *f || key.strip_prefix(f).is_some_and(|rest| rest.starts_with('.')))
+    };
+    let shown = |of: &BTreeMap<String, String>, key: &String| {
+        of.get(key).cloned().unwrap_or_else(|| "not there".into())
+    };
+    let changed = keys.into_iter().filter(|key| then.get(*key) != now.get(*key) && !free(key));
+    Ok(changed.map(|key| format!("{key} was {} and is {}", shown(&then, key), shown(&now, key))).collect())
+}
+
+/// Every value of a table under its dotted key; lists of plain values as one.
+fn leaves(value: &Value) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    below(value, String::new(), &mut all);
+    all
+}
+
+fn below(value: &Value, key: String, all: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                below(value, key, all);
+            }
+        }
+        Value::Array(list) if list.iter().any(Value::is_object) => {
+            for (i, value) in list.iter().enumerate() {
+                // Tables that have a name go by it, so that one more in between does not change all behind it.
+                let name =
+                    value.get("name").and_then(Value::as_str).map_or_else(|| i.to_string(), str::to_owned);
+                below(value, format!("{key}[{name}]"), all);
+            }
+            // The first tier decides, and a class is known by its place.
+            let names: Vec<&str> = list.iter().filter_map(|value| value.get("name")?.as_str()).collect();
+            if names.len() > 1 {
+                all.insert(format!("order of {key}"), names.join(", "));
+            }
+        }
+        plain => {
+            all.insert(key, plain.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(rest: &str) -> Plan {
+        Plan::from_text(&format!(
+            "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"200ms\"\n[workload.prompts.synthetic]\n\
+             input-tokens.fixed = 9\noutput-tokens.fixed = 3\n{rest}"
+        ))
+        .unwrap()
+    }
+
+    #[test]
+    fn every_plan_that_is_kept_reads_back_the_same() {
+        for (name, text) in goodput_plan::SWEEPS {
+            let plan = Plan::from_text(text).unwrap();
+            let then: Value = serde_json::from_str(&kept(&plan).unwrap().to_string()).unwrap();
+            assert_eq!(differences(&then, &plan).unwrap(), Vec::<String>::new(), "{name}");
+        }
+    }
+
+    /// Row: what stands behind the plan then and now, and what is said of it.
+    #[test]
+    fn each_key_that_matters_is_a_line() {
+        for (then, now, says) in [
+            ("[search]\nrates = [1, 2]", "[search]\nrates = [1.0, 2.0]", &[][..]),
+            (
+                "[search]\nrates = [1]",
+                "[search]\nrates = [1, 2]",
+                &["search.rates was [1.0] and is [1.0,2.0]"],
+            ),
+            (
+                "[step]\nmeasure = \"60s\"",
+                "[step]\nmeasure = \"1m\"\nsettle = \"1s\"",
+                &["step.settle was \"10s\" and is \"1s\""],
+            ),
+            (
+                "[search]\nadaptive.budget = \"1h\"",
+                "[search]\nadaptive.budget = \"2h\"\ndeadline = \"9h\"",
+                &[],
+            ),
+            ("[hardware]\ngpu = \"A40\"", "[hardware]\ngpu = \"H100\"\nprice-per-hour = 3.0", &[]),
+            (
+                "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"",
+                "[[variant]]\nname = \"c\"\n[[variant]]\nname = \"b\"",
+                &[
+                    "order of variant was a, b and is c, b",
+                    "variant[a].name was \"a\" and is not there",
+                    "variant[c].name was not there and is \"c\"",
+                ],
+            ),
+            (
+                "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"",
+                "[[variant]]\nname = \"b\"\n[[variant]]\nname = \"a\"",
+                &["order of variant was a, b and is b, a"],
+            ),
+        ] {
+            let then = kept(&plan(then)).unwrap();
+            assert_eq!(differences(&then, &plan(now)).unwrap(), says, "{now}");
+        }
+        assert!(differences(&serde_json::json!({"name": 3}), &plan("")).is_err());
+    }
+}

@@ -1,0 +1,237 @@
+//! Making a folder free for a run: what is in it already, and what of it may go.
+
+use super::files::{is_link, is_there, remains, text};
+use super::hold::{Hold, LOCK};
+use super::resume::KEPT;
+use super::write::OURS;
+use super::{FAILURES, HISTOGRAMS, LIMITS, LOGS, METRICS, PLAN, RESULT, STEPS};
+use anyhow::{Context, Result, bail};
+use goodput_plan::Plan;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Whether something is in the folder already; an error unless `force`, and in any case where a sweep is writing into it.
+pub fn check_free(dir: &Path, force: bool) -> Result<bool> {
+    let occupied = check_empty(dir, force)?;
+    if occupied {
+        Hold::take(dir)?;
+    }
+    Ok(occupied)
+}
+
+/// The same without a look at who holds it.
+pub(super) fn check_empty(dir: &Path, force: bool) -> Result<bool> {
+    let occupied = match fs::read_dir(dir) {
+        Ok(mut entries) => entries.any(|e| e.map_or(true, |e| e.file_name() != LOCK)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
+        Err(e) => {
+            return Err(e)
+                .with_context(|| format!("failed to look into the output folder {}", dir.display()));
+        }
+    };
+    if occupied && !force {
+        bail!(
+            "the output folder {} is not empty: choose another with --out, or replace what is there with --force",
+            dir.display()
+        );
+    }
+    Ok(occupied)
+}
+
+/// Removes the files of an earlier run. Refuses where the folder holds files of those names but no run.
+pub(super) fn clear(dir: &Path) -> Result<()> {
+    // Those of its reports, and those that `report --theme dark` draws.
+    let charts = ["charts", "charts-dark"].map(|name| dir.join(name));
+    let is_run = match is_there(&dir.join(RESULT)) {
+        Ok(true) => text(&dir.join(RESULT)).is_ok_and(|text| text.contains("\"goodput/1\"")),
+        // Killed before it had a result: nothing was measured.
+        Ok(false) => is_begun(dir),
+        Err(_) => false,
+    };
+    if !is_run
+        && (charts.iter().any(|c| c.exists() || is_link(c))
+            || OURS.iter().any(|name| dir.join(name).exists()))
+    {
+        bail!(
+            "{} holds files that a run would replace, but is no run folder: --force replaces earlier runs only",
+            dir.display()
+        );
+    }
+    let pairs = dir.join(super::sensitivity::FOLDER);
+    if is_run && pairs.is_dir() && !is_link(&pairs) {
+        clear(&pairs)?;
+        // One that holds anything else stays.
+        let _ = fs::remove_file(pairs.join(LOCK));
+        let _ = fs::remove_dir(&pairs);
+    }
+    let logs = dir.join(LOGS);
+    // What a link points to is another's: the link goes, and nothing behind it.
+    for link in charts.iter().chain(is_run.then_some(&logs)).filter(|folder| is_link(folder)) {
+        fs::remove_file(link).with_context(|| format!("failed to remove {}", link.display()))?;
+    }
+    let within =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+    // Those for slides, and those of each series.
+    let folders = |dir: &Path| within(dir).filter(|p| p.is_dir() && !is_link(p)).collect::<Vec<_>>();
+    let inner: Vec<PathBuf> = charts.iter().flat_map(|c| folders(c)).collect();
+    let innermost: Vec<PathBuf> = inner.iter().flat_map(|f| folders(f)).collect();
+    let all = || innermost.iter().chain(&inner).chain(&charts).map(PathBuf::as_path);
+    let pictures = all().flat_map(within);
+    let pictures = pictures.filter(|p| p.extension().is_some_and(|e| e == "png" || e == "svg"));
+    for path in OURS.iter().map(|name| dir.join(name)).chain(pictures) {
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("failed to remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    if is_run {
+        remove_remains(dir)?;
+    }
+    for log in within(&logs).filter(|p| is_run && p.extension().is_some_and(|e| e == "log" || e == "pid")) {
+        fs::remove_file(&log).with_context(|| format!("failed to remove {}", log.display()))?;
+    }
+    for folder in all().chain([logs.as_path()]).filter(|folder| !is_link(folder)) {
+        // One that holds anything else stays, and so does what it holds.
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(())
+}
+
+/// Whether a folder is that of a run which has come no further than to make its files: they are there, with no more than a head. Where it
+/// was killed while it made them, those that are missing come last, and the plan stands as a run writes it.
+fn is_begun(dir: &Path) -> bool {
+    let made = [STEPS, LIMITS, FAILURES, HISTOGRAMS, METRICS];
+    let is_there = |name: &str| dir.join(name).exists();
+    let head_at_most = |name: &str| {
+        fs::metadata(dir.join(name)).is_ok_and(|m| m.len() < 1 << 10)
+            && text(&dir.join(name)).is_ok_and(|text| text.lines().count() <= 1)
+    };
+    let made_first = made.iter().take_while(|name| is_there(name)).count();
+    let (there, missing) = made.split_at(made_first);
+    if !dir.join(PLAN).is_file() || !there.iter().all(|name| head_at_most(name)) {
+        return false;
+    }
+    let later = OURS.iter().filter(|name| **name != PLAN && !there.contains(name));
+    missing.is_empty() || (later.copied().all(|name| !is_there(name)) && is_written(&dir.join(PLAN)))
+}
+
+/// Whether a plan stands as a run writes it, with every key.
+fn is_written(plan: &Path) -> bool {
+    let written =
+        |text: String| Plan::from_text(&text).and_then(|plan| plan.to_toml()).map(|own| own == text);
+    text(plan).is_ok_and(|text| written(text).unwrap_or(false))
+}
+
+/// Removes what a writer that was killed has left beside its files.
+pub(super) fn remove_remains(dir: &Path) -> Result<()> {
+    let ours =
+        |stem: &str| OURS.iter().any(|name| Path::new(name).file_stem().is_some_and(|own| own == stem));
+    for path in remains(dir, ours).into_iter().chain([dir.join(KEPT)]) {
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("failed to remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_replaced_leaves_none_of_its_charts() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for folder in ["charts/slides", "charts-dark/main/slides", "mine"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        fs::write(at(RESULT), "{\"schema\": \"goodput/1\"}").unwrap();
+        let theirs =
+            ["charts/a.png", "charts/slides/a.png", "charts-dark/a.svg", "charts-dark/main/slides/a.png"];
+        let kept = ["mine/a.png", "charts-dark/notes.txt"];
+        for name in theirs.iter().chain(&kept) {
+            fs::write(at(name), "x").unwrap();
+        }
+        clear(dir.path()).unwrap();
+        assert!(theirs.iter().all(|name| !at(name).exists()) && kept.iter().all(|name| at(name).exists()));
+        assert!(!at("charts").exists() && !at("charts-dark/main").exists(), "empty folders go");
+        let e = clear(dir.path()).unwrap_err().to_string();
+        assert!(e.contains("is no run folder"), "charts alone are no run: {e}");
+    }
+
+    #[test]
+    fn a_run_that_was_killed_before_it_had_a_result_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [PLAN, STEPS, LIMITS, FAILURES, HISTOGRAMS, METRICS] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        clear(dir.path()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        for (name, text) in [(PLAN, "name"), (STEPS, "series,step\nmain,1\n"), (LIMITS, "")] {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let e = clear(dir.path()).unwrap_err().to_string();
+        assert!(e.contains("is no run folder"), "it has rows: {e}");
+    }
+
+    /// Row: which of its files a run had made when it was killed, what else is there, and whether the folder is taken for a run's.
+    #[test]
+    fn a_run_that_was_killed_while_it_made_its_files_is_replaced() {
+        let plan = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"200ms\"\nsearch.rates = [1]\n\
+                    workload.prompts.synthetic = { input-tokens.fixed = 5, output-tokens.fixed = 3 }";
+        let written = Plan::from_text(plan).unwrap().to_toml().unwrap();
+        for (plan, files, is_run) in [
+            (&*written, &[][..], true),
+            (&written, &[STEPS, LIMITS], true),
+            (&written, &[STEPS, METRICS], false), // not in this order
+            (&written, &[STEPS, "report.md"], false),
+            (plan, &[STEPS, LIMITS], false),
+            (plan, &[], false),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join(PLAN), plan).unwrap();
+            files.iter().for_each(|name| fs::write(dir.path().join(name), "").unwrap());
+            assert_eq!(clear(dir.path()).is_ok(), is_run, "{files:?} beside {plan}");
+            assert_eq!(dir.path().join(PLAN).exists(), !is_run);
+        }
+    }
+
+    /// What a move that was killed has left would become rows of the next run.
+    #[test]
+    fn nothing_of_a_killed_writer_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(RESULT), "{\"schema\": \"goodput/1\"}").unwrap();
+        for name in [KEPT, "report.a1B2c3.tmp", "requests-partial.tmp", "requests.tmp", "plan.tmp"] {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        clear(dir.path()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    /// A folder that someone else made: what its links point to stays as it is.
+    #[cfg(unix)]
+    #[test]
+    fn links_are_not_followed() {
+        use std::os::unix::fs::symlink;
+        let (dir, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| dir.path().join(name);
+        for name in ["a.png", "b.svg", "c.log", "steps.csv"] {
+            fs::write(theirs.path().join(name), "theirs").unwrap();
+        }
+        fs::create_dir(at("charts-dark")).unwrap();
+        for link in ["charts", "charts-dark/slides", "logs"] {
+            symlink(theirs.path(), at(link)).unwrap();
+        }
+        symlink(theirs.path().join("steps.csv"), at(STEPS)).unwrap();
+        fs::write(at(RESULT), "{\"schema\": \"goodput/1\"}").unwrap();
+        clear(dir.path()).unwrap();
+        assert_eq!(fs::read_dir(theirs.path()).unwrap().count(), 4);
+        assert_eq!(fs::read(theirs.path().join("steps.csv")).unwrap(), b"theirs");
+        assert!(!is_link(&at("charts")) && !is_link(&at("logs")) && !is_link(&at(STEPS)));
+    }
+}

@@ -1,0 +1,443 @@
+//! What follows from the steps and failures of a run: caveats, and what the answer amounts to.
+
+mod cost;
+mod cross;
+mod good;
+mod hits;
+mod host;
+mod replicas;
+mod trace;
+
+pub use trace::coverage;
+
+use super::{FailureRow, Run, own};
+use goodput_core::caveat::{Caveat, Refusal};
+use goodput_core::level::Control;
+use goodput_core::record::Failure;
+use goodput_core::slo::{Limit, Metric, Part};
+use goodput_core::units::Fraction;
+use goodput_plan::Plan;
+use goodput_plan::server::Target;
+use goodput_stats::capacity::Capacity;
+use goodput_stats::search::answer::{Answer, Goodput, Status};
+use goodput_stats::search::windows::together;
+use goodput_stats::stats::cluster::pooled_inflation;
+use goodput_stats::stats::percentile::BOUNDED;
+use goodput_stats::stats::step::{Abort, Step, StepKind, Verdict};
+use goodput_stats::stats::summary::step_verdict;
+use goodput_stats::stats::verdict::INFLATION;
+use goodput_workload::rate::WordRate;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// From this factor between its ends on, a bracket is called wide.
+const WIDE: f64 = 1.25;
+
+/// Everything that the reader must know and that the files show.
+pub(crate) fn caveats(
+    plan: &Plan,
+    words: Option<WordRate>,
+    steps: &[Step],
+    failures: &[FailureRow],
+    answers: &[Answer],
+) -> Vec<Caveat> {
+    let all = steps;
+    // The saturated server is meant to be too much, and a profiler slows it down: what they show is no doubt about the answer.
+    let of_search: Vec<Step> = steps.iter().filter(|s| !s.kind.is_beside()).cloned().collect();
+    let steps = &of_search[..];
+    let mut found: Vec<Caveat> = inflation(plan, steps, answers).into_iter().collect();
+    if answers.iter().any(|a| bracket(&a.goodput) || bracket(&a.joint_goodput)) {
+        found.insert(0, Caveat::BracketOnly);
+        found.splice(1..1, answers.iter().filter_map(|a| wide(a, answers)));
+    }
+    let unloaded = |s: &&Step| s.kind == StepKind::Baseline;
+    // A matrix and what has no limit to keep give no rate that could be taken for an open loop's.
+    let rate = plan.purpose.is_goodput() && plan.rows.is_empty();
+    if rate && steps.iter().any(|s| s.level.control == Control::Concurrency && !unloaded(&s)) {
+        found.push(Caveat::ClosedLoop);
+    }
+    if matches!(plan.server.target, Target::Simulated(_)) {
+        found.push(Caveat::Simulated);
+    }
+    for step in all {
+        match step.abort {
+            Some(Abort::Interrupted) => found.push(Caveat::Interrupted),
+            Some(Abort::ServerGone) => found.push(Caveat::ServerGone { step: step.step }),
+            Some(Abort::Errors) => {
+                let how = Refusal::TooManyErrors { failed: step.failed, of: step.due_n };
+                found.push(Caveat::Refused { step: step.step, how });
+            }
+            // What broke the others off is noted of the sweep as a whole.
+            Some(Abort::Gross | Abort::AllFailed | Abort::NoAnswer | Abort::Deadline | Abort::Disk)
+            | None => {}
+        }
+        if step.refused_beyond(plan.step.max_error_share.map_or(1.0, Fraction::get)) {
+            let how = Refusal::RateLimited { refused: step.refused, of: step.due_n };
+            found.push(Caveat::Refused { step: step.step, how });
+        }
+    }
+    found.extend(failed(all, failures));
+    found.extend(replicas::replicas(steps));
+    found.extend(hits::hits(&plan.workload, words, steps));
+    found.extend(trace::replayed(steps));
+    found.extend(own::faults(plan, all, failures));
+    found.extend(host::shared_cores(steps, answers));
+    let restarted = all.iter().filter(|s| s.server.restarted);
+    found.extend(restarted.map(|s| Caveat::ServerRestarted { step: s.step }));
+    found.extend(cross::disagreements(steps));
+    // The adaptive search keeps its baseline and its ramp short on purpose.
+    let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
+    // Even were they independent: how far clusters take the upper bound away stands beside the percentiles.
+    let open = |s: &Step| (1..BOUNDED).contains(&s.quantiles(Metric::Ttft).n);
+    let deciding: Vec<&Step> = steps.iter().filter(|s| !brief(s)).collect();
+    let short = deciding.iter().filter(|s| open(s)).count() as u32;
+    if short > 0 {
+        let refine = adaptive(steps).then_some(deciding.len() as u32);
+        found.push(Caveat::FewRequests { steps: short, refine });
+    }
+    found
+}
+
+/// Whether the search chose its own levels. A list may have a baseline before it, too.
+pub fn adaptive(steps: &[Step]) -> bool {
+    let any = |kind| steps.iter().any(|s| s.kind == kind);
+    any(StepKind::Refine) || (any(StepKind::Baseline) && !any(StepKind::List))
+}
+
+impl Run {
+    /// The same run with the windows of a level as one step, as the answer counts them.
+    pub fn in_levels(&self) -> Cow<'_, Self> {
+        let steps: Vec<&Step> = self.steps.iter().collect();
+        let listed = |pair: &[Step]| pair[0].kind == StepKind::List && pair[0].level == pair[1].level;
+        let Some(plan) =
+            self.steps.windows(2).any(listed).then(|| Plan::parse(&self.plan_toml).ok()).flatten()
+        else {
+            return Cow::Borrowed(self);
+        };
+        let levels = together(&steps, &self.tiers, &plan.step);
+        if levels.len() == steps.len() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self { steps: levels.into_iter().map(Cow::into_owned).collect(), ..self.clone() })
+    }
+
+    /// The steps at a level of an answer, as they were measured: one, unless the level was measured again.
+    pub fn steps_at(&self, answer: &Answer, level: f64) -> Vec<&Step> {
+        let near = |s: &Step| (s.level.value - level).abs() <= 1e-9 * level.abs();
+        let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
+        // A baseline offers no load: one request at a time is no level of the curve.
+        self.steps.iter().filter(|s| own(s) && near(s) && !s.kind.is_aside()).collect()
+    }
+
+    /// The step at a level of an answer that shows what is said of the level: of those with that verdict on the answer's
+    /// tier the one with the most requests, else the one with the most requests that is not invalid.
+    pub fn step_at(&self, answer: &Answer, level: f64, shows: Verdict) -> Option<&Step> {
+        let key = |s: &&Step| {
+            let verdict = self.judged(answer, s).0;
+            (verdict == shows, verdict != Verdict::Invalid, s.due_n)
+        };
+        self.steps_at(answer, level).into_iter().max_by_key(key)
+    }
+
+    /// The verdict of a step on the tier of an answer, and what binds. A step's own verdict is that of the first tier.
+    pub fn judged(&self, answer: &Answer, step: &Step) -> (Verdict, Option<String>) {
+        if self.tiers.first().is_none_or(|t| t.tier() == answer.tier) {
+            (step.verdict, step.binding.clone())
+        } else {
+            step_verdict(step, &answer.tier)
+        }
+    }
+
+    /// What an answer amounts to: at its rate where there is an estimate with a safe rate, else at the highest level shown to
+    /// meet. `None` where there is neither, and where nothing was completed there.
+    pub fn capacity(&self, answer: &Answer) -> Option<Capacity> {
+        let g = &answer.goodput;
+        if let Some(safe) = usable_safe_rate(g) {
+            return self.capacity_at(answer, g.rate.unwrap_or(safe), g.throughput);
+        }
+        let step = self.step_at(answer, g.met?, Verdict::Meets)?;
+        Capacity::of(step, self.meta.gpus, self.price_per_hour)
+    }
+
+    /// What an answer amounts to at its safe rate, where it has one.
+    pub fn capacity_at_safe_rate(&self, answer: &Answer) -> Option<Capacity> {
+        self.capacity_at(answer, usable_safe_rate(&answer.goodput)?, None)
+    }
+
+    /// The figures of a level between the steps, by the nearest of them; `throughput` is what a closed loop gets there, where known.
+    fn capacity_at(&self, answer: &Answer, level: f64, throughput: Option<f64>) -> Option<Capacity> {
+        let step = self.nearest(answer, level)?;
+        let rate = match answer.control {
+            Control::Rate => level,
+            _ => throughput.unwrap_or_else(|| throughput_at(step, level)),
+        };
+        Capacity::at(step, rate, self.meta.gpus, self.price_per_hour)
+    }
+
+    /// The step under load nearest to a level of an answer that completed requests and was not overloaded; the longest of several.
+    pub fn nearest(&self, answer: &Answer, level: f64) -> Option<&Step> {
+        let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
+        let told = |s: &&Step| {
+            !s.kind.is_aside() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0
+        };
+        let far = |s: &Step| (s.level.value / level).ln().abs();
+        let nearer =
+            |a: &&Step, b: &&Step| far(a).total_cmp(&far(b)).then(b.measure_s.total_cmp(&a.measure_s));
+        self.steps.iter().filter(own).filter(told).min_by(nearer)
+    }
+
+    /// Completed requests per second of an answer's level: the level itself where that is a rate.
+    pub fn throughput(&self, answer: &Answer, level: f64) -> Option<f64> {
+        let same = |rate: f64| (rate - level).abs() <= 1e-9 * level.abs();
+        match answer.control {
+            Control::Rate => Some(level),
+            _ if answer.goodput.rate.is_some_and(same) && answer.goodput.throughput.is_some() => {
+                answer.goodput.throughput
+            }
+            _ => self.nearest(answer, level).map(|s| throughput_at(s, level)),
+        }
+    }
+}
+
+/// What a closed loop of so many workers gets, by the nearest step: below it no more per worker than there, above it no more.
+fn throughput_at(step: &Step, level: f64) -> f64 {
+    step.achieved_rate * (level / step.level.value).min(1.0)
+}
+
+/// The 90 % interval of an answer, with its median, where the answer rests on it.
+pub fn interval(g: &Goodput) -> Option<(f64, [f64; 2])> {
+    g.rate.zip(g.interval90).filter(|_| matches!(g.status, Status::Found | Status::Undecided))
+}
+
+/// The safe rate of an answer, where the answer rests on it: not where there is none, and not where the server went away, which
+/// takes the rate from an interval.
+pub fn usable_safe_rate(g: &Goodput) -> Option<f64> {
+    let holds = match g.status {
+        Status::Found | Status::NotReached => true,
+        Status::Undecided => g.rate.is_some() || g.interval90.is_none(),
+        Status::None | Status::Invalid => false,
+    };
+    g.safe_rate.filter(|_| holds)
+}
+
+/// How clusters of misses were reckoned with, for the limit that binds or else the first.
+fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> {
+    // Nothing hangs on it where the unloaded server misses, or nothing was answered.
+    let hopeless = |a: &Answer| {
+        let failed = |s: &Step| a.goodput.failed.is_none_or(|f| f >= s.level.value) && s.all_failed();
+        a.goodput.status == Status::None && (a.goodput.failed.is_none() || steps.iter().any(failed))
+    };
+    if !answers.is_empty() && answers.iter().all(hopeless) {
+        return None;
+    }
+    let slo = plan.slo.as_slice().first()?;
+    let of_part = |part: Part<'_>| {
+        let share = |l: Limit| (part.key(&l.name()), l.percentile.miss_share());
+        part.slo.limits().into_iter().map(share).collect::<Vec<_>>()
+    };
+    let limits: Vec<(String, f64)> = slo.parts().into_iter().flat_map(of_part).collect();
+    let binding = answers.first().and_then(|a| a.goodput.binding.as_deref());
+    let (limit, p0) =
+        limits.iter().find(|(key, _)| Some(key.as_str()) == binding).or_else(|| limits.first())?;
+    let pooled = pooled_inflation(steps, None, (slo.tier(), limit), *p0);
+    Some(Caveat::InflationAssumed { inflation: INFLATION, limit: limit.clone(), pooled })
+}
+
+/// A bracket whose ends are far apart; its tier where there are several.
+fn wide(a: &Answer, all: &[Answer]) -> Option<Caveat> {
+    let (met, failed) = (a.goodput.met?, a.goodput.failed?);
+    let factor = failed / met;
+    let tier = all.iter().any(|other| other.tier != a.tier).then(|| a.tier.clone());
+    let found = bracket(&a.goodput) && factor > WIDE;
+    found.then_some(Caveat::WideBracket { tier, control: a.control, factor })
+}
+
+/// Whether an answer lies between two measured levels and has no interval.
+fn bracket(g: &Goodput) -> bool {
+    g.met.is_some() && g.failed.is_some() && g.interval90.is_none()
+}
+
+fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
+    let (requests, of) = steps.iter().fold((0, 0), |(f, n), s| (f + s.failed, n + s.due_n));
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    // What the default timeout cut off has not failed.
+    let cut = steps.iter().any(|s| s.cut_timeout > 0);
+    let counts = |f: &&FailureRow| f.step > 0 && !(cut && f.kind == Failure::Timeout.name());
+    for row in failures.iter().filter(counts) {
+        *kinds.entry(&row.kind).or_default() += row.count;
+    }
+    let all: u64 = kinds.values().sum();
+    let (kind, count) = kinds.into_iter().rev().max_by_key(|(_, count)| *count)?;
+    let most = 2 * count > all;
+    (requests > 0).then(|| Caveat::Failures { requests, of, kind: kind.to_owned(), most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn of(case: &str, change: impl Fn(&mut Run)) -> Vec<Caveat> {
+        let plan = Plan::parse(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();
+        let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == case).unwrap();
+        change(&mut run);
+        caveats(&plan, None, &run.steps, &run.failures, &run.answers)
+    }
+
+    #[test]
+    fn a_bracket_is_noted_where_there_is_one() {
+        for (case, want) in [
+            ("found", true),
+            ("not-reached", false),
+            ("none", false),
+            ("undecided", false),
+            ("no-step", false),
+        ] {
+            assert_eq!(of(case, |_| ()).contains(&Caveat::BracketOnly), want, "{case}");
+        }
+        let narrow = |run: &mut Run| {
+            run.answers[0].goodput.interval90 = Some([30.0, 34.0]);
+            run.answers[0].joint_goodput = run.answers[0].goodput.clone();
+        };
+        assert!(!of("found", narrow).contains(&Caveat::BracketOnly), "it has an interval");
+    }
+
+    #[test]
+    fn closed_loops_are_noted() {
+        assert!(of("concurrency", |_| ()).contains(&Caveat::ClosedLoop));
+        assert!(!of("found", |_| ()).contains(&Caveat::ClosedLoop));
+        assert!(!of("adaptive", |_| ()).contains(&Caveat::ClosedLoop), "a baseline is no closed loop");
+    }
+
+    #[test]
+    fn only_steps_that_should_decide_have_too_few_requests() {
+        let few = |case: &str, change: fn(&mut Run)| {
+            of(case, change).into_iter().find_map(|c| match c {
+                Caveat::FewRequests { steps, refine } => Some((steps, refine)),
+                _ => None,
+            })
+        };
+        assert_eq!(few("adaptive", |_| ()), None, "its baseline and ramp are short on purpose");
+        let cut = |run: &mut Run| {
+            if let Some(q) = run.steps[10].latency.get_mut(&Metric::Ttft) {
+                (q.n, q.p99_high) = (367, None);
+            }
+        };
+        assert_eq!(few("adaptive", cut), Some((1, Some(4))), "a step that refines");
+        assert_eq!(few("undecided", |_| ()), Some((4, None)), "listed steps");
+    }
+
+    #[test]
+    fn of_several_steps_at_a_level_the_one_that_shows_it_counts() {
+        use Verdict::{Fails, Invalid, Meets, Undecided};
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "adaptive-not-reached").unwrap();
+        assert_eq!(run.step_at(&run.answers[0], 1.0, Meets), None, "one in flight is no rate of one");
+        // Steps 5, of the ramp and short, and 6, longer, are both at 10 requests/s.
+        for (verdicts, shows, want) in [
+            ([Undecided, Meets], Meets, 6),
+            ([Meets, Undecided], Meets, 5), // the short one shows it
+            ([Fails, Undecided], Fails, 5),
+            ([Meets, Meets], Meets, 6), // of both, the longer
+            ([Undecided, Invalid], Meets, 5),
+            ([Undecided, Undecided], Fails, 6),
+        ] {
+            (run.steps[4].verdict, run.steps[5].verdict) = (verdicts[0], verdicts[1]);
+            let step = run.step_at(&run.answers[0], 10.0, shows).map(|s| s.step);
+            assert_eq!(step, Some(want), "{verdicts:?}: {shows}");
+        }
+        run.steps[5].verdict = Fails;
+        run.answers[0].goodput.met = Some(10.0);
+        run.steps[4].verdict = Meets;
+        assert_eq!(run.capacity(&run.answers[0]).map(|c| c.step), Some(5));
+    }
+
+    /// At the safe rate and at the median, whatever the steps between them show; JSON has both.
+    #[test]
+    fn an_estimate_has_figures_at_its_rate_and_at_its_safe_rate() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
+        let rates = |run: &Run| {
+            let a = &run.answers[0];
+            [run.capacity(a), run.capacity_at_safe_rate(a)].map(|c| c.map(|c| (c.requests_per_s, c.step)))
+        };
+        assert_eq!(rates(&run), [Some((33.4, 9)), Some((31.6, 8))]);
+        run.answers[0].goodput.status = Status::None;
+        assert_eq!(rates(&run)[1], None, "no level is safe");
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "concurrency").unwrap();
+        let g = &mut run.answers[0].goodput;
+        (g.rate, g.interval90, g.safe_rate, g.throughput) =
+            (Some(40.0), Some([30.0, 50.0]), Some(30.0), Some(31.0));
+        let [rate, safe] = rates(&run);
+        assert_eq!(rate, Some((31.0, 6)));
+        let least = run.steps[5].achieved_rate * 30.0 / 32.0;
+        assert!(safe.is_some_and(|s| (s.0 - least).abs() < 1e-9), "{safe:?}: in proportion to the workers");
+    }
+
+    /// Of two tiers each is judged by its own rows.
+    #[test]
+    fn a_step_is_judged_by_tier() {
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "tiers").unwrap();
+        let (met, failed) = (run.answers[0].goodput.met.unwrap(), run.answers[1].goodput.met.unwrap());
+        assert!(met < failed, "gold is stricter");
+        let between = run.steps.iter().position(|s| s.level.value > met && s.level.value <= failed).unwrap();
+        let both: Vec<Verdict> = run.answers.iter().map(|a| run.judged(a, &run.steps[between]).0).collect();
+        assert!(both[0] != Verdict::Meets && both[1] == Verdict::Meets, "{both:?}");
+    }
+
+    #[test]
+    fn wide_brackets_are_noted() {
+        let factors = |case: &str| -> Vec<f64> {
+            let wide = |c: Caveat| match c {
+                Caveat::WideBracket { factor, .. } => Some(factor),
+                _ => None,
+            };
+            of(case, |_| ()).into_iter().filter_map(wide).collect()
+        };
+        assert_eq!(factors("found").len(), 0, "32 and 36");
+        assert!(factors("two-steps").first().is_some_and(|f| (f - 2.25).abs() < 1e-9), "20 and 45");
+    }
+
+    #[test]
+    fn clusters_of_misses_matter_where_there_is_something_to_decide() {
+        let noted =
+            |case: &str| of(case, |_| ()).iter().any(|c| matches!(c, Caveat::InflationAssumed { .. }));
+        for (case, want) in [
+            ("found", true),
+            ("none", true), // slow, but answered
+            ("unloaded-misses", false),
+            ("all-failed", false),
+        ] {
+            assert_eq!(noted(case), want, "{case}");
+        }
+    }
+
+    /// Rows: step, kind and count; then the kind that is named, and whether most are of it.
+    #[test]
+    fn failures_are_summed_by_kind() {
+        type Rows = &'static [(u32, &'static str, u64)];
+        let rows: [(Rows, &str, bool); 4] = [
+            (&[(1, "timeout", 5), (1, "reset", 4), (2, "reset", 4)], "reset", true), // 8 of 13
+            (&[(1, "timeout", 4), (1, "reset", 3), (1, "empty", 3)], "timeout", false),
+            (&[(1, "timeout", 4), (2, "reset", 4)], "reset", false), // a half is not most
+            (&[(0, "dns", 99), (1, "reset", 1)], "reset", true),     // before the first step
+        ];
+        for (rows, want, mostly) in rows {
+            let set = |run: &mut Run| {
+                let row = run.failures[0].clone();
+                let named = |(step, kind, count): &(u32, &str, u64)| FailureRow {
+                    step: *step,
+                    kind: (*kind).to_owned(),
+                    count: *count,
+                    ..row.clone()
+                };
+                run.failures = rows.iter().map(named).collect();
+            };
+            let found = of("all-failed", set);
+            let Some(Caveat::Failures { kind, most, .. }) =
+                found.iter().find(|c| matches!(c, Caveat::Failures { .. }))
+            else {
+                panic!("{found:?}")
+            };
+            assert_eq!((kind.as_str(), *most), (want, mostly), "{rows:?}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The client's figures against the server's own: where both count the same thing over the same time, they should agree.
+
+use goodput_core::caveat::Caveat;
+use goodput_stats::stats::step::{ClientSide, Step, Verdict};
+
+/// How far two figures may be apart: by this share of the larger, and so much besides.
+#[derive(Debug, Clone, Copy)]
+struct Tolerance {
+    share: f64,
+    least: f64,
+}
+
+/// Mean TTFT in milliseconds. A quarter, and what HTTP, tokenising and the scheduling of a busy API server take on a small machine; means are
+/// exact, however coarse the buckets.
+const TTFT: Tolerance = Tolerance { share: 0.25, least: 25.0 };
+/// Tokens. A page is read within some tens of milliseconds of the time it is taken for, and answers that lie across the ends count in part:
+/// a quarter of a second's worth, and two requests' worth, come on top.
+const TOKENS: Tolerance = Tolerance { share: 0.05, least: 0.25 };
+/// Requests. Gauges are samples: three standard errors of a Poisson number come on top.
+const IN_FLIGHT: Tolerance = Tolerance { share: 0.25, least: 1.0 };
+
+/// So long and with so many first tokens a step must be to be compared.
+const SECONDS: f64 = 5.0;
+const ENOUGH: u64 = 20;
+/// With more of its requests failed or cut, the server has done work that the client cannot count.
+const UNFINISHED: f64 = 0.01;
+/// Beyond this more prompt tokens than the client's are told as another client's, where the server has a prefix cache.
+const OTHERS: f64 = 1.2;
+
+/// What does not agree: of each kind the step with the largest difference.
+pub(super) fn disagreements(steps: &[Step]) -> Vec<Caveat> {
+    let told: Vec<(&Step, ClientSide)> = steps.iter().filter_map(|s| Some((s, comparable(s)?))).collect();
+    let kinds = [ttft, in_flight, output, prompt];
+    kinds.into_iter().filter_map(|kind| worst(&told, kind)).collect()
+}
+
+/// A step whose two sides can be compared, and the client's.
+fn comparable(s: &Step) -> Option<ClientSide> {
+    let calm = s.abort.is_none() && s.verdict != Verdict::Invalid && !s.server.restarted;
+    let long = s.server.seconds.is_some_and(|t| t >= SECONDS);
+    s.server.client.filter(|c| calm && long && c.first_tokens >= ENOUGH)
+}
+
+/// Of all steps that disagree the one that does most, with how many there are.
+fn worst(
+    told: &[(&Step, ClientSide)],
+    kind: fn(&Step, &ClientSide) -> Option<(f64, Caveat)>,
+) -> Option<Caveat> {
+    let found: Vec<(f64, Caveat)> = told.iter().filter_map(|(s, c)| kind(s, c)).collect();
+    let n = found.len() as u32;
+    let (_, mut most) = found.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    match &mut most {
+        Caveat::TtftDiffers { steps, .. }
+        | Caveat::TokensDiffer { steps, .. }
+        | Caveat::InFlightDiffers { steps, .. } => *steps = n,
+        _ => {}
+    }
+    Some(most)
+}
+
+/// By how much two figures are too far apart, in tolerances; `None` where they are not.
+fn apart(a: f64, b: f64, tolerance: Tolerance, more: f64) -> Option<f64> {
+    let allowed = tolerance.share * a.max(b) + tolerance.least + more;
+    let off = (a - b).abs() / allowed;
+    (off > 1.0 && off.is_finite()).then_some(off)
+}
+
+fn ttft(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
+    let (client_ms, server_ms) = (c.ttft_mean_ms?, s.server.ttft?.mean_ms);
+    let off = apart(client_ms, server_ms, TTFT, 0.0)?;
+    let queue_ms = s.server.queue.map(|q| q.mean_ms);
+    Some((off, Caveat::TtftDiffers { step: s.step, steps: 1, client_ms, server_ms, queue_ms }))
+}
+
+fn in_flight(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
+    let client = c.in_flight_mean?;
+    // A server that does not tell who waits has said half of it.
+    let server = s.server.running_mean? + s.server.waiting_mean?;
+    let error = 3.0 * (client.max(server) / s.server.samples.unwrap_or(1).max(1) as f64).sqrt();
+    let off = apart(client, server, IN_FLIGHT, error)?;
+    Some((off, Caveat::InFlightDiffers { step: s.step, steps: 1, client, server }))
+}
+
+fn output(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
+    tokens(s, c, (c.output_tokens, s.server.generation_tokens?), false)
+}
+
+fn prompt(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
+    let server = s.server.prompt_tokens?;
+    // What was preempted may be counted again; and one of the two says it.
+    let again = s.server.preemptions.is_some_and(|n| n > 0.0);
+    let said = s.server.hit_rate.is_some() && server > OTHERS * c.prompt_tokens;
+    tokens(s, c, (c.prompt_tokens, server), true).filter(|_| !again && !said)
+}
+
+fn tokens(s: &Step, c: &ClientSide, (client, server): (f64, f64), prompt: bool) -> Option<(f64, Caveat)> {
+    let unfinished = (s.failed + s.cut) as f64 / s.due_n.max(1) as f64;
+    let (most, seconds) = (client.max(server), s.server.seconds?);
+    let edges = most * TOKENS.least / seconds + 2.0 * most / c.first_tokens.max(1) as f64;
+    let off = apart(client, server, Tolerance { least: 0.0, ..TOKENS }, edges)?;
+    (unfinished <= UNFINISHED)
+        .then_some((off, Caveat::TokensDiffer { prompt, step: s.step, steps: 1, client, server }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use goodput_stats::stats::step::{Abort, ServerLatency, ServerSide};
+
+    /// A step in which both sides agree.
+    fn agreed() -> Step {
+        let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
+        let latency = |mean_ms| Some(ServerLatency { n: 100.0, mean_ms, p50_ms: None, p99_ms: None });
+        let server = ServerSide {
+            samples: Some(61),
+            seconds: Some(60.0),
+            running_mean: Some(7.0),
+            waiting_mean: Some(1.0),
+            prompt_tokens: Some(60_000.0),
+            generation_tokens: Some(3_000.0),
+            ttft: latency(80.0),
+            queue: latency(30.0),
+            client: Some(ClientSide {
+                first_tokens: 100,
+                ttft_mean_ms: Some(84.0),
+                prompt_tokens: 60_100.0,
+                output_tokens: 3_010.0,
+                in_flight_mean: Some(8.4),
+            }),
+            ..ServerSide::default()
+        };
+        Step { server, abort: None, ..run.steps[0].clone() }
+    }
+
+    fn told(change: impl Fn(&mut Step)) -> Vec<Caveat> {
+        let mut step = agreed();
+        change(&mut step);
+        disagreements(&[agreed(), step])
+    }
+
+    fn client(s: &mut Step) -> &mut ClientSide {
+        s.server.client.as_mut().unwrap()
+    }
+
+    #[test]
+    fn what_agrees_is_not_told() {
+        assert_eq!(told(|_| ()), []);
+        assert_eq!(told(|s| client(s).ttft_mean_ms = Some(100.0)), [], "some work of the API server");
+        assert_eq!(told(|s| s.server.generation_tokens = Some(3_150.0)), [], "the ends of the window");
+        assert_eq!(told(|s| s.server.waiting_mean = Some(3.0)), [], "samples");
+    }
+
+    #[test]
+    fn what_disagrees_is_told_once_with_the_step_that_does_most() {
+        assert!(matches!(
+            told(|s| client(s).ttft_mean_ms = Some(200.0))[..],
+            [Caveat::TtftDiffers { steps: 1, queue_ms: Some(_), .. }]
+        ));
+        assert!(matches!(
+            told(|s| s.server.generation_tokens = Some(4_000.0))[..],
+            [Caveat::TokensDiffer { prompt: false, server, .. }] if server > 3_999.0
+        ));
+        assert!(matches!(
+            told(|s| s.server.prompt_tokens = Some(50_000.0))[..],
+            [Caveat::TokensDiffer { prompt: true, .. }]
+        ));
+        assert!(matches!(told(|s| s.server.running_mean = Some(0.5))[..], [Caveat::InFlightDiffers { .. }]));
+        let (mut a, mut b) = (agreed(), agreed());
+        (client(&mut a).ttft_mean_ms, client(&mut b).ttft_mean_ms) = (Some(200.0), Some(900.0));
+        (a.step, b.step) = (4, 5);
+        assert!(matches!(disagreements(&[a, b])[..], [Caveat::TtftDiffers { step: 5, steps: 2, .. }]));
+    }
+
+    /// Rows: what makes a comparison mean nothing.
+    #[test]
+    fn what_cannot_be_compared_is_not() {
+        let all_off = |s: &mut Step| {
+            (client(s).ttft_mean_ms, s.server.running_mean) = (Some(900.0), Some(90.0));
+            (s.server.generation_tokens, s.server.prompt_tokens) = (Some(9e5), Some(9e5));
+        };
+        assert_eq!(told(all_off).len(), 4);
+        type Change = fn(&mut Step);
+        let changes: [(Change, usize); 7] = [
+            (|s| s.abort = Some(Abort::Gross), 0),
+            (|s| s.verdict = Verdict::Invalid, 0),
+            (|s| s.server.seconds = Some(2.0), 0),
+            (|s| client(s).first_tokens = 5, 0),
+            (|s| s.failed = s.due_n / 10, 2),
+            (|s| s.server.preemptions = Some(3.0), 3),
+            (|s| s.server.hit_rate = Some(0.1), 3),
+        ];
+        for (i, (change, left)) in changes.into_iter().enumerate() {
+            let got = told(|s| {
+                all_off(s);
+                change(s);
+            });
+            assert_eq!(got.len(), left, "row {i}: {got:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What the hit rates of the prefix cache show: a cold cache that was not, a warm one that was not, and steps that are not alike.
+
+use goodput_core::caveat::Caveat;
+use goodput_stats::stats::step::Step;
+use goodput_workload::config::{Cache, Workload};
+use goodput_workload::rate::WordRate;
+
+/// More of the prompt tokens than this, besides the chat template's, are no accident of a cold cache.
+const COLD: f64 = 0.02;
+/// Of what the prompts share, a warm cache has at least this: a prefix ends within a block, and the last block is computed anyway.
+const WARM: f64 = 0.7;
+/// Steps whose hit rates are further apart are not alike.
+const ALIKE: f64 = 0.05;
+/// A step with fewer answers tells nothing of a share.
+const LEAST: u64 = 20;
+
+/// A step with its hit rate.
+type Known<'a> = (&'a Step, f64);
+
+/// What is to be said of the hit rates of one series. `words` tells how many tokens the chat template has.
+pub(super) fn hits(workload: &Workload, words: Option<WordRate>, steps: &[Step]) -> Vec<Caveat> {
+    let enough = |s: &&Step| s.completed >= LEAST;
+    let known: Vec<Known<'_>> =
+        steps.iter().filter(enough).filter_map(|s| Some((s, s.server.hit_rate?))).collect();
+    let state = match workload.cache {
+        Cache::Cold if workload.repeats() => None,
+        Cache::Cold => cold(&known, words),
+        Cache::Warm => warm(&known, workload.shared_share()),
+        Cache::Pair => None,
+    };
+    state.into_iter().chain(unlike(&known)).collect()
+}
+
+fn cold(known: &[Known<'_>], words: Option<WordRate>) -> Option<Caveat> {
+    let template = words.map_or(0.0, |w| w.overhead.max(0.0));
+    let allowed =
+        |s: &Step| COLD + template / s.input_tokens_mean.unwrap_or(f64::INFINITY).max(template).max(1.0);
+    let over: Vec<&Known<'_>> = known.iter().filter(|(s, hit)| *hit > allowed(s)).collect();
+    let (worst, hit_rate) = over.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Caveat::ColdHits { step: worst.step, steps: over.len() as u32, hit_rate: *hit_rate })
+}
+
+fn warm(known: &[Known<'_>], shared: Option<f64>) -> Option<Caveat> {
+    let shared = shared.filter(|s| *s > COLD)?;
+    let under: Vec<&Known<'_>> = known.iter().filter(|(_, hit)| *hit < WARM * shared).collect();
+    let (worst, hit_rate) = under.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Caveat::WarmMisses { step: worst.step, steps: under.len() as u32, hit_rate: *hit_rate, shared })
+}
+
+fn unlike(known: &[Known<'_>]) -> Option<Caveat> {
+    let low = known.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let high = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let caveat =
+        Caveat::HitRatesDiffer { low: low.1, low_step: low.0.step, high: high.1, high_step: high.0.step };
+    (high.1 - low.1 > ALIKE).then_some(caveat)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// Rows: the cache that is asked for, hit rates of the steps in per cent, and the first step of each caveat in turn.
+    #[test]
+    fn hit_rates_are_held_against_what_was_asked_for() {
+        let steps = &fixture::found().steps;
+        let said = |cache: &str, rates: &[Option<f64>]| {
+            let text = format!(
+                "cache = \"{cache}\"\nprompts.synthetic = {{ input-tokens = {{ fixed = 600 }}, output-tokens = {{ fixed = 30 }}, \
+                 shared-prefix = {{ tokens = 400 }} }}"
+            );
+            let mut steps = steps.clone();
+            for (s, rate) in steps.iter_mut().zip(rates) {
+                s.server.hit_rate = rate.map(|r| r / 100.0);
+            }
+            let words = Some(WordRate { overhead: 12.0, per_word: 1.0, per_char: None });
+            let all = hits(&toml::from_str(&text).unwrap(), words, &steps);
+            let say = |c: Caveat| match c {
+                Caveat::ColdHits { step, steps, .. } => format!("cold {step} of {steps}"),
+                Caveat::WarmMisses { step, steps, .. } => format!("warm {step} of {steps}"),
+                Caveat::HitRatesDiffer { low_step, high_step, .. } => {
+                    format!("differ {low_step} {high_step}")
+                }
+                other => panic!("{other:?}"),
+            };
+            all.into_iter().map(say).collect::<Vec<_>>().join(", ")
+        };
+        for (cache, rates, want) in [
+            ("cold", &[Some(0.0), Some(1.9), Some(3.9)][..], ""), // 2 %, and 12 of 601 tokens
+            ("cold", &[Some(0.0), Some(4.5), Some(4.2)], "cold 2 of 2"),
+            ("cold", &[Some(0.0), Some(30.0)], "cold 2 of 1, differ 1 2"),
+            ("cold", &[None, None], ""),
+            ("warm", &[Some(66.0), Some(64.0), None], ""),
+            ("warm", &[Some(66.0), Some(2.0), Some(40.0)], "warm 2 of 2, differ 2 1"),
+        ] {
+            assert_eq!(said(cache, rates), want, "{cache} {rates:?}");
+        }
+    }
+
+    /// Row: the workload, and whether a hit is a fault of the cold cache.
+    #[test]
+    fn only_what_repeats_by_right_may_hit_a_cold_cache() {
+        let mut steps = fixture::found().steps;
+        steps.iter_mut().for_each(|s| s.server.hit_rate = Some(0.9));
+        for (text, blocks, fault) in [
+            ("prompts.jsonl = { file = \"rows.jsonl\" }", false, true),
+            (
+                "prompts.text = { file = \"book.txt\", input-tokens.fixed = 9, output-tokens.fixed = 9 }",
+                false,
+                true,
+            ),
+            ("trace.file = \"azure.csv\"", false, true),
+            ("trace.file = \"mooncake.jsonl\"", true, false),
+            ("prompts.sharegpt = { file = \"x.json\", turns = \"all\" }", false, false),
+        ] {
+            let mut workload: Workload = toml::from_str(text).unwrap();
+            if blocks {
+                let found = "title = \"x\"\nrequests-per-level = 1\nblocks = true";
+                workload.found = vec![toml::from_str(found).unwrap()];
+            }
+            let said = hits(&workload, None, &steps);
+            assert_eq!(said.iter().any(|c| matches!(c, Caveat::ColdHits { .. })), fault, "{text}: {said:?}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the reader must know of a service's replicas.
+
+use goodput_core::caveat::Caveat;
+use goodput_core::slo::Metric;
+use goodput_stats::stats::step::{Apart, Replica, Step, Verdict};
+use std::collections::BTreeMap;
+
+/// A slow replica has to be so in a quarter of the steps, and in two where there are two: queues differ by chance.
+const RECURS: u32 = 4;
+
+/// Every replica that is far worse than the others, as the step shows it that was not overloaded and has the most requests. Steps
+/// whose backlog grows have no latencies to compare.
+pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
+    let told: Vec<&Step> =
+        steps.iter().filter(|s| !s.replicas.is_empty() && s.verdict != Verdict::Invalid).collect();
+    let mut apart: BTreeMap<(u16, bool), Vec<(&Step, &Replica)>> = BTreeMap::new();
+    for step in &told {
+        let counts = |r: &&Replica| match r.apart {
+            Some(Apart::Failures) => true,
+            Some(Apart::Ttft | Apart::Tpot) => step.stable != Some(false),
+            None => false,
+        };
+        for r in step.replicas.iter().filter(counts) {
+            apart.entry((r.target, r.apart == Some(Apart::Failures))).or_default().push((step, r));
+        }
+    }
+    let of = told.len() as u32;
+    let one = |seen: Vec<(&Step, &Replica)>| {
+        let steps = seen.len() as u32;
+        let (s, r) = seen.into_iter().max_by_key(|(s, _)| (!s.overloaded(), s.due_n))?;
+        let (url, step, others) = (r.url.clone(), s.step, r.others?);
+        let slow = |m: Metric| {
+            let (metric, p99_ms) = (m.title().to_owned(), r.quantiles(m).p99?);
+            Some(Caveat::SlowReplica { url: url.clone(), metric, p99_ms, others_ms: others, step, steps, of })
+        };
+        match r.apart? {
+            Apart::Ttft => slow(Metric::Ttft),
+            Apart::Tpot => slow(Metric::Tpot),
+            Apart::Failures => Some(Caveat::FailingReplica {
+                url: url.clone(),
+                share: r.failed_share(),
+                others,
+                step,
+                steps,
+                of,
+            }),
+        }
+    };
+    let recurs = |seen: &[(&Step, &Replica)]| {
+        let n = seen.len() as u32;
+        n >= of.min(2) && n * RECURS >= of
+    };
+    let sure = apart.into_iter().filter(|((_, failing), seen)| *failing || recurs(seen));
+    sure.filter_map(|(_, seen)| one(seen)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use goodput_stats::stats::step::Abort;
+
+    fn steps() -> Vec<Step> {
+        fixture::cases().into_iter().find(|(name, _)| *name == "replicas").unwrap().1.steps
+    }
+
+    #[test]
+    fn the_calm_step_with_the_most_requests_speaks_for_all() {
+        let mut steps = steps();
+        let [Caveat::SlowReplica { url, metric, p99_ms, others_ms, step, steps: in_steps, of }] =
+            &*replicas(&steps)
+        else {
+            panic!("{:?}", replicas(&steps))
+        };
+        assert_eq!(
+            (url.as_str(), metric.as_str(), *step, *in_steps, *of),
+            ("http://b:8000", "TTFT", 10, 6, 11)
+        );
+        assert!((p99_ms / others_ms - 2.5).abs() < 1e-3, "{p99_ms} {others_ms}");
+        steps[9].abort = Some(Abort::Gross);
+        assert!(
+            matches!(&*replicas(&steps), [Caveat::SlowReplica { step: 9, .. }]),
+            "a step broken off tells less"
+        );
+        let mut few = steps.clone();
+        few.iter_mut().skip(5).for_each(|s| s.replicas[1].apart = None);
+        assert_eq!(replicas(&few), [], "one of eleven is chance");
+        let growing = |s: &mut Step| s.stable = Some(false);
+        few = steps.clone();
+        few.iter_mut().for_each(growing);
+        assert_eq!(replicas(&few), [], "nothing is steady");
+        assert_eq!(replicas(&steps[5..6]).len(), 1, "the only step");
+        steps.iter_mut().for_each(|s| s.verdict = Verdict::Invalid);
+        assert_eq!(replicas(&steps), [], "the client was the limit");
+    }
+
+    #[test]
+    fn failures_are_named_with_their_shares() {
+        let mut one = steps().swap_remove(0);
+        let r = &mut one.replicas[2];
+        (r.n, r.failed, r.apart, r.others) = (200, 50, Some(Apart::Failures), Some(0.01));
+        let found = replicas(&[one]);
+        let want = "Replica unix:/run/c.sock is the failing one: in step 1 25 % of its requests failed, of those of the others 1 %.";
+        assert_eq!(found.iter().map(Caveat::text).collect::<Vec<_>>(), [want]);
+    }
+}

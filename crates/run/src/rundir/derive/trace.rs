@@ -1,0 +1,102 @@
+//! How much of a trace the steps have replayed: a few requests sent again and again are no evidence of all.
+
+use goodput_core::caveat::Caveat;
+use goodput_stats::stats::step::{Step, StepKind, TracePart};
+
+/// Below this share of its requests the answer speaks of parts of a trace.
+const LEAST: f64 = 0.5;
+/// A step that sends the trace so many times over counts the same requests again.
+const MOST: f64 = 2.0;
+
+/// What the steps under load of one series have sent of a trace, in requests that come at a time of their own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Coverage {
+    /// Those that were sent at least once.
+    pub sent: u64,
+    /// How many the trace has.
+    pub of: u64,
+    /// How many were sent, again and again included.
+    pub in_all: u64,
+    /// The step that sent the most, and how many.
+    most: (u32, u64),
+}
+
+/// The coverage of one series; `None` where no trace was replayed, or its length changed.
+pub fn coverage<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<Coverage> {
+    let loaded = steps.filter(|s| s.kind != StepKind::Baseline);
+    let parts: Vec<(u32, TracePart)> = loaded.filter_map(|s| Some((s.step, s.trace?))).collect();
+    let of = parts.first()?.1.of;
+    let (step, most) = parts.iter().max_by_key(|(_, p)| p.n)?;
+    let alike = of > 0 && parts.iter().all(|(_, p)| p.of == of);
+    alike.then(|| Coverage {
+        sent: distinct(parts.iter().map(|(_, p)| *p), of),
+        of,
+        in_all: parts.iter().map(|(_, p)| p.n).sum(),
+        most: (*step, most.n),
+    })
+}
+
+/// How many different requests lie in parts of a trace, each of which may run on at its beginning.
+fn distinct(parts: impl Iterator<Item = TracePart>, of: u64) -> u64 {
+    let mut pieces: Vec<(u64, u64)> = Vec::new();
+    for p in parts {
+        let (from, to) = (p.from.min(of), p.from.min(of) + p.n.min(of));
+        pieces.extend([(from, to.min(of)), (0, to.saturating_sub(of))]);
+    }
+    pieces.sort_unstable();
+    let (mut sent, mut end) = (0, 0);
+    for (from, to) in pieces {
+        sent += to.saturating_sub(from.max(end));
+        end = end.max(to);
+    }
+    sent
+}
+
+/// What is to be said of it.
+pub(super) fn replayed(steps: &[Step]) -> Vec<Caveat> {
+    let Some(c) = coverage(steps.iter()) else { return Vec::new() };
+    let part = (c.sent as f64) < LEAST * c.of as f64;
+    let times = c.most.1 as f64 / c.of as f64;
+    let part = part.then_some(Caveat::TracePart { sent: c.sent, of: c.of });
+    let again = (times > MOST).then_some(Caveat::TraceRepeated { step: c.most.0, times, of: c.of });
+    part.into_iter().chain(again).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// Rows: parts of a trace of 100 requests (first, how many), those sent at least once, and what is said.
+    #[test]
+    fn requests_sent_again_are_not_counted_again() {
+        let part = Caveat::TracePart { sent: 40, of: 100 };
+        let again = |step, times| Caveat::TraceRepeated { step, times, of: 100 };
+        type Row<'a> = (&'a [(u64, u64)], u64, Vec<Caveat>);
+        let rows: [Row<'_>; 6] = [
+            (&[(0, 40), (0, 40), (0, 40)], 40, vec![part.clone()]), // every step at the beginning
+            (&[(0, 20), (90, 20), (10, 20)], 40, vec![part]),       // one runs on at the beginning
+            (&[(0, 40), (60, 40)], 80, vec![]),
+            (&[(70, 100)], 100, vec![]),
+            (&[(70, 150), (3, 250)], 100, vec![again(2, 2.5)]),
+            (&[(5, 0)], 0, vec![Caveat::TracePart { sent: 0, of: 100 }]),
+        ];
+        for (parts, sent, said) in rows {
+            let mut steps = fixture::found().steps;
+            steps.truncate(parts.len());
+            for (step, (from, n)) in steps.iter_mut().zip(parts) {
+                step.trace = Some(TracePart { from: *from, n: *n, of: 100 });
+            }
+            let c = coverage(steps.iter()).unwrap();
+            assert_eq!((c.sent, c.in_all), (sent, parts.iter().map(|p| p.1).sum()), "{parts:?}");
+            assert_eq!(replayed(&steps), said, "{parts:?}");
+            steps[0].kind = StepKind::Baseline;
+            assert_eq!(
+                coverage(steps.iter()).is_none(),
+                parts.len() == 1,
+                "one request at a time is no load"
+            );
+        }
+        assert_eq!(replayed(&fixture::found().steps), []);
+    }
+}

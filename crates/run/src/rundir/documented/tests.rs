@@ -1,0 +1,192 @@
+//! Holds `docs/reports.md` against what is written.
+
+use super::imported::{COUNTED, Imported, Tool};
+use super::json::result;
+use super::requests::REQUEST_COLUMNS;
+use super::scaled::{Scaled, SloScale};
+use super::table::{
+    check_cells, group_cells, limit_cells, metric_cells, replica_cells, server_cells, step_cells,
+};
+use super::write::HEADS;
+use crate::fixture;
+use crate::rundir::Run;
+use goodput_stats::stats::groups::{By, Group};
+use goodput_stats::stats::step::{Apart, CheckRow, MetricRow, Replica, ServerSide};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+const PAGE: &str = include_str!("../../../../../docs/reports.md");
+
+/// `{a,b}_x` is `a_x` and `b_x`, for any number of braces.
+fn expanded(name: &str) -> Vec<String> {
+    let Some((before, rest)) = name.split_once('{') else { return vec![name.to_owned()] };
+    let (choices, after) = rest.split_once('}').unwrap_or((rest, ""));
+    choices.split(',').flat_map(|c| expanded(&format!("{before}{c}{after}"))).collect()
+}
+
+/// What stands between backticks.
+fn names(text: &str) -> BTreeSet<String> {
+    text.split('`').skip(1).step_by(2).flat_map(expanded).collect()
+}
+
+/// The text of a section; of one of the other tables its line.
+fn section(title: &str) -> String {
+    let head = format!("## `{title}`\n");
+    match PAGE.split_once(&head) {
+        Some((_, rest)) => rest.split("\n## ").next().unwrap_or(rest).to_owned(),
+        None => {
+            let others = PAGE.split("## The other tables").nth(1).unwrap_or_default();
+            let row = others.lines().find(|l| l.starts_with(&format!("| `{title}` |")));
+            row.unwrap_or_else(|| panic!("docs/reports.md has nothing on {title}")).to_owned()
+        }
+    }
+}
+
+/// The columns of every file that has rows of steps.
+fn columns() -> BTreeMap<&'static str, Vec<String>> {
+    let run = fixture::found();
+    let step = &run.steps[0];
+    let group = Group {
+        by: By::Class,
+        name: "chat".into(),
+        n: 1,
+        failed: 0,
+        cut: 0,
+        failed_timeout: 0,
+        latency: BTreeMap::new(),
+        input_tokens_mean: None,
+        output_tokens_mean: None,
+        achieved_rate: 1.0,
+    };
+    let (_, replicas) = fixture::cases().into_iter().find(|(name, _)| *name == "replicas").unwrap();
+    let replica: &Replica = replicas.steps.iter().flat_map(|s| &s.replicas).next().unwrap();
+    assert!(replica.apart.is_none_or(|a| Apart::ALL.contains(&a)));
+    let check =
+        CheckRow { class: "all".into(), check: "json".into(), n: 1, failed: 0, sample: String::new() };
+    let metric = MetricRow {
+        source: "gpu".into(),
+        name: "a".into(),
+        labels: String::new(),
+        n: 1,
+        min: None,
+        mean: None,
+        max: None,
+        per_s: None,
+    };
+    let mut told = step.clone();
+    told.server = ServerSide { samples: Some(3), ..ServerSide::default() };
+    let mut all = BTreeMap::from([
+        ("steps.csv", step_cells(step).names),
+        ("limits.csv", limit_cells(step, &step.limits[0]).names),
+        ("groups.csv", group_cells(step, &group).names),
+        ("replicas.csv", replica_cells(step, replica).names),
+        ("checks.csv", check_cells(step, &check).names),
+        ("metrics.csv", metric_cells(step, &metric).names),
+        ("server.csv", server_cells(&told).unwrap().names),
+    ]);
+    for (file, heads) in HEADS {
+        all.insert(file, heads.iter().map(|h| (*h).to_owned()).collect());
+    }
+    all
+}
+
+#[test]
+fn every_column_is_documented() {
+    // Latencies are described once, with steps.csv.
+    let of_latency = |n: &String| n.ends_with("_ms") || n.ends_with("_inflation");
+    let latencies: BTreeSet<String> = names(&section("steps.csv")).into_iter().filter(of_latency).collect();
+    for (file, heads) in columns() {
+        let known = names(&section(file));
+        let missing: Vec<&String> =
+            heads.iter().filter(|h| !known.contains(*h) && !latencies.contains(*h)).collect();
+        assert!(missing.is_empty(), "docs/reports.md lacks columns of {file}: {missing:?}");
+    }
+}
+
+/// What stands in the first cell of the rows of a table is a column.
+#[test]
+fn no_column_is_documented_that_is_not_there() {
+    let columns = columns();
+    for file in ["steps.csv", "limits.csv"] {
+        for row in section(file).lines().filter(|l| l.starts_with("| `")) {
+            let cell = row.split(" | ").next().unwrap_or_default();
+            for name in names(cell) {
+                assert!(columns[file].contains(&name), "{file} has no {name}");
+            }
+        }
+    }
+}
+
+/// A run with what few runs have.
+fn everything() -> Run {
+    let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == "interval").unwrap();
+    run.price_per_hour = Some(0.39);
+    run.hardware.max_cost_per_mtok = Some(0.2.try_into().unwrap());
+    let goodput = run.answers[0].goodput.clone();
+    run.view.scale = Some(SloScale {
+        points: vec![Scaled { factor: 1.0, goodput }],
+        without: vec!["p99 ITL ≤ 50 ms".into()],
+        untold: 0,
+        measured: [1.0, 40.0],
+        estimated: true,
+    });
+    run.view.sensitivity = fixture::moved().view.sensitivity;
+    run.view.recovery = fixture::surged(true).view.recovery;
+    run.meta.imported = Some(Imported {
+        tool: Tool::Vllm,
+        version: Some("0.32".into()),
+        at: "2026-11-20T10:15:00Z".into(),
+        files: vec!["rate-4.json".into()],
+        settle: None,
+        missing: vec!["lateness".into()],
+        left_out: vec!["one file".into()],
+        steps: Vec::new(),
+    });
+    run
+}
+
+/// Files whose columns are not those of a table of steps.
+#[test]
+fn requests_and_what_was_imported_are_documented() {
+    let requests = names(&section("requests.csv"));
+    for column in REQUEST_COLUMNS.split(',') {
+        assert!(requests.contains(column), "docs/reports.md lacks {column} of requests.csv");
+    }
+    assert!(["step", "id", "output_tokens"].iter().all(|c| names(&section(COUNTED)).contains(*c)));
+}
+
+#[test]
+fn every_field_of_the_result_is_documented() {
+    let known = names(&section("result.json"));
+    let told = |path: &str| known.contains(path) || known.iter().any(|k| k.ends_with(&format!(".{path}")));
+    let check = |value: &Value, what: &str| {
+        for key in value.as_object().into_iter().flat_map(|o| o.keys()) {
+            let of_step = what == "steps" && names(&section("steps.csv")).contains(key);
+            let latency = what == "steps" && key.ends_with("_ms");
+            assert!(told(key) || of_step || latency, "docs/reports.md lacks {what}.{key} of result.json");
+        }
+    };
+    for (case, run) in fixture::cases().into_iter().chain([("everything", everything())]) {
+        let value = result(&run);
+        check(&value, case);
+        check(&value["meta"]["imported"], "meta.imported");
+        check(&value["capacity"]["cost_limit"], "capacity.cost_limit");
+        check(&value["answers"][0]["slo_scale"], "answers.slo_scale");
+        check(&value["meta"], "meta");
+        check(&value["goodput"], "goodput");
+        check(&value["capacity"], "capacity");
+        check(&value["sensitivity"], "sensitivity");
+        for effect in value["sensitivity"]["effects"].as_array().into_iter().flatten() {
+            check(effect, "sensitivity.effects");
+        }
+        for recovery in value["recovery"].as_array().into_iter().flatten() {
+            check(recovery, "recovery");
+            check(&recovery["outcome"], "recovery.outcome");
+        }
+        for list in ["answers", "steps", "findings", "untold", "pairs", "matrix"] {
+            for one in value[list].as_array().into_iter().flatten() {
+                check(one, list);
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Files of a run folder, which someone else may have made: what is opened is a plain file of a sound size, what is written goes into the
+//! folder and nowhere else.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use tempfile::{Builder, NamedTempFile};
+
+/// Bytes of a file that is held in memory as a whole, at most: a hundred times those of a long sweep.
+const LARGEST: u64 = 128 << 20;
+/// Bytes of a row, at most, and of the piece that is read ahead.
+const LONGEST_ROW: u64 = 4 << 20;
+/// What stands between a file's name and the ending of one that is to replace it.
+const RANDOM: usize = 6;
+
+/// Opens a file for reading; `None` where there is none.
+///
+/// # Errors
+/// It is a folder, a pipe or a device, or cannot be opened; the message names it.
+pub(crate) fn open(path: &Path) -> Result<Option<File>> {
+    if !is_there(path)? {
+        return Ok(None);
+    }
+    File::open(path).map(Some).with_context(|| format!("failed to read {}", path.display()))
+}
+
+/// Whether the file is there; looks without opening it, since a pipe that nobody writes into would never open.
+///
+/// # Errors
+/// Something else than a file stands there.
+pub(crate) fn is_there(path: &Path) -> Result<bool> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() => Ok(true),
+        Ok(_) => bail!("failed to read {}: it is no file", path.display()),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(e) => Err(e).with_context(|| format!("failed to read {}", path.display())),
+    }
+}
+
+/// All of a file; `None` where there is none.
+///
+/// # Errors
+/// As [`open`], or it is larger than 128 MiB.
+pub(super) fn whole(path: &Path) -> Result<Option<Vec<u8>>> {
+    let Some(file) = open(path)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
+    read.with_context(|| format!("failed to read {}", path.display()))?;
+    if bytes.len() as u64 > LARGEST {
+        bail!("{} is larger than 128 MiB, which no sweep writes", path.display());
+    }
+    Ok(Some(bytes))
+}
+
+/// The text of a file that has to be there.
+///
+/// # Errors
+/// As [`whole`], or it is not there, or no UTF-8.
+pub(super) fn text(path: &Path) -> Result<String> {
+    let failed = || format!("failed to read {}", path.display());
+    let bytes = whole(path)?.context("it is not there").with_context(failed)?;
+    String::from_utf8(bytes).context("it is no UTF-8 text").with_context(failed)
+}
+
+/// A new file beside another one, to replace it; it goes where it is dropped. Its name cannot be foreseen, so nobody has laid a link there.
+///
+/// # Errors
+/// It cannot be made.
+pub(super) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let prefix = format!("{stem}.");
+    let mut builder = Builder::new();
+    builder.prefix(&prefix).suffix(".tmp").rand_bytes(RANDOM);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // As those of any file that is made: the user's mask takes away what is not to be had.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    builder.tempfile_in(folder)
+}
+
+/// What writers that were killed have left of files with such a name.
+pub fn remains(folder: &Path, of: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let left = |name: &str| {
+        let Some(name) = name.strip_suffix(".tmp") else { return false };
+        // Earlier versions put nothing between.
+        let stem = name.rsplit_once('.').filter(|(_, random)| {
+            random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric())
+        });
+        of(name) || stem.is_some_and(|(stem, _)| of(stem))
+    };
+    entries.filter(|e| e.file_name().to_str().is_some_and(left)).map(|e| e.path()).collect()
+}
+
+/// Replaces a file by writing a new one beside it and renaming. A link in its place is replaced, and what it points to stays as it is.
+///
+/// # Errors
+/// It cannot be written; the message names it, and nothing is left beside it.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        let mut file = beside(path)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_data()?;
+        // A disk that is full has no room for what nobody will read: what is dropped is removed.
+        file.persist(path).map(drop).map_err(|e| e.error)
+    };
+    write().with_context(|| format!("failed to write {}", path.display()))
+}
+
+/// Bytes of a file of rows, of which none may be so long that it would fill the memory.
+pub(super) struct Rows<R> {
+    from: R,
+    row: u64,
+}
+
+impl<R> Rows<R> {
+    pub(super) const fn new(from: R) -> Self {
+        Self { from, row: 0 }
+    }
+
+    /// To be called behind each row.
+    pub(super) const fn row_ends(&mut self) {
+        self.row = 0;
+    }
+}
+
+impl<R: Read> Read for Rows<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.from.read(into)?;
+        self.row += n as u64;
+        if self.row > LONGEST_ROW {
+            return Err(std::io::Error::new(ErrorKind::InvalidData, "a row of it is longer than 4 MiB"));
+        }
+        Ok(n)
+    }
+}
+
+/// Whether a link stands there.
+pub(crate) fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
+}
+
+/// Fails where the folder is a link: what is written into it, or removed from it, would be another's.
+///
+/// # Errors
+/// It is one.
+pub fn no_link(folder: &Path) -> Result<()> {
+    if is_link(folder) {
+        bail!(
+            "{} is a link to another folder, into which nothing is written: remove the link",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+/// Makes a folder of a run folder, and those above it.
+///
+/// # Errors
+/// It is a link, or cannot be made; the message names it.
+pub fn make_folder(folder: &Path) -> Result<()> {
+    no_link(folder)?;
+    fs::create_dir_all(folder).with_context(|| format!("failed to create the folder {}", folder.display()))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_link_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("theirs"), "theirs").unwrap();
+        for link in ["report.md", "report.tmp"] {
+            symlink("theirs", at(link)).unwrap();
+        }
+        replace(&at("report.md"), b"ours").unwrap();
+        assert_eq!(
+            (fs::read(at("theirs")).unwrap(), fs::read(at("report.md")).unwrap()),
+            (b"theirs".into(), b"ours".into())
+        );
+        assert!(
+            !is_link(&at("report.md")) && is_link(&at("report.tmp")),
+            "nothing is done to what is beside it"
+        );
+        // As others make files.
+        fs::write(at("plain"), "").unwrap();
+        let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode();
+        assert_eq!(mode("report.md"), mode("plain"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "nothing is left");
+        fs::create_dir(at("folder")).unwrap();
+        assert!(replace(&at("folder"), b"x").is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 5, "nothing is left of what failed");
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
+        symlink("/dev/zero", at("endless")).unwrap();
+        File::create(at("large")).unwrap().set_len(LARGEST + 1).unwrap();
+        for (name, why) in
+            [("pipe", "no file"), ("endless", "no file"), (".", "no file"), ("large", "128 MiB")]
+        {
+            let e = format!("{:#}", whole(&at(name)).unwrap_err());
+            assert!(e.contains(why) && e.contains(name), "{name}: {e}");
+        }
+        assert!(whole(&at("nothing")).unwrap().is_none());
+        assert!(format!("{:#}", text(&at("nothing")).unwrap_err()).contains("not there"));
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_known_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = beside(&dir.path().join("report.md")).unwrap().keep().unwrap().1;
+        for name in ["report.tmp", "report.notes.tmp", "other.abc123.tmp", "report.abc123"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let mut found = remains(dir.path(), |stem| stem == "report");
+        found.sort();
+        let mut expected = vec![kept, dir.path().join("report.tmp")];
+        expected.sort();
+        assert_eq!(found, expected);
+        assert!(remains(&dir.path().join("nothing"), |_| true).is_empty());
+    }
+}

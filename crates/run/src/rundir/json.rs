@@ -1,0 +1,318 @@
+//! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
+
+use super::offline;
+use super::variants::Best;
+use crate::rundir::{Pair, Run};
+use goodput_core::caveat::Caveat;
+use goodput_core::slo::Metric;
+use goodput_stats::diagnosis::Finding;
+use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
+use goodput_stats::stats::step::Step;
+use serde_json::{Value, json};
+
+/// The name and version of the form.
+pub const SCHEMA: &str = "goodput/1";
+
+/// The result of a run. Every number is finite or null.
+pub fn result(run: &Run) -> Value {
+    let first = run.answers.first();
+    let nothing = || nothing(run);
+    let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
+    let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
+    let caveat = |c: &Caveat| {
+        let mut value = json!({ "caveat": c, "text": c.text(), "advice": run.advice(c) });
+        // Of several series those that it is about, where it is not about all.
+        let series = run.series_of(c);
+        if !series.is_empty() {
+            value["series"] = json!(series);
+        }
+        value
+    };
+    let mut value = json!({
+        "schema": SCHEMA,
+        "name": run.name,
+        "meta": run.meta,
+        "control": first.map(|a| a.control),
+        "goodput": goodput,
+        "joint_goodput": joint,
+        "capacity": first.map(|a| capacity(run.part(&a.series), a)),
+        "knee": first.and_then(|a| a.knee),
+        "answers": run.answers.iter().map(|a| answer(run.part(&a.series), a)).collect::<Vec<_>>(),
+        "client": run.margin(),
+        "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
+        "caveats": run.caveats.iter().map(caveat).collect::<Vec<_>>(),
+    });
+    value["findings"] = run.why.findings.iter().map(finding).collect();
+    if !run.why.untold.is_empty() {
+        value["untold"] = json!(run.why.untold);
+    }
+    if !run.why.roofline.is_empty() {
+        value["roofline"] = json!(run.why.roofline);
+    }
+    let pairs = Pair::all(run);
+    if !pairs.is_empty() {
+        value["pairs"] = json!(pairs);
+    }
+    if !run.matrix.is_empty() {
+        value["matrix"] = json!(run.matrix);
+    }
+    if !run.variants.is_empty() {
+        value["variants"] = json!(run.variants);
+        value["best"] = best(run);
+    }
+    if let Some(sensitivity) = &run.view.sensitivity {
+        value["sensitivity"] = json!(sensitivity);
+    }
+    let recoveries: Vec<_> =
+        std::iter::once(run).chain(&run.parts).filter_map(|r| r.view.recovery.as_ref()).collect();
+    if !recoveries.is_empty() {
+        value["recovery"] = json!(recoveries);
+    }
+    if let Some(offline) = offline::of(run) {
+        value[run.purpose.name()] = offline;
+    }
+    value
+}
+
+/// The names of the series that are best, by what.
+fn best(run: &Run) -> Value {
+    let best = Best::of(&run.variants);
+    let name = |i: usize| run.variants.get(i).map(|v| v.series.as_str());
+    json!({
+        "at_slo": best.at_slo.and_then(name),
+        "not_told_apart": best.not_told_apart.into_iter().filter_map(name).collect::<Vec<_>>(),
+        "raw_peak": best.raw_peak.and_then(name),
+        "peak_within_pace": best.peak_within_pace.and_then(name),
+    })
+}
+
+/// A finding with its title.
+fn finding(f: &Finding) -> Value {
+    let mut value = json!(f);
+    value["title"] = f.kind.title().into();
+    value
+}
+
+/// An answer with what it amounts to.
+fn answer(run: &Run, a: &Answer) -> Value {
+    let mut value = json!(a);
+    value["capacity"] = capacity(run, a);
+    // Of the first tier alone: the others are scales of their own.
+    if let Some(scale) = run.view.scale.as_ref().filter(|_| run.answers.first() == Some(a)) {
+        value["slo_scale"] = json!(scale);
+    }
+    value
+}
+
+/// What an answer amounts to at its rate, and at its safe rate; null where there is none.
+fn capacity(run: &Run, a: &Answer) -> Value {
+    let mut value = json!(run.capacity(a));
+    if value.is_object() {
+        value["at_safe_rate"] = json!(run.capacity_at_safe_rate(a));
+        if let Some(range) = run.cost_range(a) {
+            value["cost_limit"] = json!(range);
+        }
+    }
+    value
+}
+
+/// What is known where there is no answer.
+fn nothing(run: &Run) -> Goodput {
+    let reason = if !run.purpose.is_goodput() {
+        format!("{} was asked for, which has no limit to keep", run.purpose.name())
+    } else if !run.matrix.is_empty() && !run.steps.is_empty() {
+        "the rows of the matrix have no SLO".into()
+    } else {
+        "no step was finished".into()
+    };
+    Goodput {
+        status: Status::Undecided,
+        rate: None,
+        interval90: None,
+        safe_rate: None,
+        throughput: None,
+        halve_s: None,
+        support: Default::default(),
+        met: None,
+        failed: None,
+        binding: None,
+        per_gpu: None,
+        reason,
+        basis: Basis::Bracket,
+    }
+}
+
+/// The columns of `steps.csv`: those of one latency as an object of its own, and so the server's and the client's threads'.
+fn step(s: &Step) -> Value {
+    let mut value = json!(s);
+    if let Value::Object(map) = &mut value {
+        for key in ["latency", "client_busy", "client_waiting"] {
+            map.remove(key);
+        }
+        map.insert("client".into(), json!({ "busy": s.client_busy, "waiting": s.client_waiting }));
+        map.insert("control".into(), json!(s.level.control.name()));
+        map.insert("level".into(), json!(s.level.value));
+        for m in Metric::ALL {
+            map.insert(format!("{}_ms", m.name()), json!(s.quantiles(m)));
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// The result of the one-step case.
+    fn one_step() -> Value {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "one-step").unwrap();
+        run.steps[0].little_residual = Some(f64::NAN);
+        result(&run)
+    }
+
+    fn lines(v: &Value) -> String {
+        v.as_object().unwrap().iter().map(|(k, v)| format!("{k}: {v}\n")).collect()
+    }
+
+    #[test]
+    fn the_answers_in_full() {
+        let mut v = one_step();
+        v["steps"] = json!(v["steps"].as_array().map(Vec::len));
+        insta::assert_snapshot!(lines(&v), @r#"
+        answers: [{"capacity":{"at_safe_rate":null,"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1},"class":"all","control":"rate","goodput":{"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","support":{"change":null,"flat":null,"held":null,"misfit":null},"throughput":null},"joint_goodput":{"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","support":{"change":null,"flat":null,"held":null,"misfit":null},"throughput":null},"knee":null,"series":"main","tier":"main"}]
+        capacity: {"at_safe_rate":null,"cost_per_1000_requests":null,"cost_per_mtok":null,"output_tokens_per_s":598.8000000000001,"per_gpu":{"output_tokens_per_s":598.8000000000001,"prompt_tokens_per_s":11976.0,"requests_per_s":19.96},"prompt_tokens_per_s":11976.0,"requests_per_day":1724544.0,"requests_per_hour":71856.0,"requests_per_minute":1197.6000000000001,"requests_per_s":19.96,"step":1}
+        caveats: []
+        client: {"busy":{"allowed":null,"most":0.08,"step":1},"in_flight":{"allowed":4096.0,"most":25.0,"step":1},"lateness_p99_ms":{"allowed":10.0,"most":0.31,"step":1},"receive_lag_p99_ms":null,"waiting":{"allowed":0.1,"most":0.002,"step":1}}
+        control: "rate"
+        findings: []
+        goodput: {"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","support":{"change":null,"flat":null,"held":null,"misfit":null},"throughput":null}
+        joint_goodput: {"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","support":{"change":null,"flat":null,"held":null,"misfit":null},"throughput":null}
+        knee: null
+        meta: {"goodput_version":"0.1.0","gpu":"A40","gpus":1,"host":"linux x86_64, 2 cores","model":"qwen3-0.6b","noted":[],"notes":"hypothesis: prefill bound","seed":1,"server":"http://127.0.0.1:8000","slo":"p99 TTFT ≤ 200ms, p99 TPOT ≤ 20ms","started":"2026-11-20T10:15:00Z","virtual_time":false,"workload":"600 in / 30 out tokens, Poisson arrivals, cold cache"}
+        name: "A40, Qwen3-0.6B, 600 in / 30 out"
+        schema: "goodput/1"
+        steps: 1
+        "#);
+    }
+
+    #[test]
+    fn one_step_in_full() {
+        let mut step = one_step()["steps"][0].take();
+        let limits = step["limits"].take();
+        assert_eq!(limits.as_array().map(Vec::len), Some(3));
+        insta::assert_snapshot!(limits[0], @r#"
+        {"attainment":1.0,"censored":0,"class":"all","cluster_sq":0,"clusters":0,"co_misses":[],"high":1.0,"limit":"ttft.p99","limit_ms":200.0,"low":0.996,"misses":0,"n":2400,"tier":"main","verdict":"meets"}
+        "#);
+        insta::assert_snapshot!(lines(&step), @r#"
+        abort: null
+        achieved_rate: 19.96
+        binding: "ttft.p99"
+        client: {"busy":0.08,"waiting":0.002}
+        completed: 2400
+        conn_new: 3
+        control: "rate"
+        cost_per_mtok: null
+        cut: 0
+        cut_timeout: 0
+        drain_s: 0.4
+        due_n: 2400
+        e2e_ms: {"inflation":1.25,"n":2400,"p50":211.371,"p90":342.215,"p95":400.368,"p99":502.136,"p99_high":531.212,"p99_low":481.783}
+        ended_s: 140.0
+        failed: 0
+        failed_timeout: 0
+        good_rate: 19.951683333333335
+        in_flight_max: 25
+        in_flight_mean: 9.761904761904761
+        in_flight_slope: 0.0
+        input_tokens_mean: 601.3
+        itl_ms: {"inflation":null,"n":0,"p50":null,"p90":null,"p95":null,"p99":null,"p99_high":null,"p99_low":null}
+        joint_attainment: 0.9995833333333334
+        kind: "list"
+        lateness_p50_ms: 0.04
+        lateness_p99_ms: 0.31
+        level: 20.0
+        limits: null
+        little_residual: null
+        measure_s: 120.0
+        offered_rate: 20.0
+        output_tokens_mean: 30.0
+        output_tokens_per_s: 598.8000000000001
+        prompt_tokens_per_s: 11976.0
+        reason: "every limit is shown to be met"
+        receive_lag_p99_ms: null
+        refused: 0
+        retried: 0
+        sent_rate: 20.0
+        series: "main"
+        server: {"decode":null,"e2e":null,"finished":null,"generation_tokens":null,"hit_rate":null,"itl":null,"kv_max":null,"kv_mean":null,"preemptions":null,"prefill":null,"prompt_tokens":null,"queue":null,"restarted":false,"running_max":null,"running_mean":null,"samples":null,"seconds":null,"ttft":null,"waiting_max":null,"waiting_mean":null}
+        settle_s: 10.0
+        stable: true
+        started_at: "2026-11-20T10:15:00Z"
+        started_s: 0.0
+        step: 1
+        tail_s: 1.0
+        tpot_ms: {"inflation":1.25,"n":2400,"p50":6.505,"p90":7.339,"p95":7.71,"p99":8.359,"p99_high":8.544,"p99_low":8.229}
+        ttfc_ms: {"inflation":null,"n":0,"p50":null,"p90":null,"p95":null,"p99":null,"p99_high":null,"p99_low":null}
+        ttft_ms: {"inflation":1.25,"n":2400,"p50":24.79,"p90":38.197,"p95":44.156,"p99":54.584,"p99_high":57.563,"p99_low":52.498}
+        ttft_slope: null
+        verdict: "meets"
+        "#);
+    }
+
+    /// Rows: case, requests a day, output tokens a second, cost of a million of them.
+    #[test]
+    fn capacity_is_null_where_it_is_not_known() {
+        for (case, day, tokens, cost) in [
+            ("adaptive", Some(2_586_816.0), Some(898.2), Some(0.39 / 3600.0 / 898.2 * 1e6)),
+            ("one-step", Some(1_724_544.0), Some(598.8), None), // no price
+            ("none", None, None, None),                         // nothing is shown to meet
+            ("unloaded-misses", None, None, None),
+            ("no-step", None, None, None),
+        ] {
+            let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == case).unwrap();
+            let v = result(&run);
+            for (key, want) in
+                [("requests_per_day", day), ("output_tokens_per_s", tokens), ("cost_per_mtok", cost)]
+            {
+                let got = v["capacity"][key].as_f64();
+                let same = match (got, want) {
+                    (Some(g), Some(w)) => (g - w).abs() <= 1e-9 * w,
+                    (g, w) => g == w,
+                };
+                assert!(same, "{case}: {key} {got:?}");
+                if !run.answers.is_empty() {
+                    assert_eq!(v["answers"][0]["capacity"], v["capacity"], "{case}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_without_steps_has_an_answer() {
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "no-step").unwrap();
+        let v = result(&run);
+        assert_eq!(
+            (v["goodput"]["status"].as_str(), v["steps"].as_array().map(Vec::len)),
+            (Some("undecided"), Some(0))
+        );
+    }
+
+    #[test]
+    fn answers_read_back() {
+        for (case, run) in fixture::cases() {
+            let text = serde_json::to_string(&result(&run)).unwrap();
+            let v: Value = serde_json::from_str(&text).unwrap();
+            let answers: Vec<goodput_stats::search::answer::Answer> =
+                serde_json::from_value(v["answers"].clone()).unwrap();
+            assert_eq!(answers, run.answers, "{case}");
+            let caveats: Vec<goodput_core::caveat::Caveat> = v["caveats"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|c| serde_json::from_value(c["caveat"].clone()).unwrap())
+                .collect();
+            assert_eq!(caveats, run.caveats, "{case}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What sets the latency of each row of a matrix, as the client sees it, and whether that is what was expected.
+//!
+//! Every row has an *unloaded reference*: one request at a time with the same prompts, measured before it (a row with one request in flight
+//! is its own). The median request of the row is taken apart against it: TTFT into what the reference takes and what it *waits* beyond that;
+//! the writing of the answer into what the reference takes for as many tokens and what it is *slowed down*. The TTFT of the references of cold
+//! rows with different prompt lengths is a line over these lengths: where it begins is the *overhead* of any request, the rest reads the prompt;
+//! and where a warm prompt gets its first token sooner than that line says, the *cache* has saved the rest.
+//!
+//! What load or cache does to the latency comes first, the largest such part; else the largest of the parts that are there without them.
+
+mod apart;
+
+use apart::{APART, Apart, Medians, Told, percent};
+use goodput_core::slo::Metric;
+use goodput_plan::{Bottleneck, Plan, Row, Series};
+use goodput_stats::stats::step::{Step, StepKind, Verdict};
+use goodput_workload::config::Cache;
+use goodput_workload::lengths::Lengths;
+use serde::Serialize;
+
+/// Fewer answers than this have no median to speak of: the 95 % bounds of the median of 20 lie at the 6th and the 15th.
+const LEAST: u64 = 20;
+
+/// A step with a larger share of failures than this tells of those, and not of latency.
+const MOST_FAILED: f64 = 0.05;
+
+/// The answer to a row of the matrix.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowAnswer {
+    /// The row.
+    pub row: String,
+    /// What it was to answer.
+    pub question: Option<String>,
+    /// The latency that the question is about.
+    pub metric: Metric,
+    /// What was sent, in one line.
+    pub ran: String,
+    /// What was expected to set the latency.
+    pub expected: Option<Bottleneck>,
+    /// What does; `None` where that is undecided.
+    pub measured: Option<Bottleneck>,
+    /// Whether it is what was expected; `None` where nothing was, or it is undecided.
+    pub held: Option<bool>,
+    /// What shows it, or why it is undecided.
+    pub evidence: String,
+    /// What was measured; `None` where the row was not.
+    pub figures: Option<Figures>,
+    /// Where the time of the median request goes, where that is known.
+    pub parts: Option<Parts>,
+}
+
+/// What a row measured. Latencies in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Figures {
+    /// Its step.
+    pub step: u32,
+    /// The step of its unloaded reference.
+    pub reference: Option<u32>,
+    /// Requests measured.
+    pub requests: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Requests completed per second.
+    pub achieved_rate: f64,
+    /// Output tokens per second.
+    pub output_tokens_per_s: f64,
+    /// Output tokens of a request, mean.
+    pub output_tokens: Option<f64>,
+    /// TTFT.
+    pub ttft_p50_ms: Option<f64>,
+    /// TTFT.
+    pub ttft_p99_ms: Option<f64>,
+    /// TPOT.
+    pub tpot_p50_ms: Option<f64>,
+    /// TPOT.
+    pub tpot_p99_ms: Option<f64>,
+    /// e2e.
+    pub e2e_p50_ms: Option<f64>,
+    /// e2e.
+    pub e2e_p99_ms: Option<f64>,
+    /// Share of prompt tokens from the server's prefix cache, where it tells.
+    pub hit_rate: Option<f64>,
+    /// What the step shows of the SLO, where the row has one.
+    pub verdict: Option<Verdict>,
+}
+
+/// Where the time of the median request goes, in milliseconds. They add up to its e2e but for `saved`, which it did not take.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Parts {
+    /// What any request costs before its prompt is read; `None` where no line could be drawn.
+    pub overhead: Option<f64>,
+    /// Reading the prompt, with the overhead where that is not known.
+    pub prefill: f64,
+    /// What the first token comes later than unloaded.
+    pub queue: f64,
+    /// Writing the answer at the pace of one request alone.
+    pub decode: f64,
+    /// What the answer takes beyond that.
+    pub batching: f64,
+    /// What the first token comes sooner, unloaded, than a cold prompt of that length would have it.
+    pub saved: Option<f64>,
+}
+
+/// A line of unloaded TTFT over the length of a cold prompt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Line {
+    overhead: f64,
+    per_token: f64,
+}
+
+/// A row with its steps.
+struct Measured<'a> {
+    row: &'a Row,
+    plan: &'a Plan,
+    own: Option<&'a Step>,
+    reference: Option<&'a Step>,
+}
+
+/// The answers to the rows of a plan from the steps there are; none where it has no rows.
+pub(crate) fn answers(plan: &Plan, series: &[Series], steps: &[Step]) -> Vec<RowAnswer> {
+    let find = |row: &'_ Row| series.iter().find(|s| s.name == row.name);
+    let rows: Vec<Measured<'_>> = plan
+        .rows
+        .iter()
+        .filter_map(|row| {
+            let of = |baseline: bool| {
+                let fits =
+                    move |s: &&Step| s.series == row.name && (s.kind == StepKind::Baseline) == baseline;
+                steps.iter().rfind(fits)
+            };
+            let own = of(false);
+            let reference = if row.unloaded() { own } else { of(true) };
+            Some(Measured { row, plan: &find(row)?.plan, own, reference })
+        })
+        .collect();
+    let line = line(&rows);
+    rows.iter().map(|m| m.answer(line)).collect()
+}
+
+/// The least-squares line through the medians of the references of cold rows of one length each.
+fn line(rows: &[Measured<'_>]) -> Option<Line> {
+    let point = |m: &Measured<'_>| {
+        let fixed = matches!(m.row.input_tokens, Some(Lengths::Fixed(_)));
+        let step =
+            m.reference.filter(|s| fixed && m.plan.workload.cache == Cache::Cold && faults(s).is_none())?;
+        Some((m.input(step), step.quantiles(Metric::Ttft).p50?))
+    };
+    let points: Vec<(f64, f64)> = rows.iter().filter_map(point).collect();
+    let (low, high) = points.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), p| (l.min(p.0), h.max(p.0)));
+    if high < APART * low {
+        return None;
+    }
+    let n = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let across = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>();
+    let per_token = across / points.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>();
+    (per_token > 0.0).then(|| Line { overhead: (y - per_token * x).max(0.0), per_token })
+}
+
+/// Why a step says nothing of latency, if it does not.
+fn faults(step: &Step) -> Option<String> {
+    let which = if step.kind == StepKind::Baseline { "its unloaded reference" } else { "it" };
+    let failed = step.failed as f64 / step.due_n.max(1) as f64;
+    if let Some(abort) = step.abort {
+        return Some(format!("{which} was broken off ({abort})"));
+    }
+    if failed > MOST_FAILED {
+        return Some(format!("{} of the requests of {which} failed", percent(failed)));
+    }
+    if step.verdict == Verdict::Invalid {
+        let whose = if step.server.restarted { "" } else { ", not the server" };
+        return Some(format!("in {which} {}{whose}", step.fault()));
+    }
+    (step.completed < LEAST).then(|| {
+        format!(
+            "{which} has {} answers, and a median takes {LEAST}: give the row a longer measure",
+            step.completed
+        )
+    })
+}
+
+impl Measured<'_> {
+    /// Mean input tokens, as the server counts them where it does.
+    fn input(&self, step: &Step) -> f64 {
+        step.input_tokens_mean.unwrap_or_else(|| self.row.input_tokens.map_or(0.0, |l| l.mean()))
+    }
+
+    fn answer(&self, line: Option<Line>) -> RowAnswer {
+        let (told, parts) = self.told(line);
+        let (measured, evidence) = match told {
+            Ok((bottleneck, evidence)) => (Some(bottleneck), evidence),
+            Err(why) => (None, why),
+        };
+        let expected = self.row.expect;
+        RowAnswer {
+            row: self.row.name.clone(),
+            question: self.row.question.clone(),
+            metric: self.row.metric,
+            ran: self.ran(),
+            expected,
+            measured,
+            held: expected.zip(measured).map(|(expected, measured)| expected == measured),
+            evidence,
+            figures: self.own.map(|s| self.figures(s)),
+            parts,
+        }
+    }
+
+    fn ran(&self) -> String {
+        match (self.row.concurrency, self.row.rate) {
+            (Some(n), _) => format!("{n} in flight: {}", self.plan.workload.closed()),
+            (None, Some(rate)) => format!("{rate} per second: {}", self.plan.workload),
+            (None, None) => self.plan.workload.to_string(),
+        }
+    }
+
+    fn figures(&self, s: &Step) -> Figures {
+        let (ttft, tpot, e2e) =
+            (s.quantiles(Metric::Ttft), s.quantiles(Metric::Tpot), s.quantiles(Metric::E2e));
+        Figures {
+            step: s.step,
+            reference: self.reference.filter(|r| r.step != s.step).map(|r| r.step),
+            requests: s.due_n,
+            failed: s.failed,
+            achieved_rate: s.achieved_rate,
+            output_tokens_per_s: s.output_tokens_per_s,
+            output_tokens: s.output_tokens_mean,
+            ttft_p50_ms: ttft.p50,
+            ttft_p99_ms: ttft.p99,
+            tpot_p50_ms: tpot.p50,
+            tpot_p99_ms: tpot.p99,
+            e2e_p50_ms: e2e.p50,
+            e2e_p99_ms: e2e.p99,
+            hit_rate: s.server.hit_rate,
+            verdict: (!self.plan.slo.is_none()).then_some(s.verdict),
+        }
+    }
+
+    /// What sets the latency, with the evidence, or why that is undecided; and where its time goes, where that is known.
+    fn told(&self, line: Option<Line>) -> (Told, Option<Parts>) {
+        let Some(own) = self.own else { return (Err("it was not measured".into()), None) };
+        if own.stable == Some(false) && self.row.concurrency.is_none() && self.row.metric != Metric::Tpot {
+            let grows = "the backlog grows at this rate: the wait for the first token has no end";
+            return (Ok((Bottleneck::Queue, grows.into())), None);
+        }
+        let Some(reference) = self.reference else {
+            return (Err("its unloaded reference was not measured".into()), None);
+        };
+        if let Some(fault) = faults(own).or_else(|| faults(reference)) {
+            return (Err(fault), None);
+        }
+        let median = |s: &Step, m| s.quantiles(m).p50;
+        let (Some(ttft), Some(e2e), Some(alone_ttft)) =
+            (median(own, Metric::Ttft), median(own, Metric::E2e), median(reference, Metric::Ttft))
+        else {
+            return (Err("its answers have no time of a first token".into()), None);
+        };
+        let tpot = median(own, Metric::Tpot).unwrap_or(0.0);
+        let alone_tpot = median(reference, Metric::Tpot).unwrap_or(tpot);
+        let medians = Medians { ttft, tpot, e2e, alone_ttft, alone_tpot };
+        let parts = self.parts(&medians, line, self.input(own));
+        let apart = Apart { metric: self.row.metric, medians, parts, hit_rate: own.server.hit_rate };
+        (apart.largest(), Some(parts))
+    }
+
+    fn parts(&self, m: &Medians, line: Option<Line>, input: f64) -> Parts {
+        // So many tokens make the parts add up to the e2e of the median request.
+        let tokens = if m.tpot > 0.0 { (m.e2e - m.ttft).max(0.0) / m.tpot } else { 0.0 };
+        let alone = m.alone_ttft.min(m.ttft);
+        let overhead = line.map(|l| l.overhead.min(alone));
+        let warm = self.plan.workload.cache == Cache::Warm;
+        let cold = line.map(|l| l.overhead + l.per_token * input);
+        Parts {
+            overhead,
+            prefill: alone - overhead.unwrap_or(0.0),
+            queue: m.ttft - alone,
+            decode: m.alone_tpot.min(m.tpot) * tokens,
+            batching: (m.tpot - m.alone_tpot).max(0.0) * tokens,
+            saved: cold.filter(|_| warm).map(|cold| (cold - m.alone_ttft).max(0.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+use super::*;
+use crate::fixture;
+use goodput_stats::stats::step::{Quantiles, StepKind};
+use std::collections::BTreeMap;
+
+/// A step of a row: its number of answers, median TTFT and TPOT, and tokens of an answer.
+fn step(series: &str, kind: StepKind, n: u64, ttft: f64, tpot: f64, out: f64) -> Step {
+    let mut s = fixture::cases().swap_remove(0).1.steps.swap_remove(0);
+    let q = |ms: f64| Quantiles { n, p50: Some(ms), p99: Some(2.0 * ms), ..Quantiles::default() };
+    (s.series, s.kind, s.due_n, s.completed, s.failed, s.abort) = (series.into(), kind, n, n, 0, None);
+    (s.stable, s.verdict, s.input_tokens_mean, s.output_tokens_mean) =
+        (Some(true), Verdict::Meets, None, Some(out));
+    s.latency = BTreeMap::from([
+        (Metric::Ttft, q(ttft)),
+        (Metric::Tpot, q(tpot)),
+        (Metric::E2e, q(ttft + tpot * (out - 1.0))),
+    ]);
+    s
+}
+
+/// Two cold rows that draw the line, 5 ms and 0.02 ms a token, and row `X` as it is given.
+fn plan(x: &str) -> Plan {
+    let row = |name: &str, input: u32, rest: &str| {
+        format!(
+            "[[row]]\nname = \"{name}\"\ninput-tokens = {{ fixed = {input} }}\noutput-tokens = {{ fixed = 101 }}\n{rest}\n"
+        )
+    };
+    Plan::from_text(&format!(
+        "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\n{}{}{}",
+        row("short", 250, "concurrency = 1"),
+        row("long", 2000, "concurrency = 1"),
+        row("X", 1000, x)
+    ))
+    .unwrap()
+}
+
+/// The answer to row `X` with these steps, beside the two that draw the line where `line` says so.
+fn of(x: &str, line: bool, own: Vec<Step>) -> RowAnswer {
+    let plan = plan(x);
+    let mut steps = own;
+    if line {
+        steps.push(step("short", StepKind::List, 50, 10.0, 5.0, 101.0));
+        steps.push(step("long", StepKind::List, 50, 45.0, 5.0, 101.0));
+    }
+    answers(&plan, &plan.series(), &steps).swap_remove(2)
+}
+
+/// A row with eight in flight: unloaded TTFT and TPOT, then its own.
+fn loaded(x: &str, alone: (f64, f64), own: (f64, f64)) -> RowAnswer {
+    let reference = step("X", StepKind::Baseline, 30, alone.0, alone.1, 101.0);
+    of(x, true, vec![reference, step("X", StepKind::List, 300, own.0, own.1, 101.0)])
+}
+
+const EIGHT: &str = "concurrency = 8";
+const FIRST: &str = "concurrency = 8\nmetric = \"ttft\"";
+
+#[test]
+fn what_load_adds_comes_first_and_then_what_is_there_without() {
+    for (x, alone, own, want, says) in [
+        (EIGHT, (25.0, 5.0), (400.0, 5.1), Some(Bottleneck::Queue), "16 times that of one request alone"),
+        (EIGHT, (25.0, 5.0), (30.0, 11.0), Some(Bottleneck::Batching), "2.2 times"),
+        (EIGHT, (25.0, 5.0), (28.0, 5.5), Some(Bottleneck::Decode), "writing the answer"),
+        // Grown fourfold, and still next to nothing of the whole.
+        (EIGHT, (5.0, 5.0), (20.0, 5.1), Some(Bottleneck::Decode), "writing the answer"),
+        (FIRST, (5.0, 5.0), (20.0, 5.1), Some(Bottleneck::Queue), "75 % of a median TTFT of 20 ms"),
+        (FIRST, (25.0, 5.0), (28.0, 9.0), Some(Bottleneck::Prefill), "reading the prompt"),
+        (
+            "concurrency = 8\nmetric = \"tpot\"",
+            (25.0, 5.0),
+            (400.0, 5.1),
+            Some(Bottleneck::Decode),
+            "TPOT of 5.1 ms",
+        ),
+        (EIGHT, (1.0, 5.0), (400.0, 9.0), None, "batching and queue are alike"),
+    ] {
+        let got = loaded(x, alone, own);
+        assert_eq!(got.measured, want, "{x} {own:?}: {}", got.evidence);
+        assert!(got.evidence.contains(says), "{x} {own:?}: {}", got.evidence);
+        let p = got.parts.unwrap();
+        let sum = p.overhead.unwrap() + p.prefill + p.queue + p.decode + p.batching;
+        let e2e = own.0 + own.1 * 100.0;
+        assert!((sum / e2e - 1.0).abs() < 1e-9, "the parts add up: {sum} of {e2e}");
+    }
+}
+
+#[test]
+fn overhead_and_prefill_are_told_apart_by_a_line_over_cold_lengths() {
+    let own = || vec![step("X", StepKind::List, 50, 6.0, 5.0, 101.0)];
+    let alone = "concurrency = 1\nmetric = \"ttft\"\nexpect = \"overhead\"";
+    let got = of(alone, true, own());
+    // The row itself is a point of the line, and lies below the other two.
+    assert_eq!((got.measured, got.held), (Some(Bottleneck::Prefill), Some(false)), "{}", got.evidence);
+    let got = of(alone, false, own());
+    assert_eq!((got.measured, got.held), (None, None));
+    assert!(got.evidence.contains("differ by a factor of 2"), "{}", got.evidence);
+    let got = of("concurrency = 1\nexpect = \"decode\"", false, own());
+    assert_eq!(got.held, Some(true), "no line is needed where decode is most of it");
+}
+
+#[test]
+fn a_warm_prefix_is_held_against_the_line_of_the_cold_ones() {
+    let warm = "concurrency = 8\nmetric = \"ttft\"\nprefix-reuse = 0.9\nexpect = \"cache\"";
+    // A cold prompt of 1,000 tokens would take 25 ms.
+    let got = loaded(warm, (8.0, 5.0), (11.0, 5.0));
+    assert_eq!(got.held, Some(true), "{}", got.evidence);
+    assert!(got.evidence.contains("the cache saves 17 ms"), "{}", got.evidence);
+    assert_eq!(
+        loaded(warm, (24.0, 5.0), (26.0, 5.0)).measured,
+        Some(Bottleneck::Prefill),
+        "nothing was saved"
+    );
+    let reference = step("X", StepKind::Baseline, 30, 8.0, 5.0, 101.0);
+    let mut own = step("X", StepKind::List, 300, 8.5, 5.0, 101.0);
+    own.server.hit_rate = Some(0.01);
+    let got = of(warm, true, vec![reference, own]);
+    assert_ne!(got.measured, Some(Bottleneck::Cache), "the server says that it was not used");
+}
+
+#[test]
+fn thin_evidence_is_undecided_and_says_why() {
+    let expect = "concurrency = 8\nexpect = \"queue\"";
+    let reference = || step("X", StepKind::Baseline, 30, 25.0, 5.0, 101.0);
+    let own = |n| step("X", StepKind::List, n, 400.0, 5.0, 101.0);
+    let failing = Step { failed: 30, ..own(300) };
+    for (steps, says) in [
+        (vec![], "was not measured"),
+        (vec![own(300)], "unloaded reference was not measured"),
+        (vec![reference(), own(19)], "it has 19 answers"),
+        (vec![Step { completed: 3, ..reference() }, own(300)], "its unloaded reference has 3 answers"),
+        (vec![reference(), failing], "10 % of the requests of it failed"),
+        (vec![reference(), Step { verdict: Verdict::Invalid, ..own(300) }], "the client was the limit"),
+    ] {
+        let got = of(expect, true, steps);
+        assert_eq!((got.measured, got.held), (None, None), "{says}");
+        assert!(got.evidence.contains(says), "{}", got.evidence);
+    }
+    assert_eq!(of(expect, true, vec![reference(), own(300)]).held, Some(true));
+    let open = Step { stable: Some(false), ..own(300) };
+    let got = of("rate = 8\nexpect = \"queue\"", true, vec![open]);
+    assert_eq!(got.held, Some(true), "an open loop whose backlog grows needs no reference");
+}

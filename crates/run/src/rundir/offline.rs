@@ -1,0 +1,139 @@
+//! What `goodput latency` and `goodput throughput` measured: a closed loop at some levels, or everything at once. Neither is a capacity, and
+//! each says why.
+
+use super::Run;
+use goodput_core::slo::Metric;
+use goodput_plan::Purpose;
+use goodput_stats::stats::step::{Quantiles, Step, StepKind};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// What one number in flight measured, or a burst of so many requests. Latencies in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LevelFigures {
+    /// Its step.
+    pub step: u32,
+    /// Requests in flight; of a burst, how many were sent at once.
+    pub in_flight: f64,
+    /// Requests measured.
+    pub requests: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Seconds measured; of a burst, from its start to its last answer.
+    pub seconds: f64,
+    /// Requests completed per second.
+    pub requests_per_s: f64,
+    /// Output tokens per second.
+    pub output_tokens_per_s: f64,
+    /// Prompt tokens per second.
+    pub prompt_tokens_per_s: f64,
+    /// Both together.
+    pub total_tokens_per_s: f64,
+    /// Output tokens per second of e2e that the median request gets: the mean answer over the median e2e.
+    pub tokens_per_s_of_a_request: Option<f64>,
+    /// TTFT.
+    pub ttft_ms: Quantiles,
+    /// TPOT.
+    pub tpot_ms: Quantiles,
+    /// ITL.
+    pub itl_ms: Quantiles,
+    /// e2e; of a burst this is when its requests were done.
+    pub e2e_ms: Quantiles,
+    /// Of one GPU, where the plan says how many there are: requests and output tokens per second.
+    pub per_gpu: Option<[f64; 2]>,
+}
+
+impl LevelFigures {
+    /// A percentile of a metric that is shown.
+    pub fn quantiles(&self, metric: Metric) -> Quantiles {
+        match metric {
+            Metric::Tpot => self.tpot_ms,
+            Metric::Itl => self.itl_ms,
+            Metric::E2e => self.e2e_ms,
+            Metric::Ttft | Metric::Ttfc => self.ttft_ms,
+        }
+    }
+}
+
+/// What was measured, by level.
+pub fn levels(run: &Run) -> Vec<LevelFigures> {
+    let gpus = run.meta.gpus.filter(|n| *n > 0).map(f64::from);
+    let figures = |s: &Step| {
+        let e2e = s.quantiles(Metric::E2e);
+        LevelFigures {
+            step: s.step,
+            in_flight: s.level.value,
+            requests: s.due_n,
+            failed: s.failed,
+            seconds: s.measure_s,
+            requests_per_s: s.achieved_rate,
+            output_tokens_per_s: s.output_tokens_per_s,
+            prompt_tokens_per_s: s.prompt_tokens_per_s,
+            total_tokens_per_s: s.output_tokens_per_s + s.prompt_tokens_per_s,
+            tokens_per_s_of_a_request: s.output_tokens_mean.zip(e2e.p50).map(|(n, ms)| 1e3 * n / ms),
+            ttft_ms: s.quantiles(Metric::Ttft),
+            tpot_ms: s.quantiles(Metric::Tpot),
+            itl_ms: s.quantiles(Metric::Itl),
+            e2e_ms: e2e,
+            per_gpu: gpus.map(|n| [s.achieved_rate / n, s.output_tokens_per_s / n]),
+        }
+    };
+    let mut all: Vec<LevelFigures> =
+        run.steps.iter().filter(|s| s.kind != StepKind::Baseline).map(figures).collect();
+    all.sort_by(|a, b| a.in_flight.total_cmp(&b.in_flight).then(a.step.cmp(&b.step)));
+    all
+}
+
+/// Whether everything was sent at once.
+pub fn is_burst(run: &Run) -> bool {
+    run.steps.iter().any(|s| s.kind == StepKind::Burst)
+}
+
+/// The level with the most output tokens per second, requests where tokens are not known.
+pub fn most(levels: &[LevelFigures]) -> Option<&LevelFigures> {
+    let key = |l: &LevelFigures| (l.output_tokens_per_s, l.requests_per_s);
+    levels.iter().max_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+    })
+}
+
+/// Why this is no capacity, in plain words.
+pub fn not_capacity(run: &Run) -> &'static str {
+    match run.purpose {
+        Purpose::Throughput if is_burst(run) => {
+            "This is not capacity: everything came at once, so that nearly all of it waited, and no limit on latency was kept. It tells how \
+             fast a backlog is worked off. How many requests per second may come while latency stays within limits is what \
+             `goodput sweep` finds."
+        }
+        Purpose::Throughput => {
+            "This is not capacity: in a closed loop the next request waits until the server is done with one before it, and no limit on \
+             latency was kept. Users do not wait for one another: at this rate their queue would grow without bound. How many requests per \
+             second may come while latency stays within limits is what `goodput sweep` finds."
+        }
+        Purpose::Sensitivity => {
+            "These steps are pairs at one rate with the rate or a property of the workload moved: the run folder that holds this one has what \
+             they come to."
+        }
+        Purpose::Latency | Purpose::Goodput => {
+            "This is not capacity: in a closed loop the next request waits until the server is done with one before it, so that no more ever \
+             queue than are in flight, and no limit was kept at any rate. How many requests per second may come while latency stays \
+             within limits is what `goodput sweep` finds."
+        }
+    }
+}
+
+/// The part of `result.json` that is its own; `None` where the run is about the goodput.
+pub(super) fn of(run: &Run) -> Option<Value> {
+    if matches!(run.purpose, Purpose::Goodput | Purpose::Sensitivity) {
+        return None;
+    }
+    let levels = levels(run);
+    let burst = is_burst(run);
+    Some(json!({
+        "how": if burst { "all-at-once" } else { "closed-loop" },
+        "most": if run.purpose == Purpose::Throughput { most(&levels) } else { None },
+        "levels": levels,
+        "not_capacity": not_capacity(run),
+    }))
+}

@@ -1,0 +1,151 @@
+//! What the client itself did wrong in the steps of a run, and how far it was from that.
+
+use super::{FailureRow, Run};
+use goodput_core::caveat::{Caveat, OwnFault};
+use goodput_core::record::Failure;
+use goodput_core::slo::Slo;
+use goodput_plan::Plan;
+use goodput_stats::stats::own::{Margin, Own, tightest_of};
+use goodput_stats::stats::step::{Step, Verdict};
+use goodput_stats::stats::summary::tier_verdict;
+
+impl Run {
+    /// How far the client was from its own limits.
+    pub fn margin(&self) -> Margin {
+        Margin::of(&self.steps, &self.tiers, self.allowed, self.max_in_flight)
+    }
+}
+
+/// For each step in which the client reached a limit of its own which, and whether the step is invalid for it.
+pub(super) fn faults(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> Vec<Caveat> {
+    let tiers = plan.slo.as_slice();
+    let found = steps.iter().filter_map(|s| {
+        let fault = fault(plan, s, failures)?;
+        let invalid = |t: &Slo| tier_verdict(&s.limits, t.tier()).0 == Verdict::Invalid;
+        let invalid = s.verdict == Verdict::Invalid || tiers.iter().any(invalid);
+        Some(Caveat::Client { step: s.step, fault, invalid })
+    });
+    found.collect()
+}
+
+/// In order of precedence: what was not sent, what was sent too late to count, and then what was delayed.
+fn fault(plan: &Plan, s: &Step, failures: &[FailureRow]) -> Option<OwnFault> {
+    let held = failures
+        .iter()
+        .filter(|f| f.series == s.series && f.step == s.step && f.kind == Failure::ClientLimit.name());
+    let (held, told) = held.fold((0, false), |(n, told), f| (n + f.count, told || !f.sample.is_empty()));
+    if held > 0 {
+        // The system says why it has no descriptor or port; what the client holds back by itself has nothing to say.
+        let allowed = plan.step.max_in_flight;
+        return Some(if told {
+            OwnFault::Exhausted { held }
+        } else {
+            OwnFault::MaxInFlight { allowed, held }
+        });
+    }
+    let (from_due, any) = tightest_of(plan.slo.as_slice());
+    let own = Own::of(s, plan.allowed());
+    own.behind().or_else(|| own.doubt(from_due, any))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// Rows: what is changed in a step whose tightest limits are 200 ms from `due` and 50 ms by lag, and what is said of it.
+    #[test]
+    fn a_step_tells_what_its_client_did() {
+        let plan = Plan::from_text(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "one-step").unwrap();
+        let row = |sample: &str| FailureRow {
+            series: "main".into(),
+            step: 1,
+            class: "all".into(),
+            kind: "client-limit".into(),
+            status: None,
+            count: 40,
+            sample: sample.into(),
+        };
+        let said = |change: fn(&mut Step), failures: &[FailureRow]| {
+            let mut s = run.steps[0].clone();
+            change(&mut s);
+            let all = faults(&plan, &[s], failures);
+            all.first().map(|c| (c.text(), c.advice(false)))
+        };
+        for (what, change, failures, say, advice) in [
+            (
+                "late",
+                (|s| s.lateness_p99_ms = Some(12.0)) as fn(&mut Step),
+                vec![],
+                "p99 lateness of 12 ms where 10 ms",
+                "idle",
+            ),
+            (
+                "lagging",
+                |s| s.receive_lag_p99_ms = Some(3.0),
+                vec![],
+                "p99 receive lag of 3 ms where 2.5 ms",
+                "idle",
+            ),
+            ("starved", |s| s.client_waiting = Some(0.2), vec![], "waited for a core 20 %", "other programs"),
+            ("behind", |s| s.sent_rate *= 0.9, vec![], "sent 2160 of 2400 requests", "idle"),
+            (
+                "held",
+                |_| (),
+                vec![row("")],
+                "max-in-flight of 4096 and did not send 40",
+                "step.max-in-flight",
+            ),
+            ("exhausted", |_| (), vec![row("too many open files")], "could not send 40", "ulimit -n"),
+            (
+                "of several, what was not sent",
+                |s| (s.sent_rate, s.lateness_p99_ms) = (1.0, Some(99.0)),
+                vec![row("")],
+                "max-in-flight",
+                "step.max-in-flight",
+            ),
+        ] {
+            let (text, to_do) = said(change, &failures).unwrap();
+            assert!(text.contains(say) && text.contains("stands all the same"), "{what}: {text}");
+            assert!(to_do.contains(advice), "{what}: {to_do}");
+        }
+        assert_eq!(said(|_| (), &[]), None, "all is well");
+        assert_eq!(said(|s| s.lateness_p99_ms = Some(10.0), &[]), None, "as much as is allowed");
+        let other = FailureRow { step: 2, ..row("") };
+        assert_eq!(said(|_| (), &[other]), None, "of another step");
+        let invalid =
+            said(|s| (s.verdict, s.lateness_p99_ms) = (Verdict::Invalid, Some(12.0)), &[]).unwrap().0;
+        assert!(invalid.starts_with("Step 1 is invalid"), "{invalid}");
+    }
+
+    #[test]
+    fn the_margin_is_that_of_the_worst_step() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
+        let most =
+            |m: Option<goodput_stats::stats::own::Most>| m.map(|m| (m.most, m.step, m.allowed, m.is_over()));
+        run.steps[3].lateness_p99_ms = Some(12.0);
+        (run.steps[1].receive_lag_p99_ms, run.steps[4].receive_lag_p99_ms) = (Some(0.2), Some(0.1));
+        run.steps[5].client_busy = Some(0.97);
+        let margin = run.margin();
+        // Limits of 200 ms and 20 ms.
+        assert_eq!(most(margin.lateness_p99_ms), Some((12.0, 4, Some(10.0), true)));
+        assert_eq!(most(margin.receive_lag_p99_ms), Some((0.2, 2, Some(1.0), false)));
+        assert_eq!(most(margin.busy), Some((0.97, 6, None, false)));
+        assert_eq!(most(margin.waiting), Some((0.002, 1, Some(0.1), false)));
+        assert_eq!(margin.in_flight.map(|m| m.allowed), Some(Some(4096.0)));
+        for s in &mut run.steps {
+            (s.client_busy, s.client_waiting, s.receive_lag_p99_ms) = (None, None, None);
+        }
+        let margin = run.margin();
+        assert_eq!((margin.busy, margin.waiting, margin.receive_lag_p99_ms), (None, None, None), "not known");
+        run.tiers = vec![toml::from_str("tpot.p99 = \"20ms\"").unwrap()];
+        assert_eq!(
+            most(run.margin().lateness_p99_ms),
+            Some((12.0, 4, None, false)),
+            "no limit counts from due"
+        );
+        run.steps.clear();
+        assert_eq!(run.margin().in_flight, None);
+    }
+}

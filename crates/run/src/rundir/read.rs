@@ -1,0 +1,308 @@
+//! Reading a run folder: finished, interrupted or killed.
+
+use super::cell::bare;
+use super::files;
+use super::json::SCHEMA;
+use super::recovery;
+use super::scaled;
+use super::sensitivity::Sensitivity;
+use super::split::{Found, searcher};
+use super::table::{
+    Row, read_check, read_group, read_limit, read_metric, read_replica, read_server, read_step,
+};
+use super::{
+    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PLAN, REPLICAS, REQUESTS,
+    RESULT, Run, SERVER, STEPS, SUMMARIES, Traces, View, Why,
+};
+use anyhow::{Context, Result, bail};
+use goodput_core::caveat::Caveat;
+use goodput_plan::Plan;
+use goodput_stats::stats::groups::Group;
+use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+use std::path::{Path, PathBuf};
+
+/// Every file of which this or what shows a run reads rows: what is no file may not be opened.
+const FILES: [&str; 11] =
+    [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS];
+/// Steps of which it is said how many of their requests are on disk: a killed sweep leaves one.
+const MOST_PARTIAL: usize = 100;
+
+/// A run folder as an argument names it, `RUN` or `RUN#PART`, and which part of it is meant: a series, a tier, an answer. A folder whose
+/// own name holds a `#` is taken as it is.
+pub fn folder_and_part(argument: &str) -> (PathBuf, Option<&str>) {
+    match argument.rsplit_once('#') {
+        Some((dir, part)) if !Path::new(argument).is_dir() => (dir.into(), Some(part)),
+        _ => (argument.into(), None),
+    }
+}
+
+/// Reads everything that a report needs but for tighter and looser limits, which [`read_with_scale`] adds. Steps that never ended, and torn
+/// last rows, become caveats.
+///
+/// Fails where the folder is no run folder, or a row other than the last does not parse.
+pub fn read(dir: &Path) -> Result<Run> {
+    Ok(both(dir)?.0)
+}
+
+/// The same, and what the requests say of tighter and of looser limits ([`super::SloScale`]): every request is read and judged a dozen
+/// times for it, so only what shows it asks for it.
+///
+/// Fails as [`read`] does, and where `requests.csv` cannot be read.
+pub fn read_with_scale(dir: &Path) -> Result<Run> {
+    let (mut run, plan) = both(dir)?;
+    let mut scales = scaled::read(dir, &run, &plan.series())?;
+    if run.parts.is_empty() {
+        run.view.scale = scales.first_mut().and_then(Option::take);
+    }
+    for (part, scale) in run.parts.iter_mut().zip(scales) {
+        part.view.scale = scale;
+    }
+    Ok(run)
+}
+
+/// A run with its plan.
+fn both(dir: &Path) -> Result<(Run, Plan)> {
+    let plan_path = dir.join(PLAN);
+    if let Some(missing) = [PLAN, RESULT].into_iter().find(|name| !dir.join(name).is_file()) {
+        bail!("{} is not a run folder: it has no {missing}", dir.display());
+    }
+    FILES.iter().try_for_each(|name| files::is_there(&dir.join(name)).map(drop))?;
+    let plan_toml = files::text(&plan_path)?;
+    let plan = Plan::parse(&plan_toml).map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
+    plan.try_series().map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
+    let meta = read_meta(dir)?;
+    let mut caveats = meta.noted.clone();
+    let steps = read_steps(dir, &mut caveats)?;
+    caveats.extend(partial_steps(dir, &steps)?);
+    let failures = read_failures(dir, &mut caveats)?;
+    let run = Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)?;
+    // Here and not for each step of a running sweep: it takes a fit for every step, and the requests of some.
+    let mut run = view(run, &plan, dir)?;
+    run.why = Why::of(&plan, &run, dir)?;
+    for i in 0..run.parts.len() {
+        run.parts[i].why = run.why.part(run.parts[i].series());
+    }
+    Ok((run, plan))
+}
+
+/// With what the charts show of the fits.
+fn view(mut run: Run, plan: &Plan, dir: &Path) -> Result<Run> {
+    let series = plan.series();
+    let first = series.first().context("a plan has at least one series")?;
+    run.view = View::of(&searcher(&first.plan)?, &run.steps, run.answers.first());
+    run.view.sensitivity = Sensitivity::read(dir, plan)?;
+    let mut recoveries = recovery::read(dir, &run.steps, &series)?;
+    if run.parts.is_empty() {
+        run.view.recovery = recoveries.first_mut().and_then(Option::take);
+        return Ok(run);
+    }
+    let traces = Traces::read(dir, &run.steps)?;
+    for ((part, one), recovery) in run.parts.iter_mut().zip(&series).zip(recoveries) {
+        part.view = View::of(&searcher(&one.plan)?, &part.steps, part.answers.first());
+        part.view.medians =
+            part.steps.iter().filter_map(|s| Some((s.step, traces.of(s)?.median_bounds()?))).collect();
+        part.view.recovery = recovery;
+    }
+    Ok(run)
+}
+
+impl Run {
+    /// Joins what was read, or what a running sweep has so far, with what follows from it: answers and caveats, of every series.
+    pub fn assemble(
+        plan: &Plan,
+        plan_toml: String,
+        meta: Meta,
+        steps: Vec<Step>,
+        failures: Vec<FailureRow>,
+        mut caveats: Vec<Caveat>,
+    ) -> Result<Self> {
+        caveats.extend(meta.resumed.last().map(|last| Caveat::Resumed {
+            times: meta.resumed.len() as u32,
+            at: last.at.clone(),
+            step: last.step,
+        }));
+        let found = Found { plan_toml, meta, steps, failures, noted: caveats };
+        match &plan.series()[..] {
+            rows if !plan.rows.is_empty() => Self::of_rows(plan, rows, found),
+            variants if variants.iter().any(|s| s.variant.is_some()) => {
+                Self::of_variants(plan, variants, found)
+            }
+            [only] => Self::of_series(&only.plan, &only.name, found),
+            several => Self::of_all(plan, several, found),
+        }
+    }
+}
+
+fn read_meta(dir: &Path) -> Result<Meta> {
+    let path = dir.join(RESULT);
+    let text = files::text(&path)?;
+    let mut value: serde_json::Value =
+        serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    let schema = value["schema"].as_str().unwrap_or_default();
+    if schema != SCHEMA {
+        let by = value["meta"]["goodput_version"].as_str().unwrap_or("another program");
+        bail!(
+            "{} has the schema {schema:?}, as {by} writes it; goodput {} reads {SCHEMA:?}: use the version that made it",
+            path.display(),
+            env!("CARGO_PKG_VERSION")
+        );
+    }
+    serde_json::from_value(value["meta"].take()).with_context(|| format!("in {}: meta", path.display()))
+}
+
+/// Reads a CSV file row by row; a last row that is torn is dropped and noted.
+fn rows(
+    path: &Path,
+    caveats: &mut Vec<Caveat>,
+    mut each: impl FnMut(&csv::StringRecord, &csv::StringRecord) -> Result<()>,
+) -> Result<()> {
+    let Some(bytes) = files::whole(path)? else { return Ok(()) };
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let torn = bytes.last() != Some(&b'\n');
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes.as_slice());
+    let heads = reader.headers().with_context(|| format!("failed to read {}", path.display()))?.clone();
+    let mut records = reader.into_records().peekable();
+    let mut row = 1_u64;
+    while let Some(record) = records.next() {
+        let last = records.peek().is_none();
+        row += 1;
+        let parsed = record.map_err(anyhow::Error::from).and_then(|r| {
+            if r.len() == heads.len() && !(last && torn) {
+                each(&heads, &r)
+            } else {
+                Err(anyhow::anyhow!("{} cells instead of {}", r.len(), heads.len()))
+            }
+        });
+        match parsed {
+            Ok(()) => {}
+            Err(_) if last && torn => {
+                let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                caveats.push(Caveat::TornRow { file });
+            }
+            Err(e) => {
+                return Err(e).with_context(|| format!("failed to read row {row} of {}", path.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn by_name<'a>(heads: &'a csv::StringRecord, record: &'a csv::StringRecord) -> Row<'a> {
+    Row(heads.iter().zip(record.iter()).collect())
+}
+
+/// Rows by series and step.
+type ByStep<T> = HashMap<(String, u32), Vec<T>>;
+
+/// A step that was killed between two files, and measured again, has its rows twice: the last ones count.
+fn last_of_each<T, K: Eq + Hash>(rows: Option<Vec<T>>, key: impl Fn(&T) -> K) -> Vec<T> {
+    let mut rows = rows.unwrap_or_default();
+    let mut seen = HashSet::new();
+    rows.reverse();
+    rows.retain(|row| seen.insert(key(row)));
+    rows.reverse();
+    rows
+}
+
+pub(super) fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
+    let mut limits: ByStep<LimitRow> = HashMap::new();
+    rows(&dir.join(LIMITS), caveats, |heads, record| {
+        let (key, limit) = read_limit(&by_name(heads, record))?;
+        limits.entry(key).or_default().push(limit);
+        Ok(())
+    })?;
+    let mut groups: ByStep<Group> = HashMap::new();
+    rows(&dir.join(GROUPS), caveats, |heads, record| {
+        let (key, group) = read_group(&by_name(heads, record))?;
+        groups.entry(key).or_default().push(group);
+        Ok(())
+    })?;
+    let mut replicas: ByStep<Replica> = HashMap::new();
+    rows(&dir.join(REPLICAS), caveats, |heads, record| {
+        let (key, replica) = read_replica(&by_name(heads, record))?;
+        replicas.entry(key).or_default().push(replica);
+        Ok(())
+    })?;
+    let mut checks: ByStep<CheckRow> = HashMap::new();
+    rows(&dir.join(CHECKS), caveats, |heads, record| {
+        let (key, check) = read_check(&by_name(heads, record))?;
+        checks.entry(key).or_default().push(check);
+        Ok(())
+    })?;
+    let mut server: HashMap<(String, u32), ServerSide> = HashMap::new();
+    rows(&dir.join(SERVER), caveats, |heads, record| {
+        let (key, side) = read_server(&by_name(heads, record))?;
+        server.insert(key, side);
+        Ok(())
+    })?;
+    let mut metrics: ByStep<MetricRow> = HashMap::new();
+    rows(&dir.join(SUMMARIES), caveats, |heads, record| {
+        let (key, row) = read_metric(&by_name(heads, record))?;
+        metrics.entry(key).or_default().push(row);
+        Ok(())
+    })?;
+    let mut steps = Vec::new();
+    rows(&dir.join(STEPS), caveats, |heads, record| {
+        let mut step = read_step(&by_name(heads, record))?;
+        let key = (step.series.clone(), step.step);
+        step.limits =
+            last_of_each(limits.remove(&key), |l| (l.tier.clone(), l.class.clone(), l.limit.clone()));
+        step.groups = last_of_each(groups.remove(&key), |g| (g.by.name(), g.name.clone()));
+        step.replicas = last_of_each(replicas.remove(&key), |r| r.target);
+        step.checks = last_of_each(checks.remove(&key), |r| (r.class.clone(), r.check.clone()));
+        step.server = server.remove(&key).unwrap_or(step.server);
+        step.metrics =
+            last_of_each(metrics.remove(&key), |m| (m.source.clone(), m.name.clone(), m.labels.clone()));
+        steps.push(step);
+        Ok(())
+    })?;
+    Ok(steps)
+}
+
+/// Steps with requests on disk but no row of their own, killed while they ran; and whether a row is torn.
+fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
+    let mut open: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut torn = false;
+    let finished: HashSet<u32> = steps.iter().map(|s| s.step).collect();
+    let path = dir.join(REQUESTS);
+    let failed = || format!("failed to read {}", path.display());
+    let Some(file) = files::open(&path)? else { return Ok(Vec::new()) };
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(files::Rows::new(file));
+    let heads = reader.byte_headers().with_context(failed)?.len();
+    let mut record = csv::ByteRecord::new();
+    // A killed writer leaves a row with too few cells, or ends in the middle of a character.
+    while reader.read_byte_record(&mut record).with_context(failed)? {
+        reader.get_mut().row_ends();
+        let number =
+            std::str::from_utf8(record.get(1).unwrap_or_default()).ok().and_then(|s| s.parse::<u32>().ok());
+        match number {
+            Some(step) if record.len() == heads => {
+                let kept = open.len() < MOST_PARTIAL || open.contains_key(&step);
+                if step > 0 && kept && !finished.contains(&step) {
+                    *open.entry(step).or_default() += 1;
+                }
+            }
+            _ => torn = true,
+        }
+    }
+    let mut found: Vec<Caveat> =
+        torn.then(|| Caveat::TornRow { file: REQUESTS.into() }).into_iter().collect();
+    found.extend(open.into_iter().map(|(step, requests)| Caveat::PartialStep { step, requests }));
+    Ok(found)
+}
+
+fn read_failures(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<FailureRow>> {
+    let mut failures = Vec::new();
+    rows(&dir.join(FAILURES), caveats, |heads, record| {
+        let row: FailureRow = record.deserialize(Some(heads))?;
+        let [series, class, sample] =
+            [&row.series, &row.class, &row.sample].map(|cell| bare(cell).to_owned());
+        failures.push(FailureRow { series, class, sample, ..row });
+        Ok(())
+    })?;
+    Ok(failures)
+}

@@ -1,0 +1,347 @@
+//! A folder with several runs of one plan, as `sweep --repeat` makes it: `run-01`, `run-02` and so on, each a run folder of its own, and beside
+//! them what they come to together.
+
+mod pooled;
+
+pub use pooled::{CONFIDENCE, PooledAnswer, Shortfall, study};
+
+use super::{Meta, PLAN, RESULT, Run, files, replace};
+use anyhow::{Context, Result, bail};
+use goodput_core::caveat::Caveat;
+use goodput_core::units::Span;
+use goodput_plan::Plan;
+use goodput_stats::search::answer::Answer;
+use goodput_stats::search::config::Mode;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Settings, runs and their pooled answers.
+pub const REPEATS: &str = "repeats.json";
+/// A row per run and answer.
+pub const REPEATS_TABLE: &str = "repeats.csv";
+/// The page for people.
+pub const REPEATS_PAGE: &str = "repeats.md";
+/// Name of the format of [`REPEATS`].
+pub const SCHEMA: &str = "goodput-repeats/1";
+
+/// The most runs of one folder.
+pub const MOST: u32 = 999;
+
+/// The settings of the runs of a folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Number of runs.
+    pub repeats: u32,
+    /// True if a server that the plan starts is stopped and started anew between runs.
+    pub restart: bool,
+    /// True if time is simulated.
+    pub virtual_time: bool,
+    /// The time that each run may take, where the plan lists its levels; the adaptive search has its own in the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Span>,
+}
+
+/// The progress of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It was not begun, or ended before its first step.
+    Waiting,
+    /// It was ended from outside before its search was done.
+    Interrupted,
+    /// Its search is done.
+    Done,
+}
+
+impl State {
+    /// The name used in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Interrupted => "interrupted",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// One run of a folder.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RepeatedRun {
+    /// Its number, from 1.
+    pub run: u32,
+    /// Its folder, within the folder of all.
+    pub folder: String,
+    /// The seed of its plan.
+    pub seed: u32,
+    /// When it started (RFC 3339).
+    pub started: Option<String>,
+    /// Its progress.
+    pub state: State,
+    /// Its answers, of each series, tier and class.
+    pub answers: Vec<Answer>,
+}
+
+/// Several runs of one plan, and what they come to together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Repeats {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Version of goodput that wrote it.
+    pub goodput_version: &'static str,
+    /// The plan's name.
+    pub name: String,
+    /// Server, model, workload and SLO, in a line each.
+    pub about: About,
+    /// The settings of the runs.
+    pub settings: Settings,
+    /// The runs, in order.
+    pub runs: Vec<RepeatedRun>,
+    /// The pooled answer of each series, tier and class; the first is *the* answer.
+    pub pooled: Vec<PooledAnswer>,
+}
+
+/// Server, model, workload and SLO of the runs, in a line each.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct About {
+    /// The server.
+    pub server: String,
+    /// The model.
+    pub model: String,
+    /// The workload.
+    pub workload: String,
+    /// The limits.
+    pub slo: String,
+}
+
+impl From<&Meta> for About {
+    fn from(meta: &Meta) -> Self {
+        Self {
+            server: meta.server.clone(),
+            model: meta.model.clone(),
+            workload: meta.workload.clone(),
+            slo: meta.slo.clone(),
+        }
+    }
+}
+
+/// Returns true if a folder holds the runs of `sweep --repeat`.
+pub fn is_repeated(dir: &Path) -> bool {
+    dir.join(REPEATS).is_file()
+}
+
+/// Returns the folder of a run.
+pub fn folder_of(dir: &Path, run: u32) -> PathBuf {
+    dir.join(name_of(run))
+}
+
+/// Returns the name of a run's folder.
+fn name_of(run: u32) -> String {
+    format!("run-{run:02}")
+}
+
+/// Returns the seed of a run: that of the plan for the first, and one more for each that follows.
+pub fn seed_of(plan: &Plan, run: u32) -> u32 {
+    plan.seed.wrapping_add(run - 1)
+}
+
+/// Returns the run folders of a folder that were begun, in order.
+///
+/// # Errors
+/// The settings cannot be read, or no run was begun.
+pub fn begun(dir: &Path) -> Result<Vec<PathBuf>> {
+    let settings = settings(dir)?;
+    let all = (1..=settings.repeats).map(|run| folder_of(dir, run));
+    let begun: Vec<PathBuf> = all.filter(|dir| dir.join(RESULT).is_file()).collect();
+    if begun.is_empty() {
+        bail!("{} holds no run yet: `goodput sweep --resume {0}` measures them", dir.display());
+    }
+    Ok(begun)
+}
+
+/// Reads how the runs of a folder are made.
+///
+/// # Errors
+/// The file is missing, or of another format.
+pub fn settings(dir: &Path) -> Result<Settings> {
+    let path = dir.join(REPEATS);
+    let value: serde_json::Value = serde_json::from_str(&files::text(&path)?)
+        .with_context(|| format!("{} is not JSON", path.display()))?;
+    if value["schema"] != SCHEMA {
+        bail!("{} has the schema {}, and this version reads {SCHEMA:?}", path.display(), value["schema"]);
+    }
+    let settings: Settings = serde_json::from_value(value["settings"].clone())
+        .with_context(|| format!("in {}: settings", path.display()))?;
+    if !(1..=MOST).contains(&settings.repeats) {
+        bail!("{} asks for {} runs, and 1 to {MOST} can be made", path.display(), settings.repeats);
+    }
+    Ok(settings)
+}
+
+/// Reads the plan of all runs, with the seed of the first.
+///
+/// # Errors
+/// It cannot be read, or is no plan.
+pub fn plan(dir: &Path) -> Result<Plan> {
+    let path = dir.join(PLAN);
+    Plan::parse(&files::text(&path)?).map_err(|e| anyhow::anyhow!("in {}: {e}", path.display()))
+}
+
+/// Begins a folder: the plan of all runs, and how they are made.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn begin(dir: &Path, plan: &Plan, settings: &Settings) -> Result<()> {
+    super::make_folder(dir)?;
+    replace(&dir.join(PLAN), plan.to_toml()?.as_bytes())?;
+    write(dir, &assemble(plan, settings.clone(), Vec::new()))
+}
+
+/// Reads all runs of a folder and pools their answers.
+///
+/// # Errors
+/// The folder, or a run in it, cannot be read.
+pub fn read(dir: &Path) -> Result<Repeats> {
+    let (settings, plan) = (settings(dir)?, plan(dir)?);
+    let mut found = Vec::new();
+    for run in 1..=settings.repeats {
+        let own = folder_of(dir, run);
+        if own.join(RESULT).is_file() {
+            found.push((run, super::read(&own).with_context(|| format!("in {}", own.display()))?));
+        }
+    }
+    Ok(assemble(&plan, settings, found))
+}
+
+/// Puts runs together, those that were not begun among them.
+fn assemble(plan: &Plan, settings: Settings, found: Vec<(u32, Run)>) -> Repeats {
+    let about = found.first().map(|(_, run)| About::from(&run.meta)).unwrap_or_default();
+    let mut found = found.into_iter().peekable();
+    let mut runs = Vec::new();
+    for run in 1..=settings.repeats {
+        let read = found.next_if(|(number, _)| *number == run).map(|(_, read)| read);
+        let ended = |read: &Run| {
+            read.caveats.iter().any(|c| c.ends_sweep() || matches!(c, Caveat::PartialStep { .. }))
+        };
+        let state = match &read {
+            None => State::Waiting,
+            Some(read) if ended(read) => State::Interrupted,
+            Some(_) => State::Done,
+        };
+        runs.push(RepeatedRun {
+            run,
+            folder: name_of(run),
+            seed: read.as_ref().map_or_else(|| seed_of(plan, run), |read| read.meta.seed),
+            started: read.as_ref().map(|read| read.meta.started.clone()),
+            state,
+            answers: read.map(|read| read.answers).unwrap_or_default(),
+        });
+    }
+    let confidence = match &plan.search.mode {
+        Mode::Adaptive(adaptive) => adaptive.confidence.get(),
+        _ => CONFIDENCE,
+    };
+    let pooled = pooled::of_runs(&runs, confidence);
+    Repeats {
+        schema: SCHEMA,
+        goodput_version: env!("CARGO_PKG_VERSION"),
+        name: plan.name.clone(),
+        about,
+        settings,
+        runs,
+        pooled,
+    }
+}
+
+/// Writes what the runs come to: the JSON and the table. The page is the reports' own.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(dir: &Path, repeats: &Repeats) -> Result<()> {
+    let json = serde_json::to_string_pretty(repeats).context("failed to write the repeats as JSON")?;
+    replace(&dir.join(REPEATS), json.as_bytes())?;
+    replace(&dir.join(REPEATS_TABLE), &table(repeats)?)
+}
+
+/// The columns of [`REPEATS_TABLE`].
+pub(super) const COLUMNS: [&str; 15] = [
+    "run",
+    "folder",
+    "seed",
+    "started",
+    "state",
+    "series",
+    "tier",
+    "class",
+    "control",
+    "status",
+    "rate",
+    "low",
+    "high",
+    "safe_rate",
+    "binding",
+];
+
+/// The rows of [`REPEATS_TABLE`]: one for each run and answer, and one for each run without any.
+fn table(repeats: &Repeats) -> Result<Vec<u8>> {
+    let mut to = csv::Writer::from_writer(Vec::new());
+    to.write_record(COLUMNS)?;
+    for run in &repeats.runs {
+        let own = [
+            run.run.to_string(),
+            run.folder.clone(),
+            run.seed.to_string(),
+            run.started.clone().unwrap_or_default(),
+            run.state.name().to_owned(),
+        ];
+        let blank = || vec![String::new(); COLUMNS.len() - own.len()];
+        let answers: Vec<Vec<String>> = run.answers.iter().map(cells).collect();
+        let answers = if answers.is_empty() { vec![blank()] } else { answers };
+        for answer in answers {
+            to.write_record(own.iter().chain(&answer))?;
+        }
+    }
+    to.into_inner().context("failed to write the table of runs")
+}
+
+/// The cells of an answer.
+fn cells(answer: &Answer) -> Vec<String> {
+    let g = &answer.goodput;
+    let number = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
+    let names =
+        [&answer.series, &answer.tier, &answer.class].map(|text| super::cell::guarded(text).into_owned());
+    let mut cells = names.to_vec();
+    cells.extend([
+        answer.control.name().to_owned(),
+        g.status.name().to_owned(),
+        number(g.rate),
+        number(g.interval90.map(|ends| ends[0])),
+        number(g.interval90.map(|ends| ends[1])),
+        number(g.safe_rate),
+        super::cell::guarded(g.binding.as_deref().unwrap_or_default()).into_owned(),
+    ]);
+    cells
+}
+
+/// Removes the runs and the files of an earlier `sweep --repeat`, and nothing else.
+///
+/// # Errors
+/// The folder holds no such runs, a sweep is writing into one of them, or a file cannot be removed.
+pub fn clear(dir: &Path) -> Result<()> {
+    if !is_repeated(dir) {
+        bail!(
+            "{} holds files, and no runs of --repeat: --force replaces earlier runs only; choose another folder with --out",
+            dir.display()
+        );
+    }
+    for run in 1..=settings(dir)?.repeats {
+        let own = folder_of(dir, run);
+        if own.is_dir() {
+            super::check_free(&own, true)?;
+            super::clear::clear(&own)?;
+            // What is not of a run stays, and with it the folder.
+            let _ = fs::remove_dir(&own);
+        }
+    }
+    Ok(())
+}

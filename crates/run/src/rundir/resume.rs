@@ -1,0 +1,326 @@
+//! Going on with the folder of a sweep that ended early: what of it counts, and bringing its files into that state.
+//!
+//! A step counts when its row stands in `steps.csv`, all of its limits stand in `limits.csv`, and it was not broken off. What
+//! the other files hold of later steps is of a try that does not count.
+
+use super::cell::bare;
+use super::clear::remove_remains;
+use super::files::beside;
+use super::hold::Hold;
+use super::traces::ends_torn;
+use super::variants::State;
+use super::{
+    CHECKS, FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, REPLICAS, REQUESTS, SERVER, STEPS,
+    SUMMARIES, changed, read,
+};
+use anyhow::{Context, Result, bail};
+use csv::ByteRecord;
+use goodput_core::caveat::Caveat;
+use goodput_core::record::{Failure, Outcome, Phase, Record, TokenSource};
+use goodput_plan::{Plan, Series};
+use goodput_stats::stats::step::{Abort, Step};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Every file with rows of steps; `steps.csv` last, since its rows make those of the others count.
+const FILES: [&str; 11] =
+    [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS];
+
+/// What a sweep that ended early has left in its folder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Left {
+    /// The plan as resolved then.
+    pub plan: Plan,
+    /// Its text.
+    pub plan_toml: String,
+    /// What was written of the sweep as a whole.
+    pub meta: Meta,
+    /// The steps that count, numbered from 1 without a gap.
+    pub steps: Vec<Step>,
+    /// Warm-up requests on disk.
+    pub warmups: u64,
+    /// Torn rows, and tries at steps that were broken off: dropped and set apart by [`tidy`].
+    pub found: Vec<Caveat>,
+}
+
+/// Reads what a sweep has left; changes nothing. `each` gets what is known of the tokens of every request of a step that
+/// counts.
+///
+/// Fails where the folder was written by another version in another form or by hand.
+pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Left> {
+    let dir = hold.dir();
+    let unusable = || {
+        format!("cannot go on with {}: put its files back as they were, or start a new sweep", dir.display())
+    };
+    let run = read(dir).with_context(unusable)?;
+    let plan = Plan::from_text(&run.plan_toml).with_context(unusable)?;
+    let mut steps = run.steps;
+    if let Some(odd) = steps.iter().zip(1..).find(|(s, n)| s.step != *n).map(|(s, _)| s.step) {
+        bail!(
+            "the steps in {} are not numbered 1, 2, 3, … (there is a {odd} out of place), so what comes next is not known: start a new sweep",
+            dir.join(STEPS).display()
+        );
+    }
+    let series = plan.series();
+    let whole = steps.iter().take_while(|s| has_limits(&series, s)).count();
+    none_lost(dir, (&plan, &run.meta), &steps, whole)?;
+    steps.truncate(whole);
+    let died = |s: &Step| {
+        let own = series.iter().find(|one| one.name == s.series).and_then(|one| one.variant.as_ref());
+        own.is_some_and(|v| {
+            run.meta.variants.iter().any(|run| run.name == v.name && run.state == State::Died)
+        })
+    };
+    // That a variant died in a step is what it does.
+    let dropped = |s: &&Step| broken_off(s) && !(s.abort == Some(Abort::ServerGone) && died(s));
+    steps.truncate(steps.len() - steps.iter().rev().take_while(dropped).count());
+    let counts = |step: u32| step as usize <= steps.len();
+    let (mut found, mut apart, mut warmups) = (Vec::new(), BTreeMap::new(), 0);
+    for name in FILES {
+        let path = dir.join(name);
+        let torn = walk(&path, |heads, row, step| {
+            match step {
+                _ if name != REQUESTS => {}
+                0 => warmups += 1,
+                step if counts(step) => {
+                    let (series, class, record) = tokens(heads, row)?;
+                    each(&series, &class, &record);
+                }
+                step => *apart.entry(step).or_default() += 1,
+            }
+            Ok(())
+        })?;
+        if torn {
+            found.push(Caveat::TornRow { file: name.into() });
+        }
+    }
+    found.extend(apart.into_iter().map(|(step, requests)| Caveat::BrokenOff { step, requests }));
+    Ok(Left { plan, plan_toml: run.plan_toml, meta: run.meta, steps, warmups, found })
+}
+
+/// Refuses a plan under which steps that were measured to their end would not count any more: going on would throw them away. `whole` of
+/// the steps count under it.
+fn none_lost(dir: &Path, (plan, meta): (&Plan, &Meta), steps: &[Step], whole: usize) -> Result<()> {
+    let Some(first) = steps.get(whole) else { return Ok(()) };
+    let then = meta.plan.as_ref().map(changed::plan).transpose()?;
+    let series = then.as_ref().unwrap_or(plan).series();
+    let counted = steps.iter().take_while(|s| has_limits(&series, s)).count();
+    let known = plan.series().iter().any(|one| one.name == first.series);
+    if counted <= whole && known {
+        return Ok(());
+    }
+    let differences = match &meta.plan {
+        Some(then) => changed::differences(then, plan)?,
+        None => Vec::new(),
+    };
+    let lines: String = differences.iter().map(|line| format!("\n  {line}")).collect();
+    bail!(
+        "the plan of {} has no place for step {} (series {}), which was measured, or for its verdicts: that step and all after it would be \
+         thrown away, with --force too; put names of series, variants and SLO tiers in plan.toml back, or start a new sweep{lines}",
+        dir.display(),
+        first.step,
+        first.series
+    )
+}
+
+/// Whether all of a step's limits are there: those of a tier end with its stability.
+fn has_limits(series: &[Series], step: &Step) -> bool {
+    let own = series.iter().find(|one| one.name == step.series);
+    own.is_some_and(|one| {
+        one.plan.slo.as_slice().iter().all(|slo| step.row(slo.tier(), "stability").is_some())
+    })
+}
+
+/// Whether a step shows how the sweep ended, not what the server does.
+fn broken_off(step: &Step) -> bool {
+    step.broken_off() || step.abort == Some(Abort::ServerGone)
+}
+
+/// Drops torn rows and what does not count beyond the first `steps` steps from every file; requests of such steps move to
+/// `requests-partial.csv`. A file is replaced as a whole or not at all.
+pub fn tidy(hold: &Hold, steps: usize) -> Result<()> {
+    let dir = hold.dir();
+    end_move(dir)?;
+    remove_remains(dir)?;
+    for name in FILES {
+        let path = dir.join(name);
+        let mut all_count = true;
+        let torn = walk(&path, |_, _, step| {
+            all_count &= step as usize <= steps;
+            Ok(())
+        })?;
+        if !torn && all_count {
+            continue;
+        }
+        let spare = beside(&path).with_context(|| format!("failed to write beside {}", path.display()))?;
+        let (mut kept, set_apart) = (spare.path().to_owned(), dir.join(MOVED));
+        let mut apart = None;
+        if name == REQUESTS && !all_count {
+            kept = dir.join(KEPT);
+            if dir.join(PARTIAL).is_file() {
+                fs::copy(dir.join(PARTIAL), &set_apart)
+                    .with_context(|| format!("failed to write {}", set_apart.display()))?;
+            }
+            apart = Some(rows_to(&set_apart, false)?);
+        }
+        let mut kept_rows = rows_to(&kept, true)?;
+        let mut first = (true, fs::metadata(&set_apart).map_or(true, |m| m.len() == 0));
+        walk(&path, |heads, row, step| {
+            let (rows, first) = match (&mut apart, step as usize <= steps) {
+                (_, true) => (&mut kept_rows, &mut first.0),
+                (Some(apart), false) => (apart, &mut first.1),
+                (None, false) => return Ok(()),
+            };
+            if std::mem::take(first) {
+                rows.write_byte_record(heads)?;
+            }
+            Ok(rows.write_byte_record(row)?)
+        })?;
+        to_disk(kept_rows, &kept)?;
+        if let Some(apart) = apart {
+            to_disk(apart, &set_apart)?;
+            in_place(&set_apart, &dir.join(PARTIAL))?;
+        }
+        in_place(&kept, &path)?;
+    }
+    Ok(())
+}
+
+/// What `requests.csv` and `requests-partial.csv` are to become when rows move from one to the other.
+pub(super) const KEPT: &str = "requests-kept.tmp";
+const MOVED: &str = "requests-partial.tmp";
+
+/// Ends a move that was killed between the two files: the second one is in its place and the first one is not, or neither is.
+fn end_move(dir: &Path) -> Result<()> {
+    let kept = dir.join(KEPT);
+    match (kept.is_file(), dir.join(MOVED).is_file()) {
+        (true, false) => in_place(&kept, &dir.join(REQUESTS)),
+        (true, true) => {
+            fs::remove_file(&kept).with_context(|| format!("failed to remove {}", kept.display()))
+        }
+        (false, _) => Ok(()),
+    }
+}
+
+type Rows = csv::Writer<BufWriter<File>>;
+
+/// A writer of rows without a head of its own.
+fn rows_to(path: &Path, anew: bool) -> Result<Rows> {
+    let file = File::options().create(true).write(true).append(!anew).truncate(anew).open(path);
+    let file = file.with_context(|| format!("failed to write {}", path.display()))?;
+    Ok(csv::WriterBuilder::new().has_headers(false).from_writer(BufWriter::new(file)))
+}
+
+/// Brings what was written to disk.
+fn to_disk(rows: Rows, path: &Path) -> Result<()> {
+    let write = || -> Result<()> {
+        let mut file = rows.into_inner().context("the rows cannot be written")?;
+        file.flush()?;
+        Ok(file.get_ref().sync_data()?)
+    };
+    write().with_context(|| format!("failed to write {}", path.display()))
+}
+
+fn in_place(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).with_context(|| format!("failed to write {}", to.display()))
+}
+
+/// Reads a file row by row: column names, cells, and the step that the row is of. Tells whether the last row, or the head, is
+/// torn; it is passed over.
+///
+/// Fails where the file cannot be read or another row than the last is damaged.
+fn walk(path: &Path, mut each: impl FnMut(&ByteRecord, &ByteRecord, u32) -> Result<()>) -> Result<bool> {
+    let mut read = || -> Result<bool> {
+        let mut file = match File::open(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(e.into()),
+        };
+        let cut = ends_torn(&mut file)?;
+        let from = BufReader::with_capacity(1 << 18, file);
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
+        let heads = reader.byte_headers()?.clone();
+        let step_at = heads.iter().position(|h| h == b"step");
+        // One row behind, since only the last can be torn.
+        let (mut row, mut next) = (ByteRecord::new(), ByteRecord::new());
+        let mut more = reader.read_byte_record(&mut row)?;
+        if !more {
+            return Ok(cut);
+        }
+        while more {
+            more = reader.read_byte_record(&mut next)?;
+            let step = step_at.and_then(|at| std::str::from_utf8(row.get(at)?).ok()?.parse().ok());
+            match step {
+                _ if !more && (cut || row.len() != heads.len()) => return Ok(true),
+                Some(step) if row.len() == heads.len() => each(&heads, &row, step)?,
+                _ => bail!("row {} is damaged", row.position().map_or(0, |p| p.line())),
+            }
+            std::mem::swap(&mut row, &mut next);
+        }
+        Ok(false)
+    };
+    read().with_context(|| format!("failed to read {}", path.display()))
+}
+
+/// Returns the series and class of a row of `requests.csv`, and its request as far as the counts of a whole sweep need it: tokens, how it
+/// ended, and when.
+fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<(String, String, Record)> {
+    #[derive(Deserialize)]
+    struct Tokens {
+        series: String,
+        class: String,
+        input_asked: u32,
+        input_tokens: Option<u32>,
+        cached_tokens: Option<u32>,
+        output_asked: u32,
+        output_tokens: Option<u32>,
+        token_source: Option<TokenSource>,
+        outcome: Outcome,
+        finish: Option<Box<str>>,
+        #[serde(default)]
+        failure: Option<Failure>,
+        #[serde(default)]
+        reasoning_tokens: Option<u32>,
+        #[serde(default)]
+        first_event_tokens: Option<u32>,
+        #[serde(default)]
+        events: u32,
+        #[serde(default)]
+        first_token_ms: Option<f64>,
+        #[serde(default)]
+        first_content_ms: Option<f64>,
+        #[serde(default)]
+        due_ms: f64,
+        #[serde(default)]
+        end_ms: f64,
+    }
+    let line = || format!("row {}", row.position().map_or(0, |p| p.line()));
+    let cells: Tokens = row.deserialize(Some(heads)).with_context(line)?;
+    let time = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default();
+    let record = Record {
+        failure: cells.failure,
+        reasoning_tokens: cells.reasoning_tokens,
+        first_event_tokens: cells.first_event_tokens,
+        events: cells.events,
+        first_token: cells.first_token_ms.map(time),
+        first_content: cells.first_content_ms.map(time),
+        end: time(cells.end_ms),
+        input_asked: cells.input_asked,
+        input_tokens: cells.input_tokens,
+        cached_tokens: cells.cached_tokens,
+        output_asked: cells.output_asked,
+        output_tokens: cells.output_tokens,
+        token_source: cells.token_source,
+        outcome: cells.outcome,
+        finish: cells.finish.map(|finish| bare(&finish).into()),
+        ..Record::due(0, Phase::Measure, time(cells.due_ms))
+    };
+    Ok((bare(&cells.series).to_owned(), bare(&cells.class).to_owned(), record))
+}
+
+#[cfg(test)]
+mod tests;

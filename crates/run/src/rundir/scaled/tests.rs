@@ -1,0 +1,82 @@
+//! Steps judged anew by scaled limits.
+
+use super::*;
+use crate::fixture;
+
+fn scaled(factor: f64, change: impl FnOnce(&mut Goodput)) -> Scaled {
+    let mut goodput = fixture::found().answers.swap_remove(0).goodput;
+    (goodput.status, goodput.rate, goodput.interval90, goodput.safe_rate) =
+        (Status::Undecided, None, None, None);
+    (goodput.met, goodput.failed) = (None, None);
+    change(&mut goodput);
+    Scaled { factor, goodput }
+}
+
+#[test]
+fn an_answer_ends_where_the_levels_do() {
+    let scale = |estimated| SloScale {
+        points: Vec::new(),
+        without: Vec::new(),
+        untold: 0,
+        measured: [2.0, 10.0],
+        estimated,
+    };
+    let between = |rate, high, open| Reach::Between { rate, low: 7.0, high, open };
+    let interval = |rate: f64, high: f64| {
+        scaled(1.0, |g| (g.status, g.rate, g.interval90) = (Status::Found, Some(rate), Some([7.0, high])))
+    };
+    for (point, estimated, want) in [
+        (interval(8.0, 9.0), true, between(8.0, 9.0, false)),
+        (interval(9.5, 12.0), true, between(9.5, 12.0, true)), // above 10 nothing was measured
+        (
+            scaled(1.0, |g| (g.met, g.failed) = (Some(4.0), Some(6.0))),
+            false,
+            Reach::Bracket { met: 4.0, failed: 6.0 },
+        ),
+        (scaled(2.0, |g| g.met = Some(10.0)), false, Reach::AtLeast(10.0)),
+        (scaled(2.0, |g| (g.safe_rate, g.failed) = (Some(9.5), Some(20.0))), true, Reach::AtLeast(9.5)),
+        (scaled(0.4, |g| g.failed = Some(2.0)), false, Reach::Below(2.0)),
+        (scaled(0.4, |g| (g.status, g.failed) = (Status::None, Some(2.0))), false, Reach::Below(2.0)),
+        (scaled(0.4, |g| (g.status, g.failed) = (Status::None, Some(2.0))), true, Reach::Nothing),
+        (scaled(2.0, |g| (g.status, g.rate) = (Status::NotReached, Some(10.0))), true, Reach::AtLeast(10.0)),
+        (scaled(1.0, |g| (g.status, g.met) = (Status::Invalid, Some(3.0))), true, Reach::Unknown),
+        (scaled(1.0, |_| ()), true, Reach::Unknown),
+    ] {
+        assert_eq!(scale(estimated).reach(&point), want, "{:?}", point.goodput);
+    }
+}
+
+#[test]
+fn what_is_shown_of_a_limit_is_shown_of_looser_or_tighter_ones() {
+    use Verdict::{Fails, Invalid, Meets, Undecided};
+    let tiers: Vec<Slo> = FACTORS.iter().map(|f| Slo::default().scaled(*f, &name(*f))).collect();
+    let row = fixture::found().steps[0].limits[0].clone();
+    let mut rows: Vec<LimitRow> = tiers
+        .iter()
+        .zip([
+            Undecided, Fails, Undecided, Undecided, Meets, Undecided, Undecided, Undecided, Invalid,
+            Undecided, Meets, Undecided,
+        ])
+        .map(|(t, verdict)| LimitRow { tier: t.tier().into(), verdict, ..row.clone() })
+        .collect();
+    follow(&mut rows, &tiers);
+    let got: Vec<Verdict> = rows.iter().map(|r| r.verdict).collect();
+    let want =
+        [Fails, Fails, Undecided, Undecided, Meets, Meets, Undecided, Meets, Invalid, Meets, Meets, Meets];
+    assert_eq!(got, want, "the seventh is the SLO as it stands");
+    let mut errors: Vec<LimitRow> =
+        rows.iter().map(|r| LimitRow { limit: "error-rate".into(), ..r.clone() }).collect();
+    let before = errors.clone();
+    follow(&mut errors, &tiers);
+    assert_eq!(errors, before, "no latency");
+}
+
+#[test]
+fn times_come_back_to_the_nanosecond() {
+    let text = ["main", "1", "measure", "cut", "1234.567891", "", "99.000001"];
+    let row = csv::ByteRecord::from(text.to_vec());
+    let columns: Vec<usize> = (0..text.len()).collect();
+    let cells = Cells { row: &row, columns: &columns };
+    assert_eq!(cells.time(4), Some(Duration::from_nanos(1_234_567_891)));
+    assert_eq!((cells.time(5), cells.time(6)), (None, Some(Duration::from_nanos(99_000_001))));
+}

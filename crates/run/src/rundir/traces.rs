@@ -1,0 +1,395 @@
+//! What happened within each step, from `requests.csv`: requests in flight and TTFT over time, and how latencies are spread.
+//!
+//! The file is read once and never held: a million rows take a few seconds and some hundred kilobytes per step.
+
+use super::REQUESTS;
+use super::cell::bare_bytes;
+use super::files;
+use super::sketch::Sketch;
+use anyhow::{Context, Result};
+use goodput_core::record::{Failure, Outcome, Phase, is_cut_off};
+use goodput_core::slo::Metric;
+use goodput_stats::stats::step::Step;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// Equal parts of a step over which its requests are counted.
+const PARTS: usize = 96;
+/// Single requests kept of a step: with more of them percentiles tell more than points.
+const POINTS: usize = 600;
+/// Requests that a p99 needs.
+const PER_SPAN: u64 = 100;
+
+/// What `requests.csv` tells of the finished steps that it covers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Traces {
+    steps: Vec<Trace>,
+}
+
+/// One step over time, in seconds from its start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// Its series.
+    pub series: String,
+    /// Its number.
+    pub step: u32,
+    /// Seconds that it ran, drain included.
+    pub span_s: f64,
+    /// Requests sent and not yet over, as means over equal parts of the span.
+    pub in_flight: Vec<f64>,
+    /// TTFT over time by `due`.
+    ///
+    /// Where answers came in one piece it is e2e.
+    pub ttft: Ttft,
+    /// Latencies of the measured requests: TTFT, TPOT and e2e where they occur.
+    pub latency: BTreeMap<Metric, Sketch>,
+    /// Measured requests that failed.
+    pub failed: u64,
+    /// Measured requests that were cut off before they were answered.
+    pub cut: u64,
+    measured: u64,
+}
+
+/// TTFT over the time of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ttft {
+    /// Each request: seconds of `due`, TTFT in milliseconds.
+    Points(Vec<(f64, f64)>),
+    /// Percentiles of successive spans of time.
+    Spans(Vec<Span>),
+}
+
+/// Percentiles of the requests due in a span of time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// Middle of the span, in seconds from the start of the step.
+    pub at_s: f64,
+    /// Median TTFT in milliseconds.
+    pub p50: f64,
+    /// 99th percentile of TTFT in milliseconds.
+    pub p99: f64,
+}
+
+/// What a row of `requests.csv` holds of use here, in milliseconds from the start of the step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seen {
+    /// Part of the step.
+    pub phase: Phase,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether it failed, and not because our own timeout ended it: see [`goodput_core::record::Record::is_broken`].
+    pub broken: bool,
+    /// When it was due.
+    pub due: f64,
+    /// When it was sent.
+    pub sent: Option<f64>,
+    /// When it was over.
+    pub end: f64,
+    /// First event with a token.
+    pub first_token: Option<f64>,
+    /// Last event with a token.
+    pub last_token: Option<f64>,
+    /// Output tokens after those of the first event.
+    pub later_tokens: Option<u32>,
+}
+
+impl Traces {
+    /// Reads the requests of the given steps; a step that the file does not cover has no trace.
+    ///
+    /// Rows that are torn or do not parse are passed over, as is a file that is not there.
+    ///
+    /// # Errors
+    ///
+    /// When the file is there and cannot be read.
+    pub fn read(dir: &Path, steps: &[Step]) -> Result<Self> {
+        let path = dir.join(REQUESTS);
+        let Some(mut file) = files::open(&path)? else { return Ok(Self::default()) };
+        let torn = ends_torn(&mut file).with_context(|| format!("failed to read {}", path.display()))?;
+        let mut tracer = Tracer::new(steps);
+        read_rows(BufReader::with_capacity(1 << 18, file), torn, &mut tracer)
+            .with_context(|| format!("failed to read {}", path.display()))?;
+        Ok(tracer.finish(steps))
+    }
+
+    /// The trace of a step, where there is one.
+    pub fn of(&self, step: &Step) -> Option<&Trace> {
+        self.steps.iter().find(|t| t.step == step.step && t.series == step.series)
+    }
+}
+
+impl Trace {
+    /// 95 % bounds of the median TTFT in milliseconds, by rank (the normal approximation of the binomial), assuming independent
+    /// requests; `None` where there are too few for both.
+    pub fn median_bounds(&self) -> Option<[f64; 2]> {
+        let ttft = self.latency.get(&Metric::Ttft)?;
+        let n = ttft.n() as f64;
+        // Half a standard deviation of n coins is sqrt(n) / 2.
+        let half = 1.96 * 0.5 / n.sqrt();
+        (n >= 10.0).then(|| Some([ttft.quantile(0.5 - half)?, ttft.quantile((0.5 + half).min(1.0))?]))?
+    }
+}
+
+/// Whether the last row has no end: its writer was killed.
+pub(super) fn ends_torn(file: &mut File) -> std::io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(last != *b"\n")
+}
+
+fn read_rows(from: impl Read, torn: bool, tracer: &mut Tracer) -> Result<()> {
+    let names = [
+        "series",
+        "step",
+        "phase",
+        "outcome",
+        "due_ms",
+        "sent_ms",
+        "end_ms",
+        "first_token_ms",
+        "last_token_ms",
+        "output_tokens",
+        "first_event_tokens",
+    ];
+    each_row(from, torn, &names, &["failure", "output_asked"], |row, columns| {
+        tracer.row(row, columns);
+    })
+}
+
+/// Visits every complete row of a CSV file, passing the indices of the columns `names`, and then those of `late`, which a file need not have.
+/// Visits none if one of `names` is missing. Skips a torn last row, which a killed run leaves behind.
+pub(super) fn each_row(
+    from: impl Read,
+    torn: bool,
+    names: &[&str],
+    late: &[&str],
+    mut each: impl FnMut(&csv::ByteRecord, &[usize]),
+) -> Result<()> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
+    let heads = reader.byte_headers()?.clone();
+    let column = |name: &&str| heads.iter().position(|h| h == name.as_bytes());
+    let Some(mut columns) = names.iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(()) };
+    // No row has a cell there.
+    columns.extend(late.iter().map(|name| column(name).unwrap_or(usize::MAX)));
+    // One row behind, since only the last can be torn and still have all its cells.
+    let (mut row, mut next) = (csv::ByteRecord::new(), csv::ByteRecord::new());
+    let mut more = reader.read_byte_record(&mut row)?;
+    while more {
+        more = reader.read_byte_record(&mut next)?;
+        if row.len() == heads.len() && (more || !torn) {
+            each(&row, &columns);
+        }
+        std::mem::swap(&mut row, &mut next);
+    }
+    Ok(())
+}
+
+/// Counts requests as they come.
+pub struct Tracer {
+    open: Vec<Open>,
+    by_step: HashMap<(String, u32), usize>,
+    last: Option<(Vec<u8>, u32, Option<usize>)>,
+}
+
+/// A step while its requests come in.
+struct Open {
+    trace: Trace,
+    /// Growth of the requests in flight at the start of each part, and what that overstates within the part.
+    change: Vec<f64>,
+    within: Vec<f64>,
+    parts: Vec<Sketch>,
+    points: Vec<(f64, f64)>,
+    answered: u64,
+}
+
+impl Tracer {
+    /// Ready for the requests of these steps.
+    pub fn new(steps: &[Step]) -> Self {
+        let open = steps.iter().map(Open::new).collect();
+        let by_step = steps.iter().enumerate().map(|(i, s)| ((s.series.clone(), s.step), i)).collect();
+        Self { open, by_step, last: None }
+    }
+
+    fn row(&mut self, row: &csv::ByteRecord, columns: &[usize]) -> Option<()> {
+        let cell = |i: usize| bare_bytes(columns.get(i).and_then(|c| row.get(*c)).unwrap_or_default());
+        let text = |i: usize| std::str::from_utf8(cell(i)).ok();
+        let number = |i: usize| -> Option<f64> { text(i)?.parse().ok().filter(|v: &f64| v.is_finite()) };
+        let step: u32 = text(1)?.parse().ok()?;
+        // Requests of a step stand together: it is looked up once.
+        let known = self.last.as_ref().filter(|(series, n, _)| *n == step && series == cell(0));
+        let at = match known {
+            Some((.., at)) => *at,
+            None => {
+                let at = self.by_step.get(&(text(0)?.to_owned(), step)).copied();
+                self.last = Some((cell(0).to_vec(), step, at));
+                at
+            }
+        };
+        let phase = match cell(2) {
+            b"settle" => Phase::Settle,
+            b"measure" => Phase::Measure,
+            b"tail" => Phase::Tail,
+            _ => return None,
+        };
+        let outcome = match cell(3) {
+            b"ok" => Outcome::Ok,
+            b"failed" => Outcome::Failed,
+            b"cut" => Outcome::Cut,
+            _ => return None,
+        };
+        let tokens = |i: usize| -> Option<u32> { text(i)?.parse().ok() };
+        let failure = (cell(11) == b"timeout").then_some(Failure::Timeout);
+        let by_timeout = is_cut_off(outcome, failure, tokens(12).unwrap_or_default());
+        let seen = Seen {
+            phase,
+            outcome,
+            broken: outcome == Outcome::Failed && !by_timeout,
+            due: number(4)?,
+            sent: number(5),
+            end: number(6)?,
+            first_token: number(7),
+            last_token: number(8),
+            later_tokens: tokens(9).map(|all| all.saturating_sub(tokens(10).unwrap_or(1))),
+        };
+        self.open.get_mut(at?)?.add(&seen);
+        Some(())
+    }
+
+    /// Adds a request of the step of that place in the list.
+    pub fn add(&mut self, place: usize, seen: &Seen) {
+        if let Some(open) = self.open.get_mut(place) {
+            open.add(seen);
+        }
+    }
+
+    /// The traces of the steps whose requests came; one with other requests than its row counts is left out.
+    pub fn finish(self, steps: &[Step]) -> Traces {
+        let whole = |(o, s): &(Open, &Step)| {
+            let n = o.trace.measured;
+            n > 0 && n <= s.due_n && n as f64 >= 0.99 * s.due_n as f64
+        };
+        let steps = self.open.into_iter().zip(steps).filter(whole).map(|(o, _)| o.finish()).collect();
+        Traces { steps }
+    }
+}
+
+impl Open {
+    fn new(step: &Step) -> Self {
+        let span_s = (step.settle_s + step.measure_s + step.tail_s + step.drain_s).max(1e-3);
+        let trace = Trace {
+            series: step.series.clone(),
+            step: step.step,
+            span_s,
+            in_flight: Vec::new(),
+            ttft: Ttft::Points(Vec::new()),
+            latency: BTreeMap::new(),
+            failed: 0,
+            cut: 0,
+            measured: 0,
+        };
+        Self {
+            trace,
+            change: vec![0.0; PARTS + 1],
+            within: vec![0.0; PARTS],
+            parts: Vec::new(),
+            points: Vec::new(),
+            answered: 0,
+        }
+    }
+
+    fn add(&mut self, r: &Seen) {
+        if let Some(sent) = r.sent {
+            self.flight(sent / 1e3, r.end / 1e3);
+        }
+        let ttft = r.first_token.map(|t| (t - r.due).max(0.0)).filter(|_| !r.broken);
+        // Where answers came in one piece, over time e2e stands in its place.
+        let whole = || r.last_token.map(|t| (t - r.due).max(0.0)).filter(|_| r.outcome == Outcome::Ok);
+        if let Some(ttft) = ttft.or_else(whole) {
+            self.answered += 1;
+            if self.points.len() < POINTS {
+                self.points.push((r.due / 1e3, ttft));
+            }
+            let part = self.part(r.due / 1e3).min(PARTS as f64 - 1.0) as usize;
+            if self.parts.len() <= part {
+                self.parts.resize(part + 1, Sketch::default());
+            }
+            self.parts[part].add(ttft);
+        }
+        if r.phase != Phase::Measure {
+            return;
+        }
+        self.trace.measured += 1;
+        let ok = r.outcome == Outcome::Ok;
+        self.trace.failed += u64::from(r.broken);
+        self.trace.cut += u64::from(!ok && !r.broken);
+        let tpot = match (r.first_token, r.last_token, r.later_tokens) {
+            (Some(first), Some(last), Some(n)) if ok && n > 0 => Some((last - first).max(0.0) / f64::from(n)),
+            _ => None,
+        };
+        let e2e = r.last_token.filter(|_| ok).map(|t| (t - r.due).max(0.0));
+        for (metric, value) in [(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2e, e2e)] {
+            if let Some(value) = value {
+                self.trace.latency.entry(metric).or_default().add(value);
+            }
+        }
+    }
+
+    /// Where a time lies, in parts of the span.
+    fn part(&self, s: f64) -> f64 {
+        (s / self.trace.span_s * PARTS as f64).clamp(0.0, PARTS as f64)
+    }
+
+    /// Counts a request in flight from one time to another: in full in the parts between, by its share in the first and last.
+    fn flight(&mut self, from_s: f64, to_s: f64) {
+        let (from, to) = (self.part(from_s), self.part(to_s.max(from_s)));
+        for (at, sign) in [(from, 1.0), (to, -1.0)] {
+            let part = (at.floor() as usize).min(PARTS);
+            self.change[part] += sign;
+            if let Some(within) = self.within.get_mut(part) {
+                *within -= sign * (at - at.floor());
+            }
+        }
+    }
+
+    fn finish(mut self) -> Trace {
+        let mut level = 0.0;
+        for (change, within) in self.change.iter().zip(&self.within) {
+            level += change;
+            self.trace.in_flight.push((level + within).max(0.0));
+        }
+        self.trace.ttft = if self.answered as usize <= POINTS {
+            Ttft::Points(self.points)
+        } else {
+            Ttft::Spans(spans(&self.parts, self.trace.span_s, self.answered))
+        };
+        self.trace
+    }
+}
+
+/// Percentiles over as many parts together as a p99 needs.
+fn spans(parts: &[Sketch], span_s: f64, answered: u64) -> Vec<Span> {
+    let together = (PARTS as u64 * PER_SPAN).div_ceil(answered.max(1)).max(2) as usize;
+    let width = span_s / PARTS as f64;
+    let mut out = Vec::new();
+    for (i, group) in parts.chunks(together).enumerate() {
+        let mut all = Sketch::default();
+        group.iter().for_each(|s| all.merge(s));
+        // A span at the end with few requests has no p99.
+        if let (Some(p50), Some(p99)) = (all.quantile(0.5), all.quantile(0.99))
+            && all.n() >= PER_SPAN / 2
+        {
+            let at_s = width * (i * together) as f64 + width * group.len() as f64 / 2.0;
+            out.push(Span { at_s, p50, p99 });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

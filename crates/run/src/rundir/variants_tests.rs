@@ -1,0 +1,83 @@
+use super::*;
+use goodput_core::level::Control;
+use goodput_stats::search::answer::{Basis, Goodput};
+
+fn variant(name: &str, rate: Option<(f64, [f64; 2])>, peak: Option<(f64, Option<bool>)>) -> VariantAnswer {
+    let goodput = |rate: Option<(f64, [f64; 2])>| Goodput {
+        status: if rate.is_some() { Status::Found } else { Status::None },
+        rate: rate.map(|r| r.0),
+        interval90: rate.map(|r| r.1),
+        safe_rate: rate.map(|r| r.1[0]),
+        throughput: None,
+        halve_s: None,
+        support: Default::default(),
+        met: None,
+        failed: None,
+        binding: None,
+        per_gpu: None,
+        reason: String::new(),
+        basis: Basis::Search,
+    };
+    let answer = Answer {
+        series: name.into(),
+        tier: "main".into(),
+        class: "all".into(),
+        control: Control::Rate,
+        goodput: goodput(rate),
+        joint_goodput: goodput(rate),
+        knee: None,
+    };
+    let peak = peak.map(|(output_tokens_per_s, keeps_pace)| Peak {
+        step: 1,
+        in_flight: 4.0,
+        output_tokens_per_s,
+        achieved_rate: 1.0,
+        tpot_p50_ms: None,
+        tpot_p99_ms: None,
+        preemptions: None,
+        keeps_pace,
+    });
+    VariantAnswer {
+        variant: name.into(),
+        series: name.into(),
+        state: State::Done,
+        reason: None,
+        out_of_memory: false,
+        last_lines: vec![],
+        log: None,
+        answer: Some(answer),
+        output_tokens_per_s: None,
+        peak,
+        preemptions: None,
+        ready_s: None,
+    }
+}
+
+#[test]
+fn best_at_the_slo_and_best_at_raw_throughput_are_told_apart() {
+    let all = [
+        variant("a", Some((10.0, [9.0, 11.0])), Some((1000.0, Some(true)))),
+        variant("b", Some((12.0, [10.5, 13.0])), Some((1500.0, Some(true)))),
+        variant("c", Some((8.0, [7.0, 9.0])), Some((2000.0, Some(false)))),
+        variant("d", None, None),
+    ];
+    let best = Best::of(&all);
+    assert_eq!(
+        best,
+        Best { at_slo: Some(1), not_told_apart: vec![0], raw_peak: Some(2), peak_within_pace: Some(1) }
+    );
+    assert_eq!(Best::of(&all[3..]), Best::default());
+    let mut failed = all[1].clone();
+    failed.answer = None;
+    assert_eq!(Best::of(&[failed, all[0].clone()]).at_slo, Some(1));
+}
+
+#[test]
+fn a_rate_that_none_is_shown_to_fail_above_is_a_lower_bound() {
+    let mut open = variant("a", Some((10.0, [9.0, 11.0])), None);
+    let g = &mut open.answer.as_mut().unwrap().goodput;
+    (g.status, g.interval90, g.met) = (Status::NotReached, None, Some(10.0));
+    assert_eq!(open.goodput(), Some((10.0, [10.0, f64::INFINITY])));
+    let best = Best::of(&[open, variant("b", Some((12.0, [11.0, 13.0])), None)]);
+    assert_eq!((best.at_slo, best.not_told_apart), (Some(1), vec![0]), "it may be as good");
+}

@@ -1,0 +1,271 @@
+//! Why a limit was missed: what the diagnosis takes, from the plan and the files of a run, and what it found.
+
+mod lengths;
+
+use super::{Run, own};
+use anyhow::Result;
+use goodput_core::caveat::Caveat;
+use goodput_core::slo::Metric;
+use goodput_core::units::Percentile;
+use goodput_engine::config::Engine;
+use goodput_plan::server::Target;
+use goodput_plan::{Plan, Series};
+use goodput_stats::diagnosis::{Curve, Facts, Finding, Flags, OwnLimit, Roofline, Untold, diagnose};
+use goodput_stats::search::answer::{Answer, Status};
+use goodput_stats::server::facts::Facts as ServerFacts;
+use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
+use goodput_workload::config::Cache;
+use goodput_workload::kind::Of;
+use goodput_workload::lengths::Lengths;
+use goodput_workload::sources::Prompts;
+use std::path::Path;
+
+/// A step whose level is within this factor of an estimate shows what binds there.
+const NEAR: f64 = 1.1;
+/// What engines call the most sequences that they take at a time: vLLM, SGLang, llama.cpp.
+const SEATS: [&str; 3] = ["max_num_seqs", "max_running_requests", "total_slots"];
+/// Requests that a p99 takes (one with an upper bound).
+const ENOUGH: u64 = 368;
+
+/// What was found, and what was measured beside what the hardware allows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Why {
+    /// What was found, what binds first.
+    pub findings: Vec<Finding>,
+    /// What cannot be told, and why.
+    pub untold: Vec<Untold>,
+    /// The floors of each series, where the plan has a `[model]`.
+    pub roofline: Vec<Roofline>,
+}
+
+impl Why {
+    /// Of a run with its answers. Reads `requests.csv` of steps that had one request at a time.
+    ///
+    /// # Errors
+    /// When `requests.csv` is there and cannot be read.
+    pub(super) fn of(plan: &Plan, run: &Run, dir: &Path) -> Result<Self> {
+        let series = plan.series();
+        let curves: Vec<Curve> = series.iter().flat_map(|one| curves(run, one)).collect();
+        let facts = Facts {
+            own: own_limits(plan, run),
+            lengths: lengths::points(dir, run, &series)?,
+            again: format!(
+                "goodput sweep plan.toml{}",
+                if run.meta.virtual_time { " --virtual-time" } else { "" }
+            ),
+            curves,
+        };
+        let found = diagnose(&run.steps, &facts);
+        let mut roofline: Vec<Roofline> = Vec::new();
+        for curve in &facts.curves {
+            let at = at_goodput(run, curve);
+            let known = roofline.iter().any(|r| r.series == curve.series);
+            roofline.extend(Roofline::of(curve, &run.steps, at).filter(|r| !known && !r.is_empty()));
+        }
+        Ok(Self { findings: found.findings, untold: found.untold, roofline })
+    }
+
+    /// What is of one series.
+    pub(super) fn part(&self, series: &str) -> Self {
+        Self {
+            findings: self.findings.iter().filter(|f| f.series == series).cloned().collect(),
+            untold: self.untold.iter().filter(|u| u.series == series).cloned().collect(),
+            roofline: self.roofline.iter().filter(|r| r.series == series).cloned().collect(),
+        }
+    }
+}
+
+/// In which steps the client was the limit.
+fn own_limits(plan: &Plan, run: &Run) -> Vec<OwnLimit> {
+    let of = |c: Caveat| match c {
+        Caveat::Client { step, ref fault, .. } => {
+            Some(OwnLimit { step, text: fault.text(), advice: run.advice(&c).to_owned() })
+        }
+        _ => None,
+    };
+    own::faults(plan, &run.steps, &run.failures).into_iter().filter_map(of).collect()
+}
+
+/// What was served, and on what: curves that agree in this may be read together.
+pub(super) fn deployment(plan: &Plan) -> String {
+    let text = |of: Result<String, toml::ser::Error>| of.unwrap_or_default();
+    format!("{}\n{}", text(toml::to_string(&plan.server)), text(toml::to_string(&plan.hardware)))
+}
+
+/// The curves of a series: one for each of its answers, else one of what was measured.
+fn curves(run: &Run, one: &Series) -> Vec<Curve> {
+    let plan = &one.plan;
+    let part = run.parts.iter().find(|p| p.series() == one.name).unwrap_or(run);
+    let known = Curve {
+        series: one.name.clone(),
+        deployment: deployment(plan),
+        flags: flags(plan, part),
+        gpu: plan.hardware.gpu.clone(),
+        tensor_parallel: plan.hardware.tensor_parallel(),
+        replicas: plan.hardware.replicas(),
+        seats: seats(plan, part),
+        shared: plan.workload.shared_share().filter(|_| plan.workload.cache == Cache::Warm),
+        cold: cold_twin(run, one),
+        fixed_input: fixed_input(plan).filter(|_| run.matrix.is_empty()),
+        hardware: plan.model.and_then(|m| Some((plan.hardware.machine(&m)?, m))),
+        ..Curve::default()
+    };
+    if let Some(row) = run.matrix.iter().find(|r| r.row == one.name) {
+        let Some(figures) = row.figures else { return Vec::new() };
+        let question = Some(row.metric.name().to_owned());
+        return vec![Curve { step: figures.step, question, ..known }];
+    }
+    let own = part.answers.iter().filter(|a| a.series == one.name);
+    let missed = |a: &Answer| {
+        let (step, limit) = examined(part, a)?;
+        Some(Curve { step: step.step, limit, ..known.clone() })
+    };
+    let mut all: Vec<Curve> = own.filter_map(missed).collect();
+    if let Some(step) = heaviest(run, &one.name).filter(|_| all.is_empty()) {
+        all.push(Curve { step: step.step, ..known.clone() });
+    }
+    // The saturated server shows what more load would bring: where it preempts, or has no cache left.
+    let full =
+        run.steps.iter().rfind(|s| s.series == one.name && s.kind == StepKind::Peak && s.completed > 0);
+    all.extend(full.map(|s| Curve { step: s.step, ..known }));
+    all
+}
+
+/// The step of an answer that is looked into, with the limit that binds there: the one nearest to an estimate, else the lightest that misses
+/// the limit by its own counts, else the one that the answer names, else the heaviest that the server could take.
+fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> {
+    let g = &a.goodput;
+    let loaded = || {
+        let own = |s: &&Step| s.series == a.series && s.level.control == a.control && !s.kind.is_aside();
+        run.steps.iter().filter(own)
+    };
+    let lightest = |a: &&Step, b: &&Step| a.level.value.total_cmp(&b.level.value).then(b.due_n.cmp(&a.due_n));
+    if g.status == Status::Invalid {
+        let invalid = loaded().filter(|s| run.judged(a, s).0 == Verdict::Invalid).min_by(lightest)?;
+        return Some((invalid, g.binding.clone()));
+    }
+    let binding = |s: &Step| g.binding.clone().or_else(|| run.judged(a, s).1);
+    let unloaded_misses = g.status == Status::None && g.failed.is_none();
+    if unloaded_misses {
+        let alone = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
+        let alone = alone.max_by_key(|s| s.due_n)?;
+        return Some((alone, binding(alone)));
+    }
+    let from = g.rate.or(g.met).unwrap_or(0.0) * 0.98;
+    let misses = |s: &&Step| {
+        let of = |key: &str| s.row(&a.tier, key).is_some_and(misses);
+        s.level.value >= from && s.verdict != Verdict::Invalid && g.binding.as_deref().is_some_and(of)
+    };
+    let named = || g.failed.and_then(|level| run.step_at(a, level, Verdict::Fails));
+    // What binds shows at the boundary itself; far beyond it everything is slow.
+    let near = || {
+        let at = g.rate.filter(|_| g.interval90.is_some() && g.binding.is_some())?;
+        let close =
+            |s: &&Step| (s.level.value / at).ln().abs() < NEAR.ln() && s.due_n >= ENOUGH && !s.overloaded();
+        let far = |s: &&Step| (s.level.value / at).ln().abs();
+        loaded()
+            .filter(close)
+            .filter(|s| s.verdict != Verdict::Invalid)
+            .min_by(|a, b| far(a).total_cmp(&far(b)))
+    };
+    let missing = || loaded().filter(misses).min_by(lightest);
+    if let Some(step) = near().or_else(missing).or_else(named) {
+        return Some((step, binding(step)));
+    }
+    heaviest(run, &a.series).map(|s| (s, None))
+}
+
+/// Whether more requests missed a limit than it allows.
+fn misses(row: &LimitRow) -> bool {
+    let allowed =
+        row.limit.split_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok()).map(Percentile::miss_share);
+    match allowed {
+        Some(share) => row.n >= 100 && row.misses as f64 > share * row.n as f64,
+        None => row.verdict == Verdict::Fails,
+    }
+}
+
+/// The heaviest step of a series that the server could take.
+fn heaviest<'a>(run: &'a Run, series: &str) -> Option<&'a Step> {
+    let told = |s: &&Step| {
+        s.series == series
+            && !s.overloaded()
+            && s.verdict != Verdict::Invalid
+            && s.completed > 0
+            && !s.kind.is_beside()
+    };
+    let key = |s: &&Step| (s.kind != StepKind::Baseline, s.level.value);
+    run.steps.iter().filter(told).max_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    })
+}
+
+/// The step that shows a series at its goodput; of a row, and where nothing was limited, the step that is looked into.
+fn at_goodput<'a>(run: &'a Run, curve: &Curve) -> Option<&'a Step> {
+    let answer = run.answers.iter().find(|a| a.series == curve.series);
+    match answer {
+        Some(a) if run.matrix.is_empty() => {
+            let g = &a.goodput;
+            run.nearest(a, g.rate.or(g.safe_rate).or(g.met)?)
+        }
+        _ => run.steps.iter().find(|s| s.series == curve.series && s.step == curve.step),
+    }
+}
+
+/// What starts the server, where that is known.
+fn flags(plan: &Plan, run: &Run) -> Option<Flags> {
+    match &plan.server.target {
+        Target::Simulated(_) => {
+            let engine = plan.simulated().ok().flatten()?.engine;
+            matches!(engine, Engine::Batch { .. }).then_some(Flags::Simulated)
+        }
+        Target::Url(_) | Target::Urls(_) => run.meta.facts.iter().find_map(|f| f.engine).map(Flags::from),
+    }
+}
+
+/// The most sequences that the server takes at a time, where that is known.
+fn seats(plan: &Plan, run: &Run) -> Option<u32> {
+    let Some(simulated) = plan.simulated().ok().flatten() else {
+        // Of every server: together they take as many.
+        let of = |f: &ServerFacts| {
+            let told = SEATS.iter().find_map(|name| f.flags.get(*name)?.parse::<u32>().ok())?;
+            let engines = f.engines.unwrap_or(1).max(1);
+            told.checked_mul(engines)?.checked_mul(f.servers.len().max(1) as u32)
+        };
+        return run.meta.facts.iter().map(of).sum::<Option<u32>>().filter(|n| *n > 0);
+    };
+    match simulated.engine {
+        Engine::Batch { deployment, .. } => Some(deployment.limits.max_num_seqs.get()),
+        _ => None,
+    }
+}
+
+/// The series that is the same but for a cold cache.
+fn cold_twin(run: &Run, one: &Series) -> Option<String> {
+    let name = one.name.strip_suffix(Cache::Warm.name())?;
+    let cold = format!("{name}{}", Cache::Cold.name());
+    run.steps.iter().any(|s| s.series == cold).then_some(cold)
+}
+
+/// The length of the prompts, where all are synthetic and alike.
+fn fixed_input(plan: &Plan) -> Option<u32> {
+    match &plan.workload.kinds()[..] {
+        [one] if one.conversation.is_none() && one.name.is_none() => match one.of {
+            Of::Prompts(Prompts::Synthetic(s)) => match s.input_tokens {
+                Lengths::Fixed(n) => Some(n.get()),
+                _ => None,
+            },
+            Of::Prompts(_) | Of::Trace(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a step had one request at a time and can be read.
+pub(super) fn one_at_a_time(s: &Step) -> bool {
+    goodput_stats::diagnosis::is_one(s) && s.verdict != Verdict::Invalid && s.quantiles(Metric::Ttft).n > 0
+}
+
+#[cfg(test)]
+mod tests;

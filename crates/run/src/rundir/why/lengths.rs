@@ -1,0 +1,191 @@
+//! TTFT by the length of the prompt, from the requests of steps that had one at a time.
+
+use super::{deployment, one_at_a_time};
+use crate::rundir::cell::bare_bytes;
+use crate::rundir::traces::ends_torn;
+use crate::rundir::{REQUESTS, Run, files};
+use anyhow::{Context, Result};
+use goodput_core::slo::Metric;
+use goodput_plan::Series;
+use goodput_stats::diagnosis::LengthPoint;
+use goodput_stats::stats::step::Step;
+use goodput_workload::config::Cache;
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::path::Path;
+
+/// A group of fewer requests has no median to speak of.
+const LEAST: usize = 20;
+/// The requests of a step make at most so many groups.
+const GROUPS: usize = 4;
+/// Groups whose mean lengths differ by less than this factor are one.
+const ALIKE: f64 = 1.3;
+/// A prompt of which less than this share has to be read spends its time on what is in the cache.
+const LEAST_READ: f64 = 0.25;
+/// More requests of a step than this add nothing to its medians.
+const ENOUGH: usize = 20_000;
+
+/// What a row of `requests.csv` tells of the time to its first token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Request {
+    input: f64,
+    cached: Option<f64>,
+    ttft_ms: f64,
+}
+
+/// The points of all steps that had one request at a time; of a step whose prompts differ in length several.
+pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<LengthPoint>> {
+    let one: Vec<&Step> = run.steps.iter().filter(|s| one_at_a_time(s)).collect();
+    let requests = read(dir, &one)?;
+    let mut all = Vec::new();
+    for step in one {
+        let Some(plan) = series.iter().find(|x| x.name == step.series).map(|x| &x.plan) else { continue };
+        // What a prompt finds in the cache need not be read: where neither its plan nor the server tells, its length says nothing.
+        let cold = plan.workload.cache == Cache::Cold && plan.workload.shared_share().is_some();
+        let share = if cold { Some(1.0) } else { step.server.hit_rate.map(|hit| 1.0 - hit) };
+        let read = |r: &Request| {
+            let left = match (r.cached, share) {
+                (Some(cached), _) => (r.input - cached).max(1.0),
+                (None, Some(share)) => r.input * share,
+                (None, None) => return None,
+            };
+            (left >= LEAST_READ * r.input).then_some((left, r.ttft_ms))
+        };
+        let own = requests.get(&(step.series.clone(), step.step)).map(Vec::as_slice).unwrap_or_default();
+        let mut found = groups(own.iter().filter_map(read).collect());
+        let q = step.quantiles(Metric::Ttft);
+        if let (true, Some(input), Some(share), Some(p50)) =
+            (found.is_empty(), step.input_tokens_mean, share, q.p50)
+            && q.n >= LEAST as u64
+            && own.is_empty()
+            && share >= LEAST_READ
+        {
+            found.push((input * share, p50, q.n));
+        }
+        let deployment = deployment(plan);
+        all.extend(found.into_iter().map(|(tokens, ttft_ms, n)| LengthPoint {
+            deployment: deployment.clone(),
+            step: step.step,
+            tokens,
+            ttft_ms,
+            n,
+        }));
+    }
+    Ok(all)
+}
+
+/// Groups of requests by length: mean tokens, median TTFT, how many. One where all are about alike, none where there are too few.
+fn groups(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64, u64)> {
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let group = |part: &[(f64, f64)]| {
+        let mut times: Vec<f64> = part.iter().map(|r| r.1).collect();
+        times.sort_by(f64::total_cmp);
+        let median = times.get(times.len().saturating_sub(1) / 2).copied().unwrap_or_default();
+        (part.iter().map(|r| r.0).sum::<f64>() / part.len().max(1) as f64, median, part.len() as u64)
+    };
+    let parts = (all.len() / LEAST).min(GROUPS);
+    if parts == 0 {
+        return Vec::new();
+    }
+    let cut = |i: usize| i * all.len() / parts;
+    let found: Vec<_> = (0..parts).map(|i| group(&all[cut(i)..cut(i + 1)])).collect();
+    match (found.first(), found.last()) {
+        (Some(first), Some(last)) if last.0 >= ALIKE * first.0 => found,
+        _ => vec![group(&all)],
+    }
+}
+
+/// The measured requests of these steps that had a first token; nothing where the file is not there.
+fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Request>>> {
+    let mut all: HashMap<(String, u32), Vec<Request>> =
+        steps.iter().map(|s| ((s.series.clone(), s.step), Vec::new())).collect();
+    let path = dir.join(REQUESTS);
+    let Some(mut file) = files::open(&path)?.filter(|_| !steps.is_empty()) else { return Ok(all) };
+    let failed = || format!("failed to read {}", path.display());
+    let torn = ends_torn(&mut file).with_context(failed)?;
+    let mut reader =
+        csv::ReaderBuilder::new().flexible(true).from_reader(BufReader::with_capacity(1 << 18, file));
+    let heads = reader.byte_headers().with_context(failed)?.clone();
+    let column = |name: &str| heads.iter().position(|h| h == name.as_bytes());
+    let names =
+        ["series", "step", "phase", "outcome", "due_ms", "first_token_ms", "input_tokens", "cached_tokens"];
+    let Some(columns) = names.into_iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(all) };
+    let (mut row, mut next) = (csv::ByteRecord::new(), csv::ByteRecord::new());
+    let mut more = reader.read_byte_record(&mut row).with_context(failed)?;
+    while more {
+        more = reader.read_byte_record(&mut next).with_context(failed)?;
+        if row.len() == heads.len() && (more || !torn) {
+            add(&row, &columns, steps, &mut all);
+        }
+        std::mem::swap(&mut row, &mut next);
+    }
+    Ok(all)
+}
+
+/// Adds a row where it is of one of the steps, measured and answered.
+fn add(
+    row: &csv::ByteRecord,
+    columns: &[usize],
+    steps: &[&Step],
+    all: &mut HashMap<(String, u32), Vec<Request>>,
+) -> Option<()> {
+    let cell = |i: usize| bare_bytes(columns.get(i).and_then(|c| row.get(*c)).unwrap_or_default());
+    if cell(2) != b"measure" || cell(3) != b"ok" {
+        return None;
+    }
+    let text = |i: usize| std::str::from_utf8(cell(i)).ok();
+    let number = |i: usize| -> Option<f64> { text(i)?.parse().ok().filter(|v: &f64| v.is_finite()) };
+    let step: u32 = text(1)?.parse().ok()?;
+    let step = steps.iter().find(|s| s.step == step && s.series.as_bytes() == cell(0))?;
+    let own = all.get_mut(&(step.series.clone(), step.step))?;
+    if own.len() < ENOUGH {
+        own.push(Request {
+            input: number(6)?,
+            cached: number(7),
+            ttft_ms: (number(5)? - number(4)?).max(0.0),
+        });
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_different_lengths_make_groups() {
+        let alike: Vec<(f64, f64)> = (0..60).map(|i| (600.0 + f64::from(i % 3), 14.0)).collect();
+        assert_eq!(groups(alike), [(601.0, 14.0, 60)]);
+        let spread: Vec<(f64, f64)> =
+            (0..100).map(|i| (100.0 + 10.0 * f64::from(i), 5.0 + f64::from(i))).collect();
+        let found = groups(spread);
+        assert_eq!(found.iter().map(|g| g.2).collect::<Vec<_>>(), [25, 25, 25, 25]);
+        assert!((found[0].0 - 220.0).abs() < 1e-9 && (found[0].1 - 17.0).abs() < 1e-9, "{found:?}");
+        assert!(found.windows(2).all(|w| w[1].0 > w[0].0 && w[1].1 > w[0].1));
+        assert_eq!(
+            groups((0..45).map(|i| (f64::from(i + 1), 1.0)).collect()).len(),
+            2,
+            "two groups of twenty"
+        );
+        assert_eq!(groups(vec![(600.0, 14.0); 19]), [], "too few");
+        assert_eq!(groups(vec![]), []);
+    }
+
+    #[test]
+    fn rows_of_one_request_at_a_time_are_read() {
+        let run = crate::fixture::adaptive();
+        let dir = tempfile::tempdir().unwrap();
+        let head = "series,step,phase,due_ms,first_token_ms,input_tokens,cached_tokens,outcome";
+        let rows = "main,1,measure,10,24.5,600,,ok\nmain,1,settle,0,9,600,,ok\nmain,1,measure,20,30,500,400,ok\n\
+                    main,2,measure,0,9,600,,ok\nmain,1,measure,9,,600,,failed\nmain,1,measure,1,2,7,,o";
+        std::fs::write(dir.path().join(REQUESTS), format!("{head}\n{rows}")).unwrap();
+        let steps = [&run.steps[0]];
+        let got = read(dir.path(), &steps).unwrap();
+        let want = [
+            Request { input: 600.0, cached: None, ttft_ms: 14.5 },
+            Request { input: 500.0, cached: Some(400.0), ttft_ms: 10.0 },
+        ];
+        assert_eq!(got[&("main".to_owned(), 1)], want, "measured, of that step, answered, and not torn");
+        assert!(read(tempfile::tempdir().unwrap().path(), &steps).unwrap().values().all(Vec::is_empty));
+    }
+}

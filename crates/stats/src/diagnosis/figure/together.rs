@@ -1,0 +1,147 @@
+//! Figures that take several steps or series, or what the plan declares.
+
+use super::super::fit::{Line, line};
+use super::super::subject::{Subject, is_one, told};
+use super::{Found, percent, place, time};
+use crate::stats::step::Step;
+use goodput_core::slo::Metric;
+use goodput_core::units::short;
+
+/// The line of TTFT over the length of the prompt, with the tokens that the unloaded step had to read and its TTFT.
+fn prefill<'a>(s: &Subject<'a>) -> Option<(Line, f64, f64, &'a Step)> {
+    let alone = s.alone.filter(|a| is_one(a))?;
+    let line = line(&s.facts.lengths, &s.curve.deployment)?;
+    let ttft = s.quantiles(alone, Metric::Ttft).p50?;
+    let tokens = alone.input_tokens_mean? * (1.0 - alone.server.hit_rate.unwrap_or(0.0));
+    Some((line, tokens, ttft, alone))
+}
+
+pub(super) fn prefill_of_ttft(s: &Subject<'_>) -> Option<Found> {
+    let (line, tokens, ttft, alone) = prefill(s)?;
+    let reading = (line.per_token_ms * tokens).min(ttft);
+    let [low, high] = &line.ends;
+    let text = format!(
+        "one request at a time, TTFT grows with the prompt: {} at {} tokens, {} at {} ({} for each 100); of the {} {} that is {}",
+        time(low.ttft_ms),
+        short(low.tokens.round()),
+        time(high.ttft_ms),
+        short(high.tokens.round()),
+        time(100.0 * line.per_token_ms),
+        time(ttft),
+        place(alone),
+        percent(reading / ttft)
+    );
+    let steps = if low.step == high.step { vec![low.step] } else { vec![low.step, high.step] };
+    (ttft > 0.0).then(|| Found::new(reading / ttft, steps, text))
+}
+
+pub(super) fn prefill_of_missed(s: &Subject<'_>) -> Option<Found> {
+    let (line, tokens, ttft, alone) = prefill(s)?;
+    let reading = (line.per_token_ms * tokens).min(ttft);
+    if alone.step == s.at.step {
+        return Some(Found::new(reading / ttft.max(1e-9), [alone.step], ""));
+    }
+    let (tail, name) = s.tail(s.at, Metric::Ttft).filter(|(tail, _)| *tail > 0.0)?;
+    let share = (reading / tail).min(1.0);
+    // Where the backlog grows the tail has no steady value.
+    let text = if s.at.stable == Some(false) {
+        String::new()
+    } else {
+        format!("that is {} of the {name} TTFT of {} {}", percent(share), time(tail), place(s.at))
+    };
+    Some(Found::new(share, [alone.step, s.at.step], text))
+}
+
+pub(super) fn line_rises(s: &Subject<'_>) -> Option<Found> {
+    let (line, ..) = prefill(s)?;
+    Some(Found::new(f64::from(u8::from(line.rises)), [], ""))
+}
+
+/// Median TTFT of a warm and of a cold series under one load, or unloaded.
+pub(super) fn warm_times_cold(s: &Subject<'_>) -> Option<Found> {
+    let cold = s.curve.cold.as_ref()?;
+    let of_cold = || s.all.iter().filter(|x| x.series == *cold && told(x) && !x.overloaded());
+    let same = |x: &Step, warm: &Step| {
+        x.kind == warm.kind
+            && x.level.control == warm.level.control
+            && (x.level.value / warm.level.value).ln().abs() < 0.02
+    };
+    // Unloaded where there is such a step: under load the one may wait and the other not.
+    let warm = s.own().filter(|x| told(x) && !x.overloaded());
+    let mut pairs: Vec<(&Step, &Step)> =
+        warm.filter_map(|w| Some((w, of_cold().find(|x| same(x, w))?))).collect();
+    pairs.sort_by(|a, b| is_one(b.0).cmp(&is_one(a.0)).then(a.0.level.value.total_cmp(&b.0.level.value)));
+    let (warm, cold) = *pairs.first()?;
+    let [w, c] = [warm, cold].map(|x| x.quantiles(Metric::Ttft).p50);
+    let (w, c) = (w?, c.filter(|c| *c > 0.0)?);
+    let text =
+        format!("the median TTFT is {} warm {} and {} cold {}", time(w), place(warm), time(c), place(cold));
+    Some(Found::new(w / c, [cold.step, warm.step], text))
+}
+
+/// TPOT of one request alone, with the step.
+fn tpot_alone<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<(f64, &'a Step)> {
+    let one = steps.filter(|x| is_one(x) && told(x)).max_by_key(|x| x.due_n)?;
+    Some((one.quantiles(Metric::Tpot).p50.filter(|t| *t > 0.0)?, one))
+}
+
+/// TPOT of one request alone and its floor.
+fn floor_of<'a>(s: &Subject<'a>) -> Option<(f64, f64, &'a Step)> {
+    let (machine, model) = s.curve.hardware.as_ref()?;
+    let (tpot, alone) = tpot_alone(s.own())?;
+    let context = alone.input_tokens_mean.unwrap_or(0.0) + alone.output_tokens_mean.unwrap_or(0.0) / 2.0;
+    Some((tpot, machine.decode(model, 1.0, context).floor_ms, alone))
+}
+
+pub(super) fn tpot_times_floor(s: &Subject<'_>) -> Option<Found> {
+    let (tpot, floor, alone) = floor_of(s)?;
+    let text = format!(
+        "reading weights and KV cache takes {} of a TPOT of {} at the least, {}",
+        time(floor),
+        time(tpot),
+        place(alone)
+    );
+    Some(Found::new(tpot / floor, [alone.step], text))
+}
+
+pub(super) fn gpus(s: &Subject<'_>) -> Option<Found> {
+    let n = s.curve.tensor_parallel?;
+    Some(Found::new(f64::from(n), [], format!("{n} GPUs hold one copy of the model")))
+}
+
+/// The series that differs in how many GPUs hold a copy of the model, the one with the fewest: its subject and how many there are.
+fn fewer<'a>(s: &Subject<'a>) -> Option<(Subject<'a>, u32)> {
+    let own = s.curve.tensor_parallel?;
+    let others = s.facts.curves.iter().filter(|c| c.tensor_parallel.is_some_and(|n| n < own));
+    let model = |c: &super::super::Curve| c.hardware.as_ref().map(|(_, m)| *m);
+    let alike = others.filter(|c| model(c) == model(s.curve));
+    let least = alike.min_by_key(|c| c.tensor_parallel)?;
+    Some((Subject::of(s.all, s.facts, least)?, least.tensor_parallel?))
+}
+
+pub(super) fn gain_of_gpus(s: &Subject<'_>) -> Option<Found> {
+    let (fewer, n) = fewer(s)?;
+    let own = s.curve.tensor_parallel?;
+    let ((now, alone), (before, with_fewer)) = (tpot_alone(s.own())?, tpot_alone(fewer.own())?);
+    let added = f64::from(own) / f64::from(n) - 1.0;
+    let text = format!(
+        "the median TPOT of one request alone is {} with {own} GPUs (step {}) and {} with {n} (step {})",
+        time(now),
+        alone.step,
+        time(before),
+        with_fewer.step
+    );
+    (added > 0.0).then(|| Found::new((before / now - 1.0) / added, [with_fewer.step, alone.step], text))
+}
+
+pub(super) fn lost_between_gpus(s: &Subject<'_>) -> Option<Found> {
+    let (fewer, n) = fewer(s)?;
+    let ((now, floor, alone), (before, floor_before, other)) = (floor_of(s)?, floor_of(&fewer)?);
+    let lost = (now - floor) - (before - floor_before);
+    let text = format!(
+        "beyond its floor that is {} against {} with {n}",
+        time(now - floor),
+        time(before - floor_before)
+    );
+    Some(Found::new(lost / now, [other.step, alone.step], text))
+}

@@ -1,0 +1,326 @@
+//! The adaptive search: baseline, ramp from below, refinement. Which of them is next follows from the steps alone.
+
+use super::ask::{Ask, Ends};
+use super::config::{Adaptive, Open, Over};
+use super::posterior::{limits, void};
+use super::refine;
+use super::refused::served;
+use super::retry;
+use super::seen::Seen;
+use super::stop::{MissedUnloaded, Stop, dead, plateau};
+use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
+use crate::stats::summary::tier_verdict;
+use crate::stats::verdict::{UNLOADED_INFLATION, foreseen};
+use goodput_core::level::{Control, Level};
+use goodput_core::slo::Slo;
+use goodput_core::times::StepTimes;
+use goodput_core::units::three_digits;
+use std::time::Duration;
+
+/// Each level of the ramp over the one before.
+const FACTOR: f64 = 3.0;
+/// Each level under the one before while none holds.
+const BACK: f64 = 2.0;
+/// The first rate of the ramp, in requests per mean time of an unloaded one.
+const FIRST: f64 = 1.0;
+/// Requests that a step of the ramp should have, where that takes longer than usual.
+const RAMP_REQUESTS: f64 = 6.0;
+/// Ramp steps that may fail before one does not; each is half of the one before.
+const HALVINGS: usize = 10;
+/// Baselines that are measured while the unloaded server misses more than is allowed, and it is not clear by how much.
+const BASELINES: usize = 3;
+/// A step of the ramp looks for overload, which shows before its last request is over: it waits no longer than this.
+const RAMP_TAIL_S: f64 = 5.0;
+/// How long the last request of a baseline may take, in seconds.
+const BASELINE_TAIL_S: f64 = 45.0;
+/// Confidence that it takes to say that the unloaded server misses the SLO: it ends the sweep.
+pub(super) const BASELINE_CONFIDENCE: f64 = 0.99;
+/// Error, and requests that are worth one, at which a step of the ramp is suspicious.
+const SUSPICION: f64 = 0.01;
+const SUSPICIOUS_INFLATION: f64 = 3.0;
+/// Steps in which the client was the limit; with more of them nothing can be learned of the server.
+const INVALID: usize = 6;
+/// Failures without an answer in between that end the sweep.
+const FAILED: u64 = 10;
+/// Steps one after the other without an answer, each of them refused, that end the search: it is not asked on and on.
+const REFUSED: usize = 3;
+/// The shortest window of a baseline or a step of the ramp, in seconds.
+const LEAST_S: f64 = 1.0;
+
+/// What the adaptive search goes by, besides the steps.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Policy {
+    pub(super) budget_s: f64,
+    pub(super) confidence: f64,
+    pub(super) width: f64,
+    /// The highest level that is offered.
+    pub(super) highest: f64,
+    pub(super) times: StepTimes,
+    /// What it steps through.
+    pub(super) control: Control,
+    /// All tiers are answered from the same steps.
+    pub(super) tiers: Vec<Slo>,
+    /// The squared coefficient of variation of the gaps between arrivals.
+    pub(super) dispersion: f64,
+    /// Requests per second at level 1 of an open loop.
+    pub(super) per_level: f64,
+    /// How long the users of a conversation think in all, in seconds.
+    pub(super) think_s: f64,
+}
+
+impl Policy {
+    pub(super) fn new(
+        plan: &Adaptive,
+        max_rate: Option<f64>,
+        times: &StepTimes,
+        tiers: &[Slo],
+        open: Open,
+    ) -> Self {
+        let (control, highest, dispersion) = match plan.over {
+            Over::Rate => (open.control, max_rate.unwrap_or(f64::INFINITY), open.arrivals.dispersion()),
+            // A closed loop has as many in flight as it has workers.
+            Over::Concurrency => (Control::Concurrency, f64::from(times.max_in_flight), 1.0),
+        };
+        Self {
+            budget_s: plan.budget.0.as_secs_f64(),
+            confidence: plan.confidence.get(),
+            width: plan.width.get(),
+            highest,
+            times: *times,
+            control,
+            tiers: tiers.to_vec(),
+            dispersion,
+            per_level: open.per_level,
+            think_s: open.think_s,
+        }
+    }
+
+    /// The next step, or why there is none. `steps` are those of the series that were not interrupted.
+    pub(super) fn next(&self, steps: &[&Step]) -> Result<Ask, Stop> {
+        let seen = Seen::of(self, steps);
+        if let Some(stop) = self.hopeless(steps) {
+            return Err(stop);
+        }
+        if let Some(ask) = self.baseline(&seen)? {
+            return Ok(ask);
+        }
+        self.ramp(&seen)?.map_or_else(|| refine::next(self, &seen), Ok)
+    }
+
+    /// A server that is gone, that answers nothing, or a client that is too weak: nothing more can be learned.
+    fn hopeless(&self, steps: &[&Step]) -> Option<Stop> {
+        let last = steps.last()?;
+        let all_failed: Vec<&&Step> = steps.iter().rev().take_while(|s| s.unanswered()).collect();
+        let failed: u64 = all_failed.iter().map(|s| s.failed).sum();
+        let invalid = steps.iter().filter(|s| self.invalid(s)).count();
+        let level = last.level.to_string();
+        if last.unanswered() {
+            // It was left alone for as long as it asked before each of them.
+            if all_failed.iter().all(|s| s.mostly_refused()) {
+                return (all_failed.len() >= REFUSED).then_some(Stop::Refused { level });
+            }
+            // A few failures may be chance, or overload; so the search goes on below.
+            let enough = failed >= FAILED || all_failed.len() >= INVALID;
+            return enough.then_some(Stop::AllFailed { level });
+        }
+        dead(&[last]).or_else(|| (invalid >= INVALID).then(|| Stop::invalid(last)))
+    }
+
+    /// What a step shows of the SLO: what it shows of every tier, else *undecided*.
+    pub(super) fn verdict(&self, step: &Step) -> Verdict {
+        let mut all = self.tiers.iter().map(|slo| tier_verdict(&step.limits, slo.tier()).0);
+        let first = all.next().unwrap_or(Verdict::Undecided);
+        if all.all(|v| v == first) { first } else { Verdict::Undecided }
+    }
+
+    /// Whether it says nothing of the server: the client was the limit, or the server was started anew.
+    pub(super) fn invalid(&self, step: &Step) -> bool {
+        self.tiers.iter().any(|slo| tier_verdict(&step.limits, slo.tier()).0 == Verdict::Invalid)
+    }
+
+    /// A step that is not to be exceeded: it fails, it was ended since it missed by far, or the client gave out.
+    fn too_much(&self, step: &Step) -> bool {
+        step.too_much() || self.invalid(step) || self.verdict(step) == Verdict::Fails
+    }
+
+    /// One request at a time, for what the server does unloaded: clip(1.5 % of the budget, 8, 45) s, and never more than a
+    /// twentieth of the budget. Repeated while it misses more than is allowed without showing it. It may lead to *none*,
+    /// never to *meets*.
+    fn baseline(&self, seen: &Seen<'_>) -> Result<Option<Ask>, Stop> {
+        let ask = self.unloaded(self.baseline_s());
+        let Some(last) = seen.baselines.last() else { return Ok(Some(ask)) };
+        let open: Vec<&Slo> =
+            self.tiers.iter().filter(|slo| missed_unloaded(&seen.baselines, slo).is_none()).collect();
+        if open.is_empty()
+            && let Some(missed) = self.tiers.iter().find_map(|slo| missed_unloaded(&seen.baselines, slo))
+        {
+            return Err(Stop::Unloaded(missed));
+        }
+        let missing = |slo: &&Slo| {
+            limits(slo).into_iter().any(|(limit, p0)| {
+                let (misses, n) = counts(&seen.baselines, slo.tier(), &limit);
+                let void = seen.baselines.iter().all(|s| void(s, slo.tier(), &limit));
+                !void && (n <= 0.0 || misses > p0 * n)
+            })
+        };
+        let first = seen.loaded.is_empty();
+        let again =
+            first && seen.baselines.len() < BASELINES && last.ended_s - seen.origin_s < self.budget_s / 4.0;
+        Ok((again && open.iter().any(missing)).then_some(ask))
+    }
+
+    /// Length of a baseline, in seconds.
+    pub(super) fn baseline_s(&self) -> f64 {
+        (0.015 * self.budget_s).clamp(8.0, 45.0).min(self.budget_s / 20.0).max(LEAST_S)
+    }
+
+    /// A baseline of this length.
+    pub(super) fn unloaded(&self, length_s: f64) -> Ask {
+        Ask {
+            level: Level::concurrency(1),
+            kind: StepKind::Baseline,
+            settle: Duration::ZERO,
+            measure: Duration::from_secs_f64(length_s),
+            extend: false,
+            tail: Duration::from_secs_f64(BASELINE_TAIL_S.min(0.1 * self.budget_s)),
+            drain: self.drain(),
+            ends: Ends::WhenGross,
+            confidence: BASELINE_CONFIDENCE,
+        }
+    }
+
+    /// Short steps at levels that triple, from what one request at a time makes, until one shows overload: gross misses, a
+    /// growing backlog, a plateau of the throughput, too many errors. Halved instead while the first ones fail.
+    fn ramp(&self, seen: &Seen<'_>) -> Result<Option<Ask>, Stop> {
+        let Some(last) = seen.ramp.last() else {
+            let first = match self.control {
+                Control::Concurrency => FACTOR,
+                _ => self.rounded(FIRST / seen.e2e_s.max(1e-3) / self.per_level),
+            };
+            return self.in_time(self.ramp_step(first.min(self.highest), seen), seen).map(Some);
+        };
+        if let Some(burst) = retry::again(&seen.ramp).filter(|s| !self.invalid(s)) {
+            return self.in_time(self.ramp_step(burst.level.value, seen), seen).map(Some);
+        }
+        let at_the_top = last.level.value >= self.highest * (1.0 - 1e-9);
+        let level = if seen.ramp.iter().all(|s| self.too_much(s)) {
+            let lowest = seen.ramp.iter().map(|s| s.level.value).fold(f64::INFINITY, f64::min);
+            if self.invalid(last) {
+                return Err(Stop::invalid(last));
+            }
+            if self.control == Control::Concurrency {
+                // One request at a time has been measured already.
+                return Ok(None);
+            }
+            if seen.ramp.len() > HALVINGS || 4.0 * seen.spent_s > 3.0 * self.budget_s {
+                return Err(Stop::NothingHolds { level: self.level(lowest).to_string() });
+            }
+            self.rounded(lowest / BACK)
+        } else if seen.ramp.iter().any(|s| self.too_much(s)) || at_the_top || self.flattened(seen, last) {
+            return Ok(None);
+        } else {
+            self.rounded(last.level.value * FACTOR).min(self.highest)
+        };
+        self.in_time(self.ramp_step(level, seen), seen).map(Some)
+    }
+
+    /// The step, if the budget has the time for it.
+    fn in_time(&self, ask: Ask, seen: &Seen<'_>) -> Result<Ask, Stop> {
+        if seen.spent_s + takes(&ask) > self.budget_s {
+            return Err(Stop::Budget { budget_s: self.budget_s });
+        }
+        Ok(ask)
+    }
+
+    /// Whether the last step of the ramp shows that the next one would be too much, and no later step has shown it harmless.
+    fn flattened(&self, seen: &Seen<'_>, last: &Step) -> bool {
+        let clears =
+            |s: &&Step| s.level.value >= last.level.value * (1.0 - 1e-9) && self.verdict(s) == Verdict::Meets;
+        // More workers than a server can serve wait in its queue: limits that count from `due` see them.
+        let closed = self.control == Control::Concurrency;
+        let waits = closed && self.tiers.iter().any(|slo| slo.tightest_from_due().is_some());
+        (self.suspicious(last) || (!waits && plateau(&seen.ramp).is_some()))
+            && !seen.loaded.iter().any(clears)
+    }
+
+    /// A step with so many misses that no higher level should follow, though they are too few for a verdict: they would fail it
+    /// if hardly any came in clusters. Nothing is decided by it.
+    fn suspicious(&self, step: &Step) -> bool {
+        self.tiers.iter().all(|slo| {
+            limits(slo).iter().any(|(limit, p0)| {
+                let fails = |r: &LimitRow| {
+                    let each = r.per_request(step.due_n);
+                    let (misses, n) = (r.misses as f64 / each, r.n as f64 / each);
+                    foreseen(misses, n, *p0, SUSPICION, SUSPICIOUS_INFLATION) == Verdict::Fails
+                };
+                step.row(slo.tier(), limit).is_some_and(fails)
+            })
+        })
+    }
+
+    fn ramp_step(&self, level: f64, seen: &Seen<'_>) -> Ask {
+        let length = (0.02 * self.budget_s).clamp(3.0, 12.0);
+        let settle = self.times.settle.0.as_secs_f64().min(length / 3.0);
+        // Later turns come once the first conversations have got there.
+        let settle = settle.max(seen.talk_s.min(self.budget_s / 30.0));
+        let enough = (RAMP_REQUESTS / seen.per_s(level)).min(0.03 * self.budget_s);
+        let measure = (length - settle).max(length / 2.0).max(enough).max(LEAST_S);
+        Ask {
+            level: self.level(level),
+            kind: StepKind::Ramp,
+            settle: Duration::from_secs_f64(settle),
+            measure: Duration::from_secs_f64(measure),
+            extend: false,
+            tail: seen.tail().min(Duration::from_secs_f64(RAMP_TAIL_S)),
+            drain: self.drain(),
+            ends: Ends::WhenGross,
+            confidence: self.confidence,
+        }
+    }
+
+    /// Requests that are open when all measured ones are over were load and nothing else: they are not waited for.
+    pub(super) fn drain(&self) -> Duration {
+        self.times.drain.0.min(Duration::from_secs(1))
+    }
+
+    /// A level of what the search steps through.
+    pub(super) fn level(&self, value: f64) -> Level {
+        match self.control {
+            Control::Concurrency => Level::concurrency(value as u32),
+            open => Level::new(open, value),
+        }
+    }
+
+    /// A level as it is measured and printed: rates to three digits, workers whole.
+    pub(super) fn rounded(&self, value: f64) -> f64 {
+        match self.control {
+            Control::Concurrency => value.round().max(1.0),
+            _ => three_digits(value, f64::round),
+        }
+    }
+}
+
+/// The longest that a step may take.
+fn takes(ask: &Ask) -> f64 {
+    (ask.settle + ask.measure + ask.tail + ask.drain).as_secs_f64()
+}
+
+/// Misses and told requests of a limit over several baselines, but for those that the server refused; gaps between tokens count by the request.
+fn counts(steps: &[&Step], tier: &str, limit: &str) -> (f64, f64) {
+    let row = |s: &&Step| {
+        let r = s.row(tier, limit)?;
+        let each = r.per_request(s.due_n);
+        served(s, r, (r.misses as f64 / each, r.n.saturating_sub(r.censored) as f64 / each))
+    };
+    steps.iter().filter_map(row).fold((0.0, 0.0), |(k, n), (misses, told)| (k + misses, n + told))
+}
+
+/// The limit of a tier that one request at a time misses, by all baselines together. It ends the sweep, so it takes more
+/// confidence than a step's verdict.
+pub(super) fn missed_unloaded(baselines: &[&Step], slo: &Slo) -> Option<MissedUnloaded> {
+    limits(slo).into_iter().find_map(|(limit, p0)| {
+        let (misses, n) = counts(baselines, slo.tier(), &limit);
+        let fails = foreseen(misses, n, p0, 1.0 - BASELINE_CONFIDENCE, UNLOADED_INFLATION) == Verdict::Fails;
+        fails.then_some(MissedUnloaded { limit, misses: misses.round() as u64, n: n.round() as u64 })
+    })
+}

@@ -1,0 +1,184 @@
+//! A server that changes while it is measured: throttled, warmed up, or with a neighbour that came or went. One request at a time is measured
+//! again and again between the steps of the refinement, always at this one level, and its latencies are compared before and after each.
+//!
+//! The test is of the medians of TTFT, TPOT and e2e. The logarithm of a median of n values has the standard error 1.2533·σ/√n, σ being the
+//! standard deviation of the logarithm, which follows from the 90th percentile: ln(p90/p50)/1.2816 (asymptotic variance of a sample median,
+//! π/2·σ²/n, for a log-normal distribution). A change is named where one of the metrics differs by `LEAST` and by `SURE` standard
+//! errors between the mean of all baselines before and the mean of all after it.
+
+use crate::stats::step::{Quantiles, Step, StepKind};
+use goodput_core::slo::Metric;
+use serde::{Deserialize, Serialize};
+
+/// The least change of a median that is named, in its logarithm.
+const LEAST: f64 = 0.05;
+/// Standard errors that it takes: with three metrics and up to five places of a change, fewer than one steady sweep in a hundred has one.
+const SURE: f64 = 4.0;
+/// So many values make σ twice as uncertain as many do: the fewer there are, the more standard errors it takes.
+const SMALL: f64 = 6.0;
+/// Fewer values than this say nothing of a median.
+const FEW: u64 = 5;
+/// σ is at least this: a timer's grain, and what an idle machine does from one minute to the next.
+const LEAST_SIGMA: f64 = 0.02;
+const MEDIAN: f64 = 1.2533;
+const Z90: f64 = 1.2816;
+
+/// A change of the server's speed in the middle of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// When it was still as before, in seconds of the sweep.
+    pub after_s: f64,
+    /// When it had changed, in seconds of the sweep: the answer rests on the steps from then on.
+    pub before_s: f64,
+    /// The latency by which it shows.
+    pub metric: Metric,
+    /// Median for one request at a time before it, in milliseconds.
+    pub from_ms: f64,
+    /// Median afterwards.
+    pub to_ms: f64,
+}
+
+impl Change {
+    /// Returns how many times as fast the server is as before.
+    pub fn speed(&self) -> f64 {
+        self.from_ms / self.to_ms
+    }
+}
+
+/// A median with its standard error, both of the logarithm.
+#[derive(Debug, Clone, Copy)]
+struct Median {
+    ln: f64,
+    se: f64,
+    n: f64,
+}
+
+impl Median {
+    fn of(q: &Quantiles) -> Option<Self> {
+        let (p50, p90) = (q.p50.filter(|p| *p > 0.0)?, q.p90?);
+        let sigma = ((p90 / p50).ln() / Z90).max(LEAST_SIGMA);
+        (q.n >= FEW).then(|| Self { ln: p50.ln(), se: MEDIAN * sigma / (q.n as f64).sqrt(), n: q.n as f64 })
+    }
+
+    /// The mean of several, each weighing as its variance says.
+    fn mean(of: &[Self]) -> Option<Self> {
+        let weight: f64 = of.iter().map(|m| m.se.powi(-2)).sum();
+        let sum: f64 = of.iter().map(|m| m.ln * m.se.powi(-2)).sum();
+        let n = of.iter().map(|m| m.n).sum();
+        (!of.is_empty()).then(|| Self { ln: sum / weight, se: weight.sqrt().recip(), n })
+    }
+}
+
+/// Returns the last change of the server that the baselines of a series show.
+pub(super) fn found(steps: &[&Step]) -> Option<Change> {
+    let baselines: Vec<&Step> =
+        steps.iter().copied().filter(|s| s.kind == StepKind::Baseline && s.abort.is_none()).collect();
+    let mut from = 0;
+    let mut last = None;
+    // After a change the ones before it are left out: there may be another.
+    while let Some((at, change)) = first(&baselines[from..]) {
+        from += at;
+        last = Some(change);
+    }
+    last
+}
+
+/// The clearest change within some baselines: the number of the first one after it.
+fn first(baselines: &[&Step]) -> Option<(usize, Change)> {
+    let metrics = [Metric::Ttft, Metric::Tpot, Metric::E2e];
+    let splits = metrics.into_iter().flat_map(|metric| (1..baselines.len()).map(move |at| (metric, at)));
+    let tested = splits.filter_map(|(metric, at)| {
+        let of = |steps: &[&Step]| -> Option<Median> {
+            let all: Vec<Median> = steps.iter().filter_map(|s| Median::of(&s.quantiles(metric))).collect();
+            Median::mean(&all)
+        };
+        let (before, after) = (of(&baselines[..at])?, of(&baselines[at..])?);
+        let by = after.ln - before.ln;
+        let z = by.abs() / before.se.hypot(after.se) / (1.0 + SMALL / before.n.min(after.n));
+        let change = Change {
+            after_s: baselines[at - 1].ended_s,
+            before_s: baselines[at].started_s,
+            metric,
+            from_ms: before.ln.exp(),
+            to_ms: after.ln.exp(),
+        };
+        (by.abs() >= LEAST && z >= SURE).then_some((z, at, change))
+    });
+    tested.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at, change)| (at, change))
+}
+
+/// Returns the seconds of the sweep from which on steps speak of the server as it is now.
+pub(super) fn since(steps: &[&Step]) -> f64 {
+    found(steps).map_or(f64::NEG_INFINITY, |c| c.before_s)
+}
+
+/// Returns the steps that speak of the server as it is now: all of them, where it did not change.
+pub(super) fn current<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
+    let since = since(steps);
+    steps.iter().copied().filter(|s| s.started_s >= since).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::series::tests::step;
+    use crate::stats::step::Verdict;
+    use goodput_core::level::Level;
+
+    fn baseline(at_s: f64, p50: f64, p90: f64, n: u64) -> Step {
+        let mut s = step(Level::concurrency(1), Verdict::Meets);
+        (s.kind, s.started_s, s.ended_s) = (StepKind::Baseline, at_s, at_s + 10.0);
+        let q = Quantiles { n, p50: Some(p50), p90: Some(p90), ..Quantiles::default() };
+        s.latency = [(Metric::Tpot, q)].into();
+        s
+    }
+
+    fn at(medians: &[f64], n: u64) -> Option<(f64, f64)> {
+        let steps: Vec<Step> =
+            medians.iter().enumerate().map(|(i, m)| baseline(100.0 * i as f64, *m, 1.1 * m, n)).collect();
+        found(&steps.iter().collect::<Vec<_>>()).map(|c| (c.after_s, c.before_s))
+    }
+
+    #[test]
+    fn a_change_of_speed_is_found_where_it_is() {
+        // σ = ln 1.1 / 1.28 = 7.4 %: the median of 50 has a standard error of 1.3 %.
+        for (what, medians, n, want) in [
+            ("steady", &[20.0, 20.1, 19.9, 20.2][..], 50, None),
+            ("a tenth slower", &[20.0, 20.1, 22.1, 22.0], 50, Some((110.0, 200.0))),
+            ("a tenth, by few requests", &[20.0, 20.1, 22.1, 22.0], 6, None),
+            ("too little to matter", &[20.0, 20.0, 20.8, 20.8], 5000, None),
+            ("slower, and then faster", &[20.0, 20.0, 30.0, 30.0, 20.0, 20.0], 50, Some((310.0, 400.0))),
+            ("only one", &[20.0], 50, None),
+        ] {
+            assert_eq!(at(medians, n), want, "{what}");
+        }
+    }
+
+    /// The standard error of the logarithm of a median is as the formula says, and steady servers hardly ever look changed.
+    #[test]
+    fn steady_servers_seldom_look_changed() {
+        use rand::{RngExt, SeedableRng};
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(5);
+        let mut draw = |n: usize| {
+            let mut values: Vec<f64> = (0..n)
+                .map(|_| {
+                    let (u, v): (f64, f64) = (rng.random(), rng.random());
+                    20.0 * (0.4 * (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()).exp()
+                })
+                .collect();
+            values.sort_by(f64::total_cmp);
+            (values[n / 2], values[9 * n / 10])
+        };
+        let changed = (0..400).filter(|_| {
+            let steps: Vec<Step> = (0..5)
+                .map(|i| {
+                    let (p50, p90) = draw(40);
+                    baseline(100.0 * f64::from(i), p50, p90, 40)
+                })
+                .collect();
+            found(&steps.iter().collect::<Vec<_>>()).is_some()
+        });
+        let count = changed.count();
+        assert!(count <= 8, "{count} of 400 sweeps of a steady server");
+    }
+}

@@ -1,0 +1,185 @@
+//! The adaptive search's answer for a tier: an estimate of its boundary with an honest interval, or why there is none.
+
+use super::adaptive::Policy;
+use super::answer::{Goodput, Held, Misfit, Status, Support};
+use super::change::{current, found};
+use super::posterior::{Posterior, limits};
+use super::refine::lowest;
+use super::seen::Seen;
+use crate::stats::step::{Step, StepKind};
+use crate::stats::summary::tier_verdict;
+use goodput_core::level::Control;
+use goodput_core::slo::Slo;
+use goodput_core::units::{Span, short};
+use std::time::Duration;
+
+/// Chance that it takes to say that no level meets the SLO, or that the highest one does.
+const SHOWN: f64 = 0.9;
+/// A boundary this far above all that was measured is a guess of the prior.
+const GUESS: f64 = 1.2;
+/// A level is no safe one this far below all that was measured.
+const UNTRIED: f64 = 0.5;
+/// A step with fewer requests says little of its level.
+const FEW: u64 = 100;
+/// An interval narrows as one over the root of the time that it rests on: half of it takes three times that time more.
+const TO_HALVE: f64 = 3.0;
+
+/// Returns the level that is safe at the plan's confidence, if the evidence carries one. It is no higher than the highest level at which the
+/// backlog was seen to stay level: below the boundary of a limit a backlog may still grow, and a step too short to tell is no proof that it does not.
+pub(super) fn safe_level(policy: &Policy, slo: &Slo, steps: &[&Step], posterior: &Posterior) -> Option<f64> {
+    let now = current(steps);
+    let loaded = || now.iter().filter(|s| s.kind != StepKind::Baseline && !policy.invalid(s));
+    let least = loaded().filter(|s| s.due_n >= FEW).map(|s| s.level.value).fold(f64::INFINITY, f64::min);
+    let steady = loaded().filter(|s| s.stable == Some(true)).map(|s| s.level.value).fold(0.0, f64::max);
+    let safe = posterior.quantile(1.0 - policy.confidence).min(policy.highest).min(steady);
+    Some(whole(policy, safe)).filter(|s| *s >= lowest(policy, slo) && *s >= UNTRIED * least)
+}
+
+/// Rounds a level down to what can be offered: workers are whole.
+fn whole(policy: &Policy, level: f64) -> f64 {
+    if policy.control == Control::Concurrency { level.floor() } else { level }
+}
+
+/// Puts an estimate in the place of what the verdicts alone say: from the posterior of a tier's boundary and the finished steps that it
+/// rests on. `bracket` is what the verdicts say, `shown` the evidence in words.
+pub(super) fn estimate(
+    policy: &Policy,
+    slo: &Slo,
+    steps: &[&Step],
+    posterior: &Posterior,
+    (bracket, shown): (Goodput, &str),
+) -> Goodput {
+    let change = found(steps);
+    let now = current(steps);
+    let loaded = || now.iter().filter(|s| s.kind != StepKind::Baseline);
+    let tested = || loaded().filter(|s| s.due_n >= FEW && !policy.invalid(s)).map(|s| s.level.value);
+    let most = tested().fold(0.0, f64::max);
+    let client = loaded().filter(|s| policy.invalid(s)).map(|s| s.level.value).min_by(f64::total_cmp);
+    let sent = tested().filter(|l| client.is_none_or(|c| *l < c)).fold(0.0, f64::max);
+    let name = |level: f64| policy.level(level).to_string();
+    let from = lowest(policy, slo);
+    // A safe rate that was held is not raised by what the same step has shown: more was not held.
+    let held_at = now.iter().rfind(|s| s.kind == StepKind::Hold).map_or(f64::INFINITY, |s| s.level.value);
+    let safe = safe_level(policy, slo, steps, posterior).map(|s| s.min(held_at));
+    let (rate, high) = (posterior.quantile(0.5), whole(policy, posterior.quantile(0.95)));
+    let mut words = "hardly anything was measured near the boundary".to_owned();
+    let mut g = Goodput {
+        status: Status::Undecided,
+        rate: None,
+        // No safer than what was measured, and what the client could send.
+        safe_rate: safe.map(|s| s.min(sent)).filter(|s| *s > 0.0),
+        support: Support { held: held(slo, steps), change, ..Support::default() },
+        ..bracket
+    };
+    if g.met.is_none() && posterior.below(from) >= SHOWN {
+        (g.status, g.safe_rate) = (Status::None, None);
+        g.binding = Some(posterior.missed(from).to_owned());
+        words = format!("no level at or above {} meets the SLO, with a chance of 90 % or more", name(from));
+    } else if 1.0 - posterior.below(policy.highest) >= SHOWN {
+        (g.status, g.rate, g.safe_rate) = (Status::NotReached, Some(policy.highest), safe);
+        words = format!("{} meets the SLO, with a chance of 90 % or more", name(policy.highest));
+    } else if client.is_some_and(|c| high >= c || rate > GUESS * most) {
+        g.status = Status::Invalid;
+        words = "the client was the limit below where the boundary may lie".into();
+    } else if rate <= GUESS * most {
+        let low = if safe.is_some() { whole(policy, posterior.quantile(0.05)) } else { 0.0 };
+        g.rate = Some(whole(policy, rate)).filter(|r| *r > 0.0);
+        (g.interval90, g.safe_rate, g.halve_s) = (Some([low, high]), safe, halve_s(steps));
+        g.binding = Some(posterior.binding().to_owned());
+        g.support.flat = Some(posterior.flat());
+        words = bracketed(&mut g).unwrap_or_else(|| match (g.safe_rate, g.interval90) {
+            (Some(_), Some([low, high])) => {
+                format!("the boundary lies between {} and {}, with a chance of 90 %", name(low), name(high))
+            }
+            _ => format!(
+                "no level is shown to be safe; the boundary lies below {}, with a chance of 95 %",
+                name(high)
+            ),
+        });
+        g.status = if g.safe_rate.is_some() { Status::Found } else { Status::Undecided };
+    }
+    g.throughput = g.rate.map(|r| throughput(policy, steps, r));
+    if let Some(change) = &g.support.change {
+        words = format!(
+            "the server changed between {} and {}: the median {} of one request at a time went from {} to {} ms, and only what was measured \
+             since then counts; {words}",
+            Span(Duration::from_secs_f64(change.after_s.round())),
+            Span(Duration::from_secs_f64(change.before_s.round())),
+            change.metric.title(),
+            short(change.from_ms),
+            short(change.to_ms)
+        );
+    }
+    g.reason = format!("{words}; {shown}");
+    match (g.safe_rate, g.failed) {
+        (Some(safe), Some(failed)) if safe >= failed => {
+            distrusted(g, &format!("{} is shown to fail", short(failed)))
+        }
+        _ => g,
+    }
+}
+
+/// Holds an estimate against what single steps are shown to do (a posterior predictive check). Where one of them contradicts it, the family of
+/// curves does not describe this server: the answer becomes the bracket of the decided steps. Returns the reason in words.
+fn bracketed(g: &mut Goodput) -> Option<String> {
+    let (rate, [low, high]) = (g.rate?, g.interval90?);
+    let above_failed = g.failed.filter(|f| rate > *f || g.safe_rate.is_some_and(|safe| safe >= *f));
+    let below_met = g.met.filter(|m| rate < *m);
+    if let Some(failed) = above_failed {
+        g.support.misfit = Some(Misfit::AboveFailed);
+        g.rate = Some(rate.min(failed));
+        g.safe_rate = g.safe_rate.filter(|safe| *safe < failed).or(g.met);
+        g.interval90 = Some([g.safe_rate.map_or(0.0, |safe| low.min(safe)), failed]);
+        Some(format!(
+            "the fitted curve puts the boundary above {}, which is shown to fail, so the bracket of decided steps is given instead",
+            short(failed)
+        ))
+    } else if let Some(met) = below_met {
+        g.support.misfit = Some(Misfit::BelowMet);
+        g.rate = Some(met);
+        g.interval90 = Some([low.min(met), high.max(g.failed.unwrap_or(met))]);
+        Some(format!(
+            "the fitted curve puts the boundary below {}, which is shown to meet, so the bracket of decided steps is given instead",
+            short(met)
+        ))
+    } else {
+        None
+    }
+}
+
+/// The step that held the safe rate at the end, with the limit of the tier that it missed most.
+fn held(slo: &Slo, steps: &[&Step]) -> Option<Held> {
+    let step = steps.iter().rfind(|s| s.kind == StepKind::Hold)?;
+    let over = |p0: f64, misses: u64, n: u64| misses as f64 / (p0.max(1e-9) * n.max(1) as f64);
+    let rows = limits(slo).into_iter().filter_map(|(limit, p0)| Some((p0, step.row(slo.tier(), &limit)?)));
+    let (_, row) =
+        rows.max_by(|a, b| over(a.0, a.1.misses, a.1.n).total_cmp(&over(b.0, b.1.misses, b.1.n)))?;
+    let verdict = tier_verdict(&step.limits, slo.tier()).0.name().to_owned();
+    Some(Held { level: step.level.value, seconds: step.measure_s, verdict, misses: row.misses, n: row.n })
+}
+
+/// Returns the requests per second at a level: never more than a step has completed, where a level is made of conversations.
+fn throughput(policy: &Policy, steps: &[&Step], level: f64) -> f64 {
+    let per_s = Seen::of(policy, steps).per_s(level);
+    let achieved =
+        steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.achieved_rate).fold(0.0, f64::max);
+    if policy.control == Control::Sessions { per_s.min(achieved) } else { per_s }
+}
+
+/// An answer that a step speaks against: its safe level is none, and its interval begins at nothing.
+pub(super) fn distrusted(answer: Goodput, why: &str) -> Goodput {
+    Goodput {
+        status: Status::Undecided,
+        safe_rate: None,
+        interval90: answer.interval90.map(|[_, high]| [0.0, high]),
+        reason: format!("no level is safe, since {why}; {}", answer.reason),
+        ..answer
+    }
+}
+
+/// Seconds of further budget that would about halve the interval, by those that the refinement has taken so far.
+fn halve_s(steps: &[&Step]) -> Option<f64> {
+    let refined = steps.iter().filter(|s| s.kind.is_near_boundary() || s.kind == StepKind::Confirm);
+    let spent: f64 = refined.map(|s| s.ended_s - s.started_s).sum();
+    (spent > 0.0).then_some(TO_HALVE * spent)
+}

@@ -1,0 +1,41 @@
+//! The last fifth of the budget: one step at the safe rate, whose verdict is part of the answer. What grows slowly, such as a cache that
+//! thrashes, memory, or conversations that pile up, is seen only by staying at one level.
+
+use super::adaptive::Policy;
+use super::estimate::safe_level;
+use super::posterior::{Posterior, limits};
+use super::seen::Seen;
+use crate::stats::step::{Step, StepKind, Verdict};
+use crate::stats::summary::tier_verdict;
+use goodput_core::level::Control;
+use goodput_core::units::three_digits;
+
+/// Share of the budget that is kept for the step.
+pub(super) const SHARE: f64 = 0.2;
+/// A safe rate higher than the level that was held by more than this factor is held once more.
+const HIGHER: f64 = 1.1;
+
+/// Returns the level to hold: the safe rate of the first tier that has one, unless a step has held about as much.
+pub(super) fn due(policy: &Policy, seen: &Seen<'_>) -> Option<f64> {
+    let safe = policy.tiers.iter().find_map(|slo| {
+        let posterior = Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion)?;
+        safe_level(policy, slo, &seen.all, &posterior)
+    })?;
+    let level = match policy.control {
+        Control::Concurrency => safe.floor(),
+        // Cut off: nothing is held above the rate that is called safe.
+        _ => three_digits(safe, f64::floor),
+    };
+    (level > 0.0 && held(policy, seen).is_none_or(|held| level > HIGHER * held)).then_some(level)
+}
+
+/// Returns the level of the last step that was held without failing, if no later one failed.
+fn held(policy: &Policy, seen: &Seen<'_>) -> Option<f64> {
+    let last = seen.loaded.iter().rfind(|s| s.kind == StepKind::Hold)?;
+    (!failed(policy, last)).then_some(last.level.value)
+}
+
+fn failed(policy: &Policy, step: &Step) -> bool {
+    let fails = |tier: &str| tier_verdict(&step.limits, tier).0 == Verdict::Fails;
+    step.too_much() || policy.tiers.iter().any(|slo| fails(slo.tier()))
+}

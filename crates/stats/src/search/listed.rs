@@ -1,0 +1,209 @@
+//! The answer of levels that were chosen beforehand: the posterior fitted to the steps that there are, beside the bracket of their verdicts.
+//!
+//! The fit speaks of levels between the lowest and the highest measured one. A boundary above them is *not reached*, or open; below them, open.
+
+use super::answer::{Basis, Goodput, Status};
+use super::posterior::Posterior;
+use crate::stats::step::{Step, StepKind, Verdict};
+use crate::stats::summary::tier_verdict;
+use goodput_core::level::{Control, Level};
+use goodput_core::slo::Metric;
+
+/// Chance that it takes to say that the highest level meets.
+const SHOWN: f64 = 0.9;
+/// A level with fewer requests is none that was tried.
+const FEW: u64 = 100;
+/// A level is no safe one this far below all that was measured.
+const UNTRIED: f64 = 0.5;
+/// A load shorter than this many end-to-end times has not seen the steady state: that its step holds is no evidence.
+const STEADY: f64 = 5.0;
+
+/// Returns the steps that the fit may rest on: those that ran long enough for their requests, and those that failed however short they were.
+///
+/// Without a baseline, a request takes as long unloaded as it takes at the level where it is quickest.
+pub(super) fn evidence<'a>(steps: &[&'a Step], tier: &str) -> Vec<&'a Step> {
+    let median_s = |s: &&&Step| s.quantiles(Metric::E2e).p50.map(|ms| ms / 1e3);
+    let of = |baseline: bool| {
+        let own = steps.iter().filter(move |s| (s.kind == StepKind::Baseline) == baseline);
+        own.filter_map(|s| median_s(&s)).min_by(f64::total_cmp)
+    };
+    let e2e_s = of(true).or_else(|| of(false)).unwrap_or(0.0);
+    let tells = |s: &&Step| {
+        s.kind == StepKind::Baseline
+            || s.too_much()
+            || tier_verdict(&s.limits, tier).0 == Verdict::Fails
+            || s.settle_s + s.measure_s >= STEADY * e2e_s
+    };
+    steps.iter().copied().filter(tells).collect()
+}
+
+/// Puts the fit beside the bracket. `steps` are those that the posterior rests on.
+pub(super) fn answer(posterior: &Posterior, steps: &[&Step], tier: &str, bracket: Goodput) -> Goodput {
+    let valid = |s: &&&Step| tier_verdict(&s.limits, tier).0 != Verdict::Invalid;
+    let loaded = steps.iter().filter(|s| s.kind != StepKind::Baseline && s.due_n >= FEW).filter(valid);
+    let levels: Vec<Level> = loaded.map(|s| s.level).collect();
+    let by_value = |a: &&Level, b: &&Level| a.value.total_cmp(&b.value);
+    let (Some(lowest), Some(highest)) = (levels.iter().min_by(by_value), levels.iter().max_by(by_value))
+    else {
+        return bracket;
+    };
+    if matches!(bracket.status, Status::Invalid | Status::None) {
+        return bracket;
+    }
+    let read = Reading::of(posterior, *lowest, *highest);
+    if bracket.failed.is_none() && read.above >= SHOWN {
+        return read.not_reached(bracket);
+    }
+    if bracket.status == Status::NotReached {
+        // Its own requests show that the highest level meets, where the fit to all of them leaves a doubt.
+        return bracket;
+    }
+    if read.lies_within() { read.found(posterior, bracket) } else { read.open(bracket) }
+}
+
+/// What the posterior says of the levels that were measured.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    lowest: Level,
+    highest: Level,
+    low: f64,
+    median: f64,
+    high: f64,
+    /// Chance that the boundary lies above the highest level.
+    above: f64,
+    safe: Option<f64>,
+}
+
+impl Reading {
+    fn of(posterior: &Posterior, lowest: Level, highest: Level) -> Self {
+        let whole = |level: f64| if lowest.control == Control::Concurrency { level.floor() } else { level };
+        let [low, median, high] = [0.05, 0.5, 0.95].map(|u| whole(posterior.quantile(u)));
+        let above = 1.0 - posterior.below(highest.value);
+        let safe = Some(low.min(highest.value)).filter(|s| *s > 0.0 && *s >= UNTRIED * lowest.value);
+        Self { lowest, highest, low, median, high, above, safe }
+    }
+
+    fn lies_within(&self) -> bool {
+        self.median >= self.lowest.value && self.median <= self.highest.value
+    }
+
+    fn name(&self, value: f64) -> String {
+        let digits = |x: f64| goodput_core::units::three_digits(x, f64::round);
+        Level { value: digits(value), ..self.lowest }.to_string()
+    }
+
+    fn not_reached(&self, bracket: Goodput) -> Goodput {
+        let words = format!(
+            "by a fit to all levels {} meets the SLO, with a chance of {}",
+            self.highest,
+            percent(self.above)
+        );
+        Goodput {
+            status: Status::NotReached,
+            rate: Some(self.highest.value),
+            safe_rate: self.safe,
+            basis: Basis::Fit,
+            reason: format!("{words}; {}", bracket.reason),
+            ..bracket
+        }
+    }
+
+    /// The boundary lies among the levels. Where a level that is shown to meet lies above the median, or one that is shown to fail not above
+    /// it, no curve of the family fits, and the verdicts stand alone.
+    fn found(&self, posterior: &Posterior, bracket: Goodput) -> Goodput {
+        let contradicted =
+            bracket.met.is_some_and(|m| m > self.median) || bracket.failed.is_some_and(|f| f <= self.median);
+        if contradicted {
+            let words = format!(
+                "the fit to all levels, about {}, does not agree with the verdicts of single ones, so these alone count",
+                self.name(self.median)
+            );
+            return Goodput { reason: format!("{words}; {}", bracket.reason), ..bracket };
+        }
+        let beyond = if self.high > self.highest.value { ", partly above the highest level" } else { "" };
+        let Some(safe) = self.safe else {
+            let words = format!(
+                "no level is shown to be safe; by a fit to all levels the boundary lies below {}, with a chance of 95 %",
+                self.name(self.high)
+            );
+            return Goodput {
+                status: Status::Undecided,
+                rate: Some(self.median),
+                interval90: Some([0.0, self.high]),
+                safe_rate: None,
+                binding: Some(posterior.binding().to_owned()),
+                basis: Basis::Fit,
+                reason: format!("{words}; {}", bracket.reason),
+                ..bracket
+            };
+        };
+        let words = format!(
+            "by a fit to all levels the boundary lies between {} and {}, with a chance of 90 %{beyond}",
+            self.name(self.low),
+            self.name(self.high)
+        );
+        Goodput {
+            status: Status::Found,
+            rate: Some(self.median),
+            interval90: Some([self.low, self.high]),
+            safe_rate: Some(safe),
+            binding: Some(posterior.binding().to_owned()),
+            basis: Basis::Fit,
+            reason: format!("{words}; {}", bracket.reason),
+            ..bracket
+        }
+    }
+
+    /// The boundary lies beyond the levels, or may. What the verdicts of single levels found stands.
+    fn open(&self, bracket: Goodput) -> Goodput {
+        let below = self.median < self.lowest.value;
+        let words = if below {
+            format!(
+                "by a fit to all levels the boundary lies below {}, the lowest: list lower ones",
+                self.lowest
+            )
+        } else {
+            format!(
+                "by a fit to all levels {}, the highest, meets the SLO with a chance of {} only: list higher ones, or measure longer",
+                self.highest,
+                percent(self.above)
+            )
+        };
+        let reason = format!("{words}; {}", bracket.reason);
+        if bracket.status == Status::Found || below {
+            return Goodput { reason, ..bracket };
+        }
+        let safe_rate = self.safe.filter(|s| bracket.failed.is_none_or(|f| *s < f));
+        let basis = if safe_rate.is_some() { Basis::Fit } else { bracket.basis };
+        Goodput { safe_rate, basis, reason, ..bracket }
+    }
+}
+
+/// `93 %`; no chance is said to be a certainty.
+fn percent(chance: f64) -> String {
+    format!("{:.0} %", (100.0 * chance).clamp(1.0, 99.0))
+}
+
+/// Returns the requests per second at a level of a closed loop, or of conversations: between the steps around it, and never more than the
+/// most that a step achieved.
+pub(super) fn achieved(steps: &[&Step], level: f64) -> Option<f64> {
+    let mut made: Vec<(f64, f64)> = steps
+        .iter()
+        .filter(|s| s.kind != StepKind::Baseline && s.achieved_rate > 0.0)
+        .map(|s| (s.level.value, s.achieved_rate))
+        .collect();
+    made.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (first, last) = (made.first()?, made.last()?);
+    if level <= first.0 {
+        return Some(first.1 * level / first.0);
+    }
+    let between = made.windows(2).find(|w| level <= w[1].0);
+    let at = between.map_or(last.1, |w| {
+        let width = w[1].0 - w[0].0;
+        if width > 0.0 { w[0].1 + (w[1].1 - w[0].1) * (level - w[0].0) / width } else { w[1].1 }
+    });
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! The posterior on curves that are known, and its limits.
+
+use super::edge::edge;
+use super::evidence::Evidence;
+use super::fit::{Fit, Known, Range, Row};
+use super::prior::{Ease, Prior, beyond, floors, shapes};
+use super::{limits, quantile};
+use crate::search::series::tests::step;
+use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
+use goodput_core::level::Level;
+use goodput_core::slo::Slo;
+use proptest::prelude::*;
+
+const P0: f64 = 0.01;
+const FAR: Ease = Ease { alone: 8.0, pair: 8.0 };
+
+fn known(ease: Ease) -> Known {
+    Known { dispersion: 1.0, ease, share: 1.0 }
+}
+
+fn flat(low: f64, high: f64) -> Prior {
+    Prior { low: low.ln(), high: high.ln(), ln_capacity: None }
+}
+
+/// Counts of a curve with boundary 10 and rise b = 9 without a floor: L = C0·(e^(9x) − 1)/(e^9 − 1).
+fn share(rate: f64) -> f64 {
+    let g = (9.0 * rate / 10.0).exp_m1() / 9.0_f64.exp_m1();
+    -((-P0).ln_1p() * g).exp_m1()
+}
+
+fn row(rate: f64, n: f64) -> Row {
+    Row { rate, n, misses: n * share(rate), weight: 1.0, unseen: 0.0 }
+}
+
+#[test]
+fn priors_add_up_to_one() {
+    let sum = |ln: &mut dyn Iterator<Item = f64>| ln.map(f64::exp).sum::<f64>();
+    for ease in [Ease::UNKNOWN, FAR, Ease { alone: 4.0, pair: 3.5 }] {
+        assert!((sum(&mut floors(ease).iter().map(|f| f.ln_mass)) - 1.0).abs() < 1e-9);
+        for dispersion in [0.0, 1.0, 6.25] {
+            for kind in [0, 1] {
+                let all = shapes(dispersion, ease, None).all;
+                let total = sum(&mut all.iter().map(|s| s.ln_mass[kind]));
+                assert!(
+                    (total - 1.0).abs() < 1e-9,
+                    "{ease:?}, dispersion {dispersion}, kind {kind}: {total}"
+                );
+            }
+        }
+    }
+    assert!((sum(&mut beyond().iter().map(|f| f.ln_mass)) - 1.0).abs() < 1e-9);
+    for ln_capacity in [None, Some(14_f64.ln()), Some(0.7_f64.ln()), Some(350_f64.ln())] {
+        let prior = Prior { ln_capacity, ..flat(0.2, 300.0) };
+        let parts = 20_000;
+        let width = (prior.high - prior.low) / f64::from(parts);
+        let at = |i: i32| prior.density(prior.low + (f64::from(i) + 0.5) * width) * width;
+        let total: f64 = (0..parts).map(at).sum();
+        assert!((total - 1.0).abs() < 1e-3, "{ln_capacity:?}: {total}");
+    }
+}
+
+/// Much evidence on a curve of the family finds its boundary and its slope, b·e^b/(e^b − 1) at x = 1.
+#[test]
+fn a_known_curve_is_found() {
+    let rows: Vec<Row> = [5.0, 8.0, 9.5, 10.5, 12.0].map(|r| row(r, 2e5)).to_vec();
+    let wide = Fit::of(&rows, P0, Range::wide(flat(1.0, 100.0)), known(Ease::UNKNOWN));
+    let around = Range { low: 9_f64.ln(), high: 11_f64.ln(), prior: flat(1.0, 100.0) };
+    let fit = Fit::of(&rows, P0, around, known(Ease::UNKNOWN));
+    assert!((fit.boundary.centre() - 10_f64.ln()).abs() < 0.01, "{}", fit.boundary.centre().exp());
+    assert!((fit.slope / 9.0 - 1.0).abs() < 0.12, "{}", fit.slope);
+    assert!(fit.infeasible < 1e-6 && wide.infeasible < 1e-6);
+    let [low, median, high] = fit.shares(10.0, [0.05, 0.5, 0.95]);
+    assert!(low <= median && median <= high && (median / P0 - 1.0).abs() < 0.1, "{low} {median} {high}");
+}
+
+/// The odds against an infeasible limit do not depend on the part of the range that is looked at closely.
+#[test]
+fn a_narrow_grid_keeps_the_odds() {
+    let rows = [row(6.0, 300.0), row(9.0, 400.0), row(12.0, 400.0), row(0.0, 150.0)];
+    for ln_capacity in [None, Some(17_f64.ln())] {
+        let prior = Prior { ln_capacity, ..flat(0.2, 60.0) };
+        let wide = Fit::of(&rows, P0, Range::wide(prior), known(Ease::UNKNOWN));
+        let narrow = super::narrow(&wide, prior);
+        assert!(narrow.high - narrow.low < 0.8 * (prior.high - prior.low), "{narrow:?}");
+        let fit = Fit::of(&rows, P0, narrow, known(Ease::UNKNOWN));
+        let odds = |f: &Fit| (f.infeasible / (1.0 - f.infeasible)).ln();
+        assert!((odds(&wide) - odds(&fit)).abs() < 0.15, "{} and {}", wide.infeasible, fit.infeasible);
+        assert!((wide.boundary.centre() - fit.boundary.centre()).abs() < 0.05);
+    }
+}
+
+#[test]
+fn an_unloaded_server_that_misses_is_infeasible() {
+    let fit = |n: f64, misses: f64, ease| {
+        let rows = [Row { rate: 0.0, n, misses, weight: 1.0, unseen: 0.0 }];
+        Fit::of(&rows, P0, Range::wide(flat(0.3, 60.0)), known(ease)).infeasible
+    };
+    assert!((fit(0.0, 0.0, Ease::UNKNOWN) - 0.15).abs() < 1e-6, "nothing but the prior");
+    assert!((fit(0.0, 0.0, FAR) - 0.02).abs() < 1e-6, "whose latencies lie far below the limit");
+    assert!(fit(1000.0, 300.0, Ease::UNKNOWN) > 0.999);
+    assert!(fit(1000.0, 0.0, Ease::UNKNOWN) < 0.001);
+    let near = fit(1000.0, 11.0, Ease::UNKNOWN);
+    assert!(near > 0.2 && near < 0.8, "1.1 % of a thousand may be either: {near}");
+    // An overwhelming case on either side is no trouble for the arithmetic.
+    assert!(fit(1e7, 5e6, Ease::UNKNOWN) > 0.999 && fit(1e7, 0.0, Ease::UNKNOWN) < 0.001);
+}
+
+fn counted(kind: StepKind, rate: f64, n: u64, misses: u64, cluster_sq: u64) -> Step {
+    let mut s = step(Level::rate(rate), Verdict::Undecided);
+    s.kind = kind;
+    s.offered_rate = rate;
+    s.limits[0] = LimitRow { n, misses, cluster_sq, ..s.limits[0].clone() };
+    s
+}
+
+#[test]
+fn far_and_lucky_steps_weigh_as_they_should() {
+    let rows = |steps: &[Step]| {
+        let all: Vec<&Step> = steps.iter().collect();
+        Evidence::of(&all, "main", "ttft.p99", P0, 0.5, 1.0, None).rows(10_f64.ln(), 5.0)
+    };
+    let refine = |rate, misses| counted(StepKind::Refine, rate, 2000, misses, misses * 5);
+    let [at, far] = [rows(&[refine(10.0, 20)])[0].weight, rows(&[refine(20.0, 20)])[0].weight];
+    assert!(far < 0.3 * at, "a step at twice the boundary: {far} and {at}");
+    // The clusters that a lucky step does not show are assumed: it weighs no more than one with its due of misses.
+    let [lucky, due] = [rows(&[refine(10.0, 0)])[0].weight, at];
+    assert!(lucky <= due * 1.01, "{lucky} and {due}");
+    assert!((rows(&[counted(StepKind::Baseline, 1.0, 50, 0, 0)])[0].weight - 1.0).abs() < 1e-9);
+    // 0.9·… a ramp too short to have been steady shows nothing by what it held.
+    let mut short = counted(StepKind::Ramp, 8.0, 64, 0, 0);
+    short.measure_s = 2.0;
+    assert!(rows(&[short]).is_empty());
+}
+
+#[test]
+fn the_edge_of_stability_lies_between_the_steps_that_show_it() {
+    let of = |rate: f64, stable| Step { due_n: 4000, stable, ..counted(StepKind::Refine, rate, 4000, 0, 0) };
+    let steps = [of(10.0, Some(true)), of(18.0, Some(true)), of(19.0, None), of(22.0, Some(false))];
+    let all: Vec<&Step> = steps.iter().collect();
+    let edge_of = |steps: &[&Step]| edge(steps, (1_f64.ln(), 44_f64.ln()), 1.0);
+    let spread = edge_of(&all).unwrap();
+    assert!(
+        spread.below(17_f64.ln()) < 0.1 && spread.below(22.5_f64.ln()) > 0.85,
+        "{}",
+        spread.centre().exp()
+    );
+    assert!((18.0..22.0).contains(&spread.centre().exp()), "{}", spread.centre().exp());
+    assert_eq!(edge_of(&all[2..3]), None, "a step that cannot tell");
+}
+
+#[test]
+fn the_limits_of_a_tier_are_those_of_its_rows() {
+    let slo: Slo = toml::from_str("ttft.p99 = \"1s\"\ntpot.p90 = \"50ms\"\nerror-rate = 0.02").unwrap();
+    let named: Vec<(String, f64)> = limits(&slo);
+    let of = |name: &str| named.iter().find(|(n, _)| n == name).map(|(_, p)| (p * 1e6).round() / 1e6);
+    assert_eq!((of("ttft.p99"), of("tpot.p90"), of("error-rate")), (Some(0.01), Some(0.1), Some(0.02)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever was counted: masses add up, chances lie in [0, 1] and rise with the level, and quantiles invert them.
+    #[test]
+    fn a_posterior_is_a_distribution(
+        counts in proptest::collection::vec((0.1_f64..90.0, 1_u32..5000, 0.0_f64..1.0), 1..5),
+        p0 in prop_oneof![Just(0.001), Just(0.01), Just(0.5)],
+    ) {
+        let rows: Vec<Row> = counts
+            .into_iter()
+            .map(|(rate, n, share)| Row { rate, n: f64::from(n), misses: (f64::from(n) * share).floor(), weight: 0.2, unseen: 0.05 })
+            .collect();
+        let prior = flat(0.05, 200.0);
+        let fit = Fit::of(&rows, p0, Range::wide(prior), known(Ease::UNKNOWN));
+        prop_assert!((fit.boundary.mass.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        prop_assert!((0.0..=1.0).contains(&fit.infeasible) && fit.slope.is_finite());
+        let below: Vec<f64> = (0..50).map(|i| fit.boundary.below(prior.low + f64::from(i) * 0.2)).collect();
+        prop_assert!(below.is_sorted() && below.iter().all(|b| (0.0..=1.0 + 1e-9).contains(b)));
+        let median = quantile((prior.low, prior.high), 0.5, |x| fit.boundary.below(x));
+        prop_assert!((fit.boundary.below(median) - 0.5).abs() < 0.01 || fit.boundary.mass.iter().any(|m| *m > 0.4));
+    }
+}

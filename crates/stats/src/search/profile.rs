@@ -1,0 +1,271 @@
+//! `[profile]`: one step more after the search, under the server's profiler. A profiler slows a server down, so no verdict and no
+//! answer hangs on that step.
+
+use super::ask::{Ask, Ends};
+use super::series::{Search, interrupted};
+use crate::stats::step::{Abort, Step, StepKind};
+use goodput_core::level::{Control, Level};
+use goodput_core::secrets::masked;
+use goodput_core::units::{Positive, Span};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+/// Which step is profiled, and how. In a plan `profile = "step"` stands for all that is left out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(into = "Raw")]
+pub struct Profile {
+    /// The level; where it is left out, the safe rate that was found, else the highest level shown to meet, else the lowest measured.
+    pub level: Option<Positive>,
+    /// The measured window: short, since traces grow by megabytes a second.
+    pub measure: Span,
+    /// What begins and ends the profile.
+    pub by: By,
+}
+
+/// Who profiles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum By {
+    /// The server itself, asked at these paths by POST: vLLM's and SGLang's where nothing else is said.
+    Server {
+        /// Path that begins it.
+        start: String,
+        /// Path that ends it.
+        stop: String,
+    },
+    /// Commands of this machine, before and after the load.
+    Commands {
+        /// Run before the load begins; empty where there is none.
+        before: Vec<String>,
+        /// Run when the step has drained; empty where there is none.
+        after: Vec<String>,
+    },
+}
+
+const START: &str = "/start_profile";
+const STOP: &str = "/stop_profile";
+const MEASURE: Span = Span(Duration::from_secs(10));
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self { level: None, measure: MEASURE, by: By::Server { start: START.into(), stop: STOP.into() } }
+    }
+}
+
+#[derive(Default, Deserialize, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(rename = "ProfileTable")]
+struct Raw {
+    /// The level; where it is left out the safe rate that was found, else the highest level shown to meet, else the lowest measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<Positive>,
+    /// The measured window, 10 s where it is left out: traces grow by megabytes a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measure: Option<Span>,
+    /// The path that begins the server's own profile, by POST; `/start_profile` where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+    /// The path that ends it; `/stop_profile`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<String>,
+    /// A command that is run before the load begins, in place of the server's own profiler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Vec<String>>,
+    /// A command that is run when the step has drained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<Vec<String>>,
+}
+
+impl From<Profile> for Raw {
+    fn from(p: Profile) -> Self {
+        let raw = Self { level: p.level, measure: Some(p.measure), ..Self::default() };
+        let some = |argv: Vec<String>| Some(argv).filter(|a| !a.is_empty());
+        match p.by {
+            By::Server { start, stop } => Self { start: Some(start), stop: Some(stop), ..raw },
+            By::Commands { before, after } => Self { before: some(before), after: some(after), ..raw },
+        }
+    }
+}
+
+impl TryFrom<Raw> for Profile {
+    type Error = String;
+    fn try_from(raw: Raw) -> Result<Self, String> {
+        let path = |given: Option<String>, default: &str| match given {
+            Some(path) if !path.starts_with('/') => {
+                Err(format!("[profile] {path:?} is no path on the server: write \"/start_profile\""))
+            }
+            other => Ok(other.unwrap_or_else(|| default.into())),
+        };
+        if raw.measure.is_some_and(|m| m.0.is_zero()) {
+            return Err("[profile] measure is zero: nothing would be sent".into());
+        }
+        let by = match (raw.before, raw.after) {
+            (None, None) => By::Server { start: path(raw.start, START)?, stop: path(raw.stop, STOP)? },
+            _ if raw.start.is_some() || raw.stop.is_some() => {
+                return Err(
+                    "[profile] takes either paths of the server (start, stop) or commands (before, after)"
+                        .into(),
+                );
+            }
+            (before, after) => {
+                let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+                if before.is_empty() && after.is_empty() {
+                    return Err("[profile] before and after are empty: name a command, such as before = [\"nsys\", \"start\"]".into());
+                }
+                if [&before, &after].iter().any(|argv| masked(&argv.join(" ")) != argv.join(" ")) {
+                    return Err("[profile] before or after holds something like a key, a token or a password, which would end up in the run \
+                                folder: put it into an environment variable and have a script read it"
+                        .into());
+                }
+                By::Commands { before, after }
+            }
+        };
+        Ok(Self { level: raw.level, measure: raw.measure.unwrap_or(MEASURE), by })
+    }
+}
+
+impl<'de> Deserialize<'de> for Profile {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Profile;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"step\", or a table with level, measure, start, stop, before, after")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Profile, E> {
+                match text {
+                    "step" => Ok(Profile::default()),
+                    other => Err(E::invalid_value(de::Unexpected::Str(other), &self)),
+                }
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Profile, A::Error> {
+                let raw = Raw::deserialize(MapAccessDeserializer::new(map))?;
+                Profile::try_from(raw).map_err(de::Error::custom)
+            }
+        }
+        from.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Profile {
+    fn schema_name() -> Cow<'static, str> {
+        "Profile".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<Raw>();
+        json_schema!({ "anyOf": [{ "const": "step" }, table] })
+    }
+}
+
+impl Search {
+    /// With a step under the profiler after all others.
+    #[must_use]
+    pub fn profiled(mut self, profile: Option<&Profile>) -> Self {
+        self.profile = profile.map(|p| (p.level.map(Positive::get), p.measure.0));
+        self
+    }
+
+    /// The step under the profiler, once all else is measured: unless it was measured, or the server is gone. `own` are the steps of
+    /// the search.
+    pub(super) fn under_profiler(&self, own: &[&Step], series: &str, steps: &[Step]) -> Option<Ask> {
+        let (level, measure) = self.profile?;
+        let measured = |s: &Step| s.series == series && s.kind == StepKind::Profile && !interrupted(s);
+        let gone = own.iter().any(|s| s.abort == Some(Abort::ServerGone));
+        if gone || steps.iter().any(measured) {
+            return None;
+        }
+        let value = level.or_else(|| self.held(own))?;
+        let level = match self.control() {
+            Control::Concurrency => Level::concurrency(value.round().max(1.0) as u32),
+            open => Level::new(open, value),
+        };
+        let ask = self.ask(level, StepKind::Profile, Ends::AtItsTime);
+        Some(Ask { measure, extend: false, ..ask })
+    }
+
+    /// A level that the server can take, as far as is known.
+    fn held(&self, own: &[&Step]) -> Option<f64> {
+        let found = self.tiers.first().map(|slo| self.goodput(own, "", slo));
+        let lowest = || {
+            let loaded = own.iter().filter(|s| !s.kind.is_aside());
+            loaded.map(|s| s.level.value).reduce(f64::min)
+        };
+        found.and_then(|g| g.safe_rate.filter(|r| *r > 0.0).or(g.met)).or_else(lowest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize, Serialize)]
+    struct Holder {
+        profile: Profile,
+    }
+
+    fn read(text: &str) -> Result<Profile, String> {
+        toml::from_str::<Holder>(text).map(|h| h.profile).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn commands_hold_no_secret() {
+        for command in
+            [r#"["curl", "-H", "authorization: Bearer hunter2"]"#, r#"["nsys", "--api-key", "hunter2"]"#]
+        {
+            let e = read(&format!("[profile]\nbefore = {command}")).unwrap_err();
+            assert!(e.contains("environment variable"), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_profile_is_a_word_or_a_table_and_reads_back() {
+        let commands = |before: &[&str], after: &[&str]| By::Commands {
+            before: before.iter().map(ToString::to_string).collect(),
+            after: after.iter().map(ToString::to_string).collect(),
+        };
+        for (text, level, seconds, by) in [
+            ("profile = \"step\"", None, 10, Profile::default().by),
+            ("[profile]\nlevel = 12.5\nmeasure = \"5s\"", Some(12.5), 5, Profile::default().by),
+            (
+                "[profile]\nstart = \"/prof/on\"\nstop = \"/prof/off\"",
+                None,
+                10,
+                By::Server { start: "/prof/on".into(), stop: "/prof/off".into() },
+            ),
+            ("[profile]\nbefore = [\"nsys\", \"start\"]", None, 10, commands(&["nsys", "start"], &[])),
+            ("[profile]\nafter = [\"x\"]", None, 10, commands(&[], &["x"])),
+        ] {
+            let profile = read(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+            assert_eq!(
+                (profile.level.map(Positive::get), profile.measure.0.as_secs()),
+                (level, seconds),
+                "{text}"
+            );
+            assert_eq!(profile.by, by, "{text}");
+            let again = toml::to_string(&Holder { profile: profile.clone() }).unwrap();
+            assert_eq!(read(&again).unwrap(), profile, "{again}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, says) in [
+            ("profile = \"all\"", "\"step\", or a table"),
+            ("profile = 3", "\"step\", or a table"),
+            ("[profile]\nlevels = 3", "unknown field"),
+            ("[profile]\nlevel = 0", "positive"),
+            ("[profile]\nmeasure = \"0s\"", "measure is zero"),
+            ("[profile]\nstart = \"start\"", "no path on the server"),
+            ("[profile]\nstart = \"/a\"\nbefore = [\"b\"]", "either paths"),
+            ("[profile]\nbefore = []", "name a command"),
+        ] {
+            let e = read(text).unwrap_err();
+            assert!(e.contains(says) && e.contains("line "), "{text}: {e}");
+        }
+    }
+}

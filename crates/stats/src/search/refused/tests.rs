@@ -1,0 +1,177 @@
+//! Sweeps of made-up servers with a limit of requests, and of servers that answer little or nothing.
+
+use crate::search::adaptive::missed_unloaded;
+use crate::search::answer::Status;
+use crate::search::series::tests::{run, search, step};
+use crate::search::{Next, Search};
+use crate::stats::step::{Abort, Step, StepKind, Verdict};
+use crate::stats::summary::ERRORS;
+use goodput_core::level::Level;
+use goodput_core::slo::Slo;
+
+/// A step that fails since so many of its requests were refused, or failed otherwise.
+fn failing(level: Level, abort: Option<Abort>, (failed, refused): (u64, u64)) -> Step {
+    let mut s = step(level, Verdict::Fails);
+    (s.abort, s.failed, s.refused, s.binding) = (abort, failed, refused, Some(ERRORS.into()));
+    s.due_n = if abort == Some(Abort::AllFailed) { failed } else { 1200 };
+    for row in &mut s.limits {
+        (row.n, row.misses) = (s.due_n, failed);
+    }
+    s
+}
+
+/// Row: the plan, from which rate on it refuses, how, what is measured, and the answer.
+#[test]
+fn what_refuses_a_load_may_take_a_lower_one() {
+    for (plan, from, abort, levels, status, says) in [
+        (
+            "rates = [20, 30, 10]",
+            30.0,
+            Some(Abort::AllFailed),
+            vec![20.0, 30.0, 10.0],
+            Status::Found,
+            "20 req/s meets",
+        ),
+        (
+            "rates = [20, 30, 10]",
+            0.0,
+            Some(Abort::AllFailed),
+            vec![20.0, 10.0],
+            Status::Undecided,
+            "refused 600 of 600",
+        ),
+        (
+            "rates = [20, 30, 10]",
+            0.0,
+            Some(Abort::Errors),
+            vec![20.0, 10.0],
+            Status::Undecided,
+            "refused 600 of 1200",
+        ),
+        ("rates = [20]", 0.0, None, vec![20.0], Status::Undecided, "refused 600 of 1200"),
+        ("rates = [20, 30]", 25.0, Some(Abort::AllFailed), vec![20.0, 30.0], Status::Found, "all 2 levels"),
+        (
+            "rates = [20, 30, 40]",
+            25.0,
+            Some(Abort::AllFailed),
+            vec![20.0, 30.0],
+            Status::Found,
+            "refused requests at 30 req/s",
+        ),
+        (
+            "ramp = { start = 1, factor = 2 }",
+            3.0,
+            Some(Abort::AllFailed),
+            vec![1.0, 2.0, 4.0],
+            Status::Found,
+            "refused requests at 4 req/s",
+        ),
+        ("concurrency = [1]", 0.0, Some(Abort::Errors), vec![1.0], Status::Undecided, "a limit of requests"),
+    ] {
+        let server = |l: Level| match l.value >= from {
+            true => failing(l, abort, (600, 600)),
+            false => step(l, Verdict::Meets),
+        };
+        let (measured, steps) = run(&search(plan), server);
+        assert_eq!(measured, levels, "{plan}");
+        let a = &search(plan).answers("main", &steps)[0].goodput;
+        assert_eq!(a.status, status, "{plan}, {abort:?}: {}", a.reason);
+        assert!(a.reason.contains(says), "{plan}, {abort:?}: {}", a.reason);
+    }
+}
+
+/// Where some were refused and many more were slow, the refusals decide nothing.
+#[test]
+fn a_few_refusals_are_no_excuse() {
+    let mut slow = failing(Level::rate(20.0), None, (3, 3));
+    (slow.binding, slow.in_flight_mean) = (Some("ttft.p99".into()), 0.5);
+    slow.limits.iter_mut().for_each(|row| row.misses = 41);
+    let a = &search("rates = [20]").answers("main", &[slow])[0].goodput;
+    assert_eq!(a.status, Status::None, "{}", a.reason);
+    let failed = failing(Level::rate(20.0), Some(Abort::AllFailed), (600, 200));
+    let a = &search("rates = [20]").answers("main", &[failed])[0].goodput;
+    assert_eq!(a.status, Status::None, "two thirds failed otherwise: {}", a.reason);
+}
+
+/// One request at a time, of 643 the last 343 refused, as by a limit of 300.
+fn baseline(refused: u64) -> Step {
+    let mut s = failing(Level::concurrency(1), Some(Abort::Gross), (refused, refused));
+    (s.kind, s.due_n, s.ended_s) = (StepKind::Baseline, 643, 5.0);
+    for row in &mut s.limits {
+        (row.n, row.misses) = (643, refused + 2);
+    }
+    s
+}
+
+#[test]
+fn a_baseline_that_was_refused_shows_nothing_of_the_unloaded_server() {
+    let plan = search("");
+    let stop = |steps: &[Step]| match plan.next("main", steps) {
+        Next::Measure(ask) => Ok(ask.kind),
+        Next::Done => Err(plan.answers("main", steps)[0].goodput.status),
+    };
+    assert_eq!(stop(&[baseline(343)]), Ok(StepKind::Ramp), "the 300 that were served met");
+    let mut slow = baseline(343);
+    slow.refused = 0;
+    assert_eq!(stop(&[slow]), Err(Status::None), "what failed otherwise is the server's own");
+    // How many of the misses of a class, or of gaps, are refusals is not known: they show nothing.
+    let mut slow = baseline(343);
+    for row in &mut slow.limits {
+        (row.n, row.misses) = (300, 300);
+    }
+    assert_eq!(
+        stop(&[slow]),
+        Ok(StepKind::Baseline),
+        "of a class nobody knows how much was refused: once more"
+    );
+    let gaps: Slo = toml::from_str("itl.p99 = \"50ms\"").unwrap();
+    let mut uneven = baseline(343);
+    for row in &mut uneven.limits {
+        (row.limit, row.n, row.misses) = ("itl.p99".into(), 3_000 + 34_300, 34_300);
+    }
+    assert!(missed_unloaded(&[&uneven], &gaps).is_none(), "all that were served met");
+    // A list with one request at a time before it.
+    let listed = search("rates = [1]\nbaseline = true");
+    let steps = [baseline(343), failing(Level::rate(1.0), Some(Abort::Errors), (60, 60))];
+    let a = &listed.answers("main", &steps)[0].goodput;
+    assert_eq!(a.status, Status::Undecided, "{}", a.reason);
+    assert!(a.reason.starts_with("the server refused 343 of 643 requests at 1 in flight"), "{}", a.reason);
+}
+
+/// It is asked again, after it was left alone, and not on and on.
+#[test]
+fn a_server_that_refuses_everything_is_asked_three_times() {
+    let plan: Search = search("");
+    let mut steps = Vec::new();
+    while let Next::Measure(ask) = plan.next("main", &steps) {
+        let mut s = failing(ask.level, Some(Abort::AllFailed), (50, 50));
+        s.kind = ask.kind;
+        steps.push(s);
+        assert!(steps.len() < 9, "it does not end");
+    }
+    let a = &plan.answers("main", &steps)[0].goodput;
+    assert_eq!((steps.len(), a.status), (3, Status::Undecided), "{}", a.reason);
+    assert!(a.reason.contains("the server refused requests at 1 in flight (429 or 503)"), "{}", a.reason);
+}
+
+/// Neither *none* nor the end of the search is read off a few requests without an answer.
+#[test]
+fn few_failures_end_nothing() {
+    let few = |l: Level| Step {
+        verdict: Verdict::Undecided,
+        limits: step(l, Verdict::Undecided).limits,
+        due_n: 1,
+        ..failing(l, Some(Abort::NoAnswer), (1, 0))
+    };
+    for (plan, levels) in [
+        ("rates = [0.5, 1, 2]", vec![0.5, 1.0, 2.0]),
+        ("concurrency = [1, 4]", vec![1.0, 4.0]),
+        ("ladder = { max = 8 }", vec![1.0, 2.0, 4.0, 8.0]),
+        ("ramp = { start = 1, factor = 2 }\nmax-rate = 8", vec![1.0, 2.0, 4.0, 8.0]),
+    ] {
+        let (measured, steps) = run(&search(plan), few);
+        assert_eq!(measured, levels, "{plan}");
+        let a = &search(plan).answers("main", &steps)[0].goodput;
+        assert_eq!(a.status, Status::Undecided, "{plan}: {}", a.reason);
+    }
+}

@@ -1,0 +1,505 @@
+//! The search of a series, by mode, and its answers. Nothing is remembered: what comes next follows from the steps alone.
+
+use super::adaptive::{BASELINE_CONFIDENCE, Policy, missed_unloaded};
+use super::answer::{Answer, Basis, Goodput, Status};
+use super::ask::{Ask, Ends, Next};
+use super::bracket::{Point, bracket, per_gpu, shown};
+use super::change::since;
+use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan};
+use super::confirm;
+use super::estimate::{distrusted, estimate};
+use super::knee::of_steps;
+use super::listed;
+use super::posterior::{Posterior, limits};
+use super::ramp::{self, Course};
+use super::recovery::Recovery;
+use super::refine::lowest;
+use super::refused::{because, blames};
+use super::retry;
+use super::stop::{Stop, dead, failing, is_failing};
+use super::view::Terms;
+use super::windows::{ERROR, together, windows};
+use crate::stats::step::{Abort, Step, StepKind, Verdict};
+use crate::stats::summary::{ERRORS, blamed, step_verdict, worst};
+use goodput_core::level::{Control, Level};
+use goodput_core::slo::Slo;
+use goodput_core::times::StepTimes;
+use goodput_core::units::{Fraction, NonEmpty, Rate, short};
+use std::time::Duration;
+
+/// The levels of a series: all of a list, those of a ramp until a stop rule fires, or the search's own.
+#[derive(Debug, Clone, PartialEq)]
+enum Levels {
+    Listed(Vec<Level>),
+    Ramp(Ramp),
+    Ladder(Ladder),
+    /// So many requests at once.
+    Burst(u32),
+    Adaptive(Box<Policy>),
+}
+
+/// The search of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Search {
+    levels: Levels,
+    times: StepTimes,
+    pub(super) max_rate: Option<f64>,
+    pub(super) tiers: Vec<Slo>,
+    gpus: Option<u32>,
+    confirm: Option<Duration>,
+    /// What an open loop steps through.
+    open: Control,
+    /// The shape of its arrivals, as [`goodput_workload::arrivals::Arrivals::crowding`] has it.
+    dispersion: f64,
+    /// Whether one request at a time comes before the levels of a list.
+    baseline: bool,
+    /// The saturated server, after all else.
+    peak: Option<Peak>,
+    /// Level and window of a last step under the profiler; a level that can be held where it has none.
+    pub(super) profile: Option<(Option<f64>, Duration)>,
+    /// The surge after the search, where one is asked for.
+    pub(super) recovery: Option<Recovery>,
+}
+
+/// Confidence of the verdicts of listed steps.
+const CONFIDENCE: f64 = 1.0 - ERROR;
+
+impl Search {
+    /// The search of a plan. `times` is its `[step]`, `tiers` the resolved tiers of its SLO; `open` is what an open loop steps through;
+    /// `gpus` is what the plan declares.
+    ///
+    /// # Errors
+    /// The adaptive search has no SLO to search for.
+    pub fn new(
+        plan: &SearchPlan,
+        times: &StepTimes,
+        tiers: &[Slo],
+        open: Open,
+        gpus: Option<u32>,
+    ) -> Result<Self, String> {
+        let max_rate = plan.max_rate.map(Rate::get);
+        let levels = match &plan.mode {
+            Mode::Adaptive(_) if tiers.is_empty() => return Err("there is no SLO to search for".into()),
+            Mode::Adaptive(a) => Levels::Adaptive(Box::new(Policy::new(a, max_rate, times, tiers, open))),
+            Mode::Rates(rates) => Levels::Listed(listed(open.control, rates)),
+            Mode::Ramp(ramp) => Levels::Ramp(*ramp),
+            Mode::Concurrency(list) => {
+                Levels::Listed(list.iter().map(|n| Level::concurrency(n.get())).collect())
+            }
+            Mode::Ladder(ladder) => Levels::Ladder(*ladder),
+            Mode::Burst(n) => Levels::Burst(n.get()),
+        };
+        let tiers = tiers.to_vec();
+        let confirm = plan.confirm.map(|span| span.0);
+        let (baseline, peak) = (plan.baseline, plan.peak);
+        Ok(Self {
+            levels,
+            times: *times,
+            max_rate,
+            tiers,
+            gpus,
+            confirm,
+            open: open.control,
+            dispersion: open.arrivals.dispersion(),
+            baseline,
+            peak,
+            profile: None,
+            recovery: None,
+        })
+    }
+
+    /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
+    pub fn next(&self, series: &str, steps: &[Step]) -> Next {
+        let own = of_series(series, steps);
+        let beside = || {
+            let recovery = self.recovery_step(&own, series, steps);
+            let peak = || self.saturate(&own, series, steps);
+            recovery.or_else(peak).or_else(|| self.under_profiler(&own, series, steps))
+        };
+        let ask = self.decide(&own).ok().or_else(beside);
+        ask.map_or(Next::Done, Next::Measure)
+    }
+
+    /// The saturated server, once the search is done: unless it was measured, or nothing more can be. `own` are the steps of the search.
+    fn saturate(&self, own: &[&Step], series: &str, steps: &[Step]) -> Option<Ask> {
+        let peak = self.peak?;
+        let measured = |s: &Step| s.series == series && s.kind == StepKind::Peak && !interrupted(s);
+        let gone = own.iter().any(|s| s.abort == Some(Abort::ServerGone));
+        if gone || steps.iter().any(measured) {
+            return None;
+        }
+        let ask = self.ask(Level::concurrency(peak.concurrency.get()), StepKind::Peak, Ends::AtItsTime);
+        let (settle, measure) = (peak.settle.map(|s| s.0), peak.measure.map(|s| s.0));
+        let (settle, measure) = (settle.unwrap_or(ask.settle), measure.unwrap_or(ask.measure));
+        Some(Ask { settle, measure, extend: false, ..ask })
+    }
+
+    /// The next step of a series, or why it is done: a soak ends it, whatever the search would make of its counts.
+    fn decide(&self, own: &[&Step]) -> Result<Ask, Stop> {
+        let soaked = own.iter().find(|s| s.kind == StepKind::Confirm && !interrupted(s));
+        let searched = confirm::before(own);
+        let stop = match (self.searched(&searched), soaked) {
+            (Ok(ask), None) => return Ok(ask),
+            // The budget has been raised since: a soak at another level would be a sweep of its own.
+            (Ok(_), Some(soak)) => Stop::Soaked { level: soak.level.to_string() },
+            (Err(stop), _) => stop,
+        };
+        let (Some(length), None, None) = (self.confirm, soaked, dead(own)) else { return Err(stop) };
+        let answer = self.tiers.first().map(|slo| self.goodput(&searched, "", slo));
+        let confidence = match &self.levels {
+            Levels::Adaptive(policy) => policy.confidence,
+            Levels::Listed(_) | Levels::Ramp(_) | Levels::Ladder(_) | Levels::Burst(_) => CONFIDENCE,
+        };
+        let soak = answer.and_then(|a| confirm::soak(&a, self.control(), length, &self.times, confidence));
+        soak.ok_or(stop)
+    }
+
+    /// The next step of the search itself, or why it is done.
+    fn searched(&self, own: &[&Step]) -> Result<Ask, Stop> {
+        let done = finished(own);
+        match &self.levels {
+            Levels::Adaptive(policy) => policy.next(&done),
+            Levels::Listed(_) if self.baseline && done.is_empty() && dead(own).is_none() => {
+                Ok(self.ask(Level::concurrency(1), StepKind::Baseline, Ends::AtItsTime))
+            }
+            Levels::Ladder(ladder) => {
+                super::ceiling::ladder(ladder, &done, dead(own).or_else(|| failing(own)))
+                    .map(|(level, least)| self.ask(level, StepKind::List, Ends::AtItsTime).lasting(least))
+            }
+            Levels::Burst(n) => match (dead(own), done.first()) {
+                (Some(stop), _) => Err(stop),
+                (None, Some(_)) => Err(Stop::ListDone { levels: 1 }),
+                (None, None) => Ok(super::ceiling::burst(*n, &self.times)),
+            },
+            Levels::Listed(levels) => match dead(own) {
+                Some(stop) => Err(stop),
+                None => {
+                    let windows = windows(levels, &self.times);
+                    let (level, measure) = next_listed(&windows, &done[usize::from(self.baseline)..])?;
+                    let ask = self.ask(level, StepKind::List, Ends::AtItsTime);
+                    let extend = measure >= ask.measure;
+                    Ok(Ask { measure, extend, ..ask })
+                }
+            },
+            Levels::Ramp(ramp) => match dead(own) {
+                Some(stop) => Err(stop),
+                None => {
+                    let (rate, ends) = self.course(ramp).next(&done)?;
+                    Ok(self.ask(Level::new(self.open, rate), StepKind::Ramp, ends))
+                }
+            },
+        }
+    }
+
+    fn course<'a>(&'a self, ramp: &'a Ramp) -> Course<'a> {
+        Course { ramp, max_rate: self.max_rate, control: self.open, tiers: &self.tiers }
+    }
+
+    /// A step with the times that the plan gives.
+    pub(super) fn ask(&self, level: Level, kind: StepKind, ends: Ends) -> Ask {
+        let (settle, measure) = (self.times.settle.0, self.times.window(level.per_s()));
+        let (tail, drain) = (self.times.tail(), self.times.drain.0);
+        Ask { level, kind, settle, measure, extend: true, tail, drain, ends, confidence: CONFIDENCE }
+    }
+
+    /// The answers of a series, one per tier, from whatever steps there are.
+    pub fn answers(&self, series: &str, steps: &[Step]) -> Vec<Answer> {
+        let own = of_series(series, steps);
+        let ended = match self.decide(&own) {
+            Err(stop) => format!("ended because {stop}"),
+            Ok(_) => "ended early: levels were left to measure".into(),
+        };
+        let of_ramp = matches!(self.levels, Levels::Ramp(_)).then(|| ramp::found(&finished(&own))).flatten();
+        let knee = of_ramp.or_else(|| of_steps(&own));
+        let answer = |slo: &Slo| Answer {
+            series: series.to_owned(),
+            tier: slo.tier().to_owned(),
+            class: "all".into(),
+            control: self.control(),
+            goodput: self.goodput(&own, &ended, slo),
+            joint_goodput: self.read(&own, &ended, |s| joint_verdict(s, slo.tier()), slo, &joint(slo)),
+            knee,
+        };
+        self.tiers.iter().map(answer).collect()
+    }
+
+    /// The same search for another SLO.
+    #[must_use]
+    pub fn for_slo(&self, slo: &Slo) -> Self {
+        let tiers = vec![slo.clone()];
+        let levels = match &self.levels {
+            Levels::Adaptive(policy) => {
+                Levels::Adaptive(Box::new(Policy { tiers: tiers.clone(), ..(**policy).clone() }))
+            }
+            other => other.clone(),
+        };
+        Self { levels, tiers, ..self.clone() }
+    }
+
+    /// What the steps of a series say of the first tier: its goodput. `None` where there is no SLO.
+    pub fn goodput_of(&self, series: &str, steps: &[Step]) -> Option<Goodput> {
+        let slo = self.tiers.first()?;
+        Some(self.goodput(&of_series(series, steps), "no further step was measured for it", slo))
+    }
+
+    /// Confidence of the verdict of a step that is measured for this.
+    pub fn confidence(&self, kind: StepKind) -> f64 {
+        match &self.levels {
+            Levels::Adaptive(_) if kind == StepKind::Baseline => BASELINE_CONFIDENCE,
+            Levels::Adaptive(policy) => policy.confidence,
+            Levels::Listed(_) | Levels::Ramp(_) | Levels::Ladder(_) | Levels::Burst(_) => CONFIDENCE,
+        }
+    }
+
+    pub(super) fn control(&self) -> Control {
+        match &self.levels {
+            Levels::Listed(levels) => levels.first().map_or(self.open, |l| l.control),
+            Levels::Ramp(_) => self.open,
+            Levels::Ladder(_) | Levels::Burst(_) => Control::Concurrency,
+            Levels::Adaptive(policy) => policy.control,
+        }
+    }
+
+    pub(super) fn goodput(&self, own: &[&Step], ended: &str, slo: &Slo) -> Goodput {
+        self.read(own, ended, |s| step_verdict(s, slo.tier()), slo, &limits(slo))
+    }
+
+    /// What the adaptive search was to find; `None` for the other modes.
+    pub fn terms(&self) -> Option<Terms> {
+        match &self.levels {
+            Levels::Adaptive(p) => {
+                let lowest = self.tiers.iter().map(|slo| lowest(p, slo)).fold(0.0, f64::max);
+                Some(Terms { confidence: p.confidence, lowest })
+            }
+            Levels::Listed(_) | Levels::Ramp(_) | Levels::Ladder(_) | Levels::Burst(_) => None,
+        }
+    }
+
+    /// The posterior of a tier's boundary; `None` unless a step ran under load, and of all at once, which has no levels.
+    pub(super) fn posterior(&self, steps: &[&Step], tier: &str) -> Option<Posterior> {
+        let slo = self.tiers.iter().find(|slo| slo.tier() == tier)?;
+        match &self.levels {
+            Levels::Adaptive(policy) => {
+                Posterior::of(&retry::confirmed(&finished(steps)), tier, &limits(slo), policy.dispersion)
+            }
+            _ => self.fit(steps, tier, &limits(slo)).map(|(posterior, _)| posterior),
+        }
+    }
+
+    /// The posterior of levels that were chosen beforehand, with the steps that it rests on.
+    fn fit<'a>(
+        &self,
+        steps: &[&'a Step],
+        tier: &str,
+        limits: &[(String, f64)],
+    ) -> Option<(Posterior, Vec<&'a Step>)> {
+        if matches!(self.levels, Levels::Adaptive(_) | Levels::Burst(_)) {
+            return None;
+        }
+        let dispersion = if self.control() == Control::Concurrency { 1.0 } else { self.dispersion };
+        let evidence = listed::evidence(&finished(steps), tier);
+        let posterior = Posterior::of(&evidence, tier, limits, dispersion)?;
+        Some((posterior, evidence))
+    }
+
+    fn read(
+        &self,
+        steps: &[&Step],
+        ended: &str,
+        verdict: impl Fn(&Step) -> (Verdict, Option<String>),
+        slo: &Slo,
+        limits: &[(String, f64)],
+    ) -> Goodput {
+        let adaptive = matches!(self.levels, Levels::Adaptive(_));
+        let confirmed = if adaptive { retry::confirmed(steps) } else { steps.to_vec() };
+        let steps = &confirmed[..];
+        let since = if adaptive { since(steps) } else { f64::NEG_INFINITY };
+        let point = |step: &&Step| {
+            let (verdict, binding) = verdict(step);
+            let evidence = evidence(step, slo.tier(), verdict, binding.as_deref());
+            // The adaptive search has a baseline for it: that lower rates fail as well is not read off a loaded step.
+            let inherent = !adaptive && inherent(step) && !blames(step, binding.as_deref());
+            let (value, level) = (step.level.value, level_words(step));
+            Point { value, level, verdict, binding, evidence, inherent }
+        };
+        // A baseline offers no load: what it shows is no level of the curve.
+        let (baselines, loaded): (Vec<&Step>, Vec<&Step>) =
+            steps.iter().partition(|s| s.kind == StepKind::Baseline);
+        let loaded: Vec<&Step> = loaded.into_iter().filter(|s| s.started_s >= since).collect();
+        let levels = together(&loaded, &self.tiers, &self.times);
+        let points: Vec<Point> = levels.iter().map(|s| point(&&**s)).collect();
+        let mut goodput = bracket(&points, ended, self.gpus);
+        if let Levels::Adaptive(policy) = &self.levels
+            && goodput.status != Status::Invalid
+            && let finished = finished(steps)
+            && let Some(posterior) = Posterior::of(&finished, slo.tier(), limits, policy.dispersion)
+        {
+            let shown = format!("{}; {ended}", shown(&points));
+            goodput = estimate(policy, slo, &finished, &posterior, (goodput, &shown));
+            goodput.basis = Basis::Search;
+            goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
+            if goodput.status == Status::None && loaded.iter().any(|s| s.refused_beyond(self.put_up_with())) {
+                goodput = none_of_it(Status::Undecided, goodput);
+            }
+        } else {
+            if let Some((posterior, evidence)) = self.fit(steps, slo.tier(), limits) {
+                goodput = listed::answer(&posterior, &evidence, slo.tier(), goodput);
+                goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
+            }
+            goodput.throughput = goodput.rate.and_then(|rate| self.throughput(&loaded, rate));
+        }
+        // What was called safe is not, if the soak was at that level: for the answer that it was chosen by, or where it lies below.
+        let soak = steps.iter().rfind(|s| s.kind == StepKind::Confirm && verdict(s).0 == Verdict::Fails);
+        let first = self.tiers.first().is_some_and(|t| t.tier() == slo.tier()) && *limits != joint(slo);
+        let promised = |level: f64| first || goodput.safe_rate.is_some_and(|safe| level <= safe);
+        if let Some(soak) = soak.filter(|s| promised(s.level.value)) {
+            goodput = distrusted(goodput, &format!("the soak at {} failed", soak.level));
+        }
+        if goodput.status == Status::Undecided
+            && let Some(refused) = because(steps, self.put_up_with())
+        {
+            goodput.reason = format!("{refused}; {}", goodput.reason);
+        }
+        if let Some(missed) = missed_unloaded(&baselines, slo) {
+            goodput = none_of_it(Status::None, goodput);
+            goodput.binding = Some(missed.limit.clone());
+            goodput.reason = format!("{missed}; {ended}");
+        }
+        if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
+            // A server that dies under the load has no goodput yet; what was met and failed before stays as evidence.
+            goodput = none_of_it(Status::Undecided, goodput);
+        }
+        goodput
+    }
+
+    /// The share of failures that the plan puts up with.
+    fn put_up_with(&self) -> f64 {
+        self.times.max_error_share.map_or(1.0, Fraction::get)
+    }
+
+    /// Requests per second that a level of the answer gets.
+    fn throughput(&self, loaded: &[&Step], rate: f64) -> Option<f64> {
+        if self.control() == Control::Rate {
+            return Some(rate);
+        }
+        let measured = loaded.iter().rfind(|s| (s.level.value - rate).abs() < 1e-9);
+        measured.map(|s| s.achieved_rate).or_else(|| listed::achieved(loaded, rate))
+    }
+}
+
+/// An answer of that status, without what it said of a rate.
+fn none_of_it(status: Status, answer: Goodput) -> Goodput {
+    Goodput {
+        status,
+        rate: None,
+        interval90: None,
+        safe_rate: None,
+        throughput: None,
+        halve_s: None,
+        per_gpu: None,
+        ..answer
+    }
+}
+
+fn listed(open: Control, rates: &NonEmpty<Rate>) -> Vec<Level> {
+    rates.iter().map(|r| Level::new(open, r.get())).collect()
+}
+
+/// The steps of the search of a series. What is measured beside it has no part in verdicts and answers.
+pub(super) fn of_series<'a>(series: &str, steps: &'a [Step]) -> Vec<&'a Step> {
+    steps.iter().filter(|s| s.series == series && !s.kind.is_beside()).collect()
+}
+
+/// Steps that were not interrupted.
+fn finished<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
+    steps.iter().copied().filter(|s| !interrupted(s)).collect()
+}
+
+/// The next window of a list, in its order; a level at which too many requests failed, and all above it, are left out from then on.
+fn next_listed(windows: &[(Level, Duration)], done: &[&Step]) -> Result<(Level, Duration), Stop> {
+    let (mut left, mut failing, mut left_out) = (done.to_vec(), None::<Level>, false);
+    let mut refused = false;
+    for (level, measure) in windows {
+        let too_much = failing.is_some_and(|f| level.value >= f.value);
+        // By level, not by place: the plan may have been changed since (`--resume --force`).
+        let measured = left.iter().position(|s| s.level == *level).map(|i| left.remove(i));
+        match measured {
+            Some(step) if is_failing(step) && !too_much => {
+                (failing, refused) = (Some(*level), step.mostly_refused())
+            }
+            Some(_) => {}
+            None if too_much => left_out = true,
+            None => return Ok((*level, *measure)),
+        }
+    }
+    match failing.filter(|_| left_out) {
+        Some(level) if refused => Err(Stop::Refused { level: level.to_string() }),
+        Some(level) => Err(Stop::Errors { level: level.to_string() }),
+        None => Err(Stop::ListDone { levels: windows.chunk_by(|a, b| a.0 == b.0).count() }),
+    }
+}
+
+pub(super) fn interrupted(step: &Step) -> bool {
+    step.broken_off()
+}
+
+/// A server with fewer requests in flight than this is as good as empty.
+const EMPTY: f64 = 2.0;
+
+/// Whether a fail of this step is the server's own and not that of too much load, so that lower levels would fail as well.
+///
+/// Open loop: the step ran to its end with a level backlog, or the server was as good as empty (mean in flight below 2)
+/// and its backlog is not shown to grow. Closed loop: one request in flight. A step in which every request failed says so
+/// of any level.
+fn inherent(step: &Step) -> bool {
+    let unloaded = match step.level.control {
+        // What refuses a load refuses it at once, and may take a lower one: a limit of requests before the server.
+        _ if step.abort == Some(Abort::Errors) => false,
+        Control::Concurrency => step.level.value <= 1.0,
+        _ => match step.stable {
+            Some(false) => false,
+            Some(true) if step.abort.is_none() => true,
+            _ => step.in_flight_mean < EMPTY,
+        },
+    };
+    unloaded || step.all_failed()
+}
+
+/// All limits of a tier together, as one.
+fn joint(slo: &Slo) -> [(String, f64); 1] {
+    [("joint".to_owned(), (1.0 - slo.joint_target()).max(0.0))]
+}
+
+/// The verdict on all limits of a tier together, with stability.
+fn joint_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
+    let of = |limit: &str| step.row(tier, limit);
+    let Some(joint) = of("joint") else { return (Verdict::Undecided, None) };
+    let stability = of("stability").map_or(Verdict::Undecided, |r| r.verdict);
+    let binding = if stability == Verdict::Fails { "stability" } else { "joint" };
+    let verdict = worst([joint.verdict, stability].into_iter());
+    let binding = (verdict != Verdict::Invalid).then(|| binding.to_owned());
+    (verdict, blamed(binding, verdict, &step.limits, tier, |class| step.failed_of(class)))
+}
+
+fn level_words(step: &Step) -> String {
+    match step.level.control {
+        Control::Rate => step.level.to_string(),
+        _ => format!("{} ({} req/s)", step.level, short(step.achieved_rate)),
+    }
+}
+
+fn evidence(step: &Step, tier: &str, verdict: Verdict, binding: Option<&str>) -> String {
+    let row = binding.and_then(|limit| step.row(tier, limit));
+    match (verdict, row) {
+        (Verdict::Invalid, _) => step.fault().into(),
+        _ if step.all_failed() => "every request failed".into(),
+        _ if binding == Some(ERRORS) => format!("{} of {} requests failed", step.failed, step.due_n),
+        (Verdict::Fails, Some(row)) if row.limit == "stability" => "stability: the backlog grew".into(),
+        (_, Some(row)) if row.limit == "stability" => "stability: not known".into(),
+        (_, Some(row)) => format!("{}: {} of {} missed", row.key(), row.misses, row.n),
+        (_, None) => "no counts".into(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,387 @@
+//! Searches over steps that are made up: a server of known capacity, and every reason to stop.
+
+use super::*;
+use crate::search::answer::{Basis, KneeBasis, Status};
+use crate::search::config::Open;
+use crate::stats::step::{LimitRow, Quantiles, ServerSide};
+use goodput_core::slo::Metric;
+use goodput_workload::arrivals::Arrivals;
+use std::collections::BTreeMap;
+
+pub(in crate::search) fn search(text: &str) -> Search {
+    let slo: Slo = toml::from_str("ttft.p99 = \"100ms\"").unwrap();
+    Search::new(
+        &toml::from_str(text).unwrap(),
+        &StepTimes { max_error_share: Fraction::try_from(0.1).ok(), ..StepTimes::default() },
+        &[slo],
+        Open::rate(Arrivals::Poisson),
+        Some(2),
+    )
+    .unwrap()
+}
+
+fn row(limit: &str, verdict: Verdict) -> LimitRow {
+    LimitRow {
+        tier: "main".into(),
+        class: "all".into(),
+        limit: limit.into(),
+        limit_ms: None,
+        n: 1200,
+        misses: 41,
+        censored: 0,
+        clusters: 0,
+        cluster_sq: 0,
+        co_misses: Vec::new(),
+        attainment: None,
+        low: Some(0.9),
+        high: Some(0.99),
+        verdict,
+    }
+}
+
+pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
+    let ttft = Quantiles { p99: Some(10.0 + level.value), ..Quantiles::default() };
+    let e2e = Quantiles { p50: Some(500.0), ..Quantiles::default() };
+    Step {
+        series: "main".into(),
+        step: 1,
+        kind: StepKind::List,
+        level,
+        started_at: String::new(),
+        started_s: 0.0,
+        ended_s: 0.0,
+        settle_s: 10.0,
+        measure_s: 60.0,
+        tail_s: 0.0,
+        drain_s: 0.0,
+        abort: None,
+        due_n: 1200,
+        offered_rate: level.value,
+        sent_rate: level.value,
+        achieved_rate: level.value,
+        good_rate: 0.0,
+        completed: 0,
+        failed: 0,
+        cut: 0,
+        failed_timeout: 0,
+        cut_timeout: 0,
+        refused: 0,
+        retried: 0,
+        output_tokens_per_s: 0.0,
+        prompt_tokens_per_s: 0.0,
+        input_tokens_mean: None,
+        output_tokens_mean: None,
+        latency: BTreeMap::from([(Metric::Ttft, ttft), (Metric::E2e, e2e)]),
+        joint_attainment: None,
+        in_flight_mean: 0.0,
+        in_flight_max: 0,
+        in_flight_slope: None,
+        ttft_slope: None,
+        little_residual: None,
+        lateness_p50_ms: None,
+        lateness_p99_ms: None,
+        receive_lag_p99_ms: None,
+        conn_new: 0,
+        server: ServerSide::default(),
+        cost_per_mtok: None,
+        stable: Some(true),
+        verdict,
+        binding: None,
+        reason: String::new(),
+        client_busy: None,
+        client_waiting: None,
+        host: None,
+        limits: vec![row("ttft.p99", verdict), row("joint", verdict), row("stability", Verdict::Meets)],
+        groups: Vec::new(),
+        replicas: Vec::new(),
+        checks: Vec::new(),
+        metrics: Vec::new(),
+        trace: None,
+    }
+}
+
+/// Runs a search against `server`, which says what a level shows; the levels that were measured, and the steps.
+pub(in crate::search) fn run(search: &Search, server: impl Fn(Level) -> Step) -> (Vec<f64>, Vec<Step>) {
+    let mut steps = vec![];
+    for _ in 0..100 {
+        match search.next("main", &steps) {
+            Next::Measure(ask) => steps.push(server(ask.level)),
+            Next::Done => return (steps.iter().map(|s: &Step| s.level.value).collect(), steps),
+        }
+    }
+    panic!("the search does not end");
+}
+
+/// A server that meets up to `good` and achieves at most `capacity`.
+fn server(good: f64, capacity: f64) -> impl Fn(Level) -> Step {
+    move |level| {
+        let mut s = step(level, if level.value <= good { Verdict::Meets } else { Verdict::Fails });
+        s.achieved_rate = level.value.min(capacity);
+        s
+    }
+}
+
+#[test]
+fn lists_are_run_as_they_are_written() {
+    let (levels, steps) = run(&search("rates = [8, 1, 2]"), server(2.0, 100.0));
+    assert_eq!(levels, [8.0, 1.0, 2.0]);
+    let a = &search("rates = [8, 1, 2]").answers("main", &steps)[0];
+    assert_eq!((a.goodput.status, a.goodput.met, a.goodput.failed), (Status::Found, Some(2.0), Some(8.0)));
+    assert_eq!(
+        (a.goodput.rate, a.goodput.per_gpu, a.goodput.binding.as_deref()),
+        (Some(2.0), Some(1.0), Some("ttft.p99"))
+    );
+    assert_eq!(
+        a.goodput.reason,
+        "by a fit to all levels the boundary lies below 1 req/s, the lowest: list lower ones; 2 req/s meets, 8 req/s fails (ttft.p99: 41 of \
+         1200 missed); ended because all 3 levels of the list are measured"
+    );
+    assert_eq!((a.goodput.interval90, a.goodput.safe_rate), (None, None), "a bracket carries no interval");
+    assert_eq!(a.goodput.basis, Basis::Bracket, "counts that no curve fits");
+    let (levels, steps) = run(&search("concurrency = [1, 8, 64]"), |level| Step {
+        achieved_rate: 12.3,
+        ..server(8.0, 100.0)(level)
+    });
+    let a = &search("concurrency = [1, 8, 64]").answers("main", &steps)[0];
+    assert_eq!((levels.len(), a.control, a.goodput.rate), (3, Control::Concurrency, Some(8.0)));
+    assert!(a.goodput.reason.contains("8 in flight (12.3 req/s) meets"), "{}", a.goodput.reason);
+}
+
+#[test]
+fn a_dead_server_ends_a_list() {
+    for (abort, levels) in [
+        (Abort::AllFailed, 1),
+        (Abort::ServerGone, 1),
+        (Abort::NoAnswer, 3), // too few to say so
+        (Abort::Gross, 3),    // the list was asked for: it goes on
+    ] {
+        let (measured, _) =
+            run(&search("rates = [1, 2, 4]"), |l| Step { abort: Some(abort), ..step(l, Verdict::Fails) });
+        assert_eq!(measured.len(), levels, "{abort}");
+    }
+    let search = search("rates = [1, 2]");
+    let steps = [Step { abort: Some(Abort::Interrupted), ..step(Level::rate(1.0), Verdict::Undecided) }];
+    let Next::Measure(again) = search.next("main", &steps) else { panic!("a step") };
+    assert_eq!(again.level, Level::rate(1.0), "an interrupted step is measured again");
+    assert_eq!((again.kind, again.ends, again.extend), (StepKind::List, Ends::AtItsTime, true));
+    let a = &search.answers("main", &steps)[0].goodput;
+    assert!(
+        a.status == Status::Undecided && a.reason.ends_with("levels were left to measure"),
+        "{}",
+        a.reason
+    );
+    assert_eq!(search.next("other", &steps), Next::Measure(again), "each series on its own");
+}
+
+#[test]
+fn a_failing_server_is_left_alone() {
+    let refuses = |most: f64| {
+        move |l: Level| {
+            let abort = (l.value > most).then_some(Abort::Errors);
+            Step { abort, ..step(l, if abort.is_some() { Verdict::Fails } else { Verdict::Meets }) }
+        }
+    };
+    for (plan, most, levels, ended) in [
+        ("rates = [1, 2, 4, 8]", 2.5, vec![1.0, 2.0, 4.0], "too many requests failed at 4 req/s"),
+        ("rates = [8, 1, 9, 2]", 5.0, vec![8.0, 1.0, 2.0], "too many requests failed at 8 req/s"),
+        ("rates = [1, 2, 4]", 2.5, vec![1.0, 2.0, 4.0], "all 3 levels of the list are measured"),
+        (KNEE, 2.5, vec![1.0, 2.0, 4.0], "too many requests failed at 4 req/s"),
+        ("ladder = { max = 64 }", 2.5, vec![1.0, 2.0, 4.0], "too many requests failed at 4 in flight"),
+    ] {
+        let (measured, steps) =
+            run(&search(plan), |l| Step { output_tokens_per_s: 100.0 * l.value, ..refuses(most)(l) });
+        assert_eq!(measured, levels, "{plan}");
+        let stop = search(plan).decide(&of_series("main", &steps)).expect_err("it has ended").to_string();
+        assert!(stop.contains(ended), "{plan}: {stop}");
+    }
+}
+
+const KNEE: &str = "ramp = { start = 1, factor = 2 }";
+const MISSED: &str = "ramp = { start = 1, factor = 2, until = \"slo-missed\" }";
+
+/// The last rate of a ramp and why it stopped.
+fn ramp(plan: &str, server: impl Fn(Level) -> Step) -> (f64, String) {
+    let (levels, steps) = run(&search(plan), server);
+    let stop = search(plan).decide(&of_series("main", &steps)).expect_err("it has ended");
+    (levels.last().copied().expect("a step"), stop.to_string())
+}
+
+fn says((last, said): (f64, String), want: f64, why: &str) {
+    assert!((last - want).abs() < 1e-9 && said.contains(why), "at {last}, not {want}: {said}");
+}
+
+#[test]
+fn ramps_never_go_beyond_an_overload() {
+    let unstable = |l: Level| Step { stable: Some(l.value < 8.0), ..step(l, Verdict::Meets) };
+    let gross =
+        |l: Level| Step { abort: (l.value >= 4.0).then_some(Abort::Gross), ..step(l, Verdict::Meets) };
+    let invalid = |l: Level| step(l, if l.value < 4.0 { Verdict::Meets } else { Verdict::Invalid });
+    says(ramp(MISSED, unstable), 8.0, "the backlog grew at 8 req/s");
+    for plan in [KNEE, MISSED] {
+        says(ramp(plan, invalid), 4.0, "the client was the limit at 4 req/s");
+        // Broken off for misses that were the client's own.
+        let late = |l: Level| Step { abort: gross(l).abort, ..invalid(l) };
+        says(ramp(plan, late), 4.0, "the client was the limit at 4 req/s");
+    }
+    says(ramp(MISSED, gross), 4.0, "far beyond what is allowed at 4 req/s");
+    // Past the knee it comes back: never as high again as what was too much.
+    let (levels, _) = run(&search(KNEE), unstable);
+    let mut too_much = f64::INFINITY;
+    for level in &levels {
+        assert!(*level < too_much, "{levels:?}");
+        too_much = if *level >= 8.0 { *level } else { too_much };
+    }
+    assert!(levels.len() > 4 && levels[4..].iter().all(|l| (4.0..8.0).contains(l)), "{levels:?}");
+}
+
+/// A server that completes at most 10 requests a second, whatever the SLO says.
+#[test]
+fn a_ramp_finds_the_knee_and_stops() {
+    for good in [1.0, 1e9] {
+        let (levels, steps) = run(&search(KNEE), server(good, 10.0));
+        assert_eq!(levels, [1.0, 2.0, 4.0, 8.0, 16.0, 11.3, 9.51, 10.4], "SLO met up to {good}");
+        let knee = search(KNEE).answers("main", &steps)[0].knee.unwrap();
+        assert_eq!(knee.basis, KneeBasis::Throughput);
+        let [low, high] = knee.interval90.unwrap();
+        assert!((knee.rate - 10.0).abs() < 0.3 && low < 10.0 && 10.0 < high && high < 1.2 * low, "{knee:?}");
+        let stop = search(KNEE).decide(&of_series("main", &steps)).expect_err("it has ended").to_string();
+        assert!(stop.starts_with("the knee is found: beyond 10"), "{stop}");
+    }
+    // The first rate already: there is nothing to come back to.
+    let (levels, _) = run(&search(KNEE), server(1e9, 0.5));
+    assert_eq!(levels, [1.0]);
+}
+
+/// Where throughput shows no break, the backlog does.
+#[test]
+fn a_growing_backlog_brackets_the_knee() {
+    let grows = |l: Level| Step { stable: Some(l.value < 9.0), ..step(l, Verdict::Meets) };
+    let (_, steps) = run(&search(KNEE), grows);
+    let knee = search(KNEE).answers("main", &steps)[0].knee.unwrap();
+    let [low, high] = knee.interval90.unwrap();
+    assert!(low < 9.0 && 9.0 <= high && high <= 1.11 * low + 1e-9, "{knee:?}");
+    assert_eq!(knee.basis, KneeBasis::Backlog);
+}
+
+#[test]
+fn gross_misses_at_the_end_of_a_step_end_a_ramp_too() {
+    let missing = |l: Level, misses| {
+        let mut s = step(l, Verdict::Fails);
+        s.limits[0].misses = misses;
+        s
+    };
+    let often = |l: Level| missing(l, if l.value < 4.0 { 41 } else { 600 });
+    says(ramp("ramp = { start = 4, until = \"slo-missed\" }", often), 4.0, "far beyond what is allowed");
+    says(ramp(&format!("{KNEE}\nmax-rate = 8"), often), 8.0, "max-rate"); // the knee may lie far above the SLO
+    // Only where every tier says so.
+    let two = |l: Level| {
+        let mut s = missing(l, 600);
+        let bulk = |limit| LimitRow { tier: "bulk".into(), misses: 0, ..row(limit, Verdict::Meets) };
+        s.limits.extend([bulk("ttft.p99"), bulk("stability")]);
+        s
+    };
+    says(ramp("ramp = { start = 1, factor = 2 }\nmax-rate = 8", two), 8.0, "max-rate");
+}
+
+/// Answers that take 30 s: hardly half of them come within a window of a minute that settled for ten seconds, at any rate.
+#[test]
+fn long_answers_are_no_knee() {
+    let slow = |l: Level| {
+        let mut s = server(4.0, 1e9)(l);
+        s.latency.insert(Metric::Ttft, Quantiles { p50: Some(50.0), ..Quantiles::default() });
+        s.latency.insert(Metric::E2e, Quantiles { p50: Some(30_050.0), ..Quantiles::default() });
+        s.achieved_rate = l.value * 40.0 / 60.0;
+        s
+    };
+    says(ramp("ramp = { start = 1, factor = 2 }\nmax-rate = 128", slow), 128.0, "max-rate");
+}
+
+#[test]
+fn failures_bind_in_the_answer_too() {
+    let failing = Step { failed: 40, ..step(Level::rate(4.0), Verdict::Fails) };
+    let a = &search("rates = [4]").answers("main", &[failing])[0];
+    for g in [&a.goodput, &a.joint_goodput] {
+        assert_eq!(g.binding.as_deref(), Some("errors"));
+        assert!(g.reason.contains("40 of 1200 requests failed"), "{}", g.reason);
+    }
+}
+
+#[test]
+fn ramps_end_by_their_rules() {
+    says(ramp(MISSED, server(4.0, 1e9)), 8.0, "the SLO is missed at 8 req/s");
+    for (max, plan) in [(5.0, KNEE), (8.0, MISSED), (1.0, KNEE)] {
+        let why = format!("max-rate, {max} req/s");
+        says(ramp(&format!("{plan}\nmax-rate = {max}"), server(9.0, 1e9)), max, &why);
+    }
+    let first = search(KNEE).next("main", &[]);
+    let Next::Measure(first) = first else { panic!("a step") };
+    assert_eq!((first.level, first.kind, first.ends), (Level::rate(1.0), StepKind::Ramp, Ends::WhenBehind));
+}
+
+#[test]
+fn each_tier_has_its_answer() {
+    let tiers: Vec<Slo> = ["gold", "bulk"]
+        .iter()
+        .map(|n| toml::from_str(&format!("name = \"{n}\"\nttft.p99 = \"1s\"")).unwrap())
+        .collect();
+    let plan = toml::from_str("ramp = { start = 1, factor = 2, until = \"slo-missed\" }").unwrap();
+    let search =
+        Search::new(&plan, &StepTimes::default(), &tiers, Open::rate(Arrivals::Poisson), None).unwrap();
+    let rows = |tier: &str, level: Level, good: f64, joint: f64| -> Vec<LimitRow> {
+        let at = |good| if level.value <= good { Verdict::Meets } else { Verdict::Fails };
+        let named = |limit, verdict| LimitRow { tier: tier.into(), ..row(limit, verdict) };
+        vec![named("ttft.p99", at(good)), named("joint", at(joint)), named("stability", Verdict::Meets)]
+    };
+    let (levels, steps) = run(&search, |l| Step {
+        limits: [rows("gold", l, 2.0, 1.0), rows("bulk", l, 8.0, 8.0)].concat(),
+        ..step(l, Verdict::Meets)
+    });
+    assert_eq!(levels, [1.0, 2.0, 4.0, 8.0, 16.0], "until the last tier is missed");
+    let answers = search.answers("main", &steps);
+    let bracket = |g: &Goodput| (g.met.unwrap(), g.failed.unwrap());
+    assert_eq!((answers[0].tier.as_str(), answers[1].tier.as_str()), ("gold", "bulk"));
+    assert_eq!(answers.iter().map(|a| bracket(&a.goodput)).collect::<Vec<_>>(), [(2.0, 4.0), (8.0, 16.0)]);
+    assert_eq!(bracket(&answers[0].joint_goodput), (1.0, 2.0), "the joint goodput is its own");
+}
+
+#[test]
+fn instability_fails_the_joint_goodput_too() {
+    let mut s = step(Level::rate(4.0), Verdict::Meets);
+    s.limits[2].verdict = Verdict::Fails;
+    s.stable = Some(false);
+    let a = &search("rates = [4]").answers("main", &[s])[0];
+    assert_eq!(
+        (a.joint_goodput.status, a.joint_goodput.binding.as_deref()),
+        (Status::Undecided, Some("stability"))
+    );
+    assert!(a.goodput.reason.contains("stability: the backlog grew"), "{}", a.goodput.reason);
+}
+
+#[test]
+fn none_needs_a_server_that_is_not_overloaded() {
+    let one = Level::rate(100.0);
+    let failing = |level| step(level, Verdict::Fails);
+    let all_failed = |level| Step { abort: Some(Abort::AllFailed), ..failing(level) };
+    for (what, step, want) in [
+        ("stable to its end", Step { in_flight_mean: 9.0, ..failing(one) }, Status::None),
+        ("unstable", Step { stable: Some(false), ..failing(one) }, Status::Undecided),
+        ("not known", Step { stable: None, in_flight_mean: 9.0, ..failing(one) }, Status::Undecided),
+        ("not known, but empty", Step { stable: None, in_flight_mean: 0.4, ..failing(one) }, Status::None),
+        (
+            "ended early",
+            Step { abort: Some(Abort::Gross), in_flight_mean: 9.0, ..failing(one) },
+            Status::Undecided,
+        ),
+        ("closed loop at one", failing(Level::concurrency(1)), Status::None),
+        ("closed loop at four", failing(Level::concurrency(4)), Status::Undecided),
+        ("nothing is answered", all_failed(one), Status::None),
+        ("nothing is answered, closed loop", all_failed(Level::concurrency(4)), Status::None),
+    ] {
+        let a = &search("rates = [100]").answers("main", &[step])[0].goodput;
+        assert_eq!((a.status, a.rate), (want, None), "{what}: {}", a.reason);
+        let lower = a.reason.contains("the lowest level tried: try lower levels");
+        assert_eq!(lower, want == Status::Undecided, "{what}: {}", a.reason);
+    }
+    let a = &search("rates = [100]").answers("main", &[all_failed(one)])[0].goodput;
+    assert!(a.reason.contains("100 req/s, already fails (every request failed)"), "{}", a.reason);
+}

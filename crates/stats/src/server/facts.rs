@@ -1,0 +1,317 @@
+//! What a server tells of how it was started: version, lengths, flags. Only what is known to be harmless is taken: a page of settings may
+//! hold keys as well.
+
+use super::engine::Engine;
+use super::prometheus::{labels, samples};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What is known of one server, or of several that are alike.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The servers, by URL; none for the simulated one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<String>,
+    /// Which engine it is, by the names of its metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The model by the server's own name, often a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The longest context, prompt and answer together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_model_len: Option<u32>,
+    /// How many engines (data-parallel ranks) it is made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engines: Option<u32>,
+    /// Flags and sizes, under the server's own names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub flags: BTreeMap<String, String>,
+    /// What is read of its metrics, or why nothing is.
+    pub metrics: String,
+}
+
+/// Pages that tell something, beside `/v1/models` and the metrics.
+pub const PAGES: [&str; 6] =
+    ["/version", "/server_info?config_format=json", "/get_server_info", "/server_info", "/props", "/info"];
+
+/// The settings that are taken, by the names that engines give them.
+const FLAGS: &[&str] = &[
+    // vLLM: /server_info (in development mode), labels of vllm:cache_config_info
+    "block_size",
+    "cache_dtype",
+    "chunked_prefill_enabled",
+    "data_parallel_size",
+    "dtype",
+    "enable_chunked_prefill",
+    "enable_prefix_caching",
+    "enforce_eager",
+    "gpu_memory_utilization",
+    "kv_cache_dtype",
+    "kv_cache_memory_bytes",
+    "kv_cache_size_tokens",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "max_seq_len",
+    "num_gpu_blocks",
+    "pipeline_parallel_size",
+    "quantization",
+    "tensor_parallel_size",
+    // SGLang: /get_server_info, newer ones /server_info
+    "attention_backend",
+    "chunked_prefill_size",
+    "context_length",
+    "disable_radix_cache",
+    "dp_size",
+    "ep_size",
+    "max_prefill_tokens",
+    "max_running_requests",
+    "max_total_num_tokens",
+    "mem_fraction_static",
+    "num_pages",
+    "page_size",
+    "pp_size",
+    "schedule_policy",
+    "tp_size",
+    // TGI: /info
+    "max_batch_prefill_tokens",
+    "max_batch_total_tokens",
+    "max_concurrent_requests",
+    "max_input_length",
+    "max_input_tokens",
+    "max_total_tokens",
+    "max_waiting_tokens",
+    "model_dtype",
+    "waiting_served_ratio",
+    // llama.cpp: /props
+    "n_ctx",
+    "total_slots",
+    // TensorRT-LLM: labels of its *_config_info
+    "enable_block_reuse",
+    "gpu_type",
+];
+
+/// Those that follow from how much memory is left when the server starts.
+const BY_ITSELF: &[&str] = &[
+    "kv_cache_size_tokens",
+    "max_total_num_tokens",
+    "num_gpu_blocks",
+    "num_pages",
+    "max_batch_total_tokens",
+];
+
+/// A value longer than this is no setting.
+const LONGEST: usize = 120;
+/// Settings lie no deeper than this.
+const DEPTH: usize = 4;
+
+impl Facts {
+    /// Takes what a page of [`PAGES`] tells; what is known already stays.
+    pub fn take(&mut self, page: &str) {
+        let Ok(value) = serde_json::from_str::<Value>(page) else { return };
+        let top = |names: &[&str]| names.iter().find_map(|n| plain(value.get(*n)?));
+        self.version = self.version.take().or_else(|| top(&["version", "build_info"]));
+        self.model = self.model.take().or_else(|| top(&["model_path", "model_id"]));
+        self.walk(&value, DEPTH);
+    }
+
+    fn walk(&mut self, value: &Value, deep: usize) {
+        let below = |facts: &mut Self, v: &Value| {
+            if deep > 0 {
+                facts.walk(v, deep - 1);
+            }
+        };
+        match value {
+            Value::Object(map) => {
+                for (name, v) in map {
+                    match plain(v) {
+                        Some(text) if FLAGS.contains(&name.as_str()) => self.flag(name, text),
+                        // vLLM may tell all of its settings in one text.
+                        None if v.is_string() => self.pairs(v.as_str().unwrap_or_default()),
+                        _ => below(self, v),
+                    }
+                }
+            }
+            Value::Array(all) => all.iter().for_each(|v| below(self, v)),
+            _ => {}
+        }
+    }
+
+    /// `name=value` pairs of a text.
+    fn pairs(&mut self, text: &str) {
+        for pair in text.split([',', ' ', '(', ')']) {
+            if let Some((name, v)) = pair.trim().split_once('=')
+                && FLAGS.contains(&name)
+                && let Some(v) = plain(&Value::from(v.trim_matches(['\'', '"'])))
+            {
+                self.flag(name, v);
+            }
+        }
+    }
+
+    fn flag(&mut self, name: &str, value: String) {
+        self.flags.entry(name.to_owned()).or_insert(value);
+    }
+
+    /// Takes what a page of metrics tells: labels of the gauges that carry settings.
+    pub fn take_metrics(&mut self, page: &str) {
+        for sample in samples(page) {
+            if sample.name.ends_with("config_info") {
+                for (name, v) in labels(sample.labels).filter(|(name, _)| FLAGS.contains(name)) {
+                    if let Some(v) = plain(&Value::from(v)) {
+                        self.flag(name, v);
+                    }
+                }
+            } else if sample.name == "sglang:max_total_num_tokens" && sample.value.is_finite() {
+                self.flag("max_total_num_tokens", sample.value.to_string());
+            }
+        }
+    }
+
+    /// Takes out of what the server says of itself what may not be written.
+    pub fn redact(&mut self, clean: impl Fn(&str) -> String) {
+        let own = self.version.iter_mut().chain(&mut self.model).chain(self.flags.values_mut());
+        own.for_each(|text| *text = clean(text));
+    }
+
+    /// Servers that are alike are told once.
+    pub fn alike(all: Vec<Self>) -> Vec<Self> {
+        let mut out: Vec<Self> = Vec::new();
+        for mut facts in all {
+            let servers = std::mem::take(&mut facts.servers);
+            let like = out.iter_mut().find(|o| {
+                let named = Self { servers: o.servers.clone(), ..facts.clone() };
+                **o == named
+            });
+            match like {
+                Some(like) => like.servers.extend(servers),
+                None => out.push(Self { servers, ..facts }),
+            }
+        }
+        out
+    }
+
+    /// What is not as it was, of what both tell.
+    pub fn changed(&self, then: &Self) -> Vec<Changed> {
+        let number = |n: Option<u32>| n.map(|n| n.to_string());
+        let engine = |f: &Self| f.engine.map(|e| e.title().to_owned());
+        let own = [
+            ("engine", engine(then), engine(self)),
+            ("version", then.version.clone(), self.version.clone()),
+            ("model path", then.model.clone(), self.model.clone()),
+            ("max_model_len", number(then.max_model_len), number(self.max_model_len)),
+            ("engines", number(then.engines), number(self.engines)),
+        ];
+        let own = own.into_iter().filter_map(|(what, was, is)| Some((what.to_owned(), was?, is?)));
+        let flag = |(name, was): (&String, &String)| {
+            Some((name.clone(), was.clone(), self.flags.get(name)?.clone()))
+        };
+        let all = own.chain(then.flags.iter().filter_map(flag)).filter(|(_, was, is)| was != is);
+        all.map(|(what, was, is)| Changed { by_itself: BY_ITSELF.contains(&what.as_str()), what, was, is })
+            .collect()
+    }
+}
+
+/// A setting that is not as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Which.
+    pub what: String,
+    /// What it was.
+    pub was: String,
+    /// What it is.
+    pub is: String,
+    /// Whether it may be another each time that the same server is started: what was left of its memory.
+    pub by_itself: bool,
+}
+
+/// A short text, a number or a truth; nothing for what is empty or `None`.
+fn plain(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(s) => s.trim().to_owned(),
+        Value::Number(n) => n.to_string(),
+        Value::Bool(b) => b.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => return None,
+    };
+    let fit = text.len() <= LONGEST && !text.chars().any(char::is_control);
+    (fit && !["", "None", "null"].contains(&text.as_str())).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(pages: &[&str]) -> Facts {
+        let mut facts = Facts::default();
+        pages.iter().for_each(|p| facts.take(p));
+        facts
+    }
+
+    #[test]
+    fn every_engine_tells_in_its_own_way_and_no_key_gets_out() {
+        let vllm = told(&[
+            r#"{"version":"0.32.0"}"#,
+            r#"{"vllm_config":{"cache_config":{"gpu_memory_utilization":0.92,"block_size":16},"scheduler_config":{"max_num_seqs":256},
+                "model_config":{"hf_token":"hf_secret","quantization":null}},"vllm_env":{"VLLM_API_KEY":"hunter2"}}"#,
+        ]);
+        assert_eq!(vllm.version.as_deref(), Some("0.32.0"));
+        assert_eq!(vllm.flags.get("max_num_seqs").map(String::as_str), Some("256"));
+        assert_eq!(vllm.flags.len(), 3, "{vllm:?}");
+        let long = "x".repeat(200);
+        let text = told(&[&format!(
+            r#"{{"vllm_config":"model='m', tensor_parallel_size=4, enable_prefix_caching=True, api_key='hunter2', {long}"}}"#
+        )]);
+        assert_eq!(text.flags.get("tensor_parallel_size").map(String::as_str), Some("4"));
+        let sglang = told(&[
+            r#"{"api_key":"hunter2","admin_api_key":"x","model_path":"/m","tp_size":2,"mem_fraction_static":0.88,
+                "internal_states":[{"max_total_num_tokens":4000}],"version":"0.5.2"}"#,
+        ]);
+        assert_eq!((sglang.model.as_deref(), sglang.flags.len()), (Some("/m"), 3), "{sglang:?}");
+        let tgi = told(&[
+            r#"{"model_id":"org/m","model_dtype":"float16","max_total_tokens":4096,"version":"3.0.0"}"#,
+        ]);
+        assert_eq!((tgi.version.as_deref(), tgi.flags.len()), (Some("3.0.0"), 2));
+        let llama = told(&[
+            r#"{"default_generation_settings":{"n_ctx":4096,"params":{"seed":1}},"total_slots":4,"model_path":"/m.gguf","build_info":"b6789"}"#,
+        ]);
+        assert_eq!((llama.version.as_deref(), llama.flags.len()), (Some("b6789"), 2));
+        for facts in [&vllm, &text, &sglang] {
+            assert!(!serde_json::to_string(facts).unwrap().contains("hunter2"));
+        }
+        for junk in ["", "<html>", "[]", "7", "{\"version\":{}}"] {
+            assert_eq!(told(&[junk]), Facts::default(), "{junk}");
+        }
+    }
+
+    #[test]
+    fn labels_carry_settings() {
+        let mut facts = Facts::default();
+        facts.take_metrics(include_str!("../../../../tests/fixtures/metrics/vllm-preempt-after.txt"));
+        for (name, value) in
+            [("block_size", "128"), ("enable_prefix_caching", "True"), ("gpu_memory_utilization", "0.92")]
+        {
+            assert_eq!(facts.flags.get(name).map(String::as_str), Some(value), "{facts:?}");
+        }
+        assert!(!facts.flags.contains_key("sliding_window") && facts.flags.contains_key("num_gpu_blocks"));
+    }
+
+    #[test]
+    fn servers_that_are_alike_are_told_once() {
+        let of = |server: &str, version: &str| Facts {
+            servers: vec![server.into()],
+            version: Some(version.into()),
+            ..Facts::default()
+        };
+        let all = Facts::alike(vec![of("a", "1"), of("b", "2"), of("c", "1")]);
+        assert_eq!((all.len(), all[0].servers.join(" ")), (2, "a c".into()));
+        let version = Changed { what: "version".into(), was: "1".into(), is: "2".into(), by_itself: false };
+        assert_eq!(all[1].changed(&all[0]), [version]);
+        assert_eq!(all[0].changed(&all[0]), []);
+        assert_eq!(all[0].changed(&Facts::default()), [], "what was not known did not change");
+    }
+}

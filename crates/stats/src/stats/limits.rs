@@ -1,0 +1,487 @@
+//! A row of counts per tier and limit, judged, and guarded against the client's own faults (design §6, rule 9).
+
+use super::cluster::{clusters, gap, pooled_inflation, scatter};
+use super::co_misses::CoMisses;
+use super::fault::{Client, client_limit_at, is_unsent};
+use super::itl::ByRequest;
+use super::kept::Kept;
+use super::own::{tighter, tightest_by_lag, tightest_from_due};
+use super::steady::{GROWTH_OF_DUE, Steady, Window, stable};
+use super::step::{Abort, LimitRow, StepKind, Verdict};
+use super::summary::StepInput;
+use super::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, UNLOADED_INFLATION, gross, judge};
+use goodput_core::caveat::OwnFault;
+use goodput_core::level::Control;
+use goodput_core::record::{Outcome, Phase, Record};
+use goodput_core::slo::{ALL, Judged, Limit, Metric, Part, Slo};
+use goodput_core::units::short;
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// A row, and what is needed to put it into words.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Counted {
+    pub(super) row: LimitRow,
+    /// The share of misses that is allowed.
+    pub(super) p0: f64,
+    /// How many requests were worth one in the verdict.
+    pub(super) inflation: f64,
+    /// The limit for people: `p99 TTFT ≤ 200ms`.
+    pub(super) title: String,
+    /// Why the row is invalid, if it is.
+    pub(super) fault: Option<String>,
+    /// Whether any answer came at all.
+    pub(super) answered: bool,
+    /// Measured requests that missed it, as places in the order of `due`; emptied once the limits of a tier are compared.
+    pub(super) missed: Vec<u32>,
+}
+
+/// Which of the measured records a count is taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct View {
+    /// Only those due before the client reached a limit of its own.
+    before: bool,
+    /// As a client without any delay would have seen them; what it never sent it would not have seen at all, nor what it sent while the
+    /// server worked off all that came at once after it had stood still.
+    ideal: bool,
+}
+
+/// What was counted in one view: the counts, and misses per request in order of `due`.
+#[derive(Debug, Default)]
+struct Tally {
+    counts: Counts,
+    by_request: Vec<u64>,
+    /// Places of the requests that missed, among those of the view.
+    missed: Vec<u32>,
+    /// How many requests are worth one.
+    inflation: f64,
+}
+
+struct Judge<'a> {
+    input: &'a StepInput<'a>,
+    /// In order of `due`.
+    measured: Vec<&'a Kept>,
+    /// How many of them were due before the client reached a limit of its own.
+    before: usize,
+    client: Client,
+    error: f64,
+}
+
+/// A row per latency limit, `error-rate` where it is set, `joint` and `stability`, for each tier in turn. Limits of
+/// a class are judged over its requests alone, `joint` over all of them, each by the limits that it has.
+pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
+    let judge = Judge::new(input);
+    let mut rows = vec![];
+    for slo in input.tiers {
+        rows.extend(judge.tier(slo));
+        rows.push(judge.joint(slo));
+        rows.push(judge.stability(slo, steady));
+    }
+    rows
+}
+
+/// The records of a step judged by other tiers than those that it was measured for: a row per limit of each, without `joint` and
+/// `stability`. Of ITL limits the records tell nothing.
+pub fn rejudged(input: &StepInput<'_>) -> Vec<LimitRow> {
+    let judge = Judge::new(input);
+    input.tiers.iter().flat_map(|slo| judge.tier(slo)).map(|c| c.row).collect()
+}
+
+impl<'a> Judge<'a> {
+    fn new(input: &'a StepInput<'a>) -> Self {
+        let mut measured: Vec<&Kept> = input.records.iter().filter(|r| r.phase == Phase::Measure).collect();
+        measured.sort_unstable_by_key(|r| (r.due, r.id));
+        let limit_at = client_limit_at(input);
+        let before = limit_at.map_or(measured.len(), |at| measured.partition_point(|r| r.due.get() < at));
+        let client = Client::of(input, &measured);
+        let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
+        Self { input, measured, before, client, error }
+    }
+
+    /// The measured requests that some limits are about; all of them for what is no part of the SLO.
+    fn of(&self, part: Option<Part<'a>>) -> impl Iterator<Item = &'a Kept> {
+        self.measured.iter().copied().filter(move |r| part.is_none_or(|part| part.judges(r.class)))
+    }
+
+    /// How long one of some requests takes on average, in seconds.
+    fn mean_e2e_s(own: impl Iterator<Item = &'a Kept>) -> f64 {
+        let told = own.filter(|r| r.ok()).filter_map(|r| Some(r.record().e2e()?.as_secs_f64()));
+        let (n, sum) = told.fold((0_u64, 0.0), |(n, sum), s| (n + 1, sum + s));
+        sum / n.max(1) as f64
+    }
+
+    fn records(&self, view: View) -> impl Iterator<Item = &'a Kept> {
+        let within = if view.before { self.before } else { self.measured.len() };
+        let seen = |r: &Kept| !is_unsent(r) && self.client.halts.is_calm(r.due.get());
+        self.measured[..within].iter().copied().filter(move |r| !view.ideal || seen(r))
+    }
+
+    /// What a limit says of a request in a view.
+    fn judged(&self, limit: &Limit, view: View, r: &Kept) -> Judged {
+        if view.ideal {
+            limit.judge(&self.client.ideal(r, self.client.lag(), limit.metric).record())
+        } else {
+            limit.judge(&r.record())
+        }
+    }
+
+    /// The rows of a tier's limits, each with how its misses coincide with those of the limits before it.
+    fn tier(&self, slo: &'a Slo) -> Vec<Counted> {
+        let mut all: Vec<Counted> = slo.parts().into_iter().flat_map(|part| self.counts(slo, part)).collect();
+        let n = self.measured.len() as u64;
+        let rate = n as f64 / self.input.measure.as_secs_f64().max(1e-9);
+        let e2e_s = if all.len() > 1 { Self::mean_e2e_s(self.of(None)) } else { 0.0 };
+        for at in 1..all.len() {
+            let (before, own) = all.split_at_mut(at);
+            let with = |other: &Counted| {
+                let gap = |either| gap(rate, e2e_s, either, n);
+                CoMisses::of(other.row.key(), &own[0].missed, &other.missed, gap)
+            };
+            own[0].row.co_misses = before.iter().map(with).collect();
+        }
+        all.iter_mut().for_each(|c| c.missed = Vec::new());
+        all
+    }
+
+    fn counts(&self, slo: &'a Slo, part: Part<'a>) -> Vec<Counted> {
+        let latencies = part.slo.limits().into_iter().map(|limit| self.latency(slo, part, &limit));
+        latencies.chain(part.slo.error_rate.map(|p0| self.errors(slo, part, p0.get()))).collect()
+    }
+
+    fn latency(&self, slo: &Slo, part: Part<'a>, limit: &Limit) -> Counted {
+        let count = |view| match limit.metric {
+            Metric::Itl => self.gaps(part, limit, view),
+            _ => self.requests(Some(part), view, |r| self.judged(limit, view, r)),
+        };
+        let (from_due, own) = (tightest_from_due(slo), &self.client);
+        let doubt = if Metric::FROM_DUE.contains(&limit.metric) {
+            own.doubt(from_due, from_due)
+        } else {
+            own.doubt(None, tightest_by_lag(slo))
+        };
+        let row = (limit.name(), Some(limit.limit_ms()), part.title(&limit.to_string()));
+        let mut counted = self.counted((slo, Some(part)), row, limit.percentile.miss_share(), doubt, count);
+        if limit.metric == Metric::Itl {
+            counted.missed = self.missed_gaps(part, limit);
+        }
+        if counted.row.n == 0 && counted.row.verdict == Verdict::Undecided && self.void(part, limit.metric) {
+            counted.row.verdict = self.after_abort(Verdict::Meets, Some(part), counted.p0);
+        }
+        counted
+    }
+
+    /// A request that the default timeout ended may still have been answered: unknown, as one that the step's end cut off. One that the plan's
+    /// own timeout ended is an error.
+    fn errors(&self, slo: &Slo, part: Part<'a>, p0: f64) -> Counted {
+        let count = |view| {
+            self.requests(Some(part), view, |r| match r.outcome {
+                Outcome::Ok => Judged::Met,
+                Outcome::Failed => Judged::Missed,
+                Outcome::Cut => Judged::Unknown,
+            })
+        };
+        let title = part.title(&format!("error rate ≤ {} %", short(p0 * 100.0)));
+        self.counted((slo, Some(part)), ("error-rate".into(), None, title), p0, None, count)
+    }
+
+    fn joint(&self, slo: &'a Slo) -> Counted {
+        let of_part = |part: Part<'a>| {
+            let limits = part.slo.joint_limits();
+            let gaps = limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l));
+            let gaps: Vec<ByRequest> = gaps.collect();
+            (part, limits, gaps)
+        };
+        let parts: Vec<_> = slo.parts().into_iter().map(of_part).collect();
+        let count = |view| {
+            self.requests(None, view, |r| {
+                let Some((_, limits, gaps)) = parts.iter().find(|(part, ..)| part.judges(r.class)) else {
+                    return Judged::NotApplicable;
+                };
+                let by_gaps = gaps.iter().map(|g| g.get(r.id).unwrap_or(Judged::Unknown));
+                let record = r.record();
+                together(&record, limits.iter().map(|l| self.judged(l, view, r)).chain(by_gaps))
+            })
+        };
+        let from_due = tightest_from_due(slo);
+        let doubt = self.client.doubt(from_due, tighter(from_due, tightest_by_lag(slo)));
+        let p0 = (1.0 - slo.joint_target()).max(0.0);
+        let title = format!("all limits together for {} %", short(slo.joint_target() * 100.0));
+        self.counted((slo, None), ("joint".into(), None, title), p0, doubt, count)
+    }
+
+    fn stability(&self, slo: &Slo, steady: &Steady) -> Counted {
+        let held = self.client.limited.or(self.client.behind);
+        let any = tighter(tightest_from_due(slo), tightest_by_lag(slo));
+        let plain = match steady.stable {
+            Some(true) => Verdict::Meets,
+            Some(false) => Verdict::Fails,
+            None => Verdict::Undecided,
+        };
+        // A client that holds requests back may hide a backlog, or be one; a late one may be one.
+        let fault = held.or_else(|| self.client.doubt(any, any).filter(|_| plain == Verdict::Fails));
+        let (verdict, fault) = match fault {
+            None => (plain, None),
+            Some(_) if !self.client.own.overwhelmed() && self.unstable_by_itself() => (Verdict::Fails, None),
+            Some(fault) => (Verdict::Invalid, Some(fault.reason())),
+        };
+        let row = LimitRow {
+            tier: slo.tier().into(),
+            class: ALL.into(),
+            limit: "stability".into(),
+            limit_ms: None,
+            n: self.measured.len() as u64,
+            misses: 0,
+            censored: 0,
+            clusters: 0,
+            cluster_sq: 0,
+            co_misses: Vec::new(),
+            attainment: None,
+            low: None,
+            high: None,
+            verdict: self.broken_off(verdict),
+        };
+        Counted {
+            row,
+            p0: 0.0,
+            inflation: 1.0,
+            title: "stability".into(),
+            fault,
+            answered: self.answered(None),
+            missed: Vec::new(),
+        }
+    }
+
+    /// Whether the backlog grew before the client's limit, or grows when counted from `sent`, and by more than its own lag can account
+    /// for: answers that lie unread look like a queue of requests that wait for their first token.
+    fn unstable_by_itself(&self) -> bool {
+        let lag_explains = self.client.lag() > self.input.measure.mul_f64(GROWTH_OF_DUE);
+        if lag_explains || self.input.level.control == Control::Concurrency {
+            return false;
+        }
+        let end = self.input.settle + self.input.measure;
+        let (from, to) = self.client.halts.calm(self.input.settle, end);
+        let (from, to) = (self.client.halts.awake(from), self.client.halts.awake(to));
+        let mut window = Window::new(from, to.saturating_sub(from));
+        let limit_at = client_limit_at(self.input);
+        if let Some(at) = limit_at {
+            window.to = window.to.min(self.client.halts.awake(at).as_secs_f64());
+        }
+        let before = self.input.records.iter();
+        let before = before.filter(|r| limit_at.is_none_or(|at| r.due.get() < at) && !is_unsent(r));
+        stable(before.map(|r| self.client.ideal(r, Duration::ZERO, Metric::Ttft)), window) == Some(false)
+    }
+
+    fn counted(
+        &self,
+        (slo, part): (&Slo, Option<Part<'a>>),
+        (limit, limit_ms, title): (String, Option<f64>, String),
+        p0: f64,
+        doubt: Option<OwnFault>,
+        count: impl Fn(View) -> Tally,
+    ) -> Counted {
+        let tally = count(View::default());
+        let mut row = self.row((slo, part), limit, limit_ms, &tally);
+        let inflation = tally.inflation.max(1.0) * self.inflation(&row, p0);
+        let shown = self.shown(&tally, p0, inflation);
+        let judged = |view| self.shown(&count(view), p0, inflation).verdict;
+        let ideal = View { ideal: true, before: false };
+        // One gap of each request in flight is as long as the client stood still, and no view of gaps knows which.
+        let gaps = Metric::of_limit(&row.limit) == Some(Metric::Itl)
+            || (part.is_none() && slo.smallest(Metric::Itl).is_some());
+        let halted_gaps = gaps && !self.client.halts.is_empty();
+        let (verdict, fault) = match (self.client.limited, self.client.behind, doubt) {
+            // What was due before it held anything back stands, unless that was late already.
+            (Some(_), _, doubt)
+                if !halted_gaps
+                    && judged(View { before: true, ideal: doubt.is_some() }) == Verdict::Fails =>
+            {
+                (Verdict::Fails, None)
+            }
+            (None, Some(_), _)
+                if !halted_gaps
+                    && !self.client.own.overwhelmed()
+                    && shown.verdict == Verdict::Fails
+                    && judged(ideal) == Verdict::Fails =>
+            {
+                (Verdict::Fails, None)
+            }
+            // It was not offered what the level asks for: not even *meets* says anything.
+            (Some(fault), ..) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault)),
+            (None, None, Some(fault)) if halted_gaps && shown.verdict == Verdict::Fails => {
+                (Verdict::Invalid, Some(fault))
+            }
+            // With its lateness included, a step that meets, meets.
+            (None, None, Some(fault))
+                if shown.verdict != Verdict::Meets && judged(ideal) != shown.verdict =>
+            {
+                (Verdict::Invalid, Some(fault))
+            }
+            _ => (shown.verdict, None),
+        };
+        let fault = fault.map(|f| f.reason());
+        (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict, part, p0));
+        Counted { row, p0, inflation, title, fault, answered: self.answered(part), missed: tally.missed }
+    }
+
+    /// The counts of a tally as a row that is not judged yet.
+    fn row(
+        &self,
+        (slo, part): (&Slo, Option<Part<'a>>),
+        limit: String,
+        limit_ms: Option<f64>,
+        tally: &Tally,
+    ) -> LimitRow {
+        let hit = tally.by_request.iter().filter(|m| **m > 0).count() as u64;
+        let n = tally.by_request.len() as u64;
+        let rate = self.of(part).count() as f64 / self.input.measure.as_secs_f64().max(1e-9);
+        let together = gap(rate, Self::mean_e2e_s(self.of(part)), hit, n);
+        let clusters = clusters(tally.by_request.iter().copied(), together);
+        LimitRow {
+            tier: slo.tier().into(),
+            class: part.map_or(ALL, |part| part.class()).into(),
+            limit,
+            limit_ms,
+            n: tally.counts.n,
+            misses: tally.counts.misses,
+            censored: tally.counts.censored,
+            clusters: clusters.count,
+            cluster_sq: clusters.sum_sq.max(scatter(&tally.by_request)),
+            co_misses: Vec::new(),
+            attainment: tally.counts.attainment(),
+            low: None,
+            high: None,
+            verdict: Verdict::Undecided,
+        }
+    }
+
+    /// How many requests are worth one for this limit. Gaps between tokens have no clusters of their own kind: all of a
+    /// request's are one already.
+    fn inflation(&self, row: &LimitRow, p0: f64) -> f64 {
+        match self.input.kind {
+            StepKind::Baseline => UNLOADED_INFLATION,
+            _ if row.limit.starts_with("itl.") => INFLATION,
+            _ => pooled_inflation(self.input.earlier, Some(row), (&row.tier, &row.key()), p0),
+        }
+    }
+
+    fn answered(&self, part: Option<Part<'a>>) -> bool {
+        self.of(part).any(Kept::ok)
+    }
+
+    /// Whether a limit of this metric asks for nothing, by plan: it is about gaps between tokens, and every request asked
+    /// for one token at most. Such a limit is met. One that could apply, and by which no answer can be judged (no content
+    /// token came, or all of them in one event), stays undecided.
+    fn void(&self, part: Part<'a>, metric: Metric) -> bool {
+        let between = matches!(metric, Metric::Tpot | Metric::Itl);
+        between && self.answered(Some(part)) && self.of(Some(part)).all(|r| r.output_asked <= 1)
+    }
+
+    /// What a tally shows by its bounds, or by gross misses.
+    fn shown(&self, tally: &Tally, p0: f64, inflation: f64) -> Shown {
+        let counts = tally.counts;
+        let mut shown = judge(counts, p0, self.error, inflation);
+        let gross_inflation = match self.input.kind {
+            StepKind::Baseline => UNLOADED_INFLATION,
+            _ => GROSS_INFLATION,
+        };
+        if shown.verdict == Verdict::Undecided
+            && gross(counts.misses, counts.n, p0, gross_inflation * tally.inflation.max(1.0)) > GROSS
+        {
+            shown.verdict = Verdict::Fails;
+        }
+        shown
+    }
+
+    /// A step where every request failed fails the limits of which a request was seen; where those were too few to say that nobody is there,
+    /// only what their counts show. One that was stopped for its errors never meets, and fails
+    /// what allows fewer misses (`p0`) than errors are put up with, if the requests that the limit is about failed that often; answers that
+    /// were under way when the plan's timeout ended them are none of those ([`Kept::is_lost`]).
+    fn after_abort(&self, verdict: Verdict, part: Option<Part<'a>>, p0: f64) -> Verdict {
+        match (self.input.abort, verdict) {
+            (Some(Abort::AllFailed), Verdict::Undecided | Verdict::Meets) => {
+                if self.of(part).next().is_some() { Verdict::Fails } else { Verdict::Undecided }
+            }
+            (Some(Abort::NoAnswer), Verdict::Meets) => Verdict::Undecided,
+            (Some(Abort::Errors), Verdict::Undecided | Verdict::Meets) => {
+                let (failed, of) = self.of(part).fold((0.0, 0.0), |(failed, of), r| {
+                    (failed + f64::from(u8::from(r.is_lost())), of + 1.0)
+                });
+                let beyond = self.input.max_error_share.is_some_and(|most| p0 <= most && failed > most * of);
+                if beyond { Verdict::Fails } else { Verdict::Undecided }
+            }
+            (_, verdict) => self.broken_off(verdict),
+        }
+    }
+
+    /// A step that was broken off from outside never meets; one in which the server went away shows nothing of a server
+    /// that is there, whatever its last requests looked like.
+    fn broken_off(&self, verdict: Verdict) -> Verdict {
+        match (self.input.abort, verdict) {
+            (Some(Abort::ServerGone), _) => Verdict::Undecided,
+            (Some(why), Verdict::Meets) if why.is_broken_off() => Verdict::Undecided,
+            (_, verdict) => verdict,
+        }
+    }
+
+    fn requests(&self, part: Option<Part<'a>>, view: View, judge: impl Fn(&Kept) -> Judged) -> Tally {
+        let mut tally = Tally { inflation: 1.0, ..Tally::default() };
+        let own = |r: &Kept| part.is_none_or(|part| part.judges(r.class));
+        for (at, r) in (0_u32..).zip(self.records(view)).filter(|(_, r)| own(r)) {
+            let judged = judge(r);
+            tally.missed.extend((judged == Judged::Missed).then_some(at));
+            if judged != Judged::NotApplicable {
+                tally.counts.n += 1;
+                tally.counts.misses += u64::from(judged == Judged::Missed);
+                tally.counts.censored += u64::from(judged == Judged::Unknown);
+                tally.by_request.push(u64::from(judged == Judged::Missed));
+            }
+        }
+        tally
+    }
+
+    /// Gaps against an ITL limit. All gaps of a request are worth one: an iteration that stalls hits many at once.
+    fn gaps(&self, part: Part<'a>, limit: &Limit, view: View) -> Tally {
+        // By a set: in a closed loop over several threads ids do not come in order of `due`.
+        let all = !view.before && part.judges_all();
+        let within = if view.before { self.before } else { self.measured.len() };
+        let own = self.measured[..if all { 0 } else { within }].iter().filter(|r| part.judges(r.class));
+        let own: HashSet<u64> = own.map(|r| r.id).collect();
+        let itl = self.input.itl;
+        let mut counted = itl.counts(limit, |id| all || own.contains(&id));
+        if view.ideal {
+            // Over the whole step, of which what came before the limit has no more.
+            let slack = itl.misses_with_slack(limit, self.client.lag());
+            let misses = counted.counts.misses;
+            counted.counts.misses = if part.judges_all() {
+                misses.min(slack)
+            } else {
+                // The pool is that of all classes: of this one, in proportion.
+                let pooled = itl.misses_with_slack(limit, Duration::ZERO).max(1);
+                (misses as f64 * (slack as f64 / pooled as f64).min(1.0)).round() as u64
+            };
+        }
+        let inflation = counted.counts.n as f64 / counted.requests.max(1) as f64;
+        Tally { counts: counted.counts, by_request: counted.by_request, missed: Vec::new(), inflation }
+    }
+
+    /// Places of the requests that miss an ITL limit by their own gaps.
+    fn missed_gaps(&self, part: Part<'a>, limit: &Limit) -> Vec<u32> {
+        let by_request = self.input.itl.judged(limit);
+        let missed = |r: &Kept| part.judges(r.class) && by_request.get(r.id) == Some(Judged::Missed);
+        (0..).zip(&self.measured).filter(|(_, r)| missed(r)).map(|(at, _)| at).collect()
+    }
+}
+
+/// What one request is when all of its limits are taken together.
+pub(super) fn together(r: &Record, by_limit: impl Iterator<Item = Judged>) -> Judged {
+    let own = match r.outcome {
+        Outcome::Ok => Judged::Met,
+        Outcome::Failed => Judged::Missed,
+        Outcome::Cut => Judged::Unknown,
+    };
+    by_limit.fold(own, |all, one| match (all, one) {
+        (Judged::Missed, _) | (_, Judged::Missed) => Judged::Missed,
+        (Judged::Unknown, _) | (_, Judged::Unknown) => Judged::Unknown,
+        _ => Judged::Met,
+    })
+}

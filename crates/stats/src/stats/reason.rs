@@ -1,0 +1,375 @@
+//! The verdict of a tier from its rows, the limit that binds, and both in words.
+
+use super::cluster::pooled_inflation;
+use super::kept::Kept;
+use super::limits::Counted;
+use super::needed::{Needed, needed};
+use super::steady::FEW;
+use super::step::{LimitRow, Step, Verdict};
+use super::verdict::Counts;
+use goodput_core::record::{Failure, Outcome};
+use goodput_core::units::{Percentile, short, thousands};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+
+/// What binds where a limit is missed because requests failed, whether or not the SLO has an error rate.
+pub const ERRORS: &str = "errors";
+
+/// The verdict of a tier from its rows, and the limit that binds.
+///
+/// *fails* if any row fails, else *invalid* if any is, else *undecided* if any is, else *meets*; the `joint` row has no say.
+/// Binding is `stability` where the step is not stable; else the failing limit with the largest share of misses relative to
+/// what it allows, or `error-rate` where failures make up at least half of its misses; of a step that meets or is undecided,
+/// the limit nearest to its bound; of an invalid one, none.
+pub fn tier_verdict(rows: &[LimitRow], tier: &str) -> (Verdict, Option<String>) {
+    let own: Vec<&LimitRow> = rows.iter().filter(|r| r.tier == tier && r.limit != "joint").collect();
+    let verdict = worst(own.iter().map(|r| r.verdict));
+    let binding = match verdict {
+        Verdict::Invalid => None,
+        Verdict::Fails | Verdict::Undecided => strongest(&own, verdict),
+        Verdict::Meets => nearest(&own),
+    };
+    (verdict, binding.map(LimitRow::key))
+}
+
+/// [`ERRORS`] instead of the binding limit of a step that fails, where failed requests make up at least half of its
+/// misses; else the limit as it is. `failed` tells how many did, of those that the limits of a class judge. `error-rate` and `stability` stay, and so do limits of gaps, which failures have none of.
+pub fn blamed(
+    binding: Option<String>,
+    verdict: Verdict,
+    rows: &[LimitRow],
+    tier: &str,
+    failed: impl Fn(&str) -> u64,
+) -> Option<String> {
+    let binding = binding?;
+    let row = rows.iter().find(|r| r.tier == tier && r.is(&binding));
+    let by_request =
+        |r: &LimitRow| r.limit == "joint" || (allowed(r).is_some() && !r.limit.starts_with("itl."));
+    let failures = |r: &LimitRow| {
+        let failed = failed(&r.class);
+        failed > 0 && 2 * failed >= r.misses
+    };
+    let errors = verdict == Verdict::Fails && row.is_some_and(|r| by_request(r) && failures(r));
+    Some(if errors { ERRORS.to_owned() } else { binding })
+}
+
+/// The verdict of a step on a tier, and what binds: as [`tier_verdict`], with failures blamed for what they miss.
+pub fn step_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
+    let (verdict, binding) = tier_verdict(&step.limits, tier);
+    (verdict, blamed(binding, verdict, &step.limits, tier, |class| step.failed_of(class)))
+}
+
+/// The failures among measured requests, most frequent kind first: `48 of 50 requests failed (server-error 500)`.
+pub(super) fn failures(measured: &[&Kept]) -> String {
+    let mut kinds: BTreeMap<(Failure, Option<NonZeroU16>), u64> = BTreeMap::new();
+    for r in measured.iter().filter(|r| r.outcome == Outcome::Failed) {
+        if let Some(kind) = r.failure {
+            *kinds.entry((kind, r.status)).or_default() += 1;
+        }
+    }
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let failed: u64 = kinds.iter().map(|(_, count)| count).sum();
+    let several = kinds.len() > 1;
+    let say = |((kind, status), count): &((Failure, Option<NonZeroU16>), u64)| {
+        let status = status.map(|s| format!(" {s}")).unwrap_or_default();
+        let times = if several { format!(" × {count}") } else { String::new() };
+        format!("{}{status}{times}", kind.name())
+    };
+    let kinds: Vec<String> = kinds.iter().take(3).map(say).collect();
+    format!("{failed} of {} requests failed ({})", measured.len(), kinds.join(", "))
+}
+
+/// The verdict of all of these together; undecided where there are none.
+pub fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+    let rank = |v: &Verdict| match v {
+        Verdict::Meets => 0,
+        Verdict::Undecided => 1,
+        Verdict::Invalid => 2,
+        Verdict::Fails => 3,
+    };
+    verdicts.max_by_key(rank).unwrap_or(Verdict::Undecided)
+}
+
+/// The share of misses that a latency limit allows, by its name: 0.01 for `ttft.p99`.
+fn allowed(row: &LimitRow) -> Option<f64> {
+    let (_, percentile) = row.limit.split_once('.')?;
+    Some(percentile.parse::<Percentile>().ok()?.miss_share())
+}
+
+fn strongest<'a>(rows: &[&'a LimitRow], verdict: Verdict) -> Option<&'a LimitRow> {
+    let shown = || rows.iter().copied().filter(|r| r.verdict == verdict);
+    let named = |name: &str| shown().find(|r| r.limit == name);
+    let errors_of = |r: &LimitRow| shown().find(|e| e.limit == "error-rate" && e.class == r.class);
+    let excess = |r: &LimitRow| allowed(r).map(|p0| r.misses as f64 / r.n.max(1) as f64 / p0);
+    let latency =
+        shown().filter_map(|r| Some((r, excess(r)?))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(r, _)| r);
+    if let (Verdict::Fails, Some(unstable)) = (verdict, named("stability")) {
+        return Some(unstable);
+    }
+    match latency {
+        Some(latency) => {
+            let half = |e: &&LimitRow| e.misses > 0 && 2 * e.misses >= latency.misses;
+            Some(errors_of(latency).filter(half).unwrap_or(latency))
+        }
+        None => named("error-rate").or_else(|| named("stability")),
+    }
+}
+
+fn nearest<'a>(rows: &[&'a LimitRow]) -> Option<&'a LimitRow> {
+    let used = |r: &LimitRow| Some((1.0 - r.low?) / allowed(r)?);
+    let latency = rows.iter().filter_map(|r| Some((*r, used(r)?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    latency.map(|(r, _)| r).or_else(|| rows.iter().copied().find(|r| r.limit == "error-rate"))
+}
+
+/// Why a step has its verdict, in a sentence with numbers. `growth` is that of the requests in flight per second, `error` that of the verdict on
+/// each side.
+pub(super) fn reason(
+    rows: &[Counted],
+    tier: &str,
+    (verdict, error): (Verdict, f64),
+    binding: Option<&str>,
+    growth: Option<f64>,
+) -> String {
+    let own = || rows.iter().filter(|c| c.row.tier == tier);
+    if verdict == Verdict::Invalid {
+        let fault = own().find(|c| c.row.verdict == Verdict::Invalid && c.row.limit != "joint");
+        return fault.and_then(|c| c.fault.clone()).unwrap_or_else(|| "the client was the limit".into());
+    }
+    let Some(c) = binding.and_then(|b| own().find(|c| c.row.is(b))) else {
+        return match verdict {
+            Verdict::Meets => "no limit was missed".into(),
+            _ => "nothing was measured".into(),
+        };
+    };
+    if c.row.limit == "stability" {
+        return match verdict {
+            Verdict::Fails => format!(
+                "not stable: the queue grew through the step, requests in flight by {} a second",
+                short(growth.unwrap_or(0.0))
+            ),
+            _ => format!(
+                "too short, or too few requests, to tell whether the backlog grows: that takes {FEW} requests and two end-to-end times at the least"
+            ),
+        };
+    }
+    counted(c, verdict, error)
+}
+
+fn counted(c: &Counted, verdict: Verdict, error: f64) -> String {
+    let row = &c.row;
+    let what = if row.limit.starts_with("itl.") { "gaps" } else { "requests" };
+    if row.n == 0 {
+        return match (c.answered, verdict) {
+            (true, Verdict::Undecided) => format!("{}: no answer could be judged", c.title),
+            _ => format!("{}: no {what} to judge", c.title),
+        };
+    }
+    let share = |x: f64| short(round(x * 100.0));
+    let misses = format!("{}: {} {} of {} {what}", c.title, row.misses, plural(row.misses), row.n);
+    let cut = if row.censored > 0 { format!(", {} more not known", row.censored) } else { String::new() };
+    let (most, least) = (1.0 - row.low.unwrap_or(0.0), 1.0 - row.high.unwrap_or(1.0));
+    let allowed = share(c.p0);
+    match verdict {
+        Verdict::Fails => {
+            format!("{misses} ({} %, allowed {allowed} %)", share(row.misses as f64 / row.n as f64))
+        }
+        Verdict::Meets => format!("{misses}{cut}: at most {} %, allowed {allowed} %", share(most)),
+        _ => format!(
+            "{misses}{cut} {} {}–{} %, allowed {allowed} %: too few {what} to tell{}",
+            if row.misses == 1 && row.censored == 0 { "leaves" } else { "leave" },
+            // A bound that is as good as none.
+            share(if least < 1e-4 { 0.0 } else { least }),
+            share(most),
+            Some(enough(needed(counts_of(row), c.p0, error, c.inflation), what))
+                .filter(|text| !text.is_empty())
+                .map(|text| format!("; {text}"))
+                .unwrap_or_default()
+        ),
+    }
+}
+
+fn counts_of(row: &LimitRow) -> Counts {
+    Counts { n: row.n, misses: row.misses, censored: row.censored }
+}
+
+/// Says how many more requests would decide an undecided latency limit of a step, given all steps measured and the error of a verdict on each side;
+/// `None` for limits that are not about requests, and where no number of them is known to do.
+pub fn would_decide(row: &LimitRow, steps: &[Step], error: f64) -> Option<String> {
+    let p0 = allowed(row).filter(|_| !row.limit.starts_with("itl.") && row.verdict == Verdict::Undecided)?;
+    let inflation = pooled_inflation(steps, None, (&row.tier, &row.key()), p0);
+    Some(enough(needed(counts_of(row), p0, error, inflation), "requests")).filter(|text| !text.is_empty())
+}
+
+/// How many would do: `298 more requests without a miss would do, or about 1,900 at this share of misses`; empty where no number does.
+fn enough(needed: Needed, what: &str) -> String {
+    let count = |n: u64| thousands(round_up(n));
+    let at_share = needed.at_this_share.map(|(n, shows)| {
+        let so = if shows == Verdict::Fails { ", which would fail it" } else { "" };
+        (count(n), format!("at this share of misses{so}"))
+    });
+    match (needed.without_a_miss, at_share) {
+        (Some(n), Some((m, share))) => {
+            format!("{} more {what} without a miss would do, or about {m} {share}", count(n))
+        }
+        (Some(n), None) => format!("{} more {what} without a miss would do", count(n)),
+        (None, Some((m, share))) => format!("about {m} more {what} would do {share}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Two significant figures, upwards; as it is below a thousand.
+fn round_up(n: u64) -> f64 {
+    if n < 1000 {
+        return n as f64;
+    }
+    let unit = 10_f64.powf((n as f64).log10().floor() - 1.0);
+    (n as f64 / unit).ceil() * unit
+}
+
+/// Two significant figures: a bound is worth no more.
+fn round(x: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    let unit = 10_f64.powf(x.log10().floor() - 1.0);
+    (x / unit).round() * unit
+}
+
+const fn plural(misses: u64) -> &'static str {
+    if misses == 1 { "miss" } else { "misses" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(limit: &str, misses: u64, verdict: Verdict) -> LimitRow {
+        LimitRow {
+            tier: "main".into(),
+            class: "all".into(),
+            limit: limit.into(),
+            limit_ms: None,
+            n: 1000,
+            misses,
+            censored: 0,
+            clusters: 0,
+            cluster_sq: 0,
+            co_misses: Vec::new(),
+            attainment: None,
+            low: Some(1.0 - (misses as f64 + 3.0) / 1000.0),
+            high: Some(1.0),
+            verdict,
+        }
+    }
+
+    #[test]
+    fn the_binding_limit_is_the_one_that_decides() {
+        use Verdict::{Fails, Invalid, Meets, Undecided};
+        for (rows, verdict, binding) in [
+            (vec![], Undecided, None),
+            (vec![row("ttft.p99", 2, Meets), row("joint", 900, Fails)], Meets, Some("ttft.p99")), // joint has no say
+            // 8 × and 6 × what is allowed.
+            (vec![row("ttft.p99", 80, Fails), row("tpot.p95", 300, Fails)], Fails, Some("ttft.p99")),
+            (vec![row("ttft.p99", 80, Fails), row("tpot.p95", 600, Fails)], Fails, Some("tpot.p95")),
+            (vec![row("ttft.p99", 80, Fails), row("stability", 0, Fails)], Fails, Some("stability")),
+            // Failures miss every limit: where they make up the misses, they bind.
+            (vec![row("ttft.p99", 80, Fails), row("error-rate", 70, Fails)], Fails, Some("error-rate")),
+            (vec![row("ttft.p99", 80, Fails), row("error-rate", 20, Fails)], Fails, Some("ttft.p99")),
+            (vec![row("ttft.p99", 80, Fails), row("tpot.p99", 0, Invalid)], Fails, Some("ttft.p99")),
+            (vec![row("ttft.p99", 0, Meets), row("tpot.p99", 0, Invalid)], Invalid, None),
+            (vec![row("ttft.p99", 9, Undecided), row("tpot.p99", 0, Meets)], Undecided, Some("ttft.p99")),
+            (vec![row("ttft.p99", 0, Meets), row("stability", 0, Undecided)], Undecided, Some("stability")),
+            (vec![row("ttft.p99", 5, Meets), row("tpot.p95", 40, Meets)], Meets, Some("tpot.p95")), // 43/50 against 8/10
+            (vec![row("error-rate", 0, Meets), row("stability", 0, Meets)], Meets, Some("error-rate")),
+        ] {
+            assert_eq!(tier_verdict(&rows, "main"), (verdict, binding.map(String::from)), "{rows:?}");
+        }
+        assert_eq!(tier_verdict(&[row("ttft.p99", 0, Meets)], "other").0, Undecided, "rows of another tier");
+    }
+
+    #[test]
+    fn failures_are_blamed_for_what_they_miss() {
+        use Verdict::{Fails, Undecided};
+        for (limit, misses, verdict, failed, want) in [
+            ("ttft.p99", 80, Fails, 40, ERRORS),
+            ("ttft.p99", 80, Fails, 39, "ttft.p99"), // most were slow
+            ("ttft.p99", 0, Fails, 0, "ttft.p99"),
+            ("joint", 80, Fails, 80, ERRORS),
+            ("ttft.p99", 80, Undecided, 80, "ttft.p99"), // nothing is shown yet
+            ("error-rate", 80, Fails, 80, "error-rate"), // the plan's own limit
+            ("stability", 0, Fails, 80, "stability"),
+            ("itl.p99", 80, Fails, 80, "itl.p99"), // gaps, not requests
+        ] {
+            let got = blamed(Some(limit.into()), verdict, &[row(limit, misses, verdict)], "main", |_| failed);
+            assert_eq!(got.as_deref(), Some(want), "{limit}: {failed} of {misses}");
+        }
+        assert_eq!(blamed(None, Fails, &[], "main", |_| 9), None);
+    }
+
+    #[test]
+    fn a_limit_of_a_class_binds_by_its_key_and_its_own_failures() {
+        use Verdict::{Fails, Meets};
+        let of = |class: &str, r: LimitRow| LimitRow { class: class.into(), ..r };
+        let rows = [
+            row("ttft.p99", 5, Meets),
+            of("short", row("ttft.p99", 80, Fails)),
+            of("short", row("error-rate", 10, Fails)),
+            of("long", row("error-rate", 70, Fails)),
+        ];
+        let (verdict, binding) = tier_verdict(&rows, "main");
+        assert_eq!(
+            (verdict, binding.as_deref()),
+            (Fails, Some("short/ttft.p99")),
+            "the errors are another class's"
+        );
+        let failed = |of_short: u64| move |class: &str| if class == "short" { of_short } else { 900 };
+        let blame = |n| blamed(binding.clone(), Fails, &rows, "main", failed(n));
+        assert_eq!(blame(10).as_deref(), Some("short/ttft.p99"));
+        assert_eq!(blame(60).as_deref(), Some(ERRORS));
+    }
+
+    #[test]
+    fn reasons_have_numbers() {
+        for (misses, n, low, high, verdict, want) in [
+            (
+                41,
+                1200,
+                0.9,
+                0.97,
+                Verdict::Fails,
+                "p99 TTFT ≤ 200ms: 41 misses of 1200 requests (3.4 %, allowed 1 %)",
+            ),
+            (
+                12,
+                2000,
+                0.981,
+                0.998,
+                Verdict::Undecided,
+                "p99 TTFT ≤ 200ms: 12 misses of 2000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell; 5,000 more requests without a miss would do, or about 27,000 at this share of misses",
+            ),
+            (
+                1,
+                9000,
+                0.9913,
+                1.0,
+                Verdict::Meets,
+                "p99 TTFT ≤ 200ms: 1 miss of 9000 requests: at most 0.87 %, allowed 1 %",
+            ),
+        ] {
+            let row = LimitRow { n, low: Some(low), high: Some(high), ..row("ttft.p99", misses, verdict) };
+            let c = Counted {
+                row,
+                p0: 0.01,
+                inflation: 16.0,
+                title: "p99 TTFT ≤ 200ms".into(),
+                fault: None,
+                missed: Vec::new(),
+                answered: true,
+            };
+            assert_eq!(reason(&[c], "main", (verdict, 0.05), Some("ttft.p99"), None), want);
+        }
+        assert_eq!(reason(&[], "main", (Verdict::Undecided, 0.05), None, None), "nothing was measured");
+        assert_eq!(reason(&[], "main", (Verdict::Invalid, 0.05), None, None), "the client was the limit");
+    }
+}

@@ -1,0 +1,377 @@
+//! What the server's own counters say of a step, and what the client saw meanwhile.
+
+use super::kept::Kept;
+use super::step::{Step, Verdict};
+use crate::server::watch::Seen;
+use crate::server::{Counts, Histogram, Latency, Signal};
+use goodput_core::units::ms;
+use serde::Serialize;
+use std::ops::Range;
+use std::time::Duration;
+
+/// One of the server's own latency histograms over the measured window, in milliseconds.
+///
+/// The mean is exact (the histogram carries sum and count); percentiles are read off its buckets, linear within the bucket, so
+/// they are as coarse as the buckets are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ServerLatency {
+    /// Observations within the window.
+    pub n: f64,
+    /// Their mean.
+    pub mean_ms: f64,
+    /// Median; `None` where the page has no buckets, and where it lies within the first.
+    pub p50_ms: Option<f64>,
+    /// 99th percentile; `None` also where it lies in the bucket without an upper end.
+    pub p99_ms: Option<f64>,
+}
+
+/// The server's own counters over the measured window, summed over its engines and all of the plan's servers; `None` where it
+/// does not tell. Gauges are sampled; counters are differences between the readings nearest to both ends of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct ServerSide {
+    /// How many samples of its gauges lie within the window.
+    pub samples: Option<u64>,
+    /// Seconds between the two readings that counters are differences of.
+    pub seconds: Option<f64>,
+    /// Mean of requests being worked on.
+    pub running_mean: Option<f64>,
+    /// Most requests being worked on.
+    pub running_max: Option<f64>,
+    /// Mean of requests waiting.
+    pub waiting_mean: Option<f64>,
+    /// Most requests waiting.
+    pub waiting_max: Option<f64>,
+    /// Mean share of the KV cache in use, of the fullest engine.
+    pub kv_mean: Option<f64>,
+    /// Largest share of the KV cache in use.
+    pub kv_max: Option<f64>,
+    /// Preemptions.
+    pub preemptions: Option<f64>,
+    /// Requests that it finished.
+    pub finished: Option<f64>,
+    /// Prompt tokens that it counted, those from the cache included.
+    pub prompt_tokens: Option<f64>,
+    /// Output tokens that it counted.
+    pub generation_tokens: Option<f64>,
+    /// Share of prompt tokens taken from the prefix cache.
+    pub hit_rate: Option<f64>,
+    /// Arrival at the server to first token, its queue included.
+    pub ttft: Option<ServerLatency>,
+    /// Waiting for a place in the batch.
+    pub queue: Option<ServerLatency>,
+    /// From the first iteration to the first token.
+    pub prefill: Option<ServerLatency>,
+    /// From the first to the last token.
+    pub decode: Option<ServerLatency>,
+    /// Between two tokens.
+    pub itl: Option<ServerLatency>,
+    /// Whole requests.
+    pub e2e: Option<ServerLatency>,
+    /// What the client saw between the same two readings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientSide>,
+    /// A counter went back: the server was started anew within the step.
+    pub restarted: bool,
+}
+
+/// What the client saw between the two readings that the server's counters are differences of: to be held against these.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct ClientSide {
+    /// First tokens that came.
+    pub first_tokens: u64,
+    /// Mean time from sending to first token of these; the server cannot know of the client's own lateness.
+    pub ttft_mean_ms: Option<f64>,
+    /// Prompt tokens, counted when the engine counts them.
+    pub prompt_tokens: f64,
+    /// Output tokens, counted when the engine counts them.
+    pub output_tokens: f64,
+    /// Mean of requests sent and not over.
+    pub in_flight_mean: Option<f64>,
+}
+
+impl ServerSide {
+    /// What was seen of a step, and its requests, with times from its start.
+    pub fn of(seen: &Seen, records: &[Kept]) -> Self {
+        let gauges = &seen.gauges;
+        let (counted, range) = match &seen.counted {
+            Some((range, counted)) => (Some(counted), Some(range)),
+            None => (None, None),
+        };
+        let value = |signal| counted.and_then(|c| c.value(signal));
+        let latency = |of| counted.and_then(|c| c.histogram(of)).and_then(ServerLatency::of);
+        Self {
+            samples: Some(u64::from(gauges.samples)),
+            seconds: range.map(|r| (r.end - r.start).as_secs_f64()),
+            running_mean: gauges.running.mean(),
+            running_max: gauges.running.most(),
+            waiting_mean: gauges.waiting.mean(),
+            waiting_max: gauges.waiting.most(),
+            kv_mean: gauges.kv_use.mean(),
+            kv_max: gauges.kv_use.most(),
+            preemptions: value(Signal::Preemptions),
+            finished: value(Signal::Finished),
+            prompt_tokens: value(Signal::PromptTokens),
+            generation_tokens: value(Signal::GenerationTokens),
+            hit_rate: None,
+            ttft: latency(Latency::Ttft),
+            queue: latency(Latency::Queue),
+            prefill: latency(Latency::Prefill),
+            decode: latency(Latency::Decode),
+            itl: latency(Latency::Itl),
+            e2e: latency(Latency::E2e),
+            client: range.map(|range| ClientSide::of(records, range, seen.engine.counts())),
+            restarted: seen.restarted,
+        }
+    }
+
+    /// The latencies, each with its name.
+    pub fn latencies(&self) -> [(&'static str, Option<ServerLatency>); 6] {
+        [
+            ("ttft", self.ttft),
+            ("queue", self.queue),
+            ("prefill", self.prefill),
+            ("decode", self.decode),
+            ("itl", self.itl),
+            ("e2e", self.e2e),
+        ]
+    }
+
+    /// Whether the server told anything at all.
+    pub fn is_known(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+impl ServerLatency {
+    fn of(h: &Histogram) -> Option<Self> {
+        // To the nanosecond: what is left of two large sums differs in its last digits with what was counted before.
+        let ms = |s: f64| (s * 1e9).round() / 1e6;
+        Some(Self {
+            n: h.count,
+            mean_ms: ms(h.mean()?),
+            p50_ms: h.quantile(0.5).map(ms),
+            p99_ms: h.quantile(0.99).map(ms),
+        })
+    }
+}
+
+impl ClientSide {
+    fn of(records: &[Kept], range: &Range<Duration>, counts: Counts) -> Self {
+        let seconds = (range.end - range.start).as_secs_f64();
+        let mut all = Self::default();
+        let (mut ttft_ms, mut in_flight_s) = (0.0, 0.0);
+        for r in records {
+            let Some(sent) = r.sent.map(super::kept::Nanos::get) else { continue };
+            let over = r.end.get();
+            let open = over.min(range.end).saturating_sub(sent.max(range.start));
+            in_flight_s += open.as_secs_f64();
+            let Some(first) = r.first_token.map(super::kept::Nanos::get) else { continue };
+            if range.contains(&first) {
+                all.first_tokens += 1;
+                ttft_ms += ms(first.saturating_sub(sent));
+            }
+            let counted = if counts == Counts::WhenOver { over } else { first };
+            if range.contains(&counted) {
+                all.prompt_tokens += f64::from(r.input_tokens.unwrap_or(r.input_asked));
+            }
+            let output = f64::from(r.output_tokens.unwrap_or(0));
+            all.output_tokens += match counts {
+                Counts::AsTheyCome => {
+                    let last = r.last_token.map_or(first, super::kept::Nanos::get);
+                    output * share_within(first..last, range)
+                }
+                _ if range.contains(&over) => output,
+                _ => 0.0,
+            };
+        }
+        all.ttft_mean_ms = (all.first_tokens > 0).then(|| ttft_ms / all.first_tokens as f64);
+        all.in_flight_mean = (seconds > 0.0).then(|| in_flight_s / seconds);
+        all
+    }
+}
+
+/// How much of a stretch of time lies within a range; of one without length, all or nothing.
+fn share_within(stretch: Range<Duration>, range: &Range<Duration>) -> f64 {
+    let length = stretch.end.saturating_sub(stretch.start).as_secs_f64();
+    if length <= 0.0 {
+        return f64::from(u8::from(range.contains(&stretch.start)));
+    }
+    stretch.end.min(range.end).saturating_sub(stretch.start.max(range.start)).as_secs_f64() / length
+}
+
+impl Step {
+    /// Makes it say nothing of the server: the one that it began with was not there at its end.
+    pub fn restarted(&mut self) {
+        self.verdict = Verdict::Invalid;
+        self.limits.iter_mut().for_each(|l| l.verdict = Verdict::Invalid);
+        (self.binding, self.stable) = (None, None);
+        self.reason = RESTARTED.into();
+    }
+
+    /// What an invalid step is invalid for, in short.
+    pub fn fault(&self) -> &'static str {
+        if self.server.restarted { "the server was started anew" } else { "the client was the limit" }
+    }
+}
+
+/// Why a step is invalid within which the server was started anew.
+pub const RESTARTED: &str = "the server was started anew within the step: its counters went back";
+
+/// A series of `[[metrics]]` over a step: a row of `metrics.csv`. Each set of labels is a series of its own.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetricRow {
+    /// The entry of the plan that it is of.
+    pub source: String,
+    /// Name of the metric.
+    pub name: String,
+    /// Its labels as the page has them.
+    pub labels: String,
+    /// How many values within the measured window.
+    pub n: u64,
+    /// The least of them; `None` for a counter, as are mean and largest.
+    pub min: Option<f64>,
+    /// Their mean.
+    pub mean: Option<f64>,
+    /// The largest.
+    pub max: Option<f64>,
+    /// Growth of a counter a second.
+    pub per_s: Option<f64>,
+}
+
+/// Metrics that tell how busy a GPU is, and by what they have to be multiplied to be a share.
+const GPU_USE: [(&str, f64); 4] = [
+    // NVIDIA's DCGM exporter: percent of the time in which a kernel ran.
+    ("DCGM_FI_DEV_GPU_UTIL", 0.01),
+    // The same by nvidia_gpu_exporter, which asks nvidia-smi.
+    ("nvidia_smi_utilization_gpu_ratio", 1.0),
+    // By exporters over NVML.
+    ("nvidia_gpu_duty_cycle", 0.01),
+    ("nvidia_gpu_utilization_gpu", 0.01),
+];
+
+/// Metrics that tell the power of a GPU, and by what they have to be multiplied to be watts.
+const GPU_POWER: [(&str, f64); 4] = [
+    ("DCGM_FI_DEV_POWER_USAGE", 1.0),
+    ("nvidia_smi_power_draw_watts", 1.0),
+    ("nvidia_smi_power_draw_instant_watts", 1.0),
+    ("nvidia_gpu_power_usage_milliwatts", 1e-3),
+];
+
+/// Mean of the means of the GPUs' use, as a share, and how many there are; `None` where `[[metrics]]` has none.
+pub fn gpu_use(rows: &[MetricRow]) -> Option<(f64, usize)> {
+    let all = of_gpus(rows, &GPU_USE)?;
+    Some((all.iter().sum::<f64>() / all.len() as f64, all.len()))
+}
+
+/// Mean power of all GPUs together, in watts; `None` where `[[metrics]]` has none.
+pub fn gpu_watts(rows: &[MetricRow]) -> Option<f64> {
+    Some(of_gpus(rows, &GPU_POWER)?.iter().sum())
+}
+
+/// Mean of the means of the GPUs' power, in watts, and how many there are; `None` where `[[metrics]]` has none.
+pub fn watts_of_one(rows: &[MetricRow]) -> Option<(f64, usize)> {
+    let all = of_gpus(rows, &GPU_POWER)?;
+    Some((all.iter().sum::<f64>() / all.len() as f64, all.len()))
+}
+
+/// The means of the first of these metrics that there is.
+fn of_gpus(rows: &[MetricRow], known: &[(&str, f64)]) -> Option<Vec<f64>> {
+    known.iter().find_map(|(name, factor)| {
+        let own = rows.iter().filter(|r| r.name == *name).filter_map(|r| Some(r.mean? * factor));
+        Some(own.collect::<Vec<f64>>()).filter(|all| !all.is_empty())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Reading;
+    use crate::server::watch::Watch;
+    use goodput_core::record::{Outcome, Phase, Record};
+
+    /// A request by its times in milliseconds: sent, first token, last token and end.
+    fn request(times: [u64; 4], input: u32, output: u32) -> Kept {
+        let [sent, first, last, end] = times.map(Duration::from_millis);
+        let record = Record {
+            sent: Some(sent),
+            first_token: Some(first),
+            last_token: Some(last),
+            end,
+            input_tokens: Some(input),
+            output_tokens: Some(output),
+            outcome: Outcome::Ok,
+            ..Record::due(0, Phase::Measure, sent)
+        };
+        Kept::from(&record)
+    }
+
+    #[test]
+    fn the_client_counts_when_the_engine_does() {
+        let records = [
+            request([0, 900, 1_900, 2_000], 10, 11), // first token before, nine tenths of the answer within
+            request([1_000, 1_500, 2_500, 2_500], 20, 5), // all within
+            request([2_000, 2_500, 3_500, 3_600], 30, 7), // half of the answer within
+            request([2_900, 3_100, 3_200, 3_300], 40, 9), // only sent within
+        ];
+        let range = Duration::from_secs(1)..Duration::from_secs(3);
+        for (counts, prompt, output) in [
+            (Counts::AsTheyCome, 50.0, 11.0 * 0.9 + 5.0 + 7.0 * 0.5),
+            (Counts::PromptFirst, 50.0, 16.0),
+            (Counts::WhenOver, 30.0, 16.0),
+        ] {
+            let c = ClientSide::of(&records, &range, counts);
+            assert_eq!(
+                (c.first_tokens, c.ttft_mean_ms, c.prompt_tokens),
+                (2, Some(500.0), prompt),
+                "{counts:?}"
+            );
+            assert!((c.output_tokens - output).abs() < 1e-9, "{counts:?}: {}", c.output_tokens);
+            // 1 + 1.5 + 1 + 0.1 s of two.
+            assert!((c.in_flight_mean.unwrap() - 1.8).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn recorded_pages_become_a_step() {
+        let before =
+            Reading::read(include_str!("../../../../tests/fixtures/metrics/vllm-preempt-before.txt"))
+                .unwrap();
+        let after =
+            Reading::read(include_str!("../../../../tests/fixtures/metrics/vllm-preempt-after.txt")).unwrap();
+        let mut watch = Watch::new(Duration::ZERO, Some(vec![before]));
+        let end = Duration::from_secs(60);
+        watch.add(end, vec![after], end);
+        let side = ServerSide::of(&watch.over(&(Duration::ZERO..end)).unwrap(), &[]);
+        assert_eq!((side.seconds, side.samples), (Some(60.0), Some(1)));
+        assert!(side.preemptions.is_some_and(|n| n > 0.0), "{side:?}");
+        let (ttft, queue) = (side.ttft.unwrap(), side.queue.unwrap());
+        assert!(
+            ttft.mean_ms > queue.mean_ms && ttft.p50_ms.is_some(),
+            "its TTFT includes the queue: {side:?}"
+        );
+        assert!(!side.restarted && side.is_known() && !ServerSide::default().is_known());
+    }
+
+    #[test]
+    fn gpus_are_found_by_the_names_of_their_metrics() {
+        let row = |name: &str, mean| MetricRow {
+            source: "gpu".into(),
+            name: name.into(),
+            labels: String::new(),
+            n: 3,
+            min: None,
+            mean: Some(mean),
+            max: None,
+            per_s: None,
+        };
+        let rows = [
+            row("DCGM_FI_DEV_GPU_UTIL", 90.0),
+            row("DCGM_FI_DEV_GPU_UTIL", 70.0),
+            row("DCGM_FI_DEV_POWER_USAGE", 300.0),
+            row("DCGM_FI_DEV_POWER_USAGE", 250.0),
+        ];
+        assert!(gpu_use(&rows).is_some_and(|(share, n)| (share - 0.8).abs() < 1e-12 && n == 2));
+        assert_eq!((gpu_watts(&rows), gpu_watts(&rows[..2]), gpu_use(&[])), (Some(550.0), None, None));
+        assert_eq!(gpu_use(&[row("nvidia_smi_utilization_gpu_ratio", 0.5)]), Some((0.5, 1)));
+    }
+}

@@ -1,0 +1,414 @@
+//! Whether a step was in a steady state: requests in flight, trends, Little's law, and the verdict on stability.
+//!
+//! A request counts as in flight from `due` to its end, in an open loop and in a closed one (where it is due when its slot
+//! is free): what the client has not sent yet is backlog too.
+//!
+//! Records are gone through many times and never copied: of a million of them, a copy in another form is what a step has no room for.
+
+use super::kept::{Kept, Nanos};
+use goodput_core::record::{Outcome, Phase, Record};
+use std::time::Duration;
+
+/// Standard errors by which growth must exceed zero.
+const SIGNIFICANT: f64 = 2.0;
+/// Growth below this share of the requests due in the window is no overload worth the name: 1.03 × capacity.
+pub(super) const GROWTH_OF_DUE: f64 = 0.03;
+/// Where answers come in one piece: a batching engine at nine tenths of its capacity fills its batch by some 6 % of the requests due
+/// in the window, and a queue cannot be told from it. What is less than 1.18 × capacity then shows by e2e alone.
+const GROWTH_IN_ONE_PIECE: f64 = 0.15;
+/// Growth below this share of the mean is a fluctuation.
+const GROWTH_OF_MEAN: f64 = 0.25;
+/// Batches that the window is cut into, to learn how much the backlog moves by chance.
+const BATCHES: usize = 20;
+/// End-to-end times that a batch is given to fill where queueing cannot be told from being answered.
+const FILLS: f64 = 3.0;
+/// Fewer requests due in the window than this say nothing of a trend.
+pub(super) const FEW: usize = 30;
+
+/// The part of a step that is looked at, in seconds from its start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// Its beginning.
+    pub from: f64,
+    /// Its end.
+    pub to: f64,
+}
+
+impl Window {
+    /// The measured window.
+    pub fn new(settle: Duration, measure: Duration) -> Self {
+        Self { from: settle.as_secs_f64(), to: (settle + measure).as_secs_f64() }
+    }
+
+    fn length(self) -> f64 {
+        (self.to - self.from).max(0.0)
+    }
+
+    fn holds(self, at: f64) -> bool {
+        (self.from..self.to).contains(&at)
+    }
+}
+
+/// A trend and its standard error, per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slope {
+    /// Growth per second.
+    pub per_s: f64,
+    /// Its standard error.
+    pub se: f64,
+}
+
+/// What a step's records say of its steadiness.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Steady {
+    /// Time average of the requests in flight.
+    pub in_flight_mean: f64,
+    /// Most requests in flight.
+    pub in_flight_max: u64,
+    /// Growth of the requests in flight, requests/s; `None` for an empty window.
+    pub in_flight_slope: Option<f64>,
+    /// Growth of TTFT over `due`, s/s; `None` under three values.
+    pub ttft_slope: Option<f64>,
+    /// Little's law: (N − λ·W) / N with the measured requests' λ and W; `None` where nothing was in flight.
+    pub little_residual: Option<f64>,
+    /// Whether the backlog stayed level; see [`stable`].
+    pub stable: Option<bool>,
+}
+
+/// Looks at the records of a step (all phases; warm-up is left out) over its measured window. `closed` is a closed loop.
+pub fn steady(records: impl Iterator<Item = Kept> + Clone, window: Window, closed: bool) -> Steady {
+    let stays = stays(records.clone());
+    Steady {
+        in_flight_mean: mean(stays.clone(), window),
+        in_flight_max: most(stays.clone(), window),
+        in_flight_slope: slope(stays.clone(), window).map(|s| s.per_s),
+        ttft_slope: ttft_slope(records.clone()),
+        little_residual: little_residual(records.clone(), stays.clone(), window),
+        stable: if closed { Some(true) } else { stable(records, window) },
+    }
+}
+
+/// Whether the backlog of an open loop stays level. (A closed loop cannot be unstable: its backlog is bounded by design.)
+///
+/// The backlog is the queue: requests between `due` and their first token. `Some(false)` needs all of: the queue grows by
+/// more than two standard errors of a *random walk* with the increments seen in the step, so that the slow swings of a busy
+/// but stable queue are not taken for a trend; by at least 3 % of the requests due and 25 % of the mean queue; and TTFT
+/// grows as well, or measured requests were cut off before their first token.
+///
+/// Requests in flight alone would not do: a batching engine fills its batch for several end-to-end times, at any load, and
+/// that looks like a growing backlog. While all in flight still grow and the queue does not, nothing can be told: `None`.
+/// So it is where the load ran for less than two median end-to-end times (of the requests due in the first fifth), with
+/// fewer than 30 requests, or with so few that not even the growth under 1.5 × capacity would be significant.
+///
+/// Shares of 200 simulated steps called unstable, 10 s settled and 60 s (30 s) measured, by load over capacity. Those at 0.95
+/// and below are false alarms. "–" where most steps are `None`.
+///
+/// | | 0.5 | 0.9 | 0.95 | 1.0 | 1.1 | 1.2 | 1.5 |
+/// |---|---|---|---|---|---|---|---|
+/// | M/D/1, 20/s | 0 (0) | 0 (0) | 0 (.01) | .05 (.03) | .85 (.53) | 1 (.98) | 1 (1) |
+/// | M/M/1, 20/s | 0 (0) | .01 (0) | .01 (.01) | .06 (.05) | .61 (.32) | .98 (.85) | 1 (1) |
+/// | M/M/1, 3/s | 0 (0) | .01 (.01) | .03 (.02) | .04 (.03) | .16 (.12) | .38 (.20) | .97 (.74) |
+/// | M/D/16, 16/s | 0 (0) | 0 (0) | .01 (0) | .04 (.02) | .74 (.37) | 1 (.89) | 1 (1) |
+/// | M/M/32, 16/s | 0 (0) | 0 (.01) | .01 (.01) | .06 (.04) | .53 (.30) | .95 (.77) | 1 (1) |
+/// | batching engine, 120/s | 0 (0) | 0 (0) | 0 (0) | .17 (.10) | 1 (.99) | 1 (1) | 1 (1) |
+/// | batching engine, 21/s, e2e 2–12 s | 0 (0) | 0 (0) | 0 (0) | 0 (–) | – (–) | .89 (–) | 1 (1) |
+/// | batching engine, 5/s, e2e 8–50 s | 0 (0) | – (–) | – (–) | – (–) | – (–) | – (–) | – (–) |
+///
+/// Where answers came in one piece nobody knows how long a request was queued: all in flight are taken for the queue, e2e for
+/// TTFT, the batch is given three end-to-end times to fill, and the growth must be 15 % of the requests due.
+pub fn stable(records: impl Iterator<Item = Kept> + Clone, window: Window) -> Option<bool> {
+    let (waits, stays) = (waits(records.clone()), stays(records.clone()));
+    let (fills, least) =
+        if in_one_piece(records.clone()) { (FILLS, GROWTH_IN_ONE_PIECE) } else { (1.0, GROWTH_OF_DUE) };
+    let queue = Window { from: window.from.max(fills * typical(waits.clone(), window)?), to: window.to };
+    let due = count(waits.clone(), queue);
+    let trend = slope(waits.clone(), queue)?;
+    let chance = SIGNIFICANT * trend.se * queue.length();
+    if due >= FEW
+        && grows(waits, queue, least)
+        && (starved(records.clone()) || response_slope(records).is_some_and(|s| s > 0.0))
+    {
+        return Some(false);
+    }
+    let fill = typical(stays.clone(), window)?;
+    let late = Window { from: window.from.max(fill), to: window.to };
+    if due < FEW || late.length() < fill || chance > due as f64 / 3.0 || grows(stays, late, GROWTH_OF_DUE) {
+        return None;
+    }
+    Some(true)
+}
+
+/// Whether more and more requests are inside: significantly, and by enough to matter, which is this share of those due.
+fn grows(stays: impl Iterator<Item = Stay> + Clone, w: Window, least: f64) -> bool {
+    let Some(trend) = slope(stays.clone(), w) else { return false };
+    let growth = trend.per_s * w.length();
+    growth > SIGNIFICANT * trend.se * w.length()
+        && growth > least * count(stays.clone(), w) as f64
+        && growth > GROWTH_OF_MEAN * mean(stays, w)
+}
+
+/// Requests due within the window.
+fn count(stays: impl Iterator<Item = Stay>, w: Window) -> usize {
+    stays.filter(|s| w.holds(s.due)).count()
+}
+
+/// The median length of the stays that began in the first fifth of the load: how long it took to fill.
+fn typical(stays: impl Iterator<Item = Stay>, w: Window) -> Option<f64> {
+    let mut took: Vec<f64> = stays.filter(|s| s.due < w.to / 5.0).map(|s| s.end - s.due).collect();
+    took.sort_unstable_by(f64::total_cmp);
+    super::percentile::order_statistic(&took, 500)
+}
+
+/// One request's stay: due and end, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Stay {
+    due: f64,
+    end: f64,
+}
+
+/// In the system: from `due` to the end.
+fn stays(records: impl Iterator<Item = Kept> + Clone) -> impl Iterator<Item = Stay> + Clone {
+    until(records, |r| r.end)
+}
+
+/// In the queue: from `due` to the first token, or the end of one that never had any.
+fn waits(records: impl Iterator<Item = Kept> + Clone) -> impl Iterator<Item = Stay> + Clone {
+    until(records, |r| r.first_token.unwrap_or(r.end))
+}
+
+fn until(
+    records: impl Iterator<Item = Kept> + Clone,
+    end: impl Fn(&Kept) -> Nanos + Clone,
+) -> impl Iterator<Item = Stay> + Clone {
+    let loaded = records.filter(|r| r.phase != Phase::Warmup);
+    loaded.map(move |r| Stay { due: secs(r.due), end: secs(end(&r).max(r.due)) })
+}
+
+fn secs(t: Nanos) -> f64 {
+    t.get().as_secs_f64()
+}
+
+/// The parts of the stays that lie within the window.
+fn inside(stays: impl Iterator<Item = Stay>, w: Window) -> impl Iterator<Item = (f64, f64)> {
+    stays.map(move |s| (s.due.max(w.from), s.end.min(w.to))).filter(|(a, b)| a < b)
+}
+
+fn mean(stays: impl Iterator<Item = Stay>, w: Window) -> f64 {
+    if w.length() > 0.0 { inside(stays, w).map(|(a, b)| b - a).sum::<f64>() / w.length() } else { 0.0 }
+}
+
+fn most(stays: impl Iterator<Item = Stay>, w: Window) -> u64 {
+    let (mut begin, mut end): (Vec<f64>, Vec<f64>) = inside(stays, w).unzip();
+    begin.sort_unstable_by(f64::total_cmp);
+    end.sort_unstable_by(f64::total_cmp);
+    // Ends come before beginnings at the same time: a slot that is freed and filled at once holds one request.
+    let (mut over, mut most) = (0, 0);
+    for (begun, at) in (1..).zip(begin) {
+        over += end[over..].iter().take_while(|end| **end <= at).count();
+        most = most.max(begun - over);
+    }
+    most as u64
+}
+
+/// Least-squares slope of the step function N(t) over the window, exact: ∫(t − t̄)·N dt / (T³/12).
+///
+/// Its standard error is that of a driftless random walk, σ·√(6/5T) with σ² the variance per second of the increments of N
+/// between batches. A queue at its capacity is such a walk; a stable one swings less, so the error is on the safe side
+/// whatever the autocorrelation.
+fn slope(stays: impl Iterator<Item = Stay> + Clone, w: Window) -> Option<Slope> {
+    let t = w.length();
+    if t <= 0.0 {
+        return None;
+    }
+    let middle = 0.5 * (w.from + w.to);
+    let moment: f64 =
+        inside(stays.clone(), w).map(|(a, b)| 0.5 * ((b - middle).powi(2) - (a - middle).powi(2))).sum();
+    let mut increments = [0.0_f64; BATCHES];
+    let batch = |at: f64| (((at - w.from) / t * BATCHES as f64) as usize).min(BATCHES - 1);
+    for s in stays {
+        if w.holds(s.due) {
+            increments[batch(s.due)] += 1.0;
+        }
+        if w.holds(s.end) {
+            increments[batch(s.end)] -= 1.0;
+        }
+    }
+    let n = BATCHES as f64;
+    let drift = increments.iter().sum::<f64>() / n;
+    let variance = increments.iter().map(|d| (d - drift).powi(2)).sum::<f64>() / (n - 1.0) * n / t;
+    Some(Slope { per_s: moment / (t.powi(3) / 12.0), se: (1.2 * variance / t).sqrt() })
+}
+
+/// Returns true if the end of the step cut measured requests off before their first token. A timeout of ours does not count: it also ends
+/// requests that a server has lost, however short its queue.
+fn starved(mut records: impl Iterator<Item = Kept>) -> bool {
+    let cut = |r: &Kept| r.outcome == Outcome::Cut && !r.is_timed_out();
+    records.any(|r| r.phase == Phase::Measure && cut(&r) && r.first_token.is_none())
+}
+
+/// Whether answers came in one piece: with a last token and no first.
+fn in_one_piece(mut records: impl Iterator<Item = Kept>) -> bool {
+    records.any(|r| r.first_token.is_none() && r.last_token.is_some())
+}
+
+/// Least-squares slope of TTFT over `due` of the measured requests that got a first token.
+fn ttft_slope(records: impl Iterator<Item = Kept> + Clone) -> Option<f64> {
+    slope_of(records, Record::ttft)
+}
+
+/// The same of e2e where answers came in one piece.
+fn response_slope(records: impl Iterator<Item = Kept> + Clone) -> Option<f64> {
+    slope_of(records, |r| r.ttft().or_else(|| r.e2e()))
+}
+
+/// Least-squares slope of a latency over `due` of the measured requests that have it and did not fail.
+fn slope_of(
+    records: impl Iterator<Item = Kept> + Clone,
+    latency: impl Fn(&Record) -> Option<Duration> + Clone,
+) -> Option<f64> {
+    let measured = records.filter(|r| r.phase == Phase::Measure && !r.is_broken());
+    let points = measured.filter_map(|r| Some((secs(r.due), latency(&r.record())?.as_secs_f64())));
+    let count = points.clone().count();
+    let n = count as f64;
+    let (x, y) = (points.clone().map(|p| p.0).sum::<f64>() / n, points.clone().map(|p| p.1).sum::<f64>() / n);
+    let sxx: f64 = points.clone().map(|p| (p.0 - x).powi(2)).sum();
+    let sxy: f64 = points.map(|p| (p.0 - x) * (p.1 - y)).sum();
+    (count >= 3 && sxx > 0.0).then(|| sxy / sxx)
+}
+
+fn little_residual(
+    records: impl Iterator<Item = Kept>,
+    stays: impl Iterator<Item = Stay>,
+    w: Window,
+) -> Option<f64> {
+    let n = mean(stays, w);
+    let measured = records.filter(|r| r.phase == Phase::Measure);
+    // λ·W = Σ of the times in system / T.
+    let stayed: f64 = measured.map(|r| r.end.get().saturating_sub(r.due.get()).as_secs_f64()).sum();
+    (n > 0.0).then(|| (n - stayed / w.length()) / n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::kept::kept;
+    use crate::stats::queues::{Engine, Queue, Service};
+
+    fn steady(records: &[Record], window: Window, closed: bool) -> Steady {
+        super::steady(kept(records).iter().copied(), window, closed)
+    }
+
+    fn stable(records: &[Record], window: Window) -> Option<bool> {
+        super::stable(kept(records).iter().copied(), window)
+    }
+
+    /// Shares of 40 steps that are called unstable and that cannot be told.
+    fn shares(measure: f64, records: impl Fn(u64) -> Vec<Record>) -> (f64, f64) {
+        let window = Window { from: 10.0, to: 10.0 + measure };
+        let called: Vec<_> = (0..40).map(|seed| stable(&records(seed), window)).collect();
+        let share = |what| called.iter().filter(|c| **c == what).count() as f64 / 40.0;
+        (share(Some(false)), share(None))
+    }
+
+    #[test]
+    fn queues_are_told_apart() {
+        for (servers, mean_s, service) in [
+            (1, 0.05, Service::Fixed),
+            (1, 0.05, Service::Exponential),
+            (16, 1.0, Service::Fixed),
+            (32, 2.0, Service::Exponential),
+        ] {
+            let q = Queue { servers, mean_s, service };
+            let at = |load: f64, measure: f64| {
+                shares(measure, |seed| q.records(load * q.capacity(), 10.0, measure, seed))
+            };
+            for load in [0.5, 0.9, 0.95] {
+                let (unstable, unknown) = at(load, 60.0);
+                assert!(
+                    unstable <= 0.05 && unknown <= 0.05,
+                    "{q:?} at {load}: {unstable}, {unknown} unknown"
+                );
+            }
+            for (load, measure, least) in
+                [(1.2, 30.0, 0.6), (1.2, 60.0, 0.85), (1.5, 20.0, 0.9), (3.0, 30.0, 0.95)]
+            {
+                let (unstable, _) = at(load, measure);
+                assert!(unstable >= least, "{q:?} at {load} for {measure} s: {unstable}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_that_fills_is_no_overload() {
+        for (base_s, per_s, slots) in [(0.04, 0.0008, 256), (0.01, 0.0002, 256)] {
+            let e = Engine { base_s, per_s, slots, tokens: 200.0 };
+            for load in [0.75, 0.9] {
+                let (unstable, _) = shares(60.0, |seed| e.records(load * e.capacity(), 10.0, 60.0, seed));
+                assert!(unstable <= 0.05, "{e:?} at {load}: {unstable}");
+            }
+            let (unstable, _) = shares(60.0, |seed| e.records(3.0 * e.capacity(), 10.0, 60.0, seed));
+            assert!(unstable >= 0.95, "{e:?}: {unstable}");
+        }
+    }
+
+    /// The same servers, asked for answers in one piece.
+    #[test]
+    fn answers_in_one_piece_are_told_apart_by_e2e() {
+        let whole = |records: Vec<Record>| -> Vec<Record> {
+            records.into_iter().map(|r| Record { first_token: None, first_content: None, ..r }).collect()
+        };
+        let queue = Queue { servers: 16, mean_s: 1.0, service: Service::Fixed };
+        let engine = Engine { base_s: 0.01, per_s: 0.0002, slots: 256, tokens: 200.0 };
+        for load in [0.5, 0.9] {
+            let (unstable, _) = shares(60.0, |seed| whole(queue.records(load * 16.0, 10.0, 60.0, seed)));
+            assert!(unstable <= 0.05, "{queue:?} at {load}: {unstable}");
+            let (unstable, _) =
+                shares(60.0, |seed| whole(engine.records(load * engine.capacity(), 10.0, 60.0, seed)));
+            assert!(unstable <= 0.05, "{engine:?} at {load}: {unstable}");
+        }
+        let (unstable, _) = shares(60.0, |seed| whole(queue.records(1.5 * 16.0, 10.0, 60.0, seed)));
+        assert!(unstable >= 0.9, "{queue:?}: {unstable}");
+        let (unstable, _) =
+            shares(60.0, |seed| whole(engine.records(3.0 * engine.capacity(), 10.0, 60.0, seed)));
+        assert!(unstable >= 0.9, "{engine:?}: {unstable}");
+    }
+
+    #[test]
+    fn too_little_is_not_judged() {
+        let slow = Queue { servers: 64, mean_s: 16.0, service: Service::Fixed };
+        let (_, unknown) = shares(10.0, |seed| slow.records(2.0, 10.0, 10.0, seed));
+        assert!(unknown >= 0.95, "20 s of load, 16 s each: {unknown}");
+        assert_eq!(stable(&[], Window { from: 0.0, to: 10.0 }), None);
+        let few = Queue { servers: 1, mean_s: 0.1, service: Service::Fixed };
+        assert_eq!(
+            stable(&few.records(0.2, 10.0, 60.0, 1), Window { from: 10.0, to: 70.0 }),
+            None,
+            "a dozen requests"
+        );
+        let closed = steady(&slow.records(20.0, 10.0, 30.0, 1), Window { from: 10.0, to: 40.0 }, true);
+        assert_eq!(closed.stable, Some(true), "a closed loop is bounded");
+    }
+
+    #[test]
+    fn averages_are_exact() {
+        let s = |ms| Duration::from_millis(ms);
+        let records: Vec<Record> = [(0, 2000), (1000, 4000), (3000, 3500), (9000, 9500)]
+            .into_iter()
+            .enumerate()
+            .map(|(i, (due, end))| Record { end: s(end), ..Record::due(i as u64, Phase::Measure, s(due)) })
+            .collect();
+        let got = steady(&records, Window { from: 1.0, to: 5.0 }, false);
+        // 1 s + 3 s + 0.5 s within four seconds.
+        assert!((got.in_flight_mean - 4.5 / 4.0).abs() < 1e-12);
+        assert_eq!(got.in_flight_max, 2);
+        assert!(got.in_flight_slope.unwrap() < 0.0, "it empties");
+        let window = Window { from: 10.0, to: 70.0 };
+        let q = Queue { servers: 1, mean_s: 0.05, service: Service::Fixed };
+        let got = steady(&q.records(10.0, 10.0, 60.0, 7), window, false);
+        assert!(got.little_residual.unwrap().abs() < 0.05 && got.ttft_slope.unwrap().abs() < 0.01, "{got:?}");
+        let over = steady(&q.records(24.0, 10.0, 60.0, 7), window, false);
+        // 24 in, 20 out; the k-th request waits k·(1/20 − 1/24).
+        assert!((over.in_flight_slope.unwrap() - 4.0).abs() < 1.0, "{over:?}");
+        assert!((over.ttft_slope.unwrap() - 0.2).abs() < 0.05, "{over:?}");
+    }
+}

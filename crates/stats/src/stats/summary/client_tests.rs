@@ -1,0 +1,292 @@
+//! Precedence of verdicts where the client was late, starved, or at a limit of its own (design §6, rule 9).
+
+use super::tests::{FAST, TTFT, every, fail, input, step, tiers};
+use super::*;
+use crate::stats::itl::ItlTally;
+use crate::stats::kept::kept;
+use crate::stats::queues::{Queue, Service};
+use goodput_core::record::{Failure, Finished, Record};
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A request that was sent so many ms late, and whose first token was seen so many ms after that; its last 500 ms later.
+fn request(late: u64, first: u64) -> impl Fn(&mut Record) {
+    move |r| {
+        let sent = r.due + ms(late);
+        (r.sent, r.first_token) = (Some(sent), Some(sent + ms(first)));
+        r.last_token = Some(sent + ms(first + 500));
+        r.end = sent + ms(first + 500);
+    }
+}
+
+/// The client holds back what is due from so many seconds on.
+fn held(from: u64, before: impl Fn(&mut Record)) -> impl Fn(&mut Record) {
+    move |r| {
+        if r.due < Duration::from_secs(from) {
+            return before(r);
+        }
+        (r.sent, r.end) = (None, r.due);
+        fail(r, Failure::ClientLimit);
+    }
+}
+
+fn at_max(i: &mut StepInput<'_>) {
+    (i.client_limit, i.in_flight_limit) = (true, Some(4096));
+}
+
+fn keep(_: &mut StepInput<'_>) {}
+
+#[track_caller]
+fn check(what: &str, s: &Step, want: Verdict, say: &str) {
+    assert_eq!(s.verdict, want, "{what}: {}", s.reason);
+    assert!(s.reason.contains(say), "{what}: {}", s.reason);
+}
+
+/// p99 TTFT ≤ 100 ms; 5 ms of lateness and 5 ms of lag are allowed.
+#[test]
+fn a_delay_of_the_client_decides_nothing() {
+    use Verdict::{Fails, Invalid, Meets};
+    let lag = |ms| move |i: &mut StepInput<'_>| i.receive_lag_p99_ms = Some(ms);
+    let waiting = |share| move |i: &mut StepInput<'_>| i.client_waiting = Some(share);
+    let e2e = "e2e.p99 = \"600ms\"";
+    for (what, s, want, say) in [
+        (
+            "late, and missed only for that",
+            step(TTFT, request(50, 60), keep),
+            Invalid,
+            "p99 lateness of 50 ms",
+        ),
+        ("late, and missed from sent too", step(TTFT, request(50, 120), keep), Fails, "p99 TTFT"),
+        ("late, and met with it", step(TTFT, request(30, 60), keep), Meets, "p99 TTFT"),
+        ("late by less than is allowed", step(TTFT, request(4, 98), keep), Fails, "p99 TTFT"),
+        (
+            "the plan allows more",
+            step(TTFT, request(50, 60), |i| i.allowed.lateness = 0.6),
+            Fails,
+            "p99 TTFT",
+        ),
+        (
+            "the plan allows less",
+            step(TTFT, request(4, 98), |i| i.allowed.lateness = 0.01),
+            Invalid,
+            "1 ms is allowed",
+        ),
+        // The stamp of the first token suffers from the lag as the sending does from lateness.
+        (
+            "read late, and missed only for that",
+            step(TTFT, request(0, 103), lag(6.0)),
+            Invalid,
+            "receive lag of 6 ms",
+        ),
+        ("read late, and missed without it too", step(TTFT, request(0, 120), lag(6.0)), Fails, "p99 TTFT"),
+        ("read late by less than is allowed", step(TTFT, request(0, 103), lag(4.0)), Fails, "p99 TTFT"),
+        ("e2e suffers once from each", step(e2e, request(0, 140), lag(39.0)), Fails, "p99 e2e"),
+        ("and may flip for it", step(e2e, request(0, 130), lag(39.0)), Invalid, "receive lag of 39 ms"),
+        // Starved threads: what is seen of lateness and lag need not be all.
+        (
+            "starved, late by less than is allowed",
+            step(TTFT, request(4, 98), waiting(0.5)),
+            Invalid,
+            "waited for a core 50 %",
+        ),
+        ("starved, and missed from sent too", step(TTFT, request(4, 120), waiting(0.5)), Fails, "p99 TTFT"),
+        ("starved, and met with it", step(TTFT, request(4, 60), waiting(0.5)), Meets, "p99 TTFT"),
+        ("not that starved", step(TTFT, request(4, 98), waiting(0.1)), Fails, "p99 TTFT"),
+        (
+            "starvation explains a lateness",
+            step(TTFT, request(50, 60), waiting(0.5)),
+            Invalid,
+            "the tightest limit of 100 ms); a sending thread waited for a core 50 % of the time and had one 20 %. Stop other programs",
+        ),
+        // TPOT counts from the first token: sending late is no part of it.
+        (
+            "late, under a limit on TPOT",
+            step("tpot.p99 = \"10ms\"", |r| (request(150, 60)(r), r.output_tokens = Some(11)).0, keep),
+            Fails,
+            "p99 TPOT",
+        ),
+    ] {
+        check(what, &s, want, say);
+    }
+}
+
+/// What the client never came to send says nothing of the server, however long it was due.
+#[test]
+fn requests_that_were_never_sent_are_not_slow() {
+    let unsent = every(2, |r| {
+        (r.sent, r.first_token, r.last_token, r.outcome) = (None, None, None, Outcome::Cut);
+        r.end = r.due + Duration::from_secs(5);
+    });
+    // A step that was broken off is short of sends for that alone: they are not held against it.
+    let s = step(TTFT, unsent, |i| i.abort = Some(Abort::Gross));
+    check("half of them waited in the client", &s, Verdict::Invalid, "p99 lateness of 5000 ms");
+    assert_eq!(s.lateness_p99_ms, Some(5000.0));
+}
+
+/// A client far beyond its ceiling, or without a core, says nothing of the server even from `sent` on.
+#[test]
+fn a_client_that_falls_behind_is_believed_while_it_has_a_core_to_spare() {
+    use Verdict::{Fails, Invalid};
+    let late = |sent_within: u64| {
+        move |r: &mut Record| {
+            let late = if r.id % 10 < sent_within { 0 } else { 600_000 };
+            request(late, 150)(r);
+        }
+    };
+    let had = |busy, waiting| {
+        move |i: &mut StepInput<'_>| (i.client_busy, i.client_waiting) = (Some(busy), Some(waiting))
+    };
+    for (what, s, want) in [
+        ("a tenth short, idle", step(TTFT, late(9), had(0.3, 0.0)), Fails),
+        ("a tenth short, busy", step(TTFT, late(9), had(0.9, 0.0)), Invalid),
+        ("a tenth short, starved", step(TTFT, late(9), had(0.3, 0.4)), Invalid),
+        ("less than half, and its threads know of nothing", step(TTFT, late(4), had(0.1, 0.0)), Invalid),
+        ("all sent, busy", step(TTFT, late(10), had(0.9, 0.0)), Fails),
+    ] {
+        let say = if want == Invalid { "the client sent" } else { "p99 TTFT" };
+        check(what, &s, want, say);
+    }
+}
+
+#[test]
+fn a_limit_of_the_client_voids_what_came_after_it() {
+    use Verdict::{Fails, Invalid};
+    for (what, s, want, say) in [
+        ("slow before", step(TTFT, held(40, request(0, 150)), at_max), Fails, "p99 TTFT"),
+        ("slow and a little late before", step(TTFT, held(40, request(20, 150)), at_max), Fails, "p99 TTFT"),
+        (
+            "only late before",
+            step(TTFT, held(40, request(150, 50)), at_max),
+            Invalid,
+            "max-in-flight of 4096",
+        ),
+        ("well before", step(TTFT, held(40, request(0, 50)), at_max), Invalid, "step.max-in-flight"),
+        ("from the start", step(TTFT, held(0, request(0, 150)), at_max), Invalid, "max-in-flight of 4096"),
+        (
+            "descriptors",
+            step(TTFT, held(40, request(0, 50)), |i| i.client_limit = true),
+            Invalid,
+            "ran out of descriptors or ports",
+        ),
+    ] {
+        check(what, &s, want, say);
+    }
+}
+
+/// 24 requests/s of a server that takes 20.
+fn overloaded(slo: &str, change: impl Fn(&mut Record), set: impl Fn(&mut StepInput<'_>)) -> Step {
+    let mut records =
+        Queue { servers: 1, mean_s: 0.05, service: Service::Fixed }.records(24.0, 10.0, 60.0, 1);
+    records.iter_mut().for_each(change);
+    let records = kept(&records);
+    let (tiers, itl) = (tiers(slo), ItlTally::new(&[]));
+    let mut input = input(24.0, &records, &itl, &tiers);
+    set(&mut input);
+    summarize(&input)
+}
+
+#[test]
+fn a_backlog_is_the_servers_where_it_grew_by_itself() {
+    const E2E: &str = "e2e.p99 = \"1h\"";
+    let all_held = held(45, |_| ());
+    let s = overloaded(E2E, all_held, at_max);
+    check("it grew until the client held requests back", &s, Verdict::Fails, "not stable");
+    assert_eq!((s.binding.as_deref(), s.stable), (Some("stability"), Some(false)));
+    let s = overloaded(E2E, held(12, |_| ()), at_max);
+    check("too soon to tell", &s, Verdict::Invalid, "max-in-flight");
+    let closed = |i: &mut StepInput<'_>| {
+        at_max(i);
+        i.level = Level::concurrency(8);
+    };
+    let s = overloaded(E2E, held(45, |_| ()), closed);
+    check("a closed loop has no backlog", &s, Verdict::Invalid, "max-in-flight");
+    // Answers that lie unread look like a queue: 3 % of the window is the least growth that counts.
+    for (lag_ms, want) in [(100.0, Verdict::Fails), (1_700.0, Verdict::Fails), (3_000.0, Verdict::Invalid)] {
+        let s = overloaded(TTFT, |_| (), |i| i.receive_lag_p99_ms = Some(lag_ms));
+        assert_eq!(s.row("main", "stability").map(|r| r.verdict), Some(want), "lag of {lag_ms} ms");
+    }
+}
+
+/// The server answers in so many ms and has its last token after 2 s; the client sees nothing from the 40th second on, to so many ms.
+fn stopped(first: u64, to: u64) -> impl Fn(&mut Record) {
+    move |r| {
+        let see = |t: Duration| if (ms(40_000)..ms(to)).contains(&t) { ms(to) } else { t };
+        let sent = see(r.due);
+        (r.sent, r.first_token) = (Some(sent), Some(see(sent + ms(first))));
+        (r.last_token, r.end) = (Some(see(sent + ms(2_000))), see(sent + ms(2_000)));
+        r.output_tokens = Some(1001);
+    }
+}
+
+/// Each request that was in flight has one gap as long as the client stood still, and however late the client was besides, that is not the
+/// server's.
+#[test]
+fn gaps_of_a_client_that_stood_still_blame_nobody() {
+    let tiers = tiers("ttft.p99 = \"1h\"\nitl.p99 = \"50ms\"");
+    let mut itl = ItlTally::new(&tiers);
+    let mut records = FAST.records(100.0, 10.0, 60.0, 3);
+    for r in &mut records {
+        stopped(60, 43_000)(r);
+        (r.output_asked, r.output_tokens) = (30, Some(30));
+        let mut gaps_us = vec![2_000; 29];
+        if r.sent.is_some_and(|t| t < ms(40_000)) && r.end >= ms(43_000) {
+            gaps_us[0] = 2_995_000;
+        }
+        itl.add(&Finished::new(r.clone(), gaps_us));
+    }
+    let records = kept(&records);
+    let lagging = |i: &mut StepInput<'_>| i.receive_lag_p99_ms = Some(100.0);
+    let starved = |i: &mut StepInput<'_>| i.client_waiting = Some(0.5);
+    let judged = |set: &dyn Fn(&mut StepInput<'_>)| {
+        let mut input = input(100.0, &records, &itl, &tiers);
+        set(&mut input);
+        summarize(&input)
+    };
+    for (what, s) in [
+        ("alone", judged(&keep)),
+        ("lagging", judged(&lagging)),
+        ("starved", judged(&starved)),
+        ("at its own limit", judged(&at_max)),
+    ] {
+        let joint = s.row("main", "joint").unwrap();
+        assert!(joint.misses > 150 && joint.verdict == Verdict::Invalid, "{what}: {joint:?}");
+    }
+}
+
+/// A client that was stopped or suspended for a while blames nobody, whichever limit its requests then miss.
+#[test]
+fn a_client_that_stood_still_says_nothing_of_the_server() {
+    for (slo, first, to, blamed) in [
+        (TTFT, 60, 43_000, false),
+        (TTFT, 60, 41_000, false),
+        (TTFT, 60, 40_800, false),
+        ("e2e.p99 = \"2050ms\"", 60, 43_000, false),
+        ("tpot.p99 = \"2100us\"", 60, 43_000, false),
+        // What is slow without that, is slow.
+        (TTFT, 160, 43_000, true),
+        ("e2e.p99 = \"1500ms\"", 60, 43_000, true),
+    ] {
+        let s = step(slo, stopped(first, to), keep);
+        let fails: Vec<&str> =
+            s.limits.iter().filter(|r| r.verdict == Verdict::Fails).map(|r| &*r.limit).collect();
+        assert_eq!(!fails.is_empty(), blamed, "{slo}, {first} ms, to {to}: {fails:?}, {}", s.reason);
+    }
+    // What stood still is named, also where it was late for nothing else; of what lies between tokens lateness says nothing.
+    for slo in [TTFT, "tpot.p99 = \"2100us\""] {
+        let s = step(slo, stopped(60, 43_000), keep);
+        check(slo, &s, Verdict::Invalid, "stood still for 2995 ms");
+    }
+    // A server that is good for the load of the plan, and takes a while with a second of it at once: nothing is known of what it does then.
+    let at_once = |r: &mut Record| {
+        stopped(60, 41_000)(r);
+        let held = match r.due.as_millis() {
+            40_000..41_000 => ms(600),
+            41_000..49_000 => ms(600).saturating_sub((r.due - ms(41_000)) / 14),
+            _ => Duration::ZERO,
+        };
+        r.first_token = r.first_token.map(|t| t + held);
+    };
+    check("at once", &step(TTFT, at_once, keep), Verdict::Invalid, "stood still for 995 ms");
+}

@@ -1,0 +1,120 @@
+//! What is said of a sweep beside its steps: what is known before the first, and what it serves while it runs.
+
+use super::listen::Listener;
+use super::live::Live;
+use super::prepare::Prepared;
+use anyhow::Result;
+use goodput_core::caveat::Caveat;
+use goodput_core::level::Level;
+use goodput_load::load::host::machine;
+use goodput_plan::Plan;
+use goodput_run::rundir::{self, Meta, Sent};
+use goodput_stats::search::config::Mode;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Serves the metrics of a sweep with this plan.
+pub(super) fn serve(plan: &Plan, address: SocketAddr) -> Result<(Live, Listener)> {
+    let about = vec![
+        ("name", plan.name.clone()),
+        ("server", plan.server_title()),
+        ("workload", plan.sent()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    let (live, page) = Live::new(plan.slo.as_slice(), about);
+    let listener = Listener::start(address, page)?;
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            "warning: --listen {address}: anyone who reaches this machine there can read the sweep's metrics, without a password; \
+             --listen 127.0.0.1:{} keeps them on it",
+            listener.address().port()
+        );
+    }
+    tracing::info!("metrics of the sweep: http://{}/metrics", listener.address());
+    Ok((live, listener))
+}
+
+/// Lengths in the order of the plan's series and classes, all classes together first.
+pub(super) fn sent_in_order(mut sent: Vec<Sent>, plan: &Plan) -> Vec<Sent> {
+    let series = plan.series();
+    sent.sort_by_key(|s| {
+        let own = series.iter().position(|one| one.name == s.series);
+        let classes = own.map_or(&[][..], |i| series[i].plan.workload.classes());
+        (own, classes.iter().position(|class| class.name == s.class))
+    });
+    sent
+}
+
+/// The highest level that the plan names.
+pub(super) fn highest(plan: &Plan) -> Option<Level> {
+    let open = |rate: f64| Level::new(plan.workload.control(), rate);
+    let max = plan.search.max_rate.map(|r| open(r.get()));
+    match &plan.search.mode {
+        Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::max).map(open),
+        Mode::Concurrency(slots) => slots.iter().max().map(|n| Level::concurrency(n.get())),
+        Mode::Ladder(ladder) => Some(Level::concurrency(ladder.max.get())),
+        Mode::Burst(n) => Some(Level::concurrency(n.get())),
+        Mode::Ramp(_) | Mode::Adaptive(_) => max,
+    }
+}
+
+/// What is known before the first step. Where each variant has a server of its own, none is `ready` for all of them.
+pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) -> Meta {
+    let of_all = || virtual_time.then_some(Caveat::VirtualTime).into_iter().collect();
+    Meta {
+        goodput_version: env!("CARGO_PKG_VERSION").into(),
+        host: machine(),
+        seed: plan.seed,
+        started: jiff::Timestamp::now().to_string(),
+        server: plan.server_title(),
+        model: ready.map(|r| r.model.clone()).or_else(|| plan.server.model.clone()).unwrap_or_default(),
+        workload: plan.sent(),
+        sent: Vec::new(),
+        traffic: plan.workload.found.iter().filter_map(|f| f.note.clone()).collect(),
+        slo: plan.slo.summary(),
+        gpu: plan.hardware.gpu.clone(),
+        gpus: plan.hardware.gpu_count(),
+        notes: plan.notes.clone(),
+        virtual_time,
+        noted: ready.map_or_else(of_all, |r| r.noted.clone()),
+        budget: None,
+        words: ready.map(|r| r.rate.clone()),
+        calibration: None,
+        facts: ready.map(|r| r.facts.clone()).unwrap_or_default(),
+        environment: plan.environment.clone().into(),
+        resumed: Vec::new(),
+        variants: Vec::new(),
+        left_alone: BTreeMap::new(),
+        imported: None,
+        plan: rundir::changed::kept(plan).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_stand_in_the_order_of_the_plan() {
+        let class = |name: &str| {
+            format!(
+                "[[workload.class]]\nname = \"{name}\"\nweight = 1\nprompts.synthetic = {{ input-tokens.fixed = 5, output-tokens.fixed = 2 }}\n"
+            )
+        };
+        let text = format!(
+            "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n[workload]\nalone = true\n{}{}",
+            class("chat"),
+            class("all-in")
+        );
+        let sent = |series: &str, class: &str| Sent {
+            series: series.into(),
+            class: class.into(),
+            input: None,
+            output: None,
+        };
+        let want =
+            vec![sent("mix", "all"), sent("mix", "chat"), sent("mix", "all-in"), sent("only chat", "all")];
+        let got = sent_in_order(want.iter().rev().cloned().collect(), &Plan::from_text(&text).unwrap());
+        assert_eq!(got, want);
+    }
+}

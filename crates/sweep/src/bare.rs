@@ -1,0 +1,227 @@
+//! A sweep on the bare engine model: no HTTP, no clock, no tasks. The same search, arrivals, looks and statistics as any other
+//! sweep, some hundred times as fast: for finding out how good the search is on servers whose truth is known.
+
+mod blocks;
+mod load;
+
+use super::ended::StepSoFar;
+use super::looks::{Looks, TICK, drain};
+use super::tally::StepTally;
+use anyhow::{Context, Result, bail};
+use blocks::blocks;
+use goodput_core::level::Control;
+use goodput_core::record::{Failure, Outcome, Phase, Record};
+use goodput_core::units::Fraction;
+use goodput_engine::{Model, Request};
+use goodput_load::load::lag::OwnDelay;
+use goodput_plan::{MAIN, Plan};
+use goodput_stats::search::{Ask, Next};
+use goodput_stats::stats::step::{Abort, Step, StepKind};
+use goodput_workload::config::Source;
+use goodput_workload::data::Counter;
+use goodput_workload::draw::{Chains, StepKey};
+use goodput_workload::sources::Prompts;
+use goodput_workload::traffic::Traffic;
+use load::{Due, Load};
+use std::time::Duration;
+
+/// Measures all steps of a plan's search on its simulated server, without a client: what a perfect one would have seen.
+///
+/// Requests find the server empty at the start (there is no warm-up), and time is exact, where the same plan with
+/// `--virtual-time` has a grain of 1 ms.
+///
+/// # Errors
+/// The plan's server is not simulated, its search has no end of its own, or its workload cannot be drawn.
+pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
+    let search = plan.searcher().map_err(anyhow::Error::msg)?;
+    let mut sweep = Bare::new(plan)?;
+    while let Next::Measure(ask) = search.next(MAIN, sweep.steps()) {
+        sweep.measure(ask)?;
+    }
+    Ok(sweep.steps)
+}
+
+/// A sweep on the bare model that is driven from outside: another search than the plan's own can be tried on it.
+#[derive(Debug)]
+pub struct Bare<'a> {
+    plan: &'a Plan,
+    traffic: Traffic,
+    model: Model,
+    /// Time of the sweep, and of the model.
+    now: Duration,
+    steps: Vec<Step>,
+}
+
+impl<'a> Bare<'a> {
+    /// The plan's simulated server, empty, at time zero.
+    ///
+    /// # Errors
+    /// The plan's server is not simulated, or does not start.
+    pub fn new(plan: &'a Plan) -> Result<Self> {
+        plan.check_virtual()?;
+        let sim = plan.simulated()?.context("the plan has no simulated server")?;
+        sim.starts().map_err(anyhow::Error::msg)?;
+        anyhow::ensure!(sim.faults.is_empty(), "the engine by itself has no HTTP, and so plays no faults");
+        anyhow::ensure!(
+            sim.reasoning.is_none(),
+            "the engine by itself has no HTTP, and so hides no reasoning"
+        );
+        Self::on(plan, sim.build())
+    }
+
+    /// An engine that no preset describes, in place of the plan's server.
+    ///
+    /// # Errors
+    /// A file of the plan's workload cannot be read, or it has conversations that are not synthetic: their text is needed.
+    pub fn on(plan: &'a Plan, model: Model) -> Result<Self> {
+        let traffic = Traffic::open(&plan.workload, &Counter::default())?;
+        let synthetic = matches!(plan.workload.source, Source::Prompts(Prompts::Synthetic(_)));
+        if plan.workload.control() == Control::Sessions && !synthetic {
+            bail!("the bare model has no text, which conversations of a data set or a mix need");
+        }
+        Ok(Self { plan, traffic, model, now: Duration::ZERO, steps: Vec::new() })
+    }
+
+    /// The steps measured so far.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The time of the sweep: the start of the next step.
+    pub const fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// The server, to change its speed between steps.
+    pub const fn model_mut(&mut self) -> &mut Model {
+        &mut self.model
+    }
+
+    /// Measures one more step, after those so far.
+    ///
+    /// # Errors
+    /// The workload cannot be drawn at this level.
+    pub fn measure(&mut self, ask: Ask) -> Result<&Step> {
+        self.measure_each(ask, |_| {})
+    }
+
+    /// Measures one more step and passes every measured request to `each`.
+    ///
+    /// # Errors
+    /// As [`Bare::measure`].
+    pub fn measure_each(&mut self, ask: Ask, mut each: impl FnMut(&Record)) -> Result<&Step> {
+        let number = self.steps.len() as u32 + 1;
+        let key = StepKey { seed: self.plan.seed, series: MAIN.into(), step: number };
+        let chains = Chains::new(&self.traffic, &key, ask.level).map_err(anyhow::Error::msg)?;
+        // What one request at a time takes is no matter of how long users think.
+        let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
+        let timeout = self.plan.step_timeout(&self.steps);
+        let mut load = Load::new(chains, ask, number, self.plan, timeout);
+        let mut tally = StepTally::new(self.plan.slo.as_slice());
+        let mut looks = Looks::new(&ask);
+        let started = self.now;
+        while !(load.sent_all.is_some() && load.open.is_empty()) {
+            let at = self.next_time(&load, &looks, started);
+            self.pass(at, &mut load, &mut tally, started);
+            self.look(at, &mut load, &mut looks, &tally);
+            load.end_sending(at, started + at, &mut self.model, &mut tally);
+        }
+        let without = tally.ended_without().map(|why| (why, self.now - started));
+        load.abort = load.abort.or(without);
+        let measured = tally.kept.iter().filter(|r| r.phase == Phase::Measure);
+        measured.map(|r| r.record()).for_each(|r| each(&r));
+        let step = self.so_far(&load, started).conclude(&mut tally);
+        self.steps.push(step);
+        Ok(&self.steps[self.steps.len() - 1])
+    }
+
+    /// When something happens next.
+    fn next_time(&self, load: &Load, looks: &Looks, started: Duration) -> Duration {
+        let sending = load.sent_all.is_none();
+        let end = load.settle + load.window;
+        let look = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
+        [
+            self.model.next_event().map(|t| t.saturating_sub(started)),
+            load.next_due().filter(|_| sending),
+            look.filter(|_| sending && load.abort.is_none()),
+            load.deadlines.front().map(|d| d.0),
+            Some(if sending && self.now < started + end { end } else { end + load.ask.tail })
+                .filter(|_| sending),
+            load.sent_all.map(|t| t + drain(&load.ask, load.abort.map(|a| a.0))),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .map_or(end, |t| t.max(self.now.saturating_sub(started)))
+    }
+
+    /// Lets time run to `at`: tokens come, requests run out of time, and the next ones are sent.
+    fn pass(&mut self, at: Duration, load: &mut Load, tally: &mut StepTally, started: Duration) {
+        self.now = started + at;
+        for emission in self.model.advance(self.now) {
+            load.token(emission, started, tally);
+        }
+        while let Some((deadline, id)) = load.deadlines.front().copied().filter(|d| d.0 <= at) {
+            load.deadlines.pop_front();
+            if let Some(mut open) = load.open.remove(&id) {
+                self.model.cancel(self.now, id);
+                let outcome = if load.timeout.is_error { Outcome::Failed } else { Outcome::Cut };
+                (open.record.outcome, open.record.failure) = (outcome, Some(Failure::Timeout));
+                load.over(open, deadline, tally);
+            }
+        }
+        while load.sent_all.is_none() {
+            let over = at >= load.settle + load.window && load.measured_open == 0;
+            let Some(due) = load.take_due(at).filter(|_| !over) else { break };
+            let Due { at, chain, turn, .. } = &due;
+            let (at, recipe) = (*at, &chain.turns[*turn].request);
+            let blocks = blocks(self.plan, self.model.kv_cache(), load.step, &chain.turns[..=*turn]);
+            let request =
+                Request::new(recipe.id, recipe.input_tokens, recipe.output_tokens).with_blocks(blocks);
+            if load.send(due, self.plan, tally) {
+                self.model.arrive(started + at, request);
+            }
+        }
+    }
+
+    fn look(&self, at: Duration, load: &mut Load, looks: &mut Looks, tally: &StepTally) {
+        let most = self.plan.step.max_error_share.map_or(1.0, Fraction::get);
+        if tally.all_failed(load.open.len() as u64) {
+            load.abort.get_or_insert((Abort::AllFailed, at));
+        }
+        if tally.fails_beyond(most, load.open.len() as u64) {
+            load.abort.get_or_insert((Abort::Errors, at));
+        }
+        // As the director does: not before its tick.
+        let due = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
+        let share = at.saturating_sub(load.settle).as_secs_f64() / load.window.as_secs_f64();
+        if load.abort.is_none() && due.is_some_and(|due| at >= due) && looks.take(share.min(1.0), tally) {
+            load.abort = Some((Abort::Gross, at));
+        }
+    }
+
+    fn so_far(&self, load: &Load, started: Duration) -> StepSoFar<'_> {
+        StepSoFar {
+            plan: self.plan,
+            ask: load.ask,
+            series: MAIN,
+            number: load.step,
+            earlier: &self.steps,
+            started_at: String::new(),
+            started,
+            ended: self.now,
+            settle: load.settle,
+            window: load.window,
+            abort: load.abort,
+            // Nothing lies between the engine and its records.
+            own: OwnDelay { lag_p99: Some(Duration::ZERO), share: None },
+            client_limit: load.client_limit,
+        }
+    }
+}
+
+/// When the director looks up: at the next of its ticks.
+fn on_tick(at: Duration) -> Duration {
+    let ticks = at.as_nanos().div_ceil(TICK.as_nanos());
+    TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
+}

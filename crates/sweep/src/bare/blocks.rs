@@ -1,0 +1,46 @@
+//! Names of the tokens of a prompt, for the prefix cache of an engine that is driven without text.
+
+use goodput_core::endpoint::Api;
+use goodput_engine::KvCache;
+use goodput_engine::blocks::blocks_of;
+use goodput_load::sim::router::{TEMPLATE_TOKEN, TEMPLATE_TOKENS};
+use goodput_plan::Plan;
+use goodput_workload::chain::{Recipe, Text, Turn};
+use goodput_workload::config::{Cache, Source};
+use goodput_workload::sources::Prompts;
+use std::sync::Arc;
+
+/// The blocks of the last of these turns of a chain, each prompt holding all turns and answers before it: the tokens that it would have
+/// over HTTP, in the same order, each named by a number. Empty where there is no prefix cache.
+pub(super) fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, turns: &[Turn]) -> Arc<[u64]> {
+    let Some(kv) = kv.filter(|kv| kv.prefix_cache) else { return Arc::default() };
+    let (Source::Prompts(Prompts::Synthetic(s)), Some((first, further))) =
+        (&plan.workload.source, turns.split_first())
+    else {
+        return Arc::default();
+    };
+    let first = &first.request;
+    let Text::Words { group } = first.text else { return Arc::default() };
+    let template = if plan.server.api == Api::Chat { TEMPLATE_TOKENS } else { 0 };
+    let shared = s.shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
+    // A prompt too short for the whole prefix has its beginning, and a word of its own.
+    let room = u64::from(first.input_tokens).saturating_sub(template as u64 + 1);
+    let shared = shared.map_or(0, |p| u64::from(p.tokens.get()).min(room));
+    // A prompt has at least one word of its own, and the answer behind it is nobody else's either.
+    let least = template as u64 + shared + u64::from(shared > 0);
+    let all = u64::from(first.input_tokens).max(least) + u64::from(first.output_tokens);
+    let of_group = (0..shared).map(|i| (1 << 62) | (u64::from(group) << 32) | i);
+    let own = of_request(step, first, all.saturating_sub(template as u64 + shared));
+    let added = further.iter().flat_map(|turn| {
+        let words = if let Text::Further { tokens } = turn.request.text { tokens } else { 0 };
+        of_request(step, &turn.request, u64::from(words) + u64::from(turn.request.output_tokens))
+    });
+    let head = std::iter::repeat_n(TEMPLATE_TOKEN, template).chain(of_group);
+    blocks_of(head.chain(own).chain(added), kv.block_size)
+}
+
+/// `n` tokens that no other request has: its own words and its answer.
+fn of_request(step: u32, recipe: &Recipe, n: u64) -> impl Iterator<Item = u64> + use<> {
+    let id = recipe.id;
+    (0..n).map(move |i| (u64::from(step) << 52) ^ (id << 22) ^ i)
+}

@@ -1,0 +1,250 @@
+//! The requests of a running step: when they are sent, and their records.
+
+use super::super::looks::drain;
+use super::super::tally::StepTally;
+use goodput_core::level::Control;
+use goodput_core::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
+use goodput_engine::{Emission, Model};
+use goodput_plan::{Plan, Timeout};
+use goodput_stats::search::Ask;
+use goodput_stats::stats::step::Abort;
+use goodput_workload::chain::{Chain, Start};
+use goodput_workload::draw::Chains;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+/// A step that runs. Times count from its start.
+pub(super) struct Load {
+    /// The step's number.
+    pub(super) step: u32,
+    chains: Chains,
+    /// The next chain of an open loop.
+    next: Option<(Duration, Chain)>,
+    /// Later turns of conversations whose answers have come, by when they are due and the number of the request.
+    later: BTreeMap<(Duration, u64), Due>,
+    /// Slots of a closed loop that are free, by when they became so.
+    idle: VecDeque<Duration>,
+    pub(super) open: HashMap<u64, Open>,
+    /// When open requests run out of time, in order; some are over by then.
+    pub(super) deadlines: VecDeque<(Duration, u64)>,
+    pub(super) measured_open: u64,
+    pub(super) settle: Duration,
+    pub(super) window: Duration,
+    pub(super) ask: Ask,
+    /// When the sending ended.
+    pub(super) sent_all: Option<Duration>,
+    pub(super) abort: Option<(Abort, Duration)>,
+    pub(super) client_limit: bool,
+    closed: bool,
+    /// Whether answers come in one piece.
+    whole: bool,
+    /// How long a request may take.
+    pub(super) timeout: Timeout,
+    /// Of a closed loop: the time between two requests at the least, and when the next may be sent.
+    gap: Duration,
+    paced: Duration,
+}
+
+/// A request that is to be sent: a turn of a chain.
+pub(super) struct Due {
+    pub(super) at: Duration,
+    pub(super) chain: Chain,
+    /// Index of the turn.
+    pub(super) turn: usize,
+    /// The part of the step that it is due in. It is counted among the open requests of the window from when this is known.
+    phase: Phase,
+}
+
+pub(super) struct Open {
+    pub(super) record: Record,
+    gaps_us: Vec<u32>,
+    last: Option<Duration>,
+    chain: Chain,
+    turn: usize,
+}
+
+impl Load {
+    pub(super) fn new(mut chains: Chains, ask: Ask, step: u32, plan: &Plan, timeout: Timeout) -> Self {
+        let gap = plan.pace(ask.kind).map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace));
+        let closed = ask.level.control == Control::Concurrency;
+        let slots = if closed { ask.level.value as usize } else { 0 };
+        let next = if closed { None } else { draw(&mut chains) };
+        Self {
+            step,
+            next,
+            later: BTreeMap::new(),
+            chains,
+            idle: vec![Duration::ZERO; slots].into(),
+            open: HashMap::new(),
+            deadlines: VecDeque::new(),
+            measured_open: 0,
+            settle: ask.settle,
+            window: ask.measure,
+            ask,
+            whole: !plan.server.stream,
+            timeout,
+            gap,
+            paced: Duration::ZERO,
+            sent_all: None,
+            abort: None,
+            client_limit: false,
+            closed,
+        }
+    }
+
+    /// When the next request of the step is due, as far as it is known.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        let chain = if self.closed { self.next_free() } else { self.next.as_ref().map(|(at, _)| *at) };
+        [chain, self.next_turn()].into_iter().flatten().min()
+    }
+
+    /// When the next chain of a closed loop is due, where a slot is free: not before its pace allows it.
+    fn next_free(&self) -> Option<Duration> {
+        self.idle.front().map(|freed| (*freed).max(self.paced))
+    }
+
+    fn next_turn(&self) -> Option<Duration> {
+        self.later.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The next request, if it is due by now.
+    pub(super) fn take_due(&mut self, now: Duration) -> Option<Due> {
+        let at = self.next_due().filter(|at| *at <= now)?;
+        if self.next_turn() == Some(at) {
+            return self.later.pop_first().map(|(_, due)| due);
+        }
+        let chain = if self.closed {
+            self.idle.pop_front();
+            self.paced = at + self.gap;
+            draw(&mut self.chains)?.1
+        } else {
+            let next = draw(&mut self.chains);
+            std::mem::replace(&mut self.next, next)?.1
+        };
+        let phase = self.promise(at);
+        Some(Due { at, chain, turn: 0, phase })
+    }
+
+    /// The part of the step that a request is due in; counts it as open.
+    fn promise(&mut self, due: Duration) -> Phase {
+        let phase = match due {
+            t if t < self.settle => Phase::Settle,
+            t if t < self.settle + self.window => Phase::Measure,
+            _ => Phase::Tail,
+        };
+        self.measured_open += u64::from(phase == Phase::Measure);
+        phase
+    }
+
+    /// Sends a request; returns false where the client has as many open as it may.
+    pub(super) fn send(&mut self, due: Due, plan: &Plan, tally: &mut StepTally) -> bool {
+        let Due { at, chain, turn, phase } = due;
+        let Some(next) = chain.turns.get(turn) else { return false };
+        let (class, recipe) = (next.class, &next.request);
+        let mut record = Record::due(recipe.id, phase, at);
+        (record.input_asked, record.output_asked) = (recipe.input_tokens, recipe.output_tokens);
+        (record.class, record.session) = (class, chain.session);
+        record.turn = chain.session.map_or(0, |_| turn as u16 + 1);
+        let mut open = Open { record, gaps_us: Vec::new(), last: None, chain, turn };
+        if self.open.len() >= plan.step.max_in_flight as usize {
+            self.client_limit = true;
+            (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
+            self.over(open, at, tally);
+            return false;
+        }
+        self.deadlines.push_back((at + self.timeout.after, open.record.id));
+        (open.record.sent, open.record.attempts) = (Some(at), 1);
+        self.open.insert(open.record.id, open);
+        true
+    }
+
+    pub(super) fn token(&mut self, emission: Emission, started: Duration, tally: &mut StepTally) {
+        let Some(open) = self.open.get_mut(&emission.id) else { return };
+        let at = emission.at.saturating_sub(started);
+        if emission.tokens == 0 {
+            // Longer than the whole KV cache: over HTTP a 400.
+            let Some(mut open) = self.open.remove(&emission.id) else { return };
+            (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::ClientError));
+            return self.over(open, at, tally);
+        }
+        let r = &mut open.record;
+        r.cached_tokens = emission.cached_tokens;
+        if let Some(last) = open.last {
+            open.gaps_us.push(u32::try_from((at - last).as_micros()).unwrap_or(u32::MAX));
+        } else {
+            (r.headers, r.first_event, r.first_token, r.first_content) =
+                (Some(at), Some(at), Some(at), Some(at));
+            r.first_event_tokens = Some(emission.tokens);
+        }
+        (open.last, r.last_token) = (Some(at), Some(at));
+        r.events += 1;
+        r.output_tokens = Some(r.output_tokens.unwrap_or(0) + emission.tokens);
+        if emission.finished
+            && let Some(mut open) = self.open.remove(&emission.id)
+        {
+            open.record.outcome = Outcome::Ok;
+            open.record.input_tokens = Some(open.record.input_asked);
+            (open.record.token_source, open.record.status) = (Some(TokenSource::Usage), Some(200));
+            open.record.finish = Some("length".into());
+            self.over(open, at, tally);
+        }
+    }
+
+    /// Ends a request: its record goes home, and the next turn of its conversation follows an answer that came to its end.
+    pub(super) fn over(&mut self, mut open: Open, at: Duration, tally: &mut StepTally) {
+        open.record.end = at;
+        if self.whole {
+            let r = &mut open.record;
+            (r.first_event, r.first_token, r.first_content, r.first_event_tokens) = (None, None, None, None);
+            // Nothing comes before all of it does.
+            r.last_token = r.last_token.filter(|_| r.ok());
+            open.gaps_us.clear();
+        }
+        self.measured_open -= u64::from(open.record.phase == Phase::Measure);
+        let Open { record, gaps_us, chain, turn, .. } = open;
+        match chain.turns.get(turn + 1).filter(|_| record.ok()) {
+            Some(next) => {
+                let (at, id) = (at + next.after, next.request.id);
+                let phase = self.promise(at);
+                self.later.insert((at, id), Due { at, chain, turn: turn + 1, phase });
+            }
+            None if self.closed => self.idle.push_back(at),
+            None => {}
+        }
+        tally.add(&Finished::new(record, gaps_us));
+    }
+
+    /// Stops sending where the step is over, and cuts off what is still open when the drain is.
+    pub(super) fn end_sending(
+        &mut self,
+        at: Duration,
+        now: Duration,
+        model: &mut Model,
+        tally: &mut StepTally,
+    ) {
+        let end = self.settle + self.window;
+        let done = at >= end && (self.measured_open == 0 || at >= end + self.ask.tail);
+        if self.abort.is_some() || done {
+            self.sent_all.get_or_insert(at);
+        }
+        if self.sent_all.is_some_and(|t| at >= t + drain(&self.ask, self.abort.map(|a| a.0))) {
+            let mut open: Vec<u64> = self.open.keys().copied().collect();
+            open.sort_unstable();
+            for id in open {
+                model.cancel(now, id);
+                if let Some(cut) = self.open.remove(&id) {
+                    self.over(cut, at, tally);
+                }
+            }
+        }
+    }
+}
+
+fn draw(chains: &mut Chains) -> Option<(Duration, Chain)> {
+    let chain = chains.next()?;
+    let at = match chain.start {
+        Start::At(at) => at,
+        Start::WhenFree => Duration::ZERO,
+    };
+    Some((at, chain))
+}

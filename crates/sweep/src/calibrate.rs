@@ -1,0 +1,216 @@
+//! Input lengths in tokens without a tokenizer: how many words the server counts as how many tokens.
+
+use anyhow::Result;
+use goodput_core::caveat::Caveat;
+use goodput_core::level::Level;
+use goodput_core::message::Message;
+use goodput_core::record::{Phase, Record};
+use goodput_load::client::dialect::Encoder;
+use goodput_load::client::payload::Payload;
+use goodput_load::client::{Client, Shot};
+use goodput_load::load::host::Host;
+use goodput_plan::{MAIN, Series};
+use goodput_workload::chain::Turn;
+use goodput_workload::draw::{Chains, StepKey};
+use goodput_workload::prefix::{prefix_text, prefix_words};
+use goodput_workload::prompts::Prompter;
+use goodput_workload::rate::{PrefixRate, TextRate, WordRate, WordRates};
+use goodput_workload::traffic::Traffic;
+use goodput_workload::words::{CENSUS, census};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Numbers of requests that no step uses, so that their prompts are seen nowhere else in the run.
+const FIRST_ID: u64 = 3_000_000_000;
+/// Shared prefixes of a class that are counted one by one; further ones are taken for the mean of these.
+const PREFIXES: u32 = 4;
+/// Texts of people, for each class, that tell how many characters a token has: they differ more than our words do.
+const TEXTS: usize = 12;
+
+/// What a server says, or why it says nothing.
+type Told<T> = Result<Result<T, String>>;
+
+/// Finds the relation between words and tokens from the server's `usage`, once for all `series` of a sweep. `traffic` is what the plan
+/// as a whole sends, with all of its files.
+///
+/// Prompts are words drawn from one list, all equally likely, so the mean tokens per word is that of the list itself, with
+/// no sampling error: one prompt of the first half of the list costs A tokens, one of the second half B, one of the whole
+/// list C. The template's overhead is then A + B − C. A shared prefix is the same few hundred words in every request, so
+/// what it is off the mean is counted as well, and texts that people wrote have a rate of their own in each class. Where the server
+/// tells nothing the second value says so.
+pub(crate) async fn calibrate(
+    host: &Host,
+    client: &Client,
+    encoder: &Encoder,
+    (traffic, series): (&Traffic, &[Series]),
+    seed: u32,
+    timeout: Duration,
+) -> Result<(WordRates, Vec<Caveat>)> {
+    let probe = Probe { host, client, encoder, timeout };
+    let unknown = |reason| (WordRate::UNKNOWN.into(), vec![Caveat::InputNotCalibrated { reason }]);
+    let rate = match probe.words().await? {
+        Ok(rate) => rate,
+        Err(reason) => return Ok(unknown(reason)),
+    };
+    let mut rates = WordRates::from(rate);
+    let mut noted = Vec::new();
+    match probe.prefixes(&rates, series, seed).await? {
+        Ok((system, shared)) => (rates.system, rates.shared) = (system, shared),
+        Err(reason) => noted.push(Caveat::InputNotCalibrated { reason }),
+    }
+    rates.texts = probe.texts(traffic, seed, &rates).await?;
+    for (_, class) in traffic.natural().iter().filter(|(_, class)| rates.of(class).per_char.is_none()) {
+        let of = if traffic.workload().classes().is_empty() {
+            String::new()
+        } else {
+            format!(" of class {class}")
+        };
+        noted
+            .push(Caveat::InputNotCalibrated { reason: format!("the server counted none of the texts{of}") });
+    }
+    Ok((rates, noted))
+}
+
+/// The shared prefixes of all series: class, tokens and how many there are; those that are the same words once.
+fn shared(series: &[Series]) -> Vec<(String, u32, u32)> {
+    let mut all: Vec<(String, u32, u32)> = Vec::new();
+    for (class, prefix) in series.iter().flat_map(|one| one.plan.workload.prefixes()) {
+        let (tokens, groups) = (prefix.tokens.get(), prefix.groups.get());
+        match all.iter_mut().find(|(name, n, _)| (name.as_str(), *n) == (class, tokens)) {
+            Some((_, _, most)) => *most = (*most).max(groups),
+            None => all.push((class.to_owned(), tokens, groups)),
+        }
+    }
+    all
+}
+
+struct Probe<'a> {
+    host: &'a Host,
+    client: &'a Client,
+    encoder: &'a Encoder,
+    timeout: Duration,
+}
+
+impl Probe<'_> {
+    /// The relation for words without a prefix.
+    async fn words(&self) -> Told<WordRate> {
+        let mut counts = [0.0; 3];
+        for (count, words) in counts.iter_mut().zip([0..CENSUS / 2, CENSUS / 2..CENSUS, 0..CENSUS]) {
+            match self.tokens(None, &census(words)).await? {
+                Ok(tokens) => *count = tokens,
+                Err(reason) => return Ok(Err(reason)),
+            }
+        }
+        let overhead = counts[0] + counts[1] - counts[2];
+        let per_word = (counts[2] - overhead) / CENSUS as f64;
+        if per_word <= 0.0 {
+            return Ok(Err("the server's token counts do not grow with the prompt".into()));
+        }
+        Ok(Ok(WordRate { overhead, per_word, per_char: None }))
+    }
+
+    /// What a system message adds beside its words, and what each shared prefix is off the mean of its words.
+    async fn prefixes(
+        &self,
+        rates: &WordRates,
+        series: &[Series],
+        seed: u32,
+    ) -> Told<(f64, Vec<PrefixRate>)> {
+        let (all, word) = (shared(series), census(0..1));
+        if all.is_empty() {
+            return Ok(Ok((0.0, Vec::new())));
+        }
+        // The same words in one message and in two; and then one word alone and behind each prefix.
+        let halves = [0..CENSUS / 2, CENSUS / 2..CENSUS].map(census);
+        let mut base = [0.0; 3];
+        for (count, (system, user)) in base.iter_mut().zip([
+            (None, &census(0..CENSUS)),
+            (Some(halves[0].as_str()), &halves[1]),
+            (None, &word),
+        ]) {
+            match self.tokens(system, user).await? {
+                Ok(tokens) => *count = tokens,
+                Err(reason) => return Ok(Err(reason)),
+            }
+        }
+        let system = base[1] - base[0];
+        let mut found = Vec::with_capacity(all.len());
+        for (class, tokens, groups) in all {
+            let words = prefix_words(tokens, rates);
+            let mean = words as f64 * rates.per_word;
+            let mut off = Vec::new();
+            for group in 0..groups.min(PREFIXES) {
+                let text = prefix_text(seed, &class, group, words);
+                match self.tokens(Some(&text), &word).await? {
+                    Ok(counted) => off.push(counted - base[2] - system - mean),
+                    Err(reason) => return Ok(Err(reason)),
+                }
+            }
+            found.push(PrefixRate { class, tokens, off });
+        }
+        Ok(Ok((system, found)))
+    }
+
+    /// Tokens per character of the texts of each class, by the server's count of some of them; none of a class where it counts none.
+    async fn texts(&self, traffic: &Traffic, seed: u32, rates: &WordRates) -> Result<Vec<TextRate>> {
+        let mut found = Vec::new();
+        let key = || StepKey { seed, series: MAIN.into(), step: 0 };
+        let prompter = Prompter::new(traffic, key(), rates.clone()).bare();
+        for (class, name) in traffic.natural() {
+            let chains = Chains::new(traffic, &key(), Level::concurrency(1)).map_err(anyhow::Error::msg)?;
+            // Every class comes once in each round of all prefixes.
+            let within = TEXTS * traffic.groups() as usize;
+            let turns = chains.take(within).filter_map(|chain| chain.turns.into_iter().next());
+            let (mut tokens, mut chars) = (0.0, 0);
+            for turn in turns.filter(|turn| usize::from(turn.class) == class).take(TEXTS) {
+                let messages = prompter.prompt(&elsewhere(turn)).messages();
+                if let Ok(n) = self.count(self.encoder.messages(&messages, 1)).await? {
+                    tokens += n - rates.overhead;
+                    chars += messages.iter().map(|m: &Message| m.content.chars().count()).sum::<usize>();
+                }
+            }
+            if chars > 0 && tokens > 0.0 {
+                found.push(TextRate { class: name.to_owned(), per_char: tokens / chars as f64 });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Tokens of a prompt by the server's usage; the inner error says why it tells none.
+    async fn tokens(&self, system: Option<&str>, user: &str) -> Told<f64> {
+        self.count(self.encoder.request(&self.encoder.prefix(system), user, 1)).await
+    }
+
+    async fn count(&self, payload: Payload) -> Told<f64> {
+        let shot = Shot {
+            record: Record::due(0, Phase::Warmup, Duration::ZERO),
+            payload,
+            began: Instant::now(),
+            timeout: self.timeout,
+            timeout_is_error: true,
+            cut: CancellationToken::new(),
+            itl_limit: None,
+            keep_text: false,
+        };
+        let client = self.client.clone();
+        let finished = self.host.run(async move { client.send(shot).await }).await?;
+        Ok(match (finished.record.input_tokens, finished.record.failure) {
+            (Some(n), _) => Ok(f64::from(n)),
+            (None, Some(kind)) => {
+                let body = finished.sample.as_deref().unwrap_or("no body");
+                Err(format!("a request failed ({}: {body})", kind.name()))
+            }
+            (None, None) => Err("the server sends no usage".into()),
+        })
+    }
+}
+
+/// A turn with a number that no step uses.
+fn elsewhere(mut turn: Turn) -> Turn {
+    turn.request.id += FIRST_ID;
+    turn
+}
+
+#[cfg(test)]
+mod tests;

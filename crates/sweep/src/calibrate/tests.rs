@@ -1,0 +1,141 @@
+//! Against a server whose tokens are pieces of four letters, so that no two prompts of as many words count alike.
+
+use super::*;
+use axum::Router;
+use axum::routing::post;
+use goodput_core::endpoint::Api;
+use goodput_load::client::dialect::Pinning;
+use goodput_plan::Plan;
+use goodput_plan::server::{Server, Target};
+use goodput_workload::prompts::Prompt;
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// Tokens of a text, as the server counts: what people write in long words costs more of them than ours.
+fn pieces(text: &str) -> usize {
+    text.split_whitespace().map(|word| word.chars().count().div_ceil(4)).sum()
+}
+
+fn counted(messages: &[Message]) -> usize {
+    3 + messages.iter().map(|m| 4 + pieces(&m.content)).sum::<usize>()
+}
+
+async fn answer(axum::Json(asked): axum::Json<Value>) -> ([(&'static str, &'static str); 1], String) {
+    let messages: Vec<Message> = serde_json::from_value(asked["messages"].clone()).unwrap();
+    let said = json!({ "choices": [{ "index": 0, "delta": { "content": "a" }, "finish_reason": "length" }] });
+    let usage =
+        json!({ "choices": [], "usage": { "prompt_tokens": counted(&messages), "completion_tokens": 1 } });
+    ([("content-type", "text/event-stream")], format!("data: {said}\n\ndata: {usage}\n\ndata: [DONE]\n\n"))
+}
+
+/// What is learned for a plan, and how many tokens its prompts have by series and class: asked for and counted, on average.
+async fn lengths(plan: &str) -> (WordRates, Vec<Caveat>, Vec<(String, String, f64, f64)>) {
+    let mut plan = Plan::from_text(plan).unwrap();
+    let traffic = plan.open_files().unwrap();
+    let series = plan.series();
+    let host = Host::of(&plan.client, true).unwrap();
+    let router = Router::new().route("/v1/chat/completions", post(answer));
+    let client = Client::in_process(router, &Server::new(Target::Simulated(toml::Table::new())));
+    let pinning = Pinning { ignore_eos: false, min_tokens: false };
+    let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), pinning, true);
+    let timeout = Duration::from_secs(60);
+    let all = (&traffic, series.as_slice());
+    let (rates, noted) = calibrate(&host, &client, &encoder, all, plan.seed, timeout).await.unwrap();
+    let mut found = Vec::new();
+    for one in &series {
+        let traffic = Traffic::open(&one.plan.workload, &plan.counter().unwrap()).unwrap();
+        let key = StepKey { seed: plan.seed, series: one.name.clone(), step: 1 };
+        let chains = Chains::new(&traffic, &key, Level::concurrency(1)).unwrap();
+        let prompter = Prompter::new(&traffic, key, rates.clone());
+        let mut sums = std::collections::BTreeMap::<String, (f64, f64, f64)>::new();
+        for mut chain in chains.take(600) {
+            prompter.measure(&mut chain);
+            let (turn, prompt) = (&chain.turns[0], prompter.prompt(&chain.turns[0]));
+            let sum = sums.entry(one.plan.workload.class_name(turn.class).to_owned()).or_default();
+            let tokens = counted(&prompt.messages()) as f64;
+            *sum = (sum.0 + 1.0, sum.1 + f64::from(turn.request.input_tokens), sum.2 + tokens);
+            assert!(!matches!(prompt, Prompt::Said(m) if m.is_empty()));
+        }
+        found.extend(
+            sums.into_iter().map(|(class, (n, asked, got))| (one.name.clone(), class, asked / n, got / n)),
+        );
+    }
+    (rates, noted, found)
+}
+
+fn assert_as_asked(found: &[(String, String, f64, f64)], share: f64) {
+    for (series, class, asked, got) in found {
+        assert!(
+            (got - asked).abs() <= (share * asked).max(0.6),
+            "{series}/{class}: {got} for {asked}; {found:?}"
+        );
+    }
+}
+
+const HEAD: &str = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\n";
+
+#[tokio::test(start_paused = true)]
+async fn every_row_of_a_matrix_has_the_lengths_that_it_asks_for() {
+    for seed in 1..4 {
+        let row = |name: &str, input: u32, more: &str| {
+            format!(
+                "[[row]]\nname = \"{name}\"\ninput-tokens.fixed = {input}\noutput-tokens.fixed = 9\nconcurrency = 1\n{more}\n"
+            )
+        };
+        let rows = row("long", 3300, "prefix-reuse = 0.909")
+            + &row("short", 60, "")
+            + &row("half", 90, "prefix-reuse = 0.5");
+        let (rates, noted, found) = lengths(&format!("{HEAD}seed = {seed}\n{rows}")).await;
+        assert_eq!((noted, rates.overhead, rates.system), (vec![], 7.0, 4.0));
+        assert_eq!(rates.shared.len(), 2, "{rates:?}");
+        assert_eq!(found.len(), 3);
+        assert_as_asked(&found, 0.002);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_alone_and_a_pair_of_caches_count_as_the_mix_does() {
+    let class = |name: &str, input: u32, shared: u32| {
+        format!(
+            "[[workload.class]]\nname = \"{name}\"\nweight = 1\n[workload.class.prompts.synthetic]\ninput-tokens.fixed = {input}\n\
+             output-tokens.fixed = 9\nshared-prefix = {{ tokens = {shared}, groups = 2 }}\n"
+        )
+    };
+    let mix = class("chat", 300, 200) + &class("rag", 1500, 1400);
+    let plan = format!(
+        "{HEAD}slo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n[workload]\nalone = true\ncache = \"pair\"\n{mix}"
+    );
+    let (rates, _, found) = lengths(&plan).await;
+    assert_eq!((rates.shared.len(), found.len()), (2, 8), "{found:?}");
+    assert_as_asked(&found, 0.003);
+}
+
+/// Texts behind many prefixes, and in two classes that write unlike.
+#[tokio::test(start_paused = true)]
+async fn the_texts_of_each_class_count_for_themselves() {
+    let rows = |words: [&str; 2]| {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for i in 0..60_usize {
+            let text: Vec<&str> = (0..20 + i % 40).map(|k| words[(i + k * k) % 2]).collect();
+            writeln!(file, "{}", json!({ "prompt": text.join(" "), "output_tokens": 5 })).unwrap();
+        }
+        file
+    };
+    let (short, long) = (rows(["a", "is"]), rows(["internationalisation", "notwithstanding"]));
+    let class =
+        |name: &str, prompts: &str| format!("[[workload.class]]\nname = \"{name}\"\nweight = 1\n{prompts}\n");
+    let file = |f: &tempfile::NamedTempFile| {
+        format!("prompts.jsonl = {{ files = [{:?}], output-from = \"field\" }}", f.path())
+    };
+    let mix = class(
+        "prefixed",
+        "prompts.synthetic = { input-tokens.fixed = 300, output-tokens.fixed = 9, shared-prefix = { tokens = 100, groups = 12 } }",
+    ) + &class("short", &file(&short))
+        + &class("long", &file(&long));
+    let (rates, noted, found) =
+        lengths(&format!("{HEAD}slo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n{mix}")).await;
+    assert_eq!(noted, []);
+    let per_char = |class| rates.of(class).per_char.unwrap();
+    assert!(per_char("short") > 1.5 * per_char("long"), "{rates:?}");
+    assert_as_asked(&found, 0.02);
+}

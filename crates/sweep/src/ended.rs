@@ -1,0 +1,102 @@
+//! What is known of a step beside its records, and how the two become a row of `steps.csv`.
+
+use super::tally::StepTally;
+use goodput_core::record::Phase;
+use goodput_core::units::{Fraction, ms};
+use goodput_load::load::lag::OwnDelay;
+use goodput_plan::Plan;
+use goodput_stats::search::Ask;
+use goodput_stats::stats::replicas::replicas;
+use goodput_stats::stats::step::{Abort, Step};
+use goodput_stats::stats::summary::{StepInput, summarize};
+use std::ops::Range;
+use std::time::Duration;
+
+/// A step that has ended. Times count from the start of the sweep.
+#[derive(Debug, Clone)]
+pub(crate) struct StepSoFar<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) ask: Ask,
+    /// The series, and the step's number within the sweep.
+    pub(crate) series: &'a str,
+    pub(crate) number: u32,
+    /// The steps of the series before it.
+    pub(crate) earlier: &'a [Step],
+    /// When it started (RFC 3339).
+    pub(crate) started_at: String,
+    pub(crate) started: Duration,
+    /// When its last request was over.
+    pub(crate) ended: Duration,
+    /// The settling, and the measured window as it is now.
+    pub(crate) settle: Duration,
+    pub(crate) window: Duration,
+    /// Why it ended early, and when, counted from its own start.
+    pub(crate) abort: Option<(Abort, Duration)>,
+    /// The client's own delay within the window.
+    pub(crate) own: OwnDelay,
+    /// Whether the client reached a limit of its own.
+    pub(crate) client_limit: bool,
+}
+
+impl StepSoFar<'_> {
+    /// What the statistics are made from; `classes` are the names of those of the mix.
+    fn input<'b>(&'b self, tally: &'b StepTally, classes: &'b [&'b str]) -> StepInput<'b> {
+        let window_end = self.settle + self.window;
+        let last_due = tally.kept.last().map_or(window_end, |r| r.due.get());
+        let tail = last_due.saturating_sub(window_end);
+        let total = self.ended.saturating_sub(self.started);
+        StepInput {
+            series: self.series,
+            step: self.number,
+            kind: self.ask.kind,
+            level: self.ask.level,
+            started_at: &self.started_at,
+            started_s: self.started.as_secs_f64(),
+            ended_s: self.ended.as_secs_f64(),
+            settle: self.settle,
+            measure: self.window,
+            tail,
+            drain: total.saturating_sub(window_end + tail),
+            abort: self.abort.map(|(why, _)| why),
+            records: &tally.kept,
+            classes,
+            itl: &tally.itl,
+            earlier: self.earlier,
+            tiers: self.plan.slo.as_slice(),
+            receive_lag_p99_ms: self.own.lag_p99.map(ms),
+            client_busy: self.own.share.map(|s| s.busy),
+            client_waiting: self.own.share.and_then(|s| s.waiting),
+            confidence: self.ask.confidence,
+            // Reached by ourselves, or told by the system: no descriptor or no port was left.
+            client_limit: self.client_limit || tally.held,
+            in_flight_limit: self.client_limit.then_some(self.plan.step.max_in_flight),
+            allowed: self.plan.allowed(),
+            max_error_share: self.plan.step.max_error_share.map(Fraction::get),
+            price_per_hour: self.plan.hardware.total_price_per_hour(),
+        }
+    }
+
+    /// The part of the step that counts, from its start: what was measured, or all that there is of a step that ended before that.
+    pub(crate) fn counted(&self) -> Range<Duration> {
+        match self.abort {
+            Some((_, at)) if at <= self.settle => Duration::ZERO..at.max(Duration::from_millis(1)),
+            Some((_, at)) => self.settle..at.min(self.settle + self.window),
+            None => self.settle..self.settle + self.window,
+        }
+    }
+
+    /// Sums the step up, now that all of its requests are home.
+    pub(crate) fn conclude(mut self, tally: &mut StepTally) -> Step {
+        let counted = self.counted();
+        let before = self.abort.is_some_and(|(_, at)| at <= self.settle);
+        if before {
+            tally.kept.iter_mut().for_each(|r| r.phase = Phase::Measure);
+        }
+        (self.settle, self.window) = (counted.start, counted.end - counted.start);
+        tally.kept.sort_unstable_by_key(|r| (r.due, r.id));
+        let urls = self.plan.server.target.urls();
+        let classes: Vec<&str> = self.plan.workload.classes().iter().map(|c| c.name.as_str()).collect();
+        let refused = tally.refused(before);
+        Step { refused, replicas: replicas(&tally.kept, urls), ..summarize(&self.input(tally, &classes)) }
+    }
+}

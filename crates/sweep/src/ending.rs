@@ -1,0 +1,208 @@
+//! What ends a sweep before its search is done, besides its budget and its server: the user, its deadline, a disk that is nearly full.
+//!
+//! All of them end it alike: the load stops, what is in flight drains, and what was measured until then is reported. They differ in
+//! what is said of it.
+
+use super::Sweep;
+use super::bounds::Deadline;
+use anyhow::{Error, anyhow};
+use goodput_core::caveat::Caveat;
+use goodput_core::units::Span;
+use goodput_plan::Series;
+use goodput_run::rundir::RESULT;
+use goodput_run::rundir::space::Low;
+use goodput_stats::search::Next;
+use goodput_stats::stats::step::Abort;
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Why a sweep is ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Why {
+    Interrupted,
+    Deadline(Deadline),
+    Disk(Low),
+}
+
+/// Whether a sweep is to end, and why; clones share it.
+#[derive(Clone)]
+pub(super) struct Ending {
+    token: CancellationToken,
+    why: Arc<OnceLock<Why>>,
+    /// Waits for the user and the deadline.
+    _waits: Arc<AbortOnDropHandle<()>>,
+}
+
+impl Ending {
+    /// Begins to wait: for `user`, and for the deadline, which counts from now.
+    pub(super) fn begin(user: CancellationToken, deadline: Deadline) -> Self {
+        let (token, why) = (CancellationToken::new(), Arc::new(OnceLock::new()));
+        let end = {
+            let (token, why) = (token.clone(), why.clone());
+            move |is: Why| set(&token, &why, is)
+        };
+        if user.is_cancelled() {
+            end(Why::Interrupted);
+        }
+        let waits = tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = user.cancelled() => end(Why::Interrupted),
+                () = sleep(deadline.after) => {
+                    let from = if deadline.named { "search.deadline" } else { "reckoned from the plan" };
+                    tracing::warn!(
+                        "warning: the deadline of {} has come ({from}): finishing what is in flight, then reporting",
+                        Span(deadline.after)
+                    );
+                    end(Why::Deadline(deadline));
+                }
+            }
+        });
+        Self { token, why, _waits: Arc::new(AbortOnDropHandle::new(waits)) }
+    }
+
+    /// Ends the sweep; the first reason stands.
+    pub(super) fn end(&self, why: Why) {
+        set(&self.token, &self.why, why);
+    }
+
+    /// What is cancelled when the sweep is to end.
+    pub(super) fn token(&self) -> CancellationToken {
+        self.token.clone()
+    }
+
+    /// Why it ends, if it does.
+    pub(super) fn why(&self) -> Option<Why> {
+        self.why.get().copied()
+    }
+
+    /// What a step that it breaks off is marked with.
+    pub(super) fn abort(&self) -> Abort {
+        match self.why() {
+            Some(Why::Deadline(_)) => Abort::Deadline,
+            Some(Why::Disk(_)) => Abort::Disk,
+            Some(Why::Interrupted) | None => Abort::Interrupted,
+        }
+    }
+
+    /// What is said of it in reports, if it is to end.
+    pub(super) fn caveat(&self) -> Option<Caveat> {
+        Some(match self.why()? {
+            Why::Interrupted => Caveat::Interrupted,
+            Why::Deadline(d) => Caveat::Deadline { deadline_s: d.after.as_secs_f64(), named: d.named },
+            Why::Disk(low) => Caveat::DiskLow { free: low.free, reserve: low.reserve },
+        })
+    }
+
+    /// The error of a sweep that ends before it has measured anything.
+    pub(super) fn too_early(&self) -> Error {
+        match self.caveat() {
+            None | Some(Caveat::Interrupted) => anyhow!("interrupted before anything was measured"),
+            Some(Caveat::Deadline { deadline_s, .. }) => anyhow!(
+                "nothing was measured before the deadline of {}: the server did not get ready in that time; look at it, or give the sweep \
+                 more (search.deadline)",
+                Span(Duration::try_from_secs_f64(deadline_s).unwrap_or_default())
+            ),
+            Some(other) => anyhow!("nothing was measured: {}", other.text()),
+        }
+    }
+
+    /// What a future comes to; `None` where the sweep is ended and it has not come to anything `grace` after that.
+    pub(super) async fn within<T>(&self, grace: Duration, future: impl Future<Output = T>) -> Option<T> {
+        let late = async {
+            self.token.cancelled().await;
+            sleep(grace).await;
+        };
+        tokio::select! {
+            biased;
+            done = future => Some(done),
+            () = late => None,
+        }
+    }
+}
+
+fn set(token: &CancellationToken, why: &OnceLock<Why>, is: Why) {
+    // The first reason stands.
+    let _ = why.set(is);
+    token.cancel();
+}
+
+impl Sweep<'_> {
+    /// Notes why the sweep was ended, where it was before its time. An interrupted step says so itself.
+    pub(super) fn note_ending(&mut self, series: &[Series]) {
+        let told = self.steps.iter().any(|s| s.abort == Some(Abort::Interrupted));
+        let left = || {
+            let mut all = series.iter().filter(|one| !self.servers.is_over(one));
+            all.any(|one| {
+                let search = one.plan.searcher();
+                search.is_ok_and(|search| search.next(&one.name, &self.steps) != Next::Done)
+            })
+        };
+        let says = match self.ending.why() {
+            None => false,
+            Some(Why::Interrupted) => !told,
+            // One that came when all was measured has ended nothing.
+            Some(Why::Deadline(_) | Why::Disk(_)) => left(),
+        };
+        let caveat = self.ending.caveat().filter(|_| says);
+        caveat.into_iter().for_each(|c| self.note(c));
+    }
+}
+
+/// What is said of a sweep that an error of its own has ended.
+pub(super) fn broke_off(dir: &Path) -> String {
+    if dir.join(RESULT).is_file() {
+        let dir = dir.display();
+        return format!(
+            "the sweep broke off; what was measured until then is kept, `goodput report {dir}` shows it, and once the cause is mended \
+             `goodput sweep --resume {dir}` goes on"
+        );
+    }
+    "the sweep broke off".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Deadline = Deadline { after: Duration::from_secs(5), named: true };
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_reason_stands() {
+        let user = CancellationToken::new();
+        let ending = Ending::begin(user.clone(), SOON);
+        assert_eq!((ending.why(), ending.caveat()), (None, None));
+        let began = tokio::time::Instant::now();
+        ending.token().cancelled().await;
+        assert_eq!((began.elapsed().as_secs(), ending.abort()), (5, Abort::Deadline));
+        user.cancel();
+        ending.end(Why::Disk(Low { free: 1, reserve: 2 }));
+        assert_eq!(ending.why(), Some(Why::Deadline(SOON)));
+        assert!(ending.too_early().to_string().contains("before the deadline of 5s"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_user_is_heard_at_any_time() {
+        let user = CancellationToken::new();
+        user.cancel();
+        assert_eq!(Ending::begin(user, SOON).abort(), Abort::Interrupted);
+        let user = CancellationToken::new();
+        let ending = Ending::begin(user.clone(), SOON);
+        user.cancel();
+        ending.token().cancelled().await;
+        assert_eq!(ending.caveat(), Some(Caveat::Interrupted));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_hangs_is_left_after_a_while() {
+        let ending = Ending::begin(CancellationToken::new(), SOON);
+        assert_eq!(ending.within(Duration::from_secs(2), sleep(Duration::from_secs(6))).await, Some(()));
+        let hangs = ending.within(Duration::from_secs(2), std::future::pending::<()>());
+        assert_eq!(hangs.await, None);
+    }
+}

@@ -1,0 +1,368 @@
+//! What a running sweep shows of itself: metrics in Prometheus' text format, for a dashboard beside that of the server.
+//!
+//! A view, not a measurement: all requests of a step are in it as they come home, those that settle included, and nothing of the answer is made from it.
+
+use goodput_core::level::{Control, Level};
+use goodput_core::record::{Outcome, Phase, Record};
+use goodput_core::slo::{Metric, Slo};
+use goodput_run::rundir::Run;
+use goodput_stats::search::answer::Answer;
+use goodput_stats::stats::step::{Step, Verdict};
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Upper bounds of the buckets of TTFT and e2e, in seconds: steps of a third to a half from a millisecond to ten minutes. The
+/// SLO's own limits are bounds as well, so that attainment is exact.
+const LONG: &[f64] = &[
+    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4,
+    0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+];
+/// The same of TPOT: from a fifth of a millisecond to five seconds.
+const SHORT: &[f64] = &[
+    0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06,
+    0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0,
+];
+
+type Number = Gauge<f64, AtomicU64>;
+type Latency = Family<Of, Histogram, Buckets>;
+
+/// The curve, and the class of requests.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    series: String,
+    class: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    series: String,
+    class: String,
+    outcome: &'static str,
+    failure: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Curve {
+    series: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Offered {
+    series: String,
+    control: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Judgement {
+    series: String,
+    verdict: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfLimit {
+    series: String,
+    tier: String,
+    class: String,
+    limit: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSlo {
+    tier: String,
+    class: String,
+    metric: &'static str,
+    percentile: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfAnswer {
+    series: String,
+    tier: String,
+    class: String,
+    figure: &'static str,
+}
+
+/// Makes a histogram with these bounds.
+#[derive(Debug, Clone)]
+struct Buckets(Arc<[f64]>);
+
+impl Buckets {
+    fn of(bounds: &[f64], tiers: &[Slo], metric: Metric) -> Self {
+        let parts = tiers.iter().flat_map(Slo::parts);
+        let limits = parts.flat_map(|p| p.slo.limits()).filter(|l| l.metric == metric);
+        let mut all: Vec<f64> = limits.map(|l| l.limit.as_secs_f64()).chain(bounds.iter().copied()).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        Self(all.into())
+    }
+}
+
+impl prometheus_client::metrics::family::MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// What a step changes at its beginning and at its end changes at once, for whoever reads the page.
+#[derive(Debug, Clone, Default)]
+struct Whole(Arc<Mutex<()>>);
+
+impl Whole {
+    fn hold(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The page of the metrics.
+#[derive(Debug)]
+pub(crate) struct Page {
+    registry: Registry,
+    whole: Whole,
+}
+
+impl Page {
+    /// As it stands.
+    pub(super) fn text(&self) -> String {
+        let _whole = self.whole.hold();
+        let mut text = String::new();
+        match text::encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(e) => format!("# the metrics cannot be written: {e}\n# EOF\n"),
+        }
+    }
+}
+
+/// The metrics of a running sweep. Cheap to update: the director does so as requests come home.
+#[derive(Debug)]
+pub(crate) struct Live {
+    whole: Whole,
+    ttft: Latency,
+    tpot: Latency,
+    e2e: Latency,
+    requests: Family<Ended, Counter>,
+    output_tokens: Family<Curve, Counter>,
+    prompt_tokens: Family<Curve, Counter>,
+    in_flight: Gauge,
+    step: Gauge,
+    level: Family<Offered, Number>,
+    offered: Family<Curve, Number>,
+    steps: Family<Judgement, Counter>,
+    achieved: Family<Curve, Number>,
+    attainment: Family<OfLimit, Number>,
+    answer: Family<OfAnswer, Number>,
+}
+
+impl Live {
+    /// Registers the metrics of a sweep under these limits; `about` are facts of it, by name.
+    pub(crate) fn new(tiers: &[Slo], about: Vec<(&'static str, String)>) -> (Self, Page) {
+        let latency = |bounds, metric| Latency::new_with_constructor(Buckets::of(bounds, tiers, metric));
+        let live = Self {
+            whole: Whole::default(),
+            ttft: latency(LONG, Metric::Ttft),
+            tpot: latency(SHORT, Metric::Tpot),
+            e2e: latency(LONG, Metric::E2e),
+            requests: Family::default(),
+            output_tokens: Family::default(),
+            prompt_tokens: Family::default(),
+            in_flight: Gauge::default(),
+            step: Gauge::default(),
+            level: Family::default(),
+            offered: Family::default(),
+            steps: Family::default(),
+            achieved: Family::default(),
+            attainment: Family::default(),
+            answer: Family::default(),
+        };
+        let mut registry = Registry::with_prefix("goodput");
+        registry.register("sweep", "The sweep that runs", Info::new(about));
+        live.register_requests(&mut registry);
+        live.register_steps(&mut registry);
+        registry.register_with_unit("slo_limit", "Limits of the SLO", Unit::Seconds, limits_of(tiers));
+        let page = Page { registry, whole: live.whole.clone() };
+        (live, page)
+    }
+
+    fn register_requests(&self, registry: &mut Registry) {
+        for (name, help, of) in [
+            ("ttft", "From the time that a request is due to its first token", &self.ttft),
+            ("tpot", "Time per output token of a request after the first", &self.tpot),
+            ("e2e", "From the time that a request is due to its last token", &self.e2e),
+        ] {
+            registry.register_with_unit(name, help, Unit::Seconds, of.clone());
+        }
+        registry.register("requests", "Requests that are over, by how they ended", self.requests.clone());
+        registry.register(
+            "output_tokens",
+            "Tokens of answers, as the server counts them",
+            self.output_tokens.clone(),
+        );
+        registry.register(
+            "prompt_tokens",
+            "Tokens of prompts, as the server counts them",
+            self.prompt_tokens.clone(),
+        );
+        registry.register("in_flight", "Requests in flight", self.in_flight.clone());
+    }
+
+    fn register_steps(&self, registry: &mut Registry) {
+        registry.register("step", "Number of the step that runs; 0 between two", self.step.clone());
+        registry.register("level", "The level that the step holds; 0 between two", self.level.clone());
+        registry.register(
+            "offered_requests_per_second",
+            "Requests offered per second by an open loop; 0 between two steps",
+            self.offered.clone(),
+        );
+        registry.register("steps", "Steps that have ended, by verdict", self.steps.clone());
+        registry.register(
+            "last_step_achieved_requests_per_second",
+            "Requests completed per second in the measured window of the last step",
+            self.achieved.clone(),
+        );
+        registry.register(
+            "last_step_attainment",
+            "Share of the last step's requests that met a limit",
+            self.attainment.clone(),
+        );
+        registry.register(
+            "answer",
+            "The goodput as it is known so far, in levels of the series: rate (median), low and high (90 % interval), safe, met, failed",
+            self.answer.clone(),
+        );
+    }
+
+    /// A step begins; `per_s` is what it offers where it is an open loop.
+    pub(crate) fn begin(&self, series: &str, step: u32, level: Level, per_s: Option<f64>) {
+        let _whole = self.whole.hold();
+        self.step.set(i64::from(step));
+        self.hold(series, level.control, level.value, per_s.unwrap_or(0.0));
+    }
+
+    fn hold(&self, series: &str, control: Control, level: f64, per_s: f64) {
+        let series = series.to_owned();
+        self.offered.get_or_create(&Curve { series: series.clone() }).set(per_s);
+        self.level.get_or_create(&Offered { series, control: control.name() }).set(level);
+    }
+
+    /// So many requests are in flight.
+    pub(crate) fn in_flight(&self, n: u64) {
+        self.in_flight.set(i64::try_from(n).unwrap_or(i64::MAX));
+    }
+
+    /// A request of a step is over.
+    pub(crate) fn add(&self, series: &str, class: &str, record: &Record) {
+        if record.phase == Phase::Warmup {
+            return;
+        }
+        let of = Of { series: series.to_owned(), class: class.to_owned() };
+        let outcome = match record.outcome {
+            Outcome::Ok => "ok",
+            Outcome::Failed => "failed",
+            Outcome::Cut => "cut",
+        };
+        let curve = Curve { series: of.series.clone() };
+        for (tokens, counter) in
+            [(record.output_tokens, &self.output_tokens), (record.input_tokens, &self.prompt_tokens)]
+        {
+            counter.get_or_create(&curve).inc_by(u64::from(tokens.unwrap_or(0)));
+        }
+        if record.ok() {
+            let observe = |family: &Latency, value: Option<Duration>| {
+                if let Some(value) = value {
+                    family.get_or_create(&of).observe(value.as_secs_f64());
+                }
+            };
+            observe(&self.ttft, record.ttft());
+            observe(&self.tpot, record.tpot());
+            observe(&self.e2e, record.e2e());
+        }
+        let failure = record.failure.map_or("", |f| f.name());
+        let Of { series, class } = of;
+        self.requests.get_or_create(&Ended { series, class, outcome, failure }).inc();
+    }
+
+    /// A step has ended with this.
+    pub(crate) fn end(&self, step: &Step) {
+        let _whole = self.whole.hold();
+        self.in_flight(0);
+        self.step.set(0);
+        self.hold(&step.series, step.level.control, 0.0, 0.0);
+        let series = || step.series.clone();
+        // All verdicts are there from the first step on, so that a rate of them can be taken.
+        for verdict in Verdict::ALL {
+            let of = Judgement { series: series(), verdict: verdict.name() };
+            self.steps.get_or_create(&of).inc_by(u64::from(*verdict == step.verdict));
+        }
+        self.achieved.get_or_create(&Curve { series: series() }).set(step.achieved_rate);
+        for row in &step.limits {
+            let of = OfLimit {
+                series: series(),
+                tier: row.tier.clone(),
+                class: row.class.clone(),
+                limit: row.limit.clone(),
+            };
+            self.attainment.get_or_create(&of).set(row.attainment.unwrap_or(f64::NAN));
+        }
+    }
+
+    /// The answers as they stand.
+    pub(crate) fn answers(&self, run: &Run) {
+        for answer in &run.answers {
+            self.answer(answer);
+        }
+    }
+
+    fn answer(&self, answer: &Answer) {
+        let g = &answer.goodput;
+        let [low, high] = g.interval90.map_or([None; 2], |[low, high]| [Some(low), Some(high)]);
+        for (figure, value) in [
+            ("rate", g.rate),
+            ("low", low),
+            ("high", high),
+            ("safe", g.safe_rate),
+            ("met", g.met),
+            ("failed", g.failed),
+        ] {
+            let of = OfAnswer {
+                series: answer.series.clone(),
+                tier: answer.tier.clone(),
+                class: answer.class.clone(),
+                figure,
+            };
+            match value {
+                Some(value) => _ = self.answer.get_or_create(&of).set(value),
+                // What was known once may be in doubt again.
+                None => _ = self.answer.remove(&of),
+            }
+        }
+    }
+}
+
+/// The limits on latencies, for a line on the dashboard.
+fn limits_of(tiers: &[Slo]) -> Family<OfSlo, Number> {
+    let family = Family::<OfSlo, Number>::default();
+    for slo in tiers {
+        for part in slo.parts() {
+            for limit in part.slo.limits() {
+                let of = OfSlo {
+                    tier: slo.tier().to_owned(),
+                    class: part.class().to_owned(),
+                    metric: limit.metric.name(),
+                    percentile: limit.percentile.to_string(),
+                };
+                family.get_or_create(&of).set(limit.limit.as_secs_f64());
+            }
+        }
+    }
+    family
+}
+
+#[cfg(test)]
+mod tests;

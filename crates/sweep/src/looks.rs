@@ -1,0 +1,140 @@
+//! When a running step is looked at, and what ends it early: the same on every clock.
+
+use super::tally::StepTally;
+use goodput_core::level::Control;
+use goodput_stats::search::{Ask, Ends};
+use goodput_stats::stats::step::{Abort, StepKind};
+use goodput_stats::stats::verdict::{GROSS_INFLATION, UNLOADED_INFLATION};
+use std::time::Duration;
+
+/// Looks for too many misses, evenly spread over the window.
+const LOOKS: u32 = 16;
+
+/// How often the director looks up from the records: progress, deadlines, early ends.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+/// A server is behind that answers less than this share of what is due, and by more standard errors than these.
+const BEHIND: f64 = 0.9;
+const SIGNIFICANT: f64 = 4.0;
+/// Answers that come faster by more than this factor are still on their way up.
+const STEADY: f64 = 1.1;
+/// Requests of a step that failed by far are not waited for longer than this.
+const DRAIN_AFTER_GROSS: Duration = Duration::from_secs(5);
+
+/// How long the open requests of a step may go on after its last one was sent.
+pub(crate) fn drain(ask: &Ask, abort: Option<Abort>) -> Duration {
+    if matches!(abort, Some(Abort::Gross | Abort::Errors)) {
+        ask.drain.min(DRAIN_AFTER_GROSS)
+    } else {
+        ask.drain
+    }
+}
+
+/// The looks of one step that are still to come.
+#[derive(Debug, Clone)]
+pub(crate) struct Looks {
+    ask: Ask,
+    next: u32,
+    /// Shares of the window at which it was looked, with the measured requests that were home by then.
+    home: Vec<(f64, u64)>,
+}
+
+impl Looks {
+    /// For a step that was asked for.
+    pub(crate) fn new(ask: &Ask) -> Self {
+        Self { ask: *ask, next: 1, home: Vec::new() }
+    }
+
+    /// The share of the window at which the next look is due. At its end there is none: the verdict is made there.
+    pub(crate) fn due(&self) -> Option<f64> {
+        (self.ask.ends != Ends::AtItsTime && self.next < LOOKS)
+            .then(|| f64::from(self.next) / f64::from(LOOKS))
+    }
+
+    /// Takes the look that is due, if one is when `share` of the window is over: whether the step is to end for its misses.
+    pub(crate) fn take(&mut self, share: f64, tally: &StepTally) -> bool {
+        if self.due().is_none_or(|due| share < due * (1.0 - 1e-9)) {
+            return false;
+        }
+        self.next += 1;
+        match self.ask.ends {
+            Ends::AtItsTime => false,
+            Ends::WhenGross if self.ask.kind == StepKind::Baseline => tally.gross(UNLOADED_INFLATION),
+            Ends::WhenGross => tally.gross(GROSS_INFLATION),
+            Ends::WhenFarOver => {
+                // What a closed loop will come to shows as it goes.
+                let planned = self.planned().unwrap_or_else(|| tally.measured() as f64 / share);
+                tally.far_over(planned)
+            }
+            Ends::WhenBehind => self.is_behind(share, tally.measured()) && tally.gross(GROSS_INFLATION),
+        }
+    }
+
+    /// Requests that are due in the whole window, where the level is a rate.
+    fn planned(&self) -> Option<f64> {
+        let level = self.ask.level;
+        (level.control == Control::Rate).then_some(level.value * self.ask.measure.as_secs_f64())
+    }
+
+    /// Notes how many requests are home when `share` of the window is over. Returns true where far fewer came home over the second half
+    /// of that time than were due in it: a backlog grows. Where nothing came home in the first half, or more and more comes, answers may
+    /// just take long. Always true where it is not known how many are due.
+    fn is_behind(&mut self, share: f64, home: u64) -> bool {
+        self.home.push((share, home));
+        let Some(planned) = self.planned() else { return true };
+        let at = |part: f64| self.home.iter().rfind(|(at, _)| *at <= part * share * (1.0 + 1e-9)).copied();
+        let (Some((from, before)), Some((late, between))) = (at(0.5).filter(|(_, n)| *n > 0), at(0.75))
+        else {
+            return false;
+        };
+        let (due, came) = (planned * (share - from), home.saturating_sub(before) as f64);
+        let pace = |n: u64, time: f64| n as f64 / time.max(f64::MIN_POSITIVE);
+        let (first, second) = (pace(between - before, late - from), pace(home - between, share - late));
+        came < BEHIND * due && due - came > SIGNIFICANT * due.sqrt() && second <= STEADY * first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_core::level::Level;
+
+    fn looks(rate: f64) -> Looks {
+        let ask = Ask {
+            level: Level::rate(rate),
+            kind: StepKind::Ramp,
+            settle: Duration::from_secs(10),
+            measure: Duration::from_secs(60),
+            extend: false,
+            tail: Duration::ZERO,
+            drain: Duration::ZERO,
+            ends: Ends::WhenBehind,
+            confidence: 0.95,
+        };
+        Looks::new(&ask)
+    }
+
+    /// Rows: how many of 6,000 due requests are home at some second of the window, and whether the server is ever called behind.
+    #[test]
+    fn a_server_is_behind_that_answers_less_than_is_due() {
+        let capacity = |c: f64| move |t: f64| c * t;
+        let slow = |e2e: f64| move |t: f64| 100.0 * (t - e2e).max(0.0);
+        let spread = |mean: f64| move |t: f64| 100.0 * (t - mean * (1.0 - (-t / mean).exp()));
+        type Home = Box<dyn Fn(f64) -> f64>;
+        let rows: [(&str, Home, bool); 6] = [
+            ("it keeps up", Box::new(capacity(100.0)), false),
+            ("4 % short", Box::new(capacity(96.0)), false),
+            ("a third short", Box::new(capacity(67.0)), true),
+            ("answers take 20 s", Box::new(slow(20.0)), false),
+            ("answers take 20 s on average", Box::new(spread(20.0)), false),
+            ("none comes", Box::new(capacity(0.0)), false),
+        ];
+        for (what, home, behind) in rows {
+            let mut looks = looks(100.0);
+            let called = (1..LOOKS).any(|i| {
+                let share = f64::from(i) / f64::from(LOOKS);
+                looks.is_behind(share, home(60.0 * share) as u64)
+            });
+            assert_eq!(called, behind, "{what}");
+        }
+    }
+}

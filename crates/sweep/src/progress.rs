@@ -1,0 +1,82 @@
+//! What the terminal shows while a sweep runs, on standard error: the rate, what is in flight, p99 TTFT (e2e, where answers
+//! come in one piece) against its limit, the time left in the step.
+
+use goodput_core::level::Level;
+use goodput_core::slo::Metric;
+use goodput_core::units::{Span, ms, short};
+use goodput_stats::stats::step::{Step, StepKind, Verdict};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
+
+/// The progress line, and a row above it for each finished step.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    /// What is shown, and the tightest limit on it.
+    shown: (Metric, Option<Duration>),
+}
+
+impl Progress {
+    /// Draws on standard error where that is a terminal; elsewhere only the rows are written.
+    pub(crate) fn new(show: bool, shown: (Metric, Option<Duration>)) -> Self {
+        let target = if show { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar:.cyan/dim} {msg}") {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Self { bar, shown }
+    }
+
+    /// A line of text above the bar.
+    pub(crate) fn say(&self, text: &str) {
+        self.bar.suspend(|| tracing::info!("{text}"));
+    }
+
+    /// Where a step is.
+    pub(crate) fn tick(
+        &self,
+        level: Level,
+        elapsed: Duration,
+        end: Duration,
+        in_flight: u64,
+        p99: Option<f64>,
+    ) {
+        self.bar.set_length(end.as_millis() as u64);
+        self.bar.set_position(elapsed.min(end).as_millis() as u64);
+        self.bar.set_prefix(level.to_string());
+        let metric = self.shown.0.title();
+        let response = match (p99, self.shown.1) {
+            (Some(p99), Some(limit)) => format!("p99 {metric} {} of {} ms", short(p99), short(ms(limit))),
+            (Some(p99), None) => format!("p99 {metric} {} ms", short(p99)),
+            (None, _) => "settling".into(),
+        };
+        let left = end.saturating_sub(elapsed).as_secs();
+        let left = if left > 0 { format!("{} left", Span::secs(left)) } else { "finishing".into() };
+        self.bar.set_message(format!("{in_flight} in flight · {response} · {left}"));
+    }
+
+    /// What a step showed.
+    pub(crate) fn step(&self, step: &Step) {
+        let mark = match step.verdict {
+            Verdict::Meets => "meets",
+            Verdict::Fails => "FAILS",
+            Verdict::Undecided => "undecided",
+            Verdict::Invalid => "INVALID",
+        };
+        let unlimited = step.limits.iter().all(|l| matches!(l.limit.as_str(), "joint" | "stability"));
+        if unlimited && matches!(step.verdict, Verdict::Meets | Verdict::Undecided) {
+            // There is nothing to meet.
+            return self.say(&format!(
+                "{:>14}  {} requests/s, {} output tokens/s",
+                if step.kind == StepKind::Baseline { "unloaded".into() } else { step.level.to_string() },
+                short(step.achieved_rate),
+                short(step.output_tokens_per_s)
+            ));
+        }
+        self.say(&format!("{:>14}  {mark:<9}  {}", step.level.to_string(), step.reason));
+    }
+
+    /// Takes the line away.
+    pub(crate) fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,129 @@
+//! A sweep goes on under the plan, and on the server, that it began with.
+
+use anyhow::{Result, bail};
+use goodput_core::caveat::Caveat;
+use goodput_plan::Plan;
+use goodput_run::rundir::{Meta, changed};
+use goodput_stats::server::facts::{Changed, Facts};
+use std::path::Path;
+
+/// How a plan differs from the one that a run was made with, a line each; nothing is known of folders of earlier versions.
+///
+/// # Errors
+/// What is known of it cannot be read; or it differs, and the sweep is not to go on all the same (`force`): every difference on a line.
+pub(super) fn check_plan(dir: &Path, earlier: &Meta, now: &Plan, force: bool) -> Result<Option<Caveat>> {
+    let Some(then) = &earlier.plan else { return Ok(None) };
+    let differences = changed::differences(then, now)?;
+    if differences.is_empty() {
+        return Ok(None);
+    }
+    if !force {
+        bail!(
+            "the plan of {} is not the one that the run was made with:\n  {}\nput plan.toml back, start a new sweep, or go on all the same \
+             with --force",
+            dir.display(),
+            differences.join("\n  ")
+        );
+    }
+    Ok(Some(Caveat::PlanChanged { differences }))
+}
+
+/// What servers tell otherwise than they did, each compared with itself.
+pub(super) fn of_facts(then: &[Facts], now: &[Facts]) -> Vec<Changed> {
+    let mut all: Vec<Changed> = Vec::new();
+    for (at, was) in then.iter().enumerate() {
+        // Servers that are alike are told together.
+        let own: Vec<&Facts> = match &was.servers[..] {
+            [] => now.get(at).into_iter().collect(),
+            named => now.iter().filter(|n| n.servers.iter().any(|url| named.contains(url))).collect(),
+        };
+        for changed in own.into_iter().flat_map(|is| is.changed(was)) {
+            if !all.contains(&changed) {
+                all.push(changed);
+            }
+        }
+    }
+    all
+}
+
+/// What of a server that has one address for the whole sweep is not as it was.
+pub(super) fn of_server(earlier: &Meta, now: &Meta) -> Vec<Changed> {
+    let own = [
+        ("server", &earlier.server, &now.server),
+        ("model", &earlier.model, &now.model),
+        ("workload", &earlier.workload, &now.workload),
+        ("SLO", &earlier.slo, &now.slo),
+        ("seed", &earlier.seed.to_string(), &now.seed.to_string()),
+    ];
+    let changed = own.into_iter().filter(|(_, was, is)| was != is);
+    let changed = changed.map(|(what, was, is)| Changed {
+        what: what.into(),
+        was: was.clone(),
+        is: is.clone(),
+        by_itself: false,
+    });
+    changed.chain(of_facts(&earlier.facts, &now.facts)).collect()
+}
+
+/// Notes what has changed.
+///
+/// # Errors
+/// It does not change by itself, and the sweep is not to go on all the same (`force`): every difference on a line.
+pub(super) fn check(changed: Vec<Changed>, force: bool, noted: &mut Vec<Caveat>) -> Result<()> {
+    if !force && changed.iter().any(|c| !c.by_itself) {
+        let lines: Vec<String> =
+            changed.iter().map(|c| format!("{} was {} and is {}", c.what, c.was, c.is)).collect();
+        bail!(
+            "the server is not the one that the run was made with:\n  {}\nput it back, start a new sweep, or go on all the same with --force",
+            lines.join("\n  ")
+        );
+    }
+    noted.extend(changed.into_iter().map(|c| Caveat::ServerChanged { what: c.what, was: c.was, is: c.is }));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(url: &str, version: &str, blocks: &str) -> Facts {
+        Facts {
+            servers: vec![url.into()],
+            version: Some(version.into()),
+            max_model_len: Some(4096),
+            flags: [("num_gpu_blocks".to_owned(), blocks.to_owned())].into(),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn each_server_is_compared_with_itself() {
+        let then = [facts("a", "1", "100"), facts("b", "2", "100")];
+        let now = [facts("b", "2", "100"), facts("a", "1", "90")];
+        let changed = of_facts(&then, &now);
+        assert!(changed.len() == 1 && changed[0].by_itself, "{changed:?}");
+        let mut noted = Vec::new();
+        check(changed, false, &mut noted).unwrap();
+        assert_eq!(
+            noted,
+            [Caveat::ServerChanged { what: "num_gpu_blocks".into(), was: "100".into(), is: "90".into() }],
+            "what was left of its memory is another each time"
+        );
+    }
+
+    #[test]
+    fn another_server_is_refused_with_every_difference() {
+        let mut longer = facts("a", "2", "100");
+        longer.max_model_len = Some(8192);
+        let changed = of_facts(&[facts("a", "1", "100")], &[longer]);
+        let e = check(changed.clone(), false, &mut Vec::new()).unwrap_err().to_string();
+        assert!(
+            e.contains("\n  version was 1 and is 2\n  max_model_len was 4096 and is 8192\n")
+                && e.contains("--force"),
+            "{e}"
+        );
+        let mut noted = Vec::new();
+        check(changed, true, &mut noted).unwrap();
+        assert_eq!(noted.len(), 2);
+    }
+}

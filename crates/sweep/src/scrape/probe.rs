@@ -1,0 +1,208 @@
+//! Before the first step: which pages of metrics there are, and what the servers tell of themselves.
+
+use super::{Extra, LARGEST, PATIENCE, Page, Scraper};
+use anyhow::{Context, Result};
+use futures_util::future::join_all;
+use goodput_core::caveat::Caveat;
+use goodput_core::endpoint::BaseUrl;
+use goodput_core::units::Span;
+use goodput_load::client::Client;
+use goodput_load::client::key::ApiKey;
+use goodput_load::load::host::Host;
+use goodput_plan::Plan;
+use goodput_plan::server::pages::{OwnMetrics, PageUrl};
+use goodput_plan::server::{Connections, Server, Target};
+use goodput_stats::server::facts::{Facts, PAGES};
+use goodput_stats::server::selected::missing;
+use goodput_stats::server::{Engine, Reading};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where servers have their metrics; the second is TensorRT-LLM's.
+const PATHS: [&str; 2] = ["/metrics", "/prometheus/metrics"];
+/// What a page of settings may take: nothing hangs on it.
+const BRIEFLY: Duration = Duration::from_secs(2);
+
+/// What was found out of the servers.
+pub(crate) struct Found {
+    pub(crate) scraper: Scraper,
+    pub(crate) facts: Vec<Facts>,
+    /// Pages that the plan names and that tell nothing.
+    pub(crate) noted: Vec<Caveat>,
+}
+
+impl Scraper {
+    /// Asks every server of `client`, which nobody else sends by, once what it tells, and the pages that the plan names. `max_model_len` is what is known already.
+    ///
+    /// # Errors
+    /// The system gives no thread, or TLS cannot be set up.
+    pub(crate) async fn probe(
+        plan: &Plan,
+        paused: bool,
+        client: Client,
+        max_model_len: Option<u32>,
+    ) -> Result<Found> {
+        let host = if paused { Host::paused() } else { Host::named("metrics", 1)? };
+        let settings = &plan.server.metrics;
+        let named = named_pages(plan, &client, &settings.pages)?;
+        let extra: Vec<Extra> =
+            plan.extra.iter().map(|e| extra(&plan.server, e, settings.interval)).collect::<Result<_>>()?;
+        let (asked, read) = (client.clone(), settings.read);
+        let (probed, extras) = (named.clone(), extra.clone());
+        let (told, silent) = host
+            .run(async move {
+                let told = join_all((0..asked.urls().len().max(1)).map(|i| told(&asked, i))).await;
+                let pages = match probed.is_empty() {
+                    true if read => join_all((0..told.len()).map(|i| own_page(&asked, i))).await,
+                    true => Vec::new(),
+                    false => join_all(probed.into_iter().map(alone)).await,
+                };
+                ((told, pages), join_all(extras.iter().map(silent)).await)
+            })
+            .await?;
+        let (mut facts, pages) = told;
+        let mut noted: Vec<Caveat> = silent.into_iter().flatten().collect();
+        let whole = !pages.is_empty() && pages.iter().all(Result::is_ok);
+        for (i, f) in facts.iter_mut().enumerate() {
+            f.max_model_len = f.max_model_len.or(max_model_len);
+            let page = if named.is_empty() { pages.get(i) } else { pages.get(i.min(pages.len() - 1)) };
+            f.metrics = match page {
+                None => "not read: the plan says metrics = false".into(),
+                Some(Err(why)) => format!("none: {why}"),
+                Some(Ok(_)) if !whole => "not read, since another of the servers has none".into(),
+                Some(Ok(probed)) => {
+                    f.engine = Some(probed.reading.engine);
+                    f.engines = Some(probed.reading.engines);
+                    f.take_metrics(&probed.text);
+                    f.redact(|text| probed.page.redacted(text));
+                    format!("{} every {}", probed.page.path, settings.interval)
+                }
+            };
+        }
+        if !named.is_empty() {
+            for (url, page) in settings.pages.iter().zip(&pages) {
+                let why = page.as_ref().err().cloned();
+                noted.extend(why.map(|why| Caveat::MetricsSilent { source: url.to_string(), why }));
+            }
+        }
+        let own: Vec<Page> =
+            if whole { pages.into_iter().flatten().map(|p| p.page).collect() } else { vec![] };
+        let scraper = Self {
+            host,
+            own: own.into(),
+            extra: extra.into(),
+            interval: settings.interval.0,
+            ailing: Arc::default(),
+        };
+        Ok(Found { scraper, facts: Facts::alike(facts), noted })
+    }
+}
+
+/// A page of metrics that tells something.
+struct Probed {
+    page: Page,
+    text: String,
+    reading: Reading,
+}
+
+/// The pages that the plan names in place of the servers' own.
+fn named_pages(plan: &Plan, own: &Client, pages: &[PageUrl]) -> Result<Vec<Page>> {
+    pages
+        .iter()
+        .map(|url| {
+            // Key and headers are for the plan's servers, and for nobody else.
+            let same = plan.server.target.urls().iter().position(|u| origin(u) == origin(url.base()));
+            match same {
+                Some(_) => {
+                    let server = Server { target: Target::Url(url.base().clone()), ..plan.server.clone() };
+                    let client = Client::http(&patient(server), own.key().cloned())?;
+                    Ok(Page { client, target: 0, path: url.path().to_owned() })
+                }
+                None => elsewhere(&plan.server, url),
+            }
+        })
+        .collect()
+}
+
+/// A page of a server that is none of the plan's.
+fn elsewhere(of: &Server, url: &PageUrl) -> Result<Page> {
+    let server = patient(of.elsewhere(url.base().clone()));
+    let client = Client::http(&server, None::<ApiKey>).with_context(|| format!("failed to read {url}"))?;
+    Ok(Page { client, target: 0, path: url.path().to_owned() })
+}
+
+/// A page is read over a connection that is kept.
+fn patient(server: Server) -> Server {
+    Server { connections: Connections::Warm, ..server }
+}
+
+fn origin(url: &BaseUrl) -> String {
+    url.join("/").origin().ascii_serialization()
+}
+
+fn extra(of: &Server, e: &goodput_plan::Extra, interval: Span) -> Result<Extra> {
+    Ok(Extra {
+        title: e.title(),
+        page: elsewhere(of, &e.url)?,
+        series: e.series.to_vec(),
+        interval: e.interval.unwrap_or(interval).0,
+    })
+}
+
+/// What a server tells of its settings.
+async fn told(client: &Client, target: usize) -> Facts {
+    let urls: Vec<String> = client.urls().map(ToString::to_string).collect();
+    let mut facts = Facts { servers: urls.into_iter().skip(target).take(1).collect(), ..Facts::default() };
+    let pages = join_all(PAGES.iter().map(|path| client.page(target, path, BRIEFLY, LARGEST))).await;
+    for page in pages.into_iter().flatten() {
+        facts.take(&String::from_utf8_lossy(&page));
+    }
+    facts.redact(|text| client.redacted(text).into_owned());
+    facts
+}
+
+/// The page on which a server of the plan tells its metrics, or why there is none.
+async fn own_page(client: &Client, target: usize) -> Result<Probed, String> {
+    let at = |path: &str| Page { client: client.clone(), target, path: path.to_owned() };
+    let first = alone(at(PATHS[0])).await;
+    // Its JSON has no counters; that page has.
+    let more = first.as_ref().map_or(true, |p| p.reading.engine == Engine::TensorRtLlm);
+    match if more { alone(at(PATHS[1])).await } else { Err(String::new()) } {
+        Ok(second) => Ok(second),
+        Err(_) => first,
+    }
+}
+
+/// What a page tells.
+async fn alone(page: Page) -> Result<Probed, String> {
+    let text = page.fetch(PATIENCE).await.map_err(|why| format!("GET {}: {why}", page.path))?;
+    let reading = Reading::read(&text);
+    let reading = reading.ok_or_else(|| format!("GET {} names no metric of a known engine", page.path))?;
+    Ok(Probed { page, text, reading })
+}
+
+/// What is to be said of an entry of `[[metrics]]` that does not tell all that is wanted.
+async fn silent(extra: &Extra) -> Option<Caveat> {
+    let why = match extra.page.fetch(PATIENCE).await {
+        Err(why) => why,
+        Ok(page) => {
+            let names: Vec<String> = missing(&page, &extra.series).iter().map(ToString::to_string).collect();
+            if names.is_empty() {
+                return None;
+            }
+            format!("the page has no {}", names.join(", "))
+        }
+    };
+    Some(Caveat::MetricsSilent { source: extra.title.clone(), why })
+}
+
+/// Of what is known of the servers: what is read of their metrics, for whoever starts the sweep.
+pub(crate) fn said(facts: &[Facts], settings: &OwnMetrics) -> Option<String> {
+    let silent: Vec<&Facts> = facts.iter().filter(|f| f.engine.is_none()).collect();
+    let first = silent.first().filter(|_| settings.read)?;
+    Some(format!(
+        "the server tells nothing of its own side ({}), so the report has no queue, no use of its KV cache and no preemptions; \
+         llama.cpp wants --metrics, SGLang --enable-metrics, and metrics-url in [server] names a page elsewhere",
+        first.metrics
+    ))
+}

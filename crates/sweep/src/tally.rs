@@ -1,0 +1,496 @@
+//! What the director counts while requests of a step come home.
+
+mod sweep;
+
+pub(crate) use sweep::SweepTally;
+
+use goodput_core::record::{Failure, Finished, Outcome, Phase, Record};
+use goodput_core::slo::{Judged, Limit, Part, Slo};
+use goodput_core::units::ms;
+use goodput_stats::stats::itl::ItlTally;
+use goodput_stats::stats::kept::Kept;
+use goodput_stats::stats::step::Abort;
+use goodput_stats::stats::verdict::{GROSS, GROSS_INFLATION, gross};
+use hdrhistogram::Histogram;
+use std::time::Duration;
+use sweep::Room;
+
+/// So many failures in a row, every one of them to connect, raise the question whether the server is still there …
+const GONE: u32 = 10;
+/// … or fewer, when no other answer came for so long.
+const GONE_FEW: u32 = 3;
+const GONE_AFTER: Duration = Duration::from_secs(5);
+/// A step is far over a limit with so many times the misses that it may have …
+const FAR_OVER: f64 = 8.0;
+/// … and so many more.
+const FAR_OVER_LEAST: f64 = 5.0;
+/// So many requests, all failed, end a step.
+const ALL_FAILED: u64 = 50;
+
+/// The longest response that the progress line tells apart, in microseconds.
+const HOUR_US: u64 = 3_600_000_000;
+
+/// The requests of one step that are home.
+///
+/// All that is asked while the step runs is counted as they come, so that a look costs the same however many there are.
+pub(crate) struct StepTally {
+    pub(crate) kept: Vec<Kept>,
+    pub(crate) itl: ItlTally,
+    tiers: Vec<Tier>,
+    measured: u64,
+    /// TTFT (or e2e, where answers come in one piece) of measured requests in microseconds, for the progress line.
+    response: Histogram<u64>,
+    /// Failures to connect since the last answer, and when the first of them was due.
+    unreachable: (u32, Duration),
+    /// When the last one to come home was over.
+    last_home: Duration,
+    /// When the last one that was not cut off ended, and whether it did so because nobody was there any more.
+    last_end: Option<(Duration, bool)>,
+    /// Failures of the server ([`Kept::is_lost`]).
+    theirs: u64,
+    /// Requests that the default timeout ended before anything came.
+    silent: u64,
+    /// All that is neither of these nor cut off in silence.
+    others: u64,
+    /// Whether a request was not sent because the client could not.
+    pub(crate) held: bool,
+    /// Requests that the server refused for now, 429s, and 503s with `Retry-After`: those measured, and those before that.
+    refused: (u64, u64),
+    /// Until when the server asked to be left alone, by the latest that it named.
+    pub(crate) wait_until: Option<Duration>,
+    /// Input tokens of measured answers that came from the server's prefix cache, and all of them, where it tells with the answer.
+    cached: Option<(u64, u64)>,
+}
+
+/// What the measured requests that are home show of one tier.
+struct Tier {
+    parts: Vec<Limits>,
+}
+
+/// The same of limits that are about the same requests.
+struct Limits {
+    /// The class, where it is one; else those that are left out.
+    class: Option<u16>,
+    others: Vec<u16>,
+    /// Requests that they are about.
+    seen: u64,
+    limits: Vec<(Limit, Told)>,
+    /// Their error rate, where they have one.
+    errors: Option<(f64, Told)>,
+}
+
+/// Requests of which it can be told whether they missed, and those that did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    misses: u64,
+    n: u64,
+}
+
+impl Told {
+    fn add(&mut self, judged: Judged) {
+        self.misses += u64::from(judged == Judged::Missed);
+        self.n += u64::from(matches!(judged, Judged::Met | Judged::Missed));
+    }
+}
+
+impl Tier {
+    fn new(slo: &Slo) -> Self {
+        Self { parts: slo.parts().iter().map(Limits::new).collect() }
+    }
+
+    fn add(&mut self, r: &Record) {
+        self.parts.iter_mut().filter(|part| part.judges(r.class)).for_each(|part| part.add(r));
+    }
+}
+
+impl Limits {
+    fn new(part: &Part<'_>) -> Self {
+        Self {
+            class: part.index(),
+            others: part.others(),
+            seen: 0,
+            limits: part.slo.limits().into_iter().map(|limit| (limit, Told::default())).collect(),
+            errors: part.slo.error_rate.map(|p0| (p0.get(), Told::default())),
+        }
+    }
+
+    fn judges(&self, class: u16) -> bool {
+        self.class.map_or_else(|| !self.others.contains(&class), |own| own == class)
+    }
+
+    fn add(&mut self, r: &Record) {
+        self.seen += 1;
+        for (limit, told) in &mut self.limits {
+            told.add(limit.judge(r));
+        }
+        if let Some((_, told)) = &mut self.errors {
+            told.add(match r.outcome {
+                Outcome::Ok => Judged::Met,
+                Outcome::Failed => Judged::Missed,
+                Outcome::Cut => Judged::Unknown,
+            });
+        }
+    }
+
+    /// Of each limit what it has told, and the share of misses that it allows.
+    fn told(&self) -> impl Iterator<Item = (Told, f64)> {
+        let limits = self.limits.iter().map(|(limit, told)| (*told, limit.percentile.miss_share()));
+        limits.chain(self.errors.map(|(p0, told)| (told, p0)))
+    }
+}
+
+impl StepTally {
+    /// For a step judged by these tiers.
+    pub(crate) fn new(tiers: &[Slo]) -> Self {
+        Self::in_room(tiers, Room::default())
+    }
+
+    fn in_room(tiers: &[Slo], room: Room) -> Self {
+        Self {
+            kept: room.kept,
+            itl: room.itl.unwrap_or_else(|| ItlTally::new(tiers)),
+            tiers: tiers.iter().map(Tier::new).collect(),
+            measured: 0,
+            response: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
+            unreachable: (0, Duration::ZERO),
+            last_home: Duration::ZERO,
+            last_end: None,
+            theirs: 0,
+            silent: 0,
+            others: 0,
+            held: false,
+            refused: (0, 0),
+            wait_until: None,
+            cached: None,
+        }
+    }
+
+    /// Counts one request and keeps what the statistics need of it.
+    pub(crate) fn add(&mut self, finished: &Finished) {
+        let r = &finished.record;
+        if r.phase == Phase::Measure {
+            self.measured += 1;
+            self.itl.add(finished);
+            self.tiers.iter_mut().for_each(|tier| tier.add(r));
+            // An answer in one piece has no TTFT.
+            if let Some(response) = r.ttft().or_else(|| r.e2e()) {
+                self.response.saturating_record(response.as_micros() as u64);
+            }
+            if let (Some(cached), Some(input)) = (r.cached_tokens, r.input_tokens) {
+                let sums = self.cached.get_or_insert((0, 0));
+                *sums = (sums.0 + u64::from(cached), sums.1 + u64::from(input));
+            }
+        }
+        let kept = Kept::from(r);
+        self.ended(r, &kept);
+        if finished.retry_after.is_some() || r.failure == Some(Failure::RateLimited) {
+            match r.phase {
+                Phase::Measure => self.refused.0 += 1,
+                _ => self.refused.1 += 1,
+            }
+        }
+        self.wait_until = self.wait_until.max(finished.retry_after.map(|wait| r.end.saturating_add(wait)));
+        self.kept.push(kept);
+    }
+
+    /// Counts how a request ended.
+    fn ended(&mut self, r: &Record, kept: &Kept) {
+        let own = r.failure == Some(Failure::ClientLimit);
+        let nobody = matches!(r.failure, Some(Failure::Connect | Failure::Dns));
+        self.held |= own;
+        self.last_home = r.end;
+        match r.outcome {
+            _ if nobody && self.unreachable.0 == 0 => self.unreachable = (1, r.due),
+            _ if nobody => self.unreachable.0 += 1,
+            Outcome::Ok | Outcome::Failed => self.unreachable.0 = 0,
+            Outcome::Cut => {}
+        }
+        match r.outcome {
+            Outcome::Failed if !own && kept.is_lost() => self.theirs += 1,
+            Outcome::Cut if r.first_token.is_none() => self.silent += u64::from(kept.is_timed_out()),
+            Outcome::Ok | Outcome::Failed | Outcome::Cut => self.others += 1,
+        }
+        if r.outcome != Outcome::Cut && self.last_end.is_none_or(|(end, _)| end <= r.end) {
+            self.last_end = Some((r.end, nobody || r.failure == Some(Failure::Reset)));
+        }
+    }
+
+    /// Requests that are home.
+    pub(crate) fn home(&self) -> u64 {
+        self.kept.len() as u64
+    }
+
+    /// Whether the last answers were all failures to connect, so that somebody should ask if the server is there.
+    pub(crate) fn seems_gone(&self) -> bool {
+        let (n, since) = self.unreachable;
+        n >= GONE || (n >= GONE_FEW && self.last_home.saturating_sub(since) >= GONE_AFTER)
+    }
+
+    /// Whether the last request that ended did so because nobody was there any more.
+    pub(crate) fn ended_unreachable(&self) -> bool {
+        self.last_end.is_some_and(|(_, unreachable)| unreachable)
+    }
+
+    /// Whether it is shown that more than this share of the requests fails, with so many still in flight, which count as if they would
+    /// not. Failures come sooner than answers do: of those that are home they would be too large a share.
+    ///
+    /// Where nothing but failures has come, [`StepTally::all_failed`] says when that is enough.
+    pub(crate) fn fails_beyond(&self, share: f64, in_flight: u64) -> bool {
+        !self.nothing_came() && gross(self.theirs, self.home() + in_flight, share, GROSS_INFLATION) > GROSS
+    }
+
+    /// Whether there were many requests and not one answer, with so many still in flight: where most are, answers take longer than failures.
+    pub(crate) fn all_failed(&self, in_flight: u64) -> bool {
+        self.home() >= ALL_FAILED.max(in_flight) && self.nothing_came()
+    }
+
+    /// Whether there were requests and not one answer.
+    pub(crate) fn nothing_came(&self) -> bool {
+        self.theirs + self.silent > 0 && self.others == 0
+    }
+
+    /// Whether some limit of every tier has gross misses (design §7), so that no tier needs more of this step. `inflation` is
+    /// how many requests are worth one.
+    pub(crate) fn gross(&self, inflation: f64) -> bool {
+        self.every_tier(|told, p0, _| gross(told.misses, told.n, p0, inflation) > GROSS)
+    }
+
+    /// Whether some limit of every tier has more than eight times the misses that `planned` requests may have, and five more.
+    pub(crate) fn far_over(&self, planned: f64) -> bool {
+        // For a median the eightfold would be more than all: half of what is left is far as well.
+        let most = |p0: f64| (FAR_OVER * p0).min(0.5 * (1.0 + p0));
+        let most = |p0: f64, share: f64| most(p0) * planned * share + FAR_OVER_LEAST;
+        self.every_tier(|told, p0, share| told.misses as f64 > most(p0, share))
+    }
+
+    /// Whether every tier has a limit of which `shows` holds, by what it has told, the share of misses that is allowed, and the share of
+    /// the requests that it is about.
+    fn every_tier(&self, shows: impl Fn(Told, f64, f64) -> bool) -> bool {
+        let share = |part: &Limits| part.seen as f64 / self.measured.max(1) as f64;
+        let part = |part: &Limits| part.told().any(|(told, p0)| shows(told, p0, share(part)));
+        let tier = |tier: &Tier| tier.parts.iter().any(part);
+        !self.tiers.is_empty() && self.tiers.iter().all(tier)
+    }
+
+    /// p99 TTFT (or e2e, where answers come in one piece) of the measured requests so far, in milliseconds.
+    pub(crate) fn response_p99(&self) -> Option<f64> {
+        (!self.response.is_empty()).then(|| ms(Duration::from_micros(self.response.value_at_quantile(0.99))))
+    }
+
+    /// Share of the measured requests' input tokens that came from the server's prefix cache, where it tells with each answer.
+    pub(crate) fn cached_share(&self) -> Option<f64> {
+        self.cached.filter(|(_, input)| *input > 0).map(|(cached, input)| cached as f64 / input as f64)
+    }
+
+    /// The most input tokens that the server may have looked up since a moment of the step, as far as its own requests go: those of
+    /// every request that was sent and whose first token did not come before.
+    pub(crate) fn asked_since(&self, at: Duration) -> f64 {
+        let open = |r: &&Kept| r.sent.is_some() && r.first_token.is_none_or(|t| t.get() > at);
+        let tokens =
+            |r: &Kept| u64::from(r.attempts.max(1)) * u64::from(r.input_tokens.unwrap_or(r.input_asked));
+        self.kept.iter().filter(open).map(tokens).sum::<u64>() as f64
+    }
+
+    /// Requests that the server refused for now, of those measured; or of all that came, where a step ended before its window.
+    pub(crate) fn refused(&self, all: bool) -> u64 {
+        self.refused.0 + if all { self.refused.1 } else { 0 }
+    }
+
+    /// Why a step that ran its time ended early all the same: without an answer, of many requests or of few.
+    pub(crate) fn ended_without(&self) -> Option<Abort> {
+        let why = if self.all_failed(0) { Abort::AllFailed } else { Abort::NoAnswer };
+        self.nothing_came().then_some(why)
+    }
+
+    /// Measured requests that are home.
+    pub(crate) fn measured(&self) -> u64 {
+        self.measured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(ms: u64, failure: Option<Failure>) -> Finished {
+        let mut record = Record::due(0, Phase::Measure, Duration::from_millis(ms));
+        record.end = record.due;
+        record.failure = failure;
+        record.outcome = if failure.is_some() { Outcome::Failed } else { Outcome::Ok };
+        record.first_token = Some(record.due + Duration::from_millis(10));
+        Finished::new(record, vec![])
+    }
+
+    fn tally() -> StepTally {
+        StepTally::new(&[toml::from_str("ttft.p99 = \"200ms\"").unwrap()])
+    }
+
+    #[test]
+    fn a_dead_server_is_noticed_and_a_refusing_one_is_not_dead() {
+        let mut t = tally();
+        t.add(&finished(0, None));
+        for i in 0..9 {
+            t.add(&finished(i, Some(Failure::Connect)));
+        }
+        assert!(!t.seems_gone(), "nine within ten milliseconds");
+        t.add(&finished(10, Some(Failure::Connect)));
+        assert!(t.seems_gone());
+        t.add(&finished(11, Some(Failure::RateLimited)));
+        assert!(!t.seems_gone(), "somebody answered");
+        for i in 0..3 {
+            t.add(&finished(12 + i * 3000, Some(Failure::Connect)));
+        }
+        assert!(t.seems_gone(), "three over six seconds");
+    }
+
+    #[test]
+    fn the_progress_line_sees_the_p99() {
+        let mut t = tally();
+        for i in 0..100 {
+            t.add(&finished(i, None));
+        }
+        assert!(t.response_p99().is_some_and(|p99| (p99 - 10.0).abs() < 0.1), "{:?}", t.response_p99());
+    }
+
+    #[test]
+    fn errors_are_shown_before_they_stop_a_step() {
+        for (failed, answered, in_flight, share, beyond, why) in [
+            (12, 1, 0, 0.1, false, "may be one bad moment"),
+            (40, 0, 0, 0.1, false, "nothing but failures is another question"),
+            (16, 1, 0, 0.1, true, "hardly anything but failures"),
+            (16, 1, 400, 0.1, false, "answers take longer than refusals: most are still open"),
+            (30, 30, 0, 0.1, false, "half of few"),
+            (60, 60, 0, 0.1, true, "half of many"),
+            (100, 900, 0, 0.1, false, "just what is put up with"),
+            (200, 800, 0, 0.1, true, "twice that"),
+            (200, 800, 0, 0.5, false, "the plan puts up with more"),
+            (5_000, 1, 0, 1.0, false, "it never stops"),
+            (1, 9, 0, 0.0, true, "none is put up with"),
+        ] {
+            let mut t = tally();
+            (0..failed).for_each(|i| t.add(&finished(i, Some(Failure::RateLimited))));
+            (0..answered).for_each(|i| t.add(&finished(i, None)));
+            assert_eq!(t.fails_beyond(share, in_flight), beyond, "{why}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_counted_apart_from_what_came_before() {
+        let mut t = tally();
+        let refused = |ms, failure, retry_after: Option<u64>| Finished {
+            retry_after: retry_after.map(Duration::from_secs),
+            ..finished(ms, Some(failure))
+        };
+        t.add(&refused(1, Failure::RateLimited, None));
+        t.add(&refused(2, Failure::ServerError, Some(3)));
+        t.add(&refused(3, Failure::ServerError, None));
+        let mut before = refused(4, Failure::RateLimited, Some(1));
+        before.record.phase = Phase::Settle;
+        t.add(&before);
+        assert_eq!((t.refused(false), t.refused(true)), (2, 3));
+        assert_eq!(t.wait_until, Some(Duration::from_millis(3002)));
+    }
+
+    /// Few failures say less than many, and one answer ends it.
+    #[test]
+    fn a_step_that_ran_its_time_without_an_answer() {
+        let mut t = tally();
+        assert_eq!(t.ended_without(), None, "nothing was due");
+        t.add(&finished(0, Some(Failure::ServerError)));
+        assert_eq!(t.ended_without(), Some(Abort::NoAnswer));
+        (1..50).for_each(|i| t.add(&finished(i, Some(Failure::ServerError))));
+        assert_eq!(t.ended_without(), Some(Abort::AllFailed));
+        t.add(&finished(50, None));
+        assert_eq!(t.ended_without(), None);
+    }
+
+    #[test]
+    fn all_failed_needs_many_and_no_answer() {
+        let mut t = tally();
+        for i in 0..49 {
+            t.add(&finished(i, Some(Failure::ServerError)));
+        }
+        assert!(!t.all_failed(0));
+        t.add(&finished(50, Some(Failure::ServerError)));
+        assert!(t.all_failed(0) && t.all_failed(50) && !t.all_failed(51), "most are still open");
+        t.add(&finished(51, None));
+        assert!(!t.all_failed(0));
+    }
+
+    /// Rows: whether the plan sets the timeout, whether a first token had come, and whether a server that answers so is left alone: for its
+    /// errors, and because nothing comes from it.
+    #[test]
+    fn our_own_timeout_stops_nothing_that_is_under_way() {
+        for (given, came, errors, nothing) in [
+            (true, true, false, false),
+            (false, true, false, false),
+            (true, false, true, true),
+            (false, false, false, true),
+        ] {
+            let mut t = tally();
+            for i in 0..200 {
+                let mut one = finished(i, Some(Failure::Timeout));
+                one.record.output_asked = 1000;
+                one.record.first_token = one.record.first_token.filter(|_| came);
+                one.record.outcome = if given { Outcome::Failed } else { Outcome::Cut };
+                t.add(&one);
+            }
+            assert_eq!((t.all_failed(0), t.nothing_came()), (nothing, nothing), "{given} {came}");
+            t.add(&finished(200, None));
+            assert_eq!(t.fails_beyond(0.1, 0), errors, "{given} {came}");
+        }
+    }
+
+    #[test]
+    fn gross_misses_must_be_every_tiers() {
+        let tight: Slo = toml::from_str("ttft.p99 = \"200ms\"").unwrap();
+        let loose: Slo = toml::from_str("ttft.p50 = \"200ms\"").unwrap();
+        let fill = |mut t: StepTally| {
+            for i in 0..200 {
+                t.add(&finished(i, (i % 2 == 0).then_some(Failure::Timeout)));
+            }
+            t
+        };
+        assert!(
+            fill(StepTally::new(std::slice::from_ref(&tight))).gross(GROSS_INFLATION),
+            "half of them miss a p99 limit"
+        );
+        assert!(
+            !fill(StepTally::new(&[tight, loose])).gross(GROSS_INFLATION),
+            "half of them may miss a p50 limit"
+        );
+    }
+
+    #[test]
+    fn our_own_limits_are_not_the_servers_failures() {
+        let mut t = tally();
+        for i in 0..60 {
+            t.add(&finished(i, Some(Failure::ClientLimit)));
+        }
+        assert!(!t.all_failed(0) && !t.nothing_came());
+    }
+
+    #[test]
+    fn the_tokens_of_the_prefix_cache_are_those_of_measured_answers() {
+        let mut t = tally();
+        assert_eq!(t.cached_share(), None, "the server does not tell");
+        for (ms, phase, input, cached) in [
+            (0, Phase::Settle, 100, 0),
+            (1_000, Phase::Measure, 100, 60),
+            (2_000, Phase::Measure, 300, 100),
+            (3_000, Phase::Tail, 100, 100),
+        ] {
+            let mut f = finished(ms, None);
+            (f.record.phase, f.record.sent, f.record.attempts) = (phase, Some(f.record.due), 1);
+            (f.record.input_tokens, f.record.cached_tokens) = (Some(input), Some(cached));
+            t.add(&f);
+        }
+        assert_eq!(t.cached_share(), Some(0.4));
+        // The first token comes 10 ms after a request is due.
+        let since = |ms| t.asked_since(Duration::from_millis(ms));
+        assert_eq!(
+            [since(0), since(1_005), since(1_500), since(5_000)].map(|n| n as u32),
+            [600, 500, 400, 0]
+        );
+    }
+}

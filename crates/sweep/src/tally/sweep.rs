@@ -1,0 +1,404 @@
+//! What is counted over the whole sweep, and the memory that its steps share.
+
+use super::StepTally;
+use goodput_core::caveat::{Caveat, LengthsOf};
+use goodput_core::distribution::Lengths;
+use goodput_core::record::{Outcome, Record, TokenSource};
+use goodput_core::slo::{ALL, Slo};
+use goodput_plan::MAIN;
+use goodput_run::rundir::Sent;
+use goodput_stats::search::Ask;
+use goodput_stats::stats::itl::ItlTally;
+use goodput_stats::stats::kept::Kept;
+use std::time::Duration;
+
+/// Room is made for at most so many requests before a step, 192 MB; with more the memory grows as they come home.
+const ROOM: usize = 2_000_000;
+/// The part of its tail that a step is likely to need: measured requests are long over by then, unless the server is overloaded.
+const LIKELY_TAIL: Duration = Duration::from_secs(10);
+
+/// The memory of a step's requests, which the next step uses again.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    pub(super) kept: Vec<Kept>,
+    pub(super) itl: Option<ItlTally>,
+}
+
+/// How many requests a step is likely to come to, with some to spare: rate × (settle + window + tail). A window that is
+/// extended is already foreseen as long as its rate needs on average. Zero where the rate is not known beforehand.
+fn foreseen(ask: &Ask) -> usize {
+    let Some(rate) = ask.level.per_s() else { return 0 };
+    let load = ask.settle + ask.measure + ask.tail.min(LIKELY_TAIL);
+    // Bursts, and what an extension adds.
+    (1.05 * rate * load.as_secs_f64() + 1000.0).min(ROOM as f64) as usize
+}
+
+/// Counts over the whole sweep that no file tells.
+#[derive(Debug, Default)]
+pub(crate) struct SweepTally {
+    estimated: u64,
+    uncounted: u64,
+    unfinished: u64,
+    /// Requests that were over in any way, and those of them that were answered.
+    requests: u64,
+    answers: u64,
+    timed_out: TimedOut,
+    without_content: u64,
+    hidden: Hidden,
+    /// In the order in which they came.
+    parts: Vec<Part>,
+    room: Room,
+}
+
+/// Requests that our own timeout ended.
+#[derive(Debug, Default)]
+struct TimedOut {
+    requests: u64,
+    /// The shortest time that any of them was given.
+    after: Option<Duration>,
+    is_error: bool,
+}
+
+/// Answers with reasoning that was never sent.
+#[derive(Debug, Default)]
+struct Hidden {
+    answers: u64,
+    /// Tokens that were not sent, and all of these answers.
+    tokens: u64,
+    of: u64,
+}
+
+/// What was sent of a class in a series.
+#[derive(Debug)]
+struct Part {
+    series: String,
+    class: String,
+    input: Means,
+    output: Means,
+    /// Whether any of its answers has its tokens estimated.
+    estimated: bool,
+    /// Tokens of prompts and answers, as the server counts them.
+    sent: (Lengths, Lengths),
+}
+
+/// Tokens asked for and got, over the requests of which both are known.
+#[derive(Debug, Default)]
+struct Means {
+    requests: u64,
+    asked: u64,
+    got: u64,
+}
+
+impl Means {
+    fn add(&mut self, asked: u32, got: Option<u32>) {
+        if let Some(got) = got {
+            self.requests += 1;
+            self.asked += u64::from(asked);
+            self.got += u64::from(got);
+        }
+    }
+
+    /// Mean asked for and mean got, where they are further apart than max(2 %, `tokens`).
+    fn off(&self, tokens: f64) -> Option<(f64, f64)> {
+        let mean = |sum: u64| sum as f64 / self.requests.max(1) as f64;
+        let (asked, got) = (mean(self.asked), mean(self.got));
+        ((got - asked).abs() > (0.02 * asked).max(tokens)).then_some((asked, got))
+    }
+}
+
+impl Part {
+    fn new(series: &str, class: &str) -> Self {
+        let (series, class) = (series.to_owned(), class.to_owned());
+        let (input, output) = (Means::default(), Means::default());
+        Self {
+            series,
+            class,
+            input,
+            output,
+            estimated: false,
+            sent: (Lengths::default(), Lengths::default()),
+        }
+    }
+
+    fn add(&mut self, r: &Record) {
+        self.estimated |= r.token_source == Some(TokenSource::Events);
+        self.input.add(r.input_asked, r.input_tokens);
+        self.output.add(r.output_asked, r.output_tokens);
+        for (lengths, tokens) in [(&mut self.sent.0, r.input_tokens), (&mut self.sent.1, r.output_tokens)] {
+            tokens.into_iter().for_each(|n| lengths.push(n));
+        }
+    }
+
+    /// What the lengths are off, if they are.
+    fn off(&self) -> impl Iterator<Item = Caveat> {
+        let series = (self.series != MAIN).then(|| self.series.clone());
+        let of = LengthsOf { series, class: (self.class != ALL).then(|| self.class.clone()) };
+        let input = self.input.off(2.0);
+        // Rule 5 of the design allows inputs 2 tokens; outputs are pinned to the token. Estimates are not compared.
+        let output = self.output.off(0.5).filter(|_| !self.estimated);
+        let input = input.map(|(asked, got)| Caveat::InputLengthOff { asked, got, of: of.clone() });
+        input.into_iter().chain(output.map(|(asked, got)| Caveat::LengthsNotPinned { asked, got, of }))
+    }
+}
+
+impl SweepTally {
+    /// An empty tally for a step of these tiers, and so many classes of a mix. Room is made now for as many requests as it is likely to come to, so that the
+    /// memory of a step does not grow while it runs, and nothing is copied from a smaller room into a larger one meanwhile: a
+    /// client that waits for memory is late.
+    ///
+    /// Takes some 50 ms for a million requests: before the load starts.
+    pub(crate) fn begin(&mut self, tiers: &[Slo], classes: usize, ask: &Ask) -> StepTally {
+        let (mut room, n) = (std::mem::take(&mut self.room), foreseen(ask));
+        Kept::room(&mut room.kept, n);
+        // Another series may have other limits and other classes.
+        let itl = room.itl.filter(|itl| itl.counts_for(tiers, classes));
+        let mut itl = itl.unwrap_or_else(|| ItlTally::new(tiers).of_classes(classes));
+        itl.begin(n);
+        StepTally::in_room(tiers, Room { kept: room.kept, itl: Some(itl) })
+    }
+
+    /// Takes the memory of a step back, once it is summed up.
+    pub(crate) fn end(&mut self, step: StepTally) {
+        self.room = Room { kept: step.kept, itl: Some(step.itl) };
+    }
+
+    /// Counts a request of a step: of which series, and of which class.
+    pub(crate) fn add(&mut self, series: &str, class: &str, r: &Record) {
+        self.requests += 1;
+        if r.is_timed_out() {
+            let own = &mut self.timed_out;
+            let after = r.end.saturating_sub(r.due);
+            (own.requests, own.is_error) = (own.requests + 1, r.outcome == Outcome::Failed);
+            own.after = Some(own.after.map_or(after, |shortest| shortest.min(after)));
+        }
+        if !r.ok() {
+            return;
+        }
+        self.answers += 1;
+        self.without_content += u64::from(r.lacks_content());
+        if let (Some(hidden), Some(of)) = (r.hidden_tokens(), r.output_tokens) {
+            self.hidden.answers += 1;
+            self.hidden.tokens += u64::from(hidden);
+            self.hidden.of += u64::from(of);
+        }
+        self.estimated += u64::from(r.token_source == Some(TokenSource::Events));
+        self.uncounted += u64::from(r.output_tokens.is_none());
+        self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
+        // The series that is measured is the last.
+        let at = self.parts.iter().rposition(|p| p.class == class && p.series == series);
+        let at = at.unwrap_or_else(|| {
+            self.parts.push(Part::new(series, class));
+            self.parts.len() - 1
+        });
+        self.parts[at].add(r);
+    }
+
+    /// How long prompts and answers were, by the server's counts: of each series, and of each class where it has several.
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        let of = |part: &Part, (input, output): (&Lengths, &Lengths), class: &str| Sent {
+            series: part.series.clone(),
+            class: class.to_owned(),
+            input: input.finish(),
+            output: output.finish(),
+        };
+        let mut all = Vec::new();
+        for (i, first) in self.parts.iter().enumerate() {
+            if self.parts[..i].iter().any(|p| p.series == first.series) {
+                continue;
+            }
+            let own = || self.parts.iter().filter(|p| p.series == first.series);
+            if own().count() > 1 {
+                let mut sum = (Lengths::default(), Lengths::default());
+                for part in own() {
+                    sum.0.merge(&part.sent.0);
+                    sum.1.merge(&part.sent.1);
+                }
+                all.push(of(first, (&sum.0, &sum.1), ALL));
+            }
+            all.extend(own().map(|p| of(p, (&p.sent.0, &p.sent.1), &p.class)));
+        }
+        all.retain(|s| s.input.is_some() || s.output.is_some());
+        all
+    }
+
+    /// Whether a caveat is one of those that are counted here.
+    pub(crate) const fn counts(caveat: &Caveat) -> bool {
+        matches!(
+            caveat,
+            Caveat::TokensEstimated { .. }
+                | Caveat::TokensUnknown { .. }
+                | Caveat::NoFinishReason { .. }
+                | Caveat::TimedOut { .. }
+                | Caveat::NoContent { .. }
+                | Caveat::HiddenReasoning { .. }
+                | Caveat::InputLengthOff { .. }
+                | Caveat::LengthsNotPinned { .. }
+                | Caveat::ColdCacheHits { .. }
+        )
+    }
+
+    /// What the reader must know of them.
+    pub(crate) fn caveats(&self) -> Vec<Caveat> {
+        let mut found = Vec::new();
+        if self.estimated > 0 {
+            found.push(Caveat::TokensEstimated { requests: self.estimated });
+        }
+        if self.uncounted > 0 {
+            found.push(Caveat::TokensUnknown { requests: self.uncounted });
+        }
+        if self.unfinished > 0 {
+            found.push(Caveat::NoFinishReason { requests: self.unfinished });
+        }
+        let TimedOut { requests, after, is_error } = self.timed_out;
+        if requests > 0 {
+            let after_s = (after.unwrap_or_default().as_secs_f64() * 1e3).round() / 1e3;
+            found.push(Caveat::TimedOut { requests, of: self.requests, after_s, is_error });
+        }
+        if self.without_content > 0 {
+            found.push(Caveat::NoContent { requests: self.without_content, of: self.answers });
+        }
+        if self.hidden.answers > 0 {
+            let share = self.hidden.tokens as f64 / self.hidden.of.max(1) as f64;
+            found.push(Caveat::HiddenReasoning { requests: self.hidden.answers, of: self.answers, share });
+        }
+        found.extend(self.parts.iter().flat_map(Part::off));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_core::level::Level;
+    use goodput_core::record::{Failure, Finished, Phase};
+    use goodput_stats::search::Ends;
+    use goodput_stats::stats::step::StepKind;
+
+    fn ask(level: Level, measure_s: u64, tail_s: u64) -> Ask {
+        Ask {
+            level,
+            kind: StepKind::List,
+            settle: Duration::from_secs(10),
+            measure: Duration::from_secs(measure_s),
+            extend: true,
+            tail: Duration::from_secs(tail_s),
+            drain: Duration::from_secs(30),
+            ends: Ends::AtItsTime,
+            confidence: 0.95,
+        }
+    }
+
+    #[test]
+    fn requests_are_foreseen() {
+        for (ask, least, most) in [
+            (ask(Level::rate(500.0), 600, 5), 307_500, 325_000), // 615 s of load
+            (ask(Level::rate(500.0), 600, 300), 310_000, 328_000), // no more of the tail than is likely
+            (ask(Level::rate(1.0), 60, 5), 500, 2_000),          // bursts of a few
+            (ask(Level::rate(1e6), 600, 5), ROOM, ROOM),         // not all that there is
+            (ask(Level::concurrency(64), 600, 5), 0, 0),         // its rate will show
+        ] {
+            let n = foreseen(&ask);
+            assert!((least..=most).contains(&n), "{ask:?}: {n}");
+        }
+    }
+
+    /// The memory of a step stands before it starts, and the next one has the same.
+    #[test]
+    fn a_step_does_not_grow_while_it_runs() {
+        let tiers: [Slo; 1] = [toml::from_str("ttft.p99 = \"200ms\"\nitl.p95 = \"10ms\"").unwrap()];
+        let mut sweep = SweepTally::default();
+        let ask = ask(Level::rate(10.0), 60, 5);
+        let mut places = Vec::new();
+        for _ in 0..2 {
+            let mut step = sweep.begin(&tiers, 0, &ask);
+            let (place, room) = (step.kept.as_ptr(), step.kept.capacity());
+            assert!(
+                room >= 750
+                    && step.home() == 0
+                    && step.measured() == 0
+                    && step.itl.pooled().buckets().is_empty()
+            );
+            for id in 0..750 {
+                let mut record = Record::due(id, Phase::Measure, Duration::from_millis(100 * id));
+                record.outcome = Outcome::Ok;
+                step.add(&Finished::new(record, vec![20_000]));
+            }
+            assert_eq!((step.kept.as_ptr(), step.kept.capacity()), (place, room));
+            let counted = step.itl.counts(&tiers[0].limits()[1], |_| true);
+            assert_eq!((step.home(), counted.counts.misses), (750, 750), "of this step alone");
+            places.push(place);
+            sweep.end(step);
+        }
+        assert_eq!(places[0], places[1], "the second step has the memory of the first");
+    }
+
+    fn answer(asked: u32, input: u32) -> Record {
+        let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+        (r.outcome, r.input_asked, r.input_tokens) = (Outcome::Ok, asked, Some(input));
+        (r.output_asked, r.output_tokens) = (10, Some(10));
+        r
+    }
+
+    #[test]
+    fn how_answers_ended_is_told() {
+        let mut sweep = SweepTally::default();
+        let mut all = vec![answer(10, 10); 6];
+        for r in &mut all {
+            (r.first_token, r.first_content) = (Some(Duration::ZERO), Some(Duration::ZERO));
+        }
+        all[0].first_content = None;
+        (all[1].reasoning_tokens, all[1].first_event_tokens, all[1].events) = (Some(6), Some(7), 4);
+        for (r, after) in all[2..4].iter_mut().zip([90, 60]) {
+            (r.outcome, r.failure, r.end) =
+                (Outcome::Cut, Some(Failure::Timeout), Duration::from_secs(after));
+        }
+        all.iter().for_each(|r| sweep.add("main", ALL, r));
+        let told = [
+            Caveat::TimedOut { requests: 2, of: 6, after_s: 60.0, is_error: false },
+            Caveat::NoContent { requests: 1, of: 4 },
+            Caveat::HiddenReasoning { requests: 1, of: 4, share: 0.6 },
+        ];
+        assert_eq!(sweep.caveats(), told);
+        assert!(told.iter().all(SweepTally::counts), "a sweep that goes on counts them anew");
+    }
+
+    #[test]
+    fn lengths_are_those_of_a_series_and_a_class() {
+        let mut sweep = SweepTally::default();
+        for _ in 0..20 {
+            sweep.add("mix", "short", &answer(100, 140));
+            sweep.add("mix", "long", &answer(4000, 4000));
+            sweep.add("only long", ALL, &answer(4000, 4010));
+        }
+        let off: Vec<String> = sweep.caveats().iter().map(Caveat::text).collect();
+        assert_eq!(off.len(), 1, "2 % of all together, and 40 % of the short: {off:?}");
+        assert!(off[0].contains("of class short in the series mix had 140.0 input tokens"), "{off:?}");
+        let sent = sweep.sent();
+        let told: Vec<_> = sent
+            .iter()
+            .map(|s| (s.series.as_str(), s.class.as_str(), s.input.as_ref().unwrap().mean))
+            .collect();
+        let want = [
+            ("mix", ALL, 2070.0),
+            ("mix", "short", 140.0),
+            ("mix", "long", 4000.0),
+            ("only long", ALL, 4010.0),
+        ];
+        assert_eq!(told, want);
+    }
+
+    #[test]
+    fn a_series_with_limits_of_its_own_counts_them() {
+        let tiers = |text: &str| -> [Slo; 1] { [toml::from_str(text).unwrap()] };
+        let (one, other) = (tiers("itl.p95 = \"10ms\""), tiers("itl.p95 = \"50ms\""));
+        let mut sweep = SweepTally::default();
+        let step = sweep.begin(&one, 0, &ask(Level::rate(1.0), 10, 1));
+        sweep.end(step);
+        let mut step = sweep.begin(&other, 2, &ask(Level::rate(1.0), 10, 1));
+        let mut record = Record::due(0, Phase::Measure, Duration::ZERO);
+        (record.outcome, record.class) = (Outcome::Ok, 1);
+        step.add(&Finished::new(record, vec![20_000, 60_000]));
+        assert_eq!(step.itl.counts(&other[0].limits()[0], |_| true).counts.misses, 1);
+        assert_eq!(step.itl.of_class(1).unwrap().quantiles(1.0).n, 2);
+    }
+}

@@ -1,0 +1,322 @@
+//! Opens a data set: every row is checked once, noted in the index and counted.
+
+use super::config::{DataSource, Delimiter, Fields, Format};
+use super::estimate::Counter;
+use super::fields::{Fault, find};
+use super::formats::{Parsed, Parser, header, join, optional};
+use super::index::{Entry, Index};
+use super::open::Blob;
+use super::sample::TurnSample;
+use super::scan::{Framing, Row, Scanner, Stop};
+use super::summary::{BadRow, SHOWN, Summary};
+use crate::lengths::TokenCount;
+use anyhow::{Context, Result, anyhow, bail};
+use goodput_core::distribution::{Distribution, Lengths};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// One file of the set.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// Its place among the bytes of all files.
+    pub(super) base: u64,
+    pub(super) blob: Blob,
+    /// Names of the columns of CSV.
+    pub(super) header: Vec<String>,
+}
+
+/// The turns of all rows of a conversation.
+pub(super) fn conversation(parser: &Parser, parts: &[Part], rows: &[Entry]) -> Result<Vec<TurnSample>> {
+    let mut turns = Vec::new();
+    for row in rows {
+        let part = &parts[parts.partition_point(|p| p.base <= row.at) - 1];
+        let mut bytes = vec![0; row.len as usize];
+        let path = part.blob.path().display();
+        part.blob.read_at(row.at - part.base, &mut bytes).with_context(|| format!("cannot read {path}"))?;
+        let read = parser.object(&bytes, &part.header).and_then(|object| parser.read(&object));
+        match read.map_err(|f| anyhow!("{path}, line {}: {}", row.line, f.reason))? {
+            Parsed::Turns(more, _) => join(&mut turns, more),
+            Parsed::Nothing => bail!("{path}, line {}: holds nothing to send", row.line),
+        }
+    }
+    Ok(turns)
+}
+
+/// Collects the index and the summary.
+pub(super) struct Builder<'a> {
+    source: &'a DataSource,
+    parser: &'a Parser,
+    entries: Vec<Entry>,
+    sessions: Option<Sessions>,
+    /// Fields that the plan names and no row had so far.
+    unseen: Vec<(&'static str, &'a str)>,
+    summary: Summary,
+    input: Lengths,
+    output: Lengths,
+    longest: u64,
+}
+
+/// Which rows belong together.
+#[derive(Default)]
+struct Sessions {
+    numbers: HashMap<u64, u32>,
+    next: u32,
+    of_row: Vec<u32>,
+}
+
+impl Sessions {
+    fn add(&mut self, session: Option<&str>) {
+        let fresh = self.next;
+        let number = match session {
+            None => fresh,
+            Some(name) => {
+                let mut hasher = DefaultHasher::new();
+                name.hash(&mut hasher);
+                *self.numbers.entry(hasher.finish()).or_insert(fresh)
+            }
+        };
+        self.next += u32::from(number == fresh);
+        self.of_row.push(number);
+    }
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(source: &'a DataSource, parser: &'a Parser) -> Self {
+        let grouped = match &source.format {
+            Format::Aiperf => true,
+            Format::Jsonl(f) | Format::Csv(f, _) => f.session.is_some(),
+            Format::ShareGpt | Format::SpecBench => false,
+        };
+        let unseen = match &source.format {
+            Format::Jsonl(f) | Format::Csv(f, _) => optional(f),
+            _ => Vec::new(),
+        };
+        Self {
+            source,
+            parser,
+            entries: Vec::new(),
+            sessions: grouped.then(Sessions::default),
+            unseen,
+            summary: Summary {
+                rows: 0,
+                bad: 0,
+                bad_rows: Vec::new(),
+                nothing: 0,
+                filtered: 0,
+                samples: 0,
+                turns: 0,
+                turns_max: 0,
+                exact: parser.counter.is_exact(),
+                input: Distribution::default(),
+                output: Distribution::default(),
+                output_from_plan: 0,
+                longest: None,
+            },
+            input: Lengths::default(),
+            output: Lengths::default(),
+            longest: 0,
+        }
+    }
+
+    /// Reads one file, whose bytes begin at `base` among those of all.
+    pub(super) fn scan(&mut self, base: u64, blob: Blob) -> Result<Part> {
+        let mut part = Part { base, header: Vec::new(), blob };
+        let path = part.blob.path().to_owned();
+        let framing = match &self.source.format {
+            Format::Csv(fields, delimiter) => {
+                part.header = columns(&part.blob, fields, *delimiter)?;
+                Framing::Csv(delimiter.byte())
+            }
+            _ => Framing::of_json(part.blob.reader())
+                .with_context(|| format!("cannot read {}", path.display()))?,
+        };
+        let mut header = matches!(framing, Framing::Csv(_));
+        let mut scanner = Scanner::new(part.blob.reader(), framing);
+        loop {
+            match scanner.next() {
+                Ok(None) => break,
+                Ok(Some(_)) if header => header = false,
+                Ok(Some(row)) => {
+                    self.summary.rows += 1;
+                    if let Err(fault) = self.row(&part, &row) {
+                        self.bad(bad_row(&part, &row, fault))?;
+                    }
+                }
+                Err(Stop::Io(e)) => {
+                    return Err(e).with_context(|| format!("cannot read {}", path.display()));
+                }
+                Err(Stop::Shape { line, element, reason }) => {
+                    self.summary.rows += 1;
+                    self.bad(BadRow { file: path, line, column: None, element, field: None, reason })?;
+                    break;
+                }
+            }
+        }
+        drop(scanner);
+        Ok(part)
+    }
+
+    fn row(&mut self, part: &Part, row: &Row<'_>) -> Result<(), Fault> {
+        let object = self.parser.object(row.bytes, &part.header)?;
+        self.unseen.retain(|(_, field)| find(&object, field).is_none());
+        let (turns, session) = match self.parser.read(&object)? {
+            Parsed::Turns(turns, session) => (turns, session),
+            Parsed::Nothing => {
+                self.summary.nothing += 1;
+                return Ok(());
+            }
+        };
+        let entry = Entry {
+            at: part.base + part.blob.start() + row.at,
+            len: row.bytes.len() as u32,
+            line: u32::try_from(row.line).unwrap_or(u32::MAX),
+        };
+        if let Some(sessions) = &mut self.sessions {
+            // How long its answers are may stand in a later row: judged when the conversation is whole.
+            if turns.is_empty() {
+                return Err(Fault::row("holds nothing that a user says"));
+            }
+            sessions.add(session.as_deref());
+            self.entries.push(entry);
+        } else {
+            let turns = self.parser.finish(turns)?;
+            if self.keep(part, entry, &turns) {
+                self.entries.push(entry);
+            }
+        }
+        Ok(())
+    }
+
+    fn bad(&mut self, row: BadRow) -> Result<()> {
+        if !self.source.skip_bad_rows {
+            return Err(anyhow!(row).context(
+                "a row of the data set cannot be used (`skip-bad-rows = true` leaves such rows out and counts them)",
+            ));
+        }
+        self.summary.bad += 1;
+        if self.summary.bad_rows.len() < SHOWN {
+            self.summary.bad_rows.push(row);
+        }
+        Ok(())
+    }
+
+    /// Counts a conversation, unless a turn lies outside of the limits.
+    fn keep(&mut self, part: &Part, entry: Entry, turns: &[TurnSample]) -> bool {
+        let limits = self.source.limits;
+        let within = |n: u64, min: Option<u64>, max: Option<u64>| {
+            min.is_none_or(|m| n >= m) && max.is_none_or(|m| n <= m)
+        };
+        let wide = |t: Option<TokenCount>| t.map(|t| u64::from(t.get()));
+        let lengths = measure(turns, &self.parser.counter);
+        let inside = lengths.iter().all(|(input, output)| {
+            within(*input, wide(limits.min_input), wide(limits.max_input))
+                && output.is_none_or(|o| within(o, wide(limits.min_output), wide(limits.max_output)))
+        });
+        if !inside {
+            self.summary.filtered += 1;
+            return false;
+        }
+        for (input, output) in &lengths {
+            self.input.push(u32::try_from(*input).unwrap_or(u32::MAX));
+            match output {
+                Some(output) => self.output.push(u32::try_from(*output).unwrap_or(u32::MAX)),
+                None => self.summary.output_from_plan += 1,
+            }
+            if *input > self.longest {
+                self.longest = *input;
+                self.summary.longest = Some((part.blob.path().to_owned(), u64::from(entry.line)));
+            }
+        }
+        self.summary.samples += 1;
+        self.summary.turns += turns.len() as u64;
+        self.summary.turns_max = self.summary.turns_max.max(turns.len() as u64);
+        true
+    }
+
+    /// Joins and filters conversations of several rows; fails where nothing is left.
+    pub(super) fn finish(mut self, parts: &[Part]) -> Result<(Index, Summary)> {
+        if let Some((key, field)) = self.unseen.first()
+            && self.summary.rows > self.summary.bad
+        {
+            bail!("fields.{key} = {field:?}: no row has such a field");
+        }
+        let entries = std::mem::take(&mut self.entries);
+        let index = match self.sessions.take() {
+            None => Index::single(entries),
+            Some(sessions) => {
+                let mut index = Index::grouped(&entries, &sessions.of_row);
+                let keep = (0..index.len())
+                    .map(|k| self.whole(parts, index.rows(k).unwrap_or_default()))
+                    .collect::<Result<Vec<bool>>>()?;
+                index.retain(&keep);
+                index
+            }
+        };
+        if index.len() == 0 {
+            let s = &self.summary;
+            let left = format!(
+                "{} rows, {} bad, {} without anything to send, {} outside of the length limits",
+                s.rows, s.bad, s.nothing, s.filtered
+            );
+            let first = s.bad_rows.first().map(|b| format!("; the first bad one: {b}")).unwrap_or_default();
+            bail!("the data set has nothing to send: {left}{first}");
+        }
+        self.summary.input = self.input.finish().unwrap_or_default();
+        self.summary.output = self.output.finish().unwrap_or_default();
+        Ok((index, self.summary))
+    }
+
+    /// Judges a conversation of several rows.
+    fn whole(&mut self, parts: &[Part], rows: &[Entry]) -> Result<bool> {
+        let Some(first) = rows.first() else { return Ok(false) };
+        let part = &parts[parts.partition_point(|p| p.base <= first.at) - 1];
+        let turns = conversation(self.parser, parts, rows)?;
+        match self.parser.finish(turns) {
+            Ok(turns) => Ok(self.keep(part, *first, &turns)),
+            Err(fault) => {
+                let row = Row { at: first.at, line: u64::from(first.line), element: None, bytes: &[] };
+                self.bad(bad_row(part, &row, fault))?;
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// The names in the first record of a CSV file.
+fn columns(blob: &Blob, fields: &Fields, delimiter: Delimiter) -> Result<Vec<String>> {
+    let path = blob.path().display();
+    let mut scanner = Scanner::new(blob.reader(), Framing::Csv(delimiter.byte()));
+    let first = match scanner.next() {
+        Ok(Some(row)) => row,
+        Ok(None) => bail!("{path} is empty: the first line must name the columns"),
+        Err(Stop::Io(e)) => return Err(e).with_context(|| format!("cannot read {path}")),
+        Err(Stop::Shape { line, reason, .. }) => bail!("{path}, line {line}: {reason}"),
+    };
+    header(first.bytes, fields, delimiter).map_err(|f| anyhow!("{path}, line {}: {}", first.line, f.reason))
+}
+
+/// Input and output tokens of each turn; the input holds all that was said before.
+fn measure(turns: &[TurnSample], counter: &Counter) -> Vec<(u64, Option<u64>)> {
+    let mut before = 0.0;
+    turns
+        .iter()
+        .map(|turn| {
+            let input = before + turn.messages.iter().map(|m| counter.tokens(&m.content)).sum::<f64>();
+            let output = turn.output_tokens.map(u64::from);
+            before =
+                input + turn.reference.as_deref().map_or(output.unwrap_or(0) as f64, |r| counter.tokens(r));
+            (input.round().max(1.0) as u64, output)
+        })
+        .collect()
+}
+
+fn bad_row(part: &Part, row: &Row<'_>, fault: Fault) -> BadRow {
+    BadRow {
+        file: part.blob.path().to_owned(),
+        line: row.line + fault.line,
+        column: fault.column,
+        element: row.element,
+        field: fault.field,
+        reason: fault.reason,
+    }
+}

@@ -1,0 +1,412 @@
+//! The plan's tables of data sets: `[workload.prompts.sharegpt]` and its like.
+
+use crate::lengths::{Lengths, TokenCount};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+
+/// A data set as the plan describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataSource {
+    /// How its rows are read.
+    pub format: Format,
+    /// The files, or folders of files, in their order; at least one.
+    pub files: Vec<PathBuf>,
+    /// Which turns of a conversation are sent.
+    pub turns: Turns,
+    /// Lengths of answers where the data gives none.
+    pub output_tokens: Option<Lengths>,
+    /// Where the lengths of answers come from; `None`: a row's own field, else its reference answer, else the plan.
+    pub output_from: Option<OutputFrom>,
+    /// In which order rows are taken.
+    pub order: Sampling,
+    /// Which rows are left out for their length.
+    pub limits: LengthLimits,
+    /// Leaves out and counts rows that cannot be read, instead of refusing the file.
+    pub skip_bad_rows: bool,
+}
+
+/// How rows are read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Format {
+    /// An array (or lines) of `{ id, conversations: [{ from, value }] }`.
+    ShareGpt,
+    /// Lines, or an array, of JSON objects with fields that the plan names.
+    Jsonl(Fields),
+    /// Comma-separated values with a header.
+    Csv(Fields, Delimiter),
+    /// AIPerf's `single_turn`, `multi_turn` and `random_pool`.
+    Aiperf,
+    /// Lines of `{ question_id, category, turns: [text] }`.
+    SpecBench,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ShareGpt => "ShareGPT",
+            Self::Jsonl(_) => "JSONL",
+            Self::Csv(..) => "CSV",
+            Self::Aiperf => "AIPerf",
+            Self::SpecBench => "Spec-Bench",
+        })
+    }
+}
+
+/// Which turns of a conversation are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Turns {
+    /// The first only, as one request.
+    First,
+    /// All, one after the other, each with the server's own answers before it.
+    All,
+    /// The last, as one request with the recorded conversation before it.
+    Last,
+}
+
+/// Where the lengths of answers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputFrom {
+    /// A field of the row.
+    Field,
+    /// The tokens of the reference answer.
+    Reference,
+    /// The plan's `output-tokens`.
+    Plan,
+}
+
+/// In which order rows are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sampling {
+    /// Each once in a random order, then each once in another.
+    #[default]
+    Shuffled,
+    /// As they stand in the file, from the beginning again after the last.
+    File,
+    /// Any at any time, so that a row may come again before others came at all.
+    Random,
+}
+
+/// What stands between the values of a CSV file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delimiter {
+    /// `,`
+    #[default]
+    Comma,
+    /// `;`
+    Semicolon,
+    /// A tab.
+    Tab,
+    /// `|`
+    Pipe,
+}
+
+impl Delimiter {
+    pub(super) const fn byte(self) -> u8 {
+        match self {
+            Self::Comma => b',',
+            Self::Semicolon => b';',
+            Self::Tab => b'\t',
+            Self::Pipe => b'|',
+        }
+    }
+}
+
+/// Which rows are left out for their length, in tokens as the counter counts them. A conversation of which one turn lies outside
+/// is left out as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LengthLimits {
+    /// Fewest tokens of a prompt, with the conversation before it.
+    pub min_input: Option<TokenCount>,
+    /// Most.
+    pub max_input: Option<TokenCount>,
+    /// Fewest tokens of an answer whose length the data gives.
+    pub min_output: Option<TokenCount>,
+    /// Most.
+    pub max_output: Option<TokenCount>,
+}
+
+/// Names of a row's fields: a key of the object or the header, or a dotted path into it (`request.messages`, `turns.0.text`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Fields {
+    /// The prompt as text.
+    pub prompt: Option<String>,
+    /// A list of chat messages (in CSV as JSON).
+    pub messages: Option<String>,
+    /// The instruction of an Alpaca row.
+    pub instruction: Option<String>,
+    /// What the instruction is about; put behind it.
+    pub input: Option<String>,
+    /// A system message.
+    pub system: Option<String>,
+    /// The reference answer as text.
+    pub output: Option<String>,
+    /// The answer's length in tokens.
+    pub output_tokens: Option<String>,
+    /// What rows of one conversation have in common.
+    pub session: Option<String>,
+    /// Milliseconds that the user waited after the answer before.
+    pub delay: Option<String>,
+}
+
+impl Fields {
+    fn check(&self) -> Result<(), String> {
+        let named = [&self.prompt, &self.messages, &self.instruction].into_iter().flatten().count();
+        if named > 1 {
+            return Err("fields: only one of prompt, messages, instruction can be the prompt".into());
+        }
+        if self.input.is_some() && named == 1 && self.instruction.is_none() {
+            return Err("fields.input belongs to fields.instruction".into());
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(rename = "DataSet")]
+/// A data set: which files, and how their rows are read.
+struct RawTable {
+    /// The file, or a folder of files; relative paths count from the plan's folder. One of `file`, `files`.
+    file: Option<PathBuf>,
+    /// Several of them, in their order.
+    files: Option<Vec<PathBuf>>,
+    /// Which turns of a conversation are sent.
+    turns: Option<Turns>,
+    /// Names of a row's fields.
+    fields: Option<Fields>,
+    /// What stands between the values of a CSV file.
+    delimiter: Option<Delimiter>,
+    /// Lengths of answers where the data gives none.
+    output_tokens: Option<Lengths>,
+    /// Where the lengths of answers come from; a row's own field, else its reference answer, else the plan, where it is left out.
+    output_from: Option<OutputFrom>,
+    /// In which order rows are taken.
+    order: Option<Sampling>,
+    /// Rows with fewer tokens in the prompt are left out.
+    min_input_tokens: Option<TokenCount>,
+    /// Rows with more are left out.
+    max_input_tokens: Option<TokenCount>,
+    /// Rows with fewer tokens in the answer are left out.
+    min_output_tokens: Option<TokenCount>,
+    /// Rows with more are left out.
+    max_output_tokens: Option<TokenCount>,
+    /// Leaves out and counts rows that cannot be read, in place of an error.
+    skip_bad_rows: Option<bool>,
+}
+
+macro_rules! table {
+    ($(#[$doc:meta])* $name:ident, $format:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(try_from = "RawTable", into = "RawTable")]
+        pub struct $name(
+            /// The data set.
+            pub DataSource,
+        );
+
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                generator.subschema_for::<RawTable>()
+            }
+        }
+
+        impl TryFrom<RawTable> for $name {
+            type Error = String;
+            fn try_from(mut raw: RawTable) -> Result<Self, String> {
+                let format: fn(&mut RawTable) -> Format = $format;
+                let format = format(&mut raw);
+                DataSource::from_raw(format, raw).map(Self)
+            }
+        }
+
+        impl From<$name> for RawTable {
+            fn from(t: $name) -> Self {
+                t.0.into()
+            }
+        }
+    };
+}
+
+table!(
+    /// `[workload.prompts.sharegpt]`
+    ShareGptTable,
+    |_| Format::ShareGpt
+);
+table!(
+    /// `[workload.prompts.jsonl]`
+    JsonlTable,
+    |raw| Format::Jsonl(raw.fields.take().unwrap_or_default())
+);
+table!(
+    /// `[workload.prompts.csv]`
+    CsvTable,
+    |raw| Format::Csv(raw.fields.take().unwrap_or_default(), raw.delimiter.take().unwrap_or_default())
+);
+table!(
+    /// `[workload.prompts.aiperf]`
+    AiperfTable,
+    |_| Format::Aiperf
+);
+table!(
+    /// `[workload.prompts.spec-bench]`
+    SpecBenchTable,
+    |_| Format::SpecBench
+);
+
+impl DataSource {
+    fn from_raw(format: Format, raw: RawTable) -> Result<Self, String> {
+        if raw.fields.is_some() {
+            return Err(format!("the fields of {format} are fixed: fields belongs to jsonl and csv"));
+        }
+        if raw.delimiter.is_some() {
+            return Err("delimiter belongs to csv".into());
+        }
+        if let Format::Jsonl(fields) | Format::Csv(fields, _) = &format {
+            fields.check()?;
+        }
+        let files = match (raw.file, raw.files) {
+            (Some(file), None) => vec![file],
+            (None, Some(files)) if !files.is_empty() => files,
+            _ => return Err("exactly one of file, files is needed, with at least one path".into()),
+        };
+        let answerless = !matches!(format, Format::ShareGpt | Format::Jsonl(_) | Format::Csv(..));
+        if raw.turns == Some(Turns::Last) && answerless {
+            return Err(format!("{format} holds no answers, so that its last turn cannot be sent alone"));
+        }
+        if raw.output_from == Some(OutputFrom::Plan) && raw.output_tokens.is_none() {
+            return Err("output-from = \"plan\" needs output-tokens".into());
+        }
+        let limits = LengthLimits {
+            min_input: raw.min_input_tokens,
+            max_input: raw.max_input_tokens,
+            min_output: raw.min_output_tokens,
+            max_output: raw.max_output_tokens,
+        };
+        for (what, min, max) in
+            [("input", limits.min_input, limits.max_input), ("output", limits.min_output, limits.max_output)]
+        {
+            if let (Some(min), Some(max)) = (min, max)
+                && min > max
+            {
+                let (min, max) = (min.get(), max.get());
+                return Err(format!("min-{what}-tokens {min} is above max-{what}-tokens {max}"));
+            }
+        }
+        Ok(Self {
+            turns: raw.turns.unwrap_or_else(|| format.default_turns()),
+            format,
+            files,
+            output_tokens: raw.output_tokens,
+            output_from: raw.output_from,
+            order: raw.order.unwrap_or_default(),
+            limits,
+            skip_bad_rows: raw.skip_bad_rows.unwrap_or(false),
+        })
+    }
+}
+
+impl Format {
+    /// ShareGPT and Spec-Bench are used by their first turns elsewhere too; a row of messages is a request as it was sent; rows
+    /// that AIPerf or a session id bind together are conversations.
+    fn default_turns(&self) -> Turns {
+        match self {
+            Self::ShareGpt | Self::SpecBench => Turns::First,
+            Self::Jsonl(f) | Self::Csv(f, _) if f.session.is_none() => Turns::Last,
+            _ => Turns::All,
+        }
+    }
+}
+
+impl From<DataSource> for RawTable {
+    fn from(s: DataSource) -> Self {
+        let (mut file, mut files) = (None, None);
+        if s.files.len() == 1 {
+            file = s.files.into_iter().next()
+        } else {
+            files = Some(s.files)
+        }
+        let (fields, delimiter) = match s.format {
+            Format::Jsonl(f) => (Some(f), None),
+            Format::Csv(f, d) => (Some(f), Some(d)),
+            Format::ShareGpt | Format::Aiperf | Format::SpecBench => (None, None),
+        };
+        Self {
+            file,
+            files,
+            turns: Some(s.turns),
+            fields: fields.filter(|f| *f != Fields::default()),
+            delimiter: delimiter.filter(|d| *d != Delimiter::Comma),
+            output_tokens: s.output_tokens,
+            output_from: s.output_from,
+            order: Some(s.order),
+            min_input_tokens: s.limits.min_input,
+            max_input_tokens: s.limits.max_input,
+            min_output_tokens: s.limits.min_output,
+            max_output_tokens: s.limits.max_output,
+            skip_bad_rows: s.skip_bad_rows.then_some(true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_read_and_write_back() {
+        let text = "files = [\"a.csv\", \"b.csv.gz\"]\nfields = { prompt = \"question\", output = \"answer\" }\n\
+                    delimiter = \"tab\"\noutput-tokens = { fixed = 9 }\norder = \"random\"\nmax-input-tokens = 400";
+        let table: CsvTable = toml::from_str(text).unwrap();
+        assert_eq!(table.0.turns, Turns::Last);
+        assert_eq!(table.0.limits.max_input.map(TokenCount::get), Some(400));
+        let again: CsvTable = toml::from_str(&toml::to_string(&table).unwrap()).unwrap();
+        assert_eq!(again, table);
+        let plain: ShareGptTable = toml::from_str("file = \"s.json\"").unwrap();
+        assert_eq!((plain.0.turns, plain.0.order), (Turns::First, Sampling::Shuffled));
+        assert_eq!(toml::from_str::<ShareGptTable>(&toml::to_string(&plain).unwrap()).unwrap(), plain);
+        let sessions: JsonlTable = toml::from_str("file = \"s\"\nfields.session = \"id\"").unwrap();
+        assert_eq!(sessions.0.turns, Turns::All);
+    }
+
+    /// Row: a table of JSONL, what the message says.
+    #[test]
+    fn mistakes_in_the_table_are_said() {
+        for (text, say) in [
+            ("", "exactly one of file, files"),
+            ("file = \"a\"\nfiles = [\"b\"]", "exactly one of file, files"),
+            ("files = []", "exactly one of file, files"),
+            ("file = \"a\"\nfields = { prompt = \"p\", messages = \"m\" }", "only one of prompt, messages"),
+            ("file = \"a\"\nfields = { prompt = \"p\", input = \"i\" }", "belongs to fields.instruction"),
+            ("file = \"a\"\nfields = { question = \"p\" }", "unknown field `question`"),
+            ("file = \"a\"\nturns = \"second\"", "unknown variant `second`"),
+            ("file = \"a\"\noutput-from = \"plan\"", "needs output-tokens"),
+            ("file = \"a\"\nmin-input-tokens = 9\nmax-input-tokens = 8", "min-input-tokens 9 is above"),
+            ("file = \"a\"\nmin-output-tokens = 0", "at least 1 token"),
+            ("file = \"a\"\ndelimiter = \"tab\"", "delimiter belongs to csv"),
+            ("file = \"a\"\nskip = true", "unknown field `skip`"),
+        ] {
+            let error = toml::from_str::<JsonlTable>(text).unwrap_err().to_string();
+            assert!(error.contains(say), "{text}: {error}");
+        }
+        let error =
+            toml::from_str::<AiperfTable>("file = \"a\"\nfields.prompt = \"p\"").unwrap_err().to_string();
+        assert!(error.contains("the fields of AIPerf are fixed"), "{error}");
+        let error =
+            toml::from_str::<SpecBenchTable>("file = \"a\"\nturns = \"last\"").unwrap_err().to_string();
+        assert!(error.contains("holds no answers"), "{error}");
+    }
+}
