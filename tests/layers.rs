@@ -1,33 +1,132 @@
-//! Imports go one way: a module may use only what stands before it here, or beside it where it is its own part.
+//! Checks which crate depends on which, and where the wall clock is read.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules by layer, lowest first. Modules of one layer do not know one another.
-const LAYERS: &[&[&str]] = &[
-    &["units"],
-    &["level", "message", "check", "tokens", "distribution", "key", "roofline", "redact"],
-    &["caveat"],
-    &["record"],
-    &["slo"],
-    &["workload", "client", "server", "sim"],
-    &["load", "stats", "launch"],
-    &["search", "capacity", "calibrate"],
-    &["diagnosis"],
-    &["plan"],
-    &["rundir"],
-    &["sweep", "compare", "import", "peers"],
-    &["report"],
-    &["cli"],
-    &["cmd"],
+/// The crates below the root, lowest first, each with those that it may depend on.
+const CRATES: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("workload", &["core"]),
+    ("engine", &["core"]),
+    ("stats", &["core", "workload"]),
+    ("plan", &["core", "engine", "stats", "workload"]),
+    ("run", &["core", "engine", "plan", "stats", "workload"]),
+    ("load", &["core", "engine", "plan", "stats", "workload"]),
+    ("sweep", &["core", "engine", "load", "plan", "run", "stats", "workload"]),
+    ("report", &["core", "plan", "run", "stats", "workload"]),
 ];
 
-fn layer(module: &str) -> usize {
-    LAYERS
-        .iter()
-        .position(|layer| layer.contains(&module))
-        .unwrap_or_else(|| panic!("module {module} stands in no layer: add it to the list"))
+/// Foreign crates, each with the only crates of ours that may depend on it, directly or through others.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("tokio", &["load", "sweep"]),
+    ("reqwest", &["load", "sweep"]),
+    ("axum", &["load", "sweep"]),
+    ("plotters", &["report"]),
+];
+
+/// Returns the output of `cargo metadata`, run without a network.
+fn metadata() -> serde_json::Value {
+    let out = std::process::Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+        .args(["metadata", "--locked", "--offline", "--format-version", "1"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// Returns the name of a crate within `crates/`, given that of its package.
+fn own(package: &str) -> Option<&str> {
+    package.strip_prefix("goodput-")
+}
+
+/// The resolved dependencies of all packages, by package id.
+struct Graph {
+    names: BTreeMap<String, String>,
+    normal: BTreeMap<String, Vec<String>>,
+    development: BTreeMap<String, Vec<String>>,
+}
+
+impl Graph {
+    fn read() -> Self {
+        let metadata = metadata();
+        let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
+        let packages = metadata["packages"].as_array().unwrap();
+        let names = packages.iter().map(|p| (text(&p["id"]), text(&p["name"]))).collect();
+        let (mut normal, mut development) = (BTreeMap::new(), BTreeMap::new());
+        for node in metadata["resolve"]["nodes"].as_array().unwrap() {
+            let of = |dev: bool| -> Vec<String> {
+                let kind = if dev { "dev" } else { "normal" };
+                let is = |k: &serde_json::Value| k["kind"].as_str().unwrap_or("normal") == kind;
+                let deps = node["deps"].as_array().unwrap().iter();
+                let deps = deps.filter(|d| d["dep_kinds"].as_array().unwrap().iter().any(is));
+                deps.map(|d| text(&d["pkg"])).collect()
+            };
+            normal.insert(text(&node["id"]), of(false));
+            development.insert(text(&node["id"]), of(true));
+        }
+        Self { names, normal, development }
+    }
+
+    /// Returns the ids of our crates by name.
+    fn crates(&self) -> BTreeMap<&str, &str> {
+        self.names.iter().filter_map(|(id, name)| Some((own(name)?, id.as_str()))).collect()
+    }
+
+    /// Returns the names of all packages that a package reaches through normal dependencies.
+    fn reached(&self, from: &str) -> BTreeSet<&str> {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(id) = open.pop() {
+            for next in &self.normal[id] {
+                if seen.insert(next.as_str()) {
+                    open.push(next);
+                }
+            }
+        }
+        seen.into_iter().map(|id| self.names[id].as_str()).collect()
+    }
+}
+
+#[test]
+fn dependencies_go_one_way() {
+    let graph = Graph::read();
+    let crates = graph.crates();
+    let listed: BTreeSet<&str> = CRATES.iter().map(|c| c.0).collect();
+    assert_eq!(crates.keys().copied().collect::<BTreeSet<_>>(), listed, "CRATES lists every crate");
+    for (i, (name, allowed)) in CRATES.iter().enumerate() {
+        let below: BTreeSet<&str> = CRATES[..i].iter().map(|c| c.0).collect();
+        assert!(allowed.iter().all(|a| below.contains(a)), "{name} may depend on what stands before it");
+        let of = |ids: &[String]| -> BTreeSet<&str> {
+            ids.iter().filter_map(|id| own(&graph.names[id.as_str()])).collect()
+        };
+        let normal = of(&graph.normal[crates[name]]);
+        assert_eq!(
+            normal,
+            allowed.iter().copied().collect(),
+            "{name} depends on other crates than CRATES says"
+        );
+        // Otherwise tests would meet two copies of a crate, whose types differ.
+        let development = of(&graph.development[crates[name]]);
+        assert!(development.is_subset(&below), "the tests of {name} need a crate above it: {development:?}");
+    }
+}
+
+#[test]
+fn heavy_dependencies_are_confined() {
+    let graph = Graph::read();
+    let wrong: Vec<String> = graph
+        .crates()
+        .into_iter()
+        .flat_map(|(name, id)| {
+            let reached = graph.reached(id);
+            let confined =
+                CONFINED.iter().filter(move |(dep, homes)| reached.contains(dep) && !homes.contains(&name));
+            confined.map(move |(dep, _)| format!("{name} depends on {dep}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
@@ -41,72 +140,36 @@ fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// The modules that a source line names as `crate::module`.
-fn named(line: &str) -> Vec<&str> {
-    line.match_indices("crate::")
-        .map(|(at, prefix)| {
-            let rest = &line[at + prefix.len()..];
-            let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(rest.len());
-            &rest[..end]
-        })
-        .filter(|module| !module.is_empty())
-        .collect()
-}
-
-#[test]
-fn imports_go_one_way() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    sources(&src, &mut files);
-    assert!(files.len() > 30, "the sources are here");
-    let mut wrong = Vec::new();
-    for file in files {
-        let relative = file.strip_prefix(&src).unwrap();
-        let module = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
-        // Tests may look anywhere, also those in a file of their own.
-        if matches!(module, "lib" | "main") || file.ends_with("tests.rs") {
-            continue;
-        }
-        let text = fs::read_to_string(&file).unwrap();
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
-        for line in code.lines().filter(|l| !l.trim_start().starts_with("//")) {
-            for target in named(line).into_iter().filter(|t| *t != module) {
-                if layer(target) >= layer(module) {
-                    wrong.push(format!("{}: {}", relative.display(), line.trim()));
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
 /// The wall clock may be set at any time, so it is read where a moment is written down for people, and nowhere else: what is measured, waited
 /// for or given up by counts on the monotonic clock. Each place with how often it reads it, and what for.
 const MOMENTS: &[(&str, usize)] = &[
-    ("calibrate/mod.rs", 1),    // when the client was calibrated
-    ("client/transport.rs", 1), // a server's Retry-After may be a date
-    ("cmd/sweep.rs", 1),        // the name of the run folder
-    ("import/write.rs", 1),     // when it was imported
-    ("sim/null/server.rs", 1),  // `created` of an answer
-    ("sim/router.rs", 1),       // `created` of an answer
-    ("sweep/about.rs", 1),      // when the sweep was started
-    ("sweep/idle.rs", 2), // until when a server is left alone, for a sweep that is resumed by another process
-    ("sweep/resume.rs", 1), // when it was resumed
-    ("sweep/step.rs", 1), // when the step was started
+    ("crates/load/src/calibrate/mod.rs", 1), // when the client was calibrated
+    ("crates/load/src/client/transport.rs", 1), // a server's Retry-After may be a date
+    ("src/cmd/sweep.rs", 1),                 // the name of the run folder
+    ("crates/run/src/import/write.rs", 1),   // when it was imported
+    ("crates/load/src/sim/null/server.rs", 1), // `created` of an answer
+    ("crates/load/src/sim/router.rs", 1),    // `created` of an answer
+    ("crates/sweep/src/about.rs", 1),        // when the sweep was started
+    ("crates/sweep/src/idle.rs", 2), // until when a server is left alone, for a sweep that is resumed by another process
+    ("crates/sweep/src/resume.rs", 1), // when it was resumed
+    ("crates/sweep/src/step.rs", 1), // when the step was started
 ];
 
 #[test]
 fn the_wall_clock_measures_nothing() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    sources(&src, &mut files);
+    sources(&root.join("src"), &mut files);
+    for own in CRATES {
+        sources(&root.join("crates").join(own.0).join("src"), &mut files);
+    }
     let mut wrong = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
         let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
         let reads: usize =
             ["SystemTime::now", "Timestamp::now", "Zoned::now"].iter().map(|n| code.matches(n).count()).sum();
-        let file = file.strip_prefix(&src).unwrap().to_str().unwrap();
+        let file = file.strip_prefix(root).unwrap().to_str().unwrap();
         let known = MOMENTS.iter().find(|m| m.0 == file).map_or(0, |m| m.1);
         if reads != known && !file.ends_with("tests.rs") {
             wrong.push(format!("{file} reads the wall clock {reads} times, where {known} are known"));
