@@ -2,7 +2,7 @@
 
 use super::adaptive::Policy;
 use super::answer::{Goodput, Held, Misfit, Status, Support};
-use super::change::{current, found};
+use super::change::{Shows, current, found};
 use super::posterior::{Posterior, limits};
 use super::refine::lowest;
 use super::seen::Seen;
@@ -86,7 +86,7 @@ pub(super) fn estimate(
         g.rate = Some(whole(policy, rate)).filter(|r| *r > 0.0);
         (g.interval90, g.safe_rate, g.halve_s) = (Some([low, high]), safe, halve_s(steps));
         g.binding = Some(posterior.binding().to_owned());
-        g.support.flat = Some(posterior.flat());
+        (g.support.flat, g.support.scatter) = (Some(posterior.flat()), posterior.widened());
         words = bracketed(&mut g).unwrap_or_else(|| match (g.safe_rate, g.interval90) {
             (Some(_), Some([low, high])) => {
                 format!("the boundary lies between {} and {}, with a chance of 90 %", name(low), name(high))
@@ -100,8 +100,12 @@ pub(super) fn estimate(
     }
     g.throughput = g.rate.map(|r| throughput(policy, steps, r));
     if let Some(change) = &g.support.change {
+        let shows = match change.shows {
+            Shows::Unloaded => "of one request at a time",
+            Shows::Loaded => "under load",
+        };
         words = format!(
-            "the server changed between {} and {}: the median {} of one request at a time went from {} to {} ms, and only what was measured \
+            "the server changed between {} and {}: the median {} {shows} went from {} to {} ms, and only what was measured \
              since then counts; {words}",
             Span(Duration::from_secs_f64(change.after_s.round())),
             Span(Duration::from_secs_f64(change.before_s.round())),

@@ -1,7 +1,7 @@
 //! The cores of this machine while a server is measured on it.
 
 use crate::client::config::Target;
-use crate::launch::cores::{Cores, Watch};
+use crate::launch::cores::Watch;
 use crate::plan::Plan;
 use crate::stats::step::HostLoad;
 use std::time::Duration;
@@ -38,7 +38,6 @@ impl Neighbours {
 
     /// Returns how the cores were used: in the measured window, or in all of a step that ended before it.
     pub(super) fn end(&mut self) -> Option<HostLoad> {
-        let Cores { cores, busy, server, others, steal, waiting } = self.watch.take()?.end()?;
-        Some(HostLoad { cores, busy, server, others, steal, waiting })
+        self.watch.take()?.end()
     }
 }

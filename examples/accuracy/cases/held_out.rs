@@ -12,13 +12,12 @@
 //!
 //! The mean answer of an unloaded server takes four seconds at most: the default timeout, a minute, is to play no part.
 
+use super::draw::{Draw, digits};
 use super::engines::{
     Gpu, P90, P95, P99, exponential, fixed, lognormal, quantile, several, single, two_sizes,
 };
 use super::{Case, Found};
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 /// Fixed once, before any of these cases was run.
 const SEED: u64 = 2_026_112_319;
@@ -76,7 +75,7 @@ const BINDING: &[(&str, f64)] =
 
 /// All of them.
 pub(crate) fn held_out() -> Vec<Case> {
-    let mut draw = Draw(ChaCha8Rng::seed_from_u64(SEED));
+    let mut draw = Draw::seeded(SEED);
     (0..DRAWS).map(|i| bound(one(&mut draw, &format!("wide-{i}")).with(TRUTHS))).collect()
 }
 
@@ -87,40 +86,18 @@ fn bound(case: Case) -> Case {
     }
 }
 
-struct Draw(ChaCha8Rng);
-
-impl Draw {
-    fn uniform(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.0.random::<f64>()
-    }
-
-    /// Its logarithm is uniform. To three digits, so that no platform's logarithm makes another case of it.
-    fn scale(&mut self, low: f64, high: f64) -> f64 {
-        digits(self.uniform(low.ln(), high.ln()).exp())
-    }
-
-    fn chance(&mut self, p: f64) -> bool {
-        self.0.random::<f64>() < p
-    }
-
-    /// A percentile with the standard normal point under it.
-    fn percentile(&mut self) -> (f64, f64) {
-        match self.uniform(0.0, 1.0) {
-            u if u < 0.25 => (90.0, P90),
-            u if u < 0.5 => (95.0, P95),
-            _ => (99.0, P99),
-        }
-    }
-
-    /// A limit over the unloaded value.
-    fn room(&mut self) -> f64 {
-        self.scale(1.05, 30.0)
+/// A percentile with the standard normal point under it.
+fn percentile(draw: &mut Draw) -> (f64, f64) {
+    match draw.uniform(0.0, 1.0) {
+        u if u < 0.25 => (90.0, P90),
+        u if u < 0.5 => (95.0, P95),
+        _ => (99.0, P99),
     }
 }
 
-fn digits(x: f64) -> f64 {
-    let unit = 10_f64.powi(x.log10().floor() as i32 - 2);
-    ((x / unit).round() * unit * 1e6).round() / 1e6
+/// A limit over the unloaded value.
+fn room(draw: &mut Draw) -> f64 {
+    draw.scale(1.05, 30.0)
 }
 
 fn one(draw: &mut Draw, name: &str) -> Case {
@@ -142,7 +119,7 @@ fn one(draw: &mut Draw, name: &str) -> Case {
 /// A single server with a queue before it.
 fn one_server(draw: &mut Draw, name: &str) -> Case {
     let mean = draw.scale(3.0, 300.0);
-    let ((percentile, z), room) = (draw.percentile(), draw.room());
+    let ((percentile, z), room) = (percentile(draw), room(draw));
     let cv = draw.scale(0.3, 1.5);
     let (service, unloaded) = match draw.uniform(0.0, 1.0) {
         u if u < 1.0 / 3.0 => {
@@ -162,14 +139,14 @@ fn servers(draw: &mut Draw, name: &str) -> Case {
     let mean = draw.scale(100.0, 4000.0);
     let prefill = digits(mean * draw.scale(0.02, 0.2));
     let cv = draw.scale(0.3, 1.5);
-    let (first, last) = (draw.percentile(), draw.percentile());
+    let (first, last) = (percentile(draw), percentile(draw));
     let (service, unloaded) = match draw.uniform(0.0, 1.0) {
         u if u < 0.25 => (fixed(mean), mean),
         u if u < 0.6 => (exponential(mean), mean * (1.0 / (1.0 - last.0 / 100.0)).ln()),
         _ => (lognormal(mean, cv), quantile(mean, cv, last.1)),
     };
     let case = Case::new(name, several(count, service, prefill));
-    let (of_first, of_last) = (draw.room(), draw.room());
+    let (of_first, of_last) = (room(draw), room(draw));
     let ttft = |case: Case| case.limit_at(Ttft, first.0, digits(prefill * of_first));
     let e2e = |case: Case| case.limit_at(E2e, last.0, digits(unloaded * of_last));
     match draw.uniform(0.0, 1.0) {
@@ -217,8 +194,8 @@ fn limits(draw: &mut Draw, case: Case, gpu: &Gpu, input: (f64, f64), output: (f6
     let token_ms = (gpu.base_us + gpu.weights_us) / 1e3;
     let prefill_ms =
         |z: f64| (gpu.base_us + (gpu.token_us * quantile(input.0, input.1, z)).max(gpu.weights_us)) / 1e3;
-    let (ttft, tpot, e2e) = (draw.percentile(), draw.percentile(), draw.percentile());
-    let ttft_ms = digits(prefill_ms(ttft.1) * draw.room());
+    let (ttft, tpot, e2e) = (percentile(draw), percentile(draw), percentile(draw));
+    let ttft_ms = digits(prefill_ms(ttft.1) * room(draw));
     let tpot_ms = digits(token_ms * draw.scale(1.1, 10.0));
     let e2e_ms =
         digits((prefill_ms(0.0) + token_ms * quantile(output.0, output.1, e2e.1)) * draw.scale(1.1, 6.0));
