@@ -10,6 +10,7 @@
 //! against their levels in order of time: ln TPOT = a + b·ln level, and from some step on c more ([`super::segmented::shift`]).
 
 use super::segmented::{Observation, shift};
+use crate::level::Control;
 use crate::slo::Metric;
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,8 @@ use serde::{Deserialize, Serialize};
 /// The least change of a median that is named, in its logarithm: of one request at a time, and under load.
 const LEAST: f64 = 0.05;
 const LEAST_LOADED: f64 = 0.1;
+/// In simulated time latencies are whole milliseconds, so that a median may move by one for nothing.
+const GRAIN_MS: f64 = 1.5;
 /// Standard errors that it takes: with three metrics and up to five places of a change, fewer than one steady sweep in a hundred has one.
 const SURE: f64 = 4.0;
 /// So many values make σ twice as uncertain as many do: the fewer there are, the more standard errors it takes.
@@ -133,14 +136,20 @@ fn first(baselines: &[&Step]) -> Option<(usize, Change)> {
             from_ms: before.ln.exp(),
             to_ms: after.ln.exp(),
         };
-        (by.abs() >= LEAST && z >= SURE).then_some((z, at, change))
+        // TPOT is a mean over many gaps, and knows no grain.
+        let seen = metric == Metric::Tpot || (change.to_ms - change.from_ms).abs() > GRAIN_MS;
+        (by.abs() >= LEAST && z >= SURE && seen).then_some((z, at, change))
     });
     tested.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at, change)| (at, change))
 }
 
-/// A change that shows in the median TPOT of the steps near the boundary.
+/// A change that shows in the median TPOT of the steps near the boundary. Conversations grow, and fill a cache, from step to step: theirs says
+/// nothing.
 fn under_load(steps: &[&Step]) -> Option<Change> {
-    let near = |s: &&&Step| s.kind.is_near_boundary() && s.abort.is_none() && s.verdict != Verdict::Invalid;
+    let near = |s: &&&Step| {
+        let told = s.abort.is_none() && s.verdict != Verdict::Invalid && s.stable != Some(false);
+        told && s.kind.is_near_boundary() && s.level.control != Control::Sessions
+    };
     let points = steps.iter().filter(near).filter_map(|s| {
         let median = Median::of(&s.quantiles(Metric::Tpot), FEW_LOADED)?;
         let variance = (MEDIAN * median.sigma).powi(2) * ALIKE / median.n + MISFIT.powi(2);
