@@ -4,7 +4,8 @@
 //! compared before and after each. The test is of the medians of TTFT, TPOT and e2e. The logarithm of a median of n values has the standard
 //! error 1.2533·σ/√n, σ being the standard deviation of the logarithm, which follows from the 90th percentile: ln(p90/p50)/1.2816 (asymptotic
 //! variance of a sample median, π/2·σ²/n, for a log-normal distribution), pooled over all baselines. A change is named where one of the metrics
-//! differs by `LEAST` and by `SURE` standard errors between all baselines before and all after it.
+//! differs by `LEAST` and by `SURE` standard errors between all baselines before and all after it, more where those on one side differ among
+//! themselves.
 //!
 //! A server may be throttled under load alone. So the median TPOT of the steps near the boundary, which no queue has a part in, is held
 //! against their levels in order of time: ln TPOT = a + b·ln level, and from some step on c more ([`super::segmented::shift`]).
@@ -119,15 +120,21 @@ fn first(baselines: &[&Step]) -> Option<(usize, Change)> {
     let metrics = [Metric::Ttft, Metric::Tpot, Metric::E2e];
     let splits = metrics.into_iter().flat_map(|metric| (1..baselines.len()).map(move |at| (metric, at)));
     let tested = splits.filter_map(|(metric, at)| {
-        let of = |steps: &[&Step]| -> Option<Median> {
-            let all: Vec<Median> =
-                steps.iter().filter_map(|s| Median::of(&s.quantiles(metric), FEW)).collect();
-            Median::mean(&all)
+        let of = |steps: &[&Step]| -> Vec<Median> {
+            steps.iter().filter_map(|s| Median::of(&s.quantiles(metric), FEW)).collect()
         };
-        let (before, after, all) = (of(&baselines[..at])?, of(&baselines[at..])?, of(baselines)?);
+        let (earlier, later) = (of(&baselines[..at]), of(&baselines[at..]));
+        let (before, after) = (Median::mean(&earlier)?, Median::mean(&later)?);
+        let sigma = Median::mean(&[before, after])?.sigma;
         let by = after.ln - before.ln;
-        let se = MEDIAN * all.sigma * (before.n.recip() + after.n.recip()).sqrt();
-        let z = by.abs() / se / (1.0 + SMALL / all.n);
+        let se = MEDIAN * sigma * (before.n.recip() + after.n.recip()).sqrt();
+        // Medians of two kinds of requests jump from the one to the other: they scatter more than those of a log-normal distribution.
+        let off =
+            |all: &[Median], mean: Median| all.iter().map(|m| m.n * (m.ln - mean.ln).powi(2)).sum::<f64>();
+        let chi = (off(&earlier, before) + off(&later, after)) / (MEDIAN * sigma).powi(2);
+        let free = (earlier.len() + later.len()) as f64 - 2.0;
+        let scatter = if free > 0.0 { (chi / free).max(1.0) } else { 1.0 };
+        let z = by.abs() / (se * scatter.sqrt()) / (1.0 + SMALL / (before.n + after.n));
         let change = Change {
             after_s: baselines[at - 1].ended_s,
             before_s: baselines[at].started_s,

@@ -131,9 +131,12 @@ fn bracketed(g: &mut Goodput) -> Option<String> {
     let below_met = g.met.filter(|m| rate < *m);
     if let Some(failed) = above_failed {
         g.support.misfit = Some(Misfit::AboveFailed);
-        g.rate = Some(rate.min(failed));
         g.safe_rate = g.safe_rate.filter(|safe| *safe < failed).or(g.met);
-        g.interval90 = Some([g.safe_rate.map_or(0.0, |safe| low.min(safe)), failed]);
+        let low = g.safe_rate.map_or(0.0, |safe| low.min(safe));
+        // Nothing tells where in the bracket: its middle. Without a lower end that is shown, half of the failed level stands for it.
+        let middle = (low.max(0.5 * failed) * failed).sqrt();
+        g.rate = Some(middle.max(g.met.unwrap_or(0.0)));
+        g.interval90 = Some([low, failed]);
         Some(format!(
             "the fitted curve puts the boundary above {}, which is shown to fail, so the bracket of decided steps is given instead",
             short(failed)
