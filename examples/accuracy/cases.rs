@@ -3,6 +3,7 @@
 mod changes;
 mod curves;
 mod dev;
+mod draw;
 mod drawn;
 mod engines;
 mod former;
@@ -108,12 +109,14 @@ pub(crate) enum Group {
     Stall,
     /// The server's speed drifts.
     Drift,
+    /// The server's speed is now this, now that.
+    Scatter,
     /// The server's speed changes once, for good.
     Break,
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Ordinary,
         Self::Cliff,
         Self::Flat,
@@ -123,6 +126,7 @@ impl Group {
         Self::Closed,
         Self::Stall,
         Self::Drift,
+        Self::Scatter,
         Self::Break,
     ];
 
@@ -137,13 +141,14 @@ impl Group {
             Self::Closed => "closed loop",
             Self::Stall => "stalls",
             Self::Drift => "drift",
+            Self::Scatter => "scatter",
             Self::Break => "breaks",
         }
     }
 
     /// Returns true if the server does not change while the sweep runs: no answer may name a change.
     pub(crate) const fn is_steady(self) -> bool {
-        !matches!(self, Self::Stall | Self::Drift | Self::Break)
+        !matches!(self, Self::Stall | Self::Drift | Self::Scatter | Self::Break)
     }
 }
 

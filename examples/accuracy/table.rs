@@ -60,9 +60,10 @@ fn changes(rows: &[Row<'_>]) -> Vec<String> {
         let named = runs.iter().filter(|r| r.answer.names_change).count();
         (named, runs.len())
     };
-    let all: [(&str, &dyn Fn(Group) -> bool); 4] = [
+    let all: [(&str, &dyn Fn(Group) -> bool); 5] = [
         ("breaks", &|g| g == Group::Break),
         ("drift", &|g| g == Group::Drift),
+        ("scatter", &|g| g == Group::Scatter),
         ("stalls", &|g| g == Group::Stall),
         ("steady", &Group::is_steady),
     ];
@@ -216,6 +217,9 @@ fn server(case: &Case) -> String {
         Change::Pause { kind, nth, length_s } => format!("; pauses {length_s} s in {kind} step {nth}"),
         Change::Break { speed } => format!("; {} × as fast after half of the time", short(speed)),
         Change::Drift { by } => format!("; speed from {} to {}", short(1.0 - by), short(1.0 + by)),
+        Change::Scatter { by } => {
+            format!("; another speed from {} to {} each twelfth", short(1.0 - by), short(1.0 + by))
+        }
     });
     format!("{}{change}", engine(&case.engine))
 }

@@ -19,6 +19,8 @@ const SATURATED: u32 = 1024;
 const BRACKET: f64 = 0.02;
 /// Highest rate that is simulated near a cliff, over the capacity: nothing settles above it.
 const TOP: f64 = 0.999;
+/// Passes after which the truth is taken as it is.
+const PASSES: usize = 8;
 /// Logarithm of the misses over what is allowed, beyond which they tell nothing of the slope.
 const STEEP: f64 = 2.5;
 
@@ -43,7 +45,7 @@ pub(crate) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
     if unloaded > 1.0 && worst(&long.open(case, capacity / 4096.0, COARSE)?) > 1.0 {
         return Ok((truth, "misses unloaded".into()));
     }
-    let Some((center, slope)) = bracket(case, &mut long, capacity)? else {
+    let Some((center, slope)) = bracket(case, &mut long, capacity, (n / 30).max(COARSE))? else {
         let error = BRACKET / 2.0;
         let truth = Truth { error, ..Truth { capacity, ..Truth::cliff(capacity * (-error).exp(), allowed) } };
         return Ok((truth, "a cliff at the capacity".into()));
@@ -55,13 +57,13 @@ pub(crate) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
 
 /// Where about the truth lies and how steep the curve is there, by bisection with short runs; none where the limits are met up to the
 /// capacity.
-fn bracket(case: &Case, long: &mut Long, capacity: f64) -> Result<Option<(f64, f64)>> {
+fn bracket(case: &Case, long: &mut Long, capacity: f64, n: usize) -> Result<Option<(f64, f64)>> {
     let (mut low, mut high) = ((capacity / 4096.0).ln(), capacity.ln());
     let mut seen: Vec<(f64, f64)> = vec![];
     let mut ends = [-STEEP, STEEP];
     while high - low > BRACKET {
         let middle = f64::midpoint(low, high);
-        let misses = worst(&long.open(case, middle.exp(), COARSE)?).max(1e-6).ln();
+        let misses = worst(&long.open(case, middle.exp(), n)?).max(1e-6).ln();
         seen.push((middle, misses));
         let clipped = misses.clamp(-STEEP, STEEP);
         if misses > 0.0 { (high, ends[1]) = (middle, clipped) } else { (low, ends[0]) = (middle, clipped) }
@@ -85,7 +87,8 @@ fn slope_of(seen: &[(f64, f64)]) -> Option<f64> {
     (near.len() > 1 && xy > 0.0).then(|| xy / xx)
 }
 
-/// The truth near `center`, by two passes: the first says where, and how far apart the rates of the second are to be.
+/// The truth near `center`, by passes of five rates each: the first says where, and how far apart the rates of the next are to be; they go on
+/// until the truth lies among the rates that it is read from. On a near-cliff the first guess is off by many times their distance.
 fn around(
     case: &Case,
     long: &mut Long,
@@ -96,7 +99,8 @@ fn around(
     let mut said = String::new();
     // How much ln p changes from one rate to the next: more where the counts scatter more.
     let mut apart = 0.5;
-    for n in [n / 5, n] {
+    for pass in 0..PASSES {
+        let n = if pass == 0 { n / 5 } else { n };
         let room = (TOP * truth.capacity / center).ln() / 2.0;
         let spread = (apart / slope).min(if room > 0.0 { room } else { f64::INFINITY });
         let rates: Vec<f64> = (-2..=2).map(|k| center * (f64::from(k) * spread).exp()).collect();
@@ -107,6 +111,10 @@ fn around(
             .context("a case has limits")?;
         let of_binding: Vec<Share> = shares.iter().map(|s| s[binding]).collect();
         let fit = Fit::of(&of_binding, spread);
+        if pass > 0 && !fit.error.is_finite() {
+            // Noise in the place of a curve: the pass before is the better one.
+            break;
+        }
         let inflation = of_binding.iter().map(|s| s.inflation).sum::<f64>() / 5.0;
         let rate = center * fit.root.exp();
         truth = Truth { rate: Some(rate), error: fit.error, slope: fit.slope, inflation, ..truth };
@@ -116,6 +124,9 @@ fn around(
             percents(long, &shares[2]),
             rates[2]
         );
+        if pass > 0 && fit.root.abs() <= spread {
+            break;
+        }
         (center, slope) = (rate.min(TOP * truth.capacity), fit.slope);
         // At five times as many requests.
         apart = (3.0 * (of_binding[2].variance() / 5.0).sqrt()).clamp(0.15, 0.6);

@@ -58,10 +58,11 @@ fn by_fit(run: &Run, a: &Answer) -> String {
     let mut out = String::new();
     if let Some(safe) = safe {
         out.push_str(&format!(
-            "- accepted by all steps together: up to {safe}{unit}, the safe {} ({}{})\n",
+            "- accepted by all steps together: up to {safe}{unit}, the safe {} ({}{}{})\n",
             words::noun(a.control),
             words::chance_clause(run, g),
             words::flat_clause(g),
+            words::scatter_clause(g),
         ));
     }
     if let Some(([.., high], _)) = ends.filter(|_| g.status != Status::NotReached) {

@@ -20,7 +20,7 @@ pub use evidence::{deciding, measured, why};
 pub use figures::{
     basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target, knee, price, safe_basis,
 };
-pub use support::{chance_clause, flat_clause};
+pub use support::{chance_clause, flat_clause, scatter_clause};
 
 use figures::number_and_currency;
 

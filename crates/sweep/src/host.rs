@@ -1,6 +1,6 @@
 //! The cores of this machine while a server is measured on it.
 
-use goodput_load::launch::cores::{Cores, Watch};
+use goodput_load::launch::cores::Watch;
 use goodput_plan::Plan;
 use goodput_plan::server::Target;
 use goodput_stats::stats::step::HostLoad;
@@ -38,7 +38,6 @@ impl Neighbours {
 
     /// Returns how the cores were used: in the measured window, or in all of a step that ended before it.
     pub(super) fn end(&mut self) -> Option<HostLoad> {
-        let Cores { cores, busy, server, others, steal, waiting } = self.watch.take()?.end()?;
-        Some(HostLoad { cores, busy, server, others, steal, waiting })
+        self.watch.take()?.end()
     }
 }

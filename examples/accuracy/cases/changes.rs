@@ -18,10 +18,15 @@ pub(crate) enum Change {
     Break { speed: f64 },
     /// Its speed moves from 1 − `by` to 1 + `by` over the budget.
     Drift { by: f64 },
+    /// Its speed is another one in every twelfth of the budget, even on 1 − `by` to 1 + `by`.
+    Scatter { by: f64 },
 }
 
 /// Constant pieces that a drift is made of.
 const PIECES: u32 = 90;
+/// Speeds of a server that scatters.
+const SPEEDS: u32 = 12;
+const GOLDEN: f64 = 0.618_034;
 
 impl Change {
     pub(crate) const fn group(self) -> Group {
@@ -29,6 +34,7 @@ impl Change {
             Self::Pause { .. } => Group::Stall,
             Self::Break { .. } => Group::Break,
             Self::Drift { .. } => Group::Drift,
+            Self::Scatter { .. } => Group::Scatter,
         }
     }
 
@@ -36,7 +42,7 @@ impl Change {
     pub(crate) const fn final_speed(self) -> f64 {
         match self {
             Self::Break { speed } => speed,
-            Self::Pause { .. } | Self::Drift { .. } => 1.0,
+            Self::Pause { .. } | Self::Drift { .. } | Self::Scatter { .. } => 1.0,
         }
     }
 
@@ -52,6 +58,13 @@ impl Change {
                     server.set_speed(at(share), 1.0 - by + 2.0 * by * share);
                 }
                 server.set_speed(at(1.0), 1.0 + by);
+            }
+            Self::Scatter { by } => {
+                for i in 0..SPEEDS {
+                    // Multiples of the golden ratio, whole parts taken off, are even on 0 to 1 and never alike.
+                    let u = (f64::from(i) * GOLDEN).fract();
+                    server.set_speed(at(f64::from(i) / f64::from(SPEEDS)), 1.0 - by + 2.0 * by * u);
+                }
             }
         }
     }
@@ -72,6 +85,7 @@ impl Change {
 const TRUTHS: &[Found] = &[
     ("stall-8b-ramp-1s", [18.16277, 0.280, 8.892, 9.58, 30.672, 0.0000]),
     ("stall-8b-refine-2s", [18.16277, 0.280, 8.892, 9.58, 30.672, 0.0000]),
+    ("scatter-8b-15", [18.16277, 0.280, 8.892, 9.58, 30.672, 0.0000]),
     ("break-8b-faster-1.1", [21.82598, 1.471, 6.647, 11.39, 33.852, 0.0000]),
     ("break-8b-slower-1.25", [11.64469, 1.048, 6.918, 4.52, 24.407, 0.0000]),
 ];
@@ -131,6 +145,8 @@ pub(super) fn changes() -> Vec<Case> {
         mm1("break-mm1-slower-1.1").changing(Change::Break { speed: 1.0 / 1.1 }),
         gpu("break-8b-faster-1.1").changing(Change::Break { speed: 1.1 }),
         gpu("break-8b-slower-1.25").changing(Change::Break { speed: 0.8 }),
+        md1("scatter-md1-15").changing(Change::Scatter { by: 0.15 }),
+        gpu("scatter-8b-15").changing(Change::Scatter { by: 0.15 }),
     ]
     .into_iter()
     .map(|case| exact(case.with(TRUTHS)))

@@ -1,35 +1,12 @@
 //! Cases drawn from a distribution of servers and workloads: the first ones are kept, whatever they are.
 
 use super::Case;
+use super::draw::{Draw, digits};
 use super::engines::Gpu;
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 /// Fixed once; another one would be another choice of cases.
 const SEED: u64 = 20_261_120;
-
-struct Draw(ChaCha8Rng);
-
-impl Draw {
-    fn uniform(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.0.random::<f64>()
-    }
-
-    /// Its logarithm is uniform. To three digits, so that no platform's logarithm makes another case of it.
-    fn scale(&mut self, low: f64, high: f64) -> f64 {
-        digits(self.uniform(low.ln(), high.ln()).exp())
-    }
-
-    fn chance(&mut self, p: f64) -> bool {
-        self.0.random::<f64>() < p
-    }
-}
-
-fn digits(x: f64) -> f64 {
-    let unit = 10_f64.powi(x.log10().floor() as i32 - 2);
-    (x / unit).round() * unit
-}
 
 /// The 99 % point of a lognormal.
 fn p99(mean: f64, cv: f64) -> f64 {
@@ -39,7 +16,7 @@ fn p99(mean: f64, cv: f64) -> f64 {
 
 /// The first `n` draws.
 pub(super) fn drawn(n: usize) -> Vec<Case> {
-    let mut draw = Draw(ChaCha8Rng::seed_from_u64(SEED));
+    let mut draw = Draw::seeded(SEED);
     (0..n).map(|i| one(&mut draw, &format!("drawn-{i}"))).collect()
 }
 

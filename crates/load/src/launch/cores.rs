@@ -9,6 +9,7 @@
 
 use super::stale::{holds, is_here, listeners, processes};
 use goodput_core::endpoint::BaseUrl;
+use goodput_stats::stats::step::HostLoad;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
@@ -16,23 +17,6 @@ use tokio::time::Instant;
 
 /// The number of processes that can run is looked at this often.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// The use of this machine's cores over a part of a step. Shares are of the time of all cores that this process may use.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cores {
-    /// Number of those cores.
-    pub cores: u32,
-    /// Share that was busy, with anything.
-    pub busy: f64,
-    /// Share that the server had; `None` where its processes cannot be told.
-    pub server: Option<f64>,
-    /// Share that neither the server nor this process had; `None` where the server's is not known.
-    pub others: Option<f64>,
-    /// Share that a hypervisor gave to other machines.
-    pub steal: f64,
-    /// Share of the time in which something that could run had no core; `None` where the system does not tell.
-    pub waiting: Option<f64>,
-}
 
 /// The processes whose CPU time is the server's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,12 +81,12 @@ impl Watch {
     }
 
     /// Returns how the cores were used; `None` where too little time has passed to tell.
-    pub fn end(mut self) -> Option<Cores> {
+    pub fn end(mut self) -> Option<HostLoad> {
         self.window_ends();
         let cores = self.to.as_ref()?.since(&self.from)?;
         let (looks, crowded) = self.looks;
         let looked = (looks > 0).then(|| f64::from(crowded) / f64::from(looks));
-        Some(Cores { waiting: cores.waiting.or(looked), ..cores })
+        Some(HostLoad { waiting: cores.waiting.or(looked), ..cores })
     }
 }
 
@@ -155,7 +139,7 @@ impl Snapshot {
     }
 
     /// Returns the use of the cores since an earlier snapshot.
-    fn since(&self, from: &Self) -> Option<Cores> {
+    fn since(&self, from: &Self) -> Option<HostLoad> {
         let all = self.time.all.checked_sub(from.time.all).filter(|n| *n > 0)? as f64;
         let grown = |now: u64, then: u64| now.saturating_sub(then) as f64 / all;
         let (idle, steal) = (grown(self.time.idle, from.time.idle), grown(self.time.steal, from.time.steal));
@@ -167,7 +151,7 @@ impl Snapshot {
         let own = grown(self.own, from.own);
         let wall = self.at.saturating_duration_since(from.at).as_secs_f64();
         let stalled = self.pressure.zip(from.pressure).filter(|_| wall > 0.0);
-        Some(Cores {
+        Some(HostLoad {
             cores: self.cores,
             busy,
             server,

@@ -35,6 +35,16 @@ pub fn flat_clause(g: &Goodput) -> String {
     }
 }
 
+/// Returns how much wider scatter between the steps makes the interval, as a clause; empty where it does not.
+pub fn scatter_clause(g: &Goodput) -> String {
+    g.support.scatter.map_or_else(String::new, |by| {
+        format!(
+            "; steps scatter more than chance explains: interval {} times as wide",
+            short((10.0 * by).round() / 10.0)
+        )
+    })
+}
+
 /// Returns the step that held the safe rate at the end of the budget, as a sentence; empty where there was none.
 pub(super) fn held(a: &Answer) -> String {
     let Some(held) = &a.goodput.support.held else { return String::new() };
@@ -71,6 +81,17 @@ mod tests {
         assert!(chance.starts_with("5 %") && also.ends_with("flat curve there: 20 %"), "{chance}{also}");
         let (chance, also) = said(flat(0.8));
         assert!(chance.starts_with("the curve is flat there") && also.is_empty(), "{chance}{also}");
+        assert_eq!(
+            scatter_clause(&Goodput {
+                support: Support { scatter: Some(1.414), ..Support::default() },
+                ..run.answers[0].goodput.clone()
+            }),
+            "; steps scatter more than chance explains: interval 1.4 times as wide"
+        );
+        let mut said = |support: Support| {
+            run.answers[0].goodput.support = support;
+            (chance_clause(&run, &run.answers[0].goodput), flat_clause(&run.answers[0].goodput))
+        };
         let (chance, _) = said(Support { misfit: Some(Misfit::BelowMet), ..Support::default() });
         assert!(chance.contains("no chance is given"), "{chance}");
     }

@@ -94,6 +94,9 @@ pub struct Support {
     pub held: Option<Held>,
     /// The last change of the server that shows; the answer rests on the steps after it.
     pub change: Option<Change>,
+    /// How many times as wide the interval is for steps that scatter more about the fitted curve than chance within them explains: √φ; `None`
+    /// where they do not.
+    pub scatter: Option<f64>,
     /// Why the interval is a bracket of decided steps, if it is.
     pub misfit: Option<Misfit>,
 }

@@ -1,27 +1,55 @@
-//! A server that changes while it is measured: throttled, warmed up, or with a neighbour that came or went. One request at a time is measured
-//! again and again between the steps of the refinement, always at this one level, and its latencies are compared before and after each.
+//! A server that changes while it is measured: throttled, warmed up, or with a neighbour that came or went.
 //!
-//! The test is of the medians of TTFT, TPOT and e2e. The logarithm of a median of n values has the standard error 1.2533·σ/√n, σ being the
-//! standard deviation of the logarithm, which follows from the 90th percentile: ln(p90/p50)/1.2816 (asymptotic variance of a sample median,
-//! π/2·σ²/n, for a log-normal distribution). A change is named where one of the metrics differs by `LEAST` and by `SURE` standard
-//! errors between the mean of all baselines before and the mean of all after it.
+//! One request at a time is measured again and again between the steps of the refinement, always at this one level, and its latencies are
+//! compared before and after each. The test is of the medians of TTFT, TPOT and e2e. The logarithm of a median of n values has the standard
+//! error 1.2533·σ/√n, σ being the standard deviation of the logarithm, which follows from the 90th percentile: ln(p90/p50)/1.2816 (asymptotic
+//! variance of a sample median, π/2·σ²/n, for a log-normal distribution), pooled over all baselines. A change is named where one of the metrics
+//! differs by `LEAST` and by `SURE` standard errors between all baselines before and all after it, more where those on one side differ among
+//! themselves.
+//!
+//! A server may be throttled under load alone. So the median TPOT of the steps near the boundary, which no queue has a part in, is held
+//! against their levels in order of time: ln TPOT = a + b·ln level, and from some step on c more ([`super::segmented::shift`]).
 
-use crate::stats::step::{Quantiles, Step, StepKind};
+use super::segmented::{Observation, shift};
+use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
+use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use serde::{Deserialize, Serialize};
 
-/// The least change of a median that is named, in its logarithm.
+/// The least change of a median that is named, in its logarithm: of one request at a time, and under load.
 const LEAST: f64 = 0.05;
+const LEAST_LOADED: f64 = 0.1;
+/// In simulated time latencies are whole milliseconds, so that a median may move by one for nothing.
+const GRAIN_MS: f64 = 1.5;
 /// Standard errors that it takes: with three metrics and up to five places of a change, fewer than one steady sweep in a hundred has one.
 const SURE: f64 = 4.0;
 /// So many values make σ twice as uncertain as many do: the fewer there are, the more standard errors it takes.
 const SMALL: f64 = 6.0;
-/// Fewer values than this say nothing of a median.
-const FEW: u64 = 5;
+/// Fewer values than this say nothing of a median: those of all baselines on one side count together, but each has to have one.
+const FEW: u64 = 2;
+/// Under load, fewer than this.
+const FEW_LOADED: u64 = 100;
 /// σ is at least this: a timer's grain, and what an idle machine does from one minute to the next.
 const LEAST_SIGMA: f64 = 0.02;
+/// Under load a median is off by this besides: latency over the level is no straight line.
+const MISFIT: f64 = 0.03;
+/// How far from the middle one, in the logarithm, levels are compared.
+const REACH: f64 = 0.3;
+/// Requests that share a batch have alike times: so many are taken to be worth one.
+const ALIKE: f64 = 16.0;
 const MEDIAN: f64 = 1.2533;
 const Z90: f64 = 1.2816;
+
+/// Where a change of the server shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shows {
+    /// In one request at a time.
+    #[default]
+    Unloaded,
+    /// In the steps near the boundary.
+    Loaded,
+}
 
 /// A change of the server's speed in the middle of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -30,9 +58,12 @@ pub struct Change {
     pub after_s: f64,
     /// When it had changed, in seconds of the sweep: the answer rests on the steps from then on.
     pub before_s: f64,
+    /// Where it shows.
+    #[serde(default)]
+    pub shows: Shows,
     /// The latency by which it shows.
     pub metric: Metric,
-    /// Median for one request at a time before it, in milliseconds.
+    /// Median before it, in milliseconds: for one request at a time, or at the mean level of the steps near the boundary.
     pub from_ms: f64,
     /// Median afterwards.
     pub to_ms: f64,
@@ -45,31 +76,30 @@ impl Change {
     }
 }
 
-/// A median with its standard error, both of the logarithm.
+/// ln of the median of a step's values, their number, and the standard deviation of their logarithm.
 #[derive(Debug, Clone, Copy)]
 struct Median {
     ln: f64,
-    se: f64,
+    sigma: f64,
     n: f64,
 }
 
 impl Median {
-    fn of(q: &Quantiles) -> Option<Self> {
+    fn of(q: &Quantiles, few: u64) -> Option<Self> {
         let (p50, p90) = (q.p50.filter(|p| *p > 0.0)?, q.p90?);
         let sigma = ((p90 / p50).ln() / Z90).max(LEAST_SIGMA);
-        (q.n >= FEW).then(|| Self { ln: p50.ln(), se: MEDIAN * sigma / (q.n as f64).sqrt(), n: q.n as f64 })
+        (q.n >= few).then(|| Self { ln: p50.ln(), sigma, n: q.n as f64 })
     }
 
-    /// The mean of several, each weighing as its variance says.
+    /// The mean of several, each weighing as its number of values, with σ² pooled in the same way.
     fn mean(of: &[Self]) -> Option<Self> {
-        let weight: f64 = of.iter().map(|m| m.se.powi(-2)).sum();
-        let sum: f64 = of.iter().map(|m| m.ln * m.se.powi(-2)).sum();
-        let n = of.iter().map(|m| m.n).sum();
-        (!of.is_empty()).then(|| Self { ln: sum / weight, se: weight.sqrt().recip(), n })
+        let n: f64 = of.iter().map(|m| m.n).sum();
+        let mean = |f: fn(&Self) -> f64| of.iter().map(|m| m.n * f(m)).sum::<f64>() / n;
+        (n > 0.0).then(|| Self { ln: mean(|m| m.ln), sigma: mean(|m| m.sigma.powi(2)).sqrt(), n })
     }
 }
 
-/// Returns the last change of the server that the baselines of a series show.
+/// Returns the last change of the server that a series shows.
 pub(super) fn found(steps: &[&Step]) -> Option<Change> {
     let baselines: Vec<&Step> =
         steps.iter().copied().filter(|s| s.kind == StepKind::Baseline && s.abort.is_none()).collect();
@@ -80,7 +110,9 @@ pub(super) fn found(steps: &[&Step]) -> Option<Change> {
         from += at;
         last = Some(change);
     }
-    last
+    let since = last.map_or(f64::NEG_INFINITY, |c| c.before_s);
+    let later: Vec<&Step> = steps.iter().copied().filter(|s| s.started_s >= since).collect();
+    under_load(&later).or(last)
 }
 
 /// The clearest change within some baselines: the number of the first one after it.
@@ -88,23 +120,66 @@ fn first(baselines: &[&Step]) -> Option<(usize, Change)> {
     let metrics = [Metric::Ttft, Metric::Tpot, Metric::E2e];
     let splits = metrics.into_iter().flat_map(|metric| (1..baselines.len()).map(move |at| (metric, at)));
     let tested = splits.filter_map(|(metric, at)| {
-        let of = |steps: &[&Step]| -> Option<Median> {
-            let all: Vec<Median> = steps.iter().filter_map(|s| Median::of(&s.quantiles(metric))).collect();
-            Median::mean(&all)
+        let of = |steps: &[&Step]| -> Vec<Median> {
+            steps.iter().filter_map(|s| Median::of(&s.quantiles(metric), FEW)).collect()
         };
-        let (before, after) = (of(&baselines[..at])?, of(&baselines[at..])?);
+        let (earlier, later) = (of(&baselines[..at]), of(&baselines[at..]));
+        let (before, after) = (Median::mean(&earlier)?, Median::mean(&later)?);
+        let sigma = Median::mean(&[before, after])?.sigma;
         let by = after.ln - before.ln;
-        let z = by.abs() / before.se.hypot(after.se) / (1.0 + SMALL / before.n.min(after.n));
+        let se = MEDIAN * sigma * (before.n.recip() + after.n.recip()).sqrt();
+        // Medians of two kinds of requests jump from the one to the other: they scatter more than those of a log-normal distribution.
+        let off =
+            |all: &[Median], mean: Median| all.iter().map(|m| m.n * (m.ln - mean.ln).powi(2)).sum::<f64>();
+        let chi = (off(&earlier, before) + off(&later, after)) / (MEDIAN * sigma).powi(2);
+        let free = (earlier.len() + later.len()) as f64 - 2.0;
+        let scatter = if free > 0.0 { (chi / free).max(1.0) } else { 1.0 };
+        let z = by.abs() / (se * scatter.sqrt()) / (1.0 + SMALL / (before.n + after.n));
         let change = Change {
             after_s: baselines[at - 1].ended_s,
             before_s: baselines[at].started_s,
+            shows: Shows::Unloaded,
             metric,
             from_ms: before.ln.exp(),
             to_ms: after.ln.exp(),
         };
-        (by.abs() >= LEAST && z >= SURE).then_some((z, at, change))
+        // TPOT is a mean over many gaps, and knows no grain.
+        let seen = metric == Metric::Tpot || (change.to_ms - change.from_ms).abs() > GRAIN_MS;
+        (by.abs() >= LEAST && z >= SURE && seen).then_some((z, at, change))
     });
     tested.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at, change)| (at, change))
+}
+
+/// A change that shows in the median TPOT of the steps near the boundary. Conversations grow, and fill a cache, from step to step: theirs says
+/// nothing.
+fn under_load(steps: &[&Step]) -> Option<Change> {
+    let near = |s: &&&Step| {
+        let told = s.abort.is_none() && s.verdict != Verdict::Invalid && s.stable != Some(false);
+        told && s.kind.is_near_boundary() && s.level.control != Control::Sessions
+    };
+    let points = steps.iter().filter(near).filter_map(|s| {
+        let median = Median::of(&s.quantiles(Metric::Tpot), FEW_LOADED)?;
+        let variance = (MEDIAN * median.sigma).powi(2) * ALIKE / median.n + MISFIT.powi(2);
+        Some((*s, Observation { x: s.level.value.ln(), y: median.ln, variance }))
+    });
+    let points: Vec<(&Step, Observation)> = points.collect();
+    let mut levels: Vec<f64> = points.iter().map(|(_, p)| p.x).collect();
+    levels.sort_by(f64::total_cmp);
+    let middle = levels.get(levels.len() / 2)?;
+    let (near, points): (Vec<&Step>, Vec<Observation>) =
+        points.into_iter().filter(|(_, p)| (p.x - middle).abs() <= REACH).unzip();
+    let shift = shift(&points).filter(|s| s.by.abs() >= LEAST_LOADED)?;
+    let mean = points.iter().map(|p| p.y).sum::<f64>() / points.len() as f64;
+    let after = (points.len() - shift.at) as f64 / points.len() as f64;
+    let from = mean - shift.by * after;
+    Some(Change {
+        after_s: near[shift.at - 1].ended_s,
+        before_s: near[shift.at].started_s,
+        shows: Shows::Loaded,
+        metric: Metric::Tpot,
+        from_ms: from.exp(),
+        to_ms: (from + shift.by).exp(),
+    })
 }
 
 /// Returns the seconds of the sweep from which on steps speak of the server as it is now.
@@ -152,6 +227,31 @@ mod tests {
         ] {
             assert_eq!(at(medians, n), want, "{what}");
         }
+    }
+
+    #[test]
+    fn a_change_that_only_load_shows_is_found() {
+        // TPOT rises with the root of the level; from the fourth step on it is a quarter longer.
+        let levels = [10.0, 9.0, 10.5, 9.5, 8.5, 10.2];
+        let steps = |longer: f64| -> Vec<Step> {
+            let of = |(i, level): (usize, &f64)| {
+                let mut s = baseline(
+                    150.0 * i as f64,
+                    20.0 * level.sqrt() * if i >= 3 { longer } else { 1.0 },
+                    0.0,
+                    1500,
+                );
+                s.latency.values_mut().for_each(|q| q.p90 = q.p50.map(|p| 1.3 * p));
+                (s.kind, s.level) = (StepKind::Refine, Level::rate(*level));
+                s
+            };
+            levels.iter().enumerate().map(of).collect()
+        };
+        let found = |longer| found(&steps(longer).iter().collect::<Vec<_>>());
+        let change = found(1.25).unwrap();
+        assert_eq!((change.shows, change.after_s, change.before_s), (Shows::Loaded, 310.0, 450.0));
+        assert!((change.speed() - 0.8).abs() < 0.005, "{change:?}");
+        assert_eq!(found(1.0), None);
     }
 
     /// The standard error of the logarithm of a median is as the formula says, and steady servers hardly ever look changed.

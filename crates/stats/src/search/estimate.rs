@@ -2,7 +2,7 @@
 
 use super::adaptive::Policy;
 use super::answer::{Goodput, Held, Misfit, Status, Support};
-use super::change::{current, found};
+use super::change::{Shows, current, found};
 use super::posterior::{Posterior, limits};
 use super::refine::lowest;
 use super::seen::Seen;
@@ -86,7 +86,7 @@ pub(super) fn estimate(
         g.rate = Some(whole(policy, rate)).filter(|r| *r > 0.0);
         (g.interval90, g.safe_rate, g.halve_s) = (Some([low, high]), safe, halve_s(steps));
         g.binding = Some(posterior.binding().to_owned());
-        g.support.flat = Some(posterior.flat());
+        (g.support.flat, g.support.scatter) = (Some(posterior.flat()), posterior.widened());
         words = bracketed(&mut g).unwrap_or_else(|| match (g.safe_rate, g.interval90) {
             (Some(_), Some([low, high])) => {
                 format!("the boundary lies between {} and {}, with a chance of 90 %", name(low), name(high))
@@ -100,8 +100,12 @@ pub(super) fn estimate(
     }
     g.throughput = g.rate.map(|r| throughput(policy, steps, r));
     if let Some(change) = &g.support.change {
+        let shows = match change.shows {
+            Shows::Unloaded => "of one request at a time",
+            Shows::Loaded => "under load",
+        };
         words = format!(
-            "the server changed between {} and {}: the median {} of one request at a time went from {} to {} ms, and only what was measured \
+            "the server changed between {} and {}: the median {} {shows} went from {} to {} ms, and only what was measured \
              since then counts; {words}",
             Span(Duration::from_secs_f64(change.after_s.round())),
             Span(Duration::from_secs_f64(change.before_s.round())),
@@ -127,9 +131,12 @@ fn bracketed(g: &mut Goodput) -> Option<String> {
     let below_met = g.met.filter(|m| rate < *m);
     if let Some(failed) = above_failed {
         g.support.misfit = Some(Misfit::AboveFailed);
-        g.rate = Some(rate.min(failed));
         g.safe_rate = g.safe_rate.filter(|safe| *safe < failed).or(g.met);
-        g.interval90 = Some([g.safe_rate.map_or(0.0, |safe| low.min(safe)), failed]);
+        let low = g.safe_rate.map_or(0.0, |safe| low.min(safe));
+        // Nothing tells where in the bracket: its middle. Without a lower end that is shown, half of the failed level stands for it.
+        let middle = (low.max(0.5 * failed) * failed).sqrt();
+        g.rate = Some(middle.max(g.met.unwrap_or(0.0)));
+        g.interval90 = Some([low, failed]);
         Some(format!(
             "the fitted curve puts the boundary above {}, which is shown to fail, so the bracket of decided steps is given instead",
             short(failed)

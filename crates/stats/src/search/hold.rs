@@ -3,11 +3,12 @@
 
 use super::adaptive::Policy;
 use super::estimate::safe_level;
-use super::posterior::{Posterior, limits};
+use super::posterior::Posterior;
 use super::seen::Seen;
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
 use goodput_core::level::Control;
+use goodput_core::slo::Slo;
 use goodput_core::units::three_digits;
 
 /// Share of the budget that is kept for the step.
@@ -16,11 +17,8 @@ pub(super) const SHARE: f64 = 0.2;
 const HIGHER: f64 = 1.1;
 
 /// Returns the level to hold: the safe rate of the first tier that has one, unless a step has held about as much.
-pub(super) fn due(policy: &Policy, seen: &Seen<'_>) -> Option<f64> {
-    let safe = policy.tiers.iter().find_map(|slo| {
-        let posterior = Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion)?;
-        safe_level(policy, slo, &seen.all, &posterior)
-    })?;
+pub(super) fn due(policy: &Policy, seen: &Seen<'_>, tiers: &[(&Slo, Posterior)]) -> Option<f64> {
+    let safe = tiers.iter().find_map(|(slo, posterior)| safe_level(policy, slo, &seen.all, posterior))?;
     let level = match policy.control {
         Control::Concurrency => safe.floor(),
         // Cut off: nothing is held above the rate that is called safe.

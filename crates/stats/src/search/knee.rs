@@ -84,7 +84,7 @@ struct Flow {
     level: f64,
     /// Requests due per second; of conversations the level.
     load: f64,
-    /// Requests completed per second, had the server been full of them from the first second on.
+    /// Requests completed per second, had the server been full of them from the first second on, or those that it has half served.
     completed: f64,
     /// Variance of `completed`, its count taken for Poisson's.
     variance: f64,
@@ -104,10 +104,22 @@ impl Flow {
             Control::Concurrency => return None,
         };
         let seen = seen(step, unqueued_ms);
-        let (level, completed) = (step.level.value, step.achieved_rate / seen);
+        let level = step.level.value;
+        let completed = (step.achieved_rate / seen).max(step.achieved_rate + 0.5 * served_later(step));
         let least = 1.0 / step.measure_s;
         let variance = completed.max(least) / (step.measure_s * seen);
         (seen >= SEEN && load > 0.0).then_some(Self { level, load, completed, variance })
+    }
+}
+
+/// Growth of the requests that are being served, per second: of those in flight without the growth of the queue, which is throughput times the
+/// growth of TTFT. A batch that fills up has done work that no completed request shows yet, half of each of them in the mean; an engine near its
+/// capacity fills up for longer than a step lasts. Users of conversations wait for answers, so that theirs stop growing.
+fn served_later(step: &Step) -> f64 {
+    let queue = step.achieved_rate * step.ttft_slope.unwrap_or(0.0).max(0.0);
+    match step.level.control {
+        Control::Rate | Control::TraceScale => (step.in_flight_slope.unwrap_or(0.0) - queue).max(0.0),
+        Control::Sessions | Control::Concurrency => 0.0,
     }
 }
 

@@ -85,12 +85,14 @@ impl Times {
 /// The next step of the refinement, or why there is none.
 pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     let times = Times::of(policy, seen);
-    let widest = widest(policy, seen);
+    let tiers: Vec<(&Slo, Posterior)> =
+        policy.tiers.iter().filter_map(|slo| with_posterior(policy, seen, slo)).collect();
+    let widest = widest(policy, seen, &tiers);
     let spent = || Stop::Budget { budget_s: policy.budget_s };
     if times.left < times.least {
         return Err(widest.err().unwrap_or_else(spent));
     }
-    let hold = hold::due(policy, seen).map(|level| level.min(most(policy, seen)));
+    let hold = hold::due(policy, seen, &tiers).map(|level| level.min(most(policy, seen)));
     let kept = hold::SHARE * policy.budget_s;
     if (hold.is_some() || widest.is_ok()) && sentinel_is_due(policy, seen) {
         return Ok(policy.unloaded(sentinel_s(policy, seen)));
@@ -105,16 +107,16 @@ pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
         (Ok(_), Some(level)) if search_s < times.least => {
             Ok(times.step(policy, StepKind::Hold, level, times.left))
         }
-        (Ok(widest), _) => Ok(refined(policy, seen, &widest, &Times { left: search_s, ..times })),
+        (Ok(widest), _) => Ok(refined(policy, seen, widest, &Times { left: search_s, ..times })),
     }
 }
 
 /// Share of the budget after which one request at a time is measured again, to see whether the server is still the one that it was.
-const SENTINEL_SHARE: f64 = 0.15;
+const SENTINEL_SHARE: f64 = 0.14;
 /// Requests that tell a median, if the baseline's time has room for them.
 const SENTINEL_REQUESTS: f64 = 40.0;
 /// Fewer requests than this in the time of a baseline tell nothing.
-const TOO_FEW: f64 = 5.0;
+const TOO_FEW: f64 = 3.0;
 
 fn sentinel_is_due(policy: &Policy, seen: &Seen<'_>) -> bool {
     let ago = seen.origin_s + seen.spent_s - seen.baseline_s;
@@ -147,20 +149,27 @@ fn refined(policy: &Policy, seen: &Seen<'_>, widest: &Posterior, times: &Times) 
     times.step(policy, StepKind::Refine, level, measure)
 }
 
+/// A tier with the posterior of its boundary, if the steps so far give one.
+fn with_posterior<'s>(policy: &Policy, seen: &Seen<'_>, slo: &'s Slo) -> Option<(&'s Slo, Posterior)> {
+    Some((slo, Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion)?))
+}
+
 /// The tier whose boundary is known least, of those that need further steps; or why none does.
-fn widest(policy: &Policy, seen: &Seen<'_>) -> Result<Posterior, Stop> {
+fn widest<'t>(
+    policy: &Policy,
+    seen: &Seen<'_>,
+    tiers: &'t [(&Slo, Posterior)],
+) -> Result<&'t Posterior, Stop> {
     let mut stop = Stop::NoCurve;
-    let mut open: Vec<Posterior> = Vec::new();
-    for slo in policy.tiers.iter().filter(|slo| missed_unloaded(&seen.baselines, slo).is_none()) {
-        if let Some(p) = Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion) {
-            match settled(policy, seen, slo, &p) {
-                Some(why) => stop = why,
-                None => open.push(p),
-            }
+    let mut open: Vec<&Posterior> = Vec::new();
+    for (slo, p) in tiers.iter().filter(|(slo, _)| missed_unloaded(&seen.baselines, slo).is_none()) {
+        match settled(policy, seen, slo, p) {
+            Some(why) => stop = why,
+            None => open.push(p),
         }
     }
     // One that is likely not to be met by any level has less to gain from steps under load.
-    let worth = |p: &Posterior| p.spread() * (1.0 - p.infeasible());
+    let worth = |p: &&Posterior| p.spread() * (1.0 - p.infeasible());
     open.into_iter().max_by(|a, b| worth(a).total_cmp(&worth(b))).ok_or(stop)
 }
 

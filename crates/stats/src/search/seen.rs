@@ -16,7 +16,7 @@ pub(super) struct Seen<'a> {
     pub(super) loaded: Vec<&'a Step>,
     /// When the last baseline ended, in seconds of the sweep.
     pub(super) baseline_s: f64,
-    /// Steps under load since the ramp.
+    /// Steps under load since the ramp, and since the server last changed.
     pub(super) refined: usize,
     /// Seconds of the budget that are spent.
     pub(super) spent_s: f64,
@@ -36,6 +36,7 @@ impl<'a> Seen<'a> {
         let (first, last) = (steps.first(), steps.last());
         let ended_s = last.map_or(0.0, |s| s.ended_s);
         let steps = &super::retry::confirmed(steps)[..];
+        let since = super::change::since(steps);
         let kind = |kind| steps.iter().copied().filter(|s| s.kind == kind).collect::<Vec<&Step>>();
         let baselines = kind(StepKind::Baseline);
         let e2e_s = unloaded_e2e(&baselines);
@@ -53,7 +54,7 @@ impl<'a> Seen<'a> {
             refined: steps
                 .iter()
                 .rev()
-                .take_while(|s| s.kind != StepKind::Ramp)
+                .take_while(|s| s.kind != StepKind::Ramp && s.started_s >= since)
                 .filter(|s| s.kind != StepKind::Baseline)
                 .count(),
             spent_s: if last.is_some() { ended_s - origin_s } else { 0.0 },

@@ -92,10 +92,43 @@ pub(super) fn bend(points: &[Observation]) -> Option<Break> {
             |p: &Observation, _| p.x,
             |p: &Observation, at: f64| (p.x - at).max(0.0),
         ];
-        let (slopes, deviance) = least_squares(points, |p| three.map(|f| f(p, at)))?;
+        let (slopes, deviance) = least_squares(points, |_, p| three.map(|f| f(p, at)))?;
         let [level, before, more] = slopes;
         Some(Fit { deviance, y: level + before * at, bends: more > 0.0 && before + more >= 1.0 })
     })
+}
+
+/// A line whose level changed from one point to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shift {
+    /// The number of the first point after it.
+    pub(super) at: usize,
+    /// By how much.
+    pub(super) by: f64,
+    /// Twice the difference of the log-likelihoods of a line with the shift and of one without.
+    pub(super) ratio: f64,
+}
+
+/// Where a line through points in order of time is shifted, if that is significant: y = a + b·x, and from some point on c more.
+///
+/// `None` unless two points lie on each side, one more than the line has parameters, and x is no higher on one side than on the other: a curve that
+/// is no line would look shifted. Errors that are larger than they are taken to be, such as
+/// those of a curve that is no line, raise what it takes.
+pub(super) fn shift(points: &[Observation]) -> Option<Shift> {
+    let one = plane(points, |_| 1.0, |p| p.x, 0.0)?.deviance;
+    let free = points.len().checked_sub(3).filter(|free| *free > 0)? as f64;
+    let apart = |at: usize| {
+        let ends = |part: &[Observation]| {
+            part.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), p| (l.min(p.x), h.max(p.x)))
+        };
+        let (before, after) = (ends(&points[..at]), ends(&points[at..]));
+        before.0 > after.1 || after.0 > before.1
+    };
+    let tested = (2..points.len() - 1).filter(|at| !apart(*at)).filter_map(|at| {
+        let (slopes, deviance) = least_squares(points, |n, p| [1.0, p.x, if n >= at { 1.0 } else { 0.0 }])?;
+        Some(Shift { at, by: slopes[2], ratio: (one - deviance) / (deviance / free).max(1.0) })
+    });
+    tested.max_by(|a, b| a.ratio.total_cmp(&b.ratio)).filter(|s| s.ratio > CRITICAL)
 }
 
 /// Points below a break at the least.
@@ -181,14 +214,14 @@ fn plane(
     Some(Plane { slopes, deviance })
 }
 
-/// Three regressors, by Cramer's rule.
+/// Three regressors of the number of a point and of the point itself, by Cramer's rule: their slopes and the deviance.
 fn least_squares(
     points: &[Observation],
-    regressors: impl Fn(&Observation) -> [f64; 3],
+    regressors: impl Fn(usize, &Observation) -> [f64; 3],
 ) -> Option<([f64; 3], f64)> {
     let (mut a, mut b) = ([[0.0_f64; 3]; 3], [0.0_f64; 3]);
-    for p in points {
-        let r = regressors(p);
+    for (at, p) in points.iter().enumerate() {
+        let r = regressors(at, p);
         for i in 0..3 {
             b[i] += r[i] * p.y / p.variance;
             for j in 0..3 {
@@ -206,11 +239,11 @@ fn least_squares(
         (0..3).for_each(|row| with[row][column] = b[row]);
         *slope = determinant(&with) / det;
     }
-    let of = |p: &Observation| {
-        let r = regressors(p);
+    let of = |(at, p): (usize, &Observation)| {
+        let r = regressors(at, p);
         (p.y - r.iter().zip(&slopes).map(|(r, s)| r * s).sum::<f64>()).powi(2) / p.variance
     };
-    Some((slopes, points.iter().map(of).sum()))
+    Some((slopes, points.iter().enumerate().map(of).sum()))
 }
 
 fn determinant(m: &[[f64; 3]; 3]) -> f64 {
@@ -278,6 +311,23 @@ mod tests {
         assert!(bent.interval90[0] <= 8.0_f64.ln() && 8.0_f64.ln() <= bent.interval90[1], "{bent:?}");
         assert_eq!(bend(&curve(|x| 0.7 * x.ln())), None, "one slope");
         assert_eq!(bend(&curve(|x| -2.0 * (x / 8.0).ln().max(0.0))), None, "it falls");
+    }
+
+    /// Latencies of six steps that lie about a boundary, in order of time.
+    #[test]
+    fn a_line_that_shifts_is_told_from_one_that_rises() {
+        let points = |of: fn(usize, f64) -> f64| -> Vec<Observation> {
+            let x = [0.0, -0.1, 0.05, -0.05, -0.15, 0.02];
+            x.iter().enumerate().map(|(n, x)| Observation { x: *x, y: of(n, *x), variance: 4e-4 }).collect()
+        };
+        let slower = shift(&points(|n, x| 0.6 * x + if n >= 3 { 0.1 } else { 0.0 })).unwrap();
+        assert!(slower.at == 3 && (slower.by - 0.1).abs() < 1e-9, "{slower:?}");
+        assert_eq!(shift(&points(|_, x| 0.6 * x)), None, "a line");
+        assert_eq!(shift(&points(|n, x| 0.6 * x + if n == 2 { 0.1 } else { 0.0 })), None, "one step alone");
+        assert_eq!(shift(&points(|n, _| if n >= 3 { 0.1 } else { 0.0 })[..3]), None, "too few");
+        let mut apart = points(|n, x| 0.6 * x + if n >= 3 { 0.1 } else { 0.0 });
+        apart[3..].iter_mut().for_each(|p| p.x -= 1.0);
+        assert_eq!(shift(&apart), None, "at other levels");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! which on everything queues. Below c a miss is a stray, of a probability [`STRAY`] times the share p0 that the limit allows. Beyond c the
 //! share of misses q depends on how long the step was, so nothing but q > p0 is taken for known of it: q is even on (p0, 1), and the
 //! likelihood of k misses of n is ∫ q^k·(1−q)^(n−k) dq. A step so little beyond c that the backlog it builds up within its window cannot be
-//! told from chance may still look like one below.
+//! told from chance may still look like one below; one hardly below c, into which chance put more load than it was to have, may look like one beyond.
 
 use super::fit::Row;
 use crate::stats::binomial::at_most;
@@ -43,9 +43,6 @@ impl Told {
     /// ln of the likelihood for a cliff at e^`ln_cliff`.
     fn ln_likelihood(&self, ln_cliff: f64) -> f64 {
         let over = self.ln_rate - ln_cliff;
-        if over <= 0.0 {
-            return self.below;
-        }
         let seen = 1.0 / (1.0 + (-(over - self.unseen) / (BLUR * self.unseen).max(LEAST_BLUR)).exp());
         let (a, b) = ((1.0 - seen).max(f64::MIN_POSITIVE).ln() + self.below, seen.ln() + self.beyond);
         let top = a.max(b);

@@ -2,8 +2,9 @@
 
 use super::ease::ease;
 use super::edge::unseen;
-use super::fit::Row;
+use super::fit::{Fit, Row};
 use super::prior::{Ease, bursts};
+use super::scatter;
 use crate::search::change::Change;
 use crate::search::refused::served;
 use crate::stats::cluster::{inflation, tells};
@@ -122,6 +123,14 @@ impl Evidence {
             self.row(c, weight)
         };
         self.counts.iter().map(row).collect()
+    }
+
+    /// How much more the steps scatter about a fitted curve than their weights say ([`scatter`]). Those that are overloaded have no part in it, nor
+    /// those of the server as it was before it changed.
+    pub(super) fn scatter(&self, rows: &[Row], fit: &Fit) -> f64 {
+        let near = |c: &Count| c.rate > 0.0 && !c.outdated && tells(c.misses, c.n, self.p0);
+        let told = self.counts.iter().zip(rows).filter(|(c, _)| near(c));
+        scatter::of(told.map(|(_, row)| scatter::deviance(row, fit.mean_share(row.rate))), fit.smooth())
     }
 
     /// The rows of the very first pass, when neither boundary nor slope are known.

@@ -166,55 +166,66 @@ impl Fit {
         fit
     }
 
+    /// The floors of the cells, with the masses of all shapes, by boundary: one slice for each floor.
+    fn by_boundary(&self) -> impl Iterator<Item = (f64, impl Iterator<Item = (f64, &[f64])>)> {
+        let per_floor = self.shapes.all.len();
+        let points = self.cells.chunks(per_floor * self.floors.len());
+        self.boundary.grid.iter().copied().zip(points).map(move |(ln_boundary, of_point)| {
+            (ln_boundary, self.floors.iter().map(|f| f.share).zip(of_point.chunks(per_floor)))
+        })
+    }
+
+    /// Sums over all slopes d ln p / d ln r at the boundary, each with its mass.
+    fn over_slopes(&self, term: impl Fn(f64, f64) -> f64) -> f64 {
+        let of_point = |(ln_boundary, floors): (f64, _)| {
+            let rise = slopes(&self.shapes, ln_boundary);
+            let of_floor = |(floor, masses): (f64, &[f64])| {
+                masses.iter().zip(&rise).map(|(m, r)| term((1.0 - floor) * r, *m)).sum::<f64>()
+            };
+            Iterator::map(floors, of_floor).sum::<f64>()
+        };
+        self.by_boundary().map(of_point).sum()
+    }
+
     fn mean_slope(&self) -> f64 {
-        let shapes = &self.shapes;
-        let per_floor = shapes.all.len();
-        let mut sum = 0.0;
-        for (ln_boundary, of_point) in
-            self.boundary.grid.iter().zip(self.cells.chunks(per_floor * self.floors.len()))
-        {
-            let rise = slopes(shapes, *ln_boundary);
-            for (floor, of_floor) in self.floors.iter().zip(of_point.chunks(per_floor)) {
-                sum += (1.0 - floor.share) * of_floor.iter().zip(&rise).map(|(m, r)| m * r).sum::<f64>();
-            }
-        }
         // A cliff has no slope that a weight could follow.
-        sum / (1.0 - self.cliff.iter().sum::<f64>()).max(1e-9)
+        self.over_slopes(|slope, mass| slope * mass) / self.smooth().max(1e-9)
+    }
+
+    /// Chance that there is no cliff, given that the limit can be met.
+    pub(super) fn smooth(&self) -> f64 {
+        1.0 - self.cliff.iter().sum::<f64>()
     }
 
     /// Chance that d ln p / d ln r at the boundary is below `slope`, given that the limit can be met. A cliff has no slope so small.
     pub(super) fn slope_below(&self, slope: f64) -> f64 {
-        let per_floor = self.shapes.all.len();
+        self.over_slopes(|s, mass| if s < slope { mass } else { 0.0 })
+    }
+
+    /// Posterior mean of the share of misses at a rate, given that the limit can be met and there is no cliff.
+    pub(super) fn mean_share(&self, rate: f64) -> f64 {
+        let mut rises = vec![0.0; self.shapes.all.len()];
         let mut sum = 0.0;
-        for (ln_boundary, of_point) in
-            self.boundary.grid.iter().zip(self.cells.chunks(per_floor * self.floors.len()))
-        {
-            let rise = slopes(&self.shapes, *ln_boundary);
-            for (floor, of_floor) in self.floors.iter().zip(of_point.chunks(per_floor)) {
-                let flat = of_floor.iter().zip(&rise).filter(|(_, r)| (1.0 - floor.share) * **r < slope);
-                sum += flat.map(|(m, _)| m).sum::<f64>();
+        for (ln_boundary, floors) in self.by_boundary() {
+            rise(&self.shapes, rate, ln_boundary, &mut rises);
+            for (floor, masses) in floors {
+                sum += masses.iter().zip(&rises).map(|(m, g)| m * share(self.c0, floor, *g)).sum::<f64>();
             }
         }
-        sum
+        sum / self.smooth().max(1e-9)
     }
 
     /// Quantiles of the share of misses at a rate, given that the limit can be met.
     pub(super) fn shares<const N: usize>(&self, rate: f64, quantiles: [f64; N]) -> [f64; N] {
         let mut all: Vec<(f64, f64)> = Vec::with_capacity(self.cells.len());
-        let per_floor = self.shapes.all.len();
-        let mut rises = vec![0.0; per_floor];
-        for (at, cell) in self.cells.chunks(per_floor * self.floors.len()).enumerate() {
-            rise(&self.shapes, rate, self.boundary.grid[at], &mut rises);
-            for (floor, of_floor) in self.floors.iter().zip(cell.chunks(per_floor)) {
-                let share = |g: &f64| {
-                    -(-(self.c0 * (floor.share + (1.0 - floor.share) * g)).clamp(LEAST, most(self.c0)))
-                        .exp_m1()
-                };
-                all.extend(rises.iter().map(share).zip(of_floor.iter().copied()));
+        let mut rises = vec![0.0; self.shapes.all.len()];
+        for (at, (ln_boundary, floors)) in self.by_boundary().enumerate() {
+            rise(&self.shapes, rate, ln_boundary, &mut rises);
+            for (floor, masses) in floors {
+                all.extend(rises.iter().map(|g| share(self.c0, floor, *g)).zip(masses.iter().copied()));
             }
             if let Some(mass) = self.cliff.get(at) {
-                let beyond = rate.ln() > self.boundary.grid[at];
-                all.push((if beyond { 1.0 } else { 0.0 }, *mass));
+                all.push((if rate.ln() > ln_boundary { 1.0 } else { 0.0 }, *mass));
             }
         }
         all.retain(|(_, m)| *m > 1e-9);
@@ -292,6 +303,11 @@ fn rise(shapes: &Shapes, rate: f64, ln_boundary: f64, out: &mut [f64]) {
     for (to, s) in out.iter_mut().zip(&shapes.all) {
         *to = s.w * steep[s.bend] + (1.0 - s.w) * power[s.power];
     }
+}
+
+/// The share of misses for a floor below the limit and a rise G.
+fn share(c0: f64, floor: f64, g: f64) -> f64 {
+    -(-(c0 * (floor + (1.0 - floor) * g)).clamp(LEAST, most(c0))).exp_m1()
 }
 
 /// dG/d ln x of every shape at the boundary e^`ln_boundary`.

@@ -7,6 +7,7 @@ mod edge;
 mod evidence;
 mod fit;
 mod prior;
+mod scatter;
 mod table;
 
 use super::change::found;
@@ -16,7 +17,7 @@ use crate::stats::step::{Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
 use dependence::Joined;
 use evidence::Evidence;
-use fit::{Fit, Known, Range, Spread};
+use fit::{Fit, Known, Range, Row, Spread};
 use goodput_core::slo::{Metric, Part, Slo};
 use prior::Prior;
 
@@ -50,6 +51,8 @@ pub(super) fn void(step: &Step, tier: &str, limit: &str) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Posterior {
     limits: Vec<(Evidence, Fit)>,
+    /// The largest scatter of the limits: how much larger variances are than chance within the steps explains.
+    scatter: f64,
     /// The boundary of stability, where no limit sees a backlog by itself.
     stability: Option<Spread>,
     joined: Joined,
@@ -86,22 +89,30 @@ impl Posterior {
         let share = 1.0 / all.len() as f64;
         let known = |e: &Evidence| Known { dispersion, ease: e.ease, share };
         let mut fits: Vec<Fit> = all.iter().map(|e| Fit::of(&e.first_rows(), e.p0, wide, known(e))).collect();
+        let mut most_scatter = 1.0_f64;
         for pass in 1..PASSES {
             let below = |x: f64| 1.0 - joined.all(fits.iter().map(|f| 1.0 - f.boundary.below(x)));
             let centre = quantile(range, 0.5, below);
             let last = pass + 1 == PASSES;
-            let again = |(e, f): (&Evidence, &Fit)| {
+            let mut again = |(e, f): (&Evidence, &Fit)| {
                 let rows = e.rows(centre, f.slope.max(0.3));
-                let range = if last { narrow(f, prior) } else { wide };
-                Fit::of(&rows, e.p0, range, known(e))
+                let fit = Fit::of(&rows, e.p0, if last { narrow(f, prior, 1.0) } else { wide }, known(e));
+                let phi = if last { e.scatter(&rows, &fit) } else { 1.0 };
+                if phi <= 1.0 {
+                    return fit;
+                }
+                most_scatter = most_scatter.max(phi);
+                let rows: Vec<Row> = rows.iter().map(|r| Row { weight: r.weight / phi, ..*r }).collect();
+                Fit::of(&rows, e.p0, narrow(f, prior, phi.sqrt()), known(e))
             };
-            fits = all.iter().zip(&fits).map(again).collect();
+            fits = all.iter().zip(&fits).map(&mut again).collect();
         }
         let stability = unseen_backlog(steps, tier, limits)
             .then(|| edge::edge(steps, range, prior::bursts(dispersion)))
             .flatten();
         let joined = Joined::of_limits(steps, tier, &named, usize::from(stability.is_some()));
-        Some(Self { joined, limits: all.into_iter().zip(fits).collect(), stability, range })
+        let limits = all.into_iter().zip(fits).collect();
+        Some(Self { joined, limits, scatter: most_scatter, stability, range })
     }
 
     /// Chance that no rate meets all limits: even unloaded, one of them is missed too often.
@@ -157,6 +168,11 @@ impl Posterior {
     pub(super) fn flat(&self) -> f64 {
         let binding = self.binding();
         self.limits.iter().find(|(e, _)| e.limit == binding).map_or(0.0, |(_, f)| f.slope_below(FLAT))
+    }
+
+    /// How many times as wide the interval is for steps that scatter more than chance within them explains: √φ; `None` where they do not.
+    pub(super) fn widened(&self) -> Option<f64> {
+        (self.scatter > 1.0).then(|| self.scatter.sqrt())
     }
 
     /// The limit that is most likely not met from `level` on.
@@ -226,8 +242,8 @@ fn prior(steps: &[&Step], tier: &str) -> Option<Prior> {
     Some(Prior { low: low.ln(), high: high.max(ABOVE * refined_high).ln(), ln_capacity })
 }
 
-/// The part of the range that has all but a thousandth of the mass on each side, and a little more.
-fn narrow(fit: &Fit, prior: Prior) -> Range {
+/// The part of the range that has all but a thousandth of the mass on each side, `stretch` times as wide, and a little more.
+fn narrow(fit: &Fit, prior: Prior, stretch: f64) -> Range {
     let step = fit.boundary.grid[1] - fit.boundary.grid[0];
     let find = |u: f64| {
         let mut sum = 0.0;
@@ -237,8 +253,9 @@ fn narrow(fit: &Fit, prior: Prior) -> Range {
         });
         fit.boundary.grid[at.unwrap_or(fit.boundary.grid.len() - 1)]
     };
-    let low = (find(0.001) - 2.0 * step).max(prior.low);
-    let high = (find(0.999) + 2.0 * step).min(prior.high);
+    let (from, to) = (find(0.001), find(0.999));
+    let more = 0.5 * (stretch - 1.0) * (to - from) + 2.0 * step;
+    let (low, high) = ((from - more).max(prior.low), (to + more).min(prior.high));
     Range { low, high, prior }
 }
 

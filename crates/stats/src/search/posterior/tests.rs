@@ -4,7 +4,7 @@ use super::edge::edge;
 use super::evidence::Evidence;
 use super::fit::{Fit, Known, Range, Row};
 use super::prior::{Ease, Prior, beyond, floors, shapes};
-use super::{limits, quantile};
+use super::{Posterior, limits, quantile};
 use crate::search::series::tests::step;
 use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_core::level::Level;
@@ -80,7 +80,7 @@ fn a_narrow_grid_keeps_the_odds() {
     for ln_capacity in [None, Some(17_f64.ln())] {
         let prior = Prior { ln_capacity, ..flat(0.2, 60.0) };
         let wide = Fit::of(&rows, P0, Range::wide(prior), known(Ease::UNKNOWN));
-        let narrow = super::narrow(&wide, prior);
+        let narrow = super::narrow(&wide, prior, 1.0);
         assert!(narrow.high - narrow.low < 0.8 * (prior.high - prior.low), "{narrow:?}");
         let fit = Fit::of(&rows, P0, narrow, known(Ease::UNKNOWN));
         let odds = |f: &Fit| (f.infeasible / (1.0 - f.infeasible)).ln();
@@ -130,6 +130,29 @@ fn far_and_lucky_steps_weigh_as_they_should() {
     let mut short = counted(StepKind::Ramp, 8.0, 64, 0, 0);
     short.measure_s = 2.0;
     assert!(rows(&[short]).is_empty());
+}
+
+/// Two steps at each of three rates about a boundary of 10, which agree or do not.
+#[test]
+fn steps_that_scatter_widen_the_interval() {
+    let of = |misses: [u64; 6]| {
+        let rates = [9.0, 9.0, 10.0, 10.0, 11.0, 11.0];
+        let steps: Vec<Step> =
+            rates.iter().zip(misses).map(|(r, k)| counted(StepKind::Refine, *r, 2000, k, 2 * k)).collect();
+        let all: Vec<&Step> = steps.iter().collect();
+        Posterior::of(&all, "main", &[("ttft.p99".into(), P0)], 1.0).unwrap()
+    };
+    let (even, scattered) = (of([8, 12, 18, 22, 36, 44]), of([0, 20, 2, 38, 4, 76]));
+    assert_eq!(even.widened(), None);
+    let by = scattered.widened().unwrap();
+    assert!(
+        by > 1.3 && scattered.spread() > 1.2 * even.spread(),
+        "{by}: {} and {}",
+        scattered.spread(),
+        even.spread()
+    );
+    let fitted = scattered.fitted(&[10.0])[0].points[0];
+    assert!(fitted.low < P0 && fitted.high > P0, "{fitted:?}");
 }
 
 #[test]
