@@ -91,8 +91,8 @@ mod tests {
         );
         assert!(ln[3] - ln[2] < 1.0, "a step one hundredth beyond it may look clean: {ln:?}");
         assert!(
-            (ln[3] - ln[4]).abs() < 1.0 && ln[3] > ln[5] + 100.0,
-            "nothing tells where in the bracket: {ln:?}"
+            (ln[3] - ln[4]).abs() < 1.0 && ln[3] > ln[5] + 5.0,
+            "nothing tells where in the bracket, and hardly any load that chance adds is five hundredths: {ln:?}"
         );
     }
 }
