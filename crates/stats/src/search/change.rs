@@ -38,6 +38,8 @@ const REACH: f64 = 0.3;
 /// Requests that share a batch have alike times: so many are taken to be worth one.
 const ALIKE: f64 = 16.0;
 const MEDIAN: f64 = 1.2533;
+/// The median of χ² of one degree of freedom.
+const MEDIAN_CHI: f64 = 0.4549;
 const Z90: f64 = 1.2816;
 
 /// Where a change of the server shows.
@@ -128,12 +130,7 @@ fn first(baselines: &[&Step]) -> Option<(usize, Change)> {
         let sigma = Median::mean(&[before, after])?.sigma;
         let by = after.ln - before.ln;
         let se = MEDIAN * sigma * (before.n.recip() + after.n.recip()).sqrt();
-        // Medians of two kinds of requests jump from the one to the other: they scatter more than those of a log-normal distribution.
-        let off =
-            |all: &[Median], mean: Median| all.iter().map(|m| m.n * (m.ln - mean.ln).powi(2)).sum::<f64>();
-        let chi = (off(&earlier, before) + off(&later, after)) / (MEDIAN * sigma).powi(2);
-        let free = (earlier.len() + later.len()) as f64 - 2.0;
-        let scatter = if free > 0.0 { (chi / free).max(1.0) } else { 1.0 };
+        let scatter = scatter(&[&earlier, &later], sigma);
         let z = by.abs() / (se * scatter.sqrt()) / (1.0 + SMALL / (before.n + after.n));
         let change = Change {
             after_s: baselines[at - 1].ended_s,
@@ -148,6 +145,22 @@ fn first(baselines: &[&Step]) -> Option<(usize, Change)> {
         (by.abs() >= LEAST && z >= SURE && seen).then_some((z, at, change))
     });
     tested.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at, change)| (at, change))
+}
+
+/// How much more medians that follow one another differ than `sigma` explains, 1 at least: the median of their squared differences over their
+/// variances, over that of χ² of one degree of freedom. Medians of two kinds of requests jump from the one to the other, at any time; another
+/// change later on is one difference of several.
+fn scatter(sides: &[&[Median]], sigma: f64) -> f64 {
+    let of = |pair: &[Median]| {
+        let variance = (MEDIAN * sigma).powi(2) * (pair[0].n.recip() + pair[1].n.recip());
+        (pair[1].ln - pair[0].ln).powi(2) / variance
+    };
+    let mut all: Vec<f64> = sides.iter().flat_map(|side| side.windows(2).map(of)).collect();
+    all.sort_by(f64::total_cmp);
+    match all.len() {
+        0 | 1 => 1.0,
+        n => (0.5 * (all[(n - 1) / 2] + all[n / 2]) / MEDIAN_CHI).max(1.0),
+    }
 }
 
 /// A change that shows in the median TPOT of the steps near the boundary. Conversations grow, and fill a cache, from step to step: theirs says
@@ -224,6 +237,7 @@ mod tests {
             ("too little to matter", &[20.0, 20.0, 20.8, 20.8], 5000, None),
             ("slower, and then faster", &[20.0, 20.0, 30.0, 30.0, 20.0, 20.0], 50, Some((310.0, 400.0))),
             ("only one", &[20.0], 50, None),
+            ("between two kinds of requests", &[20.0, 26.0, 20.0, 26.0, 26.0, 20.0, 26.0, 26.0], 50, None),
         ] {
             assert_eq!(at(medians, n), want, "{what}");
         }
