@@ -8,7 +8,7 @@
 //! themselves.
 //!
 //! A server may be throttled under load alone. So the median TPOT of the steps near the boundary, which no queue has a part in, is held
-//! against their levels in order of time: ln TPOT = a + b·ln level, and from some step on c more ([`super::segmented::shift`]).
+//! against their levels in order of time: ln TPOT = a + b·ln level, and from some step on c more (`segmented.rs`).
 
 use super::segmented::{Observation, shift};
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
