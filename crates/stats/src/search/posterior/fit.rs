@@ -16,6 +16,8 @@ use super::table::ln_share;
 const POINTS: usize = 41;
 /// Points of the grid of ln r1.
 const COARSE: usize = 11;
+/// A cell with less mass than this makes no difference: there are some twenty thousand.
+const NO_MASS: f64 = 1e-9;
 /// L is kept within these bounds: from one miss in ten million to 98 %, or farther up where the limit itself is there.
 const LEAST: f64 = 1e-7;
 const MOST: f64 = 4.0;
@@ -209,7 +211,9 @@ impl Fit {
         for (ln_boundary, floors) in self.by_boundary() {
             rise(&self.shapes, rate, ln_boundary, &mut rises);
             for (floor, masses) in floors {
-                sum += masses.iter().zip(&rises).map(|(m, g)| m * share(self.c0, floor, *g)).sum::<f64>();
+                // Most cells have next to no mass, and a share takes an exponential.
+                let some = masses.iter().zip(&rises).filter(|(m, _)| **m > NO_MASS);
+                sum += some.map(|(m, g)| m * share(self.c0, floor, *g)).sum::<f64>();
             }
         }
         sum / self.smooth().max(1e-9)
@@ -228,7 +232,7 @@ impl Fit {
                 all.push((if rate.ln() > ln_boundary { 1.0 } else { 0.0 }, *mass));
             }
         }
-        all.retain(|(_, m)| *m > 1e-9);
+        all.retain(|(_, m)| *m > NO_MASS);
         all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let total: f64 = all.iter().map(|a| a.1).sum();
         let find = |u: f64| {
