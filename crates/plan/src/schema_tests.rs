@@ -220,7 +220,7 @@ fn page() -> String {
          Made from the types that read plans; a test holds this page against them (`GOODPUT_WRITE_DOCS=1 cargo test --lib schema` \
          writes it anew). `goodput check --schema` prints the same as a JSON Schema, for editors. Durations are written `\"200ms\"`, \
          `\"90s\"`, `\"1h 30m\"`. A key that does not exist is an error that shows its place and the keys that do.\n\n\
-         How to use them: [README](../README.md), [workloads](workloads.md), [the server's side](server.md), [variants](variants.md), \
+         How to use them: [write a plan](recipes.md), [workloads](workloads.md), [servers](server.md), [variants](variants.md), \
          [why](why.md).\n\n## At the top\n\n",
     );
     out.push_str(HEAD);
