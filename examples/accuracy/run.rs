@@ -168,7 +168,7 @@ fn ours(case: &Case, search: &Search, sweep: &mut Bare<'_>, events: &mut Events)
         interval: goodput.interval90,
         safe: goodput.safe_rate,
         names_change: names_change(&goodput),
-        reason: goodput.reason,
+        reason: goodput::report::words::reason(&goodput.reason),
     })
 }
 

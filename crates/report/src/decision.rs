@@ -274,13 +274,9 @@ pub(super) fn stopped(run: &Run) -> String {
 /// The end of a search in a sentence or two: `The search ended because the budget of 15m is spent.`
 fn sentence(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
-    let ended = match g.reason.find("ended ") {
-        Some(at) => words::in_words(&g.reason[at..]),
-        None => words::in_words(&g.reason),
-    };
-    let ended = match ended.strip_prefix("ended ") {
-        Some(rest) => format!("The search ended {rest}."),
-        None => format!("{ended}."),
+    let ended = match g.reason.ended() {
+        Some(ended) if ended.is_of_a_search() => format!("The search {}.", words::ended(ended)),
+        Some(_) | None => format!("{}.", words::reason(&g.reason)),
     };
     let meant = match g.status {
         Status::Found => "The limit lies within what was measured.",

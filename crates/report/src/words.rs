@@ -7,6 +7,7 @@ mod cost;
 mod estimate;
 mod evidence;
 mod figures;
+mod reason;
 mod refused;
 mod support;
 
@@ -20,6 +21,8 @@ pub use evidence::{deciding, measured, why};
 pub use figures::{
     basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target, knee, price, safe_basis,
 };
+pub(super) use reason::ended;
+pub use reason::reason;
 pub use support::{chance_clause, flat_clause, scatter_clause};
 
 use figures::number_and_currency;

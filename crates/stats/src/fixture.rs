@@ -1,7 +1,10 @@
 //! Plausible steps for tests: a server whose latencies rise as a queue's do, judged as the real code would.
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be made fails the test")]
 
-use crate::search::answer::{Basis, Goodput, Status};
+use crate::search::answer::Goodput;
+use crate::search::reason::{Ended, LevelEvidence};
+use crate::search::stop::Stop;
+use crate::search::{Point, bracket as of_verdicts, step_evidence};
 use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::{Metric, Slo};
@@ -171,74 +174,18 @@ fn row(limit: &str, limit_ms: Option<f64>, n: u64, misses: u64, verdict: Verdict
     }
 }
 
-/// Returns the answer that a search would give for these steps.
+/// Returns the answer that the verdicts of these steps give, as for a list of levels.
 pub fn bracket(steps: &[Step]) -> Goodput {
-    let loaded: Vec<&Step> = steps.iter().filter(|s| s.kind != StepKind::Baseline).collect();
-    let of = |v: Verdict| loaded.iter().copied().filter(move |s| s.verdict == v);
-    let value = |s: &&Step| s.level.value;
-    let lowest = of(Verdict::Fails).min_by(|a, b| value(a).total_cmp(&value(b)));
-    let failed = lowest.map(|s| s.level.value);
-    let below = |s: &&Step| failed.is_none_or(|f| value(s) < f);
-    let best = of(Verdict::Meets).filter(below).max_by(|a, b| value(a).total_cmp(&value(b)));
-    let status = match (best, lowest) {
-        (Some(_), Some(_)) => Status::Found,
-        (None, Some(_)) if loaded[0].overloaded() && !loaded[0].all_failed() => Status::Undecided,
-        (None, Some(_)) => Status::None,
-        (Some(_), None) => match loaded.last().map(|s| s.verdict) {
-            Some(Verdict::Invalid) => Status::Invalid,
-            Some(Verdict::Undecided) => Status::Undecided,
-            _ => Status::NotReached,
-        },
-        (None, None) => Status::Undecided,
+    let loaded = steps.iter().filter(|s| s.kind != StepKind::Baseline);
+    let point = |s: &Step| {
+        let counts = step_evidence(s, "main", s.verdict, s.binding.as_deref());
+        let evidence = LevelEvidence { level: s.level, achieved_rate: s.achieved_rate, counts };
+        let inherent = !s.overloaded() || s.all_failed();
+        Point { evidence, verdict: s.verdict, binding: s.binding.clone(), inherent }
     };
-    let met = best.map(|s| s.level.value);
-    let rate = met.filter(|_| matches!(status, Status::Found | Status::NotReached));
-    Goodput {
-        status,
-        rate,
-        interval90: None,
-        safe_rate: None,
-        throughput: None,
-        halve_s: None,
-        support: Default::default(),
-        met,
-        failed,
-        binding: lowest.and_then(|s| s.binding.clone()),
-        per_gpu: rate,
-        reason: reason(best, lowest, &loaded),
-        basis: Basis::Bracket,
-    }
-}
-
-/// In the words of the search.
-fn reason(best: Option<&Step>, lowest: Option<&Step>, all: &[&Step]) -> String {
-    let counts = |s: &Step| {
-        if s.all_failed() {
-            return "every request failed".to_owned();
-        }
-        if s.binding.as_deref() == Some("stability") {
-            return "stability: the backlog grew".to_owned();
-        }
-        let row = s.limits.iter().find(|l| Some(&l.limit) == s.binding.as_ref());
-        row.map_or(s.reason.clone(), |l| format!("{}: {} of {} missed", l.limit, l.misses, l.n))
-    };
-    let shown = match (best, lowest) {
-        (Some(m), Some(f)) => format!("{} meets, {} fails ({})", m.level, f.level, counts(f)),
-        (Some(m), None) => format!("met up to {} ({}), and no level is shown to fail", m.level, counts(m)),
-        (None, Some(f)) => format!("the lowest level, {}, already fails ({})", f.level, counts(f)),
-        (None, None) => "no level is shown to meet or to fail".into(),
-    };
-    let ends = |of: Option<&Step>, other: f64| of.map_or(other, |s| s.level.value);
-    let (from, to) = (ends(best, 0.0), ends(lowest, f64::INFINITY));
-    let open = all.iter().filter(|s| s.verdict == Verdict::Undecided);
-    let open: Vec<&&Step> = open.filter(|s| s.level.value > from && s.level.value < to).collect();
-    let names: Vec<String> = open.iter().map(|s| s.level.to_string()).collect();
-    let open = open.last().map(|s| format!("; undecided: {} ({})", names.join(", "), counts(s)));
-    let levels = match all.len() {
-        1 => "the one level of the list is measured".into(),
-        n => format!("all {n} levels of the list are measured"),
-    };
-    format!("{shown}{}; ended because {levels}", open.unwrap_or_default())
+    let points: Vec<Point> = loaded.map(point).collect();
+    let ended = Ended::Stopped(Stop::ListDone { levels: points.len() });
+    of_verdicts(&points, ended, Some(1))
 }
 
 /// Levels of requests per second.

@@ -42,11 +42,11 @@ pub(super) fn refusal(run: &Run, answer: &Answer, name: String, folder: &Path) -
     }
     let g = &answer.goodput;
     let why = match g.status {
-        Status::None => format!("no rate meets its SLO: {}", clip(&g.reason, 300)),
+        Status::None => format!("no rate meets its SLO: {}", clip(&words::reason(&g.reason), 300)),
         status => format!(
             "its goodput is {}, and no rate is shown to meet its SLO: {}",
             status.name(),
-            clip(&g.reason, 300)
+            clip(&words::reason(&g.reason), 300)
         ),
     };
     let advice = match g.status {

@@ -7,6 +7,7 @@ use goodput_core::slo::split;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Status};
+use goodput_stats::search::reason::Reason;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_stats::stats::summary::ERRORS;
 
@@ -17,7 +18,9 @@ const MOST: usize = 3;
 pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     let run = &*run.in_levels();
     let g = &a.goodput;
-    let ended = g.reason.find("ended ").map(|at| in_words(&g.reason[at..]));
+    if let Reason::Legacy(text) = &g.reason {
+        return text.clone();
+    }
     let met = g.met.and_then(|met| run.step_at(a, met, Verdict::Meets));
     let failed = g.failed.and_then(|failed| run.step_at(a, failed, Verdict::Fails));
     let mut told: Vec<(&Step, Verdict)> = met.map(|s| (s, Verdict::Meets)).into_iter().collect();
@@ -32,7 +35,7 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     open.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
     told.extend(open.into_iter().map(|s| (s, run.judged(a, s).0)));
     if !fitted && (told.is_empty() || (g.status == Status::None && failed.is_none())) {
-        return in_words(&g.reason);
+        return super::reason(&g.reason);
     }
     let mut parts: Vec<String> = told.iter().map(|(s, verdict)| shows(run, a, s, *verdict)).collect();
     if fitted {
@@ -51,7 +54,7 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     for s in super::steps_of(run, a).into_iter().filter(above).take(1) {
         parts.push(format!("{} met above a level that fails, and is not trusted", step_level(s)));
     }
-    parts.extend(ended);
+    parts.extend(g.reason.ended().filter(|e| e.is_of_a_search()).map(super::ended));
     parts.join("; ")
 }
 

@@ -8,6 +8,7 @@ use super::noise::{Change, log_deviations, of_deviations};
 use super::{Column, Place, Row, Side};
 use crate::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Goodput, Status};
+
 use goodput_stats::stats::step::{Step, StepKind};
 
 /// The rows of which anything is known.
@@ -202,6 +203,7 @@ fn loaded(side: &Side) -> impl Iterator<Item = &Step> {
 mod tests {
     use super::*;
     use crate::compare::{Basis, Beyond};
+    use goodput_stats::search::reason::{Ended, Reason};
 
     fn goodput(status: Status, rate: f64, interval90: Option<[f64; 2]>, ends: Option<[f64; 2]>) -> Goodput {
         Goodput {
@@ -216,7 +218,7 @@ mod tests {
             halve_s: None,
             support: Default::default(),
             per_gpu: None,
-            reason: String::new(),
+            reason: Reason::new([], Ended::NotSearched),
             basis: goodput_stats::search::answer::Basis::Search,
         }
     }

@@ -7,6 +7,7 @@ use goodput_core::caveat::Caveat;
 use goodput_core::slo::Metric;
 use goodput_stats::diagnosis::Finding;
 use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
+use goodput_stats::search::reason::{Ended, Reason};
 use goodput_stats::stats::step::Step;
 use serde_json::{Value, json};
 
@@ -118,12 +119,12 @@ fn capacity(run: &Run, a: &Answer) -> Value {
 
 /// What is known where there is no answer.
 fn nothing(run: &Run) -> Goodput {
-    let reason = if !run.purpose.is_goodput() {
-        format!("{} was asked for, which has no limit to keep", run.purpose.name())
+    let ended = if !run.purpose.is_goodput() {
+        Ended::NotAsked
     } else if !run.matrix.is_empty() && !run.steps.is_empty() {
-        "the rows of the matrix have no SLO".into()
+        Ended::NoSlo
     } else {
-        "no step was finished".into()
+        Ended::NoStep
     };
     Goodput {
         status: Status::Undecided,
@@ -137,7 +138,7 @@ fn nothing(run: &Run) -> Goodput {
         failed: None,
         binding: None,
         per_gpu: None,
-        reason,
+        reason: Reason::new([], ended),
         basis: Basis::Bracket,
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use goodput_core::level::Control;
 use goodput_stats::search::answer::{Basis, Goodput};
+use goodput_stats::search::reason::{Ended, Reason};
 
 fn variant(name: &str, rate: Option<(f64, [f64; 2])>, peak: Option<(f64, Option<bool>)>) -> VariantAnswer {
     let goodput = |rate: Option<(f64, [f64; 2])>| Goodput {
@@ -15,7 +16,7 @@ fn variant(name: &str, rate: Option<(f64, [f64; 2])>, peak: Option<(f64, Option<
         failed: None,
         binding: None,
         per_gpu: None,
-        reason: String::new(),
+        reason: Reason::new([], Ended::NotSearched),
         basis: Basis::Search,
     };
     let answer = Answer {

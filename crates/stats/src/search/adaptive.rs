@@ -113,7 +113,7 @@ impl Policy {
         let all_failed: Vec<&&Step> = steps.iter().rev().take_while(|s| s.unanswered()).collect();
         let failed: u64 = all_failed.iter().map(|s| s.failed).sum();
         let invalid = steps.iter().filter(|s| self.invalid(s)).count();
-        let level = last.level.to_string();
+        let level = last.level;
         if last.unanswered() {
             // It was left alone for as long as it asked before each of them.
             if all_failed.iter().all(|s| s.mostly_refused()) {
@@ -213,7 +213,7 @@ impl Policy {
                 return Ok(None);
             }
             if seen.ramp.len() > HALVINGS || 4.0 * seen.spent_s > 3.0 * self.budget_s {
-                return Err(Stop::NothingHolds { level: self.level(lowest).to_string() });
+                return Err(Stop::NothingHolds { level: self.level(lowest) });
             }
             self.rounded(lowest / BACK)
         } else if seen.ramp.iter().any(|s| self.too_much(s)) || at_the_top || self.flattened(seen, last) {

@@ -1,6 +1,7 @@
 //! What a sweep answers.
 
 use super::change::Change;
+use super::reason::Reason;
 use goodput_core::level::Control;
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,8 @@ pub enum Basis {
 pub struct Goodput {
     /// What kind of answer this is.
     pub status: Status,
-    /// The level itself: the median of where the boundary may lie, `met` where there is only a bracket.
+    /// The level itself: the median of where the boundary may lie; `met` where only verdicts of single levels tell, and the middle of the
+    /// bracket of decided steps where the fitted curve contradicts a step that fails.
     pub rate: Option<f64>,
     /// 90 % interval of the boundary; it begins at 0 where no level is shown to be safe. `None` where none is honest.
     pub interval90: Option<[f64; 2]>,
@@ -76,8 +78,8 @@ pub struct Goodput {
     /// How far the steps support the answer.
     #[serde(default)]
     pub support: Support,
-    /// What the answer rests on, and why the search stopped.
-    pub reason: String,
+    /// The evidence the answer rests on, and why the search ended.
+    pub reason: Reason,
     /// How `rate`, `interval90` and `safe_rate` were reached; `met` and `failed` are verdicts of single levels always.
     #[serde(default)]
     pub basis: Basis,

@@ -1,21 +1,24 @@
 //! Reads an answer off the verdicts of measured levels: the highest shown to meet below the lowest shown to fail.
 
 use super::answer::{Basis, Goodput, Status};
+use super::reason::{Ended, Evidence, LevelEvidence, LevelsEvidence, Reason};
 use crate::stats::step::Verdict;
 
-/// What one step says of one tier.
+/// The verdict of one step on one tier.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Point {
-    /// The level's number.
-    pub(super) value: f64,
-    /// The level in words: `8 req/s`, `8 in flight (12.3 req/s)`.
-    pub(super) level: String,
-    pub(super) verdict: Verdict,
-    pub(super) binding: Option<String>,
-    /// The counts behind it: `ttft.p99: 41 of 1200 missed`.
-    pub(super) evidence: String,
-    /// Whether a fail here tells of lower levels too: the step was not overloaded by its load, or nothing was answered.
-    pub(super) inherent: bool,
+pub(crate) struct Point {
+    /// The level, with the counts behind its verdict.
+    pub(crate) evidence: LevelEvidence,
+    pub(crate) verdict: Verdict,
+    pub(crate) binding: Option<String>,
+    /// True if a failure here implies that lower levels fail too: the step was not overloaded by its load, or nothing was answered.
+    pub(crate) inherent: bool,
+}
+
+impl Point {
+    const fn value(&self) -> f64 {
+        self.evidence.level.value
+    }
 }
 
 /// The bracket that the verdicts leave.
@@ -26,16 +29,16 @@ pub(super) struct Point {
 /// |---|---|---|
 /// | some meet (below it) | *not reached* if the highest measured level does; else *invalid* if the client gave out above `met`, else *undecided* | *found* |
 /// | none meets (below it) | *invalid* if every step is, else *undecided* | if it is the lowest, *none* where the fail is `inherent`, else *undecided*; else *invalid* if all below it are, else *undecided* |
-pub(super) fn bracket(points: &[Point], ended: &str, gpus: Option<u32>) -> Goodput {
+pub(crate) fn bracket(points: &[Point], ended: Ended, gpus: Option<u32>) -> Goodput {
     let mut points: Vec<&Point> = points.iter().collect();
-    points.sort_by(|a, b| a.value.total_cmp(&b.value));
+    points.sort_by(|a, b| a.value().total_cmp(&b.value()));
     let failed = points.iter().copied().find(|p| p.verdict == Verdict::Fails);
-    let below = |p: &&&Point| failed.is_none_or(|f| p.value < f.value);
+    let below = |p: &&&Point| failed.is_none_or(|f| p.value() < f.value());
     let met = points.iter().copied().rfind(|p| below(&p) && p.verdict == Verdict::Meets);
     // What was measured below the fail, or anywhere where nothing fails.
     let under: Vec<&Point> = points.iter().copied().filter(|p| below(&p)).collect();
     let beyond: Vec<&Point> =
-        under.iter().copied().filter(|p| met.is_none_or(|m| p.value > m.value)).collect();
+        under.iter().copied().filter(|p| met.is_none_or(|m| p.value() > m.value())).collect();
     let all_invalid = |of: &[&Point]| !of.is_empty() && of.iter().all(|p| p.verdict == Verdict::Invalid);
     let status = match (met, failed) {
         (Some(_), Some(_)) => Status::Found,
@@ -46,7 +49,7 @@ pub(super) fn bracket(points: &[Point], ended: &str, gpus: Option<u32>) -> Goodp
         (None, _) if all_invalid(&under) => Status::Invalid,
         (None, _) => Status::Undecided,
     };
-    let rate = met.map(|m| m.value).filter(|_| matches!(status, Status::Found | Status::NotReached));
+    let rate = met.map(|m| m.value()).filter(|_| matches!(status, Status::Found | Status::NotReached));
     Goodput {
         status,
         rate,
@@ -55,11 +58,11 @@ pub(super) fn bracket(points: &[Point], ended: &str, gpus: Option<u32>) -> Goodp
         halve_s: None,
         support: Default::default(),
         safe_rate: None,
-        met: met.map(|m| m.value),
-        failed: failed.map(|f| f.value),
+        met: met.map(|m| m.value()),
+        failed: failed.map(|f| f.value()),
         binding: failed.and_then(|f| f.binding.clone()),
         per_gpu: per_gpu(rate, gpus),
-        reason: words(met, failed, &beyond, &points, ended),
+        reason: Reason::new(evidence(met, failed, &beyond, &points), ended),
         basis: Basis::Bracket,
     }
 }
@@ -69,73 +72,61 @@ pub(super) fn per_gpu(rate: Option<f64>, gpus: Option<u32>) -> Option<f64> {
     rate.zip(gpus.filter(|g| *g > 0)).map(|(rate, gpus)| rate / f64::from(gpus))
 }
 
-/// The highest level shown to meet and the lowest shown to fail, each with its evidence.
-pub(super) fn shown(points: &[Point]) -> String {
+/// The highest level shown to meet and the lowest shown to fail, each with its counts.
+pub(super) fn decided(points: &[Point]) -> Evidence {
     let least =
-        points.iter().filter(|p| p.verdict == Verdict::Fails).min_by(|a, b| a.value.total_cmp(&b.value));
+        points.iter().filter(|p| p.verdict == Verdict::Fails).min_by(|a, b| a.value().total_cmp(&b.value()));
     let met = points
         .iter()
-        .filter(|p| p.verdict == Verdict::Meets && least.is_none_or(|f| p.value < f.value))
-        .max_by(|a, b| a.value.total_cmp(&b.value));
-    let say = |p: Option<&Point>, what: &str| match p {
-        Some(p) => format!("{} is shown to {what} ({})", p.level, p.evidence),
-        None => format!("no level alone is shown to {what}"),
-    };
-    format!("{}; {}", say(met, "meet"), say(least, "fail"))
+        .filter(|p| p.verdict == Verdict::Meets && least.is_none_or(|f| p.value() < f.value()))
+        .max_by(|a, b| a.value().total_cmp(&b.value()));
+    let counts = |p: Option<&Point>| p.map(|p| p.evidence.clone());
+    Evidence::Levels(LevelsEvidence::Decided { met: counts(met), failed: counts(least) })
 }
 
-fn words(
-    met: Option<&Point>,
-    failed: Option<&Point>,
-    beyond: &[&Point],
-    all: &[&Point],
-    ended: &str,
-) -> String {
+/// The verdicts of single levels as evidence: what decides, then what lies open, then what is not trusted.
+fn evidence(met: Option<&Point>, failed: Option<&Point>, beyond: &[&Point], all: &[&Point]) -> Vec<Evidence> {
     if all.is_empty() {
-        return format!("no level was measured: {ended}");
+        return vec![Evidence::Levels(LevelsEvidence::Unmeasured)];
     }
-    let mut parts = vec![];
-    match (met, failed) {
-        (Some(m), Some(f)) => parts.push(format!("{} meets, {} fails ({})", m.level, f.level, f.evidence)),
-        (Some(m), None) => {
-            parts.push(format!("met up to {} ({}), and no level is shown to fail", m.level, m.evidence))
-        }
-        (None, Some(f)) if beyond.is_empty() && f.inherent => {
-            parts.push(format!("the lowest level, {}, already fails ({})", f.level, f.evidence));
-        }
-        (None, Some(f)) if beyond.is_empty() => parts
-            .push(format!("fails at {}, the lowest level tried: try lower levels ({})", f.level, f.evidence)),
-        (None, Some(f)) => {
-            parts.push(format!("{} fails ({}), and no level below it is shown to meet", f.level, f.evidence))
-        }
-        (None, None) => parts.push("no level is shown to meet or to fail".into()),
-    }
-    for (verdict, say) in [(Verdict::Undecided, "undecided"), (Verdict::Invalid, "invalid")] {
-        let of: Vec<&&Point> = beyond.iter().filter(|p| p.verdict == verdict).collect();
-        let levels: Vec<&str> = of.iter().map(|p| p.level.as_str()).collect();
-        if let Some(last) = of.last() {
-            parts.push(format!("{say}: {} ({})", levels.join(", "), last.evidence));
-        }
-    }
-    let distrusted =
-        all.iter().filter(|p| failed.is_some_and(|f| p.value > f.value) && p.verdict == Verdict::Meets);
-    let distrusted: Vec<&str> = distrusted.map(|p| p.level.as_str()).collect();
-    if !distrusted.is_empty() {
-        parts.push(format!("{} met above a level that fails, and is not trusted", distrusted.join(", ")));
-    }
-    parts.push(ended.to_owned());
-    parts.join("; ")
+    let level = |p: &Point| p.evidence.clone();
+    let decisive = match (met, failed) {
+        (Some(m), Some(f)) => LevelsEvidence::Bracket { met: level(m), failed: level(f) },
+        (Some(m), None) => LevelsEvidence::MetUpTo(level(m)),
+        (None, Some(f)) if beyond.is_empty() && f.inherent => LevelsEvidence::LowestFails(level(f)),
+        (None, Some(f)) if beyond.is_empty() => LevelsEvidence::LowestOverloaded(level(f)),
+        (None, Some(f)) => LevelsEvidence::NoneMeetsBelow(level(f)),
+        (None, None) => LevelsEvidence::NothingShown,
+    };
+    let of = |points: &[&Point], verdict| -> Vec<LevelEvidence> {
+        points.iter().filter(|p| p.verdict == verdict).map(|p| level(p)).collect()
+    };
+    let above: Vec<&Point> =
+        all.iter().copied().filter(|p| failed.is_some_and(|f| p.value() > f.value())).collect();
+    let others = [
+        (
+            LevelsEvidence::Undecided as fn(Vec<LevelEvidence>) -> LevelsEvidence,
+            of(beyond, Verdict::Undecided),
+        ),
+        (LevelsEvidence::Invalid, of(beyond, Verdict::Invalid)),
+        (LevelsEvidence::MetAboveFailed, of(&above, Verdict::Meets)),
+    ];
+    let others = others.into_iter().filter(|(_, levels)| !levels.is_empty()).map(|(of, levels)| of(levels));
+    std::iter::once(decisive).chain(others).map(Evidence::Levels).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::reason::StepEvidence;
+    use crate::search::stop::Stop;
+    use goodput_core::level::Level;
     use proptest::prelude::*;
 
     /// `m`eets, `f`ails, fails by `o`verload, `u`ndecided, `i`nvalid at levels 1, 2, 3 …
     fn answer(verdicts: &str) -> Goodput {
         let points: Vec<Point> = verdicts.chars().enumerate().map(|(i, c)| point(i, c)).collect();
-        bracket(&points, "all levels of the list are measured", Some(2))
+        bracket(&points, Ended::Stopped(Stop::ListDone { levels: points.len() }), Some(2))
     }
 
     fn point(i: usize, c: char) -> Point {
@@ -147,14 +138,9 @@ mod tests {
         };
         let value = (i + 1) as f64;
         let binding = "fo".contains(c).then(|| "ttft.p99".to_owned());
-        Point {
-            value,
-            level: format!("{value} req/s"),
-            verdict,
-            binding,
-            evidence: "ttft.p99: 5 of 9 missed".into(),
-            inherent: c != 'o',
-        }
+        let counts = StepEvidence::Misses { limit: "ttft.p99".into(), misses: 5, n: 9 };
+        let evidence = LevelEvidence { level: Level::rate(value), achieved_rate: value, counts };
+        Point { evidence, verdict, binding, inherent: c != 'o' }
     }
 
     #[test]
@@ -196,32 +182,38 @@ mod tests {
             assert_eq!(
                 (a.status, level(a.met), level(a.failed)),
                 (status, met, failed),
-                "{verdicts}: {}",
+                "{verdicts}: {:?}",
                 a.reason
             );
             let trusted = matches!(status, Found | NotReached);
             assert_eq!(a.rate, a.met.filter(|_| trusted), "{verdicts}");
             assert_eq!(a.per_gpu, a.rate.map(|r| r / 2.0), "{verdicts}");
             assert_eq!(a.binding.is_some(), failed > 0, "{verdicts}");
-            assert!(a.reason.ends_with("all levels of the list are measured"), "{verdicts}: {}", a.reason);
         }
     }
 
     #[test]
-    fn reasons_say_what_the_answer_rests_on() {
-        for (verdicts, says) in [
-            ("mf", "1 req/s meets, 2 req/s fails (ttft.p99: 5 of 9 missed)"),
-            ("mm", "met up to 2 req/s"),
-            ("f", "the lowest level, 1 req/s, already fails"),
-            ("o", "fails at 1 req/s, the lowest level tried: try lower levels"),
-            ("muf", "undecided: 2 req/s (ttft.p99: 5 of 9 missed)"),
-            ("uf", "no level below it is shown to meet"),
-            ("mfm", "3 req/s met above a level that fails, and is not trusted"),
-            ("mi", "invalid: 2 req/s"),
-            ("", "no level was measured"),
+    fn the_evidence_is_what_decides_then_what_is_open() {
+        use LevelsEvidence::{
+            Bracket, Invalid, LowestFails, LowestOverloaded, MetAboveFailed, MetUpTo, NoneMeetsBelow,
+            Undecided, Unmeasured,
+        };
+        let at = |i: usize, c| point(i - 1, c).evidence;
+        for (verdicts, want) in [
+            ("mf", vec![Bracket { met: at(1, 'm'), failed: at(2, 'f') }]),
+            ("mm", vec![MetUpTo(at(2, 'm'))]),
+            ("f", vec![LowestFails(at(1, 'f'))]),
+            ("o", vec![LowestOverloaded(at(1, 'o'))]),
+            ("muf", vec![Bracket { met: at(1, 'm'), failed: at(3, 'f') }, Undecided(vec![at(2, 'u')])]),
+            ("uf", vec![NoneMeetsBelow(at(2, 'f')), Undecided(vec![at(1, 'u')])]),
+            ("mfm", vec![Bracket { met: at(1, 'm'), failed: at(2, 'f') }, MetAboveFailed(vec![at(3, 'm')])]),
+            ("mi", vec![MetUpTo(at(1, 'm')), Invalid(vec![at(2, 'i')])]),
+            ("", vec![Unmeasured]),
         ] {
-            let reason = answer(verdicts).reason;
-            assert!(reason.contains(says), "{verdicts}: {reason}");
+            let want: Vec<Evidence> = want.into_iter().map(Evidence::Levels).collect();
+            let got = answer(verdicts).reason;
+            assert_eq!(got.evidence(), want, "{verdicts}");
+            assert_eq!(got.stop(), Some(&Stop::ListDone { levels: verdicts.len() }));
         }
     }
 
@@ -229,12 +221,12 @@ mod tests {
     fn two_steps_at_one_level_are_one_word() {
         let mut points = vec![point(0, 'm'), point(1, 'u'), point(1, 'm'), point(2, 'f')];
         assert_eq!(
-            bracket(&points, "", None).met.map(|m| m as u32),
+            bracket(&points, Ended::LevelsLeft, None).met.map(|m| m as u32),
             Some(2),
             "measured again after an interruption"
         );
         points.push(point(1, 'f'));
-        let a = bracket(&points, "", None);
+        let a = bracket(&points, Ended::LevelsLeft, None);
         assert_eq!((a.met, a.failed), (Some(1.0), Some(2.0)), "a fail at the same level wins");
     }
 
@@ -244,7 +236,7 @@ mod tests {
             let points: Vec<Point> = verdicts.chars().enumerate().map(|(i, c)| point(i, c)).collect();
             let mut turned = points.clone();
             turned.rotate_left(turn.min(points.len()));
-            prop_assert_eq!(bracket(&points, "", None), bracket(&turned, "", None));
+            prop_assert_eq!(bracket(&points, Ended::LevelsLeft, None), bracket(&turned, Ended::LevelsLeft, None));
         }
     }
 }

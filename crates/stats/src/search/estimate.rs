@@ -2,16 +2,15 @@
 
 use super::adaptive::Policy;
 use super::answer::{Goodput, Held, Misfit, Status, Support};
-use super::change::{Shows, current, found};
+use super::change::{current, found};
 use super::posterior::{Posterior, limits};
+use super::reason::{Evidence, NotSafe, SearchEvidence};
 use super::refine::lowest;
 use super::seen::Seen;
 use crate::stats::step::{Step, StepKind};
 use crate::stats::summary::tier_verdict;
 use goodput_core::level::Control;
 use goodput_core::slo::Slo;
-use goodput_core::units::{Span, short};
-use std::time::Duration;
 
 /// Chance that it takes to say that no level meets the SLO, or that the highest one does.
 const SHOWN: f64 = 0.9;
@@ -40,14 +39,14 @@ fn whole(policy: &Policy, level: f64) -> f64 {
     if policy.control == Control::Concurrency { level.floor() } else { level }
 }
 
-/// Puts an estimate in the place of what the verdicts alone say: from the posterior of a tier's boundary and the finished steps that it
-/// rests on. `bracket` is what the verdicts say, `shown` the evidence in words.
+/// Replaces the answer of the verdicts alone by an estimate: from the posterior of a tier's boundary and the finished steps that it rests on.
+/// `bracket` is the answer of the verdicts, its reason already the evidence to print beside the estimate.
 pub(super) fn estimate(
     policy: &Policy,
     slo: &Slo,
     steps: &[&Step],
     posterior: &Posterior,
-    (bracket, shown): (Goodput, &str),
+    bracket: Goodput,
 ) -> Goodput {
     let change = found(steps);
     let now = current(steps);
@@ -56,13 +55,12 @@ pub(super) fn estimate(
     let most = tested().fold(0.0, f64::max);
     let client = loaded().filter(|s| policy.invalid(s)).map(|s| s.level.value).min_by(f64::total_cmp);
     let sent = tested().filter(|l| client.is_none_or(|c| *l < c)).fold(0.0, f64::max);
-    let name = |level: f64| policy.level(level).to_string();
     let from = lowest(policy, slo);
     // A safe rate that was held is not raised by what the same step has shown: more was not held.
     let held_at = now.iter().rfind(|s| s.kind == StepKind::Hold).map_or(f64::INFINITY, |s| s.level.value);
     let safe = safe_level(policy, slo, steps, posterior).map(|s| s.min(held_at));
     let (rate, high) = (posterior.quantile(0.5), whole(policy, posterior.quantile(0.95)));
-    let mut words = "hardly anything was measured near the boundary".to_owned();
+    let mut says = SearchEvidence::FarFromBoundary;
     let mut g = Goodput {
         status: Status::Undecided,
         rate: None,
@@ -74,58 +72,41 @@ pub(super) fn estimate(
     if g.met.is_none() && posterior.below(from) >= SHOWN {
         (g.status, g.safe_rate) = (Status::None, None);
         g.binding = Some(posterior.missed(from).to_owned());
-        words = format!("no level at or above {} meets the SLO, with a chance of 90 % or more", name(from));
+        says = SearchEvidence::NoneFrom { level: policy.level(from) };
     } else if 1.0 - posterior.below(policy.highest) >= SHOWN {
         (g.status, g.rate, g.safe_rate) = (Status::NotReached, Some(policy.highest), safe);
-        words = format!("{} meets the SLO, with a chance of 90 % or more", name(policy.highest));
+        says = SearchEvidence::HighestMeets { level: policy.level(policy.highest) };
     } else if client.is_some_and(|c| high >= c || rate > GUESS * most) {
         g.status = Status::Invalid;
-        words = "the client was the limit below where the boundary may lie".into();
+        says = SearchEvidence::ClientLimit;
     } else if rate <= GUESS * most {
         let low = if safe.is_some() { whole(policy, posterior.quantile(0.05)) } else { 0.0 };
         g.rate = Some(whole(policy, rate)).filter(|r| *r > 0.0);
         (g.interval90, g.safe_rate, g.halve_s) = (Some([low, high]), safe, halve_s(steps));
         g.binding = Some(posterior.binding().to_owned());
         (g.support.flat, g.support.scatter) = (Some(posterior.flat()), posterior.widened());
-        words = bracketed(&mut g).unwrap_or_else(|| match (g.safe_rate, g.interval90) {
-            (Some(_), Some([low, high])) => {
-                format!("the boundary lies between {} and {}, with a chance of 90 %", name(low), name(high))
-            }
-            _ => format!(
-                "no level is shown to be safe; the boundary lies below {}, with a chance of 95 %",
-                name(high)
-            ),
+        says = bracketed(policy, &mut g).unwrap_or_else(|| match g.safe_rate {
+            Some(_) => SearchEvidence::Between { low: policy.level(low), high: policy.level(high) },
+            None => SearchEvidence::Below { high: policy.level(high) },
         });
         g.status = if g.safe_rate.is_some() { Status::Found } else { Status::Undecided };
     }
     g.throughput = g.rate.map(|r| throughput(policy, steps, r));
-    if let Some(change) = &g.support.change {
-        let shows = match change.shows {
-            Shows::Unloaded => "of one request at a time",
-            Shows::Loaded => "under load",
-        };
-        words = format!(
-            "the server changed between {} and {}: the median {} {shows} went from {} to {} ms, and only what was measured \
-             since then counts; {words}",
-            Span(Duration::from_secs_f64(change.after_s.round())),
-            Span(Duration::from_secs_f64(change.before_s.round())),
-            change.metric.title(),
-            short(change.from_ms),
-            short(change.to_ms)
-        );
+    g.reason = g.reason.preceded_by(Evidence::Search(says));
+    if let Some(change) = g.support.change {
+        g.reason = g.reason.preceded_by(Evidence::ServerChanged(change));
     }
-    g.reason = format!("{words}; {shown}");
     match (g.safe_rate, g.failed) {
         (Some(safe), Some(failed)) if safe >= failed => {
-            distrusted(g, &format!("{} is shown to fail", short(failed)))
+            distrusted(g, NotSafe::StepFailed { level: policy.level(failed) })
         }
         _ => g,
     }
 }
 
 /// Holds an estimate against what single steps are shown to do (a posterior predictive check). Where one of them contradicts it, the family of
-/// curves does not describe this server: the answer becomes the bracket of the decided steps. Returns the reason in words.
-fn bracketed(g: &mut Goodput) -> Option<String> {
+/// curves does not describe this server: the answer becomes the bracket of the decided steps. Returns the contradiction.
+fn bracketed(policy: &Policy, g: &mut Goodput) -> Option<SearchEvidence> {
     let (rate, [low, high]) = (g.rate?, g.interval90?);
     let above_failed = g.failed.filter(|f| rate > *f || g.safe_rate.is_some_and(|safe| safe >= *f));
     let below_met = g.met.filter(|m| rate < *m);
@@ -137,18 +118,12 @@ fn bracketed(g: &mut Goodput) -> Option<String> {
         let middle = (low.max(0.5 * failed) * failed).sqrt();
         g.rate = Some(middle.max(g.met.unwrap_or(0.0)));
         g.interval90 = Some([low, failed]);
-        Some(format!(
-            "the fitted curve puts the boundary above {}, which is shown to fail, so the bracket of decided steps is given instead",
-            short(failed)
-        ))
+        Some(SearchEvidence::AboveFailed { failed: policy.level(failed) })
     } else if let Some(met) = below_met {
         g.support.misfit = Some(Misfit::BelowMet);
         g.rate = Some(met);
         g.interval90 = Some([low.min(met), high.max(g.failed.unwrap_or(met))]);
-        Some(format!(
-            "the fitted curve puts the boundary below {}, which is shown to meet, so the bracket of decided steps is given instead",
-            short(met)
-        ))
+        Some(SearchEvidence::BelowMet { met: policy.level(met) })
     } else {
         None
     }
@@ -173,13 +148,13 @@ fn throughput(policy: &Policy, steps: &[&Step], level: f64) -> f64 {
     if policy.control == Control::Sessions { per_s.min(achieved) } else { per_s }
 }
 
-/// An answer that a step speaks against: its safe level is none, and its interval begins at nothing.
-pub(super) fn distrusted(answer: Goodput, why: &str) -> Goodput {
+/// Takes the safe level from an answer that a step contradicts; its interval begins at 0.
+pub(super) fn distrusted(answer: Goodput, why: NotSafe) -> Goodput {
     Goodput {
         status: Status::Undecided,
         safe_rate: None,
         interval90: answer.interval90.map(|[_, high]| [0.0, high]),
-        reason: format!("no level is safe, since {why}; {}", answer.reason),
+        reason: answer.reason.preceded_by(Evidence::NotSafe(why)),
         ..answer
     }
 }

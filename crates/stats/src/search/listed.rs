@@ -4,10 +4,12 @@
 
 use super::answer::{Basis, Goodput, Status};
 use super::posterior::Posterior;
+use super::reason::{Evidence, FitEvidence};
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Metric;
+use goodput_core::units::three_digits;
 
 /// Chance that it takes to say that the highest level meets.
 const SHOWN: f64 = 0.9;
@@ -87,23 +89,19 @@ impl Reading {
         self.median >= self.lowest.value && self.median <= self.highest.value
     }
 
-    fn name(&self, value: f64) -> String {
-        let digits = |x: f64| goodput_core::units::three_digits(x, f64::round);
-        Level { value: digits(value), ..self.lowest }.to_string()
+    /// A level of this value, to three digits.
+    fn level(&self, value: f64) -> Level {
+        Level { value: three_digits(value, f64::round), ..self.lowest }
     }
 
     fn not_reached(&self, bracket: Goodput) -> Goodput {
-        let words = format!(
-            "by a fit to all levels {} meets the SLO, with a chance of {}",
-            self.highest,
-            percent(self.above)
-        );
+        let says = FitEvidence::HighestMeets { level: self.highest, chance: self.above };
         Goodput {
             status: Status::NotReached,
             rate: Some(self.highest.value),
             safe_rate: self.safe,
             basis: Basis::Fit,
-            reason: format!("{words}; {}", bracket.reason),
+            reason: bracket.reason.preceded_by(Evidence::Fit(says)),
             ..bracket
         }
     }
@@ -114,18 +112,11 @@ impl Reading {
         let contradicted =
             bracket.met.is_some_and(|m| m > self.median) || bracket.failed.is_some_and(|f| f <= self.median);
         if contradicted {
-            let words = format!(
-                "the fit to all levels, about {}, does not agree with the verdicts of single ones, so these alone count",
-                self.name(self.median)
-            );
-            return Goodput { reason: format!("{words}; {}", bracket.reason), ..bracket };
+            let says = FitEvidence::Contradicted { about: self.level(self.median) };
+            return Goodput { reason: bracket.reason.preceded_by(Evidence::Fit(says)), ..bracket };
         }
-        let beyond = if self.high > self.highest.value { ", partly above the highest level" } else { "" };
         let Some(safe) = self.safe else {
-            let words = format!(
-                "no level is shown to be safe; by a fit to all levels the boundary lies below {}, with a chance of 95 %",
-                self.name(self.high)
-            );
+            let says = FitEvidence::Below { high: self.level(self.high) };
             return Goodput {
                 status: Status::Undecided,
                 rate: Some(self.median),
@@ -133,15 +124,15 @@ impl Reading {
                 safe_rate: None,
                 binding: Some(posterior.binding().to_owned()),
                 basis: Basis::Fit,
-                reason: format!("{words}; {}", bracket.reason),
+                reason: bracket.reason.preceded_by(Evidence::Fit(says)),
                 ..bracket
             };
         };
-        let words = format!(
-            "by a fit to all levels the boundary lies between {} and {}, with a chance of 90 %{beyond}",
-            self.name(self.low),
-            self.name(self.high)
-        );
+        let says = FitEvidence::Between {
+            low: self.level(self.low),
+            high: self.level(self.high),
+            above_highest: self.high > self.highest.value,
+        };
         Goodput {
             status: Status::Found,
             rate: Some(self.median),
@@ -149,7 +140,7 @@ impl Reading {
             safe_rate: Some(safe),
             binding: Some(posterior.binding().to_owned()),
             basis: Basis::Fit,
-            reason: format!("{words}; {}", bracket.reason),
+            reason: bracket.reason.preceded_by(Evidence::Fit(says)),
             ..bracket
         }
     }
@@ -157,19 +148,11 @@ impl Reading {
     /// The boundary lies beyond the levels, or may. What the verdicts of single levels found stands.
     fn open(&self, bracket: Goodput) -> Goodput {
         let below = self.median < self.lowest.value;
-        let words = if below {
-            format!(
-                "by a fit to all levels the boundary lies below {}, the lowest: list lower ones",
-                self.lowest
-            )
-        } else {
-            format!(
-                "by a fit to all levels {}, the highest, meets the SLO with a chance of {} only: list higher ones, or measure longer",
-                self.highest,
-                percent(self.above)
-            )
+        let says = match below {
+            true => FitEvidence::BelowLowest { level: self.lowest },
+            false => FitEvidence::HighestMayMeet { level: self.highest, chance: self.above },
         };
-        let reason = format!("{words}; {}", bracket.reason);
+        let reason = bracket.reason.clone().preceded_by(Evidence::Fit(says));
         if bracket.status == Status::Found || below {
             return Goodput { reason, ..bracket };
         }
@@ -177,11 +160,6 @@ impl Reading {
         let basis = if safe_rate.is_some() { Basis::Fit } else { bracket.basis };
         Goodput { safe_rate, basis, reason, ..bracket }
     }
-}
-
-/// `93 %`; no chance is said to be a certainty.
-fn percent(chance: f64) -> String {
-    format!("{:.0} %", (100.0 * chance).clamp(1.0, 99.0))
 }
 
 /// Returns the requests per second at a level of a closed loop, or of conversations: between the steps around it, and never more than the

@@ -6,7 +6,7 @@
 //! burst). `hold` stays at the safe rate at the end. `estimate` reads the
 //! answer off the posterior, `bracket` off the verdicts alone; `confirm` is the soak afterwards. `ceiling` doubles numbers in
 //! flight until throughput stops growing, or sends everything at once. `stop` says when a series is
-//! done; `ramp` climbs until a stop rule fires and places the knee, which `knee` tests and marks by `segmented` lines; `listed` fits the
+//! done, `reason` why an answer is what it is; `ramp` climbs until a stop rule fires and places the knee, which `knee` tests and marks by `segmented` lines; `listed` fits the
 //! posterior to levels that were chosen beforehand; `view` is what the reports show of the posterior.
 
 mod adaptive;
@@ -24,6 +24,7 @@ mod listed;
 mod posterior;
 pub mod profile;
 pub mod ramp;
+pub mod reason;
 pub mod recovery;
 mod refine;
 mod refused;
@@ -36,4 +37,8 @@ pub mod view;
 pub mod windows;
 
 pub use ask::{Ask, Ends, Next};
+#[cfg(any(test, feature = "fixture"))]
+pub(crate) use bracket::{Point, bracket};
 pub use series::Search;
+#[cfg(any(test, feature = "fixture"))]
+pub(crate) use series::step_evidence;

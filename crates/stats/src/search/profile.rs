@@ -2,6 +2,7 @@
 //! answer hangs on that step.
 
 use super::ask::{Ask, Ends};
+use super::reason::Ended;
 use super::series::{Search, interrupted};
 use crate::stats::step::{Abort, Step, StepKind};
 use goodput_core::level::{Control, Level};
@@ -190,7 +191,7 @@ impl Search {
 
     /// A level that the server can take, as far as is known.
     fn held(&self, own: &[&Step]) -> Option<f64> {
-        let found = self.tiers.first().map(|slo| self.goodput(own, "", slo));
+        let found = self.tiers.first().map(|slo| self.goodput(own, &Ended::NotSearched, slo));
         let lowest = || {
             let loaded = own.iter().filter(|s| !s.kind.is_aside());
             loaded.map(|s| s.level.value).reduce(f64::min)

@@ -4,7 +4,7 @@ use super::answer::{Knee, KneeBasis};
 use super::ask::Ends;
 use super::config::{Ramp, Until};
 use super::knee::{falls_behind, of_backlog, of_throughput};
-use super::stop::{Stop, failing, overloaded};
+use super::stop::{HighestKey, Stop, failing, overloaded};
 use crate::stats::step::{Abort, Step, Verdict};
 use crate::stats::summary::tier_verdict;
 use goodput_core::level::{Control, Level};
@@ -39,7 +39,7 @@ impl Course<'_> {
         let fails = |slo: &Slo| tier_verdict(&last.limits, slo.tier()).0 == Verdict::Fails;
         let missed = !self.tiers.is_empty() && self.tiers.iter().all(fails);
         let by_rule = overloaded(done)
-            .or_else(|| missed.then(|| Stop::SloMissed { level: last.level.to_string() }))
+            .or_else(|| missed.then(|| Stop::SloMissed { level: last.level }))
             .or_else(|| self.at_max(last));
         by_rule.map_or_else(|| Ok(self.rate(done.len())), Err)
     }
@@ -70,7 +70,7 @@ impl Course<'_> {
 
     fn at_max(&self, last: &Step) -> Option<Stop> {
         let max = self.max_rate.filter(|max| last.level.value >= max * (1.0 - 1e-9))?;
-        Some(Stop::Highest { key: "max-rate", level: Level::new(self.control, max).to_string() })
+        Some(Stop::Highest { key: HighestKey::MaxRate, level: Level::new(self.control, max) })
     }
 
     /// The rate of step number `done`, from 0; never above the plan's highest.
@@ -102,7 +102,7 @@ fn is_beyond(steps: &[&Step]) -> bool {
 
 /// Why a ramp ends at a step that shows no knee.
 fn beyond(step: &Step) -> Stop {
-    let level = step.level.to_string();
+    let level = step.level;
     match step.abort {
         _ if step.stable == Some(false) => Stop::Unstable { level },
         Some(Abort::Gross) => Stop::Gross { level },

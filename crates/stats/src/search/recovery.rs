@@ -2,6 +2,7 @@
 //! depends on it.
 
 use super::ask::{Ask, Ends};
+use super::reason::Ended;
 use super::series::{Search, interrupted};
 use crate::stats::recovery::Course;
 use crate::stats::step::{Abort, Step, StepKind};
@@ -110,7 +111,7 @@ impl Search {
 
     /// The level to hold: the safe rate, or the highest level shown to meet where no interval is published.
     fn recovery_level(&self, recovery: &Recovery, own: &[&Step]) -> Result<Level, NotMeasured> {
-        let answer = self.tiers.first().map(|slo| self.goodput(own, "", slo));
+        let answer = self.tiers.first().map(|slo| self.goodput(own, &Ended::NotSearched, slo));
         let safe = answer.and_then(|a| a.safe_rate.or_else(|| a.met.filter(|_| a.interval90.is_none())));
         // Rounded down: the level held is never above the one called safe.
         let value = safe.map(|safe| three_digits(safe, f64::floor)).filter(|v| *v > 0.0);

@@ -6,7 +6,7 @@ use super::change::since;
 use super::hold;
 use super::posterior::{Posterior, limits};
 use super::seen::Seen;
-use super::stop::{Stop, by_far};
+use super::stop::{HighestKey, Stop, by_far};
 use crate::stats::step::{Step, StepKind};
 use goodput_core::level::Control;
 use goodput_core::slo::Slo;
@@ -180,16 +180,19 @@ fn settled(policy: &Policy, seen: &Seen<'_>, slo: &Slo, p: &Posterior) -> Option
     }
     let lowest = lowest(policy, slo);
     if p.below(lowest) >= SURE {
-        return Some(Stop::Infeasible { level: policy.level(lowest).to_string() });
+        return Some(Stop::Infeasible { level: policy.level(lowest) });
     }
     if 1.0 - p.below(policy.highest) >= SURE {
-        let key = if policy.control == Control::Concurrency { "max-in-flight" } else { "max-rate" };
-        return Some(Stop::Highest { key, level: policy.level(policy.highest).to_string() });
+        let key = if policy.control == Control::Concurrency {
+            HighestKey::MaxInFlight
+        } else {
+            HighestKey::MaxRate
+        };
+        return Some(Stop::Highest { key, level: policy.level(policy.highest) });
     }
     let [low, rate, high] = [0.05, 0.5, 0.95].map(|u| p.quantile(u));
-    let name = |level| policy.level(level).to_string();
     (low > 0.0 && (high - low) / rate <= policy.width)
-        .then(|| Stop::Width { low: name(low), high: name(high) })
+        .then(|| Stop::Width { low: policy.level(low), high: policy.level(high) })
 }
 
 /// The lowest level of which anything can be said within the budget: where it has the requests that it takes, without a miss, to show that

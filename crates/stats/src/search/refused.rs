@@ -3,6 +3,7 @@
 //! Under load they are misses as others, since whoever sends that much is refused. That lower levels fail as well, or that the unloaded server
 //! does, is not read off them.
 
+use super::reason::Evidence;
 use crate::stats::step::{LimitRow, Step};
 use crate::stats::summary::ERRORS;
 use goodput_core::slo::Metric;
@@ -14,13 +15,9 @@ pub(super) fn blames(step: &Step, binding: Option<&str>) -> bool {
 }
 
 /// Why an answer is open, where refusals are a reason: the first step that they stopped, or in which they were beyond this share.
-pub(super) fn because(steps: &[&Step], share: f64) -> Option<String> {
+pub(super) fn because(steps: &[&Step], share: f64) -> Option<Evidence> {
     let step = steps.iter().find(|s| s.refused_beyond(share))?;
-    Some(format!(
-        "the server refused {} of {} requests at {} (429, or 503 with Retry-After), which is a limit of requests and not of its speed: raise \
-         the limit, or stay below it (search.max-rate, step.max-in-flight)",
-        step.refused, step.due_n, step.level
-    ))
+    Some(Evidence::Refused { refused: step.refused, due: step.due_n, level: step.level })
 }
 
 /// Misses and told requests of a limit in a baseline, by the request, without those that were refused: they were never served. `None` where it

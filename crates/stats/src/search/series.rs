@@ -3,7 +3,7 @@
 use super::adaptive::{BASELINE_CONFIDENCE, Policy, missed_unloaded};
 use super::answer::{Answer, Basis, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
-use super::bracket::{Point, bracket, per_gpu, shown};
+use super::bracket::{Point, bracket, decided, per_gpu};
 use super::change::since;
 use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan};
 use super::confirm;
@@ -12,6 +12,7 @@ use super::knee::of_steps;
 use super::listed;
 use super::posterior::{Posterior, limits};
 use super::ramp::{self, Course};
+use super::reason::{Ended, Evidence, LevelEvidence, NotSafe, Reason, StepEvidence};
 use super::recovery::Recovery;
 use super::refine::lowest;
 use super::refused::{because, blames};
@@ -24,7 +25,7 @@ use crate::stats::summary::{ERRORS, blamed, step_verdict, worst};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Slo;
 use goodput_core::times::StepTimes;
-use goodput_core::units::{Fraction, NonEmpty, Rate, short};
+use goodput_core::units::{Fraction, NonEmpty, Rate};
 use std::time::Duration;
 
 /// The levels of a series: all of a list, those of a ramp until a stop rule fires, or the search's own.
@@ -141,11 +142,11 @@ impl Search {
         let stop = match (self.searched(&searched), soaked) {
             (Ok(ask), None) => return Ok(ask),
             // The budget has been raised since: a soak at another level would be a sweep of its own.
-            (Ok(_), Some(soak)) => Stop::Soaked { level: soak.level.to_string() },
+            (Ok(_), Some(soak)) => Stop::Soaked { level: soak.level },
             (Err(stop), _) => stop,
         };
         let (Some(length), None, None) = (self.confirm, soaked, dead(own)) else { return Err(stop) };
-        let answer = self.tiers.first().map(|slo| self.goodput(&searched, "", slo));
+        let answer = self.tiers.first().map(|slo| self.goodput(&searched, &Ended::NotSearched, slo));
         let confidence = match &self.levels {
             Levels::Adaptive(policy) => policy.confidence,
             Levels::Listed(_) | Levels::Ramp(_) | Levels::Ladder(_) | Levels::Burst(_) => CONFIDENCE,
@@ -206,8 +207,8 @@ impl Search {
     pub fn answers(&self, series: &str, steps: &[Step]) -> Vec<Answer> {
         let own = of_series(series, steps);
         let ended = match self.decide(&own) {
-            Err(stop) => format!("ended because {stop}"),
-            Ok(_) => "ended early: levels were left to measure".into(),
+            Err(stop) => Ended::Stopped(stop),
+            Ok(_) => Ended::LevelsLeft,
         };
         let of_ramp = matches!(self.levels, Levels::Ramp(_)).then(|| ramp::found(&finished(&own))).flatten();
         let knee = of_ramp.or_else(|| of_steps(&own));
@@ -239,7 +240,7 @@ impl Search {
     /// What the steps of a series say of the first tier: its goodput. `None` where there is no SLO.
     pub fn goodput_of(&self, series: &str, steps: &[Step]) -> Option<Goodput> {
         let slo = self.tiers.first()?;
-        Some(self.goodput(&of_series(series, steps), "no further step was measured for it", slo))
+        Some(self.goodput(&of_series(series, steps), &Ended::NotSearched, slo))
     }
 
     /// Confidence of the verdict of a step that is measured for this.
@@ -260,7 +261,7 @@ impl Search {
         }
     }
 
-    pub(super) fn goodput(&self, own: &[&Step], ended: &str, slo: &Slo) -> Goodput {
+    pub(super) fn goodput(&self, own: &[&Step], ended: &Ended, slo: &Slo) -> Goodput {
         self.read(own, ended, |s| step_verdict(s, slo.tier()), slo, &limits(slo))
     }
 
@@ -305,7 +306,7 @@ impl Search {
     fn read(
         &self,
         steps: &[&Step],
-        ended: &str,
+        ended: &Ended,
         verdict: impl Fn(&Step) -> (Verdict, Option<String>),
         slo: &Slo,
         limits: &[(String, f64)],
@@ -316,11 +317,11 @@ impl Search {
         let since = if adaptive { since(steps) } else { f64::NEG_INFINITY };
         let point = |step: &&Step| {
             let (verdict, binding) = verdict(step);
-            let evidence = evidence(step, slo.tier(), verdict, binding.as_deref());
+            let counts = step_evidence(step, slo.tier(), verdict, binding.as_deref());
+            let evidence = LevelEvidence { level: step.level, achieved_rate: step.achieved_rate, counts };
             // The adaptive search has a baseline for it: that lower rates fail as well is not read off a loaded step.
             let inherent = !adaptive && inherent(step) && !blames(step, binding.as_deref());
-            let (value, level) = (step.level.value, level_words(step));
-            Point { value, level, verdict, binding, evidence, inherent }
+            Point { evidence, verdict, binding, inherent }
         };
         // A baseline offers no load: what it shows is no level of the curve.
         let (baselines, loaded): (Vec<&Step>, Vec<&Step>) =
@@ -328,14 +329,14 @@ impl Search {
         let loaded: Vec<&Step> = loaded.into_iter().filter(|s| s.started_s >= since).collect();
         let levels = together(&loaded, &self.tiers, &self.times);
         let points: Vec<Point> = levels.iter().map(|s| point(&&**s)).collect();
-        let mut goodput = bracket(&points, ended, self.gpus);
+        let mut goodput = bracket(&points, ended.clone(), self.gpus);
         if let Levels::Adaptive(policy) = &self.levels
             && goodput.status != Status::Invalid
             && let finished = finished(steps)
             && let Some(posterior) = Posterior::of(&finished, slo.tier(), limits, policy.dispersion)
         {
-            let shown = format!("{}; {ended}", shown(&points));
-            goodput = estimate(policy, slo, &finished, &posterior, (goodput, &shown));
+            goodput.reason = Reason::new([decided(&points)], ended.clone());
+            goodput = estimate(policy, slo, &finished, &posterior, goodput);
             goodput.basis = Basis::Search;
             goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
             if goodput.status == Status::None && loaded.iter().any(|s| s.refused_beyond(self.put_up_with())) {
@@ -353,17 +354,17 @@ impl Search {
         let first = self.tiers.first().is_some_and(|t| t.tier() == slo.tier()) && *limits != joint(slo);
         let promised = |level: f64| first || goodput.safe_rate.is_some_and(|safe| level <= safe);
         if let Some(soak) = soak.filter(|s| promised(s.level.value)) {
-            goodput = distrusted(goodput, &format!("the soak at {} failed", soak.level));
+            goodput = distrusted(goodput, NotSafe::SoakFailed { level: soak.level });
         }
         if goodput.status == Status::Undecided
             && let Some(refused) = because(steps, self.put_up_with())
         {
-            goodput.reason = format!("{refused}; {}", goodput.reason);
+            goodput.reason = goodput.reason.preceded_by(refused);
         }
         if let Some(missed) = missed_unloaded(&baselines, slo) {
             goodput = none_of_it(Status::None, goodput);
             goodput.binding = Some(missed.limit.clone());
-            goodput.reason = format!("{missed}; {ended}");
+            goodput.reason = Reason::new([Evidence::MissedUnloaded(missed)], ended.clone());
         }
         if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
             // A server that dies under the load has no goodput yet; what was met and failed before stays as evidence.
@@ -433,8 +434,8 @@ fn next_listed(windows: &[(Level, Duration)], done: &[&Step]) -> Result<(Level, 
         }
     }
     match failing.filter(|_| left_out) {
-        Some(level) if refused => Err(Stop::Refused { level: level.to_string() }),
-        Some(level) => Err(Stop::Errors { level: level.to_string() }),
+        Some(level) if refused => Err(Stop::Refused { level }),
+        Some(level) => Err(Stop::Errors { level }),
         None => Err(Stop::ListDone { levels: windows.chunk_by(|a, b| a.0 == b.0).count() }),
     }
 }
@@ -481,23 +482,22 @@ fn joint_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
     (verdict, blamed(binding, verdict, &step.limits, tier, |class| step.failed_of(class)))
 }
 
-fn level_words(step: &Step) -> String {
-    match step.level.control {
-        Control::Rate => step.level.to_string(),
-        _ => format!("{} ({} req/s)", step.level, short(step.achieved_rate)),
-    }
-}
-
-fn evidence(step: &Step, tier: &str, verdict: Verdict, binding: Option<&str>) -> String {
+pub(crate) fn step_evidence(
+    step: &Step,
+    tier: &str,
+    verdict: Verdict,
+    binding: Option<&str>,
+) -> StepEvidence {
     let row = binding.and_then(|limit| step.row(tier, limit));
     match (verdict, row) {
-        (Verdict::Invalid, _) => step.fault().into(),
-        _ if step.all_failed() => "every request failed".into(),
-        _ if binding == Some(ERRORS) => format!("{} of {} requests failed", step.failed, step.due_n),
-        (Verdict::Fails, Some(row)) if row.limit == "stability" => "stability: the backlog grew".into(),
-        (_, Some(row)) if row.limit == "stability" => "stability: not known".into(),
-        (_, Some(row)) => format!("{}: {} of {} missed", row.key(), row.misses, row.n),
-        (_, None) => "no counts".into(),
+        (Verdict::Invalid, _) if step.server.restarted => StepEvidence::Restarted,
+        (Verdict::Invalid, _) => StepEvidence::ClientLimit,
+        _ if step.all_failed() => StepEvidence::AllFailed,
+        _ if binding == Some(ERRORS) => StepEvidence::Failed { failed: step.failed, due: step.due_n },
+        (Verdict::Fails, Some(row)) if row.limit == "stability" => StepEvidence::Unstable,
+        (_, Some(row)) if row.limit == "stability" => StepEvidence::StabilityUnknown,
+        (_, Some(row)) => StepEvidence::Misses { limit: row.key(), misses: row.misses, n: row.n },
+        (_, None) => StepEvidence::NoCounts,
     }
 }
 

@@ -1,15 +1,16 @@
-//! When a series is done: the stop rules, each with its words.
+//! When a series is done: the stop rules.
 
-use super::answer::{Knee, KneeBasis};
+use super::answer::Knee;
 use crate::stats::step::{Abort, LimitRow, Step, Verdict};
 use crate::stats::verdict::{GROSS, GROSS_INFLATION, gross};
-use goodput_core::level::Control;
+use goodput_core::level::{Control, Level};
 use goodput_core::slo::Metric;
-use goodput_core::units::{Percentile, Span, short, three_digits};
-use std::{fmt, time::Duration};
+use goodput_core::units::Percentile;
+use serde::{Deserialize, Serialize};
 
 /// Why no further step is measured.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stop {
     /// Every level of the list is measured.
     ListDone {
@@ -19,54 +20,54 @@ pub enum Stop {
     /// Every request of a step failed.
     AllFailed {
         /// The step's level.
-        level: String,
+        level: Level,
     },
     /// More requests of a step failed than the plan puts up with.
     Errors {
         /// The step's level.
-        level: String,
+        level: Level,
     },
     /// The server refused requests, and may take fewer.
     Refused {
         /// The step's level.
-        level: String,
+        level: Level,
     },
     /// The server went away.
     ServerGone {
         /// The step's level.
-        level: String,
+        level: Level,
     },
     /// The client was the limit: a higher rate would show no more.
     ClientLimit {
         /// The step's level.
-        level: String,
+        level: Level,
     },
     /// The server was started anew within steps.
     Restarted {
         /// The last step's level.
-        level: String,
+        level: Level,
     },
     /// The plan's highest level is reached, or shown to meet.
     Highest {
         /// The key of the plan that sets it.
-        key: &'static str,
+        key: HighestKey,
         /// That level.
-        level: String,
+        level: Level,
     },
     /// Every tier is shown to miss its SLO.
     SloMissed {
         /// The step's level.
-        level: String,
+        level: Level,
     },
     /// The backlog grew.
     Unstable {
         /// The step's level.
-        level: String,
+        level: Level,
     },
     /// Misses were far beyond what is allowed.
     Gross {
         /// The step's level.
-        level: String,
+        level: Level,
     },
     /// The unloaded server misses a limit.
     Unloaded(MissedUnloaded),
@@ -75,19 +76,19 @@ pub enum Stop {
     /// The soak is over.
     Soaked {
         /// Its level.
-        level: String,
+        level: Level,
     },
     /// Every rate of the ramp failed, however low.
     NothingHolds {
         /// The lowest.
-        level: String,
+        level: Level,
     },
     /// The interval is as narrow as was asked for.
     Width {
         /// Its lower end.
-        low: String,
+        low: Level,
         /// Its upper end.
-        high: String,
+        high: Level,
     },
     /// The budget is spent.
     Budget {
@@ -97,12 +98,12 @@ pub enum Stop {
     /// No level from this one on meets the SLO.
     Infeasible {
         /// The level.
-        level: String,
+        level: Level,
     },
     /// A doubling of the requests in flight added too little to the throughput.
     Flat {
         /// The step's level.
-        level: String,
+        level: Level,
         /// The share that it added.
         growth: f64,
     },
@@ -122,99 +123,41 @@ pub enum Stop {
     },
 }
 
+/// The key of a plan that bounds the levels of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HighestKey {
+    /// `search.max-rate`.
+    MaxRate,
+    /// `step.max-in-flight`.
+    MaxInFlight,
+    /// `search.ladder.max`.
+    LadderMax,
+}
+
 /// A limit that one request at a time misses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissedUnloaded {
     /// The limit.
     pub limit: String,
     /// Requests that missed it.
     pub misses: u64,
-    /// Of how many.
+    /// Requests counted.
     pub n: u64,
-}
-
-impl fmt::Display for MissedUnloaded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, misses, n } = self;
-        write!(f, "one request at a time already misses {limit}: {misses} of {n} requests")
-    }
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ListDone { levels: 1 } => f.write_str("the one level of the list is measured"),
-            Self::ListDone { levels } => write!(f, "all {levels} levels of the list are measured"),
-            Self::AllFailed { level } => write!(f, "every request failed at {level}"),
-            Self::Errors { level } => {
-                write!(f, "too many requests failed at {level}, more than step.max-error-share")
-            }
-            Self::Refused { level } => write!(f, "the server refused requests at {level} (429 or 503)"),
-            Self::ServerGone { level } => write!(f, "the server went away at {level}"),
-            Self::ClientLimit { level } => write!(f, "the client was the limit at {level}"),
-            Self::Restarted { level } => write!(f, "the server was started anew at {level}"),
-            Self::Highest { key, level } => write!(f, "{key}, {level}, is as far as the plan goes"),
-            Self::NoCurve => f.write_str("no limit of the SLO allows a miss, so that no curve can be fitted"),
-            Self::Soaked { level } => write!(f, "the soak at {level} is over"),
-            Self::SloMissed { level } => write!(f, "the SLO is missed at {level}"),
-            Self::Unstable { level } => write!(f, "the backlog grew at {level}"),
-            Self::Gross { level } => write!(f, "misses were far beyond what is allowed at {level}"),
-            Self::Unloaded(_) => f.write_str("no load makes an unloaded server faster"),
-            Self::NothingHolds { level } => write!(f, "every rate failed, down to {level}"),
-            Self::Width { low, high } => {
-                write!(f, "the interval is narrow enough: {low} to {high}")
-            }
-            Self::Budget { budget_s } => write!(f, "the budget of {} is spent", seconds(*budget_s)),
-            Self::Infeasible { level } => write!(f, "no level from {level} on meets the SLO"),
-            Self::Flat { level, growth } => write!(
-                f,
-                "{level} changed the throughput by {} %, less than what the ladder goes on for",
-                short((1000.0 * growth).round() / 10.0)
-            ),
-            Self::Knee { knee, control } => write_knee(f, knee, *control),
-            Self::Plateau { achieved, offered } => write!(
-                f,
-                "throughput levelled off: {} req/s achieved of {} offered",
-                short(*achieved),
-                short(*offered)
-            ),
-        }
-    }
-}
-
-/// `the knee is found: beyond 19.8 req/s more load completes no more (90 % interval 18.9–20.3)`.
-fn write_knee(f: &mut fmt::Formatter<'_>, knee: &Knee, control: Control) -> fmt::Result {
-    let digits = |x: f64| short(three_digits(x, f64::round));
-    let level = format!("{}{}", digits(knee.rate), control.unit());
-    let effect = match knee.basis {
-        KneeBasis::Backlog => "the backlog grows",
-        KneeBasis::Throughput | KneeBasis::Latency | KneeBasis::Kneedle => {
-            "more load buys hardly any throughput"
-        }
-    };
-    write!(f, "the knee is found: beyond {level} {effect}")?;
-    match knee.interval90 {
-        Some([low, high]) => write!(f, " (90 % interval {}–{})", digits(low), digits(high)),
-        None => Ok(()),
-    }
 }
 
 impl Stop {
     /// After a step that is invalid.
     pub fn invalid(step: &Step) -> Self {
-        let level = step.level.to_string();
+        let level = step.level;
         if step.server.restarted { Self::Restarted { level } } else { Self::ClientLimit { level } }
     }
-}
-
-fn seconds(s: f64) -> String {
-    Span(Duration::from_secs(s.max(0.0).round() as u64)).to_string()
 }
 
 /// What ends any series at once: nothing answers any more. A server that refuses requests is there, and one of which few were asked may be.
 pub fn dead(steps: &[&Step]) -> Option<Stop> {
     let last = steps.last()?;
-    let level = last.level.to_string();
+    let level = last.level;
     match last.abort {
         Some(Abort::AllFailed) => (!last.mostly_refused()).then_some(Stop::AllFailed { level }),
         Some(Abort::ServerGone) => Some(Stop::ServerGone { level }),
@@ -233,7 +176,7 @@ pub fn dead(steps: &[&Step]) -> Option<Stop> {
 /// What ends a series that goes upwards: so many requests failed that the server is to be left alone. No level as high may follow.
 pub fn failing(steps: &[&Step]) -> Option<Stop> {
     let last = steps.last().filter(|s| is_failing(s))?;
-    let level = last.level.to_string();
+    let level = last.level;
     Some(if last.mostly_refused() { Stop::Refused { level } } else { Stop::Errors { level } })
 }
 
@@ -245,7 +188,7 @@ pub(super) fn is_failing(step: &Step) -> bool {
 /// What shows the server, or the client, beyond its capacity: no higher rate may follow.
 pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
     let last = steps.last()?;
-    let level = last.level.to_string();
+    let level = last.level;
     if last.stable == Some(false) {
         return Some(Stop::Unstable { level });
     }

@@ -198,6 +198,7 @@ fn bracket(goodputs: &[&Goodput], studies: &[Study]) -> Option<[Option<f64>; 2]>
 mod tests {
     use super::*;
     use crate::rundir::repeats::State;
+    use goodput_stats::search::reason::{Ended, Reason};
 
     fn goodput(
         status: Status,
@@ -216,7 +217,7 @@ mod tests {
             throughput: None,
             halve_s: None,
             per_gpu: None,
-            reason: String::new(),
+            reason: Reason::new([], Ended::NotSearched),
             ..crate::fixture::found().answers[0].goodput.clone()
         }
     }

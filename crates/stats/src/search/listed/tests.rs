@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::search::answer::Answer;
+use crate::search::reason::LevelsEvidence;
 use crate::search::series::tests::{search, step};
 use crate::stats::step::Quantiles;
 
@@ -25,15 +26,19 @@ fn answer(levels: &[(f64, u64, Verdict)]) -> Answer {
 /// Rows: levels, misses of 1,335 and verdicts; status, basis, and between which numbers the rate lies.
 #[test]
 fn a_list_is_answered_by_all_of_its_levels() {
+    use Evidence::{Fit, Levels};
+    use FitEvidence::{BelowLowest, Between, Contradicted, HighestMayMeet, HighestMeets};
+    use LevelsEvidence::Bracket;
     use Verdict::{Fails, Meets, Undecided};
-    for (levels, status, basis, rate, says) in [
+    type Case = (Vec<(f64, u64, Verdict)>, Status, Basis, Option<(f64, f64)>, fn(&Evidence) -> bool);
+    let cases: [Case; 6] = [
         // One miss at the highest level: a curve that rises has its boundary above it.
         (
             vec![(5.0, 0, Undecided), (10.0, 0, Undecided), (20.0, 1, Undecided)],
             Status::NotReached,
             Basis::Fit,
             Some((20.0, 20.0)),
-            "20 req/s meets the SLO, with a chance of 9",
+            |e| matches!(e, Fit(HighestMeets { level, chance }) if level.value == 20.0 && *chance > 0.9),
         ),
         // No verdict by single levels, but the boundary is among them.
         (
@@ -41,14 +46,14 @@ fn a_list_is_answered_by_all_of_its_levels() {
             Status::Found,
             Basis::Fit,
             Some((21.0, 26.0)),
-            "by a fit to all levels the boundary lies between",
+            |e| matches!(e, Fit(Between { above_highest: false, .. })),
         ),
         (
             vec![(10.0, 0, Meets), (20.0, 3, Undecided), (30.0, 400, Fails)],
             Status::Found,
             Basis::Fit,
             Some((19.0, 27.0)),
-            "10 req/s meets, 30 req/s fails",
+            |e| matches!(e, Levels(Bracket { met, failed }) if (met.level.value, failed.level.value) == (10.0, 30.0)),
         ),
         // At the boundary at the highest level: what lies above it was not measured.
         (
@@ -56,7 +61,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             Status::Undecided,
             Basis::Fit,
             None,
-            "list higher ones, or measure longer",
+            |e| matches!(e, Fit(HighestMayMeet { chance, .. }) if *chance < 0.9),
         ),
         // All levels lie beyond it.
         (
@@ -64,7 +69,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             Status::Undecided,
             Basis::Bracket,
             None,
-            "the boundary lies below 20 req/s, the lowest",
+            |e| matches!(e, Fit(BelowLowest { level }) if level.value == 20.0),
         ),
         // A verdict that no curve agrees with.
         (
@@ -72,17 +77,18 @@ fn a_list_is_answered_by_all_of_its_levels() {
             Status::Found,
             Basis::Bracket,
             Some((10.0, 10.0)),
-            "10 req/s meets, 20 req/s fails",
+            |e| matches!(e, Fit(Contradicted { .. })),
         ),
-    ] {
+    ];
+    for (levels, status, basis, rate, says) in cases {
         let mut unstable = answer(&levels);
         let g = &mut unstable.goodput;
-        assert_eq!((g.status, g.basis), (status, basis), "{levels:?}: {}", g.reason);
-        assert_eq!(g.rate.is_some(), rate.is_some(), "{levels:?}: {}", g.reason);
+        assert_eq!((g.status, g.basis), (status, basis), "{levels:?}: {:?}", g.reason);
+        assert_eq!(g.rate.is_some(), rate.is_some(), "{levels:?}: {:?}", g.reason);
         if let (Some(got), Some((low, high))) = (g.rate, rate) {
-            assert!(low <= got && got <= high, "{levels:?}: {got}: {}", g.reason);
+            assert!(low <= got && got <= high, "{levels:?}: {got}: {:?}", g.reason);
         }
-        assert!(g.reason.contains(says), "{levels:?}: {}", g.reason);
+        assert!(g.reason.evidence().iter().any(says), "{levels:?}: {:?}", g.reason);
         let highest = levels.iter().map(|l| l.0).fold(0.0, f64::max);
         assert!(g.rate.is_none_or(|r| r <= highest) && g.safe_rate.is_none_or(|s| s <= highest));
         if let Some([low, high]) = g.interval90 {
@@ -90,7 +96,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             assert_eq!(g.throughput, g.rate, "an open loop gets what it asks for");
         }
         let joint = &unstable.joint_goodput;
-        assert_eq!(joint.basis, basis, "{levels:?}: {}", joint.reason);
+        assert_eq!(joint.basis, basis, "{levels:?}: {:?}", joint.reason);
     }
 }
 
@@ -105,7 +111,7 @@ fn numbers_in_flight_are_answered_in_whole_ones() {
     let steps = [closed(4.0, 0, 8.0), closed(8.0, 2, 15.0), closed(16.0, 30, 20.0), closed(32.0, 900, 21.0)];
     let g = &search("concurrency = [4, 8, 16, 32]").answers("main", &steps)[0].goodput;
     let rate = g.rate.unwrap();
-    assert!((9.0..16.0).contains(&rate) && rate.fract() < 1e-9, "{}", g.reason);
+    assert!((9.0..16.0).contains(&rate) && rate.fract() < 1e-9, "{:?}", g.reason);
     let got = g.throughput.unwrap();
     assert!((15.0..20.0).contains(&got), "{got}: between what the levels around it achieved");
     assert!(g.safe_rate.unwrap().fract() < 1e-9);

@@ -173,7 +173,7 @@ fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<Co
     let rate = if loaded { step.held() } else { 0.0 };
     let sessions = step.level.control == Control::Sessions;
     let arrivals = if sessions { n.min(step.level.value * step.measure_s) } else { n };
-    let stopped = step.kind == StepKind::Ramp && step.abort == Some(Abort::Gross);
+    let stopped = matches!(step.kind, StepKind::Ramp | StepKind::Refine) && step.abort == Some(Abort::Gross);
     Some(Count {
         rate,
         n,

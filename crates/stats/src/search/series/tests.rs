@@ -3,6 +3,8 @@
 use super::*;
 use crate::search::answer::{Basis, KneeBasis, Status};
 use crate::search::config::Open;
+use crate::search::reason::{FitEvidence, LevelsEvidence};
+use crate::search::stop::HighestKey;
 use crate::stats::step::{LimitRow, Quantiles, ServerSide};
 use goodput_core::slo::Metric;
 use goodput_workload::arrivals::Arrivals;
@@ -121,6 +123,20 @@ fn server(good: f64, capacity: f64) -> impl Fn(Level) -> Step {
     }
 }
 
+/// The counts of the level that decides an answer made of the verdicts of single levels: the one that fails, else the highest that meets.
+pub(in crate::search) fn decisive(g: &Goodput) -> Option<&StepEvidence> {
+    g.reason.evidence().iter().find_map(|e| match e {
+        Evidence::Levels(
+            LevelsEvidence::Bracket { failed: level, .. }
+            | LevelsEvidence::MetUpTo(level)
+            | LevelsEvidence::LowestFails(level)
+            | LevelsEvidence::LowestOverloaded(level)
+            | LevelsEvidence::NoneMeetsBelow(level),
+        ) => Some(&level.counts),
+        _ => None,
+    })
+}
+
 #[test]
 fn lists_are_run_as_they_are_written() {
     let (levels, steps) = run(&search("rates = [8, 1, 2]"), server(2.0, 100.0));
@@ -131,10 +147,17 @@ fn lists_are_run_as_they_are_written() {
         (a.goodput.rate, a.goodput.per_gpu, a.goodput.binding.as_deref()),
         (Some(2.0), Some(1.0), Some("ttft.p99"))
     );
+    let counts = || StepEvidence::Misses { limit: "ttft.p99".into(), misses: 41, n: 1200 };
+    let at = |rate| LevelEvidence { level: Level::rate(rate), achieved_rate: rate, counts: counts() };
     assert_eq!(
         a.goodput.reason,
-        "by a fit to all levels the boundary lies below 1 req/s, the lowest: list lower ones; 2 req/s meets, 8 req/s fails (ttft.p99: 41 of \
-         1200 missed); ended because all 3 levels of the list are measured"
+        Reason::new(
+            [
+                Evidence::Fit(FitEvidence::BelowLowest { level: Level::rate(1.0) }),
+                Evidence::Levels(LevelsEvidence::Bracket { met: at(2.0), failed: at(8.0) }),
+            ],
+            Ended::Stopped(Stop::ListDone { levels: 3 })
+        )
     );
     assert_eq!((a.goodput.interval90, a.goodput.safe_rate), (None, None), "a bracket carries no interval");
     assert_eq!(a.goodput.basis, Basis::Bracket, "counts that no curve fits");
@@ -144,7 +167,10 @@ fn lists_are_run_as_they_are_written() {
     });
     let a = &search("concurrency = [1, 8, 64]").answers("main", &steps)[0];
     assert_eq!((levels.len(), a.control, a.goodput.rate), (3, Control::Concurrency, Some(8.0)));
-    assert!(a.goodput.reason.contains("8 in flight (12.3 req/s) meets"), "{}", a.goodput.reason);
+    let [.., Evidence::Levels(LevelsEvidence::Bracket { met, .. })] = a.goodput.reason.evidence() else {
+        panic!("{:?}", a.goodput.reason)
+    };
+    assert_eq!((met.level, met.achieved_rate), (Level::concurrency(8), 12.3));
 }
 
 #[test]
@@ -165,11 +191,7 @@ fn a_dead_server_ends_a_list() {
     assert_eq!(again.level, Level::rate(1.0), "an interrupted step is measured again");
     assert_eq!((again.kind, again.ends, again.extend), (StepKind::List, Ends::AtItsTime, true));
     let a = &search.answers("main", &steps)[0].goodput;
-    assert!(
-        a.status == Status::Undecided && a.reason.ends_with("levels were left to measure"),
-        "{}",
-        a.reason
-    );
+    assert_eq!((a.status, a.reason.ended()), (Status::Undecided, Some(&Ended::LevelsLeft)));
     assert_eq!(search.next("other", &steps), Next::Measure(again), "each series on its own");
 }
 
@@ -182,17 +204,17 @@ fn a_failing_server_is_left_alone() {
         }
     };
     for (plan, most, levels, ended) in [
-        ("rates = [1, 2, 4, 8]", 2.5, vec![1.0, 2.0, 4.0], "too many requests failed at 4 req/s"),
-        ("rates = [8, 1, 9, 2]", 5.0, vec![8.0, 1.0, 2.0], "too many requests failed at 8 req/s"),
-        ("rates = [1, 2, 4]", 2.5, vec![1.0, 2.0, 4.0], "all 3 levels of the list are measured"),
-        (KNEE, 2.5, vec![1.0, 2.0, 4.0], "too many requests failed at 4 req/s"),
-        ("ladder = { max = 64 }", 2.5, vec![1.0, 2.0, 4.0], "too many requests failed at 4 in flight"),
+        ("rates = [1, 2, 4, 8]", 2.5, vec![1.0, 2.0, 4.0], Stop::Errors { level: Level::rate(4.0) }),
+        ("rates = [8, 1, 9, 2]", 5.0, vec![8.0, 1.0, 2.0], Stop::Errors { level: Level::rate(8.0) }),
+        ("rates = [1, 2, 4]", 2.5, vec![1.0, 2.0, 4.0], Stop::ListDone { levels: 3 }),
+        (KNEE, 2.5, vec![1.0, 2.0, 4.0], Stop::Errors { level: Level::rate(4.0) }),
+        ("ladder = { max = 64 }", 2.5, vec![1.0, 2.0, 4.0], Stop::Errors { level: Level::concurrency(4) }),
     ] {
         let (measured, steps) =
             run(&search(plan), |l| Step { output_tokens_per_s: 100.0 * l.value, ..refuses(most)(l) });
         assert_eq!(measured, levels, "{plan}");
-        let stop = search(plan).decide(&of_series("main", &steps)).expect_err("it has ended").to_string();
-        assert!(stop.contains(ended), "{plan}: {stop}");
+        let stop = search(plan).decide(&of_series("main", &steps)).expect_err("it has ended");
+        assert_eq!(stop, ended, "{plan}");
     }
 }
 
@@ -200,14 +222,19 @@ const KNEE: &str = "ramp = { start = 1, factor = 2 }";
 const MISSED: &str = "ramp = { start = 1, factor = 2, until = \"slo-missed\" }";
 
 /// The last rate of a ramp and why it stopped.
-fn ramp(plan: &str, server: impl Fn(Level) -> Step) -> (f64, String) {
+fn ramp(plan: &str, server: impl Fn(Level) -> Step) -> (f64, Stop) {
     let (levels, steps) = run(&search(plan), server);
     let stop = search(plan).decide(&of_series("main", &steps)).expect_err("it has ended");
-    (levels.last().copied().expect("a step"), stop.to_string())
+    (levels.last().copied().expect("a step"), stop)
 }
 
-fn says((last, said): (f64, String), want: f64, why: &str) {
-    assert!((last - want).abs() < 1e-9 && said.contains(why), "at {last}, not {want}: {said}");
+/// A ramp that stops at its step at this level, because of this.
+fn at(value: f64, stop: fn(Level) -> Stop) -> (f64, Stop) {
+    (value, stop(Level::rate(value)))
+}
+
+fn max_rate(level: Level) -> Stop {
+    Stop::Highest { key: HighestKey::MaxRate, level }
 }
 
 #[test]
@@ -216,14 +243,14 @@ fn ramps_never_go_beyond_an_overload() {
     let gross =
         |l: Level| Step { abort: (l.value >= 4.0).then_some(Abort::Gross), ..step(l, Verdict::Meets) };
     let invalid = |l: Level| step(l, if l.value < 4.0 { Verdict::Meets } else { Verdict::Invalid });
-    says(ramp(MISSED, unstable), 8.0, "the backlog grew at 8 req/s");
+    assert_eq!(ramp(MISSED, unstable), at(8.0, |level| Stop::Unstable { level }));
     for plan in [KNEE, MISSED] {
-        says(ramp(plan, invalid), 4.0, "the client was the limit at 4 req/s");
+        assert_eq!(ramp(plan, invalid), at(4.0, |level| Stop::ClientLimit { level }));
         // Broken off for misses that were the client's own.
         let late = |l: Level| Step { abort: gross(l).abort, ..invalid(l) };
-        says(ramp(plan, late), 4.0, "the client was the limit at 4 req/s");
+        assert_eq!(ramp(plan, late), at(4.0, |level| Stop::ClientLimit { level }));
     }
-    says(ramp(MISSED, gross), 4.0, "far beyond what is allowed at 4 req/s");
+    assert_eq!(ramp(MISSED, gross), at(4.0, |level| Stop::Gross { level }));
     // Past the knee it comes back: never as high again as what was too much.
     let (levels, _) = run(&search(KNEE), unstable);
     let mut too_much = f64::INFINITY;
@@ -244,8 +271,8 @@ fn a_ramp_finds_the_knee_and_stops() {
         assert_eq!(knee.basis, KneeBasis::Throughput);
         let [low, high] = knee.interval90.unwrap();
         assert!((knee.rate - 10.0).abs() < 0.3 && low < 10.0 && 10.0 < high && high < 1.2 * low, "{knee:?}");
-        let stop = search(KNEE).decide(&of_series("main", &steps)).expect_err("it has ended").to_string();
-        assert!(stop.starts_with("the knee is found: beyond 10"), "{stop}");
+        let stop = search(KNEE).decide(&of_series("main", &steps)).expect_err("it has ended");
+        assert_eq!(stop, Stop::Knee { knee, control: Control::Rate });
     }
     // The first rate already: there is nothing to come back to.
     let (levels, _) = run(&search(KNEE), server(1e9, 0.5));
@@ -271,8 +298,10 @@ fn gross_misses_at_the_end_of_a_step_end_a_ramp_too() {
         s
     };
     let often = |l: Level| missing(l, if l.value < 4.0 { 41 } else { 600 });
-    says(ramp("ramp = { start = 4, until = \"slo-missed\" }", often), 4.0, "far beyond what is allowed");
-    says(ramp(&format!("{KNEE}\nmax-rate = 8"), often), 8.0, "max-rate"); // the knee may lie far above the SLO
+    let missed = ramp("ramp = { start = 4, until = \"slo-missed\" }", often);
+    assert_eq!(missed, at(4.0, |level| Stop::Gross { level }));
+    let knee = ramp(&format!("{KNEE}\nmax-rate = 8"), often);
+    assert_eq!(knee, at(8.0, max_rate), "the knee may lie far above the SLO");
     // Only where every tier says so.
     let two = |l: Level| {
         let mut s = missing(l, 600);
@@ -280,7 +309,7 @@ fn gross_misses_at_the_end_of_a_step_end_a_ramp_too() {
         s.limits.extend([bulk("ttft.p99"), bulk("stability")]);
         s
     };
-    says(ramp("ramp = { start = 1, factor = 2 }\nmax-rate = 8", two), 8.0, "max-rate");
+    assert_eq!(ramp("ramp = { start = 1, factor = 2 }\nmax-rate = 8", two), at(8.0, max_rate));
 }
 
 /// Answers that take 30 s: hardly half of them come within a window of a minute that settled for ten seconds, at any rate.
@@ -293,7 +322,7 @@ fn long_answers_are_no_knee() {
         s.achieved_rate = l.value * 40.0 / 60.0;
         s
     };
-    says(ramp("ramp = { start = 1, factor = 2 }\nmax-rate = 128", slow), 128.0, "max-rate");
+    assert_eq!(ramp("ramp = { start = 1, factor = 2 }\nmax-rate = 128", slow), at(128.0, max_rate));
 }
 
 #[test]
@@ -302,16 +331,15 @@ fn failures_bind_in_the_answer_too() {
     let a = &search("rates = [4]").answers("main", &[failing])[0];
     for g in [&a.goodput, &a.joint_goodput] {
         assert_eq!(g.binding.as_deref(), Some("errors"));
-        assert!(g.reason.contains("40 of 1200 requests failed"), "{}", g.reason);
+        assert_eq!(decisive(g), Some(&StepEvidence::Failed { failed: 40, due: 1200 }), "{:?}", g.reason);
     }
 }
 
 #[test]
 fn ramps_end_by_their_rules() {
-    says(ramp(MISSED, server(4.0, 1e9)), 8.0, "the SLO is missed at 8 req/s");
+    assert_eq!(ramp(MISSED, server(4.0, 1e9)), at(8.0, |level| Stop::SloMissed { level }));
     for (max, plan) in [(5.0, KNEE), (8.0, MISSED), (1.0, KNEE)] {
-        let why = format!("max-rate, {max} req/s");
-        says(ramp(&format!("{plan}\nmax-rate = {max}"), server(9.0, 1e9)), max, &why);
+        assert_eq!(ramp(&format!("{plan}\nmax-rate = {max}"), server(9.0, 1e9)), at(max, max_rate));
     }
     let first = search(KNEE).next("main", &[]);
     let Next::Measure(first) = first else { panic!("a step") };
@@ -354,7 +382,7 @@ fn instability_fails_the_joint_goodput_too() {
         (a.joint_goodput.status, a.joint_goodput.binding.as_deref()),
         (Status::Undecided, Some("stability"))
     );
-    assert!(a.goodput.reason.contains("stability: the backlog grew"), "{}", a.goodput.reason);
+    assert_eq!(decisive(&a.goodput), Some(&StepEvidence::Unstable), "{:?}", a.goodput.reason);
 }
 
 #[test]
@@ -378,10 +406,11 @@ fn none_needs_a_server_that_is_not_overloaded() {
         ("nothing is answered, closed loop", all_failed(Level::concurrency(4)), Status::None),
     ] {
         let a = &search("rates = [100]").answers("main", &[step])[0].goodput;
-        assert_eq!((a.status, a.rate), (want, None), "{what}: {}", a.reason);
-        let lower = a.reason.contains("the lowest level tried: try lower levels");
-        assert_eq!(lower, want == Status::Undecided, "{what}: {}", a.reason);
+        assert_eq!((a.status, a.rate), (want, None), "{what}: {:?}", a.reason);
+        let overloaded = |e: &Evidence| matches!(e, Evidence::Levels(LevelsEvidence::LowestOverloaded(_)));
+        let lower = a.reason.evidence().iter().any(overloaded);
+        assert_eq!(lower, want == Status::Undecided, "{what}: {:?}", a.reason);
     }
     let a = &search("rates = [100]").answers("main", &[all_failed(one)])[0].goodput;
-    assert!(a.reason.contains("100 req/s, already fails (every request failed)"), "{}", a.reason);
+    assert_eq!(decisive(a), Some(&StepEvidence::AllFailed), "{:?}", a.reason);
 }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::search::answer::Status;
 use crate::search::config::Open;
-use crate::search::series::tests::step;
+use crate::search::reason::StepEvidence;
+use crate::search::series::tests::{decisive, step};
 use crate::search::{Next, Search};
 use goodput_core::units::Span;
 use goodput_workload::arrivals::Arrivals;
@@ -121,6 +122,7 @@ fn hours_are_measured_in_windows() {
     }
     assert_eq!((steps.len(), measured.as_secs_f64().round()), (15, 28_800.0));
     let goodput = &search.answers("main", &steps)[0].goodput;
-    assert_eq!((goodput.status, goodput.met), (Status::NotReached, Some(500.0)), "{}", goodput.reason);
-    assert!(goodput.reason.contains("ttft.p99: 900 of 150000 missed"), "{}", goodput.reason);
+    assert_eq!((goodput.status, goodput.met), (Status::NotReached, Some(500.0)), "{:?}", goodput.reason);
+    let counts = StepEvidence::Misses { limit: "ttft.p99".into(), misses: 900, n: 150_000 };
+    assert_eq!(decisive(goodput), Some(&counts), "{:?}", goodput.reason);
 }
