@@ -60,7 +60,7 @@ impl<'a> Bare<'a> {
     pub fn new(plan: &'a Plan) -> Result<Self> {
         plan.check_virtual()?;
         let sim = plan.simulated()?.context("the plan has no simulated server")?;
-        sim.starts().map_err(anyhow::Error::msg)?;
+        sim.check_startup().map_err(anyhow::Error::msg)?;
         anyhow::ensure!(sim.faults.is_empty(), "the engine by itself has no HTTP, and so plays no faults");
         anyhow::ensure!(
             sim.reasoning.is_none(),

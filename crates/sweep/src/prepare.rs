@@ -223,7 +223,7 @@ fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Client, Option<Embe
         return Ok((clients, aside, None));
     };
     if host.is_paused() {
-        sim.starts().map_err(anyhow::Error::msg)?;
+        sim.check_startup().map_err(anyhow::Error::msg)?;
         let client = Client::in_process(goodput_load::sim::router::router(&sim), &plan.server);
         return Ok((vec![client.clone()], client, None));
     }
