@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    goodput::redact::in_panics();
+    goodput::redact::install_panic_hook();
     let cli = match goodput::cli::Cli::try_parse() {
         Ok(cli) => cli,
         Err(told) => {

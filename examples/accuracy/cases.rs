@@ -19,9 +19,9 @@ use goodput::sim::config::Simulated;
 use goodput::sim::engine::{
     Model,
     batch::{self, Batch},
-    changing::Changing,
     queue::{self, Queue},
     truth::boundary,
+    variable_speed::VariableSpeed,
 };
 use goodput::slo::Metric;
 use std::fmt::Write;
@@ -356,9 +356,9 @@ impl Case {
     /// The server with the changes that are known before the run begins.
     fn changed(&self, model: Model, budget_s: f64) -> Model {
         let Some(change) = &self.change else { return model };
-        let mut changing = Changing::new(model);
-        change.plan(&mut changing, budget_s);
-        Model::Changing(Box::new(changing))
+        let mut variable = VariableSpeed::new(model);
+        change.plan(&mut variable, budget_s);
+        Model::VariableSpeed(Box::new(variable))
     }
 
     /// The server at the speed that its truth is about, for good.
@@ -368,9 +368,9 @@ impl Case {
         if (speed - 1.0).abs() < f64::EPSILON {
             return model;
         }
-        let mut changing = Changing::new(model);
-        changing.set_speed(Duration::ZERO, speed);
-        Model::Changing(Box::new(changing))
+        let mut variable = VariableSpeed::new(model);
+        variable.set_speed(Duration::ZERO, speed);
+        Model::VariableSpeed(Box::new(variable))
     }
 
     fn text(&self, seed: u32, search: &str) -> Result<String> {

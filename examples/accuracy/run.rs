@@ -149,7 +149,7 @@ impl Events {
         let Some(change) = self.change else { return };
         let (now, at) = (sweep.now(), self.rng.random::<f64>());
         let steps = sweep.steps().to_vec();
-        if let Model::Changing(server) = sweep.model_mut() {
+        if let Model::VariableSpeed(server) = sweep.model_mut() {
             change.within(server, &steps, ask, now, at);
         }
     }

@@ -86,7 +86,7 @@ fn demand(args: &CapacityArgs) -> Result<Demand> {
         return profile::read(&text, &path.display().to_string()).map(scaled).map_err(anyhow::Error::msg);
     }
     if let Some(path) = &args.trace {
-        let trace = Trace::keep(&source(args, path)?, None)?;
+        let trace = Trace::open_for_rewrite(&source(args, path)?, None)?;
         return trace::of(&trace, args.peak_window.map(|w| w.0.as_secs_f64())).map(scaled);
     }
     if let Some(rate) = args.rate {

@@ -17,7 +17,7 @@ use crate::search::config::{Adaptive, Mode, Over, Ramp};
 use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
 use crate::units::{Span, short};
-use crate::workload::holds::Holds;
+use crate::workload::file_contents::FileContents;
 use anyhow::{Context, Result};
 use hardware::hardware;
 use serde::Serialize;
@@ -58,9 +58,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
         return say(&serde_json::to_string_pretty(&schema()).context("failed to write JSON")?);
     };
     let mut plan = Plan::load(&Source::find(plan)?, &args.set)?;
-    let holds = plan.open_files()?.holds();
+    let contents = plan.open_files()?.file_contents();
     plan.series().iter().try_for_each(|one| route::check(&one.plan.server))?;
-    let said = said(&plan, &holds, args.json)?;
+    let said = said(&plan, &contents, args.json)?;
     match args.repeat {
         Some(repeats) => say(&repeated(&plan, repeats, &said, args.json)?),
         None => say(&said),
@@ -90,7 +90,7 @@ pub(super) fn longest_of(plan: &Plan) -> f64 {
 ///
 /// # Errors
 /// It cannot be written as JSON.
-pub fn said(plan: &Plan, holds: &[Holds], json: bool) -> Result<String> {
+pub fn said(plan: &Plan, contents: &[FileContents], json: bool) -> Result<String> {
     let series = plan.series();
     let warnings = route::warnings_of(&series);
     for warning in &warnings {
@@ -103,8 +103,8 @@ pub fn said(plan: &Plan, holds: &[Holds], json: bool) -> Result<String> {
         if !warnings.is_empty() {
             value["warnings"] = serde_json::json!(warnings);
         }
-        if !holds.is_empty() {
-            value["files"] = serde_json::to_value(holds).context("failed to write JSON")?;
+        if !contents.is_empty() {
+            value["files"] = serde_json::to_value(contents).context("failed to write JSON")?;
         }
         if series.len() > 1 || series[0].variant.is_some() {
             let one = |s: &Series| {
@@ -123,7 +123,7 @@ pub fn said(plan: &Plan, holds: &[Holds], json: bool) -> Result<String> {
         [only] if only.variant.is_none() => words(plan, &preview(plan)),
         several => several_words(plan, several),
     };
-    Ok(said + &bounds::words(plan) + &files::words(holds))
+    Ok(said + &bounds::words(plan) + &files::words(contents))
 }
 
 /// The longest that a plan of one series can take, what comes after the search included.

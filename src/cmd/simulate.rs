@@ -25,7 +25,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
     fault::add(&mut settings, &args.fault)?;
     let sim = read(&args.preset, settings)?;
     // Before it says that it listens.
-    sim.starts().map_err(anyhow::Error::msg)?;
+    sim.check_startup().map_err(anyhow::Error::msg)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -135,7 +135,7 @@ mod tests {
             (&["seats=1"], "unknown field `seats`"),
             (&["model="], "model is empty"),
             (&["preset=md1"], "choose the preset with --preset"),
-            (&["service=1ms"], "the preset \"demo\" has no use for service"),
+            (&["service=1ms"], "the preset \"demo\" does not use service"),
             (&["max-num-seqs"], "write key=value"),
         ] {
             let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();

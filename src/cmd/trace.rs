@@ -13,7 +13,7 @@ use std::io::Read;
 pub(crate) fn trace(args: &TraceArgs) -> Result<()> {
     let source = source(args)?;
     let hashing = hashing(args)?;
-    let read = if args.anonymise.is_some() { Trace::keep } else { Trace::describe };
+    let read = if args.anonymise.is_some() { Trace::open_for_rewrite } else { Trace::describe };
     let trace = read(&source, hashing.clone())?;
     if let Some(out) = &args.anonymise {
         let rows = anonymise(&trace, hashing.as_ref(), out)?;

@@ -160,7 +160,7 @@ pub fn trace(bytes: &[u8]) -> bool {
         return false;
     }
     let hashing = Hashing::new(16, b"salt");
-    if let Ok(kept) = Trace::keep(&source, (first & 64 != 0).then(|| hashing.clone())) {
+    if let Ok(kept) = Trace::open_for_rewrite(&source, (first & 64 != 0).then(|| hashing.clone())) {
         let _ = (kept.title(), kept.prefix_note());
         let out = folder().join("anonymised.jsonl");
         if trace::anonymise(&kept, None, &out).is_ok() {

@@ -1,5 +1,5 @@
-//! Checks of answers: what a plan says an answer must be, and whether one is. Apart from the outcome of a request: an answer that
-//! fails a check came all the same, and its latency counts.
+//! Answer checks: the plan's `[[check]]` tables, and their evaluation. A failed check does not change a request's
+//! outcome: its answer still arrived, and its latency counts.
 
 use boon::{Compiler, SchemaIndex, Schemas, UrlLoader};
 use regex::{Regex, RegexBuilder};
@@ -8,47 +8,47 @@ use serde_json::Value;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-/// The longest answer that is looked at, in bytes: a check of a longer one must not hold back those behind it. A regex sees no
-/// more than this; a longer answer is no JSON.
-const LOOKED_AT: usize = 1 << 20;
-/// The memory that one compiled regex may take.
+/// Longest answer that is checked, in bytes, so that one long answer does not delay the checks of others. A regex sees
+/// only this much; a longer answer fails every schema.
+const MAX_CHECKED_BYTES: usize = 1 << 20;
+/// Memory limit of one compiled regex, in bytes.
 const REGEX_MAX: usize = 4 << 20;
 
 /// One `[[check]]` of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawCheck", into = "RawCheck")]
 pub struct Check {
-    /// What it is called in reports.
+    /// Name in reports.
     pub name: String,
-    /// What an answer must be.
+    /// Condition that an answer must meet.
     pub rule: Rule,
 }
 
-/// What an answer must be.
+/// Condition that an answer must meet.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rule {
-    /// It has text other than white space.
+    /// The answer has text other than white space.
     NonEmpty,
-    /// Somewhere in it this regular expression matches.
+    /// This regular expression matches somewhere in the answer.
     Regex(String),
-    /// It is JSON that a schema describes, which stands in this file.
+    /// The answer is JSON that is valid under the schema in this file.
     SchemaFile(PathBuf),
-    /// It is JSON that this schema describes.
+    /// The answer is JSON that is valid under this schema.
     Schema(Value),
 }
 
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawCheck {
-    /// What reports call the check.
+    /// Name of the check in reports.
     name: String,
     /// `true`: the answer has text other than white space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     non_empty: Option<bool>,
-    /// Somewhere in the answer this regular expression matches.
+    /// A regular expression that matches somewhere in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     regex: Option<String>,
-    /// The answer is JSON that this schema describes: the path of a file, or a table.
+    /// A JSON Schema that the answer is valid under: the path of a file, or a table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     json_schema: Option<toml::Value>,
@@ -59,12 +59,12 @@ impl TryFrom<RawCheck> for Check {
     fn try_from(raw: RawCheck) -> Result<Self, String> {
         let name = raw.name;
         if name.trim().is_empty() {
-            return Err("a [[check]] needs a name, which reports call it by".into());
+            return Err("a [[check]] needs a name, which reports show".into());
         }
         let rule = match (raw.non_empty, raw.regex, raw.json_schema) {
             (Some(true), None, None) => Rule::NonEmpty,
             (Some(false), None, None) => {
-                return Err(format!("the check \"{name}\" says non-empty = false: leave the check out"));
+                return Err(format!("the check \"{name}\" has non-empty = false: remove the check instead"));
             }
             (None, Some(regex), None) => Rule::Regex(regex),
             (None, None, Some(schema)) => Rule::of_schema(schema, &name)?,
@@ -94,81 +94,81 @@ impl From<Check> for RawCheck {
 }
 
 impl Rule {
-    /// A schema as a table, as JSON in a string (which begins with a brace), or the path of a file with it.
+    /// Reads a schema given as a table, as JSON in a string (which begins with a brace), or as the path of a file.
     fn of_schema(schema: toml::Value, name: &str) -> Result<Self, String> {
         match schema {
             toml::Value::String(text) if text.trim_start().starts_with('{') => {
                 let schema = serde_json::from_str(&text);
                 schema
                     .map(Self::Schema)
-                    .map_err(|e| format!("the json-schema of the check \"{name}\" is no JSON: {e}"))
+                    .map_err(|e| format!("the json-schema of the check \"{name}\" is not valid JSON: {e}"))
             }
             toml::Value::String(path) => Ok(Self::SchemaFile(path.into())),
             toml::Value::Table(table) => {
                 let schema = serde_json::to_value(table);
                 schema
                     .map(Self::Schema)
-                    .map_err(|e| format!("the json-schema of the check \"{name}\" is no JSON: {e}"))
+                    .map_err(|e| format!("the json-schema of the check \"{name}\" is not valid JSON: {e}"))
             }
             _ => Err(format!(
-                "json-schema of the check \"{name}\" is a file (\"schema.json\"), a table, or JSON in a string ('{{…}}')"
+                "json-schema of the check \"{name}\" must be a file (\"schema.json\"), a table, or JSON in a string ('{{…}}')"
             )),
         }
     }
 
-    /// Made ready; a file with a schema is not read here and is ready for nothing.
-    fn compile(&self, name: &str) -> Result<Option<Ready>, String> {
+    /// Compiles the rule; `None` for a schema file that is not resolved yet.
+    fn compile(&self, name: &str) -> Result<Option<CompiledRule>, String> {
         Ok(Some(match self {
-            Self::NonEmpty => Ready::NonEmpty,
+            Self::NonEmpty => CompiledRule::NonEmpty,
             Self::Regex(text) => {
                 let built = RegexBuilder::new(text).size_limit(REGEX_MAX).build();
-                Ready::Regex(
+                CompiledRule::Regex(
                     built.map_err(|e| format!("the regex of the check \"{name}\" does not parse: {e}"))?,
                 )
             }
-            Self::Schema(schema) => Ready::Schema(Schema::new(schema, name)?),
+            Self::Schema(schema) => CompiledRule::Schema(Schema::new(schema, name)?),
             Self::SchemaFile(_) => return Ok(None),
         }))
     }
 }
 
-/// A JSON Schema, compiled. Its patterns are matched in linear time.
+/// A compiled JSON Schema. Its patterns match in linear time.
 struct Schema {
     all: Schemas,
     index: SchemaIndex,
 }
 
-/// Nothing is fetched, neither from the network nor from files: a schema stands by itself.
-struct Nowhere;
+/// Loader that refuses references to other schemas, so that a check never reads the network or a file.
+struct NoExternalSchemas;
 
-impl UrlLoader for Nowhere {
+impl UrlLoader for NoExternalSchemas {
     fn load(&self, _: &str) -> Result<Value, Box<dyn Error>> {
-        Err("a schema refers to nothing outside of it".into())
+        Err("a schema must not refer to other schemas".into())
     }
 }
 
 impl Schema {
     fn new(schema: &Value, name: &str) -> Result<Self, String> {
-        // Where it is said to lie: nobody looks there.
-        const PLACE: &str = "http://goodput.invalid/schema.json";
+        // The compiler needs an address; nothing is loaded from it.
+        const SCHEMA_URL: &str = "http://goodput.invalid/schema.json";
         let (mut compiler, mut all) = (Compiler::new(), Schemas::new());
-        compiler.use_loader(Box::new(Nowhere));
-        let none = |e| format!("the json-schema of the check \"{name}\" is no JSON Schema: {e}");
-        compiler.add_resource(PLACE, schema.clone()).map_err(none)?;
-        let index = compiler.compile(PLACE, &mut all).map_err(none)?;
+        compiler.use_loader(Box::new(NoExternalSchemas));
+        let invalid = |e| format!("the json-schema of the check \"{name}\" is not a valid JSON Schema: {e}");
+        compiler.add_resource(SCHEMA_URL, schema.clone()).map_err(invalid)?;
+        let index = compiler.compile(SCHEMA_URL, &mut all).map_err(invalid)?;
         Ok(Self { all, index })
     }
 
-    fn describes(&self, json: &Value) -> bool {
+    fn is_valid(&self, json: &Value) -> bool {
         self.all.validate(json, self.index).is_ok()
     }
 }
 
 impl Check {
-    /// The check with its schema in it, where that stands in a file, so that the plan says all by itself.
+    /// Loads the schema file of the check, if it has one, so that the resolved plan is self-contained.
     ///
     /// # Errors
-    /// The file cannot be read, or holds no JSON Schema; with its path.
+    /// The file cannot be read, or is not a valid JSON Schema; names the path.
     pub fn resolve(self) -> Result<Self, String> {
         let Rule::SchemaFile(path) = &self.rule else { return Ok(self) };
         let schema =
@@ -182,63 +182,65 @@ impl Check {
 fn read(path: &Path) -> Result<Value, String> {
     let text =
         std::fs::read_to_string(path).map_err(|e| format!("failed to read {}: {e}", path.display()))?;
-    serde_json::from_str(&text).map_err(|e| format!("{} is no JSON: {e}", path.display()))
+    serde_json::from_str(&text).map_err(|e| format!("{} is not valid JSON: {e}", path.display()))
 }
 
-enum Ready {
+enum CompiledRule {
     NonEmpty,
     Regex(Regex),
     Schema(Schema),
 }
 
-/// The checks of a plan, ready to be asked.
-pub struct Checks(Vec<(String, Ready)>);
+/// The compiled checks of a plan.
+pub struct Checks(Vec<(String, CompiledRule)>);
 
 impl Checks {
-    /// Of resolved checks.
+    /// Resolves and compiles the checks.
     ///
     /// # Errors
-    /// A check that cannot be made ready; one whose schema still stands in a file among them.
+    /// A schema cannot be read, or a rule does not compile.
     pub fn new(checks: &[Check]) -> Result<Self, String> {
-        let one = |check: &Check| {
+        let compiled = |check: &Check| {
             let check = check.clone().resolve()?;
-            let ready = check.rule.compile(&check.name)?;
-            ready.map(|r| (check.name, r)).ok_or_else(|| "a schema was read and is not there".to_owned())
+            let rule = check.rule.compile(&check.name)?;
+            rule.map(|r| (check.name, r))
+                .ok_or_else(|| "the schema file of a check was not resolved".to_owned())
         };
-        checks.iter().map(one).collect::<Result<_, _>>().map(Self)
+        checks.iter().map(compiled).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there is nothing to ask.
+    /// Returns true if the plan has no checks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The names, in the order of the plan.
+    /// Returns the names of the checks, in the order of the plan.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Whether an answer passes each of them, in the order of the plan.
-    pub fn ask(&self, text: &str) -> Vec<bool> {
-        let schemas = self.0.iter().any(|(_, ready)| matches!(ready, Ready::Schema(_)));
-        // Parsed once for all schemas.
-        let json = if schemas && text.len() <= LOOKED_AT { serde_json::from_str(text).ok() } else { None };
-        self.0.iter().map(|(_, ready)| ready.passes(text, json.as_ref())).collect()
+    /// Returns for each check, in the order of the plan, if the answer passes.
+    pub fn evaluate(&self, text: &str) -> Vec<bool> {
+        let schemas = self.0.iter().any(|(_, rule)| matches!(rule, CompiledRule::Schema(_)));
+        let json =
+            if schemas && text.len() <= MAX_CHECKED_BYTES { serde_json::from_str(text).ok() } else { None };
+        self.0.iter().map(|(_, rule)| rule.passes(text, json.as_ref())).collect()
     }
 }
 
-/// As much of a text as is looked at, cut between two characters.
-fn beginning(text: &str) -> &str {
-    let end = (0..4).filter_map(|back| LOOKED_AT.checked_sub(back)).find(|at| text.is_char_boundary(*at));
+/// Returns the part of a text that is checked, cut at a character boundary.
+fn checked_prefix(text: &str) -> &str {
+    let end =
+        (0..4).filter_map(|back| MAX_CHECKED_BYTES.checked_sub(back)).find(|at| text.is_char_boundary(*at));
     end.filter(|at| *at < text.len()).map_or(text, |at| &text[..at])
 }
 
-impl Ready {
+impl CompiledRule {
     fn passes(&self, text: &str, json: Option<&Value>) -> bool {
         match self {
             Self::NonEmpty => !text.trim_start().is_empty(),
-            Self::Regex(regex) => regex.is_match(beginning(text)),
-            Self::Schema(schema) => json.is_some_and(|json| schema.describes(json)),
+            Self::Regex(regex) => regex.is_match(checked_prefix(text)),
+            Self::Schema(schema) => json.is_some_and(|json| schema.is_valid(json)),
         }
     }
 }
@@ -268,40 +270,40 @@ mod tests {
             ("json-schema = '{\"type\": \"string\", \"pattern\": \"^a+$\"}'", "\"aab\"", false),
         ] {
             let checks = Checks::new(&[check(rule).unwrap()]).unwrap();
-            assert_eq!(checks.ask(text), [passes], "{rule}: {text}");
+            assert_eq!(checks.evaluate(text), [passes], "{rule}: {text}");
         }
     }
 
     #[test]
     fn the_work_on_a_long_answer_is_bounded() {
-        let long = format!("{}{}", "é".repeat(LOOKED_AT), "end");
+        let long = format!("{}{}", "é".repeat(MAX_CHECKED_BYTES), "end");
         let checks = Checks::new(&[
             check("regex = 'end$'").unwrap(),
             check("json-schema = {}").unwrap(),
             check("non-empty = true").unwrap(),
         ])
         .unwrap();
-        assert_eq!(checks.ask(&long), [false, false, true]);
-        let json = format!("\"{}\"", "x".repeat(LOOKED_AT));
-        assert_eq!(checks.ask(&json), [false, false, true]);
+        assert_eq!(checks.evaluate(&long), [false, false, true]);
+        let json = format!("\"{}\"", "x".repeat(MAX_CHECKED_BYTES));
+        assert_eq!(checks.evaluate(&json), [false, false, true]);
     }
 
-    /// Row: the check, and what the message must say.
+    /// Cases: the check, and a part of the error message.
     #[test]
-    fn mistakes_are_named() {
-        for (toml, say) in [
+    fn invalid_checks_are_rejected_with_a_reason() {
+        for (toml, message) in [
             ("", "exactly one of"),
             ("non-empty = true\nregex = 'a'", "exactly one of"),
-            ("non-empty = false", "leave the check out"),
+            ("non-empty = false", "remove the check"),
             ("regex = '('", "does not parse"),
             ("regex = 'a'\nclass = 'x'", "unknown field `class`"),
-            ("json-schema = 5", "is a file"),
-            ("json-schema = '{'", "is no JSON"),
-            ("json-schema = { type = \"thing\" }", "is no JSON Schema"),
-            ("json-schema = { \"$ref\" = \"http://example.com/schema.json\" }", "is no JSON Schema"),
+            ("json-schema = 5", "must be a file"),
+            ("json-schema = '{'", "is not valid JSON"),
+            ("json-schema = { type = \"thing\" }", "is not a valid JSON Schema"),
+            ("json-schema = { \"$ref\" = \"http://example.com/schema.json\" }", "is not a valid JSON Schema"),
         ] {
             let e = check(toml).unwrap_err();
-            assert!(e.contains(say), "{toml}: {e}");
+            assert!(e.contains(message), "{toml}: {e}");
         }
         let nameless = toml::from_str::<Check>("name = \" \"\nnon-empty = true").unwrap_err().to_string();
         assert!(nameless.contains("needs a name"), "{nameless}");
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_reads_back_the_same_and_carries_its_schema() {
+    fn a_resolved_check_round_trips_with_its_schema_inlined() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("s.json");
         std::fs::write(&file, "{\"enum\": [null, 1]}").unwrap();

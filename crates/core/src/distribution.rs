@@ -1,14 +1,14 @@
-//! How long many prompts or answers are, in tokens: counted as they come, in memory that does not grow.
+//! Distributions of prompt and answer lengths in tokens, accumulated in constant memory.
 
 use crate::units::thousands;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Lengths in tokens; all zero where there are none.
+/// Summary of lengths in tokens; all zero if there are none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many.
+    /// Number of lengths.
     pub n: u64,
     /// Mean.
     pub mean: f64,
@@ -18,9 +18,9 @@ pub struct Distribution {
     pub p90: u64,
     /// 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// Longest length.
     pub max: u64,
-    /// How they are spread.
+    /// Histogram for charts, in ascending order.
     pub bars: Vec<Bar>,
 }
 
@@ -32,23 +32,23 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// Lengths from one number of tokens up to before another.
+/// One bar of a length histogram, covering `from..to` tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bar {
-    /// The least.
+    /// Shortest length, inclusive.
     pub from: u64,
-    /// One more than the most.
+    /// Longest length, exclusive.
     pub to: u64,
-    /// How many.
+    /// Number of lengths in the bar.
     pub n: u64,
 }
 
-/// Bars to a factor of ten, the widest first; narrower ones where lengths are so alike that there would be few.
+/// Bars per decade, tried in order: narrower bars where lengths are so similar that wide ones would be few.
 const BARS: [f64; 4] = [10.0, 20.0, 40.0, 100.0];
 /// Fewer bars than this show no shape.
 const FEW: usize = 12;
 
-/// Lengths while they are taken.
+/// Accumulator of lengths in tokens.
 #[derive(Debug, Clone)]
 pub struct Lengths {
     histogram: Histogram<u64>,
@@ -68,27 +68,27 @@ impl Default for Lengths {
 }
 
 impl Lengths {
-    /// Takes one more.
+    /// Adds one length.
     pub fn push(&mut self, tokens: u32) {
         self.histogram.saturating_record(u64::from(tokens));
         self.sum += u64::from(tokens);
         self.max = self.max.max(u64::from(tokens));
     }
 
-    /// Takes all that another one took.
+    /// Adds all lengths of `other`.
     pub fn merge(&mut self, other: &Self) {
-        // Both have the same bounds, so every value fits.
+        // Both have equal bounds, so every value fits.
         let _ = self.histogram.add(&other.histogram);
         self.sum += other.sum;
         self.max = self.max.max(other.max);
     }
 
-    /// All of them together.
+    /// Returns the total number of tokens.
     pub const fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// What was taken; `None` where nothing was.
+    /// Returns the summary; `None` if there are no lengths.
     pub fn finish(&self) -> Option<Distribution> {
         let n = self.histogram.len();
         let at = |q: f64| self.histogram.value_at_quantile(q).min(self.max);
@@ -105,29 +105,29 @@ impl Lengths {
         })
     }
 
-    /// As narrow as it takes to show a shape.
+    /// Returns the widest bars that show a shape.
     fn bars(&self) -> Vec<Bar> {
-        let mut all = BARS.into_iter().map(|to_ten| self.bars_of(to_ten));
+        let mut all = BARS.into_iter().map(|per_decade| self.bars_per_decade(per_decade));
         let widest = all.next().unwrap_or_default();
         if widest.len() >= FEW {
             widest
         } else {
-            all.fold(widest, |kept, more| if kept.len() >= FEW { kept } else { more })
+            all.fold(widest, |best, next| if best.len() >= FEW { best } else { next })
         }
     }
 
-    /// Equally wide on a logarithmic axis, so many to a factor of ten, but for the shortest, which hold one length each.
-    fn bars_of(&self, to_ten: f64) -> Vec<Bar> {
-        let edge = |i: i32| 10f64.powf(f64::from(i) / to_ten).round() as u64;
-        let place = |v: u64| {
-            let near = ((v.max(1) as f64).log10() * to_ten).floor() as i32;
+    /// Returns bars of equal width on a logarithmic axis, except that the shortest lengths get one bar each.
+    fn bars_per_decade(&self, per_decade: f64) -> Vec<Bar> {
+        let edge = |i: i32| 10f64.powf(f64::from(i) / per_decade).round() as u64;
+        let index = |v: u64| {
+            let near = ((v.max(1) as f64).log10() * per_decade).floor() as i32;
             (near - 1..=near + 2).rev().find(|i| edge(*i) <= v.max(1)).unwrap_or(near)
         };
         let mut bars: Vec<Bar> = Vec::new();
         for value in self.histogram.iter_recorded() {
             let v = value.value_iterated_to().min(self.max);
-            let i = place(v);
-            // Of edges that are the same number the last has the next one for its end.
+            let i = index(v);
+            // Short lengths round several edges to one number; a bar covers at least one length.
             let (from, to) = (edge(i), edge(i + 1).max(edge(i) + 1));
             match bars.last_mut() {
                 Some(bar) if bar.from == from => bar.n += value.count_at_value(),
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_and_bars_hold_every_length() {
+    fn percentiles_and_bars_count_every_length() {
         let mut lengths = Lengths::default();
         assert_eq!(lengths.finish(), None);
         for n in 1..=1000 {
@@ -163,12 +163,12 @@ mod tests {
             (from..=to).for_each(|n| lengths.push(n));
             lengths.finish().unwrap().bars
         };
-        assert_eq!(d.bars[d.bars.len() - 1].to, 1000 + 259, "ten to a factor of ten are enough here");
+        assert_eq!(d.bars[d.bars.len() - 1].to, 1000 + 259, "ten bars per decade are enough here");
         let narrow = alike(500, 800);
-        assert!((FEW..25).contains(&narrow.len()), "a shape, though lengths are alike: {narrow:?}");
+        assert!((FEW..25).contains(&narrow.len()), "similar lengths still show a shape: {narrow:?}");
         assert_eq!(narrow.iter().map(|b| b.n).sum::<u64>(), 301);
         assert_eq!(alike(600, 600).len(), 1);
         assert!(narrow.windows(2).all(|w| w[0].to <= w[1].from));
-        assert!(d.bars.windows(2).all(|w| w[0].to <= w[1].from), "one after the other: {:?}", d.bars);
+        assert!(d.bars.windows(2).all(|w| w[0].to <= w[1].from), "bars overlap: {:?}", d.bars);
     }
 }

@@ -1,22 +1,22 @@
-//! The address of a server, and the API that requests are written for.
+//! Server addresses and API dialects.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::Path, str::FromStr};
 use url::Url;
 
-/// The API that requests are written for.
+/// The HTTP API that requests are sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Api {
-    /// `/v1/chat/completions`: messages in, deltas out.
+    /// `/v1/chat/completions`: takes messages, streams deltas.
     #[default]
     Chat,
-    /// `/v1/completions`: a prompt in, text out.
+    /// `/v1/completions`: takes a prompt, streams text.
     Completions,
 }
 
 impl Api {
-    /// The path of the endpoint.
+    /// Returns the path of the endpoint.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Chat => "/v1/chat/completions",
@@ -25,14 +25,14 @@ impl Api {
     }
 }
 
-/// Where a server listens: scheme, host, port and perhaps a path, without a trailing `/` or `/v1`; or `unix:` and the path of
-/// a socket.
+/// A server's base URL: scheme, host, port and perhaps a path, without a trailing `/` or `/v1`; or `unix:` and the path
+/// of a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct BaseUrl(String);
 
 impl BaseUrl {
-    /// The URL of `path`, which begins with `/v1/…` or another slash.
+    /// Returns the URL of `path`, which begins with a slash.
     pub fn join(&self, path: &str) -> Url {
         if self.socket().is_some() {
             return Url::parse(&format!("http://localhost{path}"))
@@ -41,17 +41,17 @@ impl BaseUrl {
         Url::parse(&format!("{}{path}", self.0)).expect("a checked URL with a path is a URL")
     }
 
-    /// The Unix socket that it names, if it does.
+    /// Returns the path of the Unix socket, if the address is one.
     pub fn socket(&self) -> Option<&Path> {
         self.0.strip_prefix(UNIX).map(Path::new)
     }
 
-    /// Whether what is sent there is encrypted.
+    /// Returns true if requests are encrypted.
     pub fn is_tls(&self) -> bool {
         self.0.starts_with("https:")
     }
 
-    /// Whether it names this machine.
+    /// Returns true if the host is this machine by name or loopback address.
     pub fn is_loopback(&self) -> bool {
         let url = self.join("/");
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
@@ -68,10 +68,10 @@ impl FromStr for BaseUrl {
             return socket(path);
         }
         let url = Url::parse(text).map_err(|e| {
-            format!("this is no URL ({e}): write the server's address, such as \"http://127.0.0.1:8000\"")
+            format!("this is not a URL ({e}): write the server's address, such as \"http://127.0.0.1:8000\"")
         })?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err("a URL begins with http:// or https://, such as \"http://127.0.0.1:8000\"".into());
+            return Err("a URL must begin with http:// or https://, such as \"http://127.0.0.1:8000\"".into());
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err("the URL carries user:password@, which would end up in files and reports: leave it out, put the \
@@ -88,7 +88,7 @@ impl FromStr for BaseUrl {
         for api in [Api::Chat, Api::Completions] {
             if base.ends_with(api.path()) {
                 return Err(format!(
-                    "the URL ends in {}: write only what stands before it; api = \"chat\" or \"completions\" chooses the \
+                    "the URL ends in {}: write only the part before it; api = \"chat\" or \"completions\" chooses the \
                      endpoint",
                     api.path()
                 ));
@@ -98,17 +98,17 @@ impl FromStr for BaseUrl {
     }
 }
 
-/// What a URL of a Unix socket begins with.
+/// Prefix of the URL of a Unix socket.
 const UNIX: &str = "unix:";
 
-/// `unix:/path` and `unix:///path` are the same.
+/// Parses the path of a Unix socket; `unix:/path` and `unix:///path` are equivalent.
 fn socket(path: &str) -> Result<BaseUrl, String> {
     let path = path.strip_prefix("//").unwrap_or(path);
     if cfg!(not(unix)) {
-        return Err("Unix sockets are there on Linux and macOS only".into());
+        return Err("Unix sockets are supported on Linux and macOS only".into());
     }
     if !path.starts_with('/') || path.len() < 2 {
-        return Err("unix: is followed by the whole path of a socket, such as \"unix:/run/vllm.sock\"".into());
+        return Err("unix: needs the absolute path of a socket, such as \"unix:/run/vllm.sock\"".into());
     }
     Ok(BaseUrl(format!("{UNIX}{path}")))
 }

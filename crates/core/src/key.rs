@@ -1,14 +1,14 @@
-//! Names of limits among those of a tier: those of a class of a mix carry its name.
+//! Names of SLO limits: within a tier, a limit of one class of a mix is prefixed with the class.
 
-/// The class of a limit that is the plan's own, and of a workload without classes, in files.
+/// The class name in files for the plan's own limits, and for a workload without classes.
 pub const ALL: &str = "all";
 
-/// The name of a limit of a class among those of a tier: `ttft.p99`, or `short/ttft.p99` of the class `short`.
+/// Returns the name of a class's limit within a tier: `short/ttft.p99` for class `short`, plain `ttft.p99` for [`ALL`].
 pub fn key(class: &str, limit: &str) -> String {
     if class == ALL { limit.to_owned() } else { format!("{class}/{limit}") }
 }
 
-/// The class and the limit that a [`key`] names.
+/// Splits the result of [`key`] into class and limit.
 pub fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('/').unwrap_or((ALL, key))
 }

@@ -1,15 +1,15 @@
-//! What a series steps through.
+//! Levels of load.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The kind of quantity that a step holds fixed.
+/// The quantity that a step holds constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Control {
-    /// Requests per second, open loop: sent when due, whatever the server does.
+    /// Requests per second, open loop: sent when due, however slowly the server answers.
     Rate,
-    /// Requests in flight, closed loop: the next is sent when one is done.
+    /// Requests in flight, closed loop: the next is sent when one finishes.
     Concurrency,
     /// Conversations started per second.
     Sessions,
@@ -18,7 +18,7 @@ pub enum Control {
 }
 
 impl Control {
-    /// The name used in files.
+    /// Returns the name used in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -28,7 +28,7 @@ impl Control {
         }
     }
 
-    /// The unit behind a level, with the space before it.
+    /// Returns the unit that follows the value, with its leading space.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Rate => " req/s",
@@ -38,7 +38,7 @@ impl Control {
         }
     }
 
-    /// The control of that name.
+    /// Finds the control of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Rate, Self::Concurrency, Self::Sessions, Self::TraceScale]
             .into_iter()
@@ -49,34 +49,34 @@ impl Control {
 /// One level of load: `Rate` 12.5 is 12.5 requests per second, `Concurrency` 8 keeps eight requests in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Level {
-    /// What is held.
+    /// The quantity held constant.
     pub control: Control,
-    /// How much of it.
+    /// Its value, in the unit of the control.
     pub value: f64,
 }
 
 impl Level {
-    /// An open-loop level in requests per second.
+    /// Creates an open-loop level in requests per second.
     pub const fn rate(value: f64) -> Self {
         Self { control: Control::Rate, value }
     }
 
-    /// A level of an open loop, or of a closed one: of whatever control.
+    /// Creates a level of any control.
     pub const fn new(control: Control, value: f64) -> Self {
         Self { control, value }
     }
 
-    /// Requests per second, where that is what is held.
+    /// Returns the requests per second of a `Rate` level.
     pub fn per_s(self) -> Option<f64> {
         (self.control == Control::Rate).then_some(self.value)
     }
 
-    /// Whether a level can have such a value: above nothing, and at most a thousand million.
+    /// Returns true if `value` is in the range of levels: above 0, at most 10⁹.
     pub fn is_sound(value: f64) -> bool {
         value > 0.0 && value <= 1e9
     }
 
-    /// A closed-loop level in requests in flight.
+    /// Creates a closed-loop level in requests in flight.
     pub fn concurrency(value: u32) -> Self {
         Self { control: Control::Concurrency, value: f64::from(value) }
     }

@@ -1,26 +1,26 @@
-//! A message of a chat: who says what. What a workload makes and a request carries.
+//! Chat messages, as workloads make them and requests carry them.
 
 use serde::{Deserialize, Serialize};
 
-/// Who says a message.
+/// Author of a chat message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// What holds for the whole conversation.
+    /// Instructions for the whole conversation.
     System,
-    /// Who asks.
+    /// The person or program that asks.
     User,
-    /// Who answers: the model.
+    /// The model.
     Assistant,
-    /// What a tool returned.
+    /// The output of a tool call.
     Tool,
 }
 
 impl Role {
-    /// Every one of them.
+    /// All roles.
     pub const ALL: [Self; 4] = [Self::System, Self::User, Self::Assistant, Self::Tool];
 
-    /// The name that the API knows it by.
+    /// Returns the role's name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -31,28 +31,28 @@ impl Role {
     }
 }
 
-/// One message: a role and a text.
+/// One chat message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
-    /// Who says it.
+    /// Author of the message.
     pub role: Role,
-    /// What is said.
+    /// Text of the message.
     pub content: String,
 }
 
 impl Message {
-    /// A message of this role.
+    /// Creates a message.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self { role, content: content.into() }
     }
 
-    /// What the user says.
+    /// Creates a user message.
     pub fn user(content: impl Into<String>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// What holds for the whole conversation.
+    /// Creates a system message.
     pub fn system(content: impl Into<String>) -> Self {
         Self::new(Role::System, content)
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_reads_and_writes_as_the_api_has_it() {
+    fn messages_round_trip_in_the_format_of_the_api() {
         for role in Role::ALL {
             let json = format!("{{\"role\":\"{}\",\"content\":\"a \\\"b\\\"\"}}", role.name());
             let message: Message = serde_json::from_str(&json).unwrap();

@@ -1,33 +1,33 @@
-//! One request: when things happened, what it asked for and got, and how it ended. A row of `requests.csv`.
+//! Requests as measured: timestamps, sizes and outcome. One [`Record`] is one row of `requests.csv`.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Which part of a step a request was due in. Only `Measure` counts for the statistics.
+/// The part of a step in which a request was due. Only `Measure` counts for the statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Sent before the first step, to warm the server up.
     Warmup,
-    /// Load runs, nothing counts yet.
+    /// Load runs, but nothing counts yet.
     Settle,
     /// Due within the measured window.
     Measure,
-    /// Sent to keep the load on until the measured requests have finished.
+    /// Sent after the window to keep the server loaded until the measured requests have finished.
     Tail,
 }
 
-/// Whether a request opened a connection or found one.
+/// State of the connection that a request used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conn {
-    /// The request opened this connection and paid for it.
+    /// Opened for this request, whose latency includes the handshake.
     New,
-    /// The connection had been used before.
+    /// Used before by another request.
     Reused,
 }
 
-/// Where the count of output tokens comes from, best first.
+/// Source of the count of output tokens, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TokenSource {
@@ -37,24 +37,25 @@ pub enum TokenSource {
     Usage,
     /// A local tokenizer.
     Tokenizer,
-    /// One per event that carries tokens: an estimate, and flagged as one.
+    /// One per event that carries tokens: an estimate, flagged as one.
     Events,
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// A whole answer came.
+    /// A complete answer arrived.
     Ok,
-    /// It failed; the kind stands in [`Record::failure`]. A miss of every limit, unless the plan's own timeout ended it: see
-    /// [`Record::is_cut_off`].
+    /// The request failed, for the reason in [`Record::failure`]. Misses every limit, unless our own timeout ended it:
+    /// see [`Record::is_cut_off`].
     Failed,
-    /// We cut it off: at the end of its step, or by the default timeout ([`Failure::Timeout`]). Judged both ways, and no error.
+    /// We cancelled it, at the end of its step or by the default timeout ([`Failure::Timeout`]). Not an error; the
+    /// statistics count its undecided limits as met for one bound and as missed for the other.
     Cut,
 }
 
-/// The kinds of failure, counted apart.
+/// Kind of failure; each kind is counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Failure {
@@ -64,41 +65,41 @@ pub enum Failure {
     Dns,
     /// The TLS handshake failed.
     Tls,
-    /// The connection closed or was reset before the answer was whole.
+    /// The connection closed or was reset before the answer was complete.
     Reset,
-    /// Not finished within our own timeout. An error ([`Outcome::Failed`]) where the plan sets the timeout; else the request was
-    /// cut off ([`Outcome::Cut`]).
+    /// Our own timeout ended the request. An error ([`Outcome::Failed`]) if the plan sets the timeout; with the default
+    /// timeout the request was cut off ([`Outcome::Cut`]).
     Timeout,
     /// 401 or 403.
     Unauthorized,
-    /// 429: the server refused the load. Never a latency.
+    /// 429: the server refused the load. Never counted as a latency.
     RateLimited,
     /// Another 4xx.
     ClientError,
     /// A 5xx.
     ServerError,
-    /// A status that is no answer: 1xx, 3xx.
+    /// A status that carries no answer: 1xx, 3xx.
     UnexpectedStatus,
     /// An error object in the stream, under HTTP 200.
     StreamError,
     /// The stream ended without a finish reason and without `[DONE]`.
     Truncated,
-    /// Something that is not JSON where an event should be, or an event beyond the size limit.
+    /// An event that is not JSON or exceeds the size limit.
     Malformed,
     /// The answer ended without a single token.
     Empty,
-    /// The finish reason says abort or error.
+    /// The finish reason is an abort or an error.
     Aborted,
-    /// Not sent: the client ran out of descriptors, ports, or reached `max-in-flight`.
+    /// Not sent: the client ran out of descriptors or ports, or reached `max-in-flight`.
     ClientLimit,
-    /// Not told: another tool measured it, and its message names no kind.
+    /// Another tool measured the request, and its message names no kind.
     Unknown,
-    /// The answer went on far beyond the tokens that it was to have, and was given up.
+    /// The answer ran far beyond the tokens asked for and was cancelled.
     Overrun,
 }
 
 impl Failure {
-    /// The name used in files and messages: kebab-case.
+    /// Returns the name used in files and messages: kebab-case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -123,28 +124,29 @@ impl Failure {
     }
 }
 
-/// One request. All times count from the start of its step; `None` means that it did not happen or is not known.
+/// One measured request. Times count from the start of its step; `None` means that the event did not happen or is not
+/// known.
 ///
-/// Latencies are derived, never stored: see [`Record::ttft`] and its neighbours (definitions: design §1).
+/// Latencies are derived, not stored: see [`Record::ttft`] and its neighbours (definitions: design §1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Number within the step, in order of `due`.
     pub id: u64,
-    /// The part of the step it was due in.
+    /// The part of the step in which it was due.
     pub phase: Phase,
     /// Index of its class in the mix; 0 where there is only one.
     pub class: u16,
-    /// Number of its conversation, where it belongs to one.
+    /// Number of its conversation, if it belongs to one.
     pub session: Option<u64>,
     /// Turn within the conversation, from 0.
     pub turn: u16,
     /// Index of the address in `urls`; 0 where there is only one.
     pub target: u16,
-    /// Whether its connection was new.
+    /// State of its connection.
     pub conn: Option<Conn>,
-    /// How often it was sent: 2 after the one retry.
+    /// Number of times it was sent: 2 after the one retry.
     pub attempts: u8,
-    /// When the plan says it is sent. All latency counts from here.
+    /// Scheduled send time. All latency counts from here.
     pub due: Duration,
     /// When it was handed to the connection.
     pub sent: Option<Duration>,
@@ -154,51 +156,51 @@ pub struct Record {
     pub first_event: Option<Duration>,
     /// First event that carries a token on any channel.
     pub first_token: Option<Duration>,
-    /// First event that carries a content token; of an answer that is nothing but tool calls, the first event of those.
+    /// First event that carries a content token; for an answer of tool calls only, the first event of those.
     pub first_content: Option<Duration>,
     /// Last event that carries a token.
     pub last_token: Option<Duration>,
-    /// When it was over, whatever the outcome.
+    /// When it ended, whatever the outcome.
     pub end: Duration,
     /// Input tokens asked for.
     pub input_asked: u32,
     /// Input tokens by the server's usage.
     pub input_tokens: Option<u32>,
-    /// Input tokens the server took from its prefix cache, where it tells.
+    /// Input tokens that the server took from its prefix cache, if reported.
     pub cached_tokens: Option<u32>,
-    /// Output tokens asked for; 0 where it is not known, as of a request that another tool sent.
+    /// Output tokens asked for; 0 if unknown, as in another tool's results.
     pub output_asked: u32,
-    /// Output tokens, counted as `token_source` says; hidden reasoning included.
+    /// Output tokens, counted by `token_source`; includes hidden reasoning.
     pub output_tokens: Option<u32>,
-    /// Reasoning tokens by the server's usage, where it tells.
+    /// Reasoning tokens by the server's usage, if reported.
     pub reasoning_tokens: Option<u32>,
-    /// Where `output_tokens` comes from.
+    /// Source of `output_tokens`.
     pub token_source: Option<TokenSource>,
-    /// Output tokens generated by the time of the first event that carried any, where known: those in it, and those before it that
-    /// no event carried (hidden reasoning).
+    /// Output tokens generated up to and including the first event that carried any, if known: those in it, and those
+    /// before it that no event carried (hidden reasoning).
     pub first_event_tokens: Option<u32>,
     /// Events that carried tokens.
     pub events: u32,
-    /// The longest gap between successive events with tokens.
+    /// Longest gap between successive events with tokens.
     pub itl_max: Option<Duration>,
-    /// Gaps above the tightest ITL limit of the SLO.
+    /// Number of gaps above the tightest ITL limit of the SLO.
     pub itl_over: u32,
-    /// Bytes of the response body.
+    /// Size of the response body, in bytes.
     pub output_bytes: u64,
-    /// How it ended.
+    /// Outcome of the request.
     pub outcome: Outcome,
-    /// Kind of failure of a request that failed; [`Failure::Timeout`] also where the default timeout cut it off.
+    /// Kind of failure; [`Failure::Timeout`] also if the default timeout cut the request off.
     pub failure: Option<Failure>,
     /// HTTP status.
     pub status: Option<u16>,
-    /// The server's finish reason, or `done` where only `[DONE]` came.
+    /// The server's finish reason, or `done` if only `[DONE]` came.
     pub finish: Option<Box<str>>,
-    /// Result of an answer check, where the plan has one.
+    /// True if every answer check passed; `None` if the plan has none.
     pub check: Option<bool>,
 }
 
 impl Record {
-    /// A record of a request that is due and has not been answered: everything unknown, cut at `due`.
+    /// Creates the record of a request that has not been answered: everything unknown, cut off at `due`.
     pub fn due(id: u64, phase: Phase, due: Duration) -> Self {
         Self {
             id,
@@ -237,53 +239,56 @@ impl Record {
         }
     }
 
-    /// The client's own delay: sent − due.
+    /// Returns the client's scheduling delay: sent − due.
     pub fn lateness(&self) -> Option<Duration> {
         self.sent.map(|t| t.saturating_sub(self.due))
     }
 
-    /// Time to first token: due → first event that carries a token on any channel.
+    /// Returns the time to first token: due → first event that carries a token on any channel.
     pub fn ttft(&self) -> Option<Duration> {
         self.first_token.map(|t| t.saturating_sub(self.due))
     }
 
-    /// Time to first content token: due → first content token; of an answer that is nothing but tool calls, due → the first of those.
+    /// Returns the time to first content token: due → first content token, or the first tool call of an answer without
+    /// content.
     pub fn ttfc(&self) -> Option<Duration> {
         self.first_content.map(|t| t.saturating_sub(self.due))
     }
 
-    /// Time per output token after the first event: (last token − first token) / (output tokens − those generated by the first event).
+    /// Returns the time per output token after the first event: (last token − first token) / (output tokens − those
+    /// generated by the first event).
     ///
-    /// Tokens that no event carried were generated before the first event, or are not known of: either way they are no part of the
-    /// divisor. `None` where the divisor is zero (one token, or one event): not applicable, and left out of TPOT's n.
+    /// Tokens that no event carried were generated before the first event or are unknown; either way the divisor
+    /// excludes them. `None` if the divisor is zero (one token, or one event): such a request is not counted in TPOT's
+    /// n.
     pub fn tpot(&self) -> Option<Duration> {
         let (first, last) = (self.first_token?, self.last_token?);
         let after = self.output_tokens?.saturating_sub(self.first_event_tokens.unwrap_or(1));
         (after > 0).then(|| last.saturating_sub(first).div_f64(f64::from(after)))
     }
 
-    /// End to end: due → last token.
+    /// Returns the end-to-end latency: due → last token.
     pub fn e2e(&self) -> Option<Duration> {
         self.last_token.map(|t| t.saturating_sub(self.due))
     }
 
-    /// Whether a whole answer came.
+    /// Returns true if a complete answer arrived.
     pub fn ok(&self) -> bool {
         self.outcome == Outcome::Ok
     }
 
-    /// Returns true if this process sent the request. Another tool's results do not tell how many tokens were asked for.
-    pub fn is_own(&self) -> bool {
+    /// Returns true if this process sent the request. Another tool's results do not say how many tokens were asked for.
+    fn is_sent_by_us(&self) -> bool {
         self.output_asked > 0
     }
 
-    /// Returns true if the request was cut off, by the end of its step or by our own timeout. Its metrics that were known by then
-    /// count as they are (design §6, rule 8).
+    /// Returns true if the request was cut off, by the end of its step or by our own timeout. Metrics known by then
+    /// count normally (design §6, rule 8).
     pub fn is_cut_off(&self) -> bool {
         is_cut_off(self.outcome, self.failure, self.output_asked)
     }
 
-    /// Returns true if the server, or the way to it, failed the request. Every limit counts it as a miss.
+    /// Returns true if the server or the network failed the request. Every limit counts it as a miss.
     pub fn is_broken(&self) -> bool {
         self.outcome == Outcome::Failed && !self.is_cut_off()
     }
@@ -295,47 +300,56 @@ impl Record {
 
     /// Returns true if the answer ended without content although its tokens were streamed: the model spent them all on reasoning.
     pub fn lacks_content(&self) -> bool {
-        self.ok() && self.is_own() && self.first_token.is_some() && self.first_content.is_none()
+        self.ok() && self.is_sent_by_us() && self.first_token.is_some() && self.first_content.is_none()
     }
 
-    /// Output tokens that the server counted before the first event that carried any, where it also says that so many were reasoning.
+    /// Returns the tokens generated before the first event that carried any, if the server also reports as many
+    /// reasoning tokens.
     pub fn hidden_tokens(&self) -> Option<u32> {
         let (by_first, reasoning) = (self.first_event_tokens?, self.reasoning_tokens?);
         (reasoning > 0 && self.events > 1 && by_first > reasoning).then_some(by_first - 1)
     }
 }
 
-/// Returns true for a request that was cut off: see [`Record::is_cut_off`]. A timeout in another tool's results (`output_asked` is 0)
-/// stays a plain failure, since the tool keeps nothing of what came before it.
+/// Returns true for a request that was cut off: see [`Record::is_cut_off`]. A timeout in another tool's results
+/// (`output_asked` is 0) remains a failure, since the tool stores no timestamps of what arrived before it.
 pub fn is_cut_off(outcome: Outcome, failure: Option<Failure>, output_asked: u32) -> bool {
     outcome == Outcome::Cut
         || (outcome == Outcome::Failed && failure == Some(Failure::Timeout) && output_asked > 0)
 }
 
-/// What a worker sends home for each request.
+/// A finished request as the sending thread reports it: the record and data that `requests.csv` does not store.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// The request itself.
+    /// Timestamps, sizes and outcome.
     pub record: Record,
     /// Gaps between successive events with tokens, in order, in microseconds (saturating at about 71 minutes).
     pub gaps_us: Vec<u32>,
     /// The beginning of the body of a failed request: the key redacted, control characters escaped.
     pub sample: Option<Box<str>>,
-    /// Time to first token by the server's own clock, where it tells in the header `Server-Timing: ttft;dur=…`.
+    /// Time to first token by the server's clock, from the header `Server-Timing: ttft;dur=…`.
     pub server_ttft: Option<Duration>,
-    /// How long the server asked to be left alone, with a 429 or a 503 (`Retry-After`).
+    /// Delay that the server asked for with a 429 or 503 (`Retry-After`).
     pub retry_after: Option<Duration>,
-    /// The text of a whole answer, where it was asked for: the content of a chat (or the refusal in its place), the text of a
+    /// Text of a complete answer, if requested: the content of a chat (or its refusal), or the text of a
     /// completion.
     pub text: Option<Box<str>>,
-    /// What the model wrote besides, where the text was asked for: its reasoning, and names and arguments of tools.
-    pub aside: Option<Box<str>>,
+    /// Generated text outside the content, if requested: reasoning, and names and arguments of tool calls.
+    pub other_channels: Option<Box<str>>,
 }
 
 impl Finished {
-    /// A request of which nothing is known but its record and gaps.
+    /// Creates one with only a record and gaps.
     pub fn new(record: Record, gaps_us: Vec<u32>) -> Self {
-        Self { record, gaps_us, sample: None, server_ttft: None, retry_after: None, text: None, aside: None }
+        Self {
+            record,
+            gaps_us,
+            sample: None,
+            server_ttft: None,
+            retry_after: None,
+            text: None,
+            other_channels: None,
+        }
     }
 }
 
@@ -360,13 +374,13 @@ mod tests {
     }
 
     #[test]
-    fn our_own_timeout_cuts_off_and_everything_else_breaks() {
+    fn our_own_timeout_cuts_off_and_other_failures_break() {
         for (outcome, failure, asked, cut, broken) in [
             (Outcome::Ok, None, 9, false, false),
             (Outcome::Cut, None, 9, true, false),
             (Outcome::Cut, Some(Failure::Timeout), 9, true, false), // the default timeout
-            (Outcome::Failed, Some(Failure::Timeout), 9, true, false), // that of the plan
-            (Outcome::Failed, Some(Failure::Timeout), 0, false, true), // that of another tool
+            (Outcome::Failed, Some(Failure::Timeout), 9, true, false), // the plan's timeout
+            (Outcome::Failed, Some(Failure::Timeout), 0, false, true), // another tool's timeout
             (Outcome::Failed, Some(Failure::Reset), 9, false, true),
         ] {
             let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
@@ -377,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_reasoning_is_no_part_of_tpot() {
+    fn tpot_excludes_hidden_reasoning() {
         let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
         (r.first_token, r.last_token, r.output_tokens, r.events) = (at(9_000), at(10_980), Some(1000), 100);
         r.reasoning_tokens = Some(900);
@@ -392,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn one_token_has_no_tpot() {
+    fn tpot_needs_tokens_after_the_first_event() {
         let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
         (r.first_token, r.last_token, r.output_tokens) = (at(5), at(5), Some(1));
         assert_eq!(r.tpot(), None);

@@ -1,8 +1,7 @@
-//! What may be written nowhere, and how it is taken out of texts that others wrote: a server may send back the key that it was
-//! sent, as it is or encoded.
+//! Removes known secrets from texts that others wrote: a server may echo the key it received, plain or encoded.
 //!
-//! Secrets are the business of the process, not of one part of it: whoever reads one says so ([`keep_out`]), and from then on
-//! clients, logs, messages and panics leave it out.
+//! Secrets are global to the process: whoever reads one registers it ([`register_secret`]), and from then on clients,
+//! logs, messages and panics leave it out.
 
 use memchr::memmem::Finder;
 use std::borrow::Cow;
@@ -10,22 +9,23 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Shorter ones are words or numbers that may stand anywhere, and no secrets.
+/// Shorter strings are words or numbers that occur anywhere, and are not treated as secrets.
 const SHORTEST: usize = 4;
-/// From this length on a secret is looked for within words as well, and in its encoded forms.
+/// From this length on, a secret is also matched within words and in its encoded forms.
 const LONG: usize = 8;
 
-/// Secrets, in every form in which they are looked for. Cheap to clone; shows none of them.
+/// Set of secrets in every form in which they are matched. Cheap to clone; `Debug` shows none of them.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<[Form]>);
 
 /// One form of one secret.
+#[derive(Clone)]
 struct Form {
     finder: Finder<'static>,
-    /// What stands in its place.
+    /// Replacement for the secret.
     mask: &'static str,
-    /// Whether it is only looked for as a word of its own.
-    word: bool,
+    /// True if it matches whole words only.
+    whole_word: bool,
 }
 
 impl PartialEq for Redactor {
@@ -44,43 +44,42 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Of secrets, each with what stands in its place.
-    pub fn of<'a>(secrets: impl IntoIterator<Item = (&'a str, &'static str)>) -> Self {
+    /// Creates a redactor of secrets, each with its replacement.
+    pub fn new<'a>(secrets: impl IntoIterator<Item = (&'a str, &'static str)>) -> Self {
         let mut all: Vec<(Vec<u8>, &'static str, bool)> = Vec::new();
         for (secret, mask) in secrets {
-            let word = secret.len() < LONG;
+            let whole_word = secret.len() < LONG;
             for form in forms(secret) {
                 if !all.iter().any(|(known, _, _)| *known == form) {
-                    all.push((form, mask, word));
+                    all.push((form, mask, whole_word));
                 }
             }
         }
-        // The longest first: one may be a part of another.
+        // The longest first: one may be part of another.
         all.sort_by_key(|(form, _, _)| std::cmp::Reverse(form.len()));
-        let form = |(form, mask, word): (Vec<u8>, _, _)| Form {
+        let form = |(form, mask, whole_word): (Vec<u8>, _, _)| Form {
             finder: Finder::new(&form).into_owned(),
             mask,
-            word,
+            whole_word,
         };
         Self(all.into_iter().map(form).collect())
     }
 
-    /// These secrets, and more of them.
+    /// Returns a redactor of these secrets and the given ones.
     pub fn with<'a>(&self, secrets: impl IntoIterator<Item = (&'a str, &'static str)>) -> Self {
-        let more = Self::of(secrets);
-        let mut all: Vec<Form> = self.0.iter().map(Form::again).collect();
-        all.extend(more.0.iter().map(Form::again));
+        let more = Self::new(secrets);
+        let mut all: Vec<Form> = self.0.iter().chain(&*more.0).cloned().collect();
         all.sort_by_key(|form| std::cmp::Reverse(form.finder.needle().len()));
         Self(all.into())
     }
 
-    /// Length of the longest form, in bytes: a text that is cut off may end within one.
+    /// Returns the length of the longest form, in bytes: a truncated text may end within one.
     pub fn longest(&self) -> usize {
         self.0.first().map_or(0, |form| form.finder.needle().len())
     }
 
-    /// A text without any of them.
-    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    /// Replaces every secret in a text.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for form in &*self.0 {
             let places = form.places(text.as_bytes());
@@ -99,49 +98,45 @@ impl Redactor {
         text
     }
 
-    /// A text without any of them, and without the beginning of one at its very end, where the text was cut off.
-    pub fn cut_off(&self, text: &str) -> String {
-        let mut text = self.text(text).into_owned();
-        let begun = self.0.iter().filter(|form| !form.word).filter_map(|form| {
+    /// Replaces every secret in a text that may have been truncated within one.
+    pub fn redact_truncated(&self, text: &str) -> String {
+        let mut text = self.redact(text).into_owned();
+        let partial = self.0.iter().filter(|form| !form.whole_word).filter_map(|form| {
             let needle = form.finder.needle();
             let most = needle.len().min(text.len() + 1);
             let n = (SHORTEST..most).rev().find(|n| text.as_bytes().ends_with(&needle[..*n]))?;
             Some((n, form.mask))
         });
-        if let Some((n, mask)) = begun.max_by_key(|(n, _)| *n) {
+        if let Some((n, mask)) = partial.max_by_key(|(n, _)| *n) {
             text.truncate(text.len() - n);
             text.push_str(mask);
         }
         text
     }
 
-    /// Where in some bytes one of them stands: start and length.
+    /// Returns start and length of every secret in `bytes`.
     pub fn places(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
-        let of = |form: &Form| {
+        let places = |form: &Form| {
             let length = form.finder.needle().len();
             form.places(bytes).into_iter().map(move |at| (at, length)).collect::<Vec<_>>()
         };
-        self.0.iter().flat_map(of).collect()
+        self.0.iter().flat_map(places).collect()
     }
 }
 
 impl Form {
-    fn again(&self) -> Self {
-        Self { finder: self.finder.clone(), mask: self.mask, word: self.word }
-    }
-
     fn places(&self, bytes: &[u8]) -> Vec<usize> {
         let length = self.finder.needle().len();
-        let part = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
-        let apart = |at: &usize| {
+        let is_word_char = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
+        let matches = |at: &usize| {
             let before = at.checked_sub(1).and_then(|i| bytes.get(i));
-            !self.word || !(part(before) || part(bytes.get(at + length)))
+            !self.whole_word || !(is_word_char(before) || is_word_char(bytes.get(at + length)))
         };
-        self.finder.find_iter(bytes).filter(apart).collect()
+        self.finder.find_iter(bytes).filter(matches).collect()
     }
 }
 
-/// The forms of a secret: as it is, and as JSON, HTML, URLs, base64 and hexadecimal numbers have it.
+/// Returns the forms of a secret: plain, and as encoded in JSON, HTML, URLs, base64 and hexadecimal.
 fn forms(secret: &str) -> Vec<Vec<u8>> {
     if secret.len() < SHORTEST {
         return Vec::new();
@@ -152,9 +147,9 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
         let json = json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned();
         all.push(json.replace('/', "\\/"));
         all.push(json);
-        all.extend(unicode(secret));
-        all.extend(html(secret));
-        all.extend(percent(secret));
+        all.extend(json_escaped(secret));
+        all.extend(html_escaped(secret));
+        all.extend(percent_encoded(secret));
         all.extend(base64(secret.as_bytes()));
         let hex: String = secret.bytes().fold(String::new(), |mut hex, b| {
             let _ = write!(hex, "{b:02x}");
@@ -167,20 +162,21 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
     all.into_iter().map(String::into_bytes).collect()
 }
 
-/// As JSON has it where characters that HTML or URLs would read are written as numbers: by the libraries of Go, .NET, PHP and others.
-fn unicode(secret: &str) -> Vec<String> {
-    const NUMBERS: [&str; 5] = ["<>&", "<>&'", "<>&'\"", "<>&'\"+`", "<>&'\"+`="];
-    let number = |out: &mut String, c: char, upper: bool| {
+/// Returns the JSON forms in which characters special in HTML or URLs are `\u` escapes, as the libraries of Go, .NET,
+/// PHP and others write them.
+fn json_escaped(secret: &str) -> Vec<String> {
+    const ESCAPED: [&str; 5] = ["<>&", "<>&'", "<>&'\"", "<>&'\"+`", "<>&'\"+`="];
+    let escape = |out: &mut String, c: char, upper: bool| {
         for unit in c.encode_utf16(&mut [0; 2]) {
             let _ = if upper { write!(out, "\\u{unit:04X}") } else { write!(out, "\\u{unit:04x}") };
         }
     };
-    let written = |numbers: &str, slash: Option<&str>, upper: bool| {
+    let written = |escaped: &str, slash: Option<&str>, upper: bool| {
         secret.chars().fold(String::new(), |mut out, c| {
             match (c, slash) {
                 ('/', Some(slash)) => out.push_str(slash),
-                ('/', None) => number(&mut out, c, upper),
-                (c, _) if !c.is_ascii() || numbers.contains(c) => number(&mut out, c, upper),
+                ('/', None) => escape(&mut out, c, upper),
+                (c, _) if !c.is_ascii() || escaped.contains(c) => escape(&mut out, c, upper),
                 ('"' | '\\', _) => out.extend(['\\', c]),
                 (c, _) => out.push(c),
             }
@@ -188,16 +184,16 @@ fn unicode(secret: &str) -> Vec<String> {
         })
     };
     let mut all = Vec::new();
-    for numbers in NUMBERS {
+    for escaped in ESCAPED {
         for slash in [Some("/"), Some("\\/"), None] {
-            all.extend([true, false].map(|upper| written(numbers, slash, upper)));
+            all.extend([true, false].map(|upper| written(escaped, slash, upper)));
         }
     }
     all
 }
 
-/// As a part of an attribute, and of a text.
-fn html(secret: &str) -> [String; 3] {
+/// Returns the HTML forms: in attributes, and in text.
+fn html_escaped(secret: &str) -> [String; 3] {
     let plain = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     [
         plain.replace('"', "&quot;").replace('\'', "&#x27;"),
@@ -206,8 +202,8 @@ fn html(secret: &str) -> [String; 3] {
     ]
 }
 
-/// As a part of a URL, and as a part of a query, with either case of the numbers.
-fn percent(secret: &str) -> Vec<String> {
+/// Returns the URL forms: in paths and in queries, with hexadecimal digits of either case.
+fn percent_encoded(secret: &str) -> Vec<String> {
     let encoded = |plain: &str, upper: bool| {
         secret.bytes().fold(String::new(), |mut out, b| {
             if b.is_ascii_alphanumeric() || plain.as_bytes().contains(&b) {
@@ -224,59 +220,58 @@ fn percent(secret: &str) -> Vec<String> {
     plain.iter().flat_map(|plain| [true, false].map(|upper| encoded(plain, upper))).collect()
 }
 
-/// What of a secret stands in base64 whatever comes before and after it: one text for each place within three bytes.
+/// Returns the base64 digits that depend on the secret alone, for each of its three alignments.
 fn base64(secret: &[u8]) -> Vec<String> {
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
     let at = |before: usize, url: bool| {
         let whole = [&[0; 2][..before], secret].concat();
-        // The last digit may hold bits of what follows.
-        let sure = whole.len() * 8 / 6;
+        // The last digit may hold bits of what follows, the first of what precedes.
+        let complete = whole.len() * 8 / 6;
         let text = if url { URL_SAFE_NO_PAD.encode(&whole) } else { STANDARD_NO_PAD.encode(&whole) };
-        // As the first does those of what comes before.
-        text[(before * 8).div_ceil(6)..sure].to_owned()
+        text[(before * 8).div_ceil(6)..complete].to_owned()
     };
     (0..3).flat_map(|before| [true, false].map(|url| at(before, url))).collect()
 }
 
-/// What stands in the place of secrets: of the key, and of all others.
+/// Replacements in use: for the API key, and for all other secrets.
 const MASKS: [&str; 2] = ["[API key]", "***"];
 
-/// Whether a secret was taken out of a text, so that it is not what it was.
-pub fn holds_mask(text: &str) -> bool {
+/// Returns true if a text was redacted, so that it differs from the original.
+pub fn contains_mask(text: &str) -> bool {
     MASKS.iter().any(|mask| text.contains(mask))
 }
 
-/// The secrets of this process, and all of them as one.
-struct Known {
+/// The secrets registered in this process, and their redactor.
+struct Registered {
     secrets: Vec<String>,
     redactor: Option<Redactor>,
 }
 
-static KNOWN: RwLock<Known> = RwLock::new(Known { secrets: Vec::new(), redactor: None });
+static REGISTERED: RwLock<Registered> = RwLock::new(Registered { secrets: Vec::new(), redactor: None });
 
-/// From now on a secret is left out of everything; `mask` stands in its place.
-pub fn keep_out(secret: &str, mask: &'static str) {
-    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    if secret.len() >= SHORTEST && !known.secrets.iter().any(|one| one == secret) {
-        known.secrets.push(secret.to_owned());
-        known.redactor = Some(known.redactor.clone().unwrap_or_default().with([(secret, mask)]));
+/// Registers a secret of the process, which all output replaces by `mask` from now on.
+pub fn register_secret(secret: &str, mask: &'static str) {
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    if secret.len() >= SHORTEST && !registered.secrets.iter().any(|one| one == secret) {
+        registered.secrets.push(secret.to_owned());
+        registered.redactor = Some(registered.redactor.clone().unwrap_or_default().with([(secret, mask)]));
     }
 }
 
-/// Every secret that this process has read so far.
-pub fn known() -> Redactor {
-    KNOWN.read().unwrap_or_else(PoisonError::into_inner).redactor.clone().unwrap_or_default()
+/// Returns a redactor of every secret registered so far.
+pub fn registered() -> Redactor {
+    REGISTERED.read().unwrap_or_else(PoisonError::into_inner).redactor.clone().unwrap_or_default()
 }
 
-/// Standard error without secrets: for messages of our own and of libraries, which know of none.
+/// Standard error without registered secrets, for our own messages and those of libraries.
 #[derive(Debug, Clone, Copy)]
 pub struct Stderr;
 
 impl Write for Stderr {
-    /// A message comes in one piece.
+    /// Writes a message, which must arrive in one piece.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::stderr().lock().write_all(&fit(bytes))?;
+        io::stderr().lock().write_all(&redacted(bytes))?;
         Ok(bytes.len())
     }
 
@@ -285,17 +280,17 @@ impl Write for Stderr {
     }
 }
 
-/// A message as it may be written.
-fn fit(message: &[u8]) -> Cow<'_, [u8]> {
-    let known = known();
-    if known.places(message).is_empty() {
+/// Redacts a message; returns it unchanged, even if not UTF-8, if it holds no secret.
+fn redacted(message: &[u8]) -> Cow<'_, [u8]> {
+    let registered = registered();
+    if registered.places(message).is_empty() {
         return Cow::Borrowed(message);
     }
-    Cow::Owned(known.text(&String::from_utf8_lossy(message)).into_owned().into_bytes())
+    Cow::Owned(registered.redact(&String::from_utf8_lossy(message)).into_owned().into_bytes())
 }
 
-/// Panics tell what they are about without secrets.
-pub fn in_panics() {
+/// Installs a panic hook that redacts messages.
+pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
         let trace = std::backtrace::Backtrace::capture();
@@ -303,7 +298,7 @@ pub fn in_panics() {
             std::backtrace::BacktraceStatus::Captured => format!("\n{trace}"),
             _ => String::new(),
         };
-        // Nobody is left to tell where standard error is closed.
+        // A closed standard error leaves nowhere to report to.
         let _ = Stderr.write_all(format!("thread '{thread}': {panic}{trace}\n").as_bytes());
     }));
 }
@@ -315,13 +310,13 @@ mod tests {
 
     const KEY: &str = "sk-ab/cd+ef=\"gh&1234";
 
-    fn of(secret: &str) -> Redactor {
-        Redactor::of([(secret, "[API key]")])
+    fn redactor(secret: &str) -> Redactor {
+        Redactor::new([(secret, "[API key]")])
     }
 
-    /// Rows: a key, a text, and what may be written.
+    /// Cases: a key, a text, and the redacted text.
     #[test]
-    fn a_secret_is_left_out_in_every_form() {
+    fn a_secret_is_redacted_in_every_form() {
         for (key, text, want) in [
             ("sk-abcdef", "bad key sk-abcdef, twice sk-abcdef!", "bad key [API key], twice [API key]!"),
             ("sk-abcdef", "a task", "a task"),
@@ -338,61 +333,67 @@ mod tests {
             (KEY, "?k=sk-ab%2Fcd%2Bef%3D%22gh%261234&x", "?k=[API key]&x"),
             (KEY, "?k=sk-ab%2fcd%2bef%3d%22gh%261234", "?k=[API key]"),
         ] {
-            assert_eq!(of(key).text(text), want);
+            assert_eq!(redactor(key).redact(text), want);
         }
-        let shown = format!("{:?}", of("sk-abcdef"));
+        let shown = format!("{:?}", redactor("sk-abcdef"));
         assert!(!shown.contains("abcdef"), "{shown}");
-        assert_eq!(Redactor::default().text("anything"), "anything");
+        assert_eq!(Redactor::default().redact("anything"), "anything");
     }
 
     #[test]
-    fn what_was_cut_off_within_a_secret_ends_before_it() {
-        let key = of("sk-abcdef");
-        assert_eq!(key.cut_off("in the middle of sk-abc"), "in the middle of [API key]");
-        assert_eq!(key.cut_off("in the middle of sk-"), "in the middle of sk-");
-        assert_eq!(key.cut_off("sk-a"), "[API key]");
-        assert_eq!(of("EMPTY").cut_off("EMPT"), "EMPT", "a word");
-        assert_eq!(key.cut_off(""), "");
+    fn a_truncated_secret_is_redacted() {
+        let key = redactor("sk-abcdef");
+        assert_eq!(key.redact_truncated("in the middle of sk-abc"), "in the middle of [API key]");
+        assert_eq!(key.redact_truncated("in the middle of sk-"), "in the middle of sk-");
+        assert_eq!(key.redact_truncated("sk-a"), "[API key]");
+        assert_eq!(
+            redactor("EMPTY").redact_truncated("EMPT"),
+            "EMPT",
+            "short secrets match whole words only"
+        );
+        assert_eq!(key.redact_truncated(""), "");
     }
 
     #[test]
-    fn more_secrets_come_on_top_and_the_longest_goes_first() {
-        let both = of("sk-abcdef").with([("sk-abcdef-more", "***")]);
-        assert_eq!(both.text("sk-abcdef and sk-abcdef-more"), "[API key] and ***");
+    fn secrets_are_added_and_the_longest_matches_first() {
+        let both = redactor("sk-abcdef").with([("sk-abcdef-more", "***")]);
+        assert_eq!(both.redact("sk-abcdef and sk-abcdef-more"), "[API key] and ***");
         assert_eq!(both.places(b"- sk-abcdef-more").iter().map(|p| p.0).collect::<Vec<_>>(), [2, 2]);
         assert!(
-            holds_mask(&both.text("org/sk-abcdef")) && holds_mask("***/m") && !holds_mask("org/m [int8] *")
+            contains_mask(&both.redact("org/sk-abcdef"))
+                && contains_mask("***/m")
+                && !contains_mask("org/m [int8] *")
         );
-        keep_out("sk-of-this-process", "[API key]");
-        assert_eq!(known().text("sk-of-this-process"), "[API key]");
+        register_secret("sk-of-this-process", "[API key]");
+        assert_eq!(registered().redact("sk-of-this-process"), "[API key]");
         assert_eq!(
-            *fit(b"panicked at \xff sk-of-this-process"),
+            *redacted(b"panicked at \xff sk-of-this-process"),
             *"panicked at \u{fffd} [API key]".as_bytes()
         );
-        assert_eq!(*fit(b"bytes \xff"), *b"bytes \xff", "as they are where there is no secret");
+        assert_eq!(*redacted(b"bytes \xff"), *b"bytes \xff", "unchanged without a secret");
     }
 
     proptest! {
-        /// Whatever stands before and after it.
+        /// Whatever precedes and follows the secret.
         #[test]
-        fn base64_hides_nothing(key in "[ -~]{12,40}", before in prop::collection::vec(any::<u8>(), 0..8), after in prop::collection::vec(any::<u8>(), 0..8)) {
+        fn base64_is_redacted_at_every_alignment(key in "[ -~]{12,40}", before in prop::collection::vec(any::<u8>(), 0..8), after in prop::collection::vec(any::<u8>(), 0..8)) {
             use base64::Engine as _;
             let whole = [&before[..], key.as_bytes(), &after[..]].concat();
             for text in [
                 base64::engine::general_purpose::STANDARD.encode(&whole),
                 base64::engine::general_purpose::URL_SAFE.encode(&whole),
             ] {
-                let shown = of(&key).text(&text).into_owned();
-                // Of the key two letters at each end are left at most.
+                let shown = redactor(&key).redact(&text).into_owned();
+                // At most two letters of the key are left at each end.
                 prop_assert!(shown.contains("[API key]"), "{shown}");
                 prop_assert!(shown.len() <= text.len() - key.len() + 4 + "[API key]".len(), "{shown}");
             }
         }
 
         #[test]
-        fn any_text_can_be_looked_through(key in ".{0,12}", text in ".{0,80}") {
-            let _ = of(&key).cut_off(&text);
-            let shown = of(&key).text(&text).into_owned();
+        fn any_text_can_be_redacted(key in ".{0,12}", text in ".{0,80}") {
+            let _ = redactor(&key).redact_truncated(&text);
+            let shown = redactor(&key).redact(&text).into_owned();
             prop_assert!(key.len() < LONG || key.contains("[API key]") || !shown.contains(&key) || "[API key]".contains(&key) || shown.contains("[API key]"));
         }
     }

@@ -1,26 +1,26 @@
-//! Command lines, headers, variables and URLs without what they hold of secrets.
+//! Detection and masking of secrets in command lines, headers, variables and URLs.
 
-mod found;
+mod find;
 mod names;
 
-pub use found::{Line, hidden, in_query, is_key, values, whole};
-pub use names::{is_named, is_secret, is_secret_header, is_switch, plain, refers, variable_holds};
+pub use find::{ArgumentScanner, find_in_value, is_key, mask, query_holds_secret, secret_values};
+pub use names::{is_named, is_reference, is_secret, is_secret_header, is_switch, normalized, variable_holds};
 
-use found::found;
+use find::find_in_text;
 
-/// What stands in place of a secret.
+/// Replacement for a secret.
 pub const MASK: &str = "***";
 
-/// A text may hold a secret within what was taken for another; so often it is looked through at the most.
-const ROUNDS: usize = 8;
+/// Largest number of masking passes over a text: masking one secret may reveal another that was read as part of it.
+const MAX_PASSES: usize = 8;
 
-/// A command line, or any other text, in which keys, tokens and passwords are masked: the value of an option, variable, header, field or
-/// parameter whose name says so, what follows `Bearer`, keys that begin as those of well-known services do, and users and passwords in
-/// URLs. What only names a variable (`$KEY`) stays.
+/// Masks the keys, tokens and passwords in a command line or other text: values of options, variables, headers, fields
+/// and parameters with a secret's name, the word after `Bearer`, keys with the prefix of a well-known service, and
+/// users and passwords in URLs. References to a variable (`$KEY`) stay.
 pub fn masked(text: &str) -> String {
     let mut text = text.to_owned();
-    for _ in 0..ROUNDS {
-        let next = hidden(&text, found(&text));
+    for _ in 0..MAX_PASSES {
+        let next = mask(&text, find_in_text(&text));
         if next == text {
             break;
         }
@@ -29,14 +29,15 @@ pub fn masked(text: &str) -> String {
     text
 }
 
-/// Whether a text, lines of a plan, may hold a secret: it is not to be quoted then. Better once too often.
+/// Returns true if lines of a plan may hold a secret, so that an error message must not quote them. Prefers false
+/// positives.
 pub fn suspicious(text: &str) -> bool {
     let names = text.split(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
     let url = text.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
     // Arguments in a list read as a command line.
     let plain = text.replace(['[', ']', ',', '"', '\''], " ");
-    let holds = [text, &plain].iter().any(|text| !found(text).is_empty());
-    url || holds || names.into_iter().any(|name| is_secret_header(name) || variable_holds(name, "some-value"))
+    let found = [text, &plain].iter().any(|text| !find_in_text(text).is_empty());
+    url || found || names.into_iter().any(|name| is_secret_header(name) || variable_holds(name, "some-value"))
 }
 
 #[cfg(test)]
@@ -45,7 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lines_that_may_hold_a_secret_are_known() {
+    fn suspicious_lines_are_detected() {
         for (line, want) in [
             ("api-key = \"hunter2\"", true),
             ("url = \"http://me:hunter2@host\"", true),
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_and_nothing_else() {
+    fn secrets_are_masked_and_other_text_stays() {
         for (text, want) in [
             ("vllm serve m --api-key hunter2 --port 8000", "vllm serve m --api-key *** --port 8000"),
             ("vllm serve m --api-key=hunter2", "vllm serve m --api-key=***"),
@@ -121,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn once_is_enough(words in prop::collection::vec(
+        fn masking_is_idempotent(words in prop::collection::vec(
             "(--api-key|-u|curl|Bearer|authorization:|[a-zé\"'=:/@?&;-]{0,14}|HF_TOKEN=[a-z\"' ]{0,6}|\"token\":|http://[a-z:@/]{0,9}|\\$\\{A\\})", 0..9
         )) {
             let text = words.join(" ");

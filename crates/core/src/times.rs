@@ -4,40 +4,43 @@ use crate::units::{Fraction, Span};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The most requests in a window of a listed level, where the plan does not say: some 100 MB of memory.
+/// Default upper bound on the requests in one window of a listed level; they take about 100 MB of memory.
 const MOST_REQUESTS: f64 = 1_000_000.0;
 
-/// How long a step takes and what it may use.
+/// Durations and limits of a load step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct StepTimes {
-    /// Load before anything counts.
+    /// Load before measuring begins.
     pub settle: Span,
     /// The measured window.
     pub measure: Span,
-    /// A listed level that is measured for longer than this is measured in windows of at most this length, each a step of its own whose load
-    /// drains before the next begins; their counts are judged together. Memory holds the requests of one window, and a kill loses no more. By
-    /// default what a million requests take, where the plan lists rates.
+    /// Longest window of a listed level. A level measured for longer is split into windows, each a step of its own
+    /// whose load drains before the next begins; their counts are judged together. Memory holds the requests of one
+    /// window, and a kill loses no more than one. By default the time that a million requests take, where the plan
+    /// lists rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Span>,
     /// The window is extended until this many requests were due in it.
     pub min_requests: u32,
-    /// Longest that the window may become.
+    /// Upper bound on the extended window.
     pub max_duration: Span,
     /// Longest time for open requests to finish after the load has stopped.
     pub drain: Span,
-    /// Longest time from `due` to the last byte of a request. One that takes longer is an error; latency limits count what was known by then.
-    /// By default twice the longest answer that is expected, and at least a minute: by the limits on TPOT, ITL or e2e, else 100 ms a token, or
-    /// more where the server is measured to be slower. What the default ends is cut off, and no error.
+    /// Longest time from `due` to the last byte of a request. With a value set here, a request that takes longer is an
+    /// error; its latency limits count what was known by then. By default twice the longest answer expected from the
+    /// limits on TPOT, ITL or e2e (else from 100 ms a token, or more if the server is measured to be slower), and at
+    /// least a minute; a request that exceeds the default is cut off and is not an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    /// Whether `timeout` is the default. Resolved plans have it, so that they can be read again.
+    /// True if `timeout` is the default. Written into resolved plans, so that they can be read again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub timeout_by_default: bool,
     /// Most requests in flight; reaching it makes the step invalid.
     pub max_in_flight: u32,
-    /// A step is stopped, and none as high follows, once it is shown that a larger share of its requests fails: a server that is dying, or
-    /// that says 429, is left alone. By default a tenth, or twice the SLO's `error-rate` where that is more; 1 never stops.
+    /// Largest share of requests that may fail. Once more are shown to fail, the step stops and no level as high
+    /// follows, so that a server that is dying or answers 429 is not loaded further. By default a tenth, or twice the
+    /// SLO's `error-rate` if that is more; 1 never stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_error_share: Option<Fraction>,
 }
@@ -60,18 +63,18 @@ impl Default for StepTimes {
 }
 
 impl StepTimes {
-    /// What contradicts itself, if anything.
+    /// Returns the first contradiction among the settings, as an error message.
     pub fn problem(&self) -> Option<String> {
         if self.measure.0.is_zero() {
-            return Some("[step] measure is zero: nothing would be counted".into());
+            return Some("[step] measure is zero: it must be positive, or no request is counted".into());
         }
         if let Some(window) = self.window.filter(|w| w.0 < Duration::from_secs(1)) {
             return Some(format!(
-                "[step] window ({window}) is below a second: a window is judged by itself as well"
+                "[step] window ({window}) is below 1s: each window is judged separately and needs requests"
             ));
         }
         if self.max_in_flight == 0 {
-            return Some("[step] max-in-flight is zero: nothing could be sent".into());
+            return Some("[step] max-in-flight is zero: it must be at least 1 to send requests".into());
         }
         (self.min_requests > 0 && self.max_duration < self.measure).then(|| {
             format!(
@@ -81,18 +84,20 @@ impl StepTimes {
         })
     }
 
-    /// Longest time from `due` to the last byte of a request; a minute where the plan has not been resolved.
+    /// Returns the longest time from `due` to the last byte of a request; a minute in a plan that is not resolved yet.
     pub fn longest_request(&self) -> Duration {
         self.timeout.map_or(Duration::from_secs(60), |t| t.0)
     }
 
-    /// How long the load of a step that the plan lists is kept on for measured requests: what a request may take within the
-    /// SLO (half of the timeout's default), or `drain` where that is longer.
+    /// Returns how long load continues after the measured window of a listed step, so that measured requests finish
+    /// under load: half the timeout (by default the longest answer expected within the SLO), or `drain` if that is
+    /// longer.
     pub fn tail(&self) -> Duration {
         self.drain.0.max(self.longest_request() / 2)
     }
 
-    /// The measured window at `rate`: `measure`, or longer until `min_requests` are expected, up to `max_duration`.
+    /// Returns the length of the measured window at `rate` requests per second: `measure`, extended until
+    /// `min_requests` are expected, up to `max_duration`.
     pub fn window(&self, rate: Option<f64>) -> Duration {
         match rate {
             Some(rate) if self.min_requests > 0 => {
@@ -103,13 +108,13 @@ impl StepTimes {
         }
     }
 
-    /// How many windows a listed level at `rate` is measured in, and how long each of them is.
+    /// Returns the number of windows that a listed level at `rate` is split into, and the length of each.
     pub fn windows(&self, rate: Option<f64>) -> (u32, Duration) {
         let whole = self.window(rate);
         let by_requests = rate.map_or(f64::INFINITY, |rate| MOST_REQUESTS / rate);
         let longest = self.window.map_or(by_requests, |w| w.0.as_secs_f64());
         let n = (whole.as_secs_f64() / longest).ceil().clamp(1.0, f64::from(u16::MAX)) as u32;
-        // A rate that is none makes one window.
+        // A NaN rate casts to 0.
         let n = n.max(1);
         (n, whole / n)
     }
@@ -129,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn long_levels_have_windows() {
+    fn long_levels_are_split_into_windows() {
         let hours = StepTimes { measure: Span::secs(3 * 3600), ..Default::default() };
         let quarter = StepTimes { window: Some(Span::secs(900)), ..hours };
         for (times, rate, n, secs) in [

@@ -1,17 +1,17 @@
-//! A model's own tokenizer, read from the `tokenizer.json` of Hugging Face: counts tokens where a server does not, and makes
-//! prompts of exactly so many token ids.
+//! The model's tokenizer, read from a Hugging Face `tokenizer.json`. It counts tokens if the server does not report
+//! them, and makes prompts of an exact number of token ids.
 //!
-//! Only with the cargo feature `tokenizer`; without it [`Tokenizer::open`] says how to get it.
+//! Needs the cargo feature `tokenizer`; without it [`Tokenizer::open`] fails with the command that builds it in.
 
 #[cfg(not(feature = "tokenizer"))]
-mod absent;
+mod disabled;
 #[cfg(feature = "tokenizer")]
-mod present;
+mod enabled;
 
 #[cfg(not(feature = "tokenizer"))]
-use absent::Inner;
+use disabled::Inner;
 #[cfg(feature = "tokenizer")]
-use present::Inner;
+use enabled::Inner;
 
 use anyhow::Result;
 use std::path::Path;
@@ -28,60 +28,61 @@ impl std::fmt::Debug for Tokenizer {
 }
 
 impl Tokenizer {
-    /// Whether this build has it.
+    /// True if this build includes the tokenizer.
     pub const BUILT_IN: bool = cfg!(feature = "tokenizer");
 
-    /// What is said where it has not.
+    /// Error message of a build without it.
     pub const MISSING: &str = "this goodput was built without the tokenizer: build it with `cargo install goodput --features \
                                tokenizer` (or `cargo build --release --features tokenizer`), or leave server.tokenizer out";
 
     /// Reads a `tokenizer.json`.
     ///
     /// # Errors
-    /// The file cannot be read or is none, with its path; or this build has no tokenizer.
+    /// The file cannot be read or parsed (names the path), or this build has no tokenizer.
     pub fn open(path: &Path) -> Result<Self> {
         Inner::open(path).map(|inner| Self(Arc::new(inner)))
     }
 
-    /// How many tokens a text has, without any that a template would add.
+    /// Counts the tokens of a text, without those that a chat template adds.
     pub fn count(&self, text: &str) -> usize {
         self.0.encode(text).len()
     }
 
-    /// The tokens of a text, without any that a template would add. Words for special tokens in it become those tokens.
+    /// Encodes a text, without the tokens that a chat template adds. Names of special tokens in the text become those
+    /// tokens.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         self.0.encode(text)
     }
 
-    /// The text of tokens; special ones are left out.
+    /// Decodes tokens to text, leaving out special ones.
     pub fn decode(&self, ids: &[u32]) -> String {
         self.0.decode(ids)
     }
 
-    /// How many different tokens there are.
+    /// Returns the number of distinct tokens.
     pub fn vocabulary(&self) -> usize {
         self.0.vocabulary()
     }
 
-    /// Whether a token is none of a text: the beginning or the end of one, a role, a mask.
+    /// Returns true for a special token, which stands for no text: begin or end of text, a role, a mask.
     pub fn is_special(&self, id: u32) -> bool {
         self.0.is_special(id)
     }
 
-    /// Exactly `n` tokens, none of them special: those of the text, cut off, or repeated from its beginning until there are
-    /// enough. Where the text has none, tokens of the vocabulary in turn.
+    /// Returns exactly `n` tokens, none of them special: those of the text, truncated, or repeated from its start. If
+    /// the text has none, takes the vocabulary in order.
     pub fn exact_ids(&self, text: &str, n: usize) -> Vec<u32> {
-        let own =
+        let without_special =
             |ids: Vec<u32>| -> Vec<u32> { ids.into_iter().filter(|id| !self.is_special(*id)).collect() };
-        let mut ids = own(self.encode(text));
+        let mut ids = without_special(self.encode(text));
         if ids.is_empty() {
-            ids = own((0..u32::try_from(self.vocabulary()).unwrap_or(u32::MAX)).collect());
+            ids = without_special((0..u32::try_from(self.vocabulary()).unwrap_or(u32::MAX)).collect());
         }
         ids.iter().copied().cycle().take(n).collect()
     }
 
-    /// A prompt of exactly `n` tokens: those of a prefix, which are the same in every prompt that has it, then those of the text,
-    /// as [`Tokenizer::exact_ids`] has them.
+    /// Returns a prompt of exactly `n` tokens: those of the prefix, identical in every prompt that shares it, then
+    /// those of the text from [`Tokenizer::exact_ids`].
     pub fn prompt(&self, prefix: Option<&str>, text: &str, n: usize) -> Vec<u32> {
         let mut ids = self.encode(prefix.unwrap_or_default());
         ids.retain(|id| !self.is_special(*id));
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_the_feature_it_is_said_how_to_get_it() {
+    fn open_without_the_feature_names_the_build_command() {
         let e = Tokenizer::open(Path::new("tokenizer.json")).unwrap_err().to_string();
         assert!(!Tokenizer::BUILT_IN && e.contains("--features tokenizer"), "{e}");
     }

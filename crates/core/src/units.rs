@@ -1,6 +1,6 @@
-//! Quantities of the plan, checked where they enter: a value that exists is a valid one.
+//! Quantities of the plan, validated on construction.
 //!
-//! Each type parses through `try_from`, so that the TOML reader points at the very characters that are wrong.
+//! Each type parses through `try_from`, so that the TOML reader can point at the characters that are wrong.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -13,14 +13,14 @@ use std::{
 };
 
 macro_rules! checked {
-    ($(#[$doc:meta])* $name:ident, $say:literal, $range:expr) => {
+    ($(#[$doc:meta])* $name:ident, $message:literal, $range:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
         #[serde(try_from = "f64", into = "f64")]
         pub struct $name(f64);
 
         impl $name {
-            /// The plain number.
+            /// Returns the number.
             pub const fn get(self) -> f64 {
                 self.0
             }
@@ -29,7 +29,7 @@ macro_rules! checked {
         impl TryFrom<f64> for $name {
             type Error = String;
             fn try_from(x: f64) -> Result<Self, String> {
-                if ($range).contains(&x) { Ok(Self(x)) } else { Err(format!($say, x)) }
+                if ($range).contains(&x) { Ok(Self(x)) } else { Err(format!($message, x)) }
             }
         }
 
@@ -59,25 +59,25 @@ macro_rules! checked {
 }
 
 checked!(
-    /// Requests per second: positive and finite, and between one in twelve days and a million a second.
+    /// Requests per second, from 10⁻⁶ (one in twelve days) to 10⁶.
     Rate,
     "a rate must be positive and finite, from 0.000001 to 1000000 a second, got {}",
     1e-6..=1e6
 );
 checked!(
-    /// A share between 0 and 1, both ends included.
+    /// A share from 0 to 1, both included.
     Fraction,
     "a share must lie between 0 and 1, got {}",
     0.0..=1.0
 );
 checked!(
-    /// A positive number, a millionth to a thousand million: a mean, a price, a coefficient of variation.
+    /// A positive number from 10⁻⁶ to 10⁹: a mean, a price, a coefficient of variation.
     Positive,
     "a positive number is needed, from 0.000001 to 1000000000, got {}",
     1e-6..=1e9
 );
 
-/// A length of time, written `"200ms"`, `"15m"` or `"1h 30m"`.
+/// A duration, written `"200ms"`, `"15m"` or `"1h 30m"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Span(
@@ -85,7 +85,7 @@ pub struct Span(
 );
 
 impl Span {
-    /// A span of whole seconds.
+    /// Creates a duration of whole seconds.
     pub const fn secs(s: u64) -> Self {
         Self(Duration::from_secs(s))
     }
@@ -117,7 +117,7 @@ impl JsonSchema for Span {
     }
 }
 
-/// A percentile: `p50`, `p99`, `"p99.9"` (quoted in TOML) or `p99_9`; kept in thousandths of a percent.
+/// A percentile: `p50`, `p99`, `"p99.9"` (quoted in TOML) or `p99_9`; stored in thousandths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Percentile(u32);
 
@@ -125,12 +125,13 @@ impl Percentile {
     /// The 99th percentile.
     pub const P99: Self = Self(99_000);
 
-    /// The share of values at or below this percentile: 0.99 for p99.
+    /// Returns the share of values at or below this percentile: 0.99 for p99.
     pub fn share(self) -> f64 {
         f64::from(self.0) / 100_000.0
     }
 
-    /// The share of values that may lie above it: 0.01 for p99. Computed from the integer, so that it is exact to the last bit.
+    /// Returns the share of values that may lie above it: 0.01 for p99. Computed from the integer, hence exact to the
+    /// last bit.
     pub fn miss_share(self) -> f64 {
         f64::from(100_000 - self.0) / 100_000.0
     }
@@ -223,21 +224,21 @@ impl<T> Deref for NonEmpty<T> {
     }
 }
 
-/// Milliseconds as a float: the unit of every latency in files and reports.
+/// Converts to milliseconds, the unit of every latency in files and reports.
 ///
-/// The correctly rounded quotient of whole nanoseconds, so that 0.1234567 s prints as 123.4567.
+/// Divides whole nanoseconds once, so that 0.1234567 s prints as 123.4567.
 pub fn ms(d: Duration) -> f64 {
     d.as_nanos() as f64 / 1e6
 }
 
-/// A positive number to three significant figures, made whole at the third by `whole`: [`f64::round`], or [`f64::floor`] where it must not
-/// grow.
-pub fn three_digits(x: f64, whole: impl Fn(f64) -> f64) -> f64 {
+/// Rounds a positive number to three significant figures with `round`: [`f64::round`], or [`f64::floor`] where the
+/// result must not exceed `x`.
+pub fn three_digits(x: f64, round: impl Fn(f64) -> f64) -> f64 {
     let scale = 10_f64.powi(2 - x.log10().floor() as i32);
-    whole(x * scale) / scale
+    round(x * scale) / scale
 }
 
-/// A number rounded to a whole one, its digits in groups of three: `1,234,567`.
+/// Formats a number without decimals, its digits in groups of three: `1,234,567`.
 pub fn thousands(x: f64) -> String {
     let whole = format!("{x:.0}");
     let (sign, digits) = whole.split_at(usize::from(whole.starts_with('-')));
@@ -249,7 +250,8 @@ pub fn thousands(x: f64) -> String {
     format!("{sign}{}", groups.join(","))
 }
 
-/// A number for people: three significant figures, no trailing zeros, thousands in full (`0.333`, `12.5`, `1280`).
+/// Formats a number to three significant figures, without trailing zeros and with integers in full (`0.333`, `12.5`,
+/// `1280`).
 pub fn short(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {
         return format!("{x}");
@@ -259,7 +261,7 @@ pub fn short(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A number of bytes for people: `512 B`, `60 MiB`, `1.5 GiB`.
+/// Formats a number of bytes: `512 B`, `60 MiB`, `1.5 GiB`.
 pub fn bytes(n: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let at = (0..units.len()).rev().find(|i| n >> (10 * i) > 0).unwrap_or(0);
@@ -271,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_the_unit_that_fits() {
+    fn bytes_are_shown_in_the_largest_fitting_unit() {
         for (n, text) in
             [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (60 << 20, "60 MiB"), (3 << 29, "1.5 GiB")]
         {
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_come_in_threes() {
+    fn digits_are_grouped_in_threes() {
         for (x, text) in [
             (0.0, "0"),
             (999.4, "999"),

@@ -1,22 +1,23 @@
-//! A continuous-batching engine that schedules as vLLM's v1 does: an event per iteration, never per token.
+//! A continuous-batching engine that schedules like vLLM's v1. Its events are iterations, not tokens.
 //!
-//! An iteration takes up to `max-num-batched-tokens` tokens. First the running sequences, in the order of their admission, get the token
-//! that they decode next, or the next chunk of their prompt; where a block of the KV cache is needed and none is to be had, the sequence
-//! admitted last is preempted: it gives up its blocks, goes to the front of the line, and will have all its tokens computed again. Then,
-//! unless one was preempted, those who wait are admitted in order, while `max-num-seqs`, the tokens and the blocks allow; where the first
-//! in line does not fit, nobody behind it is taken. To fit, the new and the preempted alike must find room for all tokens that they have
-//! so far, not only for the first chunk, as with vLLM's `scheduler_reserve_full_isl` (on by default since 2026): long prompts wait
-//! rather than crowd each other out halfway. Only the chunk's blocks are taken, and what is generated later may still preempt. At the end of the iteration every sequence whose tokens are all computed has its next
-//! token, the first one included.
+//! An iteration computes up to `max-num-batched-tokens` tokens. Running sequences come first, in the order of their
+//! admission: each gets the token that it decodes, or the next chunk of its prompt. If a block of the KV cache is
+//! needed and none is free, the sequence admitted last is preempted: it loses its blocks, returns to the front of the
+//! queue, and all its tokens will be computed again. Then, unless a sequence was preempted, waiting requests are
+//! admitted in order as far as `max-num-seqs`, tokens and blocks allow; if the first does not fit, none behind it is
+//! admitted. A request fits if there is room for all its tokens so far, not only for the first chunk, as with vLLM's
+//! `scheduler_reserve_full_isl` (on by default since 2026): long prompts wait rather than preempt each other halfway.
+//! Only the chunk's blocks are allocated, and later growth may still preempt. At the end of the iteration every
+//! sequence whose tokens are all computed emits its next token, including the first.
 //!
-//! Without chunked prefill a prompt is computed in one iteration. One that is longer than what is left of the tokens waits for an
-//! iteration that has nothing else in it, and then has it for itself, however long it is (vLLM does not start with limits that would
+//! Without chunked prefill a prompt is computed in one iteration. A prompt longer than the remaining tokens waits for
+//! an otherwise empty iteration and then takes all of it, whatever its length (vLLM does not start with limits that
 //! allow such a prompt, and neither does [`crate::config`]).
 //!
-//! An iteration starts where the one before ends, or where a request arrives at an idle engine. A request that arrives at the very
-//! instant at which an iteration starts, or is told of so late that it counts as then, still joins it.
+//! An iteration starts when the previous one ends, or when a request arrives at an idle engine. A request that arrives
+//! exactly when an iteration starts, or whose late arrival counts as that time, still joins it.
 //!
-//! A request that could never fit into the KV cache is refused: it gets an [`Emission`] without tokens at once.
+//! A request that can never fit into the KV cache is refused: it gets an [`Emission`] without tokens at once.
 
 pub mod cost;
 mod kv;
@@ -34,87 +35,88 @@ use std::{
     time::Duration,
 };
 
-/// What makes one engine differ from another.
+/// Parameters of a batching engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// What it takes in at a time.
+    /// Limits of the scheduler.
     pub limits: Limits,
-    /// Tokens of a block of the KV cache.
+    /// Tokens per block of the KV cache.
     pub block_size: NonZeroU32,
-    /// The time of an iteration.
+    /// Duration of an iteration as a function of its load.
     pub cost: Cost,
-    /// Coefficient of variation of the lognormal noise on the times of iterations; zero for none.
+    /// Coefficient of variation of the lognormal noise on iteration times; zero for none.
     pub cv: f64,
-    /// How its speed wanders over many iterations; `None` where it does not.
+    /// Slow variation of the speed over many iterations; `None` for none.
     pub drift: Option<Drift>,
-    /// Seed of the noise. The n-th iteration has the n-th draw, whatever else happens.
+    /// Seed of the noise. The n-th iteration uses the n-th draw, regardless of other events.
     pub seed: u64,
 }
 
-/// What an engine takes in at a time, by the names of vLLM's flags.
+/// Limits of the scheduler, named after vLLM's flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Sequences that run at a time.
+    /// Largest number of running sequences.
     pub max_num_seqs: NonZeroU32,
-    /// Tokens of an iteration.
+    /// Largest number of tokens in an iteration.
     pub max_num_batched_tokens: NonZeroU32,
-    /// Blocks of the KV cache, vLLM's `num_gpu_blocks`: it keeps the first as its null block, so that requests have one less.
+    /// Blocks of the KV cache, vLLM's `num_gpu_blocks`; one is reserved as the null block.
     pub kv_blocks: NonZeroU32,
-    /// Whether full blocks are found again by later requests with the same beginning.
+    /// True if requests share full blocks of a common prefix.
     pub prefix_cache: bool,
-    /// Whether a prompt may be computed over several iterations.
+    /// True if a prompt may be computed over several iterations.
     pub chunked_prefill: bool,
 }
 
-/// The engine and all that is in it.
+/// A batching engine with its state.
 #[derive(Debug, Clone)]
 pub struct Batch {
     settings: Settings,
     noise: Noise,
     kv: Kv,
-    /// When the state last changed.
+    /// Time of the last state change.
     clock: Duration,
-    /// By place in line; the preempted have places before all others.
+    /// Waiting sequences by queue position; preempted ones go before all others.
     waiting: BTreeMap<i64, Sequence>,
-    /// In order of admission. Cancelled ones stay to the end of the iteration: taking them out would be quadratic in a drain.
+    /// Running sequences in order of admission. Cancelled ones stay until the iteration ends, since removing each at
+    /// once would make cancelling all of them quadratic.
     running: Vec<Sequence>,
-    /// Those of `running` that were cancelled.
-    gone: usize,
-    /// Where the open requests are, by id.
-    places: HashMap<u64, Place>,
-    /// The number of the next admission.
+    /// Number of cancelled sequences in `running`.
+    cancelled: usize,
+    /// Location of each open request, by id.
+    locations: HashMap<u64, Location>,
+    /// Number of admissions so far.
     admissions: u64,
-    /// The iteration under way; none only where nothing runs or waits.
-    step: Option<Step>,
+    /// The current iteration; `None` if nothing runs or waits.
+    iteration: Option<Iteration>,
     out: VecDeque<Emission>,
     preemptions: u64,
     prefix: PrefixCounts,
 }
 
-/// Where a request is.
+/// Location of a request in the engine.
 #[derive(Debug, Clone, Copy)]
-enum Place {
-    /// Its place in line.
+enum Location {
+    /// In the queue, at this position.
     Waiting(i64),
-    /// The number of its admission.
+    /// Running, with this admission number.
     Running(u64),
 }
 
-/// An iteration.
+/// An iteration under way.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct Iteration {
     start: Duration,
     end: Duration,
     noise: f64,
     load: Load,
-    /// Tokens that it can still take.
+    /// Tokens that it can still compute.
     budget: u32,
-    /// Whether it began by preempting: then it admits nobody.
+    /// True if it preempted a sequence; it then admits none.
     preempted: bool,
 }
 
 impl Batch {
-    /// An idle engine with nothing in its prefix cache.
+    /// Creates an idle engine with an empty prefix cache.
     pub fn new(settings: Settings) -> Self {
         Self {
             noise: Noise::new(settings.cv, settings.drift, settings.seed),
@@ -123,10 +125,10 @@ impl Batch {
             clock: Duration::ZERO,
             waiting: BTreeMap::new(),
             running: vec![],
-            gone: 0,
-            places: HashMap::new(),
+            cancelled: 0,
+            locations: HashMap::new(),
             admissions: 0,
-            step: None,
+            iteration: None,
             out: VecDeque::new(),
             preemptions: 0,
             prefix: PrefixCounts::default(),
@@ -140,51 +142,51 @@ impl Batch {
             request.blocks = <_>::default();
         }
         let sequence = Sequence::new(request);
-        if sequence.most_tokens().is_none_or(|n| self.kv.needed(n) > self.kv.blocks()) {
+        if sequence.max_cached_tokens().is_none_or(|n| self.kv.needed(n) > self.kv.blocks()) {
             let id = sequence.id();
-            let refusal = Emission { id, at, tokens: 0, cached_tokens: None, begun: at, finished: true };
+            let refusal = Emission { id, at, tokens: 0, cached_tokens: None, started: at, finished: true };
             self.out.push_back(refusal);
             return;
         }
         let first = self.waiting.is_empty();
-        let place = self.waiting.last_key_value().map_or(0, |(last, _)| last + 1);
-        self.wait(place, sequence);
-        match self.step {
+        let position = self.waiting.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.enqueue(position, sequence);
+        match self.iteration {
             None => self.begin(at),
-            Some(step) if step.start == at && first => self.admit(step),
+            Some(iteration) if iteration.start == at && first => self.admit(iteration),
             Some(_) => {}
         }
     }
 
-    /// See [`super::Model::cancel`]. An iteration that the request takes part in goes on as long as it would have.
+    /// See [`super::Model::cancel`]. The current iteration takes as long as with the request.
     pub fn cancel(&mut self, at: Duration, id: u64) {
         self.run(at);
-        match self.places.remove(&id) {
+        match self.locations.remove(&id) {
             None => {}
-            Some(Place::Waiting(place)) => drop(self.waiting.remove(&place)),
-            Some(Place::Running(admission)) => {
+            Some(Location::Waiting(position)) => drop(self.waiting.remove(&position)),
+            Some(Location::Running(admission)) => {
                 let i = self.running.partition_point(|s| s.admission < admission);
-                self.running[i].leave(&mut self.kv);
-                self.gone += 1;
+                self.running[i].cancel(&mut self.kv);
+                self.cancelled += 1;
             }
         }
     }
 
     /// See [`super::Model::next_event`].
     pub fn next_event(&self) -> Option<Duration> {
-        self.out.front().map(|e| e.at).or(self.step.map(|s| s.end))
+        self.out.front().map(|e| e.at).or(self.iteration.map(|i| i.end))
     }
 
     /// See [`super::Model::advance`].
     pub fn advance(&mut self, to: Duration) -> Vec<Emission> {
-        self.run_steps(to);
+        self.run_iterations(to);
         let due = self.out.partition_point(|e| e.at <= to);
         self.out.drain(..due).collect()
     }
 
     /// See [`super::Model::running`].
     pub fn running(&self) -> usize {
-        self.running.len() - self.gone
+        self.running.len() - self.cancelled
     }
 
     /// See [`super::Model::waiting`].
@@ -217,63 +219,62 @@ impl Batch {
         self.prefix
     }
 
-    /// What the iteration under way has to do.
+    /// Returns the load of the current iteration.
     #[cfg(test)]
     pub(super) fn load(&self) -> Option<Load> {
-        self.step.map(|s| s.load)
+        self.iteration.map(|i| i.load)
     }
 
-    /// Lets everything happen that is due before something from outside does; the time at which that counts.
+    /// Runs events due by `at` before an external event; returns the time at which the external event counts.
     fn run(&mut self, at: Duration) -> Duration {
-        self.run_steps(at);
+        self.run_iterations(at);
         self.clock = self.clock.max(at);
         self.clock
     }
 
-    fn run_steps(&mut self, to: Duration) {
-        while let Some(step) = self.step.filter(|s| s.end <= to) {
-            self.clock = step.end;
-            self.complete(step.end);
-            self.begin(step.end);
+    fn run_iterations(&mut self, to: Duration) {
+        while let Some(iteration) = self.iteration.filter(|i| i.end <= to) {
+            self.clock = iteration.end;
+            self.complete(iteration.end);
+            self.begin(iteration.end);
         }
     }
-
-    /// The end of an iteration: what was computed counts, and tokens leave.
+    /// Ends an iteration: counts its tokens as computed and emits the next ones.
     fn complete(&mut self, at: Duration) {
-        let Self { running, kv, out, places, settings, .. } = self;
+        let Self { running, kv, out, locations, settings, .. } = self;
         let prefix_cache = settings.limits.prefix_cache;
         running.retain_mut(|sequence| {
-            if sequence.gone() {
+            if sequence.is_cancelled() {
                 return false;
             }
             let Some(emission) = sequence.complete(at) else { return true };
-            // Who has no prefix cache has nothing to tell of it.
+            // Without a prefix cache the field must be `None`.
             out.push_back(Emission {
                 cached_tokens: emission.cached_tokens.filter(|_| prefix_cache),
                 ..emission
             });
             if emission.finished {
                 sequence.release(kv);
-                places.remove(&emission.id);
+                locations.remove(&emission.id);
             }
             !emission.finished
         });
-        self.gone = 0;
+        self.cancelled = 0;
     }
 
-    /// Puts a sequence into the line.
-    fn wait(&mut self, place: i64, sequence: Sequence) {
-        self.places.insert(sequence.id(), Place::Waiting(place));
-        self.waiting.insert(place, sequence);
+    /// Inserts a sequence into the queue.
+    fn enqueue(&mut self, position: i64, sequence: Sequence) {
+        self.locations.insert(sequence.id(), Location::Waiting(position));
+        self.waiting.insert(position, sequence);
     }
 
     /// Starts an iteration, if there is anything to do.
     fn begin(&mut self, at: Duration) {
         if self.running.is_empty() && self.waiting.is_empty() {
-            self.step = None;
+            self.iteration = None;
             return;
         }
-        let mut step = Step {
+        let mut iteration = Iteration {
             start: at,
             end: at,
             noise: self.noise.draw(at),
@@ -282,70 +283,75 @@ impl Batch {
             preempted: false,
         };
         let mut i = 0;
-        while i < self.running.len() && step.budget > 0 {
-            let take = self.running[i].left().min(step.budget);
-            if self.make_room(i, take, &mut step) {
-                self.running[i].schedule(take, &mut step.load, &mut self.kv);
-                step.budget -= take;
+        while i < self.running.len() && iteration.budget > 0 {
+            let tokens = self.running[i].remaining().min(iteration.budget);
+            if self.make_room(i, tokens, &mut iteration) {
+                self.running[i].schedule(tokens, &mut iteration.load, &mut self.kv);
+                iteration.budget -= tokens;
                 i += 1;
             }
         }
-        self.admit(step);
-        debug_assert!(self.step.is_some_and(|s| s.load.sequences > 0), "an iteration of nothing never ends");
+        self.admit(iteration);
+        debug_assert!(self.iteration.is_some_and(|i| i.load.sequences > 0), "an empty iteration never ends");
     }
 
-    /// Finds blocks for `take` more tokens of a running sequence, preempting from the end; whether the sequence itself was spared.
-    fn make_room(&mut self, i: usize, take: u32, step: &mut Step) -> bool {
+    /// Allocates blocks for `tokens` more tokens of a running sequence, preempting sequences from the end of the list.
+    /// Returns false if the sequence itself was preempted.
+    fn make_room(&mut self, i: usize, tokens: u32, iteration: &mut Iteration) -> bool {
         while let Some(sequence) = self.running.get_mut(i) {
-            if sequence.grow(take, &mut self.kv) {
+            if sequence.grow(tokens, &mut self.kv) {
                 return true;
             }
             let Some(mut last) = self.running.pop() else { break };
             last.preempt(&mut self.kv);
-            let place = self.waiting.first_key_value().map_or(0, |(first, _)| first - 1);
-            self.wait(place, last);
+            let position = self.waiting.first_key_value().map_or(0, |(first, _)| first - 1);
+            self.enqueue(position, last);
             self.preemptions += 1;
-            step.preempted = true;
+            iteration.preempted = true;
         }
         false
     }
 
-    /// Admits who waits, and sets the end of the iteration.
-    fn admit(&mut self, mut step: Step) {
+    /// Admits waiting sequences and sets the end of the iteration.
+    fn admit(&mut self, mut iteration: Iteration) {
         let limits = self.settings.limits;
-        while !step.preempted && step.budget > 0 && self.running() < limits.max_num_seqs.get() as usize {
+        while !iteration.preempted
+            && iteration.budget > 0
+            && self.running() < limits.max_num_seqs.get() as usize
+        {
             let Some(mut front) = self.waiting.first_entry() else { break };
             let sequence = front.get_mut();
-            let found = sequence.find(&self.kv);
-            let left = sequence.left() - found.tokens;
-            let take = match limits.chunked_prefill {
-                true => left.min(step.budget),
-                false if left <= step.budget || step.load.sequences == 0 => left,
+            let prefix = sequence.find_prefix(&self.kv);
+            let remaining = sequence.remaining() - prefix.tokens;
+            let tokens = match limits.chunked_prefill {
+                true => remaining.min(iteration.budget),
+                false if remaining <= iteration.budget || iteration.load.sequences == 0 => remaining,
                 false => break,
             };
-            if !sequence.admit(found, take, &mut self.kv) {
+            if !sequence.admit(prefix, tokens, &mut self.kv) {
                 break;
             }
-            if sequence.first_admission(step.start) && limits.prefix_cache {
-                self.prefix.queries += u64::from(sequence.left() + found.tokens);
-                self.prefix.hits += u64::from(found.tokens);
+            if sequence.record_admission(iteration.start) && limits.prefix_cache {
+                self.prefix.queries += u64::from(sequence.remaining() + prefix.tokens);
+                self.prefix.hits += u64::from(prefix.tokens);
             }
-            sequence.schedule(take, &mut step.load, &mut self.kv);
-            step.budget = step.budget.saturating_sub(take);
+            sequence.schedule(tokens, &mut iteration.load, &mut self.kv);
+            iteration.budget = iteration.budget.saturating_sub(tokens);
             sequence.admission = self.admissions;
             self.admissions += 1;
             let sequence = front.remove();
-            self.places.insert(sequence.id(), Place::Running(sequence.admission));
+            self.locations.insert(sequence.id(), Location::Running(sequence.admission));
             self.running.push(sequence);
         }
-        step.end = step.start.saturating_add(self.settings.cost.time(&step.load, step.noise));
-        self.step = Some(step);
+        iteration.end =
+            iteration.start.saturating_add(self.settings.cost.time(&iteration.load, iteration.noise));
+        self.iteration = Some(iteration);
     }
 }
 
 #[cfg(test)]
 mod admission;
 #[cfg(test)]
-mod laws;
+mod invariants;
 #[cfg(test)]
 mod tests;

@@ -1,17 +1,18 @@
-//! The identity of prompts: hashes of blocks of tokens, each with all that comes before it.
+//! Hashes that identify prompt prefixes for the prefix cache.
 
 use std::sync::Arc;
 
-/// The hashes of the full blocks of `block_size` tokens, of tokens given by any numbers that name them. The hash of a block covers the
-/// tokens before it, so that two lists agree exactly as far as the tokens do; what is left over after the last full block has none.
+/// Returns the hashes of the full blocks of `block_size` tokens; tokens are any numbers that identify them. The hash of
+/// a block covers all tokens before it, so that two lists agree exactly as far as their tokens do. An incomplete last
+/// block has no hash.
 ///
-/// Zero is taken as a block size of one.
+/// A block size of zero counts as one.
 pub fn blocks_of(tokens: impl IntoIterator<Item = u64>, block_size: u32) -> Arc<[u64]> {
     let size = block_size.max(1);
     let (mut chain, mut filled) = (0_u64, 0);
     let mut blocks = vec![];
     for token in tokens {
-        // One multiplication a token, since prompts have thousands; the blocks are mixed well below.
+        // One multiplication per token, since prompts have thousands; the mixing happens per block.
         chain = (chain.rotate_left(5) ^ token).wrapping_mul(0x517c_c1b7_2722_0a95);
         filled += 1;
         if filled == size {
@@ -23,7 +24,7 @@ pub fn blocks_of(tokens: impl IntoIterator<Item = u64>, block_size: u32) -> Arc<
     blocks.into()
 }
 
-/// A number that names a word: FNV-1a, 64 bits.
+/// Returns a number that identifies a word: FNV-1a, 64 bits.
 pub fn token_of(word: &str) -> u64 {
     word.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_differ_in_all_that_matters() {
+    fn hashes_depend_on_all_tokens_and_their_order() {
         let base = blocks_of([1, 2, 3, 4, 5, 6], 2);
         for (what, tokens) in [
             ("order", [2, 1, 3, 4, 5, 6]),
@@ -61,7 +62,7 @@ mod tests {
             let other = blocks_of(tokens, 2);
             assert!(base.iter().zip(&*other).all(|(a, b)| a != b), "{what}");
         }
-        // The same block behind another beginning is another block.
+        // An equal block after a different prefix is a different block.
         assert!(!base.contains(&blocks_of([3, 4], 2)[0]));
         let many: HashSet<u64> = (0..100_000).map(|t| blocks_of([t, 7], 2)[0]).collect();
         assert_eq!(many.len(), 100_000);
@@ -69,7 +70,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two prompts have as many blocks in common as full blocks of common beginning.
+        /// Two prompts share as many blocks as their common prefix has full blocks.
         #[test]
         fn blocks_agree_as_far_as_the_tokens_do(
             shared in prop::collection::vec(0_u64..50, 0..60),
@@ -77,8 +78,8 @@ mod tests {
             b in prop::collection::vec(50_u64..99, 0..30),
             size in 1_u32..9,
         ) {
-            let of = |own: &[u64]| blocks_of(shared.iter().chain(own).copied(), size);
-            let common = of(&a).iter().zip(&*of(&b)).take_while(|(a, b)| a == b).count();
+            let hashes = |rest: &[u64]| blocks_of(shared.iter().chain(rest).copied(), size);
+            let common = hashes(&a).iter().zip(&*hashes(&b)).take_while(|(a, b)| a == b).count();
             prop_assert_eq!(common, shared.len() / size as usize);
         }
     }

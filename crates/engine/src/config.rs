@@ -1,10 +1,10 @@
-//! `[server.simulated]` of the plan: a preset by name, and what differs from it.
+//! The plan's `[server.simulated]` table: a preset and overrides of its settings.
 
 mod count;
 pub mod memory;
 pub mod presets;
 pub mod reasoning;
-mod start;
+mod startup;
 
 use crate::fault::Faults;
 use crate::{
@@ -18,136 +18,138 @@ pub use reasoning::Reasoning;
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroU32, time::Duration};
 
-/// A simulated server.
+/// Configuration of a simulated server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "Raw", into = "Raw")]
 pub struct Simulated {
-    /// The engine behind it, with every setting filled in.
+    /// Engine model, with every setting filled in.
     pub engine: Engine,
-    /// The model name that it serves.
+    /// Name of the served model.
     pub model: String,
-    /// Longest prompt and answer together, in tokens; never more than the KV cache holds. Where the plan gives none, as much as that and
-    /// the preset allow, as with vLLM's `--max-model-len auto`.
+    /// Longest prompt and answer together, in tokens; at most as many as the KV cache holds. By default as many as the
+    /// KV cache and the preset allow, as with vLLM's `--max-model-len auto`.
     pub max_model_len: NonZeroU32,
-    /// Seed of everything random in it.
+    /// Seed of all randomness in the server.
     pub seed: u64,
-    /// Everything that the engine does takes so many times as long: 1.15 is 15 % slower.
+    /// Factor on all of the engine's times: 1.15 is 15 % slower.
     pub slow_down: Positive,
-    /// How much of each answer is reasoning, and what is shown of it.
+    /// Share of each answer that is reasoning, and its visibility; `None` for answers without reasoning.
     pub reasoning: Option<Reasoning>,
-    /// What goes wrong, and how often.
+    /// Fault types with their probabilities.
     pub faults: Faults,
-    /// Requests for tokens that are answered as they should be before the first fault.
+    /// Number of requests for tokens that are answered without faults before the first fault.
     pub fault_after: u64,
 }
 
-/// The engines by preset, each with the settings that it uses.
+/// Engine models, each with its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Engine {
-    /// M/D/1: one server, a fixed holding time, after which the first token comes; then one each `decode`.
+    /// M/D/1: one server with a fixed holding time. The first token comes at its end, then one every `decode`.
     Md1 {
         /// Holding time of the server.
         service: Span,
-        /// From token to token after the first.
+        /// Time between tokens after the first.
         decode: Span,
     },
-    /// M/M/1: one server, an exponential holding time, after which the first token comes; then one each `decode`.
+    /// M/M/1: one server with an exponential holding time. The first token comes at its end, then one every `decode`.
     Mm1 {
         /// Mean holding time of the server.
         service: Span,
-        /// From token to token after the first.
+        /// Time between tokens after the first.
         decode: Span,
     },
-    /// M/M/c: exponential holding times; the first token after `prefill`, the others spread over the rest of the holding time.
+    /// M/M/c: exponential holding times. The first token comes after `prefill`, the others evenly over the rest of the
+    /// holding time.
     Mmc {
-        /// Servers.
+        /// Number of servers.
         servers: NonZeroU32,
         /// Mean holding time of a server.
         service: Span,
-        /// From the start of service to the first token.
+        /// Time from the start of service to the first token.
         prefill: Span,
     },
-    /// No queue: the first token after `ttft`, then one each `tpot`, whatever the load.
+    /// No queue: the first token after `ttft`, then one every `tpot`, at any load.
     Fixed {
-        /// From arrival to the first token.
+        /// Time from arrival to the first token.
         ttft: Span,
-        /// From token to token.
+        /// Time between tokens.
         tpot: Span,
     },
-    /// Everything at once: for measuring the client.
+    /// Answers at once, for measuring the client.
     Null,
-    /// A batching engine.
+    /// A continuous-batching engine.
     Batch {
-        /// The preset that it is a case of.
+        /// Preset that the engine is derived from.
         preset: Preset,
-        /// The engine, with the limits that the plan gives it.
+        /// Deployment with the plan's overrides applied.
         deployment: Deployment,
     },
 }
 
-/// The table as written.
+/// The TOML form of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(rename = "SimulatedTable")]
 struct Raw {
-    /// Which server is simulated.
+    /// Server to simulate.
     preset: Preset,
-    /// Servers of the queue `mmc`.
+    /// Servers of `mmc`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     servers: Option<NonZeroU32>,
-    /// Holding time of a server, of the queues.
+    /// Holding time of a server, of `md1`, `mm1` and `mmc`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     service: Option<Span>,
-    /// From the start of service to the first token, of `mmc`.
+    /// Time from the start of service to the first token, of `mmc`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prefill: Option<Span>,
-    /// From token to token after the first, of `md1` and `mm1`.
+    /// Time between tokens after the first, of `md1` and `mm1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     decode: Option<Span>,
-    /// From arrival to the first token, of `fixed`.
+    /// Time from arrival to the first token, of `fixed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttft: Option<Span>,
-    /// From token to token, of `fixed`.
+    /// Time between tokens, of `fixed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tpot: Option<Span>,
-    /// Requests in a batch at most, of the engines.
+    /// Largest number of requests in a batch, of batching engines.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     max_num_seqs: Option<NonZeroU32>,
-    /// Tokens of an iteration at most, of the engines.
+    /// Largest number of tokens in an iteration, of batching engines.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     max_num_batched_tokens: Option<NonZeroU32>,
-    /// Blocks of the KV cache, of the engines; one is kept back, as in vLLM.
+    /// Blocks of the KV cache, of batching engines; one is reserved, as in vLLM.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count::read")]
     kv_blocks: Option<NonZeroU32>,
-    /// Share of the memory that the engine may take, of `4xa100-llama-70b-util` in place of `kv-blocks`.
+    /// Share of GPU memory that the engine may take, of `4xa100-llama-70b-util`, which derives `kv-blocks` from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gpu_memory_utilization: Option<Fraction>,
-    /// Whether the engine has a prefix cache.
+    /// Enables the prefix cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prefix_cache: Option<bool>,
-    /// Whether prompts are read in pieces beside other requests' answers.
+    /// Computes prompts in chunks, next to the decoding of other requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chunked_prefill: Option<bool>,
-    /// The model name that it serves.
+    /// Name of the served model.
     #[serde(default = "default_model")]
     model: String,
     /// Longest prompt and answer together, in tokens.
     #[serde(default, deserialize_with = "count::read")]
     max_model_len: Option<NonZeroU32>,
-    /// Seed of everything random in it.
+    /// Seed of all randomness in the server.
     #[serde(default = "default_seed")]
     seed: u64,
-    /// Everything that the engine does takes so many times as long: 1.15 is a server that is 15 % slower.
-    #[serde(default = "as_it_is", skip_serializing_if = "is_as_it_is")]
+    /// Factor on all of the engine's times: 1.15 is 15 % slower.
+    #[serde(default = "normal_speed", skip_serializing_if = "is_normal_speed")]
     slow_down: Positive,
-    /// Makes a part of each answer reasoning, which comes before its content. All of it is content where this is left out.
+    /// Makes a part of each answer reasoning, which precedes its content. Without it all of the answer is content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning>,
-    /// Faults that it plays on requests for tokens, each with its probability: `{ stall = 0.02, status-500 = 0.01 }`. They add up to 1 at
-    /// the most. What each does, and what a client makes of it, stands in docs/faults.md.
+    /// Faults injected into requests for tokens, each with its probability: `{ stall = 0.02, status-500 = 0.01 }`. They
+    /// add up to at most 1. `docs/faults.md` describes each fault and how a client sees it.
     #[serde(default, skip_serializing_if = "Faults::is_empty")]
     fault: Faults,
-    /// Requests for tokens that it answers as it should before the first fault, so that a sweep gets past its first questions.
+    /// Requests for tokens that are answered without faults before the first fault, so that a sweep gets past its first
+    /// questions.
     #[serde(default, skip_serializing_if = "is_zero")]
     fault_after: u64,
 }
@@ -157,34 +159,34 @@ const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-fn as_it_is() -> Positive {
+fn normal_speed() -> Positive {
     Positive::try_from(1.0).expect("one is positive")
 }
 
-fn is_as_it_is(factor: &Positive) -> bool {
-    *factor == as_it_is()
+fn is_normal_speed(factor: &Positive) -> bool {
+    *factor == normal_speed()
 }
 
 fn default_model() -> String {
     "simulated".into()
 }
 
-/// The seed where none is set.
+/// Default seed.
 pub const DEFAULT_SEED: u64 = 1;
 
 const fn default_seed() -> u64 {
     DEFAULT_SEED
 }
 
-/// Puts a setting in place where there is one.
-fn set<T>(place: &mut T, setting: &mut Option<T>) {
+/// Overrides a default with a setting, if given, and takes the setting out.
+fn override_with<T>(default: &mut T, setting: &mut Option<T>) {
     if let Some(value) = setting.take() {
-        *place = value;
+        *default = value;
     }
 }
 
 impl Raw {
-    /// The preset as it stands.
+    /// Returns the preset without overrides.
     fn preset(preset: Preset) -> Self {
         Self {
             preset,
@@ -203,54 +205,54 @@ impl Raw {
             model: default_model(),
             max_model_len: None,
             seed: default_seed(),
-            slow_down: as_it_is(),
+            slow_down: normal_speed(),
             reasoning: None,
             fault: Faults::default(),
             fault_after: 0,
         }
     }
 
-    /// The engine; what it uses is taken out.
+    /// Returns the engine, and takes the settings that it uses out of the table.
     fn engine(&mut self) -> Engine {
         let mut engine = self.preset.engine();
         match &mut engine {
             Engine::Md1 { service, decode } | Engine::Mm1 { service, decode } => {
-                set(service, &mut self.service);
-                set(decode, &mut self.decode);
+                override_with(service, &mut self.service);
+                override_with(decode, &mut self.decode);
             }
             Engine::Mmc { servers, service, prefill } => {
-                set(servers, &mut self.servers);
-                set(service, &mut self.service);
-                set(prefill, &mut self.prefill);
+                override_with(servers, &mut self.servers);
+                override_with(service, &mut self.service);
+                override_with(prefill, &mut self.prefill);
             }
             Engine::Fixed { ttft, tpot } => {
-                set(ttft, &mut self.ttft);
-                set(tpot, &mut self.tpot);
+                override_with(ttft, &mut self.ttft);
+                override_with(tpot, &mut self.tpot);
             }
             Engine::Null => {}
             Engine::Batch { deployment: Deployment { limits, memory, .. }, .. } => {
-                set(&mut limits.max_num_seqs, &mut self.max_num_seqs);
-                set(&mut limits.max_num_batched_tokens, &mut self.max_num_batched_tokens);
+                override_with(&mut limits.max_num_seqs, &mut self.max_num_seqs);
+                override_with(&mut limits.max_num_batched_tokens, &mut self.max_num_batched_tokens);
                 match memory {
-                    None => set(&mut limits.kv_blocks, &mut self.kv_blocks),
+                    None => override_with(&mut limits.kv_blocks, &mut self.kv_blocks),
                     Some(memory) => {
-                        set(
+                        override_with(
                             &mut memory.utilization,
                             &mut self.gpu_memory_utilization.take().map(Fraction::get),
                         );
-                        // With too little memory for any the plan parses, and the server does not start.
-                        set(&mut limits.kv_blocks, &mut NonZeroU32::new(memory.blocks().max(2)));
+                        // A share too small for any block parses; the server then fails at startup.
+                        override_with(&mut limits.kv_blocks, &mut NonZeroU32::new(memory.blocks().max(2)));
                     }
                 }
-                set(&mut limits.prefix_cache, &mut self.prefix_cache);
-                set(&mut limits.chunked_prefill, &mut self.chunked_prefill);
+                override_with(&mut limits.prefix_cache, &mut self.prefix_cache);
+                override_with(&mut limits.chunked_prefill, &mut self.chunked_prefill);
             }
         }
         engine
     }
 
-    /// A setting that is there.
-    fn left(&self) -> Option<&'static str> {
+    /// Returns the first setting that is still in the table.
+    fn first_unused(&self) -> Option<&'static str> {
         let keys = [
             ("servers", self.servers.is_some()),
             ("service", self.service.is_some()),
@@ -272,22 +274,25 @@ impl Raw {
 impl TryFrom<Raw> for Simulated {
     type Error = String;
     fn try_from(mut raw: Raw) -> Result<Self, String> {
-        let given = [raw.max_num_seqs.is_some(), raw.max_num_batched_tokens.is_some()];
+        let batch_limits_given = startup::BatchLimitsGiven {
+            max_num_seqs: raw.max_num_seqs.is_some(),
+            max_num_batched_tokens: raw.max_num_batched_tokens.is_some(),
+        };
         let mut engine = raw.engine();
-        if let Some(key) = raw.left() {
+        if let Some(key) = raw.first_unused() {
             let name = raw.preset.name();
-            let uses = match engine.settings() {
+            let settings = match engine.settings() {
                 s if s.is_empty() => "it has no settings".into(),
                 s => format!("it has {}", s.iter().map(|(key, _)| *key).collect::<Vec<_>>().join(", ")),
             };
-            return Err(format!("the preset \"{name}\" has no use for {key}; {uses}"));
+            return Err(format!("the preset \"{name}\" does not use {key}; {settings}"));
         }
         if raw.model.trim().is_empty() {
-            return Err("model is empty".into());
+            return Err("model is empty: give the name of the served model".into());
         }
-        let max_model_len = engine.longest(raw.max_model_len)?;
+        let max_model_len = engine.max_model_len(raw.max_model_len)?;
         if let Engine::Batch { deployment, .. } = &mut engine {
-            start::fill(deployment, given, max_model_len)?;
+            startup::derive_limits(deployment, batch_limits_given, max_model_len)?;
         }
         Ok(Self {
             engine,
@@ -333,7 +338,7 @@ impl From<Simulated> for Raw {
 }
 
 impl Engine {
-    /// The preset that it is a case of.
+    /// Returns the preset that the engine is derived from.
     pub const fn preset(&self) -> Preset {
         match self {
             Self::Md1 { .. } => Preset::Md1,
@@ -345,7 +350,7 @@ impl Engine {
         }
     }
 
-    /// The keys of its settings and their values, as written in a plan.
+    /// Returns the keys and values of the engine's settings, as written in a plan.
     fn settings(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Md1 { service, decode } | Self::Mm1 { service, decode } => {
@@ -371,38 +376,39 @@ impl Engine {
         }
     }
 
-    /// The longest prompt and answer together: what the plan asks for, or what is usual and fits into the KV cache.
-    fn longest(&self, asked: Option<NonZeroU32>) -> Result<NonZeroU32, String> {
-        const QUEUE: NonZeroU32 = NonZeroU32::new(131_072).expect("it is not zero");
+    /// Returns the longest prompt and answer together: as requested, or the preset's as far as it fits into the KV
+    /// cache.
+    fn max_model_len(&self, requested: Option<NonZeroU32>) -> Result<NonZeroU32, String> {
+        const QUEUE_DEFAULT: NonZeroU32 = NonZeroU32::new(131_072).expect("it is not zero");
         let Self::Batch { deployment: Deployment { limits, block_size, max_model_len, .. }, .. } = self
         else {
-            return Ok(asked.unwrap_or(QUEUE));
+            return Ok(requested.unwrap_or(QUEUE_DEFAULT));
         };
         let usable = limits.kv_blocks.get() - 1;
         let Some(most) = NonZeroU32::new(usable.saturating_mul(block_size.get())) else {
-            return Err("kv-blocks is 1, and vLLM keeps one block for itself: at least 2 are needed".into());
+            return Err("kv-blocks is 1, but vLLM reserves one block: set it to at least 2".into());
         };
-        match asked {
-            Some(asked) if asked > most => Err(format!(
-                "max-model-len ({asked}) is more than kv-blocks ({}) hold: {usable} of them, the null block aside, have {most} tokens",
+        match requested {
+            Some(requested) if requested > most => Err(format!(
+                "max-model-len ({requested}) exceeds the KV cache: {usable} of kv-blocks ({}) are usable (one is the null block) and hold {most} tokens",
                 limits.kv_blocks
             )),
-            Some(asked) => Ok(asked),
+            Some(requested) => Ok(requested),
             None => Ok(most.min(*max_model_len)),
         }
     }
 }
 
 impl Simulated {
-    /// The preset of this name as it stands.
+    /// Returns the configuration of a preset without overrides.
     ///
     /// # Errors
-    /// There is no such preset; the message lists them.
+    /// The preset does not exist; the message lists those that do.
     pub fn named(preset: &str) -> Result<Self, String> {
         Raw::preset(preset.parse()?).try_into()
     }
 
-    /// Whether an answer of one token takes time.
+    /// Returns true if a one-token answer takes time.
     pub fn takes_time(&self) -> bool {
         match &self.engine {
             Engine::Md1 { service, .. } | Engine::Mm1 { service, .. } | Engine::Mmc { service, .. } => {
@@ -414,12 +420,12 @@ impl Simulated {
         }
     }
 
-    /// The engine model, empty, at time zero.
+    /// Builds the engine model, idle at time zero.
     pub fn build(&self) -> Model {
         let factor = self.slow_down.get();
-        let slower = |d: Duration| if is_as_it_is(&self.slow_down) { d } else { d.mul_f64(factor) };
+        let scaled = |d: Duration| if is_normal_speed(&self.slow_down) { d } else { d.mul_f64(factor) };
         let queue = |servers, service: Dist, prefill: Option<Duration>, decode: Span| {
-            let (service, prefill, decode) = (service.map(slower), prefill.map(slower), slower(decode.0));
+            let (service, prefill, decode) = (service.map(scaled), prefill.map(scaled), scaled(decode.0));
             Model::Queue(Box::new(Queue::new(queue::Settings {
                 servers,
                 service,
@@ -439,7 +445,7 @@ impl Simulated {
             Engine::Batch { deployment: d, .. } => Model::Batch(Box::new(Batch::new(batch::Settings {
                 limits: d.limits,
                 block_size: d.block_size,
-                cost: if is_as_it_is(&self.slow_down) { d.cost.clone() } else { d.cost.times(factor) },
+                cost: if is_normal_speed(&self.slow_down) { d.cost.clone() } else { d.cost.times(factor) },
                 cv: d.cv,
                 drift: d.drift,
                 seed: self.seed,
@@ -451,21 +457,21 @@ impl Simulated {
 impl fmt::Display for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "simulated {}", self.engine.preset().name())?;
-        // Of an engine, what differs from its preset: the rest goes by its name. A decode time of zero is the rule and would
-        // only be in the way.
-        let known = match self.engine {
+        // Shows only settings of an engine that differ from its preset. A decode time of zero is the default and is
+        // left out.
+        let defaults = match self.engine {
             Engine::Batch { preset, .. } => preset.engine().settings(),
             _ => Vec::new(),
         };
-        let told = |setting: &(&'static str, String)| {
-            !known.contains(setting) && (setting.0 != "decode" || setting.1 != "0s")
+        let shown = |setting: &(&'static str, String)| {
+            !defaults.contains(setting) && (setting.0 != "decode" || setting.1 != "0s")
         };
-        let settings = self.engine.settings().into_iter().filter(told);
+        let settings = self.engine.settings().into_iter().filter(shown);
         let mut settings: Vec<String> = settings.map(|(key, value)| format!("{key} {value}")).collect();
-        if self.engine.preset().engine().longest(None) != Ok(self.max_model_len) {
+        if self.engine.preset().engine().max_model_len(None) != Ok(self.max_model_len) {
             settings.push(format!("max-model-len {}", self.max_model_len));
         }
-        if !is_as_it_is(&self.slow_down) {
+        if !is_normal_speed(&self.slow_down) {
             settings.push(format!("slow-down {}", self.slow_down.get()));
         }
         settings.extend(self.reasoning.map(|reasoning| reasoning.to_string()));

@@ -1,7 +1,7 @@
-//! Faults that the simulated server plays on purpose: which there are, how often each comes, and whose turn it is.
+//! Faults that the simulated server injects: the types, their probabilities, and the draw for each request.
 //!
-//! The list is closed: a fault is a variant here, and the compiler then asks for what it does (`play`, `stream`). What a client makes of
-//! each stands in `docs/faults.md`, which a test holds against this list and against what it saw.
+//! The list is closed: a new variant makes the compiler ask for its behaviour (`play`, `stream`). `docs/faults.md`
+//! describes how a client sees each fault; a test compares it with this list and with observed behaviour.
 
 use goodput_core::units::Fraction;
 use rand::{RngExt, SeedableRng};
@@ -14,35 +14,36 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Something that a server does wrong, or that a client must be able to take.
+/// A fault of a server, or unusual behaviour that a client must tolerate.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// The connection is taken and reset at once; drawn for each connection, not for each request.
+    /// The connection is accepted and reset at once; drawn per connection, not per request.
     Refused,
-    /// The connection is closed in order before a byte of the answer, as by a server that tires of an idle one just then.
+    /// The connection is closed cleanly before the first byte of the answer, as by a server whose keep-alive timeout
+    /// just expired.
     Closed,
-    /// The connection is reset before the head of the answer.
+    /// The connection is reset before the response head.
     Reset,
-    /// The connection is reset within the stream.
+    /// The connection is reset in the middle of the stream.
     ResetMidstream,
-    /// The stream stops within, and the connection stays.
+    /// The stream stalls in the middle, and the connection stays open.
     Stall,
-    /// Nothing ever comes.
+    /// No response ever arrives.
     Silent,
-    /// The head of the answer comes, and nothing after it.
+    /// The response head arrives, and nothing after it.
     HeadersOnly,
-    /// The stream comes a byte at a time, one each 50 ms.
+    /// The stream arrives one byte every 50 ms.
     SlowDrip,
-    /// The stream ends in order within, without `[DONE]`.
+    /// The stream ends cleanly in the middle, without `[DONE]`.
     Truncated,
     /// The stream ends with `[DONE]`, but no event has a finish reason.
     NoFinish,
-    /// An event within the stream is half a JSON object.
+    /// An event in the middle of the stream is half a JSON object.
     BadJson,
-    /// An error object within the stream, under HTTP 200; it ends the stream.
+    /// An error object in the middle of the stream ends it, under HTTP 200.
     ErrorEvent,
     /// HTTP 400.
     #[serde(rename = "status-400")]
@@ -65,47 +66,48 @@ pub enum Fault {
     /// HTTP 500.
     #[serde(rename = "status-500")]
     Status500,
-    /// HTTP 502 with the page of a proxy, in HTML.
+    /// HTTP 502 with a proxy's HTML page.
     #[serde(rename = "status-502")]
     Status502,
     /// HTTP 503, with `Retry-After: 1`.
     #[serde(rename = "status-503")]
     Status503,
-    /// HTTP 504 with the page of a proxy, in HTML.
+    /// HTTP 504 with a proxy's HTML page.
     #[serde(rename = "status-504")]
     Status504,
-    /// A page in HTML under HTTP 200.
+    /// An HTML page under HTTP 200.
     Html,
     /// HTTP 307 to another address.
     Redirect,
-    /// The stream goes on past `max_tokens`, a token each millisecond, without an end.
+    /// The stream continues past `max_tokens`, one token per millisecond, without end.
     Endless,
-    /// One line of 64 MiB within the stream.
+    /// One line of 64 MiB in the middle of the stream.
     LongLine,
-    /// A gigabyte of comments within the stream.
+    /// A gigabyte of comments in the middle of the stream.
     HugeBody,
-    /// Every byte of the stream in a write of its own.
+    /// Every byte of the stream is written separately.
     ByteByByte,
-    /// Text of several bytes a character, cut within characters.
+    /// Text of multi-byte characters, with writes split within characters.
     SplitUtf8,
     /// Lines end in CR LF.
     Crlf,
     /// Comments before, between and within events.
     Comments,
-    /// Four events in each write.
+    /// Every write carries four events.
     Bundled,
-    /// The stream is announced as `text/plain`.
+    /// The stream is declared as `text/plain`.
     WrongType,
-    /// The stream is compressed with gzip, though nobody asked for it.
+    /// The stream is gzip-compressed, although the client did not accept gzip.
     Compressed,
-    /// The server says that it closes the connection while it answers: GOAWAY in HTTP/2, `connection: close` in HTTP/1.1.
+    /// The server announces during the answer that it closes the connection: GOAWAY in HTTP/2, `connection: close` in
+    /// HTTP/1.1.
     Goaway,
-    /// The stream breaks off within: RST_STREAM in HTTP/2, a connection closed within the body in HTTP/1.1.
+    /// The stream is aborted in the middle: RST_STREAM in HTTP/2, a connection closed within the body in HTTP/1.1.
     StreamReset,
 }
 
 impl Fault {
-    /// All of them, in the order in which they are drawn.
+    /// All faults, in the order in which they are drawn.
     pub const ALL: [Self; 36] = [
         Self::Refused,
         Self::Closed,
@@ -145,7 +147,7 @@ impl Fault {
         Self::StreamReset,
     ];
 
-    /// The name in plans, on the command line and in `docs/faults.md`.
+    /// Returns the name in plans, on the command line and in `docs/faults.md`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -187,7 +189,7 @@ impl Fault {
         }
     }
 
-    /// Whether it is done to a connection, so that it cannot be played in process, in virtual time.
+    /// Returns true for a fault of the connection, which cannot be injected in process, in virtual time.
     pub const fn needs_socket(self) -> bool {
         matches!(self, Self::Refused | Self::Closed | Self::Reset | Self::Goaway)
     }
@@ -199,12 +201,12 @@ impl FromStr for Fault {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|f| f.name() == text).ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|f| f.name()).collect();
-            format!("there is no fault \"{text}\"; there are {}", names.join(", "))
+            format!("there is no fault \"{text}\"; the faults are {}", names.join(", "))
         })
     }
 }
 
-/// The probability of each fault of a request (of a connection, for [`Fault::Refused`]); a request has one at the most.
+/// Probability of each fault per request (per connection for [`Fault::Refused`]); a request has at most one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "BTreeMap<Fault, Fraction>", into = "BTreeMap<Fault, Fraction>")]
 #[schemars(with = "BTreeMap<Fault, Fraction>")]
@@ -215,10 +217,10 @@ impl TryFrom<BTreeMap<Fault, Fraction>> for Faults {
 
     fn try_from(faults: BTreeMap<Fault, Fraction>) -> Result<Self, String> {
         let sum: f64 = faults.values().map(|p| p.get()).sum();
-        // Written in decimals, they may pass it by a rounding.
+        // Rounding of decimals may exceed 1 slightly.
         if sum > 1.0 + 1e-9 {
             return Err(format!(
-                "the probabilities of the faults add up to {sum:.3}: a request has one at the most, so that they may add up to 1"
+                "the probabilities of the faults add up to {sum:.3}, but a request has at most one fault: lower them to a sum of at most 1"
             ));
         }
         Ok(Self(faults))
@@ -239,17 +241,17 @@ impl fmt::Display for Faults {
 }
 
 impl Faults {
-    /// Whether there are none.
+    /// Returns true if there are no faults.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those that cannot be played without a socket.
+    /// Returns the names of faults that need a socket.
     pub fn needing_socket(&self) -> Vec<&'static str> {
         self.0.keys().filter(|f| f.needs_socket()).map(|f| f.name()).collect()
     }
 
-    /// Which one the `n`-th draw gives; that of connections is another than that of requests.
+    /// Returns the fault of the `n`-th request or connection; the two use independent random numbers.
     fn draw(&self, seed: u64, n: u64, connection: bool) -> Option<Fault> {
         if self.is_empty() {
             return None;
@@ -258,7 +260,7 @@ impl Faults {
         random.set_stream(2 * n + u64::from(connection));
         let mut at: f64 = random.random();
         for (&fault, p) in &self.0 {
-            // A request is no connection, but has no other fault in its place.
+            // A request that draws a connection fault has no fault at all.
             if at < p.get() {
                 return (connection == (fault == Fault::Refused)).then_some(fault);
             }
@@ -268,34 +270,34 @@ impl Faults {
     }
 }
 
-/// Deals faults out, to requests and connections in the order in which they come: the same seed deals the same.
+/// Draws faults for requests and connections in the order of their arrival, reproducibly by seed.
 #[derive(Debug)]
-pub struct Deck {
+pub struct FaultInjector {
     faults: Faults,
-    /// Requests that are answered as they should be before the first fault.
+    /// Number of requests before the first fault.
     after: u64,
     seed: u64,
     requests: AtomicU64,
     connections: AtomicU64,
 }
 
-impl Deck {
-    /// Deals `faults` by `seed`, none to the first `after` requests.
+impl FaultInjector {
+    /// Creates an injector of `faults` that leaves the first `after` requests alone.
     pub fn new(faults: Faults, after: u64, seed: u64) -> Self {
         Self { faults, after, seed, requests: AtomicU64::new(0), connections: AtomicU64::new(0) }
     }
 
-    /// The fault of the next request.
-    pub fn request(&self) -> Option<Fault> {
+    /// Returns the fault of the next request.
+    pub fn fault_of_next_request(&self) -> Option<Fault> {
         let n = self.requests.fetch_add(1, Ordering::Relaxed);
         (n >= self.after).then(|| self.faults.draw(self.seed, n, false))?
     }
 
-    /// Whether the next connection is refused.
-    pub fn refuses(&self) -> bool {
+    /// Returns true if the next connection is refused.
+    pub fn refuses_next_connection(&self) -> bool {
         let n = self.connections.fetch_add(1, Ordering::Relaxed);
-        let sound = self.requests.load(Ordering::Relaxed) < self.after;
-        !sound && self.faults.draw(self.seed, n, true).is_some()
+        let fault_free = self.requests.load(Ordering::Relaxed) < self.after;
+        !fault_free && self.faults.draw(self.seed, n, true).is_some()
     }
 }
 
@@ -308,15 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_plans() {
+    fn names_match_those_in_plans() {
         for (i, fault) in Fault::ALL.into_iter().enumerate() {
             assert_eq!(fault.name().parse(), Ok(fault));
             assert_eq!(serde_json::to_value(fault).unwrap(), fault.name());
-            assert!(Fault::ALL[..i].iter().all(|f| *f < fault), "in order, so none twice: {fault:?}");
+            assert!(Fault::ALL[..i].iter().all(|f| *f < fault), "in order, so without duplicates: {fault:?}");
         }
-        let said = "teapot".parse::<Fault>().unwrap_err();
+        let error = "teapot".parse::<Fault>().unwrap_err();
         assert!(
-            said.contains("\"teapot\"") && said.contains("refused, closed") && said.contains("stream-reset")
+            error.contains("\"teapot\"")
+                && error.contains("refused, closed")
+                && error.contains("stream-reset")
         );
     }
 
@@ -324,36 +328,36 @@ mod tests {
     fn probabilities_are_checked() {
         assert!(faults("").unwrap().is_empty());
         let tenths: String = Fault::ALL[..10].iter().map(|f| format!("{} = 0.1\n", f.name())).collect();
-        assert!(faults(&tenths).is_ok(), "one, but for the rounding");
-        for (table, said) in [
+        assert!(faults(&tenths).is_ok(), "a sum of 1 up to rounding");
+        for (table, message) in [
             ("stall = 1.5", "stall"),
             ("stall = -0.1", "stall"),
             ("stall = \"often\"", "stall"),
             ("teapot = 0.1", "teapot"),
             ("stall = 0.7\nsilent = 0.4", "add up to 1.100"),
         ] {
-            assert!(faults(table).unwrap_err().contains(said), "{table}");
+            assert!(faults(table).unwrap_err().contains(message), "{table}");
         }
     }
 
     #[test]
-    fn dealt_as_often_as_asked_and_the_same_again() {
+    fn draws_follow_the_probabilities_and_the_seed() {
         let faults = faults("refused = 0.1\nstall = 0.2\nstatus-500 = 0.05").unwrap();
-        let deal = |seed| {
-            let deck = Deck::new(faults.clone(), 100, seed);
-            (0..20_100).map(|_| deck.request()).collect::<Vec<_>>()
+        let draw = |seed| {
+            let injector = FaultInjector::new(faults.clone(), 100, seed);
+            (0..20_100).map(|_| injector.fault_of_next_request()).collect::<Vec<_>>()
         };
-        let dealt = deal(1);
-        assert!(dealt == deal(1) && dealt != deal(2));
-        assert!(dealt[..100].iter().all(Option::is_none), "sound at first");
+        let drawn = draw(1);
+        assert!(drawn == draw(1) && drawn != draw(2));
+        assert!(drawn[..100].iter().all(Option::is_none), "no fault before the first 100 requests");
         for (fault, p) in [(Fault::Stall, 0.2), (Fault::Status500, 0.05), (Fault::Refused, 0.0)] {
-            let share = dealt.iter().filter(|f| **f == Some(fault)).count() as f64 / 20_000.0;
+            let share = drawn.iter().filter(|f| **f == Some(fault)).count() as f64 / 20_000.0;
             // Five standard errors.
             assert!((share - p).abs() <= 5.0 * (p * (1.0 - p) / 20_000.0).sqrt(), "{fault:?}: {share}");
         }
-        let deck = Deck::new(faults, 0, 1);
-        let refused = (0..20_000).filter(|_| deck.refuses()).count() as f64 / 20_000.0;
+        let injector = FaultInjector::new(faults, 0, 1);
+        let refused = (0..20_000).filter(|_| injector.refuses_next_connection()).count() as f64 / 20_000.0;
         assert!((refused - 0.1).abs() <= 5.0 * (0.1 * 0.9 / 20_000.0_f64).sqrt(), "{refused}");
-        assert!((0..100).all(|_| !Deck::new(Faults::default(), 0, 1).refuses()));
+        assert!((0..100).all(|_| !FaultInjector::new(Faults::default(), 0, 1).refuses_next_connection()));
     }
 }

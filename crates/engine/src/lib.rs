@@ -1,6 +1,6 @@
-//! Pure discrete-event models of an engine: times go in, times come out; no clock, no tasks.
+//! Discrete-event models of an inference engine: pure functions of arrival times and a seed, without clock or tasks.
 //!
-//! # How to drive one
+//! # Driving a model
 //!
 //! ```
 //! use goodput_engine::{Request, config::Simulated};
@@ -16,83 +16,83 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! Times count from a start that the driver chooses, and the driver tells them in order: [`Model::arrive`] and [`Model::cancel`] as
-//! they happen, [`Model::advance`] up to any time that is not after the next of those. One that sleeps does so until
-//! [`Model::next_event`]; one that only wants the answers calls `advance` at each arrival and once with [`Duration::MAX`] at the end,
-//! and may leave out the former at the price of memory. What a model answers depends on the times it was told and on its seed, never
-//! on how often or in what portions it was asked.
+//! Times count from an origin that the driver chooses. The driver calls [`Model::arrive`] and [`Model::cancel`] in
+//! order of time, and [`Model::advance`] up to any time before the next of those calls. A real-time driver sleeps until
+//! [`Model::next_event`]; one that only wants the results calls `advance` at each arrival and once with
+//! [`Duration::MAX`] at the end, or only at the end if memory allows. Results depend on the arrival and cancellation
+//! times and on the seed alone, not on how often `advance` is called.
 //!
-//! Every request that arrives and is not cancelled ends with an [`Emission`] that says `finished`. An id may come again once its
-//! request is over.
+//! Every request that arrives and is not cancelled ends with an [`Emission`] whose `finished` is set. Its id may then
+//! be reused.
 
 pub mod batch;
 pub mod blocks;
-pub mod changing;
 pub mod config;
 pub mod fault;
 pub mod queue;
 pub mod truth;
+pub mod variable_speed;
 
 use std::{sync::Arc, time::Duration};
 
-/// A request as the engine sees it.
+/// A request as the engine receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The caller's name for it; unique among the requests that are open.
+    /// Identifier chosen by the caller; unique among open requests.
     pub id: u64,
-    /// Tokens of the prompt; zero is taken as one where there is something to compute.
+    /// Length of the prompt in tokens; batching engines treat zero as one.
     pub input_tokens: u32,
-    /// Tokens to generate; zero is taken as one.
+    /// Length of the answer in tokens; zero counts as one.
     pub output_tokens: u32,
-    /// What the prefix cache knows it by: the hashes of the full blocks of the prompt, and of the answer behind it as far as known (see
-    /// [`blocks::blocks_of`]). Empty where it shares nothing with any other, or where there is no prefix cache.
+    /// Hashes of the full blocks of the prompt, and of the answer as far as known, for the prefix cache (see
+    /// [`blocks::blocks_of`]). Empty if the request shares no prefix, or without a prefix cache.
     pub blocks: Arc<[u64]>,
 }
 
 impl Request {
-    /// A request that shares nothing with any other.
+    /// Creates a request that shares no prefix.
     pub fn new(id: u64, input_tokens: u32, output_tokens: u32) -> Self {
         Self { id, input_tokens, output_tokens, blocks: Arc::default() }
     }
 
-    /// The same with these blocks.
+    /// Sets the block hashes.
     #[must_use]
     pub fn with_blocks(self, blocks: Arc<[u64]>) -> Self {
         Self { blocks, ..self }
     }
 }
 
-/// One event of a request's stream.
+/// One event of a request's output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Emission {
-    /// The request.
+    /// Identifier of the request.
     pub id: u64,
-    /// When it leaves the engine, exactly.
+    /// Exact time at which the event leaves the engine.
     pub at: Duration,
-    /// Tokens it carries; at least one, unless the engine refuses the request because it could never hold it (see
-    /// [`batch::Batch`]): then none, and it is the only event.
+    /// Number of tokens; at least one, except that a request which can never fit into the KV cache is refused with a
+    /// single event of no tokens (see [`batch::Batch`]).
     pub tokens: u32,
-    /// Tokens of the prompt that the prefix cache had when the request was first admitted; the same in all its events. `None` where
-    /// the engine has no prefix cache.
+    /// Prompt tokens found in the prefix cache at the first admission, repeated in each of the request's events. `None`
+    /// without a prefix cache.
     pub cached_tokens: Option<u32>,
-    /// When the engine first began to work on the request; the same in all its events.
-    pub begun: Duration,
-    /// Whether it is the request's last.
+    /// When the engine first began to work on the request, repeated in each of its events.
+    pub started: Duration,
+    /// True for the request's last event.
     pub finished: bool,
 }
 
-/// The KV cache of an engine.
+/// Configuration of an engine's KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KvCache {
-    /// Tokens of a block.
+    /// Block size in tokens.
     pub block_size: u32,
-    /// Blocks in all, the null block included, which requests never have.
+    /// Number of blocks, including the null block, which vLLM reserves and requests never get.
     pub blocks: u32,
-    /// Whether blocks are shared between requests with the same beginning.
+    /// True if requests with a common prefix share blocks.
     pub prefix_cache: bool,
 }
 
-/// What a prefix cache was asked for and what it had, in tokens, since the start. Each request counts once, when it is first admitted.
+/// Lookups and hits of a prefix cache since the start, in tokens. Each request counts once, at its first admission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PrefixCounts {
     /// Prompt tokens looked up.
@@ -104,103 +104,103 @@ pub struct PrefixCounts {
 /// An engine model.
 #[derive(Debug, Clone)]
 pub enum Model {
-    /// A queue in front of servers.
+    /// A queueing model (M/D/1, M/M/c, …).
     Queue(Box<queue::Queue>),
     /// A continuous-batching engine.
     Batch(Box<batch::Batch>),
-    /// An engine of either kind whose speed changes.
-    Changing(Box<changing::Changing>),
+    /// An engine of either kind whose speed varies over time.
+    VariableSpeed(Box<variable_speed::VariableSpeed>),
 }
 
 impl Model {
-    /// A request arrives. Times must not go back: one before the last thing that happened in the engine counts as then.
+    /// Adds a request. A time before the engine's last event counts as the time of that event.
     pub fn arrive(&mut self, at: Duration, request: Request) {
         match self {
             Self::Queue(queue) => queue.arrive(at, &request),
             Self::Batch(batch) => batch.arrive(at, request),
-            Self::Changing(changing) => changing.arrive(at, request),
+            Self::VariableSpeed(variable) => variable.arrive(at, request),
         }
     }
 
-    /// The client of a request went away at `at`: what the request holds is free from then on, and nothing more comes of it.
-    /// A request that is not open is ignored.
+    /// Cancels a request: frees what it occupies at `at`, and emits nothing more for it. Ignores requests that are not
+    /// open.
     pub fn cancel(&mut self, at: Duration, id: u64) {
         match self {
             Self::Queue(queue) => queue.cancel(at, id),
             Self::Batch(batch) => batch.cancel(at, id),
-            Self::Changing(changing) => changing.cancel(at, id),
+            Self::VariableSpeed(variable) => variable.cancel(at, id),
         }
     }
 
-    /// The exact time of the next event inside the engine, or of an emission that waits to be fetched.
+    /// Returns the exact time of the next internal event, or of an emission not yet returned by `advance`.
     pub fn next_event(&self) -> Option<Duration> {
         match self {
             Self::Queue(queue) => queue.next_event(),
             Self::Batch(batch) => batch.next_event(),
-            Self::Changing(changing) => changing.next_event(),
+            Self::VariableSpeed(variable) => variable.next_event(),
         }
     }
 
-    /// Lets time run up to and including `to`; the emissions until then, in order of time, each returned once.
+    /// Runs the model up to and including `to`. Returns new emissions in order of time, each once.
     pub fn advance(&mut self, to: Duration) -> Vec<Emission> {
         match self {
             Self::Queue(queue) => queue.advance(to),
             Self::Batch(batch) => batch.advance(to),
-            Self::Changing(changing) => changing.advance(to),
+            Self::VariableSpeed(variable) => variable.advance(to),
         }
     }
 
-    /// Requests that have started and are not over.
+    /// Returns the number of requests in service.
     pub fn running(&self) -> usize {
         match self {
             Self::Queue(queue) => queue.running(),
             Self::Batch(batch) => batch.running(),
-            Self::Changing(changing) => changing.model().running(),
+            Self::VariableSpeed(variable) => variable.model().running(),
         }
     }
 
-    /// Requests that have not started, or were preempted.
+    /// Returns the number of queued requests, including preempted ones.
     pub fn waiting(&self) -> usize {
         match self {
             Self::Queue(queue) => queue.waiting(),
             Self::Batch(batch) => batch.waiting(),
-            Self::Changing(changing) => changing.model().waiting(),
+            Self::VariableSpeed(variable) => variable.model().waiting(),
         }
     }
 
-    /// Share of the blocks that requests can have that is in use; zero for a model that has none.
+    /// Returns the share of usable KV blocks in use; zero for a queueing model.
     pub fn kv_cache_usage(&self) -> f64 {
         match self {
             Self::Queue(_) => 0.0,
             Self::Batch(batch) => batch.kv_cache_usage(),
-            Self::Changing(changing) => changing.model().kv_cache_usage(),
+            Self::VariableSpeed(variable) => variable.model().kv_cache_usage(),
         }
     }
 
-    /// Preemptions since the start; zero for a model that never preempts.
+    /// Returns the number of preemptions since the start; zero for a queueing model.
     pub fn preemptions(&self) -> u64 {
         match self {
             Self::Queue(_) => 0,
             Self::Batch(batch) => batch.preemptions(),
-            Self::Changing(changing) => changing.model().preemptions(),
+            Self::VariableSpeed(variable) => variable.model().preemptions(),
         }
     }
 
-    /// The KV cache; `None` for a model that has none.
+    /// Returns the configuration of the KV cache; `None` for a queueing model.
     pub fn kv_cache(&self) -> Option<KvCache> {
         match self {
             Self::Queue(_) => None,
             Self::Batch(batch) => Some(batch.kv_cache()),
-            Self::Changing(changing) => changing.model().kv_cache(),
+            Self::VariableSpeed(variable) => variable.model().kv_cache(),
         }
     }
 
-    /// What the prefix cache did; zero for a model that has none.
+    /// Returns lookups and hits of the prefix cache; zero for a queueing model.
     pub fn prefix_counts(&self) -> PrefixCounts {
         match self {
             Self::Queue(_) => PrefixCounts::default(),
             Self::Batch(batch) => batch.prefix_counts(),
-            Self::Changing(changing) => changing.model().prefix_counts(),
+            Self::VariableSpeed(variable) => variable.model().prefix_counts(),
         }
     }
 }

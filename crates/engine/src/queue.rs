@@ -1,4 +1,5 @@
-//! A queue: requests in order of arrival before `servers` equal servers. The models whose truth is known in closed form.
+//! Queueing models: requests in order of arrival before `servers` equal servers, with closed-form solutions in
+//! [`super::truth`].
 
 use super::{Emission, Request};
 use rand::{RngExt, SeedableRng};
@@ -10,33 +11,33 @@ use std::{
     time::Duration,
 };
 
-/// How long a request holds its server.
+/// Distribution of the time for which a request occupies its server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Dist {
-    /// Always the same.
+    /// A constant.
     Fixed(Duration),
     /// Exponential with this mean.
     Exponential(Duration),
     /// Lognormal.
     Lognormal {
-        /// Its mean.
+        /// Mean.
         mean: Duration,
-        /// Its coefficient of variation (of the holding time itself, not of its logarithm); zero for a fixed time.
+        /// Coefficient of variation (of the time itself, not of its logarithm); zero for a constant.
         cv: f64,
     },
-    /// Mostly short, rarely long: two fixed times.
+    /// Two constants, the longer one rare.
     TwoSizes {
-        /// The usual one.
+        /// The usual time.
         short: Duration,
-        /// The rare one.
+        /// The rare time.
         long: Duration,
-        /// Share of the long ones, 0 to 1.
+        /// Share of the long times, 0 to 1.
         share: f64,
     },
 }
 
 impl Dist {
-    /// The same, its time changed.
+    /// Returns this distribution with its times changed by a linear function.
     #[must_use]
     pub fn map(self, change: impl Fn(Duration) -> Duration) -> Self {
         match self {
@@ -50,33 +51,34 @@ impl Dist {
     }
 }
 
-/// What makes one queue differ from another.
+/// Parameters of a queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Servers; `u32::MAX` for a pure delay, where nothing ever waits.
+    /// Number of servers; `u32::MAX` for a pure delay without waiting.
     pub servers: u32,
-    /// Holding time of a server.
+    /// Time for which a request occupies its server.
     pub service: Dist,
-    /// With it, the first token comes this long after the start of service and the others are spread evenly up to the end of
-    /// the holding time (all at once where that ends before the first token). Without, the first token comes at the end of
-    /// the holding time.
+    /// If set, the first token comes this long after the start of service, and the others are spread evenly up to the
+    /// end of the holding time (all at once if that ends earlier). If not set, the first token comes at the end of the
+    /// holding time.
     pub prefill: Option<Duration>,
-    /// Without `prefill`: from token to token after the first, when the server serves others again.
+    /// Without `prefill`: time between tokens after the first, during which the server already serves others.
     pub decode: Duration,
-    /// Seed of the holding times. The n-th arrival has the n-th draw, whatever else happens.
+    /// Seed of the holding times. The n-th arrival uses the n-th draw, regardless of other events.
     pub seed: u64,
 }
 
-/// The queue and all that is in it.
+/// A queue with its state.
 #[derive(Debug, Clone)]
 pub struct Queue {
     settings: Settings,
     rng: ChaCha8Rng,
-    /// When the state last changed.
+    /// Time of the last state change.
     clock: Duration,
     arrivals: u64,
     jobs: HashMap<u64, Job>,
-    /// Who waits, in order. Cancelled ones stay until they reach the front: taking them out would be quadratic in a drain.
+    /// Waiting requests in order. Cancelled ones stay until they reach the front, since removing each at once would
+    /// make cancelling all of them quadratic.
     line: VecDeque<Ticket>,
     waiting: usize,
     busy: u32,
@@ -84,7 +86,7 @@ pub struct Queue {
     out: VecDeque<Emission>,
 }
 
-/// Request and arrival number: a ticket outlives a cancelled job, and ids may come again.
+/// Id and arrival number of a request: ids may be reused while tickets of a cancelled request are still queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ticket {
     number: u64,
@@ -95,11 +97,11 @@ struct Ticket {
 struct Event {
     at: Duration,
     ticket: Ticket,
-    what: What,
+    kind: EventKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum EventKind {
     Token,
     Release,
 }
@@ -110,15 +112,15 @@ struct Job {
     tokens: u32,
     hold: Duration,
     sent: u32,
-    holds: bool,
-    /// When its service began.
-    begun: Duration,
-    /// Times of the first and the last token; `None` while waiting.
+    occupies_server: bool,
+    /// Start of its service.
+    started: Duration,
+    /// Times of the first and the last token; `None` while it waits.
     stream: Option<(Duration, Duration)>,
 }
 
 impl Job {
-    /// When the next token comes. From both ends and the index, so that rounding never adds up.
+    /// Returns the time of the next token. Interpolated between both ends, so that rounding errors do not add up.
     fn next_token(&self) -> Option<Duration> {
         let (first, last) = self.stream?;
         let gaps = u128::from(self.tokens.max(2) - 1);
@@ -128,7 +130,7 @@ impl Job {
 }
 
 impl Queue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -151,7 +153,15 @@ impl Queue {
         self.arrivals += 1;
         let hold = self.draw();
         let tokens = request.output_tokens.max(1);
-        let job = Job { number: ticket.number, tokens, hold, sent: 0, holds: false, begun: at, stream: None };
+        let job = Job {
+            number: ticket.number,
+            tokens,
+            hold,
+            sent: 0,
+            occupies_server: false,
+            started: at,
+            stream: None,
+        };
         let previous = self.jobs.insert(request.id, job);
         debug_assert!(previous.is_none(), "request {} is open already", request.id);
         self.line.push_back(ticket);
@@ -162,7 +172,7 @@ impl Queue {
     /// See [`super::Model::cancel`].
     pub fn cancel(&mut self, at: Duration, id: u64) {
         let at = self.run(at);
-        // One that has sent its last token is no longer the client's to cancel, though it may still hold its server.
+        // After its last token a request cannot be cancelled, though it may still occupy its server.
         if self.jobs.get(&id).is_none_or(|job| job.sent == job.tokens) {
             return;
         }
@@ -170,7 +180,7 @@ impl Queue {
         if job.stream.is_none() {
             self.waiting -= 1;
         }
-        if job.holds {
+        if job.occupies_server {
             self.busy -= 1;
             self.fill(at);
         }
@@ -179,7 +189,7 @@ impl Queue {
 
     /// See [`super::Model::next_event`].
     pub fn next_event(&self) -> Option<Duration> {
-        // What waits to be fetched has happened before anything that is still to come.
+        // Emissions not yet fetched precede all pending events.
         self.out.front().map(|e| e.at).or_else(|| self.events.peek().map(|Reverse(e)| e.at))
     }
 
@@ -202,7 +212,7 @@ impl Queue {
         self.waiting
     }
 
-    /// Lets everything happen that is due before something from outside does; the time at which that counts.
+    /// Runs events due by `at` before an external event; returns the time at which the external event counts.
     fn run(&mut self, at: Duration) -> Duration {
         while self.events.peek().is_some_and(|Reverse(e)| e.at <= at) {
             self.step();
@@ -215,8 +225,8 @@ impl Queue {
         let Some(Reverse(event)) = self.events.pop() else { return };
         if let Some(job) = self.jobs.get_mut(&event.ticket.id).filter(|j| j.number == event.ticket.number) {
             self.clock = self.clock.max(event.at);
-            match event.what {
-                What::Token => {
+            match event.kind {
+                EventKind::Token => {
                     job.sent += 1;
                     let finished = job.sent == job.tokens;
                     let emission = Emission {
@@ -224,18 +234,18 @@ impl Queue {
                         at: event.at,
                         tokens: 1,
                         cached_tokens: None,
-                        begun: job.begun,
+                        started: job.started,
                         finished,
                     };
                     self.out.push_back(emission);
                     match job.next_token().filter(|_| !finished) {
                         Some(at) => self.events.push(Reverse(Event { at, ..event })),
-                        None if !job.holds => drop(self.jobs.remove(&event.ticket.id)),
+                        None if !job.occupies_server => drop(self.jobs.remove(&event.ticket.id)),
                         None => {}
                     }
                 }
-                What::Release => {
-                    job.holds = false;
+                EventKind::Release => {
+                    job.occupies_server = false;
                     if job.sent == job.tokens {
                         self.jobs.remove(&event.ticket.id);
                     }
@@ -247,7 +257,7 @@ impl Queue {
         self.drop_stale();
     }
 
-    /// Gives free servers to those who wait.
+    /// Assigns free servers to waiting requests.
     fn fill(&mut self, at: Duration) {
         while self.busy < self.settings.servers {
             let Some(ticket) = self.line.pop_front() else { return };
@@ -262,17 +272,17 @@ impl Queue {
                     (released, released.saturating_add(rest))
                 }
             };
-            job.holds = true;
-            job.begun = at;
+            job.occupies_server = true;
+            job.started = at;
             job.stream = Some((first, last));
             self.busy += 1;
             self.waiting -= 1;
-            self.events.push(Reverse(Event { at: first, ticket, what: What::Token }));
-            self.events.push(Reverse(Event { at: released, ticket, what: What::Release }));
+            self.events.push(Reverse(Event { at: first, ticket, kind: EventKind::Token }));
+            self.events.push(Reverse(Event { at: released, ticket, kind: EventKind::Release }));
         }
     }
 
-    /// Events of cancelled requests must not stand where [`Queue::next_event`] looks.
+    /// Removes events of cancelled requests from the front, where [`Queue::next_event`] looks.
     fn drop_stale(&mut self) {
         while let Some(Reverse(event)) = self.events.peek() {
             if self.jobs.get(&event.ticket.id).is_some_and(|j| j.number == event.ticket.number) {
@@ -282,7 +292,7 @@ impl Queue {
         }
     }
 
-    /// A holding time. Drawn at the arrival, so that the n-th one has the n-th draw.
+    /// Draws a holding time. Called at the arrival, so that the n-th arrival uses the n-th draw.
     fn draw(&mut self) -> Duration {
         match self.settings.service {
             Dist::Fixed(hold) => hold,

@@ -200,14 +200,14 @@ impl Plan {
     /// A file cannot be read, or holds something that it should not: the message names file, line and field.
     pub fn open_files(&mut self) -> Result<Traffic> {
         let traffic = Traffic::open(&self.workload, &self.counter()?)?;
-        if self.server.prompts == PromptForm::TokenIds && traffic.follows() {
+        if self.server.prompts == PromptForm::TokenIds && traffic.has_follow_ups() {
             bail!(
                 "[server] prompts = \"token-ids\" makes single prompts of exact lengths, and rows of {} follow the answers to others: \
                  leave it out",
                 self.workload
             );
         }
-        self.workload.found = traffic.found();
+        self.workload.file_summaries = traffic.file_summaries();
         Ok(traffic)
     }
 
@@ -267,7 +267,7 @@ impl Plan {
             conversation: None,
             pace: None,
             alone: false,
-            found: Vec::new(),
+            file_summaries: Vec::new(),
             only: None,
         }
     }

@@ -8,7 +8,7 @@ use goodput_core::slo::{Metric, Part, Slo};
 use goodput_core::tokens::Tokenizer;
 use goodput_core::units::{Fraction, Span};
 use goodput_stats::search::config::{Mode, Over};
-use goodput_workload::kind::{Kind, Of};
+use goodput_workload::kind::{Kind, RequestSource};
 use goodput_workload::sources::Prompts;
 use std::time::Duration;
 
@@ -70,7 +70,9 @@ impl Plan {
         let series = self.try_series()?;
         self.settle_error_share(&series)?;
         self.settle_timeout(&series)?;
-        let said = |k: &Kind<'_>| k.conversation.is_some() || matches!(k.of, Of::Prompts(Prompts::Data(_)));
+        let said = |k: &Kind<'_>| {
+            k.conversation.is_some() || matches!(k.source, RequestSource::Prompts(Prompts::Data(_)))
+        };
         if self.server.prompts == PromptForm::TokenIds && self.workload.kinds().iter().any(said) {
             return Err("[server] prompts = \"token-ids\" makes single prompts of exact lengths: conversations and the rows of \
                         a data set are texts; leave it out"

@@ -145,7 +145,7 @@ impl Row {
         if let Some(prompts) = self.prompts() {
             plan.workload.source = Source::Prompts(Prompts::Synthetic(prompts));
             plan.workload.conversation = None;
-            plan.workload.found.clear();
+            plan.workload.file_summaries.clear();
         }
         plan.workload.cache = self.cache().unwrap_or(plan.workload.cache);
         plan.workload.pace = self.rate.filter(|_| self.concurrency.is_some());

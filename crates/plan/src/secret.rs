@@ -1,7 +1,9 @@
 //! Secrets in the command and the environment of a variant: found by their names and forms, and kept out of every file.
 
 use goodput_core::redact::{self, Redactor};
-use goodput_core::secrets::{self, Line, is_switch, masked, refers, variable_holds, whole};
+use goodput_core::secrets::{
+    self, ArgumentScanner, find_in_value, is_reference, is_switch, masked, variable_holds,
+};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -15,20 +17,20 @@ pub(super) fn filled_in(name: &str, value: &str, text: &str) -> bool {
 
 /// The secrets of each argument of a command.
 fn in_command(command: &[String]) -> impl Iterator<Item = (&str, Vec<Range<usize>>)> {
-    let mut line = Line::default();
+    let mut line = ArgumentScanner::default();
     command.iter().map(move |argument| (argument.as_str(), line.argument(argument)))
 }
 
 /// The secrets in the value of a variable: all of it by the name, or a part by its form.
 fn in_variable(name: &str, value: &str) -> Vec<Range<usize>> {
-    let all = variable_holds(name, value) && !refers(value);
-    if all { std::iter::once(0..value.len()).collect() } else { whole(value) }
+    let all = variable_holds(name, value) && !is_reference(value);
+    if all { std::iter::once(0..value.len()).collect() } else { find_in_value(value) }
 }
 
 /// A command as it may be written down; `env` are its variables, whose secrets it may say as well.
 pub(super) fn hidden_command(command: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
     let known = known(command, env);
-    let hide = |(argument, ranges)| known.text(&secrets::hidden(argument, ranges)).into_owned();
+    let hide = |(argument, ranges)| known.redact(&secrets::mask(argument, ranges)).into_owned();
     in_command(command).map(hide).collect()
 }
 
@@ -36,8 +38,8 @@ pub(super) fn hidden_command(command: &[String], env: &BTreeMap<String, String>)
 pub(super) fn hidden_env(command: &[String], env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let known = known(command, env);
     let hide = |(name, value): (&String, &String)| {
-        let shown = secrets::hidden(value, in_variable(name, value));
-        (name.clone(), known.text(&shown).into_owned())
+        let shown = secrets::mask(value, in_variable(name, value));
+        (name.clone(), known.redact(&shown).into_owned())
     };
     env.iter().map(hide).collect()
 }
@@ -45,7 +47,7 @@ pub(super) fn hidden_env(command: &[String], env: &BTreeMap<String, String>) -> 
 /// What is told as a secret in one place is hidden in every other.
 fn known(command: &[String], env: &BTreeMap<String, String>) -> Redactor {
     let all = all(command, env);
-    Redactor::of(all.iter().filter(|secret| is_rare(secret)).map(|secret| (secret.as_str(), HIDDEN)))
+    Redactor::new(all.iter().filter(|secret| is_rare(secret)).map(|secret| (secret.as_str(), HIDDEN)))
 }
 
 /// Whether a secret is none that stands everywhere for something else: a switch, a port, a few letters.
@@ -57,8 +59,10 @@ fn is_rare(secret: &str) -> bool {
 /// The secrets themselves.
 pub(super) fn all(command: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
     let of_env = env.iter().map(|(name, value)| (value.as_str(), in_variable(name, value)));
-    let mut all: Vec<String> =
-        in_command(command).chain(of_env).flat_map(|(text, ranges)| secrets::values(text, &ranges)).collect();
+    let mut all: Vec<String> = in_command(command)
+        .chain(of_env)
+        .flat_map(|(text, ranges)| secrets::secret_values(text, &ranges))
+        .collect();
     all.sort();
     all.dedup();
     all
@@ -67,7 +71,7 @@ pub(super) fn all(command: &[String], env: &BTreeMap<String, String>) -> Vec<Str
 /// From now on the secrets of a command and its variables are left out of every message and file.
 pub(super) fn keep_out(command: &[String], env: &BTreeMap<String, String>) {
     for secret in all(command, env).into_iter().filter(|secret| is_rare(secret)) {
-        redact::keep_out(&secret, HIDDEN);
+        redact::register_secret(&secret, HIDDEN);
     }
 }
 

@@ -6,7 +6,7 @@ use goodput_core::level::Control;
 use goodput_core::slo::{Metric, Slo};
 use goodput_core::units::{Fraction, NonEmpty, Rate, Span};
 use goodput_stats::search::config::{Mode, SearchPlan};
-use goodput_workload::moved::{Factor, FactorKind};
+use goodput_workload::factors::{Factor, FactorKind};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl Plan {
         let mut variants: Vec<Variant> = Side::BOTH.map(rate).into();
         for (factor, by) in factors {
             for side in Side::BOTH {
-                let moved = factor.moved(&self.workload, side.times(*by)).map_err(anyhow::Error::msg)?;
+                let moved = factor.scaled(&self.workload, side.times(*by)).map_err(anyhow::Error::msg)?;
                 let table = toml::Value::try_from(&moved).context("failed to write the workload as TOML")?;
                 variants.push(variant(factor_series(factor, side), "workload", table));
             }

@@ -103,7 +103,8 @@ fn alone(of: Series) -> Vec<Series> {
 fn only(plan: &mut Plan, class: Class) {
     plan.workload.alone = false;
     let place = plan.workload.classes().iter().position(|c| c.name == class.name);
-    plan.workload.found = place.and_then(|i| plan.workload.found.get(i).cloned()).into_iter().collect();
+    plan.workload.file_summaries =
+        place.and_then(|i| plan.workload.file_summaries.get(i).cloned()).into_iter().collect();
     plan.workload.only = Some(class.name);
     plan.workload.source = Source::Prompts(class.prompts);
     plan.workload.conversation = class.conversation;

@@ -2,7 +2,7 @@
 
 use super::{MAIN, secret};
 use goodput_core::endpoint::BaseUrl;
-use goodput_core::secrets::in_query;
+use goodput_core::secrets::query_holds_secret;
 use goodput_core::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ impl TryFrom<String> for ReadyUrl {
             http && url.parts().0.is_some()
         };
         let page = if url.0.starts_with('/') { format!("http://localhost{}", url.0) } else { url.0.clone() };
-        if url::Url::parse(&page).is_ok_and(|parsed| in_query(&parsed, &page)) {
+        if url::Url::parse(&page).is_ok_and(|parsed| query_holds_secret(&parsed, &page)) {
             return Err("ready-url has something like a key or a token in its query, or user:password@, which would end up in files: leave it out".into());
         }
         if url.0.starts_with('/') || whole() {

@@ -7,7 +7,7 @@ use goodput_core::level::Control;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::sensitivity::{Effect, Sensitivity};
 use goodput_stats::capacity::moved::{Band, CHANGE};
-use goodput_workload::moved::{Factor, FactorKind};
+use goodput_workload::factors::{Factor, FactorKind};
 
 /// What nothing is known of.
 const UNKNOWN: &str = "–";

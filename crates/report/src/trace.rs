@@ -7,7 +7,7 @@ use super::terminal::STYLE;
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table};
 use goodput_core::units::short;
-use goodput_workload::trace::{Dispersion, Distribution, Summary, Trace, long};
+use goodput_workload::trace::{Dispersion, Distribution, Summary, Trace, duration_text};
 use serde_json::json;
 
 /// Counts that vary less than this, times those of Poisson arrivals, are called steady; more than the second, bursty.
@@ -85,7 +85,7 @@ fn dispersion(s: &Summary) -> String {
     ]);
     for d in &s.dispersion {
         rows.add_row([
-            long(d.width_s),
+            duration_text(d.width_s),
             thousands(d.intervals as f64),
             short(d.peak_rate),
             short(d.peak_rate / s.rate),
@@ -116,7 +116,7 @@ fn over_time(s: &Summary) -> String {
         rates.iter().map(block).collect::<String>(),
         short(least.min(most)),
         short(most),
-        long(each as f64 * s.over_time.width_s)
+        duration_text(each as f64 * s.over_time.width_s)
     )
 }
 
@@ -127,7 +127,7 @@ fn bursts(s: &Summary) -> String {
     };
     let index = d.index.unwrap_or(1.0);
     let cv = s.gap_cv.map_or(String::new(), |cv| format!("; cv of gaps {}", short(cv)));
-    let width = long(d.width_s);
+    let width = duration_text(d.width_s);
     // What the index of as many Poisson counts is within, nineteen times of twenty.
     let chance = 2.0 * (2.0 / d.intervals as f64).sqrt();
     if index < POISSON.start.min(1.0 - chance) {
@@ -193,14 +193,14 @@ fn notes(s: &Summary) -> Vec<String> {
         notes.push(format!(
             "{}{whole} stood behind later ones, by up to {}; they are read in the order of time.",
             requests(s.out_of_order),
-            long(s.out_of_order_s)
+            duration_text(s.out_of_order_s)
         ));
     }
     if let Some(grid) = s.grid_s {
         notes.push(format!(
             "All times are multiples of {}: requests of one step ({} % come with the one before) are replayed at one moment, \
              and nothing is known of the traffic in between.",
-            long(grid),
+            duration_text(grid),
             short((s.same_moment * 100.0).round())
         ));
     }

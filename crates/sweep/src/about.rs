@@ -70,7 +70,7 @@ pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) ->
         model: ready.map(|r| r.model.clone()).or_else(|| plan.server.model.clone()).unwrap_or_default(),
         workload: plan.sent(),
         sent: Vec::new(),
-        traffic: plan.workload.found.iter().filter_map(|f| f.note.clone()).collect(),
+        traffic: plan.workload.file_summaries.iter().filter_map(|f| f.note.clone()).collect(),
         slo: plan.slo.summary(),
         gpu: plan.hardware.gpu.clone(),
         gpus: plan.hardware.gpu_count(),

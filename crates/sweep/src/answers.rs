@@ -62,7 +62,7 @@ impl Reader {
         if self.checks.is_empty() {
             return;
         }
-        let passed = self.checks.ask(&text);
+        let passed = self.checks.evaluate(&text);
         finished.record.check = Some(passed.iter().all(|p| *p));
         if finished.record.phase != Phase::Measure {
             return;
@@ -112,8 +112,11 @@ fn count(tokenizer: &Tokenizer, finished: &mut Finished, text: &str) {
     if matches!(record.token_source, Some(TokenSource::Usage | TokenSource::Continuous)) {
         return;
     }
-    let aside = finished.aside.as_deref().map_or(0, |aside| tokenizer.count(aside));
-    let Some(n) = u32::try_from(tokenizer.count(text) + aside).ok().filter(|n| *n > 0) else { return };
+    let other_channels =
+        finished.other_channels.as_deref().map_or(0, |other_channels| tokenizer.count(other_channels));
+    let Some(n) = u32::try_from(tokenizer.count(text) + other_channels).ok().filter(|n| *n > 0) else {
+        return;
+    };
     (record.output_tokens, record.token_source) = (Some(n), Some(TokenSource::Tokenizer));
     if record.events == 1 && record.first_token.is_some() {
         record.first_event_tokens = Some(n);
@@ -209,8 +212,10 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tokenizer.json");
         let tokenizer = Tokenizer::open(path.as_ref()).unwrap();
         let mut reader = Reader::new(&plan(""), Some(&tokenizer), false).unwrap();
-        let mut finished =
-            Finished { aside: Some("about it".into()), ..answer(Some("the rate of a"), Phase::Measure) };
+        let mut finished = Finished {
+            other_channels: Some("about it".into()),
+            ..answer(Some("the rate of a"), Phase::Measure)
+        };
         reader.read(&mut finished, &client());
         let r = &finished.record;
         let counted = (Some(6), Some(TokenSource::Tokenizer), Some(6));

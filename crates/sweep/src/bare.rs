@@ -60,7 +60,7 @@ impl<'a> Bare<'a> {
     pub fn new(plan: &'a Plan) -> Result<Self> {
         plan.check_virtual()?;
         let sim = plan.simulated()?.context("the plan has no simulated server")?;
-        sim.starts().map_err(anyhow::Error::msg)?;
+        sim.check_startup().map_err(anyhow::Error::msg)?;
         anyhow::ensure!(sim.faults.is_empty(), "the engine by itself has no HTTP, and so plays no faults");
         anyhow::ensure!(
             sim.reasoning.is_none(),
@@ -114,7 +114,7 @@ impl<'a> Bare<'a> {
         let key = StepKey { seed: self.plan.seed, series: MAIN.into(), step: number };
         let chains = Chains::new(&self.traffic, &key, ask.level).map_err(anyhow::Error::msg)?;
         // What one request at a time takes is no matter of how long users think.
-        let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
+        let chains = if ask.kind == StepKind::Baseline { chains.without_think_times() } else { chains };
         let timeout = self.plan.step_timeout(&self.steps);
         let mut load = Load::new(chains, ask, number, self.plan, timeout);
         let mut tally = StepTally::new(self.plan.slo.as_slice());

@@ -60,7 +60,9 @@ pub(crate) async fn calibrate(
         Err(reason) => noted.push(Caveat::InputNotCalibrated { reason }),
     }
     rates.texts = probe.texts(traffic, seed, &rates).await?;
-    for (_, class) in traffic.natural().iter().filter(|(_, class)| rates.of(class).per_char.is_none()) {
+    for (_, class) in
+        traffic.natural_text_classes().iter().filter(|(_, class)| rates.of(class).per_char.is_none())
+    {
         let of = if traffic.workload().classes().is_empty() {
             String::new()
         } else {
@@ -147,7 +149,7 @@ impl Probe<'_> {
                     Err(reason) => return Ok(Err(reason)),
                 }
             }
-            found.push(PrefixRate { class, tokens, off });
+            found.push(PrefixRate { class, tokens, offsets: off });
         }
         Ok(Ok((system, found)))
     }
@@ -156,8 +158,8 @@ impl Probe<'_> {
     async fn texts(&self, traffic: &Traffic, seed: u32, rates: &WordRates) -> Result<Vec<TextRate>> {
         let mut found = Vec::new();
         let key = || StepKey { seed, series: MAIN.into(), step: 0 };
-        let prompter = Prompter::new(traffic, key(), rates.clone()).bare();
-        for (class, name) in traffic.natural() {
+        let prompter = Prompter::new(traffic, key(), rates.clone()).without_nonces();
+        for (class, name) in traffic.natural_text_classes() {
             let chains = Chains::new(traffic, &key(), Level::concurrency(1)).map_err(anyhow::Error::msg)?;
             // Every class comes once in each round of all prefixes.
             let within = TEXTS * traffic.groups() as usize;

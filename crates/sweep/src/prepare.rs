@@ -149,7 +149,7 @@ pub(crate) async fn prepare(
 
 /// The traffic of a plan; files that are open already are not read again.
 fn opened(plan: &Plan, open: &Traffic) -> Result<Traffic> {
-    match open.under(&plan.workload) {
+    match open.with_workload(&plan.workload) {
         Some(traffic) => Ok(traffic),
         None => Traffic::open(&plan.workload, &plan.counter()?),
     }
@@ -171,7 +171,7 @@ fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
 impl Prepared {
     /// Lengths of reference answers are counted as the server counts.
     pub(crate) fn count(&mut self) {
-        self.traffic = self.traffic.counted(&self.rate);
+        self.traffic = self.traffic.with_rates(&self.rate);
     }
 
     /// Makes ready for another series of the same sweep: its own traffic, to the same server.
@@ -193,7 +193,7 @@ impl Prepared {
         for one in series {
             let context = || format!("in the series {}", one.name);
             let traffic = opened(&one.plan, traffic).with_context(context)?;
-            check_length(&traffic.counted(&self.rate), self.max_model_len).with_context(context)?;
+            check_length(&traffic.with_rates(&self.rate), self.max_model_len).with_context(context)?;
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Client, Option<Embe
         return Ok((clients, aside, None));
     };
     if host.is_paused() {
-        sim.starts().map_err(anyhow::Error::msg)?;
+        sim.check_startup().map_err(anyhow::Error::msg)?;
         let client = Client::in_process(goodput_load::sim::router::router(&sim), &plan.server);
         return Ok((vec![client.clone()], client, None));
     }
@@ -284,7 +284,7 @@ pub(crate) async fn warm_prefixes(
     ready: &Prepared,
     interrupt: &CancellationToken,
 ) -> Result<Vec<Finished>> {
-    match ready.traffic.shared() {
+    match ready.traffic.shared_prefixes() {
         0 => Ok(Vec::new()),
         n => send_before(plan, host, series, ready, interrupt, (n, true)).await,
     }
@@ -303,7 +303,7 @@ async fn send_before(
     let slots = WARMUP_SLOTS.min(wanted as usize).min(plan.step.max_in_flight as usize);
     let chains =
         Chains::new(&ready.traffic, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
-    let chains = if prefixes { chains.prefixes() } else { chains };
+    let chains = if prefixes { chains.prefixes_only() } else { chains };
     let prompter = Prompter::new(&ready.traffic, key, ready.rate.clone()).resumed(ready.resumed);
     let builder = Builder::new(chains, prompter, ready.encoders.clone()).as_ids(ready.ids.clone());
     let builder = builder.first(wanted as usize);

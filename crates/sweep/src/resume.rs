@@ -300,7 +300,7 @@ impl Again<'_> {
         let first = self.series.first().context("a plan has at least one series")?;
         let mut asked = first.plan.clone();
         // A name without what it held of a secret is nobody's.
-        if !self.force && !redact::holds_mask(&earlier.model) {
+        if !self.force && !redact::contains_mask(&earlier.model) {
             asked.server.model.get_or_insert_with(|| earlier.model.clone());
         }
         let mut ready = prepare::prepare(&asked, (traffic, self.series), host).await.with_context(|| {

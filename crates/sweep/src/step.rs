@@ -243,10 +243,10 @@ impl Sweep<'_> {
         let chains = Chains::new(traffic, &drawn, level).map_err(anyhow::Error::msg)?;
         let number = if self.whole.alternate.is_some() { turn } else { self.own_steps().len() as u32 + 1 };
         let chains = chains.in_series(&drawn, number);
-        let trace = chains.began();
-        let chains = if ask.kind == StepKind::Baseline { chains.hurried() } else { chains };
+        let trace = chains.trace_position();
+        let chains = if ask.kind == StepKind::Baseline { chains.without_think_times() } else { chains };
         let chains = match self.surge(&ask) {
-            Some(surge) => chains.surging(surge),
+            Some(surge) => chains.with_surge(surge),
             None => chains,
         };
         let builder = Builder::new(

@@ -246,7 +246,7 @@ impl Servers {
         let filled = start.filled(|name| std::env::var(name).ok());
         // Before anything is told of what is in its way: that may be the same command.
         for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| !is_everyday(s)) {
-            redact::keep_out(secret, log::HIDDEN);
+            redact::register_secret(secret, log::HIDDEN);
         }
         self.nothing_in_the_way(urls).await?;
         let filled = filled?;
@@ -305,7 +305,8 @@ impl Servers {
         let known = &self.runs[at];
         let mut plan = one.plan.clone();
         // A name without what it held of a secret is nobody's.
-        if let Some(model) = known.model.as_ref().filter(|model| !self.force && !redact::holds_mask(model)) {
+        if let Some(model) = known.model.as_ref().filter(|model| !self.force && !redact::contains_mask(model))
+        {
             plan.server.model.get_or_insert_with(|| model.clone());
         }
         let mut ready = prepare::prepare(&plan, (traffic, series), host).await?;

@@ -1,4 +1,4 @@
-//! When requests are due: the gaps between arrivals at a given rate.
+//! Arrival processes: the gaps between requests at a given rate.
 
 use goodput_core::units::{Positive, Rate};
 use rand_chacha::ChaCha8Rng;
@@ -6,7 +6,7 @@ use rand_distr::{Distribution, Exp1, Gamma};
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
-/// The shape of an arrival process; the rate is the search's.
+/// Shape of an arrival process; its rate is set by the search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
@@ -22,12 +22,13 @@ pub enum Arrivals {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GammaShape {
-    /// Standard deviation of a gap over its mean.
+    /// Standard deviation of a gap divided by its mean.
     pub cv: Positive,
 }
 
 impl Arrivals {
-    /// The squared coefficient of variation of the gaps: 0 for equal gaps, 1 for independent users, above it for bursts.
+    /// Returns the squared coefficient of variation of the gaps: 0 for equal gaps, 1 for Poisson arrivals, more for
+    /// bursts.
     pub fn dispersion(&self) -> f64 {
         match self {
             Self::Constant => 0.0,
@@ -36,8 +37,8 @@ impl Arrivals {
         }
     }
 
-    /// How the chance of another arrival within a short time t after one grows: as t to this power. 1 for independent users; below it
-    /// where arrivals come in bursts, whose gamma gaps have this shape, 1/cv².
+    /// Returns the exponent with which the probability of another arrival within a short time t grows as t. 1 for
+    /// Poisson arrivals; for bursts the shape of the gamma gaps, 1/cv², which is smaller.
     pub fn crowding(&self) -> f64 {
         match self {
             Self::Gamma(gamma) => (1.0 / gamma.cv.get().powi(2)).min(1.0),
@@ -63,13 +64,12 @@ enum Gap {
     Gamma(Gamma<f64>),
 }
 
-/// No arrival is later than this, about a century: a time that no clock holds would be of no use.
+/// Latest arrival in seconds, about a century; later times would overflow clocks.
 const LAST_S: f64 = 3e9;
 
-/// An endless sequence of arrival times from 0, never rescaled to hit a total.
+/// An endless sequence of arrival times from 0, never rescaled to hit a total. The first arrival comes one gap after 0.
 ///
-/// The first arrival comes one gap after 0. Times are summed in seconds as f64: after a day at 1,000 req/s the rounding is
-/// below a nanosecond a gap.
+/// Times are summed in seconds as f64: after a day at 1,000 req/s the rounding error is below a nanosecond per gap.
 #[derive(Clone)]
 pub struct Times {
     rng: ChaCha8Rng,
@@ -79,7 +79,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Arrivals of this shape at `rate`.
+    /// Creates arrivals of this shape at `rate`.
     pub fn new(arrivals: Arrivals, rate: Rate, rng: ChaCha8Rng) -> Self {
         let gap = match arrivals {
             Arrivals::Poisson => Gap::Exponential,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_as_asked() {
+    fn gaps_have_the_given_mean_and_cv() {
         let n = 100_000;
         for (arrivals, cv) in
             [(Arrivals::Poisson, 1.0), (Arrivals::Constant, 0.0), (gamma(2.5), 2.5), (gamma(0.5), 0.5)]
@@ -141,7 +141,7 @@ mod tests {
             let g = gaps(arrivals, 20.0, 7, n);
             let mean = g.iter().sum::<f64>() / n as f64;
             let var = g.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
-            // Standard error of the mean is cv·mean/√n; five of them.
+            // Five standard errors of the mean, which is cv·mean/√n.
             assert!(
                 (mean * 20.0 - 1.0).abs() <= 5.0 * cv / (n as f64).sqrt() + 1e-6,
                 "{arrivals}: mean {mean}"
@@ -154,9 +154,9 @@ mod tests {
         }
     }
 
-    /// Index of dispersion of counts: variance over mean of the arrivals in windows of 10 and 100 mean gaps; 1 for Poisson.
+    /// Index of dispersion: variance over mean of the counts in windows of 10 and 100 mean gaps; 1 for Poisson.
     #[test]
-    fn poisson_counts_are_not_damped() {
+    fn poisson_counts_are_not_underdispersed() {
         let g = gaps(Arrivals::Poisson, 1.0, 3, 200_000);
         for window in [10.0, 100.0] {
             let (mut counts, mut now) = (vec![0f64; (190_000.0 / window) as usize], 0.0);
@@ -174,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn times_never_go_back(rate in 0.01f64..5000.0, cv in 0.1f64..5.0, seed: u32) {
+        fn times_never_decrease(rate in 0.01f64..5000.0, cv in 0.1f64..5.0, seed: u32) {
             let times = Times::new(gamma(cv), Rate::try_from(rate).unwrap(), stream(seed, "main", 1, Purpose::Arrivals));
             let times: Vec<_> = times.take(200).collect();
             prop_assert!(times.windows(2).all(|w| w[0] <= w[1]));

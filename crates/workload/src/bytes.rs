@@ -1,4 +1,5 @@
-//! Files as they come: gzip and zstd are noticed by their first bytes, whatever the file is called.
+//! Opening text files, decompressing gzip and zstd, which are recognised by their first bytes regardless of the file
+//! name.
 
 use anyhow::{Context, Result, bail};
 use flate2::bufread::MultiGzDecoder;
@@ -8,33 +9,34 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// How much is read ahead at once.
-const AHEAD: usize = 128 << 10;
+/// Size of the read buffer, in bytes.
+const BUFFER: usize = 128 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-const UTF8_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
-const UTF16_MARKS: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
+const UTF8_BOM: &[u8] = &[0xef, 0xbb, 0xbf];
+const UTF16_BOMS: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
 
-/// The text of a file, read in order with bounded memory, without a byte order mark.
+/// The text of a file without byte order mark, read sequentially in bounded memory.
 pub(super) type Bytes = BufReader<Box<dyn Read + Send>>;
 
-/// A file whose beginning has been looked at.
+/// A file whose format is known.
 pub(super) enum Opened {
-    /// As it lies there: a regular file, which can be read at any place. Its text begins behind so many bytes.
+    /// An uncompressed regular file, which can be read at any position; the number is the length of its byte order
+    /// mark.
     Plain(File, u64),
-    /// Compressed, or a pipe: it can only be read in order.
-    InOrder(Bytes),
+    /// A compressed file or a pipe, which can only be read in order.
+    Sequential(Bytes),
 }
 
-/// Opens a file to be read from its start.
+/// Opens a file for reading from its start.
 ///
 /// # Errors
-/// It cannot be opened or read, or is not UTF-8; the message names it.
+/// It cannot be opened or read, or is not UTF-8; names the file.
 pub(super) fn open(path: &Path) -> Result<Bytes> {
-    match look(path)? {
-        Opened::InOrder(bytes) => Ok(bytes),
+    match detect(path)? {
+        Opened::Sequential(bytes) => Ok(bytes),
         Opened::Plain(file, start) => {
-            let mut bytes = BufReader::with_capacity(AHEAD, Box::new(file) as Box<dyn Read + Send>);
+            let mut bytes = BufReader::with_capacity(BUFFER, Box::new(file) as Box<dyn Read + Send>);
             bytes.fill_buf().with_context(|| unread(path))?;
             bytes.consume(start as usize);
             Ok(bytes)
@@ -42,65 +44,65 @@ pub(super) fn open(path: &Path) -> Result<Bytes> {
     }
 }
 
-/// Opens a file and looks at how it is packed.
+/// Opens a file and detects its compression.
 ///
 /// # Errors
-/// As [`open`].
-pub(super) fn look(path: &Path) -> Result<Opened> {
+/// See [`open`].
+pub(super) fn detect(path: &Path) -> Result<Opened> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    opened(file).with_context(|| unread(path))
+    detect_format(file).with_context(|| unread(path))
 }
 
 fn unread(path: &Path) -> String {
     format!("cannot read {}", path.display())
 }
 
-fn opened(file: File) -> Result<Opened> {
+fn detect_format(file: File) -> Result<Opened> {
     let regular = file.metadata()?.is_file();
-    let mut input = BufReader::with_capacity(AHEAD, file);
+    let mut input = BufReader::with_capacity(BUFFER, file);
     let head = input.fill_buf()?;
-    let packed: Box<dyn Read + Send> = if head.starts_with(GZIP) {
-        Box::new(Packed { name: "gzip", source: MultiGzDecoder::new(input) })
+    let decompressed: Box<dyn Read + Send> = if head.starts_with(GZIP) {
+        Box::new(NamedErrors { format: "gzip", source: MultiGzDecoder::new(input) })
     } else if head.starts_with(ZSTD) {
-        Box::new(Packed {
-            name: "zstd",
+        Box::new(NamedErrors {
+            format: "zstd",
             source: Zstd { source: input, decoder: FrameDecoder::new(), open: false },
         })
     } else if regular {
-        let start = mark(head)?;
+        let start = bom_length(head)?;
         let mut file = input.into_inner();
         io::Seek::rewind(&mut file)?;
         return Ok(Opened::Plain(file, start));
     } else {
         Box::new(input)
     };
-    let mut bytes = BufReader::with_capacity(AHEAD, packed);
-    let start = mark(bytes.fill_buf()?)?;
+    let mut bytes = BufReader::with_capacity(BUFFER, decompressed);
+    let start = bom_length(bytes.fill_buf()?)?;
     bytes.consume(start as usize);
-    Ok(Opened::InOrder(bytes))
+    Ok(Opened::Sequential(bytes))
 }
 
-/// The length of the byte order mark.
-fn mark(head: &[u8]) -> Result<u64> {
-    if UTF16_MARKS.into_iter().any(|mark| head.starts_with(mark)) {
+/// Returns the length of the byte order mark.
+fn bom_length(head: &[u8]) -> Result<u64> {
+    if UTF16_BOMS.into_iter().any(|bom| head.starts_with(bom)) {
         bail!("the text is UTF-16: save it as UTF-8");
     }
-    Ok(if head.starts_with(UTF8_MARK) { UTF8_MARK.len() as u64 } else { 0 })
+    Ok(if head.starts_with(UTF8_BOM) { UTF8_BOM.len() as u64 } else { 0 })
 }
 
-/// Says in an error what the file was unpacked as.
-struct Packed<R> {
-    name: &'static str,
+/// Reader that adds the compression format to errors.
+struct NamedErrors<R> {
+    format: &'static str,
     source: R,
 }
 
-impl<R: Read> Read for Packed<R> {
+impl<R: Read> Read for NamedErrors<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.source.read(into).map_err(|e| io::Error::new(e.kind(), format!("as {}: {e}", self.name)))
+        self.source.read(into).map_err(|e| io::Error::new(e.kind(), format!("as {}: {e}", self.format)))
     }
 }
 
-/// Frame after frame: tools that compress on several threads write many.
+/// Decoder of a sequence of frames, which multi-threaded compressors write.
 struct Zstd<R> {
     source: R,
     decoder: FrameDecoder,
@@ -108,7 +110,7 @@ struct Zstd<R> {
 }
 
 impl<R: BufRead> Zstd<R> {
-    /// Begins the next frame; `false` at the end of the file.
+    /// Starts the next frame; returns false at the end of the file.
     fn begin(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.source) {
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn compression_is_noticed_whatever_the_name() {
+    fn compression_is_recognised_regardless_of_the_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.csv");
         let long = "0123456789".repeat(50_000);
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_files_are_errors() {
+    fn truncated_files_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace");
         for bytes in [gzip(&"abc".repeat(5_000)), zstd(&"abc".repeat(5_000))] {

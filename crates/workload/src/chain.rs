@@ -1,4 +1,4 @@
-//! What the load fires: chains of requests. A single request is a chain of one turn.
+//! Chains of requests, the unit of load. A single request is a chain of one turn.
 
 use goodput_core::message::Message;
 use std::sync::Arc;
@@ -7,58 +7,58 @@ use std::time::Duration;
 /// When the first turn of a chain is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// This long after the start of the step, whatever the server does.
+    /// At this time after the start of the step, however slowly the server answers.
     At(Duration),
-    /// The moment a slot is free (closed loop).
+    /// As soon as a slot is free (closed loop).
     WhenFree,
 }
 
-/// What a request asks for; its text is made later, from the seed.
+/// Specification of a request; its text is generated later, from the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
     /// Number of the request within the step.
     pub id: u64,
-    /// Input tokens, everything the server counts as the prompt included. Of a later turn what is expected: its history holds the
+    /// Length of the prompt as the server counts it. For a later turn an expected value, since the history contains the
     /// server's own answers.
     pub input_tokens: u32,
-    /// Output tokens.
+    /// Tokens to generate.
     pub output_tokens: u32,
-    /// What its prompt is made of.
+    /// Contents of the prompt.
     pub text: Text,
 }
 
-/// What a prompt is made of.
+/// Contents of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Text {
-    /// Words, after one of the shared prefixes where the workload has any.
+    /// Random words, after one of the shared prefixes if the workload has any.
     Words {
-        /// Which prefix.
+        /// Index of the prefix.
         group: u32,
     },
-    /// The whole of a shared prefix and hardly more: what brings it into a prefix cache.
+    /// A complete shared prefix and hardly more, to bring it into a prefix cache.
     Prefix {
-        /// Which prefix.
+        /// Index of the prefix.
         group: u32,
     },
-    /// A piece of the plain text, from about this place on.
-    Piece {
-        /// Any number: taken modulo the length of the text.
+    /// An excerpt of the plain text.
+    Excerpt {
+        /// Position of the excerpt: any number, taken modulo the length of the text.
         at: u64,
     },
-    /// Messages of a data set: those of a later turn are what it adds.
-    Said(Vec<Message>),
-    /// Words in the blocks of a trace: the same block is the same words.
+    /// Messages of a data set; for a later turn those that it adds.
+    Messages(Vec<Message>),
+    /// Random words for the blocks of a trace; equal blocks get equal words.
     Blocks {
-        /// The blocks, first to last; they may cover less than the prompt.
+        /// Block ids, first to last; they may cover less than the prompt.
         ids: Arc<[u64]>,
-        /// Tokens of a block.
+        /// Tokens per block.
         tokens: u32,
-        /// How often the trace has begun anew.
+        /// Number of times the trace has started over.
         round: u32,
     },
-    /// Words that a later turn of a conversation adds.
-    Further {
-        /// So many tokens.
+    /// Random words that a later turn of a conversation adds.
+    FollowUp {
+        /// Number of tokens.
         tokens: u32,
     },
 }
@@ -66,7 +66,7 @@ pub enum Text {
 /// One request of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// Think time: how long after the end of the turn before it is due.
+    /// Think time: from the end of the previous turn until this one is due.
     pub after: Duration,
     /// Index of the class in the mix.
     pub class: u16,
@@ -74,19 +74,19 @@ pub struct Turn {
     pub request: Recipe,
 }
 
-/// A chain: turns that follow one another.
+/// A sequence of turns, each sent after the previous one has finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// When its first turn is due.
+    /// When the first turn is due.
     pub start: Start,
-    /// Number of its conversation, where it is one.
+    /// Number of the conversation, if it is one.
     pub session: Option<u64>,
     /// The turns, in order.
     pub turns: Vec<Turn>,
 }
 
 impl Chain {
-    /// Whether the text of a turn's answer is needed for the one after it.
+    /// Returns true if the next turn needs the text of this turn's answer.
     pub fn needs_text(&self, turn: usize) -> bool {
         turn + 1 < self.turns.len()
     }

@@ -1,4 +1,4 @@
-//! Conversations: turns that follow one another, each with the history that came of the ones before.
+//! Conversations: turns with think times and a growing history.
 
 use super::lengths::Lengths;
 use goodput_core::units::{Span, short};
@@ -8,45 +8,45 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// The most turns of a conversation.
+/// Largest number of turns of a conversation.
 pub const MOST_TURNS: u32 = 1000;
 
-/// What follows the first request of a conversation.
+/// Turns that follow the first request of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Conversation {
-    /// Turns of a synthetic conversation, the first included.
+    /// Number of turns of a synthetic conversation, including the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Lengths>,
     /// Input tokens that each later turn of a synthetic conversation adds to the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<Lengths>,
-    /// How long the user thinks: from the end of an answer until the next turn is due.
+    /// Think time: from the end of an answer until the next turn is due.
     #[serde(default)]
     pub think: Think,
 }
 
-/// How long a user thinks between an answer and the next turn.
+/// Distribution of the think time between an answer and the next turn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Think {
-    /// Always so long.
+    /// Constant.
     Fixed(Span),
     /// Exponentially distributed with this mean.
     Exponential(Span),
-    /// As the data set has it; no time where it has none.
+    /// As recorded in the data set; zero where it records none.
     Recorded,
 }
 
 impl Default for Think {
-    /// No time: programs and agents go on at once.
+    /// Returns zero, the think time of programs and agents.
     fn default() -> Self {
         Self::Fixed(Span(Duration::ZERO))
     }
 }
 
 impl Think {
-    /// One think time; `recorded` is what the data set has.
+    /// Draws a think time; `recorded` is that of the data set.
     pub fn draw(&self, recorded: Option<Duration>, rng: &mut ChaCha8Rng) -> Duration {
         match self {
             Self::Fixed(span) => span.0,
@@ -58,7 +58,7 @@ impl Think {
         }
     }
 
-    /// Its mean, where the plan knows it.
+    /// Returns the mean; `None` for recorded think times.
     pub fn mean(&self) -> Option<Duration> {
         match self {
             Self::Fixed(span) | Self::Exponential(span) => Some(span.0),
@@ -79,35 +79,35 @@ impl fmt::Display for Think {
 }
 
 impl Conversation {
-    /// What a synthetic conversation lacks, if anything.
-    pub(super) fn problem_of_synthetic(&self) -> Option<String> {
+    /// Returns the first mistake in the table of a synthetic conversation, as an error message.
+    pub(super) fn synthetic_problem(&self) -> Option<String> {
         let Some(turns) = self.turns else {
             return Some(
-                "turns is missing: how many turns a synthetic conversation has, such as { fixed = 4 }".into(),
+                "turns is missing: set the number of turns of a synthetic conversation, such as { fixed = 4 }".into(),
             );
         };
         if turns.longest() > MOST_TURNS {
             return Some(format!(
-                "turns goes up to {}: at most {MOST_TURNS} make a conversation",
+                "turns goes up to {}: a conversation has at most {MOST_TURNS}",
                 turns.longest()
             ));
         }
         if self.think == Think::Recorded {
-            return Some("think = \"recorded\" needs a data set with delays: write { exponential = \"8s\" } or { fixed = … }".into());
+            return Some("think = \"recorded\" needs a data set with delays: set { exponential = \"8s\" } or { fixed = … }".into());
         }
         (self.input_tokens.is_none() && turns.longest() > 1).then(|| {
-            "input-tokens is missing: what each later turn adds to the history, such as { fixed = 50 }".into()
+            "input-tokens is missing: set what each later turn adds to the history, such as { fixed = 50 }".into()
         })
     }
 
-    /// Turns of a synthetic conversation on average, the first included.
+    /// Returns the mean number of turns of a synthetic conversation, including the first.
     pub fn mean_turns(&self) -> f64 {
         self.turns.map_or(1.0, |t| t.mean())
     }
 }
 
 impl fmt::Display for Conversation {
-    /// `4 turns, 50 tokens each further, think time ~8s (exponential)`.
+    /// Formats `4 turns (+50 in), think time ~8s (exponential)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.turns {
             Some(Lengths::Fixed(n)) => write!(f, "{} turns", short(f64::from(n.get())))?,
@@ -126,28 +126,28 @@ mod tests {
     use super::*;
     use crate::seed::{Purpose, stream};
 
-    fn of(text: &str) -> Conversation {
+    fn conversation(text: &str) -> Conversation {
         toml::from_str(text).unwrap()
     }
 
     #[test]
-    fn think_times_are_as_asked() {
+    fn think_times_have_the_given_mean() {
         let mut rng = stream(1, "main", 1, Purpose::Think);
         let recorded = Some(Duration::from_secs(9));
         let mut mean = |think: &str| {
-            let think = of(&format!("think = {think}")).think;
+            let think = conversation(&format!("think = {think}")).think;
             let sum: f64 = (0..20_000).map(|_| think.draw(recorded, &mut rng).as_secs_f64()).sum();
             sum / 20_000.0
         };
         assert!((mean("{ fixed = \"5s\" }") - 5.0).abs() < 1e-9);
         assert!((mean("{ exponential = \"8s\" }") - 8.0).abs() < 0.2);
         assert!((mean("\"recorded\"") - 9.0).abs() < 1e-9);
-        assert!(of("").think.draw(recorded, &mut rng).is_zero());
+        assert!(conversation("").think.draw(recorded, &mut rng).is_zero());
     }
 
     #[test]
-    fn what_a_synthetic_conversation_lacks_is_said() {
-        for (text, says) in [
+    fn incomplete_synthetic_conversations_are_rejected_with_a_reason() {
+        for (text, message) in [
             ("", Some("turns is missing")),
             ("turns = { fixed = 4 }", Some("input-tokens is missing")),
             ("turns = { fixed = 1 }", None),
@@ -155,9 +155,9 @@ mod tests {
             ("turns = { fixed = 4 }\ninput-tokens = { fixed = 9 }\nthink = \"recorded\"", Some("data set")),
             ("turns = { fixed = 4000 }\ninput-tokens = { fixed = 9 }", Some("at most 1000")),
         ] {
-            let problem = of(text).problem_of_synthetic();
-            assert_eq!(problem.is_some(), says.is_some(), "{text}: {problem:?}");
-            assert!(problem.unwrap_or_default().contains(says.unwrap_or_default()), "{text}");
+            let problem = conversation(text).synthetic_problem();
+            assert_eq!(problem.is_some(), message.is_some(), "{text}: {problem:?}");
+            assert!(problem.unwrap_or_default().contains(message.unwrap_or_default()), "{text}");
         }
     }
 }

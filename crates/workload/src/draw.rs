@@ -1,60 +1,61 @@
-//! The requests of one step, drawn lazily: an endless, seeded sequence of chains.
+//! Lazily drawn requests of one step: an endless, seeded sequence of chains.
 
 use super::arrivals::Times;
 use super::chain::{Chain, Recipe, Start, Text, Turn};
 use super::conversation::Think;
 use super::seed::{Purpose, stream};
 use super::trace::{Begin, Replay, Replayed, Start as TraceStart, Trace};
-use super::traffic::{Kind, Traffic, What};
+use super::traffic::{Kind, OpenedSource, Traffic};
 use super::turns::Draws;
 use goodput_core::level::{Control, Level};
 use goodput_core::units::Rate;
 use rand::RngExt;
 use std::time::Duration;
 
-/// Which step the requests are for: the key of its random numbers.
+/// Key of a step's random numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepKey {
     /// The plan's seed.
     pub seed: u32,
-    /// The series.
+    /// Name of the series.
     pub series: String,
-    /// The step's number; 0 is what comes before the first step.
+    /// Number of the step; 0 for warm-up before the first step.
     pub step: u32,
 }
 
-/// The chains of one step. Never ends while its files can be read: the load takes as many as it needs, so that a step can be
-/// extended. Clones go on alike.
+/// The chains of one step. Endless while its files can be read, so that a step can be extended. A clone continues with
+/// the same chains.
 #[derive(Clone)]
 pub struct Chains {
     starts: Starts,
     traffic: Traffic,
     draws: Draws,
-    /// Whether the shared prefixes are taken in turn, so that warming up reaches every one of them.
-    in_turn: bool,
-    hurried: bool,
-    /// When arrivals come faster, where they do for a while.
+    /// Uses the shared prefixes in turn, so that warm-up reaches each of them.
+    round_robin: bool,
+    /// Drops think times.
+    no_think: bool,
+    /// Temporary increase of the arrival rate.
     surge: Option<Surge>,
-    /// Whether all that is wanted of a request is the shared prefix that its prompt begins with.
-    prefixes: bool,
+    /// Reduces every prompt to its shared prefix.
+    prefixes_only: bool,
     next: u64,
 }
 
-/// A time of higher load within a step.
+/// A period of higher load within a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Surge {
-    /// When it begins, from the start of the step.
+    /// Start of the surge, from the start of the step.
     pub from: Duration,
-    /// How long it lasts.
+    /// Duration of the surge.
     pub length: Duration,
-    /// The rate during it over the rate before and after it.
+    /// Rate during the surge divided by the rate before and after it.
     pub factor: f64,
 }
 
 impl Surge {
-    /// Returns when an arrival is due that would be due at `at` without the surge: within it time passes `factor` times as fast, so that
-    /// arrivals of any shape keep their shape and have the higher rate.
-    pub fn at(&self, at: Duration) -> Duration {
+    /// Returns when an arrival is due that would be due at `at` without the surge. Within the surge, time passes
+    /// `factor` times as fast, so that arrivals of any shape keep their shape at the higher rate.
+    pub fn due(&self, at: Duration) -> Duration {
         let within = self.length.mul_f64(self.factor);
         match at.checked_sub(self.from) {
             None => at,
@@ -64,12 +65,12 @@ impl Surge {
     }
 }
 
-/// When chains start.
+/// Send times of chains.
 #[derive(Clone)]
 enum Starts {
     Drawn(Box<Times>),
     WhenFree,
-    /// As recorded, so many times as fast; at any speed in a closed loop.
+    /// As recorded, at `speed`; in a closed loop without times.
     Recorded {
         replay: Box<Replay>,
         speed: Option<f64>,
@@ -77,17 +78,20 @@ enum Starts {
 }
 
 impl Chains {
-    /// Draws for a step at `level`. Fails for a level that this workload cannot step through, or a rate that is none.
+    /// Creates the chains of a step at `level`.
+    ///
+    /// # Errors
+    /// The workload cannot be stepped by this control, or the rate is invalid.
     pub fn new(traffic: &Traffic, key: &StepKey, level: Level) -> Result<Self, String> {
         let workload = traffic.workload();
         let closed = level.control == Control::Concurrency;
         if !closed && level.control != workload.control() {
             return Err(format!("this workload cannot be stepped by {}", level.control.name()));
         }
-        let starts = match &traffic.kinds()[0].what {
-            What::Trace(trace) => {
+        let starts = match &traffic.kinds()[0].source {
+            OpenedSource::Trace(trace) => {
                 let speed = if closed { None } else { Some(Rate::try_from(level.value)?.get()) };
-                let replay = trace.replay(begin(trace, key, key.step, closed));
+                let replay = trace.replay(replay_start(trace, key, key.step, closed));
                 Starts::Recorded { replay: Box::new(replay), speed }
             }
             _ if closed => Starts::WhenFree,
@@ -98,61 +102,63 @@ impl Chains {
             }
         };
         let draws = Draws::new(traffic, key);
-        let in_turn = key.step == 0;
+        let round_robin = key.step == 0;
         Ok(Self {
             starts,
             traffic: traffic.clone(),
             draws,
-            in_turn,
-            hurried: false,
+            round_robin,
+            no_think: false,
             surge: None,
-            prefixes: false,
+            prefixes_only: false,
             next: 0,
         })
     }
 
-    /// One request of a single output token for every shared prefix, in turn: what brings them into a prefix cache. Kinds that
-    /// share nothing are passed over; [`Traffic::shared`] tells how many there are, which must not be none.
-    pub fn prefixes(self) -> Self {
-        Self { in_turn: true, prefixes: true, ..self }
+    /// Reduces the chains to one request of a single output token for every shared prefix in turn, to warm a prefix
+    /// cache. Kinds without a shared prefix are skipped; there must be at least one prefix
+    /// ([`Traffic::shared_prefixes`]).
+    pub fn prefixes_only(self) -> Self {
+        Self { round_robin: true, prefixes_only: true, ..self }
     }
 
-    /// As the `n`-th step of its series: where in a trace it begins hangs on that number and the seed, so that series are compared
-    /// over the same parts of it.
+    /// Makes this the `n`-th step of its series. A trace begins at a position that depends on this number and the seed,
+    /// so that series are compared over the same parts of it.
     pub fn in_series(mut self, key: &StepKey, n: u32) -> Self {
-        if let (Starts::Recorded { replay, speed }, What::Trace(trace)) =
-            (&mut self.starts, &self.traffic.kinds()[0].what)
+        if let (Starts::Recorded { replay, speed }, OpenedSource::Trace(trace)) =
+            (&mut self.starts, &self.traffic.kinds()[0].source)
         {
-            **replay = trace.replay(begin(trace, key, n, speed.is_none()));
+            **replay = trace.replay(replay_start(trace, key, n, speed.is_none()));
         }
         self
     }
 
-    /// The number of the request of a trace that it begins with, from 0, and how many there are.
-    pub fn began(&self) -> Option<(u64, u64)> {
-        match (&self.starts, &self.traffic.kinds()[0].what) {
-            (Starts::Recorded { replay, .. }, What::Trace(trace)) => {
-                Some((replay.began(), trace.summary().arrivals()))
+    /// Returns the index of the trace's request that the step begins with, from 0, and the number of requests of the
+    /// trace.
+    pub fn trace_position(&self) -> Option<(u64, u64)> {
+        match (&self.starts, &self.traffic.kinds()[0].source) {
+            (Starts::Recorded { replay, .. }, OpenedSource::Trace(trace)) => {
+                Some((replay.start_index(), trace.summary().arrivals()))
             }
             _ => None,
         }
     }
 
-    /// Without the users' thinking, for what a server does with one request at a time.
-    pub fn hurried(self) -> Self {
-        Self { hurried: true, ..self }
+    /// Drops think times, for measuring one request at a time.
+    pub fn without_think_times(self) -> Self {
+        Self { no_think: true, ..self }
     }
 
-    /// The same chains with a surge: between two times arrivals come `factor` times as fast.
-    pub fn surging(self, surge: Surge) -> Self {
+    /// Adds a surge.
+    pub fn with_surge(self, surge: Surge) -> Self {
         Self { surge: Some(surge), ..self }
     }
 
-    /// The kind of the next chain, and which of its shared prefixes it begins with where they are taken in turn.
-    fn kind(&mut self) -> (usize, Option<u32>) {
+    /// Draws the kind of the next chain; in round-robin order also its shared prefix.
+    fn draw_kind(&mut self) -> (usize, Option<u32>) {
         let kinds = self.traffic.kinds();
-        if self.in_turn {
-            let count = if self.prefixes { Kind::shared } else { Kind::groups };
+        if self.round_robin {
+            let count = if self.prefixes_only { Kind::shared_prefixes } else { Kind::groups };
             let all: u32 = kinds.iter().map(count).sum();
             let mut left = (self.next % u64::from(all.max(1))) as u32;
             for (i, kind) in kinds.iter().enumerate() {
@@ -166,10 +172,10 @@ impl Chains {
             return (0, None);
         }
         let u: f64 = self.draws.class.random();
-        (kinds.iter().position(|k| u < k.up_to).unwrap_or(kinds.len() - 1), None)
+        (kinds.iter().position(|k| u < k.cumulative_share).unwrap_or(kinds.len() - 1), None)
     }
 
-    /// Returns when the next chain starts, with its row of a trace.
+    /// Returns when the next chain starts, and its request if a trace is replayed.
     fn start(&mut self) -> Option<(Start, Option<Replayed>)> {
         let (start, recorded) = match &mut self.starts {
             Starts::Drawn(times) => (Start::At(times.next()?), None),
@@ -184,16 +190,16 @@ impl Chains {
             }
         };
         let start = match (start, self.surge) {
-            (Start::At(at), Some(surge)) => Start::At(surge.at(at)),
+            (Start::At(at), Some(surge)) => Start::At(surge.due(at)),
             (start, _) => start,
         };
         Some((start, recorded))
     }
 
-    /// The next chain. Where it is not `wanted`, the same numbers are drawn, and no row of a data set is read for it.
+    /// Draws the next chain. If it is not `wanted`, draws the same random numbers without reading a row of a data set.
     fn step(&mut self, wanted: bool) -> Option<Chain> {
         let (start, recorded) = self.start()?;
-        let (class, group) = self.kind();
+        let (class, group) = self.draw_kind();
         let number = self.next;
         self.next += 1;
         let traffic = self.traffic.clone();
@@ -201,7 +207,7 @@ impl Chains {
         let first = Turn {
             after: Duration::ZERO,
             class: class as u16,
-            // Numbers are the same whatever the chains before it have turned out to be.
+            // Ids do not depend on the numbers of turns of earlier chains.
             request: Recipe {
                 id: self.traffic.first_id(number),
                 input_tokens: 0,
@@ -209,30 +215,30 @@ impl Chains {
                 text: Text::Words { group: 0 },
             },
         };
-        let turns = match (&kind.what, recorded) {
-            // What comes before the first step is about prompts, not conversations.
-            (What::Synthetic(s), _) => self.draws.synthetic(
+        let mut turns = match (&kind.source, recorded) {
+            // Warm-up needs prompts, not conversations.
+            (OpenedSource::Synthetic(s), _) => self.draws.synthetic(
                 s,
                 kind.groups(),
                 first,
                 group,
-                kind.conversation.filter(|_| !self.in_turn),
+                kind.conversation.filter(|_| !self.round_robin),
             ),
-            (What::Text(_, input, output), _) => {
+            (OpenedSource::Text(_, input, output), _) => {
                 let request = Recipe {
                     input_tokens: input.draw(&mut self.draws.input),
                     output_tokens: output.draw(&mut self.draws.output),
-                    text: Text::Piece { at: self.draws.group.random() },
+                    text: Text::Excerpt { at: self.draws.group.random() },
                     ..first.request
                 };
                 vec![Turn { request, ..first }]
             }
-            (What::Trace(trace), Some(replayed)) => self.draws.recorded(trace, replayed, first),
-            (What::Trace(_), None) => return None,
-            (What::Data(set), _) => {
+            (OpenedSource::Trace(trace), Some(replayed)) => self.draws.recorded(trace, replayed, first),
+            (OpenedSource::Trace(_), None) => return None,
+            (OpenedSource::Data(set), _) => {
                 let row = self.draws.rows[class].as_mut()?.next()?;
                 let think = kind.conversation.map_or(Think::Recorded, |c| c.think);
-                match self.draws.said(set, row, think, first, wanted) {
+                match self.draws.data_row(set, row, think, first, wanted) {
                     Ok(turns) => turns,
                     Err(e) => {
                         self.traffic.fail(format!("{e:#}"));
@@ -241,23 +247,22 @@ impl Chains {
                 }
             }
         };
-        let mut turns = turns;
-        if self.in_turn {
+        if self.round_robin {
             turns.truncate(1);
         }
-        if self.prefixes {
-            turns.iter_mut().for_each(|turn| only_prefix(&mut turn.request, kind));
+        if self.prefixes_only {
+            turns.iter_mut().for_each(|turn| reduce_to_prefix(&mut turn.request, kind));
         }
-        if self.hurried {
+        if self.no_think {
             turns.iter_mut().for_each(|turn| turn.after = Duration::ZERO);
         }
-        let session = (kind.conversation.is_some() || kind.most_turns() > 1).then_some(number);
-        Some(Chain { start, session: session.filter(|_| !self.in_turn), turns })
+        let session = (kind.conversation.is_some() || kind.max_turns() > 1).then_some(number);
+        Some(Chain { start, session: session.filter(|_| !self.round_robin), turns })
     }
 }
 
-/// Makes a request one for its shared prefix alone, however short a prompt was drawn.
-fn only_prefix(request: &mut Recipe, kind: &Kind) {
+/// Reduces a request to its shared prefix and one output token, extending it if it is too short for the whole prefix.
+fn reduce_to_prefix(request: &mut Recipe, kind: &Kind) {
     if let (Text::Words { group }, Some(prefix)) = (&request.text, kind.prefix()) {
         request.text = Text::Prefix { group: *group };
         request.input_tokens = request.input_tokens.max(prefix.tokens.get() + 1);
@@ -265,17 +270,18 @@ fn only_prefix(request: &mut Recipe, kind: &Kind) {
     request.output_tokens = 1;
 }
 
-/// Where in a trace the `n`-th step of a series begins: steps are spread over it as evenly as their number allows (multiples of
-/// the golden ratio from a place drawn by the seed). In an open loop it is a moment, since by requests a step would begin in a
-/// burst more often than time does; in a closed loop, which knows no time, it is a request.
-fn begin(trace: &Trace, key: &StepKey, n: u32, closed: bool) -> Begin {
+/// Returns where in a trace the `n`-th step of a series begins. Positions are multiples of the golden ratio from one
+/// drawn by the seed, which spreads any number of steps evenly. In an open loop the position is a moment, since a
+/// random request is more likely to lie in a burst than a random moment; in a closed loop, which has no times, it is a
+/// request.
+fn replay_start(trace: &Trace, key: &StepKey, n: u32, closed: bool) -> Begin {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     if n == 0 || trace.source().start == TraceStart::First {
         return Begin::First;
     }
-    let first: f64 = stream(key.seed, "", 0, Purpose::Place).random();
-    let place = (first + f64::from(n) * GOLDEN).fract();
-    if closed { Begin::Request(place) } else { Begin::Moment(place) }
+    let first: f64 = stream(key.seed, "", 0, Purpose::Position).random();
+    let position = (first + f64::from(n) * GOLDEN).fract();
+    if closed { Begin::Request(position) } else { Begin::Moment(position) }
 }
 
 impl Iterator for Chains {
@@ -301,14 +307,14 @@ mod tests {
     const ONE: &str = "prompts.synthetic = { input-tokens = { lognormal = { mean = 600, cv = 0.4 } }, output-tokens = { fixed = 30 }, \
              shared-prefix = { tokens = 100, groups = 3 } }";
 
-    fn of(text: &str, seed: u32, step: u32, level: Level) -> Vec<Chain> {
+    fn draw_from(text: &str, seed: u32, step: u32, level: Level) -> Vec<Chain> {
         let key = StepKey { seed, series: "main".into(), step };
         let traffic = Traffic::open(&toml::from_str(text).unwrap(), &Counter::default()).unwrap();
         Chains::new(&traffic, &key, level).unwrap().take(500).collect()
     }
 
     fn draw(seed: u32, step: u32, level: Level) -> Vec<Chain> {
-        of(ONE, seed, step, level)
+        draw_from(ONE, seed, step, level)
     }
 
     fn group(chain: &Chain) -> u32 {
@@ -319,18 +325,18 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_requests() {
+    fn chains_depend_on_seed_and_step_alone() {
         assert_eq!(draw(1, 1, Level::rate(5.0)), draw(1, 1, Level::rate(5.0)));
         assert_ne!(draw(1, 1, Level::rate(5.0)), draw(2, 1, Level::rate(5.0)));
         assert_ne!(draw(1, 1, Level::rate(5.0)), draw(1, 2, Level::rate(5.0)));
     }
 
     #[test]
-    fn a_surge_is_a_time_of_higher_rate() {
+    fn a_surge_raises_the_rate_for_its_duration() {
         let key = StepKey { seed: 1, series: "main".into(), step: 1 };
         let traffic = Traffic::open(&toml::from_str(ONE).unwrap(), &Counter::default()).unwrap();
         let surge = Surge { from: Duration::from_secs(200), length: Duration::from_secs(100), factor: 3.0 };
-        let all = Chains::new(&traffic, &key, Level::rate(20.0)).unwrap().surging(surge).take(16_000);
+        let all = Chains::new(&traffic, &key, Level::rate(20.0)).unwrap().with_surge(surge).take(16_000);
         let due: Vec<f64> = all
             .filter_map(|c| match c.start {
                 Start::At(at) => Some(at.as_secs_f64()),
@@ -346,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn warming_up_reaches_every_prefix() {
+    fn warm_up_reaches_every_prefix() {
         let groups: Vec<u32> = draw(1, 0, Level::concurrency(1))[..3].iter().map(group).collect();
         assert_eq!(groups, [0, 1, 2]);
     }
@@ -367,13 +373,15 @@ mod tests {
     ]";
 
     #[test]
-    fn classes_are_drawn_by_weight_and_jointly() {
-        let chains = of(MIX, 1, 1, Level::rate(5.0));
+    fn classes_are_drawn_by_weight() {
+        let chains = draw_from(MIX, 1, 1, Level::rate(5.0));
         let rag: Vec<&Chain> = chains.iter().filter(|c| c.turns[0].class == 1).collect();
         assert!((100..150).contains(&rag.len()), "a quarter of 500: {}", rag.len());
         assert!(rag.iter().all(|c| c.turns[0].request.input_tokens == 4000));
-        let warm: Vec<(u16, u32)> =
-            of(MIX, 1, 0, Level::concurrency(1))[..4].iter().map(|c| (c.turns[0].class, group(c))).collect();
+        let warm: Vec<(u16, u32)> = draw_from(MIX, 1, 0, Level::concurrency(1))[..4]
+            .iter()
+            .map(|c| (c.turns[0].class, group(c)))
+            .collect();
         assert_eq!(warm, [(0, 0), (1, 0), (1, 1), (0, 0)], "every prefix of every class in turn");
     }
 
@@ -382,11 +390,11 @@ mod tests {
 
     #[test]
     fn a_conversation_grows_by_answers_and_messages() {
-        let chains = of(TALK, 1, 1, Level { control: Control::Sessions, value: 5.0 });
+        let chains = draw_from(TALK, 1, 1, Level { control: Control::Sessions, value: 5.0 });
         let long = chains.iter().find(|c| c.turns.len() == 3).unwrap();
-        let asked: Vec<u32> = long.turns.iter().map(|t| t.request.input_tokens).collect();
-        assert_eq!(asked, [100, 150, 200]);
-        assert_eq!(long.turns[1].request.text, Text::Further { tokens: 20 });
+        let inputs: Vec<u32> = long.turns.iter().map(|t| t.request.input_tokens).collect();
+        assert_eq!(inputs, [100, 150, 200]);
+        assert_eq!(long.turns[1].request.text, Text::FollowUp { tokens: 20 });
         assert_eq!((long.turns[0].after, long.turns[2].after), (Duration::ZERO, Duration::from_secs(2)));
         assert!((0..2).all(|t| long.needs_text(t)) && !long.needs_text(2));
         let mut ids: Vec<u64> = chains.iter().flat_map(|c| &c.turns).map(|t| t.request.id).collect();
@@ -397,12 +405,15 @@ mod tests {
         let traffic = Traffic::open(&toml::from_str(TALK).unwrap(), &Counter::default()).unwrap();
         assert!((traffic.workload().per_level() - 2.0).abs() < 1e-9 && traffic.longest() == (200, 30));
         let key = StepKey { seed: 1, series: "main".into(), step: 1 };
-        assert!(Chains::new(&traffic, &key, Level::rate(1.0)).is_err(), "its rate is that of conversations");
+        assert!(
+            Chains::new(&traffic, &key, Level::rate(1.0)).is_err(),
+            "it is stepped by conversations per second"
+        );
     }
 
-    /// Each step of a search shows another part of a trace, and in each series the same one.
+    /// Each step of a search replays another part of a trace, equal in each series.
     #[test]
-    fn steps_begin_at_places_of_their_own() {
+    fn steps_begin_at_different_positions_of_a_trace() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.jsonl");
         let row = |i: u32| {
@@ -417,7 +428,7 @@ mod tests {
         let sent = |traffic: &Traffic, seed, series: &str, step, n, level| -> Vec<(u32, u128)> {
             let key = StepKey { seed, series: series.into(), step };
             let chains = Chains::new(traffic, &key, level).unwrap().in_series(&key, n);
-            assert_eq!(chains.began().map(|b| b.1), Some(4000));
+            assert_eq!(chains.trace_position().map(|b| b.1), Some(4000));
             let due = |s| if let Start::At(at) = s { at.as_millis() } else { 0 };
             chains.take(500).map(|c| (c.turns[0].request.input_tokens, due(c.start))).collect()
         };
@@ -425,28 +436,32 @@ mod tests {
         let mut rows = std::collections::HashSet::new();
         for n in 1..=8 {
             let step = sent(&traffic, 1, "main", n, n, speed);
-            assert_eq!(step, sent(&traffic, 1, "main", n, n, speed), "measured again it is the same");
-            assert_eq!(step, sent(&traffic, 1, "warm", n + 8, n, speed), "as in the other series of a pair");
+            assert_eq!(step, sent(&traffic, 1, "main", n, n, speed), "equal when measured again");
+            assert_eq!(
+                step,
+                sent(&traffic, 1, "warm", n + 8, n, speed),
+                "equal in the other series of a pair"
+            );
             assert!(
                 step.windows(2).all(|w| w[1].0 == w[0].0 % 4000 + 1 && w[1].1 == w[0].1 + 500),
                 "in order"
             );
-            assert!(step[0].1 < 500, "the next request after the moment at which it begins");
+            assert!(step[0].1 < 500, "begins with the next request after its moment");
             rows.extend(step.iter().map(|r| r.0));
         }
         assert!(rows.len() > 3000, "8 steps of 500 send {} of 4,000 rows", rows.len());
         let first = |seed, n, level| sent(&traffic, seed, "main", n, n, level)[0].0;
-        assert_ne!(first(1, 1, speed), first(2, 1, speed), "another seed, other places");
+        assert_ne!(first(1, 1, speed), first(2, 1, speed), "depends on the seed");
         assert_ne!(first(1, 1, Level::concurrency(3)), first(1, 2, Level::concurrency(3)));
         let whole = open(", start = \"first\"");
         assert!(
             (1..9).all(|n| sent(&whole, 1, "main", n, n, speed)[0] == (1, 0)),
-            "where the plan has it so"
+            "start = \"first\" begins every step with the first request"
         );
     }
 
     #[test]
-    fn every_shared_prefix_comes_once_and_nothing_else() {
+    fn prefixes_only_sends_every_shared_prefix_once() {
         let mix = "class = [
             { name = \"chat\", weight = 1, prompts.synthetic = { input-tokens = { fixed = 90 }, output-tokens = { fixed = 30 }, \
               shared-prefix = { tokens = 40, groups = 3 } } },
@@ -455,9 +470,9 @@ mod tests {
               shared-prefix = { tokens = 400, groups = 2 } } },
         ]";
         let traffic = Traffic::open(&toml::from_str(mix).unwrap(), &Counter::default()).unwrap();
-        assert_eq!((traffic.shared(), traffic.groups()), (5, 6));
+        assert_eq!((traffic.shared_prefixes(), traffic.groups()), (5, 6));
         let key = StepKey { seed: 1, series: "warm".into(), step: 0 };
-        let chains = Chains::new(&traffic, &key, Level::concurrency(4)).unwrap().prefixes();
+        let chains = Chains::new(&traffic, &key, Level::concurrency(4)).unwrap().prefixes_only();
         let sent: Vec<(u16, Text, u32)> = chains
             .take(5)
             .map(|c| c.turns.into_iter().next().unwrap())

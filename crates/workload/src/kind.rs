@@ -1,4 +1,4 @@
-//! The kinds of request of a workload, as the plan has them.
+//! The kinds of request of a workload, as the plan declares them.
 
 use super::conversation::Conversation;
 use super::sources::{Prompts, name};
@@ -7,96 +7,100 @@ use goodput_core::units::Positive;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the files of a kind of request were found to hold. Filled in when a sweep begins, so that its search and its reports do
-/// not need the files again.
+/// Summary of the files of one kind of request. Filled in when a sweep begins, so that its search and reports do not
+/// need the files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Found {
-    /// In one line.
+pub struct FileSummary {
+    /// One-line description.
     pub title: String,
-    /// Requests per second at level 1: turns of a conversation on average, the mean rate of a trace.
+    /// Requests per second at level 1: the mean number of turns of a conversation, or the mean rate of a trace.
     pub requests_per_level: Positive,
     /// Coefficient of variation of the gaps between a trace's requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cv: Option<Positive>,
-    /// Whether a trace's prompts are told apart by blocks, so that they have beginnings in common by right.
+    /// True if a trace identifies prompts by blocks, so that they share prefixes as recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocks: bool,
-    /// What is to be known of it, in a sentence: the identity of prefixes.
+    /// Notes for the report, in sentences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// The requests of one kind: a class of a mix, or all of them.
+/// One kind of request: a class of a mix, or all requests of another workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kind<'a> {
-    /// The class, where there are several.
+    /// Name of the class, in a mix.
     pub name: Option<&'a str>,
-    /// The class, also where it is measured by itself: what its shared prefixes and the server's counts go by. `all` where there was
-    /// ever one kind of request.
-    pub known_as: &'a str,
+    /// Name of the class even if it is measured alone: shared prefixes and calibrated token rates are keyed by it.
+    /// `all` for a workload that never had classes.
+    pub class_key: &'a str,
     /// Its share of the arrivals.
     pub share: f64,
-    /// What it is made of.
-    pub of: Of<'a>,
-    /// Turns that follow.
+    /// Contents of the requests.
+    pub source: RequestSource<'a>,
+    /// Turns that follow the first.
     pub conversation: Option<&'a Conversation>,
-    /// What its files were found to hold.
-    pub found: Option<&'a Found>,
+    /// Summary of its files, once they were read.
+    pub file_summary: Option<&'a FileSummary>,
 }
 
-/// What a kind of request is made of.
+/// Contents of a kind of request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Of<'a> {
+pub enum RequestSource<'a> {
     /// Prompts.
     Prompts(&'a Prompts),
-    /// The requests of a trace.
+    /// Replayed requests.
     Trace(&'a TraceSource),
 }
 
 impl Kind<'_> {
-    /// Whether it makes conversations. Files decide it once they are read.
-    pub(super) fn talks(&self) -> bool {
-        let rows = || matches!(self.of, Of::Prompts(p) if p.talks());
-        self.conversation.is_some() || (rows() && self.found.is_none_or(|f| f.requests_per_level.get() > 1.0))
+    /// Returns true if it makes conversations. Once its files are read, their contents decide.
+    pub(super) fn makes_conversations(&self) -> bool {
+        let rows = || matches!(self.source, RequestSource::Prompts(p) if p.may_have_turns());
+        self.conversation.is_some()
+            || (rows() && self.file_summary.is_none_or(|f| f.requests_per_level.get() > 1.0))
     }
 
     pub(super) fn longest_output(&self) -> Option<u32> {
-        match self.of {
-            Of::Prompts(p) => p.longest_output(),
-            Of::Trace(_) => None,
+        match self.source {
+            RequestSource::Prompts(p) => p.longest_output(),
+            RequestSource::Trace(_) => None,
         }
     }
 
-    /// What is wrong with its turns, if anything.
-    pub(super) fn problem_of_turns(&self) -> Option<String> {
+    /// Returns the first mistake in its conversation table, as an error message.
+    pub(super) fn conversation_problem(&self) -> Option<String> {
         let c = self.conversation?;
-        match self.of {
-        Of::Trace(_) => Some("a trace has its own times: leave the table out".into()),
-        Of::Prompts(Prompts::Synthetic(_)) => c.problem_of_synthetic(),
-        Of::Prompts(p) if !p.talks() => {
-            Some("these prompts have one turn each: write turns = \"all\" in their table, or leave this one out".into())
+        match self.source {
+            RequestSource::Trace(_) => Some("a trace has recorded times: remove this table".into()),
+            RequestSource::Prompts(Prompts::Synthetic(_)) => c.synthetic_problem(),
+            RequestSource::Prompts(p) if !p.may_have_turns() => Some(
+                "these prompts have one turn each: set turns = \"all\" in their table, or remove this one"
+                    .into(),
+            ),
+            RequestSource::Prompts(_) => (c.turns.is_some() || c.input_tokens.is_some()).then(|| {
+                "the data set has turns and input-tokens: remove them here; only think can be set".into()
+            }),
         }
-        Of::Prompts(_) => (c.turns.is_some() || c.input_tokens.is_some())
-            .then(|| "turns and input-tokens are the data set's: only think is the plan's here".into()),
-    }
     }
 
-    /// Requests per chain on average, or per second of a trace.
+    /// Returns the mean number of requests per chain; for a trace its requests per second.
     pub(super) fn per_level(&self) -> f64 {
         let planned = || self.conversation.map_or(1.0, Conversation::mean_turns);
-        self.found.map_or_else(planned, |f| f.requests_per_level.get())
+        self.file_summary.map_or_else(planned, |f| f.requests_per_level.get())
     }
 }
 
 impl fmt::Display for Kind<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.found, self.of) {
-            (Some(found), Of::Prompts(Prompts::Data(_) | Prompts::Text(_)) | Of::Trace(_)) => {
-                f.write_str(&found.title)
-            }
-            (_, Of::Prompts(p)) => p.fmt(f),
-            (_, Of::Trace(t)) => write!(f, "trace {}", name(&t.file)),
+        match (self.file_summary, self.source) {
+            (
+                Some(summary),
+                RequestSource::Prompts(Prompts::Data(_) | Prompts::Text(_)) | RequestSource::Trace(_),
+            ) => f.write_str(&summary.title),
+            (_, RequestSource::Prompts(p)) => p.fmt(f),
+            (_, RequestSource::Trace(t)) => write!(f, "trace {}", name(&t.file)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How long prompts and answers are, in tokens.
+//! Distributions of prompt and answer lengths in tokens.
 
 use goodput_core::units::Positive;
 use rand::RngExt;
@@ -13,15 +13,15 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lengths {
-    /// Always the same.
+    /// A constant.
     Fixed(TokenCount),
-    /// Every whole number from min to max, equally likely.
+    /// Uniform over the whole numbers from min to max.
     Uniform(Uniform),
-    /// Normal, rounded, cut to [min, max].
+    /// Normal, rounded and clamped to [min, max].
     Normal(Moments),
-    /// Lognormal with the given mean and cv (of the lognormal itself, not of its logarithm), rounded, cut to [min, max].
+    /// Lognormal with the given mean and cv (of the length, not of its logarithm), rounded and clamped to [min, max].
     Lognormal(Moments),
-    /// Lognormal through a median and a 90th percentile, as production logs tell them, rounded, cut to max.
+    /// Lognormal with the given median and 90th percentile, as production logs report them, rounded and clamped to max.
     Quantiles(Quantiles),
 }
 
@@ -33,7 +33,7 @@ pub enum Lengths {
 pub struct TokenCount(u32);
 
 impl TokenCount {
-    /// The plain number.
+    /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -52,7 +52,7 @@ impl From<TokenCount> for u32 {
     }
 }
 
-/// Ends of a uniform distribution.
+/// Bounds of a uniform distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawUniform", into = "RawUniform")]
 pub struct Uniform {
@@ -63,9 +63,9 @@ pub struct Uniform {
 #[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawUniform {
-    /// The shortest.
+    /// Shortest length.
     min: TokenCount,
-    /// The longest.
+    /// Longest length.
     max: TokenCount,
 }
 
@@ -86,7 +86,7 @@ impl From<Uniform> for RawUniform {
     }
 }
 
-/// Mean and spread of a distribution, and where it is cut.
+/// Mean, coefficient of variation and bounds of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawMoments", into = "RawMoments")]
 pub struct Moments {
@@ -99,13 +99,13 @@ pub struct Moments {
 #[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawMoments {
-    /// The mean.
+    /// Mean length.
     mean: Positive,
-    /// The coefficient of variation: standard deviation over mean.
+    /// Coefficient of variation: standard deviation divided by mean.
     cv: Positive,
-    /// The shortest; 1 where it is left out.
+    /// Shortest length; 1 by default.
     min: Option<TokenCount>,
-    /// The longest.
+    /// Longest length.
     max: Option<TokenCount>,
 }
 
@@ -117,7 +117,7 @@ impl TryFrom<RawMoments> for Moments {
             return Err(format!("min {low} is above max {high}"));
         }
         if !(f64::from(low)..=f64::from(high)).contains(&r.mean.get()) {
-            return Err(format!("the mean {} lies outside of min {low} … max {high}", r.mean));
+            return Err(format!("the mean {} is not between min {low} and max {high}", r.mean));
         }
         Ok(Self { mean: r.mean, cv: r.cv, min: r.min, max: r.max })
     }
@@ -130,15 +130,15 @@ impl From<Moments> for RawMoments {
 }
 
 impl Moments {
-    fn cut(&self, x: f64) -> u32 {
+    fn clamp(&self, x: f64) -> u32 {
         let (low, high) = (self.min.map_or(1, TokenCount::get), self.max.map_or(u32::MAX, TokenCount::get));
         (x.round().clamp(f64::from(low), f64::from(high))) as u32
     }
 
-    fn range(&self, shape: Shape) -> u32 {
+    fn longest(&self, shape: Shape) -> u32 {
         match self.max {
             Some(max) => max.get(),
-            None => self.cut(match shape {
+            None => self.clamp(match shape {
                 Shape::Normal => self.mean.get() * (1.0 + Z9999 * self.cv.get()),
                 Shape::Lognormal => {
                     let (mu, sigma) = self.log_moments();
@@ -148,22 +148,22 @@ impl Moments {
         }
     }
 
-    /// μ and σ of the logarithm for a lognormal of this mean m and cv c: σ² = ln(1 + c²), μ = ln m − σ²/2.
+    /// Returns μ and σ of the logarithm of a lognormal of mean m and cv c: σ² = ln(1 + c²), μ = ln m − σ²/2.
     fn log_moments(&self) -> (f64, f64) {
         let var = self.cv.get().powi(2).ln_1p();
         (self.mean.get().ln() - var / 2.0, var.sqrt())
     }
 }
 
-/// How many standard deviations the 90th percentile of a normal distribution lies above its median.
+/// Normal quantile of 90 %, in standard deviations.
 const Z90: f64 = 1.281_551_565_544_600_4;
-/// The same of the 99.99 % point: what the longest of ten thousand requests is about.
+/// Normal quantile of 99.99 %, about the longest of ten thousand requests, in standard deviations.
 const Z9999: f64 = 3.72;
 
-/// Points of a distribution that a mean is taken over.
+/// Number of quantiles that a mean is computed from.
 const GRID: u32 = 4_000;
 
-/// A median and a 90th percentile, and where the lognormal through both is cut.
+/// Median, 90th percentile and upper bound of a lognormal distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawQuantiles", into = "RawQuantiles")]
 pub struct Quantiles {
@@ -175,11 +175,11 @@ pub struct Quantiles {
 #[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawQuantiles {
-    /// The median.
+    /// Median length.
     p50: Positive,
-    /// The 90th percentile.
+    /// 90th percentile of the length.
     p90: Positive,
-    /// The longest.
+    /// Longest length.
     #[serde(skip_serializing_if = "Option::is_none")]
     max: Option<TokenCount>,
 }
@@ -207,16 +207,16 @@ impl From<Quantiles> for RawQuantiles {
 }
 
 impl Quantiles {
-    /// μ and σ of the logarithm: the median is e^μ, the 90th percentile e^(μ + 1.28 σ).
+    /// Returns μ and σ of the logarithm: the median is e^μ, the 90th percentile e^(μ + 1.28 σ).
     fn log_moments(&self) -> (f64, f64) {
         (self.p50.get().ln(), (self.p90.get() / self.p50.get()).ln() / Z90)
     }
 
-    fn cut(&self, x: f64) -> u32 {
+    fn clamp(&self, x: f64) -> u32 {
         x.round().clamp(1.0, f64::from(self.max.map_or(u32::MAX, TokenCount::get))) as u32
     }
 
-    /// Mean of the lognormal, before it is cut.
+    /// Returns the mean before clamping.
     fn mean(&self) -> f64 {
         let (mu, sigma) = self.log_moments();
         (mu + sigma * sigma / 2.0).exp()
@@ -230,28 +230,28 @@ enum Shape {
 }
 
 impl Lengths {
-    /// One length.
+    /// Draws a length.
     pub fn draw(&self, rng: &mut ChaCha8Rng) -> u32 {
         match self {
             Self::Fixed(n) => n.get(),
             Self::Uniform(u) => rng.random_range(u.min.get()..=u.max.get()),
             Self::Normal(m) => {
                 let d = Normal::new(m.mean.get(), m.mean.get() * m.cv.get()).expect("mean and cv are finite");
-                m.cut(d.sample(rng))
+                m.clamp(d.sample(rng))
             }
             Self::Lognormal(m) => {
                 let (mu, sigma) = m.log_moments();
-                m.cut(LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite").sample(rng))
+                m.clamp(LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite").sample(rng))
             }
             Self::Quantiles(q) => {
                 let (mu, sigma) = q.log_moments();
-                q.cut(LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite").sample(rng))
+                q.clamp(LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite").sample(rng))
             }
         }
     }
 
-    /// Returns these lengths times `by`: every draw from the same random number is `by` times as long, up to rounding to whole tokens
-    /// (at least 1).
+    /// Returns these lengths multiplied by `by`: every draw from the same random number scales by it, up to rounding to
+    /// at least 1 token.
     #[must_use]
     pub fn scaled(&self, by: f64) -> Self {
         let tokens = |n: TokenCount| TokenCount((f64::from(n.get()) * by).round().clamp(1.0, 4e9) as u32);
@@ -273,7 +273,7 @@ impl Lengths {
         }
     }
 
-    /// The mean that the plan asks for, before cutting.
+    /// Returns the mean that the plan asks for, before clamping.
     pub fn mean(&self) -> f64 {
         match self {
             Self::Fixed(n) => f64::from(n.get()),
@@ -283,7 +283,7 @@ impl Lengths {
         }
     }
 
-    /// The length that a share `u` of all lie at or below, 0 < u < 1.
+    /// Returns the `u`-quantile, 0 < u < 1.
     pub fn quantile(&self, u: f64) -> u32 {
         let z = || -> f64 { SQRT_2 * erf_inv(2.0 * u - 1.0) };
         match self {
@@ -292,43 +292,43 @@ impl Lengths {
                 let all = f64::from(max.get() - min.get()) + 1.0;
                 (min.get() + (u * all) as u32).min(max.get())
             }
-            Self::Normal(m) => m.cut(m.mean.get() * (1.0 + z() * m.cv.get())),
+            Self::Normal(m) => m.clamp(m.mean.get() * (1.0 + z() * m.cv.get())),
             Self::Lognormal(m) => {
                 let (mu, sigma) = m.log_moments();
-                m.cut((mu + z() * sigma).exp())
+                m.clamp((mu + z() * sigma).exp())
             }
             Self::Quantiles(q) => {
                 let (mu, sigma) = q.log_moments();
-                q.cut((mu + z() * sigma).exp())
+                q.clamp((mu + z() * sigma).exp())
             }
         }
     }
 
-    /// The mean of something that hangs on the length, over the lengths as they are drawn, cuts included.
-    pub fn mean_of(&self, of: impl Fn(f64) -> f64) -> f64 {
-        let at = |i: u32| of(f64::from(self.quantile((f64::from(i) + 0.5) / f64::from(GRID))));
+    /// Returns the mean of a function of the length, after clamping.
+    pub fn mean_of(&self, f: impl Fn(f64) -> f64) -> f64 {
+        let at = |i: u32| f(f64::from(self.quantile((f64::from(i) + 0.5) / f64::from(GRID))));
         match self {
-            Self::Fixed(n) => of(f64::from(n.get())),
+            Self::Fixed(n) => f(f64::from(n.get())),
             _ => (0..GRID).map(at).sum::<f64>() / f64::from(GRID),
         }
     }
 
-    /// The shortest that is drawn, but for one request in ten thousand.
+    /// Returns the length that all but one in ten thousand requests reach.
     pub fn shortest(&self) -> u32 {
         self.quantile(1e-4)
     }
 
-    /// The longest that can be drawn; without a `max`, the length that one request in ten thousand exceeds.
+    /// Returns the longest length that can be drawn; without a `max`, the one that one request in ten thousand exceeds.
     pub fn longest(&self) -> u32 {
         match self {
             Self::Fixed(n) => n.get(),
             Self::Uniform(u) => u.max.get(),
-            Self::Normal(m) => m.range(Shape::Normal),
-            Self::Lognormal(m) => m.range(Shape::Lognormal),
+            Self::Normal(m) => m.longest(Shape::Normal),
+            Self::Lognormal(m) => m.longest(Shape::Lognormal),
             Self::Quantiles(q) => q.max.map_or_else(
                 || {
                     let (mu, sigma) = q.log_moments();
-                    q.cut((mu + Z9999 * sigma).exp())
+                    q.clamp((mu + Z9999 * sigma).exp())
                 },
                 TokenCount::get,
             ),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_as_asked() {
+    fn draws_have_the_given_mean_and_cv() {
         for (text, mean, cv) in [
             ("{ fixed = 30 }", 30.0, 0.0),
             ("{ uniform = { min = 100, max = 300 } }", 200.0, 0.2901),
@@ -383,10 +383,10 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_come_out_as_they_went_in() {
+    fn draws_have_the_given_quantiles() {
         let lengths = parse("{ quantiles = { p50 = 600, p90 = 2400 } }");
         let Lengths::Quantiles(q) = lengths else { panic!("quantiles") };
-        // In closed form: σ = ln 4 / z, mean = 600 · e^(σ²/2).
+        // Closed form: σ = ln 4 / z, mean = 600 · e^(σ²/2).
         let sigma = 4_f64.ln() / Z90;
         let (mu, got) = q.log_moments();
         assert!((mu - 600_f64.ln()).abs() < 1e-12 && (got - sigma).abs() < 1e-12);
@@ -396,15 +396,15 @@ mod tests {
         xs.sort_unstable();
         let (p50, p90) = (f64::from(xs[25_000]), f64::from(xs[45_000]));
         assert!((p50 / 600.0 - 1.0).abs() < 0.03 && (p90 / 2400.0 - 1.0).abs() < 0.03, "{p50} {p90}");
-        let cut = parse("{ quantiles = { p50 = 600, p90 = 2400, max = 3000 } }");
-        assert!((0..1000).map(|_| cut.draw(&mut rng)).all(|x| (1..=3000).contains(&x)));
-        assert_eq!((cut.longest(), cut.to_string()), (3000, "~600 (p90 2400)".into()));
+        let clamped = parse("{ quantiles = { p50 = 600, p90 = 2400, max = 3000 } }");
+        assert!((0..1000).map(|_| clamped.draw(&mut rng)).all(|x| (1..=3000).contains(&x)));
+        assert_eq!((clamped.longest(), clamped.to_string()), (3000, "~600 (p90 2400)".into()));
         let same = parse("{ quantiles = { p50 = 9, p90 = 9 } }");
-        assert_eq!((same.draw(&mut rng), same.longest()), (9, 9), "no spread at all");
+        assert_eq!((same.draw(&mut rng), same.longest()), (9, 9), "no variation");
     }
 
     #[test]
-    fn what_hangs_on_a_length_has_the_mean_of_the_draws() {
+    fn mean_of_agrees_with_the_mean_over_draws() {
         for text in [
             "{ fixed = 30 }",
             "{ uniform = { min = 100, max = 300 } }",
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_cut_and_never_zero() {
+    fn draws_are_clamped_and_never_zero() {
         let lengths = parse("{ normal = { mean = 2, cv = 3, max = 5 } }");
         let mut rng = stream(1, "main", 1, Purpose::Output);
         assert!((0..1000).map(|_| lengths.draw(&mut rng)).all(|x| (1..=5).contains(&x)));
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_lengths_are_refused() {
+    fn invalid_lengths_are_rejected() {
         for text in [
             "x = { fixed = 0 }",
             "x = { fixed = -3 }",

@@ -1,7 +1,7 @@
-//! What is sent and when: seeded, lazily drawn chains of requests, and the text of their prompts.
+//! Workloads: seeded, lazily drawn chains of requests with their send times, and the text of their prompts.
 //!
-//! `config` is the plan's table, `traffic` the same with its files opened; `draw` makes the chains of a step of it, and
-//! `prompts` their text.
+//! `config` is the plan's table and `traffic` the table with its files opened; `draw` draws the chains of one step, and
+//! `prompts` writes their text.
 
 pub mod arrivals;
 mod bytes;
@@ -10,10 +10,10 @@ pub mod config;
 pub mod conversation;
 pub mod data;
 pub mod draw;
-pub mod holds;
+pub mod factors;
+pub mod file_contents;
 pub mod kind;
 pub mod lengths;
-pub mod moved;
 pub mod prefix;
 pub mod prompts;
 pub mod rate;
@@ -25,10 +25,10 @@ pub mod traffic;
 mod turns;
 pub mod words;
 
-/// Opens a file to be read from its start, unpacked where it is packed with gzip or zstd.
+/// Opens a file for reading from its start, decompressing gzip and zstd.
 ///
 /// # Errors
-/// It cannot be opened or read, or is not UTF-8; the message names it.
+/// It cannot be opened or read, or is not UTF-8; names the file.
 pub fn open_packed(path: &std::path::Path) -> anyhow::Result<impl std::io::BufRead + use<>> {
     bytes::open(path)
 }

@@ -1,4 +1,4 @@
-//! The text of prompts: from a recipe and the calibrated relation between words and tokens.
+//! The text of prompts, generated from recipes and calibrated token rates.
 
 use super::chain::{Chain, Recipe, Text, Turn};
 use super::config::Cache;
@@ -6,37 +6,37 @@ use super::draw::StepKey;
 use super::prefix::{Prefix, Prefixes};
 use super::rate::{WordRate, WordRates};
 use super::seed::{Purpose, fnv1a, stream};
-use super::traffic::{Kind, Traffic, What};
+use super::traffic::{Kind, OpenedSource, Traffic};
 use super::words::{NONCE_WORDS, push_nonce, push_words};
 use goodput_core::message::{Message, Role};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// What a turn says.
+/// Text of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prompt {
-    /// A system message and the user's, which is how most are written.
+    /// A user message, perhaps after a system message.
     Plain(PromptText),
-    /// The messages of a data set.
-    Said(Vec<Message>),
+    /// Messages of a data set.
+    Messages(Vec<Message>),
 }
 
 impl Prompt {
-    /// As messages.
+    /// Returns the prompt as messages.
     pub fn messages(&self) -> Vec<Message> {
         match self {
             Self::Plain(text) => text.messages(),
-            Self::Said(messages) => messages.clone(),
+            Self::Messages(messages) => messages.clone(),
         }
     }
 }
 
-/// The text of one prompt.
+/// A generated prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptText {
-    /// System message: the shared prefix, with a nonce before it where the cache is to stay cold.
+    /// System message: the shared prefix, after a nonce if the cache is to stay cold.
     pub system: Option<Arc<str>>,
-    /// Whether other requests have the very same system message.
+    /// True if other requests have the identical system message.
     pub shared: bool,
     /// User message.
     pub user: String,
@@ -47,19 +47,19 @@ impl PromptText {
         Self { system: None, shared: true, user }
     }
 
-    /// As messages.
+    /// Returns the prompt as messages.
     pub fn messages(&self) -> Vec<Message> {
         let system = self.system.as_deref().map(|s| Message::new(Role::System, s));
         system.into_iter().chain([Message::new(Role::User, self.user.clone())]).collect()
     }
 
-    /// Words of both messages together.
+    /// Returns the number of words of both messages.
     pub fn words(&self) -> usize {
         self.user.split(' ').count() + self.system.as_deref().map_or(0, |s| s.split(' ').count())
     }
 }
 
-/// Writes the prompts of one step.
+/// Generator of the prompts of one step.
 #[derive(Debug, Clone)]
 pub struct Prompter {
     key: StepKey,
@@ -70,7 +70,7 @@ pub struct Prompter {
     classes: Vec<Class>,
 }
 
-/// What the prompts of a class go by.
+/// Token rate and shared prefixes of a class.
 #[derive(Debug, Clone)]
 struct Class {
     rate: WordRate,
@@ -78,17 +78,17 @@ struct Class {
 }
 
 impl Prompter {
-    /// Prompts for a step. The shared prefixes are the same in every step and series of a run.
+    /// Creates a prompter for a step. Shared prefixes are the same in every step and series of a run.
     pub fn new(traffic: &Traffic, key: StepKey, rates: impl Into<WordRates>) -> Self {
         let rates = rates.into();
         let class = |kind: &Kind| {
-            let shared = match &kind.what {
-                What::Synthetic(s) => s.shared_prefix,
-                What::Data(_) | What::Text(..) | What::Trace(_) => None,
+            let shared = match &kind.source {
+                OpenedSource::Synthetic(s) => s.shared_prefix,
+                OpenedSource::Data(_) | OpenedSource::Text(..) | OpenedSource::Trace(_) => None,
             };
             Class {
-                rate: rates.of(&kind.name),
-                prefixes: Prefixes::new(shared, &kind.name, key.seed, &rates),
+                rate: rates.of(&kind.class_key),
+                prefixes: Prefixes::new(shared, &kind.class_key, key.seed, &rates),
             }
         };
         let classes = traffic.kinds().iter().map(class).collect();
@@ -96,18 +96,18 @@ impl Prompter {
         Self { key, attempt: 0, cold, rates, traffic: traffic.clone(), classes }
     }
 
-    /// Without nonces, whatever the cache: for what counts how long texts are.
-    pub fn bare(self) -> Self {
+    /// Omits nonces even for a cold cache, for counting the tokens of the texts alone.
+    pub fn without_nonces(self) -> Self {
         Self { cold: false, ..self }
     }
 
-    /// For a sweep that was resumed so many times: cold prompts have the same lengths and other nonces, since the server may
-    /// have seen those of a step that was broken off.
+    /// Sets how often the sweep was resumed. Cold prompts keep their lengths and get other nonces, since the server may
+    /// have seen those of an interrupted step.
     pub fn resumed(self, times: u32) -> Self {
         Self { attempt: times, ..self }
     }
 
-    /// Whether a file could not be read on.
+    /// Returns true if a file can no longer be read.
     pub fn failed(&self) -> bool {
         self.traffic.failure().is_some()
     }
@@ -116,37 +116,38 @@ impl Prompter {
         &self.classes[usize::from(turn.class)]
     }
 
-    /// Fills in how long prompts are that a data set holds, as the server counts: each with the history before it.
+    /// Fills in the prompt lengths of a chain from a data set as the server counts them, each with the history before
+    /// it.
     pub fn measure(&self, chain: &mut Chain) {
-        // What comes first in a cold prompt counts as well, and stays in front of every later turn.
+        // The nonce of a cold prompt counts, and stays at the start of every later turn.
         let mut before = self.nonce_words() as f64 * self.rates.per_word;
         for turn in &mut chain.turns {
             let rate = self.class(turn).rate;
-            let Text::Said(messages) = &turn.request.text else { continue };
+            let Text::Messages(messages) = &turn.request.text else { continue };
             let chars: usize = messages.iter().map(|m| m.content.chars().count()).sum();
-            before += chars as f64 * rate.of_chars();
+            before += chars as f64 * rate.tokens_per_char();
             turn.request.input_tokens = (before + rate.overhead).round().max(1.0) as u32;
             before += f64::from(turn.request.output_tokens);
         }
     }
 
-    /// What a turn says: the same turn always says the same.
+    /// Returns the text of a turn; deterministic.
     pub fn prompt(&self, turn: &Turn) -> Prompt {
         let recipe = &turn.request;
         let mut rng = stream(self.key.seed, &self.key.series, self.key.step, Purpose::Words);
         rng.set_stream(recipe.id);
         let class = self.class(turn);
         Prompt::Plain(match &recipe.text {
-            Text::Words { group } => self.words(recipe, class.prefixes.of(*group), &mut rng),
-            Text::Prefix { group } => self.prefix(recipe, class.prefixes.of(*group), &mut rng),
-            Text::Further { tokens } => {
+            Text::Words { group } => self.words(recipe, class.prefixes.get(*group), &mut rng),
+            Text::Prefix { group } => self.prefix(recipe, class.prefixes.get(*group), &mut rng),
+            Text::FollowUp { tokens } => {
                 let mut user = String::new();
-                push_words(&mut user, class.rate.words_of(f64::from(*tokens)), &mut rng);
+                push_words(&mut user, class.rate.words_without_overhead(f64::from(*tokens)), &mut rng);
                 PromptText::of(user)
             }
-            Text::Piece { at } => self.piece(turn, class.rate, *at),
+            Text::Excerpt { at } => self.excerpt(turn, class.rate, *at),
             Text::Blocks { ids, tokens, round } => self.blocks(recipe, ids, *tokens, *round, &mut rng),
-            Text::Said(messages) => return Prompt::Said(self.said(recipe, messages)),
+            Text::Messages(messages) => return Prompt::Messages(self.messages(recipe, messages)),
         })
     }
 
@@ -154,7 +155,7 @@ impl Prompter {
         if self.cold { NONCE_WORDS } else { 0 }
     }
 
-    /// What comes first in a cold prompt; empty in a warm one.
+    /// Returns the start of a cold prompt; empty for a warm one.
     fn nonce(&self, id: u64) -> String {
         let mut nonce = String::new();
         if self.cold {
@@ -163,27 +164,27 @@ impl Prompter {
         nonce
     }
 
-    /// A prompt of words, after as much of the prefix of its group as it has room for.
+    /// Returns a prompt of random words, after as much of the group's prefix as fits.
     fn words(&self, recipe: &Recipe, prefix: Option<&Prefix>, rng: &mut ChaCha8Rng) -> PromptText {
         let (tokens, nonce) = (f64::from(recipe.input_tokens), self.nonce_words());
         let split = prefix.and_then(|p| Some((p, p.split(tokens, nonce, &self.rates)?)));
         match split {
             Some((prefix, split)) => {
                 let mut user = String::new();
-                push_words(&mut user, split.own, rng);
+                push_words(&mut user, split.unique, rng);
                 let shared = prefix.is_whole(split) && !self.cold;
-                PromptText { system: Some(self.system(recipe, prefix.beginning(split))), shared, user }
+                PromptText { system: Some(self.system(recipe, prefix.truncated(split))), shared, user }
             }
             None => {
                 let mut user = self.nonce(recipe.id);
-                let own = self.rates.base().words(tokens).saturating_sub(nonce);
-                push_words(&mut user, if self.cold { own } else { own.max(1) }, rng);
+                let unique = self.rates.base().words(tokens).saturating_sub(nonce);
+                push_words(&mut user, if self.cold { unique } else { unique.max(1) }, rng);
                 PromptText::of(user)
             }
         }
     }
 
-    /// The whole prefix of a group, and a word.
+    /// Returns the whole prefix of a group, followed by one word.
     fn prefix(&self, recipe: &Recipe, prefix: Option<&Prefix>, rng: &mut ChaCha8Rng) -> PromptText {
         let mut user = String::new();
         push_words(&mut user, 1, rng);
@@ -191,20 +192,20 @@ impl Prompter {
         PromptText { system, shared: !self.cold, user }
     }
 
-    /// A system message, behind the nonce where the cache is to stay cold.
+    /// Returns a system message, after a nonce if the cache is to stay cold.
     fn system(&self, recipe: &Recipe, prefix: Arc<str>) -> Arc<str> {
         if self.cold { format!("{} {prefix}", self.nonce(recipe.id)).into() } else { prefix }
     }
 
-    /// A piece of the plain text, as long as asked for by the characters that a token has.
-    fn piece(&self, turn: &Turn, rate: WordRate, at: u64) -> PromptText {
-        let What::Text(corpus, ..) = &self.traffic.kinds()[usize::from(turn.class)].what else {
+    /// Returns an excerpt of the plain text, its length chosen by the tokens per character.
+    fn excerpt(&self, turn: &Turn, rate: WordRate, at: u64) -> PromptText {
+        let OpenedSource::Text(corpus, ..) = &self.traffic.kinds()[usize::from(turn.class)].source else {
             return PromptText::of(String::new());
         };
         let nonce = self.nonce(turn.request.id);
         let words = self.nonce_words() as f64 * rate.per_word;
         let tokens = f64::from(turn.request.input_tokens) - rate.overhead - words;
-        let chars = (tokens / rate.of_chars()).round().max(1.0) as usize;
+        let chars = (tokens / rate.tokens_per_char()).round().max(1.0) as usize;
         match corpus.cut(at, chars) {
             Ok(text) if nonce.is_empty() => PromptText::of(text),
             Ok(text) => PromptText::of(format!("{nonce}\n{text}")),
@@ -215,8 +216,8 @@ impl Prompter {
         }
     }
 
-    /// The words of a trace's blocks, then words of its own. In a cold cache blocks recur within a step and a round, as recorded,
-    /// and never from one to the next, nor to the same one after a resume.
+    /// Returns the words of a trace's blocks, then unique words. With a cold cache, blocks recur within a step and a
+    /// round, as recorded, but not across them, nor in the same step after a resume.
     fn blocks(
         &self,
         recipe: &Recipe,
@@ -227,25 +228,26 @@ impl Prompter {
     ) -> PromptText {
         let rate = self.rates.base();
         let words = rate.words(f64::from(recipe.input_tokens));
-        // A step that is measured again after a resume has other blocks: the server may have seen the first.
+        // The server may have seen the blocks of an interrupted step.
         let (step, round, attempt) = if self.cold { (self.key.step, round, self.attempt) } else { (0, 0, 0) };
         let mut text = String::new();
         let mut have = 0;
         for (i, id) in ids.iter().enumerate() {
-            // Up to where this block ends, so that roundings do not add up; it stands at the same place wherever it recurs.
-            let end = rate.words_of(f64::from(tokens) * (i as f64 + 1.0)).min(words);
-            let mut of_block = stream(self.key.seed, &self.key.series, step, Purpose::Prefix);
+            // Up to the end of this block, so that rounding errors do not add up and it has the same length wherever it
+            // recurs.
+            let end = rate.words_without_overhead(f64::from(tokens) * (i as f64 + 1.0)).min(words);
+            let mut block_rng = stream(self.key.seed, &self.key.series, step, Purpose::Prefix);
             let place = [*id, u64::from(round), u64::from(attempt)].map(u64::to_le_bytes);
-            of_block.set_stream(fnv1a(&place.concat()));
-            push_words(&mut text, end.saturating_sub(have), &mut of_block);
+            block_rng.set_stream(fnv1a(&place.concat()));
+            push_words(&mut text, end.saturating_sub(have), &mut block_rng);
             have = have.max(end);
         }
         push_words(&mut text, words.saturating_sub(have), rng);
         PromptText::of(text)
     }
 
-    /// The messages of a row. The first turn of a cold one begins with a nonce, wherever its text begins.
-    fn said(&self, recipe: &Recipe, messages: &[Message]) -> Vec<Message> {
+    /// Returns the messages of a turn; the first turn of a cold conversation begins with a nonce.
+    fn messages(&self, recipe: &Recipe, messages: &[Message]) -> Vec<Message> {
         let mut messages = messages.to_vec();
         let first = self.traffic.is_first(recipe.id);
         if self.cold
@@ -267,7 +269,7 @@ mod tests {
     fn plain(p: &Prompter, turn: &Turn) -> PromptText {
         match p.prompt(turn) {
             Prompt::Plain(text) => text,
-            Prompt::Said(messages) => panic!("{messages:?}"),
+            Prompt::Messages(messages) => panic!("{messages:?}"),
         }
     }
 
@@ -292,13 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn a_later_turn_has_the_words_that_it_adds() {
-        let text = plain(&prompter("cache = \"cold\"", 1), &turn(7, Text::Further { tokens: 50 }));
-        assert_eq!((text.words(), text.system), (40, None), "and no nonce: its history is its own");
+    fn a_later_turn_has_the_words_it_adds_and_no_nonce() {
+        let text = plain(&prompter("cache = \"cold\"", 1), &turn(7, Text::FollowUp { tokens: 50 }));
+        assert_eq!((text.words(), text.system), (40, None));
     }
 
     #[test]
-    fn prompts_have_the_words_asked_for() {
+    fn prompts_have_the_requested_words() {
         for extra in ["cache = \"cold\"", "cache = \"warm\""] {
             let words = plain(&prompter(extra, 1), &recipe(3, 0)).words();
             assert_eq!(words, 154, "{extra}: (200 − 8) / 1.25 rounded");
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_shorter_than_the_prefix_have_their_own_length() {
+    fn prompts_shorter_than_the_prefix_have_the_requested_length() {
         for (extra, nonce) in [("cache = \"cold\"", NONCE_WORDS), ("cache = \"warm\"", 0)] {
             let p = prompter(extra, 1);
             for tokens in [20, 40, 50, 57, 58] {
@@ -318,13 +320,13 @@ mod tests {
                 let whole = plain(&p, &recipe(3, 0)).system.unwrap();
                 let (whole, system) = (whole.split(' ').skip(nonce), text.system.unwrap());
                 assert!(whole.zip(system.split(' ').skip(nonce)).all(|(a, b)| a == b), "{system}");
-                assert!(!text.shared, "no other is as long");
+                assert!(!text.shared, "no other prompt has this part of the prefix");
             }
         }
     }
 
     #[test]
-    fn what_warms_a_prefix_has_all_of_it() {
+    fn a_warming_prompt_has_the_whole_prefix() {
         let p = prompter("cache = \"warm\"", 0);
         let mut warm = turn(0, Text::Prefix { group: 1 });
         warm.request.input_tokens = 9;
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_trace_that_is_resumed_has_other_blocks() {
+    fn blocks_of_a_cold_trace_differ_after_a_resume() {
         let blocks = turn(1, Text::Blocks { ids: Arc::from([1, 2, 3]), tokens: 16, round: 0 });
         for (cache, same) in [("cold", false), ("warm", true)] {
             let p = prompter(&format!("cache = \"{cache}\""), 1);
@@ -344,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_has_the_same_prefix_in_every_series() {
+    fn a_class_has_equal_prefixes_in_every_series() {
         let p = prompter("cache = \"warm\"", 1);
         let other = Prompter { key: StepKey { series: "other".into(), ..p.key.clone() }, ..p.clone() };
         let again = Prompter::new(&other.traffic, other.key, p.rates.clone());
@@ -352,17 +354,17 @@ mod tests {
     }
 
     #[test]
-    fn cold_prompts_share_no_beginning() {
+    fn cold_prompts_share_no_prefix() {
         let p = prompter("cache = \"cold\"", 1);
         let (a, b) = (plain(&p, &recipe(1, 0)), plain(&p, &recipe(2, 0)));
         let first =
             |t: &PromptText| t.system.as_deref().map(|s| s.split(' ').take(3).collect::<Vec<_>>().join(" "));
         assert_ne!(first(&a), first(&b));
         assert_ne!(first(&a), first(&plain(&prompter("cache = \"cold\"", 2), &recipe(1, 0))), "another step");
-        assert_eq!(a, plain(&p, &recipe(1, 0)), "the same request is the same text");
+        assert_eq!(a, plain(&p, &recipe(1, 0)), "deterministic");
         let again = plain(&p.resumed(1), &recipe(1, 0));
-        assert_ne!(first(&a), first(&again), "measured again after a resume");
-        assert_eq!((a.words(), &a.user), (again.words(), &again.user), "as long, and of the same words");
+        assert_ne!(first(&a), first(&again), "another nonce after a resume");
+        assert_eq!((a.words(), &a.user), (again.words(), &again.user), "equal length and words");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Random numbers: one independent stream per purpose, all from the plan's seed.
+//! Random numbers: one independent stream per purpose, all derived from the plan's seed.
 //!
-//! Keyed by (seed, series, step, purpose), so that changing the prompt lengths does not move the arrivals, and a step draws
-//! the same requests whatever was measured before it.
+//! Streams are keyed by (seed, series, step, purpose), so that changing prompt lengths does not change arrivals, and a
+//! step draws equal requests whatever was measured before it.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// What a stream of random numbers is for.
+/// Purpose of a stream of random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Gaps between arrivals.
@@ -15,25 +15,25 @@ pub enum Purpose {
     Input = 2,
     /// Output lengths.
     Output = 3,
-    /// Which shared prefix a request uses.
+    /// Choice of a shared prefix per request.
     Group = 4,
-    /// The words of prompts.
+    /// Words of prompts.
     Words = 5,
-    /// The words of shared prefixes.
+    /// Words of shared prefixes.
     Prefix = 6,
-    /// Which class of a mix a request belongs to.
+    /// Choice of a class of a mix per request.
     Class = 7,
     /// Turns of conversations.
     Turns = 8,
     /// Think times.
     Think = 9,
-    /// Which rows of a data set are taken.
+    /// Choice of rows of a data set.
     Rows = 10,
-    /// Where in a trace a step begins.
-    Place = 11,
+    /// Position in a trace at which a step begins.
+    Position = 11,
 }
 
-/// The stream for one purpose in one step of one series.
+/// Returns the stream for one purpose in one step of one series.
 pub fn stream(seed: u32, series: &str, step: u32, purpose: Purpose) -> ChaCha8Rng {
     let mut key = [0u8; 32];
     key[0..4].copy_from_slice(&seed.to_le_bytes());
@@ -43,7 +43,7 @@ pub fn stream(seed: u32, series: &str, step: u32, purpose: Purpose) -> ChaCha8Rn
     ChaCha8Rng::from_seed(key)
 }
 
-/// FNV-1a, 64 bits: the same on every platform and version, which the standard library's hasher does not promise.
+/// FNV-1a, 64 bits. Stable across platforms and versions, unlike the standard library's hasher.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -54,7 +54,7 @@ mod tests {
     use rand::Rng;
 
     #[test]
-    fn streams_repeat_and_differ() {
+    fn streams_are_reproducible_and_independent() {
         let first = |seed, series: &str, step, purpose| stream(seed, series, step, purpose).next_u64();
         let base = first(1, "main", 1, Purpose::Arrivals);
         assert_eq!(base, first(1, "main", 1, Purpose::Arrivals));

@@ -1,4 +1,4 @@
-//! `[workload.prompts]`: where prompts come from.
+//! The plan's `[workload.prompts]` table.
 
 use super::data::config::{
     AiperfTable, CsvTable, DataSource, Format, JsonlTable, OutputFrom, ShareGptTable, SpecBenchTable, Turns,
@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// Sources of prompts.
+/// A source of prompts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "RawPrompts", into = "RawPrompts")]
 pub enum Prompts {
-    /// Made from a recipe.
+    /// Generated prompts.
     Synthetic(Synthetic),
-    /// The rows of a data set.
+    /// Rows of a data set.
     Data(Box<DataSource>),
-    /// Pieces of a plain text.
+    /// Excerpts of a plain text.
     Text(TextTable),
 }
 
 #[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum RawPrompts {
-    /// Made from a recipe.
+    /// Generated prompts of given lengths.
     Synthetic(Synthetic),
     /// ShareGPT: an array, or lines, of `{ id, conversations: [{ from, value }] }`.
     Sharegpt(ShareGptTable),
-    /// Lines, or an array, of JSON objects whose fields the plan names.
+    /// Lines, or an array, of JSON objects; the plan names their fields.
     Jsonl(JsonlTable),
     /// Comma-separated values with a header.
     Csv(CsvTable),
@@ -36,7 +36,7 @@ enum RawPrompts {
     Aiperf(AiperfTable),
     /// Spec-Bench: lines of `{ question_id, category, turns }`.
     SpecBench(SpecBenchTable),
-    /// Pieces of a plain text.
+    /// Excerpts of a plain text.
     Text(TextTable),
 }
 
@@ -71,7 +71,7 @@ impl From<Prompts> for RawPrompts {
 }
 
 impl Prompts {
-    /// The longest answer that the plan asks for, where the plan says it.
+    /// Returns the longest answer that the plan asks for, if it sets lengths.
     pub fn longest_output(&self) -> Option<u32> {
         match self {
             Self::Synthetic(s) => Some(s.output_tokens.longest()),
@@ -81,8 +81,8 @@ impl Prompts {
         }
     }
 
-    /// Whether a row may be a conversation of several turns.
-    pub fn talks(&self) -> bool {
+    /// Returns true if a row may be a conversation of several turns.
+    pub fn may_have_turns(&self) -> bool {
         matches!(self, Self::Data(d) if d.turns == Turns::All)
     }
 }
@@ -103,7 +103,7 @@ impl fmt::Display for Prompts {
     }
 }
 
-/// The name of a file without its folder.
+/// Returns the name of a file without its directory.
 pub(super) fn name(file: &Path) -> String {
     file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }

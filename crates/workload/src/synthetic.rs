@@ -1,40 +1,40 @@
-//! Synthetic prompts: lengths, and what they have in common.
+//! Synthetic prompts of given lengths, with shared prefixes.
 
 use super::lengths::{Lengths, TokenCount};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Prompts made from a recipe: lengths, and what they share.
+/// Lengths and shared prefixes of generated prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawSynthetic", into = "RawSynthetic")]
 pub struct Synthetic {
-    /// Input tokens, shared prefix included, as the server counts them.
+    /// Input tokens as the server counts them, shared prefix included.
     pub input_tokens: Lengths,
     /// Output tokens.
     pub output_tokens: Lengths,
-    /// A beginning that requests have in common.
+    /// Prefix shared between requests.
     pub shared_prefix: Option<SharedPrefix>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawSynthetic {
-    /// Input tokens, shared prefix included, as the server counts them.
+    /// Input tokens as the server counts them, shared prefix included.
     input_tokens: Lengths,
     /// Output tokens.
     output_tokens: Lengths,
-    /// A beginning that requests have in common, sent as the system message.
+    /// Prefix shared between requests, sent as the system message.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_prefix: Option<SharedPrefix>,
 }
 
-/// A beginning that requests have in common, sent as the system message.
+/// Prefix shared between requests, sent as the system message.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SharedPrefix {
-    /// Its length. Prompts that are too short for it have its beginning.
+    /// Length of the prefix. Prompts that are too short for it contain its beginning.
     pub tokens: TokenCount,
-    /// How many different ones there are; each request takes one at random.
+    /// Number of different prefixes; each request uses one at random.
     #[serde(default = "SharedPrefix::one")]
     pub groups: TokenCount,
 }
@@ -72,41 +72,42 @@ impl From<Synthetic> for RawSynthetic {
 }
 
 impl Synthetic {
-    /// Tokens of a prompt that lie in the shared prefix, on average: one that is too short for all of it has as much as leaves a
-    /// token of its own.
+    /// Returns the mean tokens of a prompt in the shared prefix. A prompt too short for the whole prefix contains as
+    /// much of it as leaves one unique token.
     pub fn shared_tokens(&self) -> f64 {
-        self.shared_prefix.map_or(0.0, |p| shared(&self.input_tokens, p.tokens.get()))
+        self.shared_prefix.map_or(0.0, |p| mean_shared(&self.input_tokens, p.tokens.get()))
     }
 
-    /// Whether some prompts are too short for the whole prefix.
+    /// Returns true if some prompts are too short for the whole prefix.
     fn cuts_prefix(&self) -> bool {
         self.shared_prefix.is_some_and(|p| self.input_tokens.shortest() <= p.tokens.get())
     }
 }
 
-/// Tokens of a prompt that lie in a shared prefix of so many, on average.
-fn shared(input: &Lengths, prefix: u32) -> f64 {
+/// Returns the mean tokens of a prompt in a shared prefix of `prefix` tokens.
+pub(super) fn mean_shared(input: &Lengths, prefix: u32) -> f64 {
     input.mean_of(|n| f64::from(prefix).min(n - 1.0))
 }
 
-/// The prefix of which a share of all input tokens lies in; the longest that there can be where that is not enough.
+/// Returns the length of the prefix that holds a given share of all input tokens; the longest possible prefix if that
+/// is not enough.
 pub fn prefix_of_share(input: &Lengths, share: f64) -> u32 {
     let wanted = share * input.mean_of(|n| n);
     let (mut low, mut high) = (0, input.longest().saturating_sub(1));
-    if shared(input, high) <= wanted {
+    if mean_shared(input, high) <= wanted {
         return high;
     }
-    // The least that gives as much, and the one before it, which may be nearer.
+    // The shortest that holds enough, or the one before it if that is nearer.
     while low < high {
         let middle = low + (high - low) / 2;
-        if shared(input, middle) < wanted { low = middle + 1 } else { high = middle }
+        if mean_shared(input, middle) < wanted { low = middle + 1 } else { high = middle }
     }
     let before = low.saturating_sub(1);
-    if wanted - shared(input, before) < shared(input, low) - wanted { before } else { low }
+    if wanted - mean_shared(input, before) < mean_shared(input, low) - wanted { before } else { low }
 }
 
 impl fmt::Display for Synthetic {
-    /// `600 in / 30 out tokens, 400 shared`; `up to 400 shared` where some prompts are shorter.
+    /// Formats `600 in / 30 out tokens, 400 shared`; `up to 400 shared` if some prompts are shorter.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in / {} out tokens", self.input_tokens, self.output_tokens)?;
         match self.shared_prefix {
@@ -131,9 +132,9 @@ mod tests {
         toml::from_str::<T>(&format!("x = {text}")).unwrap().x
     }
 
-    /// Rows: input lengths, the share that is to be shared, and the prefix.
+    /// Cases: input lengths, the share to be shared, and the length of the prefix.
     #[test]
-    fn a_prefix_holds_the_share_that_is_asked_for() {
+    fn the_prefix_holds_the_requested_share() {
         for (text, share, want) in [
             ("{ fixed = 4096 }", 0.9, Some(3686)),
             ("{ fixed = 1 }", 0.5, Some(0)),
@@ -143,13 +144,13 @@ mod tests {
         ] {
             let input = lengths(text);
             let prefix = prefix_of_share(&input, share);
-            let got = shared(&input, prefix) / input.mean_of(|n| n);
+            let got = mean_shared(&input, prefix) / input.mean_of(|n| n);
             assert!(want.map_or((got - share).abs() < 0.002, |n| n == prefix), "{text}: {prefix}, {got}");
         }
     }
 
     #[test]
-    fn a_title_says_where_prompts_are_too_short() {
+    fn the_title_shows_that_prompts_are_too_short_for_the_prefix() {
         let title = |input: &str| {
             let text = format!(
                 "input-tokens = {input}\noutput-tokens = {{ fixed = 3 }}\nshared-prefix = {{ tokens = 400 }}"

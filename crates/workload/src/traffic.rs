@@ -1,9 +1,9 @@
-//! A workload that is ready to be drawn from: its files are opened and checked.
+//! A workload with its files opened and checked, ready to draw from.
 
 use super::config::Workload;
 use super::conversation::Conversation;
 use super::data::{Counter, DataSet, TextCorpus, TokenEstimate};
-use super::kind::{Found, Of};
+use super::kind::{FileSummary, RequestSource};
 use super::lengths::Lengths;
 use super::rate::WordRates;
 use super::sources::Prompts;
@@ -14,34 +14,33 @@ use goodput_core::slo::ALL;
 use goodput_core::units::Positive;
 use std::sync::{Arc, OnceLock};
 
-/// Answers of a data set that gives them no length, where the plan does not either, would have no end.
-const NO_OUTPUT: &str =
-    "the data set does not tell how long answers are: set output-tokens, such as { fixed = 200 }";
+/// Error for a data set without answer lengths: such answers would never end.
+const NO_OUTPUT: &str = "the data set has no answer lengths: set output-tokens, such as { fixed = 200 }";
 
 /// A workload with its files opened. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Traffic {
     workload: Arc<Workload>,
     kinds: Arc<[Kind]>,
-    /// Why a file could not be read on, once that has happened.
+    /// First error of reading a file on, once one has occurred.
     failure: Arc<OnceLock<String>>,
 }
 
-/// One kind of request: a class of a mix, or all there is.
+/// One kind of request: a class of a mix, or all requests.
 #[derive(Debug, Clone)]
 pub(super) struct Kind {
-    /// The class, as its shared prefixes and the server's counts go by it.
-    pub(super) name: String,
-    /// Its share of the arrivals and that of all kinds before it.
-    pub(super) up_to: f64,
+    /// Name of the class; shared prefixes and calibrated token rates are keyed by it.
+    pub(super) class_key: String,
+    /// Cumulative share of the arrivals, up to and including this kind.
+    pub(super) cumulative_share: f64,
     pub(super) share: f64,
-    pub(super) what: What,
+    pub(super) source: OpenedSource,
     pub(super) conversation: Option<Conversation>,
 }
 
-/// What a kind of request is made of.
+/// Contents of a kind of request, opened.
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(super) enum OpenedSource {
     Synthetic(Synthetic),
     Data(DataSet),
     Text(TextCorpus, Lengths, Lengths),
@@ -49,60 +48,60 @@ pub(super) enum What {
 }
 
 impl Traffic {
-    /// Opens what the workload names. Lengths of texts are counted by `counter`: estimated, or by a tokenizer.
+    /// Opens the files of the workload. `counter` counts the tokens of texts: by estimate, or with a tokenizer.
     ///
     /// # Errors
-    /// A file cannot be read, or holds something that it should not: the message names file, line and field.
+    /// A file cannot be read or has invalid contents; the message names file, line and field.
     pub fn open(workload: &Workload, counter: &Counter) -> Result<Self> {
-        let mut up_to = 0.0;
+        let mut cumulative_share = 0.0;
         let mut kinds = Vec::new();
         for k in workload.kinds() {
-            up_to += k.share;
-            let what = match k.of {
-                Of::Prompts(Prompts::Synthetic(s)) => What::Synthetic(*s),
-                Of::Prompts(Prompts::Text(t)) => {
-                    What::Text(TextCorpus::open(t)?, t.input_tokens, t.output_tokens)
+            cumulative_share += k.share;
+            let source = match k.source {
+                RequestSource::Prompts(Prompts::Synthetic(s)) => OpenedSource::Synthetic(*s),
+                RequestSource::Prompts(Prompts::Text(t)) => {
+                    OpenedSource::Text(TextCorpus::open(t)?, t.input_tokens, t.output_tokens)
                 }
-                Of::Prompts(Prompts::Data(d)) => {
+                RequestSource::Prompts(Prompts::Data(d)) => {
                     let set = DataSet::open(d, counter.clone())?;
                     let summary = set.summary();
                     if summary.output_from_plan > 0 && d.output_tokens.is_none() {
                         anyhow::bail!("{}: {NO_OUTPUT}", set.title());
                     }
-                    What::Data(set)
+                    OpenedSource::Data(set)
                 }
-                Of::Trace(t) => What::Trace(Trace::open(t)?),
+                RequestSource::Trace(t) => OpenedSource::Trace(Trace::open(t)?),
             };
-            let (name, conversation) = (k.known_as.to_owned(), k.conversation.copied());
-            kinds.push(Kind { name, up_to, share: k.share, what, conversation });
+            let (class_key, conversation) = (k.class_key.to_owned(), k.conversation.copied());
+            kinds.push(Kind { class_key, cumulative_share, share: k.share, source, conversation });
         }
         Ok(Self { workload: Arc::new(workload.clone()), kinds: kinds.into(), failure: Arc::default() })
     }
 
-    /// The same files under another table of the plan, where it names no others.
-    pub fn under(&self, workload: &Workload) -> Option<Self> {
+    /// Returns these files under another workload table; `None` if that table names other files or turns.
+    pub fn with_workload(&self, workload: &Workload) -> Option<Self> {
         let same =
             |other: &Workload| (other.source == self.workload.source, other.only == self.workload.only);
         (same(workload) == (true, true) && self.workload.conversation == workload.conversation)
             .then(|| Self { workload: Arc::new(workload.clone()), ..self.clone() })
     }
 
-    /// The same with the lengths of reference answers counted as the server counts the texts of their class.
-    pub fn counted(&self, rates: &WordRates) -> Self {
+    /// Returns this traffic with the lengths of recorded answers counted at the server's calibrated rates.
+    pub fn with_rates(&self, rates: &WordRates) -> Self {
         let kinds = self.kinds.iter().map(|k| {
-            let what = match (&k.what, rates.of(&k.name).per_char) {
-                (What::Data(set), Some(per_char)) if !set.summary().exact => {
+            let source = match (&k.source, rates.of(&k.class_key).per_char) {
+                (OpenedSource::Data(set), Some(per_char)) if !set.summary().exact => {
                     let estimate = TokenEstimate { chars: 1.0 / per_char, ..TokenEstimate::default() };
-                    What::Data(set.with_counter(Counter::Estimate(estimate)))
+                    OpenedSource::Data(set.with_counter(Counter::Estimate(estimate)))
                 }
                 (other, _) => other.clone(),
             };
-            Kind { what, ..k.clone() }
+            Kind { source, ..k.clone() }
         });
         Self { kinds: kinds.collect(), ..self.clone() }
     }
 
-    /// The plan's table.
+    /// Returns the plan's table.
     pub fn workload(&self) -> &Workload {
         &self.workload
     }
@@ -111,130 +110,132 @@ impl Traffic {
         &self.kinds
     }
 
-    /// The most turns that a chain of any kind has.
-    fn most_turns(&self) -> u64 {
-        u64::from(self.kinds.iter().map(Kind::most_turns).max().unwrap_or(1))
+    /// Returns the largest number of turns of any chain.
+    fn max_turns(&self) -> u64 {
+        u64::from(self.kinds.iter().map(Kind::max_turns).max().unwrap_or(1))
     }
 
-    /// Whether some requests follow the answer to another.
-    pub fn follows(&self) -> bool {
-        self.most_turns() > 1
+    /// Returns true if some requests follow the answer to another.
+    pub fn has_follow_ups(&self) -> bool {
+        self.max_turns() > 1
     }
 
-    /// Number of the first request of a chain, whatever those before it have turned out to be.
+    /// Returns the number of the first request of a chain, which does not depend on the lengths of earlier chains.
     pub(super) fn first_id(&self, chain: u64) -> u64 {
-        chain * self.most_turns()
+        chain * self.max_turns()
     }
 
-    /// Whether a number is that of the first turn of a chain.
+    /// Returns true for the number of the first turn of a chain.
     pub(super) fn is_first(&self, id: u64) -> bool {
-        id.is_multiple_of(self.most_turns())
+        id.is_multiple_of(self.max_turns())
     }
 
-    /// Number of the chain that a request belongs to.
+    /// Returns the number of the chain that a request belongs to.
     pub fn chain(&self, request: u64) -> u64 {
-        request / self.most_turns()
+        request / self.max_turns()
     }
 
-    /// Remembers why a file could not be read on.
+    /// Records that a file cannot be read on; the first error is kept.
     pub(super) fn fail(&self, why: String) {
-        // The first reason stands.
         let _ = self.failure.set(why);
     }
 
-    /// Why a file could not be read on, if that has happened: its chains have ended then.
+    /// Returns why a file could not be read on; its chains have then ended.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
 
-    /// What its files were found to hold, for each kind; empty where it has none.
-    pub fn found(&self) -> Vec<Found> {
-        let files = self.kinds.iter().any(|k| !matches!(k.what, What::Synthetic(_)));
-        if files { self.kinds.iter().map(Kind::found).collect() } else { Vec::new() }
+    /// Returns the summaries of the files, one per kind of request; empty if no kind has files.
+    pub fn file_summaries(&self) -> Vec<FileSummary> {
+        let files = self.kinds.iter().any(|k| !matches!(k.source, OpenedSource::Synthetic(_)));
+        if files { self.kinds.iter().map(Kind::file_summary).collect() } else { Vec::new() }
     }
 
     fn mean(&self, of: impl Fn(&Kind) -> f64) -> f64 {
         self.kinds.iter().map(|k| k.share * of(k)).sum()
     }
 
-    /// Input tokens of a request on average, as far as they are known.
+    /// Returns the mean input tokens of a request, as far as known.
     pub fn mean_input(&self) -> f64 {
         self.mean(Kind::mean_input)
     }
 
-    /// Output tokens of a request on average.
+    /// Returns the mean output tokens of a request.
     pub fn mean_output(&self) -> f64 {
         self.mean(Kind::mean_output)
     }
 
-    /// Input and output tokens of the longest request: the longest prompt of a kind with its longest answer.
+    /// Returns input and output tokens of the longest request: the longest prompt of a kind with its longest answer.
     pub fn longest(&self) -> (u64, u64) {
         let sum = |(input, output): (u64, u64)| input + output;
         self.kinds.iter().map(Kind::longest).max_by_key(|l| sum(*l)).unwrap_or_default()
     }
 
-    /// How many different shared prefixes there are in all kinds together; a kind without any counts as one.
+    /// Returns the number of shared prefixes of all kinds; a kind without any counts as one.
     pub fn groups(&self) -> u32 {
         self.kinds.iter().map(Kind::groups).sum()
     }
 
-    /// How many different shared prefixes the prompts begin with; 0 where they share none.
-    pub fn shared(&self) -> u32 {
-        self.kinds.iter().map(Kind::shared).sum()
+    /// Returns the number of shared prefixes of all kinds; 0 if there are none.
+    pub fn shared_prefixes(&self) -> u32 {
+        self.kinds.iter().map(Kind::shared_prefixes).sum()
     }
 
-    /// The classes whose prompts are texts of people, whose tokens are another count of characters than words of ours: index and name.
-    pub fn natural(&self) -> Vec<(usize, &str)> {
-        let natural = |k: &&Kind| matches!(k.what, What::Data(_) | What::Text(..));
+    /// Returns index and name of the classes with natural text, whose ratio of tokens to characters differs from that
+    /// of generated words.
+    pub fn natural_text_classes(&self) -> Vec<(usize, &str)> {
+        let natural = |k: &&Kind| matches!(k.source, OpenedSource::Data(_) | OpenedSource::Text(..));
         let all = self.kinds.iter().enumerate().filter(|(_, k)| natural(k));
-        all.map(|(i, k)| (i, k.name.as_str())).collect()
+        all.map(|(i, k)| (i, k.class_key.as_str())).collect()
     }
 }
 
 impl Kind {
     fn synthetic(&self) -> Option<&Synthetic> {
-        match &self.what {
-            What::Synthetic(s) => Some(s),
-            _ => None,
+        match &self.source {
+            OpenedSource::Synthetic(s) => Some(s),
+            OpenedSource::Data(_) | OpenedSource::Text(..) | OpenedSource::Trace(_) => None,
         }
     }
 
-    /// The most turns.
-    pub(super) fn most_turns(&self) -> u32 {
-        match &self.what {
-            What::Data(set) => u32::try_from(set.summary().turns_max).unwrap_or(u32::MAX).max(1),
-            What::Trace(trace) => trace.summary().turns_max,
-            _ => self.conversation.and_then(|c| c.turns).map_or(1, |t| t.longest()),
+    /// Returns the largest number of turns.
+    pub(super) fn max_turns(&self) -> u32 {
+        match &self.source {
+            OpenedSource::Data(set) => u32::try_from(set.summary().turns_max).unwrap_or(u32::MAX).max(1),
+            OpenedSource::Trace(trace) => trace.summary().turns_max,
+            OpenedSource::Synthetic(_) | OpenedSource::Text(..) => {
+                self.conversation.and_then(|c| c.turns).map_or(1, |t| t.longest())
+            }
         }
     }
 
-    /// What its prompts begin with.
+    /// Returns the shared prefix of its prompts.
     pub(super) fn prefix(&self) -> Option<SharedPrefix> {
         self.synthetic().and_then(|s| s.shared_prefix)
     }
 
-    /// How many different beginnings its prompts have, and one where they share none.
+    /// Returns the number of its shared prefixes; 1 if it has none.
     pub(super) fn groups(&self) -> u32 {
         self.prefix().map_or(1, |p| p.groups.get())
     }
 
-    /// How many different shared prefixes its prompts begin with; 0 where they share none.
-    pub(super) fn shared(&self) -> u32 {
+    /// Returns the number of its shared prefixes; 0 if it has none.
+    pub(super) fn shared_prefixes(&self) -> u32 {
         self.prefix().map_or(0, |p| p.groups.get())
     }
 
     fn mean_input(&self) -> f64 {
-        match &self.what {
-            What::Synthetic(s) => {
-                let further = self.conversation.and_then(|c| c.input_tokens).map_or(0.0, |t| t.mean());
+        match &self.source {
+            OpenedSource::Synthetic(s) => {
+                let follow_up = self.conversation.and_then(|c| c.input_tokens).map_or(0.0, |t| t.mean());
                 let turns = self.conversation.map_or(1.0, |c| c.mean_turns());
-                // Turn k of n has all before it in front: (k − 1) answers and k − 1 further messages.
+                // Turn k of n follows k − 1 answers and k − 1 messages.
                 let before = (turns - 1.0) / 2.0;
-                s.input_tokens.mean() + before * (further + s.output_tokens.mean())
+                s.input_tokens.mean() + before * (follow_up + s.output_tokens.mean())
             }
-            What::Data(set) => set.summary().input.mean,
-            What::Text(_, input, _) => input.mean(),
-            What::Trace(trace) => trace.summary().input.mean,
+            OpenedSource::Data(set) => set.summary().input.mean,
+            OpenedSource::Text(_, input, _) => input.mean(),
+            OpenedSource::Trace(trace) => trace.summary().input.mean,
         }
     }
 
@@ -244,15 +245,15 @@ impl Kind {
             let plan = plan.map_or(mean, |l| l.mean());
             n * mean + (1.0 - n) * plan
         };
-        match &self.what {
-            What::Synthetic(s) => s.output_tokens.mean(),
-            What::Text(_, _, output) => output.mean(),
-            What::Data(set) => {
+        match &self.source {
+            OpenedSource::Synthetic(s) => s.output_tokens.mean(),
+            OpenedSource::Text(_, _, output) => output.mean(),
+            OpenedSource::Data(set) => {
                 let s = set.summary();
                 let share = s.output.n as f64 / s.turns.max(1) as f64;
                 or_plan(Some((share, s.output.mean)), set.source().output_tokens)
             }
-            What::Trace(trace) => {
+            OpenedSource::Trace(trace) => {
                 let s = trace.summary();
                 let known = s.output.as_ref().map(|o| (o.n as f64 / s.rows.max(1) as f64, o.mean));
                 or_plan(known, trace.source().output_tokens)
@@ -263,39 +264,39 @@ impl Kind {
     fn longest(&self) -> (u64, u64) {
         let planned =
             |known: u64, plan: Option<Lengths>| known.max(plan.map_or(0, |l| u64::from(l.longest())));
-        match &self.what {
-            What::Synthetic(s) => {
+        match &self.source {
+            OpenedSource::Synthetic(s) => {
                 let (input, output) =
                     (u64::from(s.input_tokens.longest()), u64::from(s.output_tokens.longest()));
-                let further =
+                let follow_up =
                     self.conversation.and_then(|c| c.input_tokens).map_or(0, |t| u64::from(t.longest()));
-                (input + u64::from(self.most_turns() - 1) * (output + further), output)
+                (input + u64::from(self.max_turns() - 1) * (output + follow_up), output)
             }
-            What::Text(_, input, output) => (u64::from(input.longest()), u64::from(output.longest())),
-            What::Data(set) => {
+            OpenedSource::Text(_, input, output) => (u64::from(input.longest()), u64::from(output.longest())),
+            OpenedSource::Data(set) => {
                 let s = set.summary();
                 (
                     s.input.max,
                     planned(s.output.max, set.source().output_tokens.filter(|_| s.output_from_plan > 0)),
                 )
             }
-            // Both together: a long prompt need not have the longest answer.
-            What::Trace(trace) => (trace.summary().longest, 0),
+            // The sum, since the longest prompt need not have the longest answer.
+            OpenedSource::Trace(trace) => (trace.summary().longest, 0),
         }
     }
 
-    /// ` (class chat)`, or nothing where there is one kind of request.
+    /// Returns ` (class chat)`; empty if there is one kind of request.
     fn of_class(&self) -> String {
-        if self.name == ALL { String::new() } else { format!(" (class {})", self.name) }
+        if self.class_key == ALL { String::new() } else { format!(" (class {})", self.class_key) }
     }
 
-    fn found(&self) -> Found {
+    fn file_summary(&self) -> FileSummary {
         let known = |x: f64| Positive::try_from(x).ok();
         let one = Positive::try_from(1.0).expect("one is positive");
-        match &self.what {
-            What::Synthetic(s) => {
+        match &self.source {
+            OpenedSource::Synthetic(s) => {
                 let turns = self.conversation.map_or(1.0, |c| c.mean_turns());
-                Found {
+                FileSummary {
                     title: s.to_string(),
                     requests_per_level: known(turns).unwrap_or(one),
                     cv: None,
@@ -303,17 +304,17 @@ impl Kind {
                     note: None,
                 }
             }
-            What::Text(text, input, output) => {
+            OpenedSource::Text(text, input, output) => {
                 let title = format!("{}, {input} in / {output} out tokens", text.title());
-                Found { title, requests_per_level: one, cv: None, blocks: false, note: None }
+                FileSummary { title, requests_per_level: one, cv: None, blocks: false, note: None }
             }
-            What::Data(set) => {
+            OpenedSource::Data(set) => {
                 let per = known(set.summary().turns_mean()).unwrap_or(one);
                 let s = set.summary();
-                let left = s.bad + s.filtered + s.nothing;
-                let note = (left > 0).then(|| {
+                let skipped = s.bad + s.filtered + s.nothing;
+                let note = (skipped > 0).then(|| {
                     format!(
-                        "Of the {} rows of {}{}, {} could not be read, {} held nothing to send, and {} were left out for their length.",
+                        "Of the {} rows of {}{}, {} could not be read, {} had nothing to send, and {} were skipped for their length.",
                         s.rows,
                         set.files(),
                         self.of_class(),
@@ -322,25 +323,25 @@ impl Kind {
                         s.filtered
                     )
                 });
-                Found { title: set.title(), requests_per_level: per, cv: None, blocks: false, note }
+                FileSummary { title: set.title(), requests_per_level: per, cv: None, blocks: false, note }
             }
-            What::Trace(trace) => {
+            OpenedSource::Trace(trace) => {
                 let s = trace.summary();
                 let rate = s.rows as f64 / trace.period().as_secs_f64().max(1e-9);
                 let mut note = trace.prefix_note();
                 if s.bad_rows + s.failures > 0 {
                     let whole = if trace.source().window.is_some() { " of the whole file" } else { "" };
                     note += &format!(
-                        " {} rows{whole} could not be read, and {} failed where they were recorded: both are left out.",
+                        " {} rows{whole} could not be read, and {} had failed when recorded; both are skipped.",
                         s.bad_rows, s.failures
                     );
                 }
                 let cv = s.gap_cv.and_then(known);
-                Found {
+                FileSummary {
                     title: trace.title(),
                     requests_per_level: known(rate).unwrap_or(one),
                     cv,
-                    // What follows an answer begins with what was said before, by right as well.
+                    // Follow-ups begin with the history as well.
                     blocks: s.prefix.is_some() || s.following > 0,
                     note: Some(note),
                 }

@@ -1,4 +1,4 @@
-//! The turns of one chain, drawn for each kind of request.
+//! Drawing the turns of one chain, for each kind of request.
 
 use super::chain::{Recipe, Text, Turn};
 use super::conversation::{Conversation, Think};
@@ -7,12 +7,12 @@ use super::draw::StepKey;
 use super::seed::{Purpose, stream};
 use super::synthetic::Synthetic;
 use super::trace::{Replayed, Trace, TraceRow};
-use super::traffic::{Traffic, What};
+use super::traffic::{OpenedSource, Traffic};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
-/// One stream of random numbers for each purpose.
+/// Random numbers of a step, one stream per purpose.
 #[derive(Clone)]
 pub(super) struct Draws {
     pub(super) class: ChaCha8Rng,
@@ -21,21 +21,21 @@ pub(super) struct Draws {
     pub(super) group: ChaCha8Rng,
     turns: ChaCha8Rng,
     think: ChaCha8Rng,
-    /// In which order rows are taken, for each kind that has any.
+    /// Order of rows for each kind that has a data set.
     pub(super) rows: Vec<Option<Order>>,
 }
 
 impl Draws {
-    /// The streams of a step.
+    /// Creates the streams of a step.
     pub(super) fn new(traffic: &Traffic, key: &StepKey) -> Self {
         let rng = |purpose| stream(key.seed, &key.series, key.step, purpose);
-        let rows = traffic.kinds().iter().enumerate().map(|(i, kind)| match &kind.what {
-            What::Data(set) => {
-                let mut own = rng(Purpose::Rows);
-                own.set_stream(i as u64);
-                Some(set.order(own.random()))
+        let rows = traffic.kinds().iter().enumerate().map(|(i, kind)| match &kind.source {
+            OpenedSource::Data(set) => {
+                let mut order_rng = rng(Purpose::Rows);
+                order_rng.set_stream(i as u64);
+                Some(set.order(order_rng.random()))
             }
-            _ => None,
+            OpenedSource::Synthetic(_) | OpenedSource::Text(..) | OpenedSource::Trace(_) => None,
         });
         Self {
             class: rng(Purpose::Class),
@@ -48,7 +48,7 @@ impl Draws {
         }
     }
 
-    /// The turns of a synthetic chain.
+    /// Draws the turns of a synthetic chain.
     pub(super) fn synthetic(
         &mut self,
         s: &Synthetic,
@@ -65,9 +65,9 @@ impl Draws {
                 let group = group.unwrap_or_else(|| self.group.random_range(0..groups));
                 (Text::Words { group }, s.input_tokens.draw(&mut self.input))
             } else {
-                let further = conversation.and_then(|c| c.input_tokens);
-                let tokens = further.map_or(1, |t| t.draw(&mut self.input));
-                (Text::Further { tokens }, tokens)
+                let follow_up = conversation.and_then(|c| c.input_tokens);
+                let tokens = follow_up.map_or(1, |t| t.draw(&mut self.input));
+                (Text::FollowUp { tokens }, tokens)
             };
             let think = conversation.filter(|_| k > 0).map(|c| c.think.draw(None, &mut self.think));
             let output_tokens = s.output_tokens.draw(&mut self.output);
@@ -79,15 +79,15 @@ impl Draws {
         turns
     }
 
-    /// The request of a trace, and those that follow it: with the history before them, and as much later as was recorded, at
-    /// whatever speed the trace is replayed.
+    /// Returns the request of a trace with its follow-ups: each with the history before it, and after the recorded
+    /// delay, whatever the replay speed.
     pub(super) fn recorded(&mut self, trace: &Trace, replayed: Replayed, first: Turn) -> Vec<Turn> {
-        let (round, rows) = (replayed.round, [replayed.row].into_iter().chain(replayed.further));
+        let (round, rows) = (replayed.round, [replayed.row].into_iter().chain(replayed.follow_ups));
         let mut history = 0_u32;
         let turn = |(k, row): (usize, TraceRow)| {
             let planned = trace.source().output_tokens.map(|l| l.draw(&mut self.output));
             let text = match trace.block_tokens() {
-                _ if k > 0 => Text::Further { tokens: row.input_tokens },
+                _ if k > 0 => Text::FollowUp { tokens: row.input_tokens },
                 Some(tokens) => Text::Blocks { ids: row.blocks, tokens, round },
                 None => Text::Words { group: 0 },
             };
@@ -100,8 +100,8 @@ impl Draws {
         rows.enumerate().map(turn).collect()
     }
 
-    /// The turns of a row of a data set; none where it is not `wanted`.
-    pub(super) fn said(
+    /// Returns the turns of a row of a data set; empty and without reading the row if it is not `wanted`.
+    pub(super) fn data_row(
         &mut self,
         set: &DataSet,
         row: u64,
@@ -109,7 +109,7 @@ impl Draws {
         first: Turn,
         wanted: bool,
     ) -> anyhow::Result<Vec<Turn>> {
-        // From numbers of the row's own: how many a row takes is not known until it is read.
+        // One stream per row: the number of draws is unknown until the row is read.
         let (mut thinks, mut outputs) = (self.think.clone(), self.output.clone());
         thinks.set_stream(first.request.id);
         outputs.set_stream(first.request.id);
@@ -117,15 +117,15 @@ impl Draws {
             return Ok(Vec::new());
         }
         let planned = set.source().output_tokens;
-        let turn = |(k, said): (usize, TurnSample)| {
+        let turn = |(k, sample): (usize, TurnSample)| {
             let plan = planned.map(|l| l.draw(&mut outputs));
-            let after = if k == 0 { Duration::ZERO } else { think.draw(said.delay, &mut thinks) };
+            let after = if k == 0 { Duration::ZERO } else { think.draw(sample.delay, &mut thinks) };
             let request = Recipe {
                 id: first.request.id + k as u64,
-                // The prompter, which knows how the server counts, says how long it is.
+                // Filled in by the prompter, which knows the server's token rates.
                 input_tokens: 0,
-                output_tokens: said.output_tokens.or(plan).unwrap_or(1).max(1),
-                text: Text::Said(said.messages),
+                output_tokens: sample.output_tokens.or(plan).unwrap_or(1).max(1),
+                text: Text::Messages(sample.messages),
             };
             Turn { after, class: first.class, request }
         };

@@ -1,4 +1,4 @@
-//! Text from common words: about one token each in most vocabularies, so that lengths come out as asked.
+//! Text of common words, which are about one token each in most vocabularies.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -24,7 +24,7 @@ fn word(i: u8) -> &'static str {
     LIST[usize::from(i)]
 }
 
-/// Appends `n` random words, each with a space before it unless the text is empty.
+/// Appends `n` random words, separated by spaces.
 pub(crate) fn push_words(text: &mut String, n: usize, rng: &mut ChaCha8Rng) {
     text.reserve(n * 6);
     for _ in 0..n {
@@ -39,23 +39,23 @@ fn push(text: &mut String, i: u8) {
     text.push_str(word(i));
 }
 
-/// How many different words there are.
+/// Number of distinct words.
 pub const CENSUS: usize = 256;
 
-/// Each word of a part of the list once.
+/// Returns the words of a part of the list, each once.
 pub fn census(part: std::ops::Range<usize>) -> String {
     part.map(|i| word(i as u8)).collect::<Vec<_>>().join(" ")
 }
 
-/// Words of a nonce.
+/// Number of words of a nonce.
 pub(crate) const NONCE_WORDS: usize = 6;
 
-/// Six words that name (attempt, step, id): different for every request of a run, those of a step that is measured again
-/// after a resume included, and different from the first word on for neighbours, so that no two prompts share more than a
+/// Appends six words that encode (attempt, step, id). They differ for every request of a run, including a step measured
+/// again after a resume, and for neighbouring ids from the first words on, so that no two prompts share more than a
 /// word or two.
 ///
-/// (attempt, step, id) is a number of 48 bits (5 of the attempt, 11 of the step, 32 of the id); multiplying by an odd constant
-/// and folding the high half into the low one are both bijections on 48 bits, so two requests never get the same words.
+/// (attempt, step, id) is packed into 48 bits (5, 11 and 32). Multiplying by an odd constant and folding the high half
+/// into the low one are bijections on 48 bits, so no two requests get equal words.
 pub(crate) fn push_nonce(text: &mut String, seed: u32, attempt: u32, step: u32, id: u64) {
     const MASK: u64 = (1 << 48) - 1;
     let (attempt, step) = (u64::from(attempt & 0x1f), u64::from(step & 0x7ff));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn nonces_never_repeat_and_share_no_beginning() {
+    fn nonces_never_repeat_and_share_no_prefix() {
         let again = |attempt, step, id| {
             let mut s = String::new();
             push_nonce(&mut s, 1, attempt, step, id);

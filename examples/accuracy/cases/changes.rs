@@ -3,8 +3,8 @@
 use super::engines::{Gpu, exponential, fixed, several, single};
 use super::{Case, Found, Group};
 use goodput::search::Ask;
-use goodput::sim::engine::changing::Changing;
 use goodput::sim::engine::truth::{md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
+use goodput::sim::engine::variable_speed::VariableSpeed;
 use goodput::slo::Metric::{Tpot, Ttft};
 use goodput::stats::step::{Step, StepKind};
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Change {
     }
 
     /// Sets what is known before the run begins.
-    pub(super) fn plan(self, server: &mut Changing, budget_s: f64) {
+    pub(super) fn plan(self, server: &mut VariableSpeed, budget_s: f64) {
         let at = |share: f64| Duration::from_secs_f64(share * budget_s);
         match self {
             Self::Pause { .. } => {}
@@ -70,7 +70,14 @@ impl Change {
     }
 
     /// Sets what happens within the step that begins now; `at` is a random share of its window.
-    pub(crate) fn within(self, server: &mut Changing, steps: &[Step], ask: &Ask, now: Duration, at: f64) {
+    pub(crate) fn within(
+        self,
+        server: &mut VariableSpeed,
+        steps: &[Step],
+        ask: &Ask,
+        now: Duration,
+        at: f64,
+    ) {
         if let Self::Pause { kind, nth, length_s } = self
             && ask.kind == kind
             && steps.iter().filter(|s| s.kind == kind).count() + 1 == nth

@@ -1,14 +1,14 @@
 //! What the files of a plan hold: how long their prompts and answers are, before anything is sent.
 
 use crate::distribution::Distribution;
-use crate::workload::holds::Holds;
+use crate::workload::file_contents::FileContents;
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Lines to follow what is said of the plan; empty where it names no data set and no trace.
-pub(super) fn words(holds: &[Holds]) -> String {
+pub(super) fn words(contents: &[FileContents]) -> String {
     let mut out = String::new();
-    for (i, h) in holds.iter().enumerate() {
+    for (i, h) in contents.iter().enumerate() {
         let head = if i == 0 { "files" } else { "" };
         let class = h.class.as_ref().map_or(String::new(), |c| format!("class {c}: "));
         out += &format!("\n  {head:9} {class}{}", h.title);
@@ -46,7 +46,7 @@ mod tests {
     fn lengths_are_shown_with_their_histogram() {
         let mut lengths = Lengths::default();
         [10, 10, 10, 10, 13, 500].into_iter().for_each(|n| lengths.push(n));
-        let h = Holds {
+        let h = FileContents {
             class: Some("chat".into()),
             title: "6 prompts of a.jsonl".into(),
             input: lengths.finish().unwrap(),

@@ -9,7 +9,7 @@ use crate::search::answer::{Answer, Status};
 use crate::slo::Metric;
 use crate::stats::step::{Quantiles, Step, Verdict};
 use crate::units::{Span, short};
-use crate::workload::moved::{Factor, FactorKind};
+use crate::workload::factors::{Factor, FactorKind};
 use anyhow::{Context, Result, bail};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -181,7 +181,7 @@ fn share(factor: &Factor, rate_move: f64, most: f64, plan: &Plan) -> Option<f64>
     let by = (weight * rate_move).min(most);
     let fits = |by: f64| {
         let values = Side::BOTH.map(|side| {
-            let moved = factor.moved(&plan.workload, side.times(by)).ok()?;
+            let moved = factor.scaled(&plan.workload, side.times(by)).ok()?;
             factor.value(&moved).ok()
         });
         // Short lengths may round to what they were.

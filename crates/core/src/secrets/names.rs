@@ -1,6 +1,6 @@
 //! Names of options, variables, headers and fields whose values are secrets.
 
-/// Words that name a secret: as the last one of an option, and as any one of a variable.
+/// Words that mark a secret: as the last word of an option, or any word of a variable.
 const WORDS: [&str; 10] = [
     "key",
     "apikey",
@@ -14,8 +14,8 @@ const WORDS: [&str; 10] = [
     "bearer",
 ];
 
-/// What stands before `token` where one of a vocabulary is meant, or what one costs: `--eos-token`, `cost-per-token`.
-const NO_SECRET: [&str; 18] = [
+/// Words before `token` that mean a token of a vocabulary or a price per token: `--eos-token`, `cost-per-token`.
+const VOCABULARY: [&str; 18] = [
     "eos",
     "bos",
     "pad",
@@ -36,115 +36,116 @@ const NO_SECRET: [&str; 18] = [
     "begin",
 ];
 
-/// Whether anything of this name, a header or a field of the body, carries a secret.
+/// Returns true if a header or body field of this name carries a secret.
 pub fn is_secret(name: &str) -> bool {
-    let plain = plain(name);
+    let plain = normalized(name);
     ["authorization", "apikey", "secret", "password", "credential"].iter().any(|part| plain.contains(part))
 }
 
-/// Whether a header of this name usually carries a secret. Fields of the body may well end alike (`prompt_cache_key`).
+/// Returns true if a header of this name usually carries a secret. Not for body fields, where such endings are harmless
+/// (`prompt_cache_key`).
 pub fn is_secret_header(name: &str) -> bool {
-    let plain = plain(name);
+    let plain = normalized(name);
     is_secret(name)
         || plain.contains("cookie")
         || ["key", "token", "auth"].iter().any(|end| plain.ends_with(end))
 }
 
-/// The letters and digits of a name, in lower case.
-pub fn plain(name: &str) -> String {
+/// Returns the letters and digits of a name, in lower case.
+pub fn normalized(name: &str) -> String {
     name.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// The words of a name, in small letters.
+/// Splits a name into lower-case words.
 fn words(name: &str) -> impl DoubleEndedIterator<Item = String> + '_ {
     name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_ascii_lowercase)
 }
 
-fn is(word: &str) -> bool {
+fn is_secret_word(word: &str) -> bool {
     WORDS.contains(&word)
 }
 
-/// Whether an option or a field of this name carries a secret; of a variable (`is_variable`) any of its words says so.
+/// Returns true if an option or field of this name carries a secret. For a variable ([`is_variable`]) any of its words
+/// may say so.
 pub fn is_named(name: &str) -> bool {
     let name = name.trim_matches(['"', '\'', ':', '\\']);
-    // Flags that name a file or a variable.
+    // Options that take the name of a file or variable, not the secret itself.
     if name.ends_with("-env") || name.ends_with("-file") {
         return false;
     }
-    let last = || words(name).next_back().is_some_and(|w| is(&w));
-    !of_vocabulary(name) && (is_variable(name) || last() || is_secret_header(name) || name == "-hft")
+    let last = || words(name).next_back().is_some_and(|w| is_secret_word(&w));
+    !is_vocabulary_token(name) && (is_variable(name) || last() || is_secret_header(name) || name == "-hft")
 }
 
-fn of_vocabulary(name: &str) -> bool {
+fn is_vocabulary_token(name: &str) -> bool {
     let mut last = words(name).rev();
-    last.next().as_deref() == Some("token") && last.next().is_some_and(|w| NO_SECRET.contains(&w.as_str()))
+    last.next().as_deref() == Some("token") && last.next().is_some_and(|w| VOCABULARY.contains(&w.as_str()))
 }
 
-/// Whether only the end of a name says so, and it may well be another word: `PGPASS`, but `TWO_PASS`, too.
+/// Returns true for names that end in `pass` or `pwd`, which may be a secret (`PGPASS`) or not (`TWO_PASS`).
 pub(super) fn is_likely(name: &str) -> bool {
-    let plain: String =
-        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let plain = normalized(name);
     let other = ["bypass", "compass", "askpass", "oldpwd"].iter().any(|end| plain.ends_with(end));
     !other && plain != "pwd" && ["pass", "pwd"].iter().any(|end| plain.ends_with(end))
 }
 
-/// Whether a name is that of a variable of the environment, and one of its words names a secret: `AWS_ACCESS_KEY_ID`.
+/// Returns true for the name of an environment variable with a secret word: `AWS_ACCESS_KEY_ID`.
 fn is_variable(name: &str) -> bool {
     let form = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    name.chars().all(form) && words(name).any(|w| is(&w))
+    name.chars().all(form) && words(name).any(|w| is_secret_word(&w))
 }
 
-/// Whether a value that is given to a name is a secret: a switch or a small number is none.
-pub(super) fn holds(name: &str, value: &str) -> bool {
+/// Returns true if the value given to `name` is a secret. Switches and small numbers are not.
+pub(super) fn holds_secret(name: &str, value: &str) -> bool {
     let value = value.trim_matches(['"', '\'']);
     !value.is_empty() && (is_named(name) || (is_likely(name) && value.len() >= 4)) && !is_switch(value)
 }
 
-/// The same of a variable of the environment, whatever its letters.
+/// Returns true if the value of an environment variable is a secret; its name may be in any case.
 pub fn variable_holds(name: &str, value: &str) -> bool {
-    let named = !of_vocabulary(name) && words(name).any(|w| is(&w));
-    holds(name, value) || (named && !value.is_empty() && !is_switch(value))
+    let named = !is_vocabulary_token(name) && words(name).any(|w| is_secret_word(&w));
+    holds_secret(name, value) || (named && !value.is_empty() && !is_switch(value))
 }
 
-/// The same of a parameter in the query of a URL, which may be signed.
+/// Returns true if the value of a URL query parameter is a secret, including signatures of signed URLs.
 pub(super) fn parameter_holds(name: &str, value: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    holds(name, value) || (!value.is_empty() && (lower == "sig" || lower.ends_with("signature")))
+    holds_secret(name, value) || (!value.is_empty() && (lower == "sig" || lower.ends_with("signature")))
 }
 
-/// What switches something, or counts.
+/// Returns true for a boolean-like word or a number below four digits.
 pub fn is_switch(value: &str) -> bool {
     let number = value.len() < 4 && value.bytes().all(|b| b.is_ascii_digit());
     let words = ["true", "false", "yes", "no", "on", "off", "none", "null", "auto"];
     number || words.contains(&&*value.to_ascii_lowercase())
 }
 
-/// Whether a text says where a value is to be found, and is none itself: `${HF_TOKEN}`, `Bearer $KEY`, `$(cat key)`.
-pub fn refers(value: &str) -> bool {
+/// Returns true if a text only refers to a value stored elsewhere: `${HF_TOKEN}`, `Bearer $KEY`, `$(cat key)`.
+pub fn is_reference(value: &str) -> bool {
     let value = value.trim_matches(['"', '\'', '\\', ';', ' ']);
     if let Some(command) = value.strip_prefix("$(").or_else(|| value.strip_prefix('`')) {
-        return !["echo", "printf"].iter().any(|says| command.trim_start().starts_with(says));
+        return !["echo", "printf"].iter().any(|prints| command.trim_start().starts_with(prints));
     }
-    let (mut left, mut rest, mut named) = (String::new(), value, false);
+    let (mut left, mut rest, mut any_variable) = (String::new(), value, false);
     while let Some(at) = rest.find('$') {
         left.push_str(&rest[..at]);
         let after = &rest[at + 1..];
-        let Some(length) = variable(after) else {
+        let Some(length) = variable_length(after) else {
             left.push('$');
             rest = after;
             continue;
         };
-        (named, rest) = (true, &after[length..]);
+        (any_variable, rest) = (true, &after[length..]);
     }
     left.push_str(rest);
-    // What stands beside it is no more than `Bearer` and what holds two of them together.
+    // Besides variables only a scheme such as `Bearer` and short separators may remain.
     let word = |w: &&str| !w.is_empty() && !is_scheme(w);
     let letters: usize = left.split(|c: char| !c.is_alphanumeric()).filter(word).map(str::len).sum();
-    named && letters < 4
+    any_variable && letters < 4
 }
 
-/// The length of the name that follows a dollar: `{NAME}`, `NAME` in capital letters, or a digit.
-fn variable(text: &str) -> Option<usize> {
+/// Returns the length of the variable name after a dollar sign: `{NAME}`, `NAME` in capital letters, or a digit.
+fn variable_length(text: &str) -> Option<usize> {
     if let Some(inner) = text.strip_prefix('{') {
         let end = inner.find('}')?;
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -152,11 +153,11 @@ fn variable(text: &str) -> Option<usize> {
     }
     let name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let length = text.find(|c| !name(c)).unwrap_or(text.len());
-    let goes_on = text[length..].starts_with(|c: char| c.is_alphanumeric());
-    (length > 0 && !goes_on).then_some(length)
+    let continues = text[length..].starts_with(|c: char| c.is_alphanumeric());
+    (length > 0 && !continues).then_some(length)
 }
 
-/// Whether a word says how a key is handed over, which comes after it.
+/// Returns true for an authentication scheme, which the key follows.
 pub(super) fn is_scheme(word: &str) -> bool {
     ["bearer", "basic", "digest", "token", "negotiate"].contains(&&*word.to_ascii_lowercase())
 }
@@ -165,9 +166,9 @@ pub(super) fn is_scheme(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What servers are really started with: none of it is masked, or the report and a resumed sweep would miss it.
+    /// Arguments of real servers: if one were masked, the report and a resumed sweep would lack it.
     #[test]
-    fn names_of_harmless_flags_and_variables_are_none() {
+    fn harmless_names_are_not_secrets() {
         for name in [
             "--max-num-seqs",
             "--max-num-batched-tokens",
@@ -188,7 +189,7 @@ mod tests {
             "--kv-transfer-config",
             "tokenizer.ggml.add_bos_token",
         ] {
-            assert!(!holds(name, "some-value"), "{name}");
+            assert!(!holds_secret(name, "some-value"), "{name}");
         }
         for name in [
             "EOS_TOKEN",
@@ -206,15 +207,15 @@ mod tests {
             "OLDPWD",
             "PYTHONHASHSEED",
         ] {
-            assert!(!variable_holds(name, "some-value") && !holds(name, "some-value"), "{name}");
+            assert!(!variable_holds(name, "some-value") && !holds_secret(name, "some-value"), "{name}");
         }
         for name in ["USE_AUTH", "TWO_PASS", "HF_HUB_DISABLE_IMPLICIT_TOKEN"] {
-            assert!(!variable_holds(name, "1") && !variable_holds(name, "true"), "{name} switches something");
+            assert!(!variable_holds(name, "1") && !variable_holds(name, "true"), "{name} is a switch");
         }
     }
 
     #[test]
-    fn names_of_secrets_are_known() {
+    fn names_of_secrets_are_detected() {
         for name in [
             "HF_TOKEN",
             "HFTOKEN",
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_a_variable_is_no_secret() {
+    fn references_to_variables_are_not_secrets() {
         for (text, want) in [
             ("${HF_TOKEN}", true),
             ("$KEY", true),
@@ -257,7 +258,7 @@ mod tests {
             ("hunter2", false),
             ("", false),
         ] {
-            assert_eq!(refers(text), want, "{text}");
+            assert_eq!(is_reference(text), want, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The SLO: limits on percentiles, where their numbers come from, and what they say of one request.
+//! The SLO: limits on percentiles, built-in profiles of published limits, and the judgement of single requests.
 
 mod parts;
 mod profile;
@@ -11,7 +11,7 @@ use crate::units::{Fraction, Percentile, Span, ms};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-/// The latencies that a limit can be set on.
+/// Latency that a limit can be set on.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -30,19 +30,19 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All of them, in the order of the columns.
+    /// All metrics, in the order of the columns.
     pub const ALL: [Self; 5] = [Self::Ttft, Self::Ttfc, Self::Tpot, Self::Itl, Self::E2e];
 
-    /// Those that count from `due`; the others count between tokens.
+    /// Metrics that count from `due`; the others count between tokens.
     pub const FROM_DUE: [Self; 3] = [Self::Ttft, Self::Ttfc, Self::E2e];
 
-    /// The metric of a limit that goes by this name in `limits.csv`, as `ttft.p99`, or by this [`key`].
+    /// Parses the metric out of a limit's name in `limits.csv`, such as `ttft.p99`, or out of its [`key`].
     pub fn of_limit(limit: &str) -> Option<Self> {
         let (name, _) = split(limit).1.split_once('.')?;
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
-    /// The name in plans and columns.
+    /// Returns the name in plans and columns.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ttft => "ttft",
@@ -53,7 +53,7 @@ impl Metric {
         }
     }
 
-    /// The name for people.
+    /// Returns the name shown to users.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Ttft => "TTFT",
@@ -64,7 +64,7 @@ impl Metric {
         }
     }
 
-    /// The value of this metric for one request; `None` where it did not happen or is not defined. ITL has no value per
+    /// Returns the value of this metric for one request; `None` if it is unknown or undefined. ITL has no value per
     /// request.
     pub fn of(self, r: &Record) -> Option<Duration> {
         match self {
@@ -77,15 +77,15 @@ impl Metric {
     }
 }
 
-/// One limit: `percentile` of `metric` may be at most `limit`, which means that at most `percentile.miss_share()` of the
-/// requests (of the gaps, for ITL) may lie above it.
+/// One limit: `percentile` of `metric` may be at most `limit`. That is, at most `percentile.miss_share()` of the
+/// requests (for ITL, of the gaps) may lie above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Limit {
-    /// What is limited.
+    /// Limited metric.
     pub metric: Metric,
-    /// At which percentile.
+    /// Percentile of the metric.
     pub percentile: Percentile,
-    /// The largest value that still meets it.
+    /// Largest value that meets the limit.
     pub limit: Duration,
 }
 
@@ -95,35 +95,35 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What one limit says of one request.
+/// Judgement of one request by one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judged {
     /// Within the limit.
     Met,
     /// Above the limit, or the request failed.
     Missed,
-    /// Cut off before it could be told.
+    /// The request was cut off before the limit was decided.
     Unknown,
-    /// The metric is not defined for it (TPOT of a one-token answer).
+    /// The metric is undefined for the request (TPOT of a one-token answer).
     NotApplicable,
 }
 
 impl Limit {
-    /// The name in `limits.csv` and in `binding`: `ttft.p99`.
+    /// Returns the name in `limits.csv` and in `binding`: `ttft.p99`.
     pub fn name(&self) -> String {
         format!("{}.{}", self.metric.name(), self.percentile)
     }
 
-    /// The limit in milliseconds.
+    /// Returns the limit in milliseconds.
     pub fn limit_ms(&self) -> f64 {
         ms(self.limit)
     }
 
-    /// Judges one request; ITL limits judge gaps, not requests, and answer `NotApplicable` here.
+    /// Judges one request. ITL limits judge gaps instead, and return `NotApplicable` here.
     ///
-    /// A failure is a miss. A request that was cut off, by its step's end or by our own timeout, counts as it is where the value was known
-    /// by then, is a miss if what it had already waited cannot be made good any more, and is else unknown. An answer that ended without
-    /// content misses TTFC.
+    /// A failure is a miss. A request that was cut off, at its step's end or by our own timeout, is judged by its value
+    /// if that was known by then; else it is a miss if the wait so far already exceeds the limit, and unknown
+    /// otherwise. An answer that ended without content misses TTFC.
     pub fn judge(&self, r: &Record) -> Judged {
         if self.metric == Metric::Itl {
             return Judged::NotApplicable;
@@ -146,9 +146,9 @@ impl Limit {
             Metric::Ttfc => r.ttfc(),
             _ => None,
         };
-        // The least that the value can still become: what was waited so far, spread over all tokens asked for.
+        // Lower bound of the final value: the wait so far, spread over all tokens asked for.
         let at_least = match (self.metric, r.first_token) {
-            // Of an answer that another tool asked for it is not known how long it could have become.
+            // Another tool's results do not say how long the answer could have become.
             (Metric::Tpot, Some(_)) if r.output_asked == 0 => Duration::ZERO,
             (Metric::Tpot, Some(first)) => {
                 let after = r.output_asked.saturating_sub(r.first_event_tokens.unwrap_or(1)).max(1);
@@ -160,7 +160,7 @@ impl Limit {
         match known {
             Some(value) if value <= self.limit => Judged::Met,
             Some(_) => Judged::Missed,
-            // What had not come by then can only be later.
+            // Later than the limit already.
             None if at_least >= self.limit => Judged::Missed,
             None => Judged::Unknown,
         }
@@ -171,7 +171,7 @@ impl Limit {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Slo {
-    /// Name of the tier; needed where a plan has several.
+    /// Name of the tier; needed if a plan has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The built-in profile that these limits override.
@@ -180,7 +180,7 @@ pub struct Slo {
     /// Largest share of requests that may fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_rate: Option<Fraction>,
-    /// Target of the joint goodput: the share of requests that meet all limits together.
+    /// Target share of requests that meet all limits together, for the joint goodput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub joint_attainment: Option<Fraction>,
     /// Limits on TTFT.
@@ -198,7 +198,7 @@ pub struct Slo {
     /// Limits on e2e.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub e2e: BTreeMap<Percentile, Span>,
-    /// The classes of the mix with limits of their own: the plan has these in their classes, and puts them here as it is read.
+    /// SLOs of single classes of the mix. A plan has them in its classes; they are copied here when it is read.
     #[serde(skip)]
     pub classes: Vec<ClassSlo>,
 }
@@ -224,12 +224,13 @@ impl Slo {
         }
     }
 
-    /// The name of the tier, `main` where the plan gives none.
+    /// Returns the name of the tier; `main` if the plan gives none.
     pub fn tier(&self) -> &str {
         self.name.as_deref().unwrap_or("main")
     }
 
-    /// Every latency limit of its own, in the order of metrics and percentiles; [`Slo::parts`] has those of classes as well.
+    /// Returns the tier's latency limits in the order of metrics and percentiles, without those of classes; see
+    /// [`Slo::parts`].
     pub fn limits(&self) -> Vec<Limit> {
         Metric::ALL
             .into_iter()
@@ -239,22 +240,22 @@ impl Slo {
             .collect()
     }
 
-    /// All limits in one line: `p99 TTFT ≤ 200ms, p99 TPOT ≤ 50ms`, after the tier's name where it has one; and those of classes after
-    /// theirs.
+    /// Formats all limits in one line, prefixed with the tier's name if it has one: `p99 TTFT ≤ 200ms, p99 TPOT ≤
+    /// 50ms`. Limits of classes follow theirs.
     pub fn summary(&self) -> String {
         let name = self.name.as_ref().map(|n| format!("{n}: ")).unwrap_or_default();
-        let said = |part: Part<'_>| {
+        let line = |part: Part<'_>| {
             let mut limits: Vec<String> = part.slo.limits().iter().map(Limit::to_string).collect();
             let errors = part.slo.error_rate;
             limits.extend(errors.map(|e| format!("errors ≤ {} %", crate::units::short(e.get() * 100.0))));
             let class = if part.class() == ALL { String::new() } else { format!("class {}: ", part.class()) };
             format!("{class}{}", limits.join(", "))
         };
-        format!("{name}{}", self.parts().into_iter().map(said).collect::<Vec<_>>().join("; "))
+        format!("{name}{}", self.parts().into_iter().map(line).collect::<Vec<_>>().join("; "))
     }
 
-    /// The same with every latency limit, those of classes included, that many times as large, under this name; without limits on ITL,
-    /// since of gaps between tokens no more is kept than how they are spread.
+    /// Returns the SLO under a new name with every latency limit, also of classes, multiplied by `factor`. Drops ITL
+    /// limits, since run folders store no more than the distribution of gaps.
     pub fn scaled(&self, factor: f64, name: &str) -> Self {
         let scale = |table: &BTreeMap<Percentile, Span>| {
             table.iter().map(|(p, l)| (*p, Span(l.0.mul_f64(factor)))).collect::<BTreeMap<_, _>>()
@@ -275,9 +276,11 @@ impl Slo {
         }
     }
 
-    /// The limits that a request must meet *together* to be good: for each metric the one with the highest percentile.
+    /// Returns the limits that a request must meet *together* to be good: for each metric the one with the highest
+    /// percentile.
     ///
-    /// A p95 limit beside a p99.9 limit on the same metric allows 5 % above it, so it cannot be asked of every request.
+    /// A p95 limit next to a p99.9 limit on the same metric allows 5 % above it, so it cannot be required of every
+    /// request.
     pub fn joint_limits(&self) -> Vec<Limit> {
         Metric::ALL
             .into_iter()
@@ -288,28 +291,29 @@ impl Slo {
             .collect()
     }
 
-    /// The tightest ITL limit, against which each request's `itl_over` is counted.
+    /// Returns the tightest ITL limit, which each request's `itl_over` counts against.
     pub fn tightest_itl(&self) -> Option<Duration> {
         self.smallest(Metric::Itl)
     }
 
-    /// The largest limit on a metric, whichever class it is of.
+    /// Returns the largest limit on a metric, over the tier and its classes.
     pub fn largest(&self, metric: Metric) -> Option<Duration> {
         self.every().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).max()
     }
 
-    /// The smallest limit on a metric, whichever class it is of.
+    /// Returns the smallest limit on a metric, over the tier and its classes.
     pub fn smallest(&self, metric: Metric) -> Option<Duration> {
         self.every().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).min()
     }
 
-    /// The smallest limit that counts from `due`, which a late client and a growing queue miss; `None` where there is none.
+    /// Returns the smallest limit that counts from `due`, which a late client or a growing queue would miss; `None` if
+    /// there is none.
     pub fn tightest_from_due(&self) -> Option<Duration> {
         Metric::FROM_DUE.into_iter().filter_map(|metric| self.smallest(metric)).min()
     }
 
-    /// The target of the joint goodput: as given, else the share of the highest percentile that is limited; where only classes have
-    /// limits, the highest of theirs.
+    /// Returns the target of the joint goodput: as given, else the share of the highest limited percentile (of the
+    /// tier; if it has no limits, of its classes).
     pub fn joint_target(&self) -> f64 {
         let strictest = |slo: &Self| slo.limits().iter().map(|l| l.percentile.share()).reduce(f64::max);
         let of_classes = || self.classes.iter().map(|c| c.slo.joint_target()).reduce(f64::max);
@@ -317,7 +321,7 @@ impl Slo {
         given.or_else(|| strictest(self)).or_else(of_classes).unwrap_or(0.99)
     }
 
-    /// Fills in the limits of the profile wherever this table does not set that percentile of that metric.
+    /// Fills in the profile's limits wherever this table does not set the same percentile of the same metric.
     pub fn resolve(mut self) -> Self {
         if let Some(profile) = &self.profile {
             let base = profile.profile().limits;
@@ -332,12 +336,13 @@ impl Slo {
         self
     }
 
-    /// What is wrong with the table on its own, if anything: no limit at all, a limit of zero, a p99 limit below a p50 limit.
+    /// Returns the first mistake in the table, as an error message: no limit at all, a limit of zero, a p99 limit below
+    /// a p50 limit.
     pub fn problem(&self) -> Option<String> {
         self.problem_of(&self.name.as_deref().map_or(String::from("[slo]"), |n| format!("[[slo]] {n}")))
     }
 
-    /// The same of a table that goes by another name.
+    /// Checks the table as [`Slo::problem`] does, calling it `tier` in the message.
     pub fn problem_of(&self, tier: &str) -> Option<String> {
         if !self.is_any() && !self.by_class() {
             return Some(format!(
@@ -375,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn own_keys_override_the_profile() {
+    fn limits_of_the_plan_override_the_profile() {
         let slo: Slo = toml::from_str("profile = \"chat\"\nttft.p99 = \"80ms\"").unwrap();
         let slo = slo.resolve();
         assert_eq!(slo.ttft[&Percentile::P99], Span(Duration::from_millis(80)));
@@ -389,7 +394,7 @@ mod tests {
         r.outcome = Outcome::Ok;
         r.first_token = Some(Duration::from_millis(1100));
         (r.last_token, r.output_tokens) = (r.first_token, Some(1));
-        assert_eq!(ttft.judge(&r), Judged::Met, "at the limit is within it");
+        assert_eq!(ttft.judge(&r), Judged::Met, "a value equal to the limit meets it");
         r.first_token = Some(Duration::from_micros(1_100_001));
         assert_eq!(ttft.judge(&r), Judged::Missed);
         assert_eq!(limit(Metric::Tpot, 10).judge(&r), Judged::NotApplicable, "one token");
@@ -398,34 +403,34 @@ mod tests {
     }
 
     #[test]
-    fn cut_requests_are_judged_both_ways() {
+    fn cut_off_requests_are_judged_by_what_is_known() {
         let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
         r.output_asked = 11;
         r.end = Duration::from_millis(90);
-        assert_eq!(limit(Metric::Ttft, 100).judge(&r), Judged::Unknown, "might still have come in time");
-        assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Missed, "had already passed the limit");
-        assert_eq!(limit(Metric::Ttft, 90).judge(&r), Judged::Missed, "at the limit, and nothing had come");
+        assert_eq!(limit(Metric::Ttft, 100).judge(&r), Judged::Unknown, "may still have met it");
+        assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Missed, "waited longer than the limit");
+        assert_eq!(limit(Metric::Ttft, 90).judge(&r), Judged::Missed, "waited as long as the limit");
         r.first_token = Some(Duration::from_millis(40));
         assert_eq!(limit(Metric::Ttft, 80).judge(&r), Judged::Met, "its first token is known");
         assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Missed, "50 ms over at most ten tokens");
         assert_eq!(limit(Metric::Tpot, 6).judge(&r), Judged::Unknown);
         r.output_asked = 0;
-        assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Unknown, "nobody knows how long it was to be");
+        assert_eq!(limit(Metric::Tpot, 4).judge(&r), Judged::Unknown, "the intended length is unknown");
         r.output_asked = 11;
         assert_eq!(limit(Metric::E2e, 80).judge(&r), Judged::Missed);
     }
 
-    /// Rows: how the request ended, and what limits of 100 ms on TTFT and TTFC, 6 ms on TPOT and 80 ms on e2e say of it. Its first token came
-    /// after 40 ms, no content ever did, and it ended after 90 ms.
+    /// Cases: how the request ended, and its judgement by limits of 100 ms on TTFT and TTFC, 6 ms on TPOT and 80 ms on
+    /// e2e. Its first token came after 40 ms, no content ever did, and it ended after 90 ms.
     #[test]
-    fn our_own_timeout_is_judged_like_a_cut() {
+    fn our_own_timeout_is_judged_like_a_cut_off() {
         use Judged::{Met, Missed, Unknown};
         let limits = [(Metric::Ttft, 100), (Metric::Ttfc, 100), (Metric::Tpot, 6), (Metric::E2e, 80)];
         for (outcome, failure, asked, want) in [
             (Outcome::Cut, None, 11, [Met, Unknown, Unknown, Missed]),
             (Outcome::Cut, Some(Failure::Timeout), 11, [Met, Unknown, Unknown, Missed]),
             (Outcome::Failed, Some(Failure::Timeout), 11, [Met, Unknown, Unknown, Missed]),
-            (Outcome::Failed, Some(Failure::Timeout), 0, [Missed; 4]), // that of another tool
+            (Outcome::Failed, Some(Failure::Timeout), 0, [Missed; 4]), // another tool's timeout
             (Outcome::Failed, Some(Failure::Reset), 11, [Missed; 4]),
         ] {
             let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
@@ -446,7 +451,7 @@ mod tests {
         r.first_content = Some(Duration::from_millis(60));
         assert_eq!(ttfc.judge(&r), Judged::Met);
         (r.first_content, r.output_asked) = (None, 0);
-        assert_eq!(ttfc.judge(&r), Judged::NotApplicable, "another tool does not tell its channels");
+        assert_eq!(ttfc.judge(&r), Judged::NotApplicable, "another tool does not report its channels");
         (r.first_token, r.output_asked) = (None, 11);
         assert_eq!(ttfc.judge(&r), Judged::NotApplicable, "an answer in one piece has no first token at all");
     }
@@ -469,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_named() {
+    fn problems_are_reported() {
         assert!(Slo::default().problem().unwrap().contains("no limit"));
         let slo: Slo = toml::from_str("ttft = { p50 = \"300ms\", p99 = \"200ms\" }").unwrap();
         assert!(slo.problem().unwrap().contains("ttft.p50"));

@@ -1,37 +1,37 @@
-//! Whose requests a limit is about: those of one class of a mix, or those of every class without limits of its own.
+//! Which requests a limit judges: those of one class of a mix, or those of all classes without limits of their own.
 
 use super::Slo;
 pub use crate::key::{ALL, key, split};
 
-/// The limits of one class of a mix, which judge its requests in the place of the plan's, in every tier.
+/// SLO of one class of a mix. It replaces the plan's limits for the class's requests, in every tier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassSlo {
     /// Index of the class in the mix.
     pub class: u16,
-    /// Its name.
+    /// Name of the class.
     pub name: String,
     /// Its limits, resolved.
     pub slo: Slo,
 }
 
-/// Limits of a tier that are about the same requests.
+/// The limits of a tier that judge the same requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Part<'a> {
     /// The limits.
     pub slo: &'a Slo,
-    /// The class that they are of; `None` where they are the plan's.
+    /// The class that the limits belong to; `None` for the plan's limits.
     own: Option<&'a ClassSlo>,
-    /// Every class with limits of its own.
+    /// All classes with limits of their own.
     classes: &'a [ClassSlo],
 }
 
 impl<'a> Part<'a> {
-    /// The class in files: its name, or [`ALL`].
+    /// Returns the class name in files: the class's, or [`ALL`].
     pub fn class(&self) -> &'a str {
         self.own.map_or(ALL, |own| &own.name)
     }
 
-    /// Whether requests of the class with this index are judged by these limits.
+    /// Returns true if these limits judge requests of the class with this index.
     pub fn judges(&self, class: u16) -> bool {
         match self.own {
             Some(own) => own.class == class,
@@ -39,51 +39,52 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The index of the class that they are of, where they are not the plan's.
+    /// Returns the index of the class that the limits belong to; `None` for the plan's limits.
     pub fn index(&self) -> Option<u16> {
         self.own.map(|own| own.class)
     }
 
-    /// The indices of the classes with limits of their own.
+    /// Returns the indices of the classes with limits of their own.
     pub fn others(&self) -> Vec<u16> {
         self.classes.iter().map(|c| c.class).collect()
     }
 
-    /// Whether every request is judged by these limits: no class has any of its own.
+    /// Returns true if these limits judge every request: no class has limits of its own.
     pub fn judges_all(&self) -> bool {
         self.classes.is_empty()
     }
 
-    /// The name of one of its limits among those of all parts: `ttft.p99`, `short/ttft.p99`.
+    /// Returns the name of a limit that is unique within the tier: `ttft.p99`, `short/ttft.p99`.
     pub fn key(&self, limit: &str) -> String {
         key(self.class(), limit)
     }
 
-    /// A limit for people, with the class that it is of: `p99 TTFT ≤ 200ms of class short`.
+    /// Adds the class, if any, to a limit's text: `p99 TTFT ≤ 200ms of class short`.
     pub fn title(&self, limit: &str) -> String {
         self.own.map_or_else(|| limit.to_owned(), |own| format!("{limit} of class {}", own.name))
     }
 }
 
 impl Slo {
-    /// The limits by the requests that they are about: the tier's own, unless they judge nobody, and those of each class that has any.
+    /// Groups the limits by the requests they judge: the tier's limits, unless every class replaces them, then those of
+    /// each class.
     pub fn parts(&self) -> Vec<Part<'_>> {
         let part = |slo, own| Part { slo, own, classes: &self.classes };
         let own = (self.is_any() || self.classes.is_empty()).then(|| part(self, None));
         own.into_iter().chain(self.classes.iter().map(|c| part(&c.slo, Some(c)))).collect()
     }
 
-    /// Whether a limit of its own is set, those of classes aside.
+    /// Returns true if the tier sets a limit; limits of classes do not count.
     pub fn is_any(&self) -> bool {
         !self.limits().is_empty() || self.error_rate.is_some()
     }
 
-    /// Whether any class of the mix has limits of its own.
+    /// Returns true if any class of the mix has limits of its own.
     pub fn by_class(&self) -> bool {
         !self.classes.is_empty()
     }
 
-    /// Its own limits and those of the classes, one after the other.
+    /// Iterates over the tier's limits and then those of each class.
     pub(super) fn every(&self) -> impl Iterator<Item = &Slo> {
         std::iter::once(self).chain(self.classes.iter().map(|c| &c.slo))
     }
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_names_class_and_limit() {
+    fn keys_combine_class_and_limit() {
         for (class, limit, want) in [
             ("all", "ttft.p99", "ttft.p99"),
             ("short", "ttft.p99.9", "short/ttft.p99.9"),
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_with_limits_of_its_own_is_judged_by_them_alone() {
+    fn a_class_with_its_own_limits_is_judged_by_them_alone() {
         let own = ClassSlo { class: 1, name: "short".into(), slo: slo("ttft.p99 = \"200ms\"") };
         let tier = Slo { classes: vec![own], ..slo("ttft.p99 = \"5s\"\ntpot.p99 = \"50ms\"") };
         let parts = tier.parts();
@@ -123,7 +124,7 @@ mod tests {
             (parts[1].key("ttft.p99"), parts[0].key("ttft.p99")),
             ("short/ttft.p99".into(), "ttft.p99".into())
         );
-        assert_eq!(tier.smallest(Metric::Ttft), Some(Duration::from_millis(200)), "over all parts");
+        assert_eq!(tier.smallest(Metric::Ttft), Some(Duration::from_millis(200)), "classes included");
         assert_eq!(tier.summary(), "p99 TTFT ≤ 5s, p99 TPOT ≤ 50ms; class short: p99 TTFT ≤ 200ms");
         let only = Slo { classes: tier.classes.clone(), ..Slo::default() };
         assert_eq!(only.parts().iter().map(Part::class).collect::<Vec<_>>(), ["short"]);

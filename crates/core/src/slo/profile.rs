@@ -1,29 +1,29 @@
-//! SLO profiles: limits that others have published, each with its source.
+//! Built-in SLO profiles: published limits, each with its source.
 
 use super::Slo;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A built-in profile: limits and where their numbers come from.
+/// A built-in profile: limits and the source of their numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Profile {
-    /// One sentence: what it is for.
+    /// Purpose, in one sentence.
     pub title: String,
-    /// Where the numbers come from.
+    /// Publication that the numbers come from.
     pub source: String,
-    /// The limits themselves.
+    /// Limits of the profile.
     pub limits: Slo,
 }
 
-/// The name of a built-in profile; one that does not exist cannot be parsed.
+/// Name of a built-in profile; parsing checks that it exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProfileName(String);
 
 macro_rules! profiles {
     ($($name:literal),+ $(,)?) => {
-        /// The profiles of `slo-profiles/`, built into the binary: name and TOML text.
+        /// Profiles of `slo-profiles/` built into the binary: name and TOML text.
         pub const PROFILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../../../slo-profiles/", $name, ".toml")))),+];
     };
 }
@@ -42,13 +42,13 @@ profiles!(
     "rag",
 );
 
-/// The names of all built-in profiles.
+/// Returns the names of all built-in profiles.
 pub fn profile_names() -> Vec<&'static str> {
     PROFILES.iter().map(|(n, _)| *n).collect()
 }
 
 impl ProfileName {
-    /// The profile of this name.
+    /// Returns the profile of this name.
     pub fn profile(&self) -> Profile {
         let text = PROFILES.iter().find(|(n, _)| *n == self.0).map(|(_, t)| *t).unwrap_or_default();
         toml::from_str(text).expect("the built-in profiles are checked by a test")

@@ -1,14 +1,14 @@
 use super::*;
 
-/// A word each, over the words that prompts are made of and those that the simulated server answers with.
-fn ours() -> Tokenizer {
+/// Loads a fixture with one token per word, for the words that prompts and the simulated server use.
+fn fixture() -> Tokenizer {
     Tokenizer::open(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tokenizer.json")))
         .unwrap()
 }
 
 #[test]
-fn words_are_tokens_and_back() {
-    let t = ours();
+fn words_encode_to_tokens_and_back() {
+    let t = fixture();
     let ids = t.encode("able about the  server\nunheardof");
     assert_eq!((ids.len(), t.count("able about the  server\nunheardof"), t.count("")), (5, 5, 0));
     assert_eq!(t.decode(&ids[..4]), "able about the server");
@@ -19,8 +19,8 @@ fn words_are_tokens_and_back() {
 }
 
 #[test]
-fn prompts_have_exactly_so_many_tokens() {
-    let t = ours();
+fn prompts_have_the_exact_number_of_tokens() {
+    let t = fixture();
     let ids = t.encode("able about above");
     for (text, n, expected) in [
         ("able about above", 3, ids.clone()),
@@ -46,8 +46,10 @@ fn errors_name_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let broken = dir.path().join("broken.json");
     std::fs::write(&broken, "{\"model\": 5}").unwrap();
-    for (path, say) in [(dir.path().join("none.json"), "failed to read"), (broken, "is no tokenizer.json")] {
+    for (path, message) in
+        [(dir.path().join("none.json"), "failed to read"), (broken, "is not a Hugging Face tokenizer.json")]
+    {
         let e = format!("{:#}", Tokenizer::open(&path).unwrap_err());
-        assert!(e.contains(say) && e.contains(&path.display().to_string()), "{e}");
+        assert!(e.contains(message) && e.contains(&path.display().to_string()), "{e}");
     }
 }

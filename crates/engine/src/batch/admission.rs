@@ -1,4 +1,4 @@
-//! Who is admitted while the KV cache is short, and how fast all of them may go away.
+//! Tests of admission while the KV cache is short, and of cancelling many requests.
 
 use super::tests::settings;
 use super::*;
@@ -10,7 +10,7 @@ fn engine(text: &str) -> crate::Model {
     toml::from_str::<Simulated>(text).unwrap().build()
 }
 
-/// Two prompts of 3,000 tokens fit and a third does not: by its first chunk of 256 it would, and then the three of them would preempt
+/// Two prompts of 3,000 tokens fit and a third does not. Its first chunk of 256 would, but then the three would preempt
 /// each other again and again.
 #[test]
 fn a_prompt_that_does_not_fit_as_a_whole_waits() {
@@ -28,26 +28,27 @@ fn a_prompt_that_does_not_fit_as_a_whole_waits() {
     assert_eq!((ends, model.preemptions()), (vec![0, 1, 2], 0));
 }
 
-/// Six blocks of 4 tokens, and both need a fourth in the end. As the first takes it, the second gives up its three; the two that are
-/// left would do for a chunk of eight, but it has twelve or more to compute and waits.
+/// Six blocks of 4 tokens, and both requests need a fourth in the end. When the first takes it, the second loses its
+/// three. The two that are left would be enough for a chunk of eight, but it has twelve or more tokens to compute and
+/// waits.
 #[test]
-fn so_does_one_that_was_preempted() {
+fn a_preempted_request_that_does_not_fit_as_a_whole_waits() {
     let mut engine = Batch::new(settings(8, 9, 6));
     engine.arrive(Duration::ZERO, Request::new(0, 8, 9));
     engine.arrive(Duration::ZERO, Request::new(1, 8, 9));
-    let mut back = None;
+    let mut both_running = None;
     while let Some(at) = engine.next_event() {
         let out = engine.advance(at);
-        if engine.preemptions() > 0 && back.is_none() && engine.running() == 2 {
-            back = Some((at, out.iter().any(|e| e.id == 0 && e.finished)));
+        if engine.preemptions() > 0 && both_running.is_none() && engine.running() == 2 {
+            both_running = Some((at, out.iter().any(|e| e.id == 0 && e.finished)));
         }
     }
-    assert_eq!((engine.preemptions(), back), (1, None), "never again together");
+    assert_eq!((engine.preemptions(), both_running), (1, None), "never again together");
 }
 
-/// Blocks that are found, and those of them that nobody holds, count as in the check for a chunk.
+/// The check for the whole prompt counts found and idle blocks as the check for a chunk does.
 #[test]
-fn what_is_found_is_counted_for_the_whole() {
+fn the_cached_prefix_counts_in_the_check_for_the_whole_prompt() {
     use crate::blocks::blocks_of;
     let known = blocks_of(0..20, 4);
     for (usable, fits) in [(8, true), (7, false)] {
@@ -56,7 +57,7 @@ fn what_is_found_is_counted_for_the_whole() {
         let mut engine = Batch::new(limits);
         engine.arrive(Duration::ZERO, Request::new(0, 20, 1).with_blocks(known.clone()));
         engine.advance(Duration::from_secs(1));
-        // A holder of one block of its own, then five known blocks and eight more tokens: two of them.
+        // One request with a private block, then one with five cached blocks and eight more tokens, which need two.
         engine.arrive(Duration::from_secs(2), Request::new(1, 2, 3));
         let long = blocks_of((0..20).chain(100..108), 4);
         engine.arrive(Duration::from_secs(2), Request::new(2, 28, 1).with_blocks(long));
@@ -67,10 +68,10 @@ fn what_is_found_is_counted_for_the_whole() {
     }
 }
 
-/// A hundred thousand requests, half of them in seats, all gone from any end: no more than a few steps each. If it took a look at all the
-/// others each time, this would not end within minutes.
+/// Cancels a hundred thousand requests, half of them running, in different orders. With a scan of all others for each,
+/// this would take minutes.
 #[test]
-fn a_drain_is_not_quadratic() {
+fn cancelling_all_requests_is_not_quadratic() {
     const N: u64 = 100_000;
     for stride in [1, N - 1, 40_001] {
         let mut engine = Batch::new(settings(50_000, 1_000_000, 1_000_000));

@@ -1,31 +1,31 @@
-//! How long an iteration takes.
+//! Duration of iterations as a function of their load.
 
 use std::{borrow::Cow, time::Duration};
 
-/// What an iteration has to do.
+/// Work of one iteration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Tokens computed, of prompts and of answers.
+    /// Number of tokens computed, of prompts and of answers.
     pub tokens: u64,
-    /// Sequences that take part.
+    /// Number of sequences that take part.
     pub sequences: u32,
-    /// Tokens whose keys and values attention reads, over all sequences: of one that decodes its context with the new token, of a chunk
-    /// of a prompt the context before it, be it computed in an earlier iteration or found in the prefix cache.
+    /// Tokens whose keys and values attention reads, over all sequences: for a decode its context including the new
+    /// token, for a chunk of a prompt the context before it, whether computed earlier or found in the prefix cache.
     pub kv_tokens: u64,
-    /// Twice the sum, over the tokens of prompts, of the context before each: n·(2c + n) for n tokens behind c. Twice, so that it stays
-    /// whole.
+    /// Twice the sum of the context before each prompt token: n·(2c + n) for n tokens after c. Doubled to stay an
+    /// integer.
     pub attended: u64,
 }
 
 impl Load {
-    /// A sequence decodes a token; `context` tokens with it.
+    /// Adds a sequence that decodes one token, with `context` tokens including it.
     pub(super) fn decode(&mut self, context: u32) {
         self.tokens += 1;
         self.sequences += 1;
         self.kv_tokens += u64::from(context);
     }
 
-    /// A sequence has `tokens` tokens of its prompt computed, behind `context` others.
+    /// Adds a sequence that computes `tokens` tokens of its prompt after `context` others.
     pub(super) fn prefill(&mut self, tokens: u32, context: u32) {
         let (n, c) = (u64::from(tokens), u64::from(context));
         self.tokens += n;
@@ -35,46 +35,46 @@ impl Load {
     }
 }
 
-/// The time of an iteration from its load.
+/// Model of an iteration's duration.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cost {
-    /// From the number of sequences alone: points (sequences, time) in rising order, straight lines between them. Fewer sequences than
-    /// the first point has take as long as it does; beyond the last, the last line goes on (the last time, where it is the only one
-    /// or the line falls). No points: no time.
+    /// A function of the number of sequences: points (sequences, time) in ascending order with linear interpolation.
+    /// Constant before the first point; after the last, the last line continues (constant if there is only one point or
+    /// the line falls). No points: no time.
     Table(Cow<'static, [(u32, Duration)]>),
-    /// From the work on a GPU.
+    /// A function of the work on a GPU.
     Formula(Formula),
 }
 
-/// t0 + max(w, a·tokens) + b·sequences + c·KV tokens + q·Σ context of prefill tokens (see [`Load`]), and e where there are more
-/// sequences than the CUDA graphs have been captured for.
+/// t0 + max(w, a·tokens) + b·sequences + c·KV tokens + q·Σ context of prefill tokens (see [`Load`]), plus e for more
+/// sequences than CUDA graphs were captured for.
 ///
-/// The weights are read once an iteration, however few tokens there are: a floor, not a slope (the roofline of Williams, Waterman and
-/// Patterson, CACM 52, 2009). What is read per sequence and what attention costs comes on top.
+/// The weights are read once per iteration, however few tokens there are: a floor, not a slope (the roofline of
+/// Williams, Waterman and Patterson, CACM 52, 2009). Reads per sequence and attention are added.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Formula {
-    /// t0: what every iteration costs, mostly the host's work, in ns.
+    /// t0: fixed cost of an iteration, mostly host work, in ns.
     pub base_ns: f64,
-    /// w: reading the weights, in ns.
+    /// w: time to read the weights, in ns.
     pub weights_ns: f64,
-    /// a: the matrix products of a token, in ns.
+    /// a: matrix products per token, in ns.
     pub token_ns: f64,
-    /// b: what a sequence costs beside its tokens, in ns.
+    /// b: cost per sequence in addition to its tokens, in ns.
     pub sequence_ns: f64,
-    /// c: reading a token of a sequence's KV cache, in ns.
+    /// c: time to read the keys and values of one token, in ns.
     pub kv_token_ns: f64,
-    /// q: attention of a prompt's token to one token before it, in ns.
+    /// q: attention of one prompt token to one preceding token, in ns.
     pub attention_ns: f64,
-    /// What the host costs beyond the captured batch sizes; `None` where all are captured.
+    /// Cost of batches beyond the captured sizes; `None` if all are captured.
     pub eager: Option<Eager>,
 }
 
-/// Batches beyond the largest that a CUDA graph was captured for: the host launches every kernel of every layer itself.
+/// Cost of batches larger than any captured CUDA graph: the host launches every kernel of every layer itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Eager {
-    /// The largest batch with a graph, in sequences.
+    /// Largest batch with a CUDA graph, in sequences.
     pub captured: u32,
-    /// e: what launching costs an iteration beyond that, in ns.
+    /// e: launch cost of an iteration without a graph, in ns.
     pub launch_ns: f64,
 }
 
@@ -91,7 +91,7 @@ impl Formula {
 }
 
 impl Cost {
-    /// The same, everything taking `factor` times as long.
+    /// Returns this cost with all times multiplied by `factor`.
     #[must_use]
     pub fn times(&self, factor: f64) -> Self {
         match self {
@@ -110,7 +110,7 @@ impl Cost {
         }
     }
 
-    /// How long an iteration of this load takes without noise, in ns; not negative.
+    /// Returns the duration of an iteration without noise, in ns; not negative.
     fn nanos(&self, load: &Load) -> f64 {
         match self {
             Self::Table(points) => table(points, load.sequences),
@@ -118,9 +118,9 @@ impl Cost {
         }
     }
 
-    /// How long an iteration of this load takes, times `noise`, in whole nanoseconds.
+    /// Returns the duration of an iteration, multiplied by `noise` and rounded to nanoseconds.
     pub(super) fn time(&self, load: &Load, noise: f64) -> Duration {
-        // The cast saturates: at zero, and at centuries.
+        // The cast saturates at zero and at centuries.
         Duration::from_nanos((self.nanos(load) * noise).round() as u64)
     }
 }
@@ -166,9 +166,9 @@ mod tests {
             (&two, 4, 12.0),
             (&two, 6, 16.0),
             (&two, 8, 20.0),
-            (&two, 10, 24.0),            // the last line goes on
+            (&two, 10, 24.0),            // the last line continues
             (&[(4, 7)], 9, 7.0),         // a single point
-            (&[(1, 9), (2, 7)], 4, 7.0), // a falling line does not
+            (&[(1, 9), (2, 7)], 4, 7.0), // a falling last line does not
             (&[], 3, 0.0),
         ] {
             assert!((cost(points, n) - ms).abs() < 1e-9, "{points:?} at {n}: {}", cost(points, n));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_engine_takes_as_many_times_as_long() {
+    fn times_scales_the_duration() {
         let mut load = Load::default();
         (0..40).for_each(|_| load.decode(300));
         load.prefill(500, 20);
@@ -200,21 +200,21 @@ mod tests {
         });
         let mut decode = Load::default();
         (0..4).for_each(|_| decode.decode(100));
-        assert_eq!(cost.time(&decode, 1.0).as_nanos(), 1000 + 500 + 4 * 3 + 200, "four tokens: the weights");
+        assert_eq!(cost.time(&decode, 1.0).as_nanos(), 1000 + 500 + 4 * 3 + 200, "four tokens: the floor");
         let mut prefill = Load::default();
         prefill.prefill(60, 0);
         prefill.prefill(40, 60);
-        // Chunks of a prompt attend to as much as the prompt in one piece.
+        // Attention over the chunks of a prompt adds up to that over the whole prompt.
         assert_eq!(prefill.attended, 100 * 100);
-        // The second reads the first.
+        // The second chunk reads the first.
         assert_eq!(prefill.kv_tokens, 60);
         assert_eq!(cost.time(&prefill, 1.0).as_nanos(), 1000 + 100 * 10 + 2 * 3 + 500 + 30);
         assert_eq!(cost.time(&prefill, 2.0).as_nanos(), 5072);
         decode.decode(100);
-        assert_eq!(cost.time(&decode, 1.0).as_nanos(), 1000 + 7000 + 500 + 5 * 3 + 250, "no graph for five");
+        assert_eq!(cost.time(&decode, 1.0).as_nanos(), 1000 + 7000 + 500 + 5 * 3 + 250, "five have no graph");
     }
 
-    /// However little of a prompt is left to compute, what is before it has to be read: a hit in the prefix cache is not free.
+    /// However short a chunk is, the context before it has to be read: a hit in the prefix cache is not free.
     #[test]
     fn a_chunk_is_no_cheaper_than_a_decode() {
         let Engine::Batch { deployment, .. } = Preset::A40Qwen3.engine() else { panic!("it is one") };
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prompt_overflows_nothing() {
+    fn the_load_of_the_longest_prompt_saturates() {
         let mut load = Load::default();
         for _ in 0..3 {
             load.prefill(u32::MAX, u32::MAX);

@@ -1,49 +1,49 @@
-//! The KV cache: blocks, and which of them hold what a later request may use again.
+//! The KV cache: allocation of blocks, and the prefix cache.
 
 use std::{
     collections::{HashMap, VecDeque},
     hash::{BuildHasherDefault, Hasher},
 };
 
-/// Stale places in the order of eviction that are kept before they are swept out.
+/// Stale eviction candidates tolerated beyond twice the idle blocks before they are swept out.
 const SLACK: usize = 1024;
 
-/// All usable blocks. A block is free, or a sequence's own, or in the prefix cache, where sequences share it; one in the prefix cache that no
-/// sequence holds is as good as free.
+/// All usable blocks. A block is free, private to a sequence, or in the prefix cache, where sequences share it; a
+/// cached block that no sequence references is available like a free one.
 #[derive(Debug, Clone)]
 pub(super) struct Kv {
     block_size: u32,
     blocks: u32,
-    /// Blocks of sequences that are not in the prefix cache.
-    own: u32,
+    /// Blocks of sequences outside the prefix cache.
+    private: u32,
     cache: HashMap<u64, Entry, BuildHasherDefault<Identity>>,
-    /// Blocks in the prefix cache that no sequence holds.
+    /// Cached blocks that no sequence references.
     idle: u32,
-    /// Idle blocks, the first to go in front; and stale places, told by their number.
-    order: VecDeque<(u64, u64)>,
-    /// The number of the next place in `order`.
+    /// Idle blocks as (hash, candidate number), least recently used first; includes stale candidates.
+    eviction_order: VecDeque<(u64, u64)>,
+    /// Number of the next candidate.
     next: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    holders: u32,
-    /// The place in `order` that counts while nobody holds the block.
-    place: u64,
+    references: u32,
+    /// Number of the valid eviction candidate while `references` is zero.
+    candidate: u64,
 }
 
-/// What a sequence holds: the first `shared` of its blocks are in the prefix cache.
+/// The blocks of one sequence. The first `shared` of them are in the prefix cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Holding {
+pub(super) struct Allocation {
     pub(super) blocks: u32,
     shared: u32,
 }
 
-/// Blocks from the beginning of a prompt that the prefix cache has.
+/// Leading blocks of a prompt that are in the prefix cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct PrefixHit {
     pub(super) blocks: u32,
-    /// Those of them that nobody holds.
+    /// Those of them that no sequence references.
     idle: u32,
 }
 
@@ -52,106 +52,107 @@ impl Kv {
         Self {
             block_size,
             blocks,
-            own: 0,
+            private: 0,
             cache: HashMap::default(),
             idle: 0,
-            order: VecDeque::new(),
+            eviction_order: VecDeque::new(),
             next: 0,
         }
     }
 
-    /// Tokens of a block.
+    /// Returns the block size in tokens.
     pub(super) fn block_size(&self) -> u32 {
         self.block_size
     }
 
-    /// Blocks for so many tokens.
+    /// Returns the number of blocks that `tokens` tokens need.
     pub(super) fn needed(&self, tokens: u32) -> u32 {
         tokens.div_ceil(self.block_size)
     }
 
-    /// Blocks that can be had.
+    /// Returns the number of blocks that can be allocated.
     pub(super) fn available(&self) -> u32 {
-        self.blocks - self.own - (self.cached() - self.idle)
+        self.blocks - self.private - (self.cached() - self.idle)
     }
 
-    /// All of them.
+    /// Returns the number of usable blocks.
     pub(super) fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Share of the blocks that sequences hold.
+    /// Returns the share of the blocks that sequences use.
     pub(super) fn usage(&self) -> f64 {
         1.0 - f64::from(self.available()) / f64::from(self.blocks.max(1))
     }
 
-    /// What the prefix cache has of a prompt, up to `most` tokens.
-    pub(super) fn find(&self, hashes: &[u64], most: u32) -> Found {
-        let mut found = Found::default();
+    /// Looks up the leading blocks of a prompt, up to `most` tokens.
+    pub(super) fn find(&self, hashes: &[u64], most: u32) -> PrefixHit {
+        let mut hit = PrefixHit::default();
         for hash in hashes.iter().take((most / self.block_size) as usize) {
             let Some(entry) = self.cache.get(hash) else { break };
-            found.blocks += 1;
-            found.idle += u32::from(entry.holders == 0);
+            hit.blocks += 1;
+            hit.idle += u32::from(entry.references == 0);
         }
-        found
+        hit
     }
 
-    /// Whether `tokens` tokens in all would fit, with what was found. What is found and idle stops being available when it is held.
-    pub(super) fn fits(&self, found: Found, tokens: u32) -> bool {
-        self.needed(tokens).saturating_sub(found.blocks) + found.idle <= self.available()
+    /// Returns true if `tokens` tokens, including those of the hit, fit. Idle blocks of the hit stop being available
+    /// once referenced.
+    pub(super) fn fits(&self, hit: PrefixHit, tokens: u32) -> bool {
+        self.needed(tokens).saturating_sub(hit.blocks) + hit.idle <= self.available()
     }
 
-    /// Gives a new sequence what was found and room for `tokens` tokens in all; `None` where there is not enough.
-    pub(super) fn admit(&mut self, hashes: &[u64], found: Found, tokens: u32) -> Option<Holding> {
-        if !self.fits(found, tokens) {
+    /// Allocates blocks for `tokens` tokens, including those of the hit; `None` if they do not fit.
+    pub(super) fn admit(&mut self, hashes: &[u64], hit: PrefixHit, tokens: u32) -> Option<Allocation> {
+        if !self.fits(hit, tokens) {
             return None;
         }
-        let blocks = self.needed(tokens).max(found.blocks);
-        for hash in &hashes[..found.blocks as usize] {
-            self.hold(*hash);
+        let blocks = self.needed(tokens).max(hit.blocks);
+        for hash in &hashes[..hit.blocks as usize] {
+            self.reference(*hash);
         }
-        self.take(blocks - found.blocks);
-        Some(Holding { blocks, shared: found.blocks })
+        self.take(blocks - hit.blocks);
+        Some(Allocation { blocks, shared: hit.blocks })
     }
 
-    /// Makes room for `tokens` tokens in all; whether there was enough.
-    pub(super) fn grow(&mut self, holding: &mut Holding, tokens: u32) -> bool {
-        let more = self.needed(tokens).saturating_sub(holding.blocks);
+    /// Extends an allocation to `tokens` tokens; returns false if they do not fit.
+    pub(super) fn grow(&mut self, allocation: &mut Allocation, tokens: u32) -> bool {
+        let more = self.needed(tokens).saturating_sub(allocation.blocks);
         let enough = more <= self.available();
         if enough && more > 0 {
             self.take(more);
-            holding.blocks += more;
+            allocation.blocks += more;
         }
         enough
     }
 
-    /// Puts the blocks that the first `tokens` tokens fill into the prefix cache. Where another sequence has done so before, that block
-    /// is shared and the own one free (vLLM keeps both).
-    pub(super) fn publish(&mut self, holding: &mut Holding, hashes: &[u64], tokens: u32) {
+    /// Adds the blocks filled by the first `tokens` tokens to the prefix cache. If a block is already there, it is
+    /// shared and the private one is freed (vLLM keeps both).
+    pub(super) fn publish(&mut self, allocation: &mut Allocation, hashes: &[u64], tokens: u32) {
         let full = (tokens / self.block_size).min(u32::try_from(hashes.len()).unwrap_or(u32::MAX));
-        while holding.shared < full {
-            self.hold(hashes[holding.shared as usize]);
-            holding.shared += 1;
-            self.own -= 1;
+        while allocation.shared < full {
+            self.reference(hashes[allocation.shared as usize]);
+            allocation.shared += 1;
+            self.private -= 1;
         }
     }
 
-    /// Takes back all that a sequence holds. Its last blocks are the first to be evicted: a block is of no use without those before it.
-    pub(super) fn release(&mut self, holding: Holding, hashes: &[u64]) {
-        self.own -= holding.blocks - holding.shared;
-        for hash in hashes[..holding.shared as usize].iter().rev() {
+    /// Releases an allocation. Its last blocks are evicted first, since a block is useless without those before it.
+    pub(super) fn release(&mut self, allocation: Allocation, hashes: &[u64]) {
+        self.private -= allocation.blocks - allocation.shared;
+        for hash in hashes[..allocation.shared as usize].iter().rev() {
             let Some(entry) = self.cache.get_mut(hash) else { continue };
-            entry.holders -= 1;
-            if entry.holders == 0 {
-                entry.place = self.next;
-                self.order.push_back((*hash, self.next));
+            entry.references -= 1;
+            if entry.references == 0 {
+                entry.candidate = self.next;
+                self.eviction_order.push_back((*hash, self.next));
                 self.next += 1;
                 self.idle += 1;
             }
         }
-        if self.order.len() > 2 * self.idle as usize + SLACK {
+        if self.eviction_order.len() > 2 * self.idle as usize + SLACK {
             let cache = &self.cache;
-            self.order.retain(|place| stands(cache.get(&place.0), *place));
+            self.eviction_order.retain(|candidate| is_evictable(cache.get(&candidate.0), *candidate));
         }
     }
 
@@ -159,37 +160,37 @@ impl Kv {
         u32::try_from(self.cache.len()).expect("there are no more entries than blocks")
     }
 
-    fn hold(&mut self, hash: u64) {
+    fn reference(&mut self, hash: u64) {
         let entry = self.cache.entry(hash).or_insert_with(|| {
             self.idle += 1;
-            Entry { holders: 0, place: 0 }
+            Entry { references: 0, candidate: 0 }
         });
-        self.idle -= u32::from(entry.holders == 0);
-        entry.holders += 1;
+        self.idle -= u32::from(entry.references == 0);
+        entry.references += 1;
     }
 
-    /// Takes blocks that are known to be available: free ones first, then those least recently used.
+    /// Takes blocks that are known to be available: free ones first, then the least recently used idle ones.
     fn take(&mut self, blocks: u32) {
-        let free = self.blocks - self.own - self.cached();
+        let free = self.blocks - self.private - self.cached();
         let mut evict = blocks.saturating_sub(free);
         while evict > 0 {
-            let place = self.order.pop_front().expect("what is available and not free is idle");
-            if stands(self.cache.get(&place.0), place) {
-                self.cache.remove(&place.0);
+            let candidate = self.eviction_order.pop_front().expect("an available block is free or idle");
+            if is_evictable(self.cache.get(&candidate.0), candidate) {
+                self.cache.remove(&candidate.0);
                 self.idle -= 1;
                 evict -= 1;
             }
         }
-        self.own += blocks;
+        self.private += blocks;
     }
 }
 
-/// Whether a place in the order of eviction still counts.
-fn stands(entry: Option<&Entry>, (_, place): (u64, u64)) -> bool {
-    entry.is_some_and(|e| e.holders == 0 && e.place == place)
+/// Returns true unless the eviction candidate is stale: referenced again or evicted since.
+fn is_evictable(entry: Option<&Entry>, (_, candidate): (u64, u64)) -> bool {
+    entry.is_some_and(|e| e.references == 0 && e.candidate == candidate)
 }
 
-/// The keys are hashes already.
+/// Hasher that passes `u64` keys through; they already are hashes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Identity(u64);
 
@@ -212,54 +213,55 @@ mod tests {
     use super::*;
     use crate::blocks::blocks_of;
 
-    /// Takes in a prompt of tokens and publishes it, as the scheduler does; what it found and what it holds.
-    fn take_in(kv: &mut Kv, hashes: &[u64], tokens: u32) -> Option<(u32, Holding)> {
-        let found = kv.find(hashes, tokens - 1);
-        let mut holding = kv.admit(hashes, found, tokens)?;
-        kv.publish(&mut holding, hashes, tokens);
-        Some((found.blocks, holding))
+    /// Admits a prompt and publishes it, as the scheduler does; returns the blocks found and the allocation.
+    fn take_in(kv: &mut Kv, hashes: &[u64], tokens: u32) -> Option<(u32, Allocation)> {
+        let hit = kv.find(hashes, tokens - 1);
+        let mut allocation = kv.admit(hashes, hit, tokens)?;
+        kv.publish(&mut allocation, hashes, tokens);
+        Some((hit.blocks, allocation))
     }
 
     #[test]
-    fn blocks_are_shared_and_outlive_their_holders() {
+    fn blocks_are_shared_and_outlive_their_sequences() {
         let mut kv = Kv::new(10, 4);
         let long = blocks_of(0..16, 4);
         let (found, first) = take_in(&mut kv, &long, 16).unwrap();
         assert_eq!((found, first.blocks, kv.available()), (0, 4, 6));
-        // The same again: all but the block with its last token, which must be computed, and is then shared after all.
+        // The same prompt again: finds all but the block with its last token, which must be computed and is then
+        // shared.
         let (found, second) = take_in(&mut kv, &long, 16).unwrap();
         assert_eq!((found, second.blocks, kv.available()), (3, 4, 6));
-        // Half of it, and other things.
+        // Half of it, followed by other tokens.
         let half = blocks_of((0..8).chain(100..110), 4);
         let (found, third) = take_in(&mut kv, &half, 18).unwrap();
         assert_eq!((found, third.blocks, kv.available()), (2, 5, 3));
         kv.release(first, &long);
-        assert_eq!(kv.available(), 3, "the second holds them");
+        assert_eq!(kv.available(), 3, "the second references them");
         kv.release(second, &long);
         kv.release(third, &half);
         assert_eq!(kv.available(), 10);
         assert!(kv.usage().abs() < 1e-12);
-        assert_eq!(kv.find(&long, 15).blocks, 3, "not forgotten");
+        assert_eq!(kv.find(&long, 15).blocks, 3, "still cached");
         assert_eq!(kv.find(&long, 16).blocks, 4);
     }
 
     #[test]
-    fn the_least_recently_used_goes_first_from_its_end() {
+    fn the_least_recently_used_prompt_is_evicted_from_its_end() {
         let mut kv = Kv::new(8, 4);
         let (old, new) = (blocks_of(0..12, 4), blocks_of(100..112, 4));
         let (_, a) = take_in(&mut kv, &old, 12).unwrap();
         let (_, b) = take_in(&mut kv, &new, 12).unwrap();
         kv.release(a, &old);
         kv.release(b, &new);
-        // Five blocks: two were never used, then the old ones' last, but not their first.
-        let c = kv.admit(&[], Found::default(), 16).unwrap();
+        // Takes two free blocks, then the last two of the older prompt.
+        let c = kv.admit(&[], PrefixHit::default(), 16).unwrap();
         assert_eq!((kv.find(&old, 12).blocks, kv.find(&new, 12).blocks), (1, 3));
-        // Used again, the old ones are the newer.
+        // Used again, the older prompt is the more recently used one.
         let (found, d) = take_in(&mut kv, &old, 5).unwrap();
         assert_eq!((found, kv.find(&new, 12).blocks), (1, 2));
         kv.release(d, &old);
-        assert!(kv.admit(&[], Found::default(), 17).is_none(), "five of four");
-        let e = kv.admit(&[], Found::default(), 12).unwrap();
+        assert!(kv.admit(&[], PrefixHit::default(), 17).is_none(), "five blocks of four");
+        let e = kv.admit(&[], PrefixHit::default(), 12).unwrap();
         assert_eq!((kv.find(&old, 12).blocks, kv.find(&new, 12).blocks), (1, 0));
         kv.release(c, &[]);
         kv.release(e, &[]);
@@ -267,28 +269,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_idle_is_not_counted_twice() {
+    fn idle_blocks_of_a_hit_are_not_counted_twice() {
         let mut kv = Kv::new(4, 4);
         let hashes = blocks_of(0..12, 4);
         let (_, a) = take_in(&mut kv, &hashes, 12).unwrap();
         kv.release(a, &hashes);
-        // Four are available, three of them are what is found: five more do not fit, one does.
+        // Four blocks are available, three of them the hit: one more fits, two more do not.
         assert!(take_in(&mut kv, &hashes, 17).is_none());
-        assert_eq!(kv.available(), 4, "a refusal leaves all as it was");
+        assert_eq!(kv.available(), 4, "a refusal changes nothing");
         let (found, mut b) = take_in(&mut kv, &hashes, 13).unwrap();
         assert_eq!((found, b.blocks, kv.available()), (3, 4, 0));
         assert!(kv.grow(&mut b, 16) && !kv.grow(&mut b, 17));
     }
 
     #[test]
-    fn the_order_does_not_grow_without_evictions() {
+    fn the_eviction_order_does_not_grow_without_evictions() {
         let mut kv = Kv::new(100, 4);
         let hashes = blocks_of(0..80, 4);
         for _ in 0..10_000 {
             let (_, a) = take_in(&mut kv, &hashes, 80).unwrap();
             kv.release(a, &hashes);
         }
-        assert!(kv.order.len() <= SLACK + 40, "{}", kv.order.len());
+        assert!(kv.eviction_order.len() <= SLACK + 40, "{}", kv.eviction_order.len());
         assert_eq!(kv.find(&hashes, 80).blocks, 20);
     }
 }

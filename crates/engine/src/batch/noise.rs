@@ -1,60 +1,63 @@
-//! What makes iterations of the same load take different times: noise from one to the next, and a drift over many.
+//! Randomness of iteration times: noise from one iteration to the next, and drift over many.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use std::time::Duration;
 
-/// A speed that wanders: clocks under a power cap, other work on the host, the network between GPUs. What is served over as long a time as
-/// it takes to wander is slow as a whole, where noise from iteration to iteration averages out.
+/// Slow variation of the engine's speed: clocks under a power cap, other work on the host, the network between GPUs.
+/// Noise between iterations averages out over a long answer; drift does not.
 ///
-/// Its logarithm is an Ornstein-Uhlenbeck process: normal at any moment, and correlated by e^(−t / over) with what it is t later (Uhlenbeck
-/// and Ornstein, Physical Review 36, 1930). The mean of the speed over time is one.
+/// The logarithm of the speed is an Ornstein-Uhlenbeck process: normal at any moment, with correlation e^(−t / over)
+/// after a time t (Uhlenbeck and Ornstein, Physical Review 36, 1930). The mean of the speed over time is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drift {
     /// Coefficient of variation of the speed.
     pub cv: f64,
-    /// The time in which it forgets itself.
+    /// Correlation time.
     pub over: Duration,
 }
 
-/// Factors on the times of iterations: lognormal with mean 1 and a coefficient of variation, all 1 where that is zero; times the drift.
+/// Factors on iteration times: lognormal noise with mean 1 and a given coefficient of variation (all 1 if that is
+/// zero), times the drift.
 #[derive(Debug, Clone)]
 pub(super) struct Noise {
     rng: ChaCha8Rng,
     /// Standard deviation of the logarithm.
     sigma: f64,
-    drift: Option<Wander>,
+    drift: Option<DriftState>,
 }
 
-/// Where a drift has come to.
+/// State of a drift.
 #[derive(Debug, Clone)]
-struct Wander {
+struct DriftState {
     rng: ChaCha8Rng,
     sigma: f64,
     over: Duration,
-    /// When it was last looked at, and where it was, in standard deviations.
+    /// Time and value of the last draw, the value in standard deviations.
     last: Option<(Duration, f64)>,
 }
 
-/// A lognormal of coefficient of variation cv has σ² = ln(1 + cv²) (Johnson, Kotz and Balakrishnan, vol. 1, ch. 14).
+/// Returns σ of a lognormal with coefficient of variation cv: σ² = ln(1 + cv²) (Johnson, Kotz and Balakrishnan, vol. 1,
+/// ch. 14).
 fn sigma(cv: f64) -> f64 {
     (cv * cv).ln_1p().sqrt()
 }
 
 impl Noise {
-    /// The drift has a stream of random numbers of its own, so that the noise is the same with and without it.
+    /// Creates the noise. The drift uses a separate stream of random numbers, so that the noise is the same with and
+    /// without it.
     pub(super) fn new(cv: f64, drift: Option<Drift>, seed: u64) -> Self {
         let rng = ChaCha8Rng::seed_from_u64(seed);
-        let wander = |drift: Drift| {
+        let state = |drift: Drift| {
             let mut rng = rng.clone();
             rng.set_stream(1);
-            Wander { rng, sigma: sigma(drift.cv), over: drift.over, last: None }
+            DriftState { rng, sigma: sigma(drift.cv), over: drift.over, last: None }
         };
-        Self { drift: drift.map(wander), sigma: sigma(cv), rng }
+        Self { drift: drift.map(state), sigma: sigma(cv), rng }
     }
 
-    /// The factor of an iteration that starts at `at`; times must not go back.
+    /// Returns the factor of an iteration that starts at `at`; times must not decrease.
     pub(super) fn draw(&mut self, at: Duration) -> f64 {
         let drift = self.drift.as_mut().map_or(1.0, |drift| drift.draw(at));
         if self.sigma <= 0.0 {
@@ -66,18 +69,18 @@ impl Noise {
     }
 }
 
-impl Wander {
+impl DriftState {
     fn draw(&mut self, at: Duration) -> f64 {
         let z: f64 = StandardNormal.sample(&mut self.rng);
         let x = match self.last {
             None => z,
             Some((last, x)) => {
-                let kept = (-(at.saturating_sub(last).as_secs_f64() / self.over.as_secs_f64())).exp();
-                kept * x + (1.0 - kept * kept).sqrt() * z
+                let correlation = (-(at.saturating_sub(last).as_secs_f64() / self.over.as_secs_f64())).exp();
+                correlation * x + (1.0 - correlation * correlation).sqrt() * z
             }
         };
         self.last = Some((at, x));
-        // Times are the inverse of the speed, whose mean it is that is one.
+        // The mean of the speed is one, and times are its inverse.
         (self.sigma * x + self.sigma * self.sigma / 2.0).exp()
     }
 }
@@ -87,14 +90,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn noise_has_mean_one_and_the_cv_asked_for() {
+    fn noise_has_mean_one_and_the_given_cv() {
         const N: usize = 200_000;
         for cv in [0.1, 0.5] {
             let mut noise = Noise::new(cv, None, 1);
             let draws: Vec<f64> = (0..N).map(|_| noise.draw(Duration::ZERO)).collect();
             let mean = draws.iter().sum::<f64>() / N as f64;
             let var = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / N as f64;
-            // Four standard errors; that of a standard deviation is about cv·sqrt((kurtosis − 1) / 4N), kurtosis below 9 here.
+            // Four standard errors; that of a standard deviation is about cv·sqrt((kurtosis − 1) / 4N), with a kurtosis
+            // below 9 here.
             assert!((mean - 1.0).abs() < 4.0 * cv / (N as f64).sqrt(), "{cv}: {mean}");
             assert!((var.sqrt() - cv).abs() < 4.0 * cv * (2.0 / N as f64).sqrt(), "{cv}: {}", var.sqrt());
         }
@@ -102,12 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_keeps_the_mean_speed_and_forgets_itself_in_time() {
+    fn drift_has_mean_one_and_the_given_correlation_time() {
         const N: u32 = 400_000;
         let (cv, over) = (0.2, Duration::from_secs(2));
         let drift = Some(Drift { cv, over });
         let mut noise = Noise::new(0.0, drift, 3);
-        // Ten looks in the time of the correlation: N of them are worth N / 20 independent ones.
+        // Ten draws per correlation time: N of them are worth N / 20 independent ones.
         let speeds: Vec<f64> = (0..N).map(|i| 1.0 / noise.draw(i * over / 10)).collect();
         let n = f64::from(N);
         let mean = speeds.iter().sum::<f64>() / n;
@@ -117,11 +121,11 @@ mod tests {
         let product = |lag: usize| logs.iter().zip(&logs[lag..]).map(|(a, b)| a * b).sum::<f64>() / n;
         let variance = product(0);
         assert!((variance / sigma(cv).powi(2) - 1.0).abs() < 0.04, "{variance}");
-        for (lag, left) in [(1, 0.905), (10, 0.368), (40, 0.018)] {
+        for (lag, expected) in [(1, 0.905), (10, 0.368), (40, 0.018)] {
             let got = product(lag) / variance;
-            assert!((got - left).abs() < 0.03, "after {lag} looks {got} is left, not {left}");
+            assert!((got - expected).abs() < 0.03, "correlation at lag {lag} is {got}, not {expected}");
         }
-        // The noise beside it is what it would be alone.
+        // The drift does not change the noise.
         let (mut both, mut alone, mut wander) =
             (Noise::new(0.1, drift, 5), Noise::new(0.1, None, 5), Noise::new(0.0, drift, 5));
         for i in 0..100 {

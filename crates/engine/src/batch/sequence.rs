@@ -1,35 +1,35 @@
-//! A request inside the engine: how far it has come, and what it holds.
+//! A request inside the engine, with its progress and its KV blocks.
 
 use super::cost::Load;
-use super::kv::{Found, Holding, Kv};
+use super::kv::{Allocation, Kv, PrefixHit};
 use crate::{Emission, Request};
 use std::time::Duration;
 
-/// A request that waits or runs, or was cancelled while it ran.
+/// A request that waits or runs, or was cancelled during the current iteration.
 #[derive(Debug, Clone)]
 pub(super) struct Sequence {
     request: Request,
-    /// Tokens of the answer that have left the engine.
+    /// Number of answer tokens emitted.
     emitted: u32,
-    /// Tokens, of the prompt and then of the answer, whose keys and values are in the cache.
+    /// Number of tokens, of the prompt and then of the answer, whose keys and values are in the cache.
     computed: u32,
-    /// Tokens that the iteration under way computes.
+    /// Number of tokens that the current iteration computes.
     scheduled: u32,
-    holding: Holding,
-    /// Tokens of the prompt found in the prefix cache at the first admission; `None` before it.
+    allocation: Allocation,
+    /// Prompt tokens found in the prefix cache at the first admission; `None` before it.
     cached: Option<u32>,
-    /// When it was first admitted.
-    begun: Duration,
-    /// The number of its last admission; they rise.
+    /// Time of the first admission.
+    started: Duration,
+    /// Number of its last admission; later admissions have higher numbers.
     pub(super) admission: u64,
-    /// Whether it was cancelled in the iteration under way: it holds nothing and yields nothing.
-    gone: bool,
+    /// True if it was cancelled during the current iteration: it has no blocks and emits nothing.
+    cancelled: bool,
 }
 
-/// What the prefix cache has of a sequence.
+/// Leading part of a sequence found in the prefix cache.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Prefix {
-    found: Found,
+pub(super) struct CachedPrefix {
+    hit: PrefixHit,
     pub(super) tokens: u32,
 }
 
@@ -45,11 +45,11 @@ impl Sequence {
             emitted: 0,
             computed: 0,
             scheduled: 0,
-            holding: Holding::default(),
+            allocation: Allocation::default(),
             cached: None,
-            begun: Duration::ZERO,
+            started: Duration::ZERO,
             admission: 0,
-            gone: false,
+            cancelled: false,
         }
     }
 
@@ -57,84 +57,86 @@ impl Sequence {
         self.request.id
     }
 
-    /// Tokens in the cache when its last token leaves: that one is never computed itself. `None` where no number holds them.
-    pub(super) fn most_tokens(&self) -> Option<u32> {
+    /// Returns the number of tokens in the cache when the last token is emitted, which is never computed itself. `None`
+    /// on overflow.
+    pub(super) fn max_cached_tokens(&self) -> Option<u32> {
         self.request.input_tokens.checked_add(self.request.output_tokens - 1)
     }
 
-    /// Tokens that are known: the prompt and what was generated.
-    fn known(&self) -> u32 {
+    /// Returns the number of tokens of the prompt and of the answer so far.
+    fn known_tokens(&self) -> u32 {
         self.request.input_tokens + self.emitted
     }
 
-    /// Blocks of the KV cache that it holds, shared ones included.
+    /// Returns the number of its KV blocks, including shared ones.
     #[cfg(test)]
     pub(super) fn blocks(&self) -> u32 {
-        self.holding.blocks
+        self.allocation.blocks
     }
 
-    /// Tokens in the cache.
+    /// Returns the number of tokens in the cache.
     #[cfg(test)]
     pub(super) fn computed(&self) -> u32 {
         self.computed
     }
 
-    /// Tokens to compute before the next one is known.
-    pub(super) fn left(&self) -> u32 {
-        self.known() - self.computed
+    /// Returns the number of tokens to compute before the next one can be emitted.
+    pub(super) fn remaining(&self) -> u32 {
+        self.known_tokens() - self.computed
     }
 
-    /// What the prefix cache has of it. The last token is always computed: the next one comes from it.
-    pub(super) fn find(&self, kv: &Kv) -> Prefix {
-        let found = kv.find(&self.request.blocks, self.known() - 1);
-        Prefix { found, tokens: found.blocks * kv.block_size() }
+    /// Looks the sequence up in the prefix cache. Its last token is always computed, since the next one follows from
+    /// it.
+    pub(super) fn find_prefix(&self, kv: &Kv) -> CachedPrefix {
+        let hit = kv.find(&self.request.blocks, self.known_tokens() - 1);
+        CachedPrefix { hit, tokens: hit.blocks * kv.block_size() }
     }
 
-    /// Takes its place in the cache, with room for `take` tokens behind what was found, where there is room for all its known tokens;
-    /// whether there was.
-    pub(super) fn admit(&mut self, prefix: Prefix, take: u32, kv: &mut Kv) -> bool {
-        if !kv.fits(prefix.found, self.known()) {
+    /// Allocates blocks for the cached prefix and `tokens` more tokens. Returns false if the cache has no room for all
+    /// known tokens.
+    pub(super) fn admit(&mut self, prefix: CachedPrefix, tokens: u32, kv: &mut Kv) -> bool {
+        if !kv.fits(prefix.hit, self.known_tokens()) {
             return false;
         }
-        let Some(holding) = kv.admit(&self.request.blocks, prefix.found, prefix.tokens + take) else {
+        let Some(allocation) = kv.admit(&self.request.blocks, prefix.hit, prefix.tokens + tokens) else {
             return false;
         };
-        self.holding = holding;
+        self.allocation = allocation;
         self.computed = prefix.tokens;
         true
     }
 
-    /// Whether this admission is its first; asked once for each.
-    pub(super) fn first_admission(&mut self, at: Duration) -> bool {
+    /// Records an admission; returns true if it is the first.
+    pub(super) fn record_admission(&mut self, at: Duration) -> bool {
         let first = self.cached.is_none();
         if first {
-            self.begun = at;
+            self.started = at;
         }
         self.cached.get_or_insert(self.computed);
         first
     }
 
-    /// Makes room for `take` more tokens; whether there was any.
-    pub(super) fn grow(&mut self, take: u32, kv: &mut Kv) -> bool {
-        kv.grow(&mut self.holding, self.computed + take)
+    /// Extends the allocation by `tokens` tokens; returns false if they do not fit.
+    pub(super) fn grow(&mut self, tokens: u32, kv: &mut Kv) -> bool {
+        kv.grow(&mut self.allocation, self.computed + tokens)
     }
 
-    /// Takes part in an iteration. The blocks that it fills can be found from now on, though they are not computed yet: who finds them
-    /// reads them in this iteration at the earliest.
-    pub(super) fn schedule(&mut self, take: u32, load: &mut Load, kv: &mut Kv) {
-        if self.emitted > 0 && self.left() == 1 {
-            load.decode(self.known());
+    /// Joins an iteration. Other sequences may find its new full blocks at once, although they are not computed yet:
+    /// the earliest reader reads them in this iteration.
+    pub(super) fn schedule(&mut self, tokens: u32, load: &mut Load, kv: &mut Kv) {
+        if self.emitted > 0 && self.remaining() == 1 {
+            load.decode(self.known_tokens());
         } else {
-            load.prefill(take, self.computed);
+            load.prefill(tokens, self.computed);
         }
-        self.scheduled = take;
-        kv.publish(&mut self.holding, &self.request.blocks, self.computed + take);
+        self.scheduled = tokens;
+        kv.publish(&mut self.allocation, &self.request.blocks, self.computed + tokens);
     }
 
-    /// The end of an iteration: the token that it yields, if any.
+    /// Ends an iteration; returns the emitted token, if any.
     pub(super) fn complete(&mut self, at: Duration) -> Option<Emission> {
         self.computed += std::mem::take(&mut self.scheduled);
-        if self.left() > 0 {
+        if self.remaining() > 0 {
             return None;
         }
         self.emitted += 1;
@@ -143,29 +145,29 @@ impl Sequence {
             at,
             tokens: 1,
             cached_tokens: self.cached,
-            begun: self.begun,
+            started: self.started,
             finished: self.emitted == self.request.output_tokens,
         })
     }
 
-    /// Gives up all that it holds; what it has emitted stays emitted.
+    /// Releases all blocks; tokens already emitted are not repeated.
     pub(super) fn preempt(&mut self, kv: &mut Kv) {
         self.release(kv);
-        self.holding = Holding::default();
+        self.allocation = Allocation::default();
         self.computed = 0;
     }
 
     pub(super) fn release(&self, kv: &mut Kv) {
-        kv.release(self.holding, &self.request.blocks);
+        kv.release(self.allocation, &self.request.blocks);
     }
 
-    /// Its client went away while it ran.
-    pub(super) fn leave(&mut self, kv: &mut Kv) {
+    /// Cancels a running sequence.
+    pub(super) fn cancel(&mut self, kv: &mut Kv) {
         self.preempt(kv);
-        self.gone = true;
+        self.cancelled = true;
     }
 
-    pub(super) fn gone(&self) -> bool {
-        self.gone
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled
     }
 }

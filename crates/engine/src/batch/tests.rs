@@ -11,7 +11,7 @@ pub(super) fn count(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).unwrap()
 }
 
-/// An engine with so many usable blocks of 4 tokens, whose iterations take 10 ms.
+/// Settings of an engine with `blocks` usable blocks of 4 tokens, whose iterations take 10 ms.
 pub(super) fn settings(seqs: u32, tokens: u32, blocks: u32) -> Settings {
     Settings {
         limits: Limits {
@@ -29,7 +29,7 @@ pub(super) fn settings(seqs: u32, tokens: u32, blocks: u32) -> Settings {
     }
 }
 
-fn whole(settings: Settings) -> Settings {
+fn unchunked(settings: Settings) -> Settings {
     Settings { limits: Limits { chunked_prefill: false, ..settings.limits }, ..settings }
 }
 
@@ -37,7 +37,8 @@ fn caching(settings: Settings) -> Settings {
     Settings { limits: Limits { prefix_cache: true, ..settings.limits }, ..settings }
 }
 
-/// Requests as (arrival in ms, input, output); for each, the times of its tokens in ms. Ids are positions.
+/// Runs requests given as (arrival in ms, input, output); returns the times of their tokens in ms. Ids are positions in
+/// the list.
 fn play(settings: Settings, requests: &[(u32, u32, u32)]) -> Vec<Vec<u128>> {
     let mut engine = Batch::new(settings);
     for (id, (at, input, output)) in requests.iter().enumerate() {
@@ -54,18 +55,18 @@ fn play(settings: Settings, requests: &[(u32, u32, u32)]) -> Vec<Vec<u128>> {
 }
 
 #[test]
-fn schedules_by_hand() {
+fn schedules_match_those_computed_by_hand() {
     let wide = || settings(8, 100, 1000);
     for (what, settings, requests, expected) in [
-        ("one: a token at the end of each iteration", wide(), &[(5, 7, 3)][..], &[&[15, 25, 35][..]][..]),
+        ("a token at the end of each iteration", wide(), &[(5, 7, 3)][..], &[&[15, 25, 35][..]][..]),
         (
-            "one that comes meanwhile waits for the next iteration",
+            "a request that arrives during an iteration waits for the next",
             wide(),
             &[(0, 7, 3), (1, 7, 2)],
             &[&[10, 20, 30], &[20, 30]],
         ),
         (
-            "one that comes as an iteration starts joins it, busy or idle",
+            "a request that arrives as an iteration starts joins it, busy or idle",
             wide(),
             &[(0, 7, 2), (0, 7, 2), (10, 7, 1)],
             &[&[10, 20], &[10, 20], &[20]],
@@ -77,49 +78,51 @@ fn schedules_by_hand() {
             &[&[10, 20], &[10, 20, 30], &[30]],
         ),
         (
-            // 0–10: 10 of A. 10–20: A decodes 1, 9 of B. 20–30: A, B the last of its prompt, 8 of C. 30–40: B's second.
-            "a prompt is computed in chunks beside those who decode",
+            // 0–10: 10 tokens of A. 10–20: A decodes, 9 tokens of B. 20–30: A decodes, the last token of B's prompt, 8
+            // of C. 30–40: B decodes.
+            "a prompt is computed in chunks next to decodes",
             settings(8, 10, 1000),
             &[(0, 10, 3), (1, 10, 2), (2, 8, 1)],
             &[&[10, 20, 30], &[30, 40], &[30]],
         ),
         (
-            "a prompt of three times the tokens takes three iterations",
+            "a prompt three times as long as the budget takes three iterations",
             settings(8, 10, 1000),
             &[(0, 30, 2)],
             &[&[30, 40]],
         ),
         (
-            // The budget of two serves the first two in order; the third decodes when one is gone.
-            "more to decode than tokens: the first in order",
+            // The budget of two serves the first two in order; the third decodes once one has finished.
+            "more decodes than budget: the first in order",
             settings(8, 2, 1000),
             &[(0, 1, 3), (0, 1, 2), (1, 1, 2)],
             &[&[10, 20, 30], &[10, 20], &[30, 40]],
         ),
         (
-            // 10–20: A decodes, 9 tokens are left, B has 10 and waits, and C behind it too. 20–30: A is gone.
-            "whole: what does not fit waits, and all behind it",
-            whole(settings(8, 10, 1000)),
+            // 10–20: A decodes and leaves a budget of 9. B needs 10 and waits, and C behind it too. 20–30: A has
+            // finished.
+            "unchunked: a request that does not fit waits, and all behind it",
+            unchunked(settings(8, 10, 1000)),
             &[(0, 5, 2), (1, 10, 1), (2, 1, 1)],
             &[&[10, 20], &[30], &[40]],
         ),
         (
-            "whole: one longer than an iteration has one for itself",
-            whole(settings(8, 10, 1000)),
+            "unchunked: a prompt longer than the budget gets an iteration of its own",
+            unchunked(settings(8, 10, 1000)),
             &[(0, 5, 2), (1, 25, 2), (2, 1, 1)],
             &[&[10, 20], &[30, 40], &[40]],
         ),
-        ("no tokens are taken as one", wide(), &[(0, 0, 0)], &[&[10]]),
+        ("zero tokens count as one", wide(), &[(0, 0, 0)], &[&[10]]),
     ] {
         assert_eq!(play(settings, requests), expected, "{what}");
     }
 }
 
 #[test]
-fn the_last_to_come_is_preempted_and_keeps_what_it_sent() {
-    // Four blocks of 4. Both prompts take two. 0–10 both have their first token. 10–20: A needs a third block for its 9th token: B
-    // gives up its two, and waits while A fills 9, 10, 11, 12 (20, 30, 40, 50). At 50 A is finished. B has 8 + 1 tokens to compute
-    // again: its second token comes at 60.
+fn the_last_admitted_is_preempted_and_repeats_no_tokens() {
+    // Four blocks of 4. Both prompts take two. At 10 both emit their first token. 10–20: A needs a third block for its
+    // 9th token, so B loses its two and waits while A computes tokens 9 to 12 (20, 30, 40, 50). At 50 A finishes. B has
+    // 8 + 1 tokens to compute again: its second token comes at 60.
     let requests = [(0, 8, 5), (0, 8, 3)];
     assert_eq!(play(settings(8, 100, 4), &requests), [vec![10, 20, 30, 40, 50], vec![10, 60, 70]]);
 
@@ -132,7 +135,7 @@ fn the_last_to_come_is_preempted_and_keeps_what_it_sent() {
     assert!((engine.kv_cache_usage() - 1.0).abs() < 1e-12);
     engine.advance(10 * MS);
     assert_eq!((engine.running(), engine.waiting(), engine.preemptions()), (1, 2, 1));
-    // A block is free, but the preempted one is before the small one in line: it has two blocks of tokens and one more.
+    // A block is free, but the preempted request is first in the queue and needs three.
     let out: Vec<_> = engine.advance(FOREVER).iter().map(|e| (e.id, e.at.as_millis())).collect();
     let a = [(0, 20), (0, 30), (0, 40), (0, 50)];
     let b = [(1, 60), (2, 60), (1, 70), (1, 80), (1, 90)];
@@ -140,8 +143,8 @@ fn the_last_to_come_is_preempted_and_keeps_what_it_sent() {
 }
 
 #[test]
-fn who_needs_a_block_and_came_last_preempts_itself() {
-    // Three blocks: A has two of them to the end, B one and needs a second for its second token.
+fn the_last_admitted_preempts_itself_for_its_own_block() {
+    // Three blocks: A uses two of them to the end, B one and needs a second for its second token.
     let mut engine = Batch::new(settings(8, 100, 3));
     engine.arrive(Duration::ZERO, Request::new(0, 5, 3));
     engine.arrive(Duration::ZERO, Request::new(1, 4, 2));
@@ -151,34 +154,34 @@ fn who_needs_a_block_and_came_last_preempts_itself() {
 }
 
 #[test]
-fn what_can_never_fit_is_refused_and_what_just_fits_is_not() {
+fn requests_that_can_never_fit_are_refused() {
     let mut engine = Batch::new(settings(8, 100, 4));
-    // The last token needs no place: 13 + 4 − 1 are sixteen.
+    // The last token is not cached: 13 + 4 − 1 are sixteen.
     for (id, input, output) in [(0, 13, 4), (1, 13, 5), (2, 17, 1), (3, u32::MAX, u32::MAX), (4, 1, u32::MAX)]
     {
         engine.arrive(MS, Request::new(id, input, output));
     }
     let out = engine.advance(MS);
-    let refusal = |id| Emission { id, at: MS, tokens: 0, cached_tokens: None, begun: MS, finished: true };
+    let refusal = |id| Emission { id, at: MS, tokens: 0, cached_tokens: None, started: MS, finished: true };
     assert_eq!(out, [1, 2, 3, 4].map(refusal));
     assert_eq!(engine.advance(FOREVER).len(), 4);
     assert_eq!((engine.running(), engine.waiting()), (0, 0));
 }
 
-fn prompt(shared: u64, own: u64, id: u64) -> Arc<[u64]> {
-    blocks_of((0..shared).chain((0..own).map(|t| 1000 * (id + 1) + t)), 4)
+fn prompt(shared: u64, rest: u64, id: u64) -> Arc<[u64]> {
+    blocks_of((0..shared).chain((0..rest).map(|t| 1000 * (id + 1) + t)), 4)
 }
 
 #[test]
-fn a_known_beginning_is_not_computed_again() {
-    // An iteration computes ten tokens. A prompt of 20 takes two; with 12 known, one.
+fn a_cached_prefix_is_not_computed_again() {
+    // An iteration computes ten tokens. A prompt of 20 takes two iterations; with 12 cached, one.
     let mut engine = Batch::new(caching(settings(8, 10, 100)));
     let ask = |id, at, blocks: Arc<[u64]>| (at, Request::new(id, 20, 2).with_blocks(blocks));
     let other = ask(3, 130 * MS, Arc::default());
     for (at, request) in [
         ask(0, Duration::ZERO, prompt(12, 8, 0)),
         ask(1, MS * 50, prompt(12, 8, 1)),
-        ask(2, MS * 100, prompt(12, 8, 0)), // all of it known, but the last token must be computed
+        ask(2, MS * 100, prompt(12, 8, 0)), // all of it is cached, but the last token must be computed
         other,
     ] {
         engine.arrive(at, request);
@@ -198,26 +201,26 @@ fn a_known_beginning_is_not_computed_again() {
     .map(|(id, at, cached)| (id, at, Some(cached)));
     assert_eq!(out, expected);
     assert_eq!(engine.prefix_counts(), PrefixCounts { queries: 80, hits: 28 });
-    assert!(engine.kv_cache_usage().abs() < 1e-12, "what nobody holds is not in use");
+    assert!(engine.kv_cache_usage().abs() < 1e-12, "unreferenced blocks are not in use");
 }
 
 #[test]
-fn two_that_come_together_share_too() {
+fn requests_that_arrive_together_share_blocks() {
     let mut engine = Batch::new(caching(settings(8, 100, 6)));
     for id in 0..2 {
         engine.arrive(Duration::ZERO, Request::new(id, 16, 1).with_blocks(prompt(16, 0, 0)));
     }
     assert_eq!(engine.running(), 2);
     assert_eq!(engine.load().unwrap().tokens, 16 + 4);
-    // Four blocks and, for the last of the second prompt, none of its own in the end.
+    // Four blocks, all shared in the end.
     assert!((engine.kv_cache_usage() - 4.0 / 6.0).abs() < 1e-12);
     engine.advance(FOREVER);
     assert_eq!(engine.prefix_counts(), PrefixCounts { queries: 32, hits: 12 });
 }
 
 #[test]
-fn who_is_preempted_finds_its_own_beginning_again() {
-    // As above, but B's first block is still in the cache at 50: of 9 tokens it computes 5.
+fn a_preempted_request_finds_its_own_prefix_again() {
+    // As above, but two of B's blocks are still cached at 50: of 13 tokens it computes 5.
     let mut engine = Batch::new(caching(settings(8, 100, 5)));
     engine.arrive(Duration::ZERO, Request::new(0, 8, 5));
     engine.arrive(Duration::ZERO, Request::new(1, 12, 3).with_blocks(prompt(0, 12, 1)));
@@ -232,7 +235,7 @@ fn who_is_preempted_finds_its_own_beginning_again() {
 }
 
 #[test]
-fn cancelling_frees_places_and_blocks() {
+fn cancelling_frees_seats_and_blocks() {
     let mut engine = Batch::new(settings(2, 100, 4));
     for id in 0..4 {
         engine.arrive(Duration::ZERO, Request::new(id, 8, 3));
@@ -240,12 +243,12 @@ fn cancelling_frees_places_and_blocks() {
     assert_eq!((engine.running(), engine.waiting()), (2, 2));
     engine.cancel(3 * MS, 0);
     engine.cancel(3 * MS, 2);
-    engine.cancel(3 * MS, 77); // nobody
+    engine.cancel(3 * MS, 77); // not open
     assert_eq!((engine.running(), engine.waiting()), (1, 1));
-    // The iteration ends as it would have; the fourth comes in at its end.
-    engine.arrive(10 * MS, Request::new(0, 4, 1)); // the id may come again
+    // The iteration ends as it would have; the fourth request is admitted at its end.
+    engine.arrive(10 * MS, Request::new(0, 4, 1)); // ids may be reused
     let out: Vec<_> = engine.advance(FOREVER).iter().map(|e| (e.id, e.at.as_millis())).collect();
-    // At 10 ms the second needs a third block, has it, and so the fourth must wait for its two until the second is gone.
+    // At 10 ms the second gets a third block, so the fourth waits for its two until the second has finished.
     assert_eq!(out, [(1, 10), (1, 20), (1, 30), (3, 40), (0, 40), (3, 50), (3, 60)]);
 
     let mut engine = Batch::new(settings(2, 100, 4));
@@ -254,7 +257,7 @@ fn cancelling_frees_places_and_blocks() {
     assert_eq!(
         (engine.running(), engine.next_event()),
         (0, Some(10 * MS)),
-        "what was begun is done to no end"
+        "the iteration still ends as planned"
     );
     assert_eq!((engine.advance(FOREVER), engine.next_event()), (vec![], None));
 }
@@ -273,7 +276,8 @@ fn the_load_of_an_iteration_is_counted() {
     let mut engine = Batch::new(Settings { cost, ..settings(8, 30, 100) });
     engine.arrive(Duration::ZERO, Request::new(0, 20, 2));
     engine.arrive(MS, Request::new(1, 40, 1));
-    // 20 tokens: 1 + 2 ms. Then one decodes 21 deep, and 29 tokens of the other: 1 + 3 ms. Then 11: 1 + 2 ms.
+    // 20 tokens: 1 + 2 ms. Then one decodes with a context of 21, and 29 tokens of the other: 1 + 3 ms. Then 11: 1 + 2
+    // ms.
     let load = |tokens, sequences, kv_tokens, attended| Some(Load { tokens, sequences, kv_tokens, attended });
     assert_eq!(engine.load(), load(20, 1, 0, 400));
     assert_eq!(engine.advance(3 * MS).len(), 1);
@@ -284,7 +288,7 @@ fn the_load_of_an_iteration_is_counted() {
 
 /// One seat and requests of one token are an M/D/1 queue.
 #[test]
-fn one_seat_is_a_queue_with_a_known_wait() {
+fn one_seat_behaves_as_an_md1_queue() {
     const N: u32 = 200_000;
     let (rate, service) = (60.0, 10 * MS);
     let mut engine = Batch::new(settings(1, 100, 100));
@@ -303,7 +307,8 @@ fn one_seat_is_a_queue_with_a_known_wait() {
     }
     let mean = waits.iter().sum::<Duration>().as_secs_f64() / f64::from(N);
     let known = truth::md1_mean_wait(rate, service).unwrap().as_secs_f64();
-    // The wait has about its mean as standard deviation and is correlated over some ten requests at this utilisation of 0.6.
+    // At a utilisation of 0.6 the standard deviation of the wait is about its mean, and waits are correlated over some
+    // ten requests.
     let error = known * (20.0 / f64::from(N)).sqrt();
     assert!((mean - known).abs() < 4.0 * error, "{mean} of {known} ± {error}");
     for t in [5, 15, 40] {

@@ -1,4 +1,4 @@
-//! Reading counts, so that a mistake says what would be none.
+//! Deserialization of positive counts, with errors that name the range.
 
 use serde::{
     Deserializer,
@@ -6,7 +6,7 @@ use serde::{
 };
 use std::{fmt, num::NonZeroU32};
 
-/// A count that is there; for fields that may be left out.
+/// Deserializes a count of an optional field.
 pub(super) fn read<'de, D: Deserializer<'de>>(d: D) -> Result<Option<NonZeroU32>, D::Error> {
     d.deserialize_any(Count).map(Some)
 }

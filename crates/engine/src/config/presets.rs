@@ -1,4 +1,4 @@
-//! The presets: engines by name. A batching engine is a name, a [`Deployment`], and the figures that it was fitted to.
+//! Named engine presets. A preset of a batching engine is a [`Deployment`] fitted to published figures.
 
 mod llama_70b;
 
@@ -12,19 +12,19 @@ use goodput_core::units::Span;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, num::NonZeroU32, str::FromStr, time::Duration};
 
-/// The names that `preset` knows.
+/// Presets of the simulated server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// A small engine, for a sweep within a minute over a socket.
+    /// A small engine for a sweep of about a minute over a socket.
     Demo,
     /// Qwen3-0.6B on an A40.
     #[serde(rename = "a40-qwen3-0.6b")]
     A40Qwen3,
-    /// Llama 70B on four A100, and what `max-num-seqs` does to it.
+    /// Llama 70B on four A100, for the effect of `max-num-seqs`.
     #[serde(rename = "4xa100-llama-70b")]
     A100Llama70b,
-    /// The same, and what `gpu-memory-utilization` does to it.
+    /// Llama 70B on four A100, for the effect of `gpu-memory-utilization`.
     #[serde(rename = "4xa100-llama-70b-util")]
     A100Llama70bUtil,
     /// M/D/1: one server with a fixed holding time.
@@ -33,14 +33,14 @@ pub enum Preset {
     Mm1,
     /// M/M/c: several servers with exponential holding times.
     Mmc,
-    /// No queue: the same times whatever the load.
+    /// No queue: constant times at any load.
     Fixed,
-    /// Everything at once: for measuring the client.
+    /// Answers at once, for measuring the client.
     Null,
 }
 
 impl Preset {
-    /// All of them, in the order of the documentation.
+    /// All presets, in the order of the documentation.
     pub const ALL: [Self; 9] = [
         Self::Demo,
         Self::A40Qwen3,
@@ -53,7 +53,7 @@ impl Preset {
         Self::Null,
     ];
 
-    /// The name in plans and on the command line.
+    /// Returns the name in plans and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Demo => "demo",
@@ -68,7 +68,7 @@ impl Preset {
         }
     }
 
-    /// The engine as it is unless the plan says otherwise.
+    /// Returns the engine with the preset's settings.
     pub const fn engine(self) -> Engine {
         match self {
             Self::Demo => Engine::Batch { preset: self, deployment: demo() },
@@ -94,23 +94,23 @@ impl FromStr for Preset {
     }
 }
 
-/// A model on some hardware, served with some flags: what a preset of a batching engine consists of.
+/// A model served on some hardware with some flags: the contents of a batching engine's preset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
-    /// What a plan may change.
+    /// Limits that a plan may override.
     pub limits: Limits,
-    /// Tokens of a block of the KV cache.
+    /// Tokens per block of the KV cache.
     pub block_size: NonZeroU32,
-    /// Longest prompt and answer together, in tokens, where the KV cache holds as many.
+    /// Longest prompt and answer together, in tokens, if the KV cache holds as many.
     pub max_model_len: NonZeroU32,
-    /// Where the blocks follow from a share of the GPUs' memory: `gpu-memory-utilization` takes the place of `kv-blocks`, and
-    /// `max-num-seqs` is as many requests of the longest kind as the blocks hold, unless it is given.
+    /// If set, blocks follow from a share of GPU memory: `gpu-memory-utilization` replaces `kv-blocks`, and the default
+    /// of `max-num-seqs` is the number of requests of maximal length that the blocks hold.
     pub memory: Option<Memory>,
-    /// The time of an iteration.
+    /// Duration of an iteration as a function of its load.
     pub cost: Cost,
-    /// Coefficient of variation of the noise on it.
+    /// Coefficient of variation of the noise on iteration times.
     pub cv: f64,
-    /// How the speed wanders over many iterations.
+    /// Slow variation of the speed over many iterations.
     pub drift: Option<Drift>,
 }
 
@@ -119,20 +119,23 @@ const fn millis(ms: u64) -> Span {
 }
 
 const fn count(n: u32) -> NonZeroU32 {
-    NonZeroU32::new(n).expect("no limit of a preset is zero")
+    NonZeroU32::new(n).expect("no preset has a limit of zero")
 }
 
-/// `demo`: an engine of no particular hardware, quick enough that a sweep over a socket is tight within a minute: 4 ms with all of its
-/// 12 seats taken, so that requests of four tokens saturate it at 750 a second.
+/// `demo`: an engine of no particular hardware, fast enough that a sweep over a socket gives a narrow interval within a
+/// minute. An iteration takes 4 ms with all 12 seats taken, so that requests of four tokens saturate it at 750 a
+/// second.
 ///
-/// All figures are chosen. Over a socket, the millisecond or two by which tokio's timers are late delays what is delivered and nothing
-/// else: arrivals are stamped as they come and iterations start and end at their exact times, so that the engine is never slower for it,
-/// and 50 ms are long against it. A request answered in four iterations leaves time enough for the client on the same two cores.
+/// All figures are chosen. Over a socket, tokio's timers are late by a millisecond or two. That delays delivery only:
+/// arrivals are stamped as they come and iterations start and end at their exact times, so the engine is not slower for
+/// it, and the delay is small against the limit of 50 ms. Four iterations per request leave enough time for a client on
+/// the same two cores.
 ///
-/// Its boundary at p99 TTFT ≤ 50 ms, Poisson arrivals, 50 tokens in and 4 out, is 690.3 ± 0.3 req/s (one standard
-/// error): direct simulation of 80 million requests at five rates around it, the error by batch means. There the share of misses rises as
-/// the 55th power of the rate, and misses come in clusters: the variance of their count is 322 times that of independent ones. Median
-/// and p99 TTFT are 3.8 and 8.2 ms at 345 req/s, 5.3 and 19 ms at 587, 7.9 and 42 ms at 679, 15 and 93 ms at 718.
+/// Its boundary at p99 TTFT ≤ 50 ms, with Poisson arrivals, 50 tokens in and 4 out, is 690.3 ± 0.3 req/s (one standard
+/// error), by direct simulation of 80 million requests at five rates around it and batch means. There the share of
+/// misses rises as the 55th power of the rate, and misses come in clusters: the variance of their count is 322 times
+/// that of independent ones. Median and p99 TTFT are 3.8 and 8.2 ms at 345 req/s, 5.3 and 19 ms at 587, 7.9 and 42 ms
+/// at 679, 15 and 93 ms at 718.
 const fn demo() -> Deployment {
     const TIMES: &[(u32, Duration)] = &[(1, Duration::from_millis(2)), (12, Duration::from_millis(4))];
     Deployment {
@@ -154,19 +157,21 @@ const fn demo() -> Deployment {
 
 /// `a40-qwen3-0.6b`: Qwen3-0.6B in bf16 on one A40, served by vLLM.
 ///
-/// - *Published* (project design, §8), for 600 tokens in, 30 out: 35 req/s, 1,050 output and 22,050 total tokens/s, median TTFT
-///   15–30 ms, p99 TTFT 50–100 ms. The model gives
-///   these rates, a median of 26.3 ms and a p99 of 78.2 ms.
-/// - *Data sheets*: 696 GB/s, 150 TFLOPS of dense bf16, 48 GB. Weights of 1.2 GB take 1.7 ms to read. A token has 28 layers × 8 heads ×
-///   128 × 2 (key and value) × 2 bytes = 112 KiB of KV, 165 ns to read; 0.9 × 48 GB less the weights and 2 GB of activations leave 40 GB,
-///   21,800 blocks of 16. Attention is 4 × 16 heads × 128 × 28 operations for a token and one before it: 6 ns at 40 TFLOPS.
-/// - vLLM's own defaults on such a card: 256 sequences, 2,048 tokens, prefix cache, chunked prefill.
-/// - *Fitted*: 16 µs of matrix products a token (2 × 0.6·10⁹ operations at 75 TFLOPS, half of the peak), 4 ms of host work an
-///   iteration and 40 µs a sequence, and noise of 15 % on the whole.
+/// - *Published* (project design, §8), for 600 tokens in, 30 out: 35 req/s, 1,050 output and 22,050 total tokens/s,
+///   median TTFT 15–30 ms, p99 TTFT 50–100 ms. The model reproduces the rates, with a median of 26.3 ms and a p99 of
+///   78.2 ms.
+/// - *Data sheets*: 696 GB/s, 150 TFLOPS of dense bf16, 48 GB. Weights of 1.2 GB take 1.7 ms to read. A token has 28
+///   layers × 8 heads × 128 × 2 (key and value) × 2 bytes = 112 KiB of KV, 165 ns to read; 0.9 × 48 GB minus the
+///   weights and 2 GB of activations leave 40 GB, 21,800 blocks of 16. Attention takes 4 × 16 heads × 128 × 28
+///   operations per token and preceding token: 6 ns at 40 TFLOPS.
+/// - *vLLM's defaults* on such a card: 256 sequences, 2,048 tokens, prefix cache, chunked prefill.
+/// - *Fitted*: 16 µs of matrix products per token (2 × 0.6·10⁹ operations at 75 TFLOPS, half of the peak), 4 ms of host
+///   work per iteration and 40 µs per sequence, and noise of 15 % on the whole.
 ///
-/// Its boundary at p99 TTFT ≤ 80 ms, Poisson arrivals, 600 tokens in and 30 out, is 35.60 ± 0.02 req/s (one
-/// standard error): direct simulation of 40 million requests at five rates around it, the error by batch means. There the share of misses
-/// rises as the 7.1th power of the rate; the variance of their count is 5.1 times that of independent ones.
+/// Its boundary at p99 TTFT ≤ 80 ms, with Poisson arrivals, 600 tokens in and 30 out, is 35.60 ± 0.02 req/s (one
+/// standard error), by direct simulation of 40 million requests at five rates around it and batch means. There the
+/// share of misses rises as the 7.1th power of the rate; the variance of their count is 5.1 times that of independent
+/// ones.
 const fn a40_qwen3() -> Deployment {
     Deployment {
         limits: Limits {

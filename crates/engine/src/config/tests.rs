@@ -28,7 +28,8 @@ fn presets_and_overrides() {
             "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.9",
             "simulated 4xa100-llama-70b-util",
         ),
-        // Blocks and seats follow from the share of the memory, seats from the longest request too; what is given stays.
+        // Blocks follow from the share of memory, and seats from the blocks and the longest request; given settings
+        // stay.
         (
             "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.8",
             "simulated 4xa100-llama-70b-util (max-num-seqs 28, gpu-memory-utilization 0.8)",
@@ -41,12 +42,12 @@ fn presets_and_overrides() {
             "preset = \"4xa100-llama-70b-util\"\nmax-num-seqs = 256",
             "simulated 4xa100-llama-70b-util (max-num-seqs 256)",
         ),
-        // It would not start; that is no mistake of the plan.
+        // Valid as a plan, although the server would not start.
         (
             "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 0.95",
             "simulated 4xa100-llama-70b-util (max-num-seqs 41, gpu-memory-utilization 0.95)",
         ),
-        // As in vLLM, what is left open follows what is given.
+        // As in vLLM, open settings follow given ones.
         (
             "preset = \"demo\"\nchunked-prefill = false",
             "simulated demo (max-num-batched-tokens 32768, chunked-prefill false)",
@@ -62,7 +63,7 @@ fn presets_and_overrides() {
     ] {
         let sim = parse(text).unwrap();
         assert_eq!(sim.to_string(), shown, "{text}");
-        // Written out, every setting is there, and reads back the same.
+        // The written form has every setting and reads back equal.
         let written = toml::to_string(&sim).unwrap();
         assert_eq!(parse(&written).unwrap(), sim, "{written}");
         assert_eq!(written.lines().count(), 4 + sim.engine.settings().len(), "{written}");
@@ -71,9 +72,9 @@ fn presets_and_overrides() {
     assert_eq!((sim.model.as_str(), sim.max_model_len.get(), sim.seed), ("simulated", 131_072, 1));
 }
 
-/// As with vLLM's `--max-model-len auto`: a request that is taken fits into the KV cache.
+/// As with vLLM's `--max-model-len auto`.
 #[test]
-fn the_longest_request_fits_into_the_cache() {
+fn the_longest_request_fits_into_the_kv_cache() {
     for (text, longest) in [
         ("preset = \"a40-qwen3-0.6b\"", 40_960),
         ("preset = \"a40-qwen3-0.6b\"\nkv-blocks = 100", 1584),
@@ -88,31 +89,34 @@ fn the_longest_request_fits_into_the_cache() {
 }
 
 #[test]
-fn mistakes_are_named() {
-    for (text, said) in [
+fn invalid_tables_are_rejected_with_a_reason() {
+    for (text, message) in [
         (
             "preset = \"md2\"",
             "`demo`, `a40-qwen3-0.6b`, `4xa100-llama-70b`, `4xa100-llama-70b-util`, `md1`, `mm1`, `mmc`, `fixed`, `null`",
         ),
-        ("preset = \"md1\"\nservers = 2", "\"md1\" has no use for servers; it has service, decode"),
-        ("preset = \"mmc\"\ndecode = \"1ms\"", "no use for decode"),
-        ("preset = \"mmc\"\nkv-blocks = 9", "no use for kv-blocks; it has servers, service, prefill"),
-        ("preset = \"demo\"\nservers = 9", "no use for servers; it has max-num-seqs, max-num-batched-tokens"),
+        ("preset = \"md1\"\nservers = 2", "\"md1\" does not use servers; it has service, decode"),
+        ("preset = \"mmc\"\ndecode = \"1ms\"", "does not use decode"),
+        ("preset = \"mmc\"\nkv-blocks = 9", "does not use kv-blocks; it has servers, service, prefill"),
+        (
+            "preset = \"demo\"\nservers = 9",
+            "does not use servers; it has max-num-seqs, max-num-batched-tokens",
+        ),
         ("preset = \"demo\"\nmax-num-seqs = 0", "a whole number from 1 to 4294967295, got 0"),
         ("preset = \"demo\"\nmax-num-seqs = -3", "a whole number from 1 to 4294967295, got -3"),
         ("preset = \"demo\"\nkv-blocks = 4294967296", "4294967295, got 4294967296"),
         ("preset = \"demo\"\nkv-blocks = 1.5", "expected a whole number from 1 to 4294967295"),
         (
             "preset = \"demo\"\nkv-blocks = 1",
-            "kv-blocks is 1, and vLLM keeps one block for itself: at least 2",
+            "kv-blocks is 1, but vLLM reserves one block: set it to at least 2",
         ),
         ("preset = \"demo\"\nmodel = \" \"", "model is empty"),
         ("preset = \"demo\"\nprefix-cache = \"on\"", "boolean"),
-        ("preset = \"null\"\nttft = \"1ms\"", "no use for ttft; it has no settings"),
-        ("preset = \"demo\"\ngpu-memory-utilization = 0.9", "no use for gpu-memory-utilization; it has"),
+        ("preset = \"null\"\nttft = \"1ms\"", "does not use ttft; it has no settings"),
+        ("preset = \"demo\"\ngpu-memory-utilization = 0.9", "does not use gpu-memory-utilization; it has"),
         (
             "preset = \"4xa100-llama-70b-util\"\nkv-blocks = 9",
-            "no use for kv-blocks; it has max-num-seqs, max-num-batched-tokens, gpu-memory-utilization",
+            "does not use kv-blocks; it has max-num-seqs, max-num-batched-tokens, gpu-memory-utilization",
         ),
         (
             "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = 90",
@@ -120,10 +124,10 @@ fn mistakes_are_named() {
         ),
         ("preset = \"mmc\"\nservers = 0", "from 1 to 4294967295, got 0"),
         ("preset = \"md1\"\nmax-model-len = 0", "from 1 to 4294967295, got 0"),
-        // What vLLM does not start with.
+        // Limits that vLLM does not start with.
         (
             "preset = \"demo\"\nkv-blocks = 100\nmax-model-len = 1585",
-            "max-model-len (1585) is more than kv-blocks (100) hold: 99 of them, the null block aside, have 1584 tokens",
+            "max-model-len (1585) exceeds the KV cache: 99 of kv-blocks (100) are usable (one is the null block) and hold 1584 tokens",
         ),
         (
             "preset = \"demo\"\nchunked-prefill = false\nmax-num-batched-tokens = 899\nmax-model-len = 900",
@@ -142,7 +146,7 @@ fn mistakes_are_named() {
         ("seed = 1", "missing field `preset`"),
     ] {
         let error = parse(text).unwrap_err();
-        assert!(error.contains(said), "{text}: {error}");
+        assert!(error.contains(message), "{text}: {error}");
     }
     assert!(
         Simulated::named("a40")
@@ -152,8 +156,8 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn every_preset_answers() {
-    // TTFT and end of four tokens, unloaded, in ms; exponential ones differ by seed.
+fn every_preset_answers_a_request() {
+    // TTFT and end of four tokens, unloaded, in ms; exponential ones depend on the seed.
     for (preset, expected) in [
         ("md1", (50, 50)),
         ("fixed", (20, 35)),
@@ -177,18 +181,18 @@ fn every_preset_answers() {
 }
 
 #[test]
-fn faults_are_told_and_read_back() {
+fn faults_are_displayed_and_read_back() {
     let sim = parse("preset = \"md1\"\nfault = { stall = 0.02, status-500 = 0.5 }\nfault-after = 7").unwrap();
     assert!(sim.to_string().ends_with("faults: stall 0.02, status-500 0.5)"), "{sim}");
     let text = toml::to_string(&sim).unwrap();
     assert_eq!(parse(&text).unwrap(), sim);
     assert!(!toml::to_string(&parse("preset = \"md1\"").unwrap()).unwrap().contains("fault"));
-    for (fault, says) in [
+    for (fault, message) in [
         ("stall = 0.6, silent = 0.6", "add up to 1.200"),
         ("teapot = 0.1", "unknown variant `teapot`, expected one of `refused`"),
         ("stall = 1.2", "1.2"),
     ] {
-        let said = parse(&format!("preset = \"md1\"\nfault = {{ {fault} }}")).unwrap_err();
-        assert!(said.contains(says), "{said}");
+        let error = parse(&format!("preset = \"md1\"\nfault = {{ {fault} }}")).unwrap_err();
+        assert!(error.contains(message), "{error}");
     }
 }

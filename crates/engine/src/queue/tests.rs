@@ -14,21 +14,21 @@ fn ask(id: u64, output_tokens: u32) -> Request {
 }
 
 fn token(id: u64, at: Duration, finished: bool) -> Emission {
-    Emission { id, at, tokens: 1, cached_tokens: None, begun: START, finished }
+    Emission { id, at, tokens: 1, cached_tokens: None, started: START, finished }
 }
 
-/// What comes until then; when service began is looked at elsewhere.
+/// Advances the queue; drops the start of service, which another test checks.
 fn advance(q: &mut Queue, to: Duration) -> Vec<Emission> {
-    q.advance(to).into_iter().map(|e| Emission { begun: START, ..e }).collect()
+    q.advance(to).into_iter().map(|e| Emission { started: START, ..e }).collect()
 }
 
 const FOREVER: Duration = Duration::MAX;
 
 #[test]
-fn waits_in_order_before_one_server() {
+fn one_server_serves_in_order_of_arrival() {
     let mut q = queue(1, Dist::Fixed(50 * MS), None);
     q.arrive(10 * MS, &ask(7, 1));
-    q.arrive(30 * MS, &ask(8, 0)); // no tokens: taken as one
+    q.arrive(30 * MS, &ask(8, 0)); // zero tokens count as one
     q.arrive(200 * MS, &ask(9, 1));
     assert_eq!(q.next_event(), Some(60 * MS), "not fetched yet");
     assert_eq!(advance(&mut q, 60 * MS - Duration::from_nanos(1)), vec![]);
@@ -38,30 +38,32 @@ fn waits_in_order_before_one_server() {
 }
 
 #[test]
-fn every_event_tells_when_service_began() {
+fn emissions_carry_the_start_of_service() {
     let mut q = Queue::new(Settings { decode: 7 * MS, ..queue(1, Dist::Fixed(50 * MS), None).settings });
     q.arrive(START, &ask(1, 2));
     q.arrive(10 * MS, &ask(2, 1));
-    let begun: Vec<(u64, Duration)> = q.advance(FOREVER).iter().map(|e| (e.id, e.begun)).collect();
-    assert_eq!(begun, [(1, START), (1, START), (2, 50 * MS)]);
+    let started: Vec<(u64, Duration)> = q.advance(FOREVER).iter().map(|e| (e.id, e.started)).collect();
+    assert_eq!(started, [(1, START), (1, START), (2, 50 * MS)]);
 }
 
 #[test]
 fn tokens_follow_at_exact_times() {
-    // Without prefill the first token ends the service; the others are a pure delay, and the server is free for the next.
+    // Without prefill the first token ends the service; the others are a pure delay, and the server is already free.
     let mut q = Queue::new(Settings { decode: 7 * MS, ..queue(1, Dist::Fixed(50 * MS), None).settings });
     q.arrive(START, &ask(1, 3));
     q.arrive(START, &ask(2, 1));
     let expected = [(1, 50, false), (1, 57, false), (1, 64, true), (2, 100, true)];
     assert_eq!(advance(&mut q, FOREVER), expected.map(|(id, at, end)| token(id, at * MS, end)));
 
-    // With prefill the others are spread over the rest of the holding time; thirds of a millisecond do not add up.
+    // With prefill the others are spread over the rest of the holding time; thirds of a millisecond do not accumulate
+    // errors.
     let mut q = queue(1, Dist::Fixed(11 * MS), Some(10 * MS));
     q.arrive(START, &ask(1, 4));
     let times: Vec<u128> = q.advance(FOREVER).iter().map(|e| e.at.as_nanos()).collect();
     assert_eq!(times, [10_000_000, 10_333_333, 10_666_666, 11_000_000]);
 
-    // A holding time that ends before the prefill: all tokens at once, and the server is free at its end.
+    // If the holding time ends before the prefill, all tokens come at once; the server is free at the end of the
+    // holding time.
     let mut q = queue(1, Dist::Fixed(4 * MS), Some(10 * MS));
     q.arrive(START, &ask(1, 2));
     q.arrive(START, &ask(2, 1));
@@ -70,34 +72,34 @@ fn tokens_follow_at_exact_times() {
 }
 
 #[test]
-fn counts_who_runs_and_who_waits() {
+fn running_and_waiting_requests_are_counted() {
     let mut q = queue(2, Dist::Fixed(50 * MS), Some(10 * MS));
     for id in 0..3 {
         q.arrive(START, &ask(id, 1));
     }
     assert_eq!((q.running(), q.waiting()), (2, 1));
     q.advance(20 * MS);
-    assert_eq!((q.running(), q.waiting()), (2, 1), "answered, but the servers are held");
+    assert_eq!((q.running(), q.waiting()), (2, 1), "answered, but the servers are still occupied");
     q.advance(50 * MS);
     assert_eq!((q.running(), q.waiting()), (1, 0));
 }
 
 #[test]
-fn cancelling_frees_the_server_and_leaves_the_line() {
+fn cancelling_frees_the_server_or_leaves_the_queue() {
     let mut q = queue(1, Dist::Fixed(50 * MS), None);
     for id in 0..4 {
         q.arrive(START, &ask(id, 1));
     }
-    q.cancel(10 * MS, 1); // waits
-    q.cancel(20 * MS, 0); // is served: the next one starts now
-    q.cancel(20 * MS, 99); // nobody
+    q.cancel(10 * MS, 1); // waiting
+    q.cancel(20 * MS, 0); // in service: the next one starts now
+    q.cancel(20 * MS, 99); // not open
     assert_eq!((q.running(), q.waiting()), (1, 1));
-    assert_eq!(q.next_event(), Some(70 * MS), "nothing of the cancelled ones is left in front");
-    q.arrive(30 * MS, &ask(1, 1)); // the id may come again
+    assert_eq!(q.next_event(), Some(70 * MS), "no event of a cancelled request is left in front");
+    q.arrive(30 * MS, &ask(1, 1)); // ids may be reused
     let expected = [(2, 70), (3, 120), (1, 170)];
     assert_eq!(advance(&mut q, FOREVER), expected.map(|(id, at)| token(id, at * MS, true)));
 
-    // After its last token a request still holds its server to the end.
+    // After its last token a request still occupies its server to the end.
     let mut q = queue(1, Dist::Fixed(50 * MS), Some(10 * MS));
     q.arrive(START, &ask(0, 1));
     q.arrive(START, &ask(1, 1));
@@ -106,11 +108,15 @@ fn cancelling_frees_the_server_and_leaves_the_line() {
 }
 
 #[test]
-fn an_arrival_told_late_is_served_on_time() {
+fn a_late_arrival_counts_from_the_last_event() {
     let mut q = queue(1, Dist::Fixed(50 * MS), None);
     assert_eq!(advance(&mut q, 100 * MS), vec![]);
     q.arrive(60 * MS, &ask(0, 1));
-    assert_eq!(advance(&mut q, 200 * MS), vec![token(0, 110 * MS, true)], "nothing had happened since");
+    assert_eq!(
+        advance(&mut q, 200 * MS),
+        vec![token(0, 110 * MS, true)],
+        "no event since, so at its own time"
+    );
     q.arrive(90 * MS, &ask(1, 1));
     assert_eq!(
         advance(&mut q, 200 * MS),
@@ -119,7 +125,7 @@ fn an_arrival_told_late_is_served_on_time() {
     );
 }
 
-/// Poisson arrivals with their own seed.
+/// Returns Poisson arrivals with their own seed.
 fn arrivals(rate: f64, n: usize, seed: u64) -> impl Iterator<Item = Duration> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut at = 0.0;
@@ -130,7 +136,7 @@ fn arrivals(rate: f64, n: usize, seed: u64) -> impl Iterator<Item = Duration> {
     })
 }
 
-/// Share of TTFTs above the limit.
+/// Returns the share of TTFTs above the limit.
 fn late(mut q: Queue, rate: f64, limit: Duration, n: usize) -> f64 {
     let due: Vec<Duration> = arrivals(rate, n, 42).collect();
     let mut late = 0_u32;
@@ -148,11 +154,11 @@ fn late(mut q: Queue, rate: f64, limit: Duration, n: usize) -> f64 {
 }
 
 #[test]
-fn the_p99_is_at_the_limit_at_the_known_rates() {
+fn the_p99_meets_the_limit_at_the_known_boundaries() {
     const N: usize = 400_000;
     let mean = Dist::Exponential;
-    // servers, holding time, prefill, limit in ms, rate, inflation: the variance of the count of misses at this rate over that of
-    // independent ones (measured on long runs, search-simulation).
+    // Servers, holding time, prefill, limit in ms, rate, and inflation: the variance of the count of misses at this
+    // rate over that of independent ones (measured in long runs).
     for (servers, service, prefill, limit, rate, inflation) in [
         (1, Dist::Fixed(50 * MS), None, 200, 9.2576, 5.0),
         (1, mean(50 * MS), None, 500, 10.7897, 11.0),
@@ -162,7 +168,7 @@ fn the_p99_is_at_the_limit_at_the_known_rates() {
         let share = late(q.clone(), rate, limit * MS, N);
         let error = (0.01 * 0.99 * inflation / N as f64).sqrt();
         assert!((share - 0.01).abs() < 4.0 * error, "{service:?}: {share} of 0.01 ± {error}");
-        // The rise with rate is steep (β from 5.4 to 14): a tenth more load is told apart at once.
+        // The share rises steeply with the rate (β from 5.4 to 14): 10 % more load is clearly above.
         assert!(
             late(q, rate * 1.1, limit * MS, N) > 0.01 + 4.0 * error,
             "{service:?}: too few at 1.1 of the rate"
@@ -170,9 +176,9 @@ fn the_p99_is_at_the_limit_at_the_known_rates() {
     }
 }
 
-/// M/G/1: the mean wait is λ·E S² / (2·(1 − ρ)) (Pollaczek–Khinchine); alone, the share above t is that of the lognormal itself.
+/// M/G/1: the mean wait is λ·E S² / (2·(1 − ρ)) (Pollaczek–Khinchine); unloaded, times follow the lognormal itself.
 #[test]
-fn lognormal_holding_times_have_the_mean_and_spread_asked_for() {
+fn lognormal_holding_times_have_the_given_mean_and_cv() {
     const N: usize = 400_000;
     let (mean, cv, rate) = (0.04, 0.8, 10.0);
     let q = queue(1, Dist::Lognormal { mean: 40 * MS, cv }, None);
@@ -189,14 +195,14 @@ fn lognormal_holding_times_have_the_mean_and_spread_asked_for() {
     let total: f64 = q.advance(FOREVER).iter().map(|e| (e.at - due[e.id as usize]).as_secs_f64()).sum();
     let wait = rate * mean * mean * (1.0 + cv * cv) / (2.0 * (1.0 - rate * mean));
     let found = total / N as f64;
-    // The relaxation time of such a queue is about ten services: four standard errors are some 3 %.
+    // The relaxation time of such a queue is about ten services: four standard errors are about 3 %.
     assert!((found / (mean + wait) - 1.0).abs() < 0.03, "{found} for {}", mean + wait);
     let fixed = queue(1, Dist::Lognormal { mean: 40 * MS, cv: 0.0 }, None).draw();
-    assert_eq!(fixed, 40 * MS, "no spread, no chance");
+    assert_eq!(fixed, 40 * MS, "a cv of zero is a constant");
 }
 
 #[test]
-fn waits_are_distributed_as_the_closed_forms_say() {
+fn waits_follow_the_closed_forms() {
     const N: usize = 200_000;
     for t in [1_u32, 30, 80] {
         let md1 = late(queue(1, Dist::Fixed(50 * MS), None), 10.0, (50 + t) * MS, N);
@@ -214,9 +220,9 @@ fn waits_are_distributed_as_the_closed_forms_say() {
 }
 
 proptest! {
-    /// Against the recursion of Kiefer and Wolfowitz: a request starts when the first of the servers is free.
+    /// Compared with the recursion of Kiefer and Wolfowitz: a request starts when the first server is free.
     #[test]
-    fn starts_when_a_server_is_free(
+    fn service_starts_when_a_server_is_free(
         gaps in prop::collection::vec(0_u64..100_000, 1..60),
         servers in 1_u32..5,
         seed in 0_u64..1000,
@@ -239,21 +245,21 @@ proptest! {
         prop_assert_eq!(got, expected);
     }
 
-    /// How often and in what portions the model is asked changes nothing.
+    /// Results do not depend on how often `advance` is called.
     #[test]
-    fn portions_do_not_matter(
-        acts in prop::collection::vec((0_u64..60_000, 0_u32..4, 0_u64..40), 1..60),
-        asked in prop::collection::vec(0_u64..60_000, 0..60),
+    fn the_pattern_of_advance_calls_does_not_matter(
+        actions in prop::collection::vec((0_u64..60_000, 0_u32..4, 0_u64..40), 1..60),
+        offsets in prop::collection::vec(0_u64..60_000, 0..60),
         prefill in prop::option::of(Just(5 * MS)),
     ) {
         let settings = Settings { servers: 2, service: Dist::Exponential(40 * MS), prefill, decode: 3 * MS, seed: 3 };
         let (mut lazy, mut eager) = (Queue::new(settings), Queue::new(settings));
         let mut seen = vec![];
         let mut at = Duration::ZERO;
-        let mut asked = asked.into_iter();
-        for (id, (gap, tokens, victim)) in acts.into_iter().enumerate() {
-            if let Some(part) = asked.next().filter(|part| *part <= gap) {
-                seen.extend(eager.advance(at + Duration::from_micros(part)));
+        let mut offsets = offsets.into_iter();
+        for (id, (gap, tokens, victim)) in actions.into_iter().enumerate() {
+            if let Some(offset) = offsets.next().filter(|offset| *offset <= gap) {
+                seen.extend(eager.advance(at + Duration::from_micros(offset)));
             }
             while let Some(next) = eager.next_event().filter(|t| id % 2 == 0 && *t <= at) {
                 seen.extend(eager.advance(next));

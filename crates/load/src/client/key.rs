@@ -46,7 +46,7 @@ impl ApiKey {
             );
         };
         header.set_sensitive(true);
-        redact::keep_out(value, MASK);
+        redact::register_secret(value, MASK);
         Ok(Self { header, source: source.clone() })
     }
 
@@ -119,6 +119,6 @@ mod tests {
     #[test]
     fn whoever_reads_a_key_keeps_it_out_of_everything() {
         from_env(Some("sk-read-in-a-test")).unwrap();
-        assert_eq!(redact::known().text("bad key sk-read-in-a-test"), "bad key [API key]");
+        assert_eq!(redact::registered().redact("bad key sk-read-in-a-test"), "bad key [API key]");
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn keep_credentials_out() {
     let lower = VARIABLES.map(str::to_lowercase);
     for name in VARIABLES.into_iter().chain(lower.iter().map(String::as_str)) {
         for secret in std::env::var(name).ok().iter().flat_map(|value| credentials(value)) {
-            redact::keep_out(&secret, "***");
+            redact::register_secret(&secret, "***");
         }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct Said {
     /// The answer itself: the content of a chat (or the refusal in its place), the text of a completion.
     pub(crate) text: String,
     /// What the model wrote besides: its reasoning, and names and arguments of tools.
-    pub(crate) aside: String,
+    pub(crate) other_channels: String,
 }
 
 impl Said {
@@ -46,17 +46,17 @@ impl Said {
             for part in [choice.delta, choice.message].into_iter().flatten() {
                 add(&mut self.text, part.content);
                 add(&mut self.text, part.refusal);
-                let before = self.aside.len();
-                add(&mut self.aside, part.reasoning);
-                if self.aside.len() == before {
-                    add(&mut self.aside, part.reasoning_content);
+                let before = self.other_channels.len();
+                add(&mut self.other_channels, part.reasoning);
+                if self.other_channels.len() == before {
+                    add(&mut self.other_channels, part.reasoning_content);
                 }
                 let calls =
                     part.tool_calls.and_then(|raw| serde_json::from_str::<Vec<Call<'_>>>(raw.get()).ok());
                 let calls = calls.into_iter().flatten().filter_map(|call| call.function);
                 for function in calls.chain(part.function_call) {
-                    add(&mut self.aside, function.name);
-                    add(&mut self.aside, function.arguments);
+                    add(&mut self.other_channels, function.name);
+                    add(&mut self.other_channels, function.arguments);
                 }
             }
         }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn texts_are_put_together() {
         let chat = r#"{"choices":[{"delta":{"content":"one "}}]}"#;
-        for (payloads, text, aside, why) in [
+        for (payloads, text, other_channels, why) in [
             (vec![chat, r#"{"choices":[{"delta":{"content":"\"two\"\n"}}]}"#], "one \"two\"\n", "", "deltas"),
             (
                 vec![
@@ -179,10 +179,10 @@ mod tests {
         ] {
             let body: String = payloads.iter().map(|p| format!("data: {p}\n\n")).collect();
             let said = Said::in_events(body.as_bytes());
-            assert_eq!((said.text.as_str(), said.aside.as_str()), (text, aside), "{why}");
+            assert_eq!((said.text.as_str(), said.other_channels.as_str()), (text, other_channels), "{why}");
         }
         let document = r#"{"choices":[{"message":{"content":"all","reasoning":"since"}}]}"#;
         let said = Said::in_document(document.as_bytes());
-        assert_eq!((said.text.as_str(), said.aside.as_str()), ("all", "since"));
+        assert_eq!((said.text.as_str(), said.other_channels.as_str()), ("all", "since"));
     }
 }

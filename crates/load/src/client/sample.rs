@@ -19,7 +19,8 @@ pub(crate) fn keep(secrets: &Redactor) -> usize {
 pub(crate) fn sample(body: &[u8], whole: bool, secrets: &Redactor) -> Box<str> {
     let (most, length) = (keep(secrets), body.len());
     let text = String::from_utf8_lossy(&body[..length.min(most)]);
-    let text = if whole && length <= most { secrets.text(&text) } else { secrets.cut_off(&text).into() };
+    let text =
+        if whole && length <= most { secrets.redact(&text) } else { secrets.redact_truncated(&text).into() };
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
         if at + c.len_utf8() > SAMPLE {
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_secret_across_the_end_of_a_sample_is_left_out() {
-        let secrets = Redactor::of([("sk-abcdefgh", "[API key]")]);
+        let secrets = Redactor::new([("sk-abcdefgh", "[API key]")]);
         for before in SAMPLE - 12..SAMPLE {
             let mut body = vec![b'.'; before];
             body.extend(b"sk-abcdefgh and more");
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_is_whole_ends_as_it_ends() {
-        let secrets = Redactor::of([("token-abc123", "[API key]")]);
+        let secrets = Redactor::new([("token-abc123", "[API key]")]);
         assert_eq!(&*sample(b"no such token", true, &secrets), "no such token");
         assert_eq!(&*sample(b"no such token-abc123", true, &secrets), "no such [API key]");
         assert_eq!(&*sample(b"no such token", false, &secrets), "no such [API key]", "it broke off");

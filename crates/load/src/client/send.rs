@@ -146,7 +146,7 @@ impl Client {
             targets,
             headers,
             key,
-            secrets: redact::known(),
+            secrets: redact::registered(),
             connect_timeout,
             http,
             connections,
@@ -171,7 +171,7 @@ impl Client {
 
     /// What the server says, without secrets.
     pub fn redacted<'a>(&self, said: &'a str) -> Cow<'a, str> {
-        self.0.secrets.text(said)
+        self.0.secrets.redact(said)
     }
 
     /// The proxy through which the requests to the `target`-th URL go.
@@ -296,7 +296,7 @@ impl Client {
             }
             Ok((status, answer.body(most).await?))
         };
-        let unsaid = |e: Broken| Broken { text: inner.secrets.text(&e.text).into_owned(), ..e };
+        let unsaid = |e: Broken| Broken { text: inner.secrets.redact(&e.text).into_owned(), ..e };
         let late =
             || Broken::new(Failure::Timeout, format!("no answer within {} s", short(limit.as_secs_f64())));
         timeout(limit, get).await.unwrap_or_else(|_| Err(late())).map_err(unsaid)

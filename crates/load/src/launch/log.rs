@@ -1,7 +1,7 @@
 //! What a command writes: a file, its last lines, and what in it tells why the command ended.
 
 use anyhow::{Context, Result};
-use goodput_core::redact::{Redactor, known};
+use goodput_core::redact::{Redactor, registered};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Log {
         }
         let from = fs::metadata(path).map_or(0, |m| m.len());
         // The process may know of others, such as the key of the server's API.
-        let secrets = known().with(secrets.iter().map(|secret| (secret.as_str(), HIDDEN)));
+        let secrets = registered().with(secrets.iter().map(|secret| (secret.as_str(), HIDDEN)));
         let log = Self { path: path.to_owned(), from, secrets, cleaned: from };
         log.file()?;
         Ok(log)
@@ -89,7 +89,7 @@ impl Log {
         };
         // A log that cannot be read tells nothing; what it was to explain stands all the same.
         let text = plain(&String::from_utf8_lossy(&read().unwrap_or_default()));
-        self.secrets.text(&text).into_owned()
+        self.secrets.redact(&text).into_owned()
     }
 
     /// The last lines that say anything, without colours and without secrets.

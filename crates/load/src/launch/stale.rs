@@ -7,7 +7,7 @@
 use super::group;
 use anyhow::{Context, Result};
 use goodput_core::endpoint::BaseUrl;
-use goodput_core::redact::{Redactor, known};
+use goodput_core::redact::{Redactor, registered};
 use goodput_core::secrets::masked;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // One that was written down by another process may hold what is known here alone.
         let Self { pid, since, .. } = self;
-        match known().text(&self.command) {
+        match registered().redact(&self.command) {
             // One whose program is being loaded, or that has thrown its words away.
             nothing if nothing.is_empty() => write!(f, "process {pid} (since {since})"),
             command => write!(f, "process {pid} (`{command}`, since {since})"),
@@ -234,9 +234,9 @@ fn command(pid: i32) -> Option<String> {
 
 /// A command line in one line, without secrets: these, those that are known, and what looks like one.
 fn in_a_line(text: &str, secrets: &Redactor) -> String {
-    let text = secrets.text(text);
+    let text = secrets.redact(text);
     let text: String =
-        masked(&known().text(&text)).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        masked(&registered().redact(&text)).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let short: String = text.chars().take(SHOWN).collect();
     if short.len() < text.len() { format!("{short}…") } else { short }
 }
@@ -322,7 +322,7 @@ mod tests {
     fn what_was_started_is_named_by_the_words_that_it_was_started_with() {
         let own = i32::try_from(std::process::id()).unwrap();
         let argv = ["sh", "-c", "serve --api-key hunter2hunter2\nwait"].map(str::to_owned);
-        let mark = Mark::started(own, &argv, &Redactor::of([("hunter2hunter2", "***")])).unwrap();
+        let mark = Mark::started(own, &argv, &Redactor::new([("hunter2hunter2", "***")])).unwrap();
         assert!(mark.command.starts_with("sh -c serve --api-key "), "{mark}");
         assert!(mark.command.ends_with(" wait") && !mark.command.contains("hunter2"), "{mark}");
         assert_eq!(mark.ticks, Mark::of(own).unwrap().ticks);

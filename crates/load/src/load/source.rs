@@ -111,7 +111,7 @@ impl Iterator for Builder {
         let prompt = self.prompter.prompt(turn);
         let tokens = turn.request.output_tokens;
         let first = match (&prompt, &self.ids) {
-            (Prompt::Said(messages), _) => encoder.messages(messages, tokens),
+            (Prompt::Messages(messages), _) => encoder.messages(messages, tokens),
             (Prompt::Plain(text), Some(tokenizer)) => {
                 let length = turn.request.input_tokens as usize;
                 encoder.tokens(&tokenizer.prompt(text.system.as_deref(), &text.user, length), tokens)

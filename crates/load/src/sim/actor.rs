@@ -180,7 +180,7 @@ impl Actor {
     }
 
     fn deliver(&mut self, emission: Emission) {
-        let Emission { id, at, tokens, cached_tokens, begun, finished } = emission;
+        let Emission { id, at, tokens, cached_tokens, started, finished } = emission;
         let Some(open) = self.open.get_mut(&id) else { return };
         let latency = at.saturating_sub(open.arrived);
         match open.last.replace(at) {
@@ -199,8 +199,8 @@ impl Actor {
             self.counters.finished += 1;
             self.counters.e2e.record(latency);
             // As with vLLM, the phases of a request are counted when it is over.
-            self.counters.queue.record(begun.saturating_sub(open.arrived));
-            self.counters.prefill.record(first.saturating_sub(begun));
+            self.counters.queue.record(started.saturating_sub(open.arrived));
+            self.counters.prefill.record(first.saturating_sub(started));
             self.counters.decode.record(at.saturating_sub(first));
             self.open.remove(&id);
         }

@@ -16,7 +16,7 @@ use axum::{
 };
 use goodput_engine::blocks::blocks_of;
 use goodput_engine::config::{Reasoning, Simulated};
-use goodput_engine::fault::Deck;
+use goodput_engine::fault::FaultInjector;
 use goodput_engine::{KvCache, Request};
 use http_body::{Frame, SizeHint};
 use std::{
@@ -50,16 +50,16 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 /// # Panics
 /// Outside a tokio runtime with a timer, like `tokio::spawn`.
 pub fn router(sim: &Simulated) -> Router {
-    with_faults(sim, deck(sim))
+    with_faults(sim, fault_injector(sim))
 }
 
 /// What deals out the faults of a server.
-pub(super) fn deck(sim: &Simulated) -> Arc<Deck> {
-    Arc::new(Deck::new(sim.faults.clone(), sim.fault_after, sim.seed))
+pub(super) fn fault_injector(sim: &Simulated) -> Arc<FaultInjector> {
+    Arc::new(FaultInjector::new(sim.faults.clone(), sim.fault_after, sim.seed))
 }
 
 /// The same, with faults that a listener deals out besides.
-pub(super) fn with_faults(sim: &Simulated, faults: Arc<Deck>) -> Router {
+pub(super) fn with_faults(sim: &Simulated, faults: Arc<FaultInjector>) -> Router {
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let engine = sim.build();
     let server = Server {
@@ -107,7 +107,7 @@ struct Server {
     reasoning: Option<Reasoning>,
     /// Requests accepted so far: the next one's id.
     requests: AtomicU64,
-    faults: Arc<Deck>,
+    faults: Arc<FaultInjector>,
 }
 
 type Connection = Option<Extension<Wire>>;
@@ -124,7 +124,7 @@ async fn completions(State(server): State<Arc<Server>>, wire: Connection, body: 
 async fn tokens(server: &Server, api: Api, wire: Connection, body: &[u8]) -> Response {
     let sound = async { answer(server, api, body).await.unwrap_or_else(IntoResponse::into_response) };
     let begun = Instant::now();
-    let fault = server.faults.request();
+    let fault = server.faults.fault_of_next_request();
     let answer = match fault {
         None => sound.await,
         Some(fault) => play(fault, wire.map(|w| w.0), sound).await,

@@ -2,7 +2,7 @@
 
 use crate::sim::fault::socket;
 use crate::sim::null::{self, Listener, Settings};
-use crate::sim::router::{deck, router, with_faults};
+use crate::sim::router::{fault_injector, router, with_faults};
 use anyhow::Context;
 use axum::serve::ListenerExt;
 use goodput_engine::config::{Engine, Simulated};
@@ -27,9 +27,9 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    sim.starts().map_err(anyhow::Error::msg)?;
+    sim.check_startup().map_err(anyhow::Error::msg)?;
     if !sim.faults.is_empty() {
-        let faults = deck(sim);
+        let faults = fault_injector(sim);
         socket::serve(with_faults(sim, faults.clone()), faults, listener, shutdown, GRACE).await;
         return Ok(());
     }
@@ -80,7 +80,7 @@ impl Embedded {
     /// # Errors
     /// It does not start (see [`Simulated::starts`]); no thread, no runtime or no port is to be had.
     pub fn start(sim: &Simulated) -> anyhow::Result<Self> {
-        sim.starts().map_err(anyhow::Error::msg)?;
+        sim.check_startup().map_err(anyhow::Error::msg)?;
         let sim = sim.clone();
         Self::on_thread(async move |listener| serve(&sim, listener, std::future::pending()).await)
     }

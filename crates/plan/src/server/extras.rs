@@ -1,6 +1,6 @@
 //! What a plan adds to every request, headers and fields of the body, and what it may not: secrets, and what goodput writes.
 
-use goodput_core::secrets::{is_key, is_named, is_secret, is_secret_header, masked, plain};
+use goodput_core::secrets::{is_key, is_named, is_secret, is_secret_header, masked, normalized};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ fn secret_in(at: &str, name: &str, value: &toml::Value) -> Option<String> {
         toml::Value::String(text) => {
             // `prompt_cache_key` is none.
             let other = if top { "key" } else { "cachekey" };
-            let named = is_named(name) && (name == "key" || !plain(name).ends_with(other));
+            let named = is_named(name) && (name == "key" || !normalized(name).ends_with(other));
             (((named || is_secret(name)) && !text.is_empty()) || is_key(text)).then(|| at.to_owned())
         }
         toml::Value::Integer(_) | toml::Value::Float(_) if is_secret(name) => Some(at.to_owned()),

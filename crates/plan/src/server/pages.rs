@@ -1,7 +1,7 @@
 //! Pages of metrics: where they are, and which of the server's own are read.
 
 use goodput_core::endpoint::BaseUrl;
-use goodput_core::secrets::in_query;
+use goodput_core::secrets::query_holds_secret;
 use goodput_core::units::{NonEmpty, Span};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -53,7 +53,7 @@ impl FromStr for PageUrl {
                     .into(),
             );
         }
-        if in_query(&url, url.as_str()) {
+        if query_holds_secret(&url, url.as_str()) {
             return Err(
                 "the URL's query has something like a key or a token, which would end up in files and \
                         reports: leave it out"

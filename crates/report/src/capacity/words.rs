@@ -7,7 +7,7 @@ use goodput_core::units::{short, thousands};
 use goodput_stats::capacity::demand::{Busiest, Demand, Peak, Source};
 use goodput_stats::capacity::fleet::{Fleet, Replica, Reserve};
 use goodput_stats::capacity::sizing::{Basis, Candidate, Sizing, basis, currencies, one_server, unlike};
-use goodput_workload::trace::long;
+use goodput_workload::trace::duration_text;
 
 /// So many cases stand in the headline.
 const CASES: usize = 4;
@@ -248,8 +248,11 @@ pub(super) fn demand_rows(d: &Demand, r: &Reserve) -> Vec<(&'static str, String)
         ("peak", peak),
     ];
     if d.busiest.len() > 1 {
-        let all =
-            d.busiest.iter().skip(1).map(|b| format!("{} × in {}", precise(b.peak_to_mean), long(b.width_s)));
+        let all = d
+            .busiest
+            .iter()
+            .skip(1)
+            .map(|b| format!("{} × in {}", precise(b.peak_to_mean), duration_text(b.width_s)));
         rows.push((
             "shorter peaks",
             format!("{} (more of it is chance, the shorter)", all.collect::<Vec<_>>().join(", ")),
@@ -279,9 +282,9 @@ fn window(b: &Busiest) -> String {
     let from = if b.from_s < 1.0 {
         "from the first request on".into()
     } else {
-        format!("from {} after the first request on", long(b.from_s))
+        format!("from {} after the first request on", duration_text(b.from_s))
     };
-    format!("its busiest {}, {from}", long(b.width_s))
+    format!("its busiest {}, {from}", duration_text(b.width_s))
 }
 
 /// What comes first where candidates are not alike: what differs, and prices that do not compare.
@@ -328,7 +331,7 @@ pub(super) fn notes(c: &Capacity) -> Vec<String> {
         }
     }
     let within = match &c.demand.peak {
-        Peak::Busiest(b) => format!("the busiest {}", long(b.width_s)),
+        Peak::Busiest(b) => format!("the busiest {}", duration_text(b.width_s)),
         Peak::Hour(_) | Peak::Given => "an hour".into(),
     };
     all.push(format!(

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use goodput_core::distribution::Bar;
 use goodput_core::units::short;
 use goodput_core::units::thousands;
-use goodput_workload::trace::{Distribution, OverTime, Trace, long};
+use goodput_workload::trace::{Distribution, OverTime, Trace, duration_text};
 use plotters::style::Color;
 
 /// A trace as PNG and as SVG.
@@ -84,7 +84,7 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
     let most = rates.iter().copied().fold(mean, f64::max);
     let x = Axis::upto(over.bins.len() as f64 * over.width_s / unit, 9.0);
     let plot = Plot { area: frame.areas[0], x, y: Axis::upto(most * 1.12, 5.0) };
-    let notes = [format!("requests per second, counted over {}", long(over.width_s))];
+    let notes = [format!("requests per second, counted over {}", duration_text(over.width_s))];
     frame.axes(0, &plot, "Rate", &notes, &format!("{name} from the first request"));
     let hue = hue_of(0);
     for (i, r) in rates.iter().enumerate().filter(|(_, r)| **r > 0.0) {

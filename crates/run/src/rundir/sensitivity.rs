@@ -11,7 +11,7 @@ use goodput_plan::sensitivity::{Immovable, Side, factor_series, rate_series};
 use goodput_stats::stats::elasticity::{Elasticity, elasticity, mean, tail_log};
 use goodput_stats::stats::step::Step;
 use goodput_workload::config::Workload;
-use goodput_workload::moved::{Factor, FactorKind};
+use goodput_workload::factors::{Factor, FactorKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;

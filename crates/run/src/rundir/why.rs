@@ -15,7 +15,7 @@ use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::server::facts::Facts as ServerFacts;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_workload::config::Cache;
-use goodput_workload::kind::Of;
+use goodput_workload::kind::RequestSource;
 use goodput_workload::lengths::Lengths;
 use goodput_workload::sources::Prompts;
 use std::path::Path;
@@ -251,12 +251,12 @@ fn cold_twin(run: &Run, one: &Series) -> Option<String> {
 /// The length of the prompts, where all are synthetic and alike.
 fn fixed_input(plan: &Plan) -> Option<u32> {
     match &plan.workload.kinds()[..] {
-        [one] if one.conversation.is_none() && one.name.is_none() => match one.of {
-            Of::Prompts(Prompts::Synthetic(s)) => match s.input_tokens {
+        [one] if one.conversation.is_none() && one.name.is_none() => match one.source {
+            RequestSource::Prompts(Prompts::Synthetic(s)) => match s.input_tokens {
                 Lengths::Fixed(n) => Some(n.get()),
                 _ => None,
             },
-            Of::Prompts(_) | Of::Trace(_) => None,
+            RequestSource::Prompts(_) | RequestSource::Trace(_) => None,
         },
         _ => None,
     }

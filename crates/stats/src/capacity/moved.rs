@@ -3,7 +3,7 @@
 use super::demand::Demand;
 use super::fleet::{Fleet, Replica, Reserve};
 use crate::stats::elasticity::Elasticity;
-use goodput_workload::moved::Factor;
+use goodput_workload::factors::Factor;
 use serde::Serialize;
 
 /// The change that a band is given for: 20 % more of a factor, or 20 % less.
@@ -64,7 +64,7 @@ impl Band {
 mod tests {
     use super::*;
     use crate::capacity::Volume;
-    use goodput_workload::moved::FactorKind;
+    use goodput_workload::factors::FactorKind;
 
     #[test]
     fn longer_prompts_take_more_gpus_and_fewer_hits_as_well() {

@@ -2,7 +2,7 @@
 
 use super::demand::{Busiest, Demand, Hour, Peak, Source};
 use anyhow::{Result, bail};
-use goodput_workload::trace::{Begin, Trace, long};
+use goodput_workload::trace::{Begin, Trace, duration_text};
 use std::collections::VecDeque;
 
 /// Widths of stretches that are looked at, in seconds, the widest first.
@@ -23,7 +23,7 @@ pub fn of(trace: &Trace, width_s: Option<f64>) -> Result<Demand> {
     let mut replay = trace.replay(Begin::First);
     for arrival in replay.by_ref().take(usize::try_from(rows)?) {
         // What follows an answer has no time of its own: it counts with the request that it follows.
-        times.extend(std::iter::repeat_n(arrival.row.at.as_secs_f64(), 1 + arrival.further.len()));
+        times.extend(std::iter::repeat_n(arrival.row.at.as_secs_f64(), 1 + arrival.follow_ups.len()));
     }
     if let Some(error) = replay.error() {
         bail!("{error:#}");
@@ -37,11 +37,11 @@ fn demand(times: &[f64], span_s: f64, mean_rate: f64, title: String, width_s: Op
     let Some(chosen) = width_s.or_else(|| own.clone().next()) else {
         bail!(
             "the trace is {} long, too short to tell its peak from its mean: give --peak-to-mean with a --daily-volume or --rate",
-            long(span_s)
+            duration_text(span_s)
         );
     };
     if chosen > span_s {
-        bail!("--peak-window {}: the trace is only {} long", long(chosen), long(span_s));
+        bail!("--peak-window {}: the trace is only {} long", duration_text(chosen), duration_text(span_s));
     }
     let widths = own.filter(|w| *w < chosen);
     let busiest: Vec<Busiest> =
@@ -167,7 +167,7 @@ mod tests {
     fn a_trace_on_disk_is_counted_whole() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/traces");
         for name in ["mooncake.jsonl", "azure-2023.csv", "aiperf-sessions.jsonl"] {
-            let trace = Trace::keep(&TraceSource::of(folder.join(name)), None).unwrap();
+            let trace = Trace::open_for_rewrite(&TraceSource::of(folder.join(name)), None).unwrap();
             let span = trace.summary().span_s;
             let d = of(&trace, Some(span)).unwrap();
             let Peak::Busiest(b) = d.peak else { panic!("{d:?}") };

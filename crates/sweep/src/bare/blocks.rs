@@ -32,7 +32,7 @@ pub(super) fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, turns: &[Turn]
     let of_group = (0..shared).map(|i| (1 << 62) | (u64::from(group) << 32) | i);
     let own = of_request(step, first, all.saturating_sub(template as u64 + shared));
     let added = further.iter().flat_map(|turn| {
-        let words = if let Text::Further { tokens } = turn.request.text { tokens } else { 0 };
+        let words = if let Text::FollowUp { tokens } = turn.request.text { tokens } else { 0 };
         of_request(step, &turn.request, u64::from(words) + u64::from(turn.request.output_tokens))
     });
     let head = std::iter::repeat_n(TEMPLATE_TOKEN, template).chain(of_group);

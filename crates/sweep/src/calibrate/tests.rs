@@ -54,7 +54,7 @@ async fn lengths(plan: &str) -> (WordRates, Vec<Caveat>, Vec<(String, String, f6
             let sum = sums.entry(one.plan.workload.class_name(turn.class).to_owned()).or_default();
             let tokens = counted(&prompt.messages()) as f64;
             *sum = (sum.0 + 1.0, sum.1 + f64::from(turn.request.input_tokens), sum.2 + tokens);
-            assert!(!matches!(prompt, Prompt::Said(m) if m.is_empty()));
+            assert!(!matches!(prompt, Prompt::Messages(m) if m.is_empty()));
         }
         found.extend(
             sums.into_iter().map(|(class, (n, asked, got))| (one.name.clone(), class, asked / n, got / n)),

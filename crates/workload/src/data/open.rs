@@ -22,9 +22,9 @@ pub struct Blob {
 impl Blob {
     /// Opens a file and unpacks it where it is compressed.
     pub fn open(path: &Path) -> Result<Self> {
-        let (file, start) = match bytes::look(path)? {
+        let (file, start) = match bytes::detect(path)? {
             Opened::Plain(file, start) => (file, start),
-            Opened::InOrder(bytes) => {
+            Opened::Sequential(bytes) => {
                 (spool(bytes).with_context(|| format!("cannot read {}", path.display()))?, 0)
             }
         };

@@ -1,7 +1,7 @@
-//! GitHub Copilot's sessions of agents: a session a line, its calls in turns.
+//! GitHub Copilot's agent sessions: one session per line, its calls grouped in turns.
 
-use super::format::Reading;
-use super::json::{broken, said};
+use super::format::Layout;
+use super::json::{bad_json, error_text};
 use super::row::{BadRow, Item, RawRow, session, tokens};
 use super::time;
 use serde::Deserialize;
@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// Calls of one session, at most.
-const MOST_CALLS: usize = 100_000;
+/// Largest number of calls in one session.
+const MAX_CALLS: usize = 100_000;
 
 #[derive(Deserialize)]
 struct Session<'a> {
@@ -22,7 +22,7 @@ struct Session<'a> {
 
 #[derive(Deserialize)]
 struct Turn<'a> {
-    /// Each as it stands: what is read of one takes far more memory than its text.
+    /// Unparsed calls: parsed ones take far more memory than their text.
     #[serde(borrow, default)]
     llm_calls: Vec<&'a RawValue>,
 }
@@ -45,14 +45,14 @@ struct Tokens<'a> {
     cached: Option<&'a RawValue>,
 }
 
-/// Adds the calls of one session. One without an answer failed.
-pub(super) fn calls(line: &[u8], number: u64, how: &Reading, into: &mut VecDeque<Item>) {
+/// Appends the calls of one session. A call without answer tokens counts as failed.
+pub(super) fn calls(line: &[u8], number: u64, layout: &Layout, into: &mut VecDeque<Item>) {
     let read: Session<'_> = match serde_json::from_slice(line) {
         Ok(read) => read,
-        Err(e) => return into.push_back(broken(&e, number)),
+        Err(e) => return into.push_back(bad_json(&e, number)),
     };
     let id = session(&read.session_id);
-    if read.turns.iter().map(|turn| turn.llm_calls.len()).sum::<usize>() > MOST_CALLS {
+    if read.turns.iter().map(|turn| turn.llm_calls.len()).sum::<usize>() > MAX_CALLS {
         let reason = "has more than 100,000 calls in one session".into();
         return into.push_back(Item::Bad(BadRow { line: number, field: "turns".into(), reason }));
     }
@@ -62,12 +62,12 @@ pub(super) fn calls(line: &[u8], number: u64, how: &Reading, into: &mut VecDeque
                 Ok(call) => call,
                 Err(e) => {
                     let (field, reason) =
-                        (format!("turns[{t}].llm_calls[{c}]"), format!("is no such call: {}", said(&e)));
+                        (format!("turns[{t}].llm_calls[{c}]"), format!("is not a call: {}", error_text(&e)));
                     into.push_back(Item::Bad(BadRow { line: number, field, reason }));
                     continue;
                 }
             };
-            into.push_back(match one(&call, id, how) {
+            into.push_back(match parse_call(&call, id, layout) {
                 Ok(Some(row)) => Item::Row(row),
                 Ok(None) => Item::Failed,
                 Err((field, reason)) => {
@@ -79,10 +79,10 @@ pub(super) fn calls(line: &[u8], number: u64, how: &Reading, into: &mut VecDeque
     }
 }
 
-fn one(call: &Call<'_>, id: u64, how: &Reading) -> Result<Option<RawRow>, (&'static str, String)> {
+fn parse_call(call: &Call<'_>, id: u64, layout: &Layout) -> Result<Option<RawRow>, (&'static str, String)> {
     let missing = || "is missing".to_owned();
     let at = call.timestamp.as_deref().ok_or(("timestamp", missing()))?;
-    let at = time::parse(at, how.unit).map_err(|e| ("timestamp", e))?;
+    let at = time::parse(at, layout.unit).map_err(|e| ("timestamp", e))?;
     let counts = call.tokens.as_ref().ok_or(("tokens", missing()))?;
     let number = |value: Option<&RawValue>, field: &'static str| {
         value.map(|v| tokens(v.get()).map_err(|e| (field, e))).transpose()
@@ -98,7 +98,7 @@ fn one(call: &Call<'_>, id: u64, how: &Reading) -> Result<Option<RawRow>, (&'sta
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::settle;
+    use super::super::format::detect;
     use super::super::source::TraceSource;
     use super::*;
 
@@ -107,29 +107,29 @@ mod tests {
         let path = dir.path().join("x.jsonl");
         std::fs::write(&path, "{\"session_id\":\"a\",\"turns\":[]}\n").unwrap();
         let mut into = VecDeque::new();
-        calls(line.as_bytes(), 7, &settle(&TraceSource::of(&path)).unwrap(), &mut into);
+        calls(line.as_bytes(), 7, &detect(&TraceSource::of(&path)).unwrap(), &mut into);
         into
     }
 
     #[test]
-    fn a_line_of_millions_of_calls_is_one_mistake() {
+    fn a_session_with_too_many_calls_is_one_bad_row() {
         let line = |n: usize| {
             format!("{{\"session_id\":\"a\",\"turns\":[{{\"llm_calls\":[{}1]}}]}}", "{},".repeat(n - 1))
         };
         let few = items(&line(3));
-        let said: Vec<String> = few
+        let messages: Vec<String> = few
             .iter()
             .map(|item| match item {
                 Item::Bad(bad) => bad.to_string(),
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(said[0], "line 7, turns[0].llm_calls[0].timestamp: is missing");
-        assert!(said[2].starts_with("line 7, turns[0].llm_calls[2]: is no such call"), "{}", said[2]);
-        let many = items(&line(MOST_CALLS + 1));
+        assert_eq!(messages[0], "line 7, turns[0].llm_calls[0].timestamp: is missing");
+        assert!(messages[2].starts_with("line 7, turns[0].llm_calls[2]: is not a call"), "{}", messages[2]);
+        let many = items(&line(MAX_CALLS + 1));
         assert!(
             matches!(&many[0], Item::Bad(bad) if bad.reason.contains("100,000 calls")) && many.len() == 1
         );
-        assert_eq!(items(&line(MOST_CALLS)).len(), MOST_CALLS);
+        assert_eq!(items(&line(MAX_CALLS)).len(), MAX_CALLS);
     }
 }

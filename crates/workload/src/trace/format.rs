@@ -1,6 +1,6 @@
-//! The formats of traces: what their columns are called, and how they are told from one another.
+//! Trace formats: their column names, and recognition from the first row.
 
-use super::json::{self, LONGEST_LINE};
+use super::json::{self, MAX_LINE_BYTES};
 use super::source::{TraceSource, Unit};
 use crate::bytes;
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,32 +9,32 @@ use std::fmt;
 use std::io::{BufRead, Read};
 use std::str::FromStr;
 
-/// A format of traces.
+/// A trace format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// Mooncake's JSONL, and AIPerf's rows of the same names: milliseconds, prefix blocks of 512 tokens. A row of a session without a
-    /// timestamp follows the answer to the one before it.
+    /// Mooncake's JSONL, and AIPerf's rows with the same names: milliseconds, prefix blocks of 512 tokens. A row of a
+    /// session without a timestamp follows the answer to the previous one.
     Mooncake,
-    /// Azure's CSV of 2023 and 2024, and that of 2025 with `NumImages`: dates.
+    /// Azure's CSV of 2023 and 2024, and of 2025 with `NumImages`: dates.
     Azure,
     /// `BurstGPT`'s CSV, with or without sessions: seconds. Rows without an answer are failures.
     Burstgpt,
-    /// vLLM's timed trace, JSONL: seconds, prefix blocks of 16 tokens, names open.
+    /// vLLM's timed trace, JSONL: seconds, prefix blocks of 16 tokens, column names not fixed.
     Vllm,
-    /// Weka's rows of agents, JSONL: seconds, prefix blocks of 64 tokens that are known within one `id`.
+    /// Weka's agent traces, JSONL: seconds, prefix blocks of 64 tokens, identified within one `id`.
     Weka,
-    /// GitHub Copilot's agent sessions, JSONL: a session a line, each of its calls a request.
+    /// GitHub Copilot's agent sessions, JSONL: one session per line, each of its calls a request.
     Copilot,
-    /// A JSONL log of requests with their text, of which the times and lengths are read.
+    /// A JSONL log of requests with their text; only times and lengths are used.
     Requests,
-    /// Any CSV, by the names of its columns.
+    /// Any CSV with named columns.
     Csv,
-    /// Any JSONL of flat objects, by the names of their fields.
+    /// Any JSONL of flat objects with named fields.
     Jsonl,
 }
 
-/// Names of the fields of a row, in the order of [`super::row::Values`].
+/// Names of a row's fields, in the order of [`super::row::Values`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Names {
     pub(super) timestamp: String,
@@ -43,12 +43,12 @@ pub(super) struct Names {
     pub(super) hash_ids: Option<String>,
     pub(super) session: Option<String>,
     pub(super) failed: Option<String>,
-    /// How long after the answer to the row before it one without a timestamp is sent.
+    /// Delay of a follow-up, a row without timestamp, after the previous answer.
     pub(super) delay: Option<String>,
 }
 
 impl Format {
-    /// All of them, as in the plan.
+    /// All formats, as in the plan.
     pub const ALL: [Self; 9] = [
         Self::Mooncake,
         Self::Azure,
@@ -61,7 +61,7 @@ impl Format {
         Self::Jsonl,
     ];
 
-    /// The name in plans and reports.
+    /// Returns the name in plans and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mooncake => "mooncake",
@@ -76,27 +76,27 @@ impl Format {
         }
     }
 
-    /// Whether names of columns may be given.
-    pub(super) const fn names_are_open(self) -> bool {
+    /// Returns true if column names can be set.
+    pub(super) const fn has_custom_names(self) -> bool {
         matches!(self, Self::Csv | Self::Jsonl | Self::Vllm)
     }
 
-    /// Whether its timestamps are dates, so that they have no unit.
+    /// Returns true if timestamps are dates, which have no unit.
     pub(super) const fn dated(self) -> bool {
         matches!(self, Self::Azure | Self::Copilot)
     }
 
-    /// Whether its rows may name the blocks of their prompts.
+    /// Returns true if rows may identify the blocks of their prompts.
     pub(super) const fn may_have_blocks(self) -> bool {
         matches!(self, Self::Mooncake | Self::Vllm | Self::Weka | Self::Csv | Self::Jsonl)
     }
 
-    /// Whether a row is a line of CSV; else it is one of JSON.
+    /// Returns true for CSV; other formats are JSONL.
     pub(super) const fn is_csv(self) -> bool {
         matches!(self, Self::Azure | Self::Burstgpt | Self::Csv)
     }
 
-    /// Unit of timestamps that are numbers, where the plan names none.
+    /// Returns the default unit of numeric timestamps.
     pub(super) const fn unit(self) -> Unit {
         match self {
             Self::Mooncake => Unit::Ms,
@@ -104,7 +104,7 @@ impl Format {
         }
     }
 
-    /// Tokens in a prefix block, where the plan does not tell.
+    /// Returns the default tokens per prefix block.
     pub(super) const fn block_tokens(self) -> u32 {
         match self {
             Self::Vllm => 16,
@@ -113,7 +113,7 @@ impl Format {
         }
     }
 
-    /// What its fields are called.
+    /// Returns the default names of the fields.
     pub(super) fn names(self) -> Names {
         let names = |timestamp: &str, input: &str, output: &str, hash_ids: &str, session: &str| {
             let some = |name: &str| Some(name.to_owned()).filter(|n| !n.is_empty());
@@ -146,66 +146,66 @@ impl fmt::Display for Format {
 impl FromStr for Format {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        let known = || format!("{s} is no format of traces; there are {}", listed());
-        Self::ALL.into_iter().find(|f| f.name() == s).ok_or_else(known)
+        let unknown = || format!("{s} is not a trace format; the formats are {}", names());
+        Self::ALL.into_iter().find(|f| f.name() == s).ok_or_else(unknown)
     }
 }
 
-fn listed() -> String {
+fn names() -> String {
     Format::ALL.map(Format::name).join(", ")
 }
 
-/// How a file is read, once its format is known.
+/// The layout of a file, once its format is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct Layout {
     pub(super) format: Format,
     pub(super) names: Names,
-    /// Whether names were given, so that their columns must be there.
+    /// True if column names were given, so that these columns must exist.
     pub(super) named: bool,
     pub(super) unit: Unit,
     pub(super) block_tokens: u32,
-    /// Between the cells of a CSV.
+    /// Separator between cells of a CSV.
     pub(super) delimiter: u8,
 }
 
-/// Settles how a file is read, from the plan and from its first row.
+/// Determines the layout of a file from the plan and its first row.
 ///
 /// # Errors
 ///
-/// The file cannot be read, is empty, or its format cannot be told; the message lists the formats.
-pub(super) fn settle(source: &TraceSource) -> Result<Reading> {
+/// The file cannot be read, is empty, or its format is not recognised; the message lists the formats.
+pub(super) fn detect(source: &TraceSource) -> Result<Layout> {
     let first = first_line(source)?;
     let json = first.trim_start().starts_with('{');
-    let row = if json { json::first_row(&first) } else { json::First::default() };
+    let row = if json { json::first_row(&first) } else { json::FirstRow::default() };
     let format = match source.format {
         Some(format) => format,
-        None => guess(source, &first, json, &row)?,
+        None => recognise(source, &first, json, &row)?,
     };
     if format.is_csv() == json {
         bail!(
-            "{}: its first line is {}, not {}, as {format} has it; {}",
+            "{}: its first line is {}, but {format} is {}; {}",
             source.file.display(),
-            if json { "a JSON object" } else { "no JSON object" },
-            if json { "the head of a CSV" } else { "one" },
+            if json { "a JSON object" } else { "not a JSON object" },
+            if json { "CSV with a header" } else { "JSONL" },
             advice()
         );
     }
-    if let Some(why) = no_arrivals(&row) {
+    if let Some(why) = unsupported(&row) {
         bail!("{}: {why}", source.file.display());
     }
     if format == Format::Mooncake && source.format.is_none() && source.block_tokens.is_some() {
         bail!(
-            "{}: block-tokens goes with a format that is said: the rows of mooncake (milliseconds, blocks of 512 tokens) and of vllm \
+            "{}: block-tokens needs an explicit format: the rows of mooncake (milliseconds, blocks of 512 tokens) and of vllm \
              (seconds, 16) have the same names; add format = \"mooncake\" or \"vllm\" (--format)",
             source.file.display()
         );
     }
-    let told = |format: Format| TraceSource { format: Some(format), ..source.clone() };
-    told(format).check().map_err(|e| anyhow!("{}: {e}", source.file.display()))?;
+    let with_format = TraceSource { format: Some(format), ..source.clone() };
+    with_format.check().map_err(|e| anyhow!("{}: {e}", source.file.display()))?;
     let (mut names, columns) = (format.names(), &source.columns);
-    let set = |name: &Option<String>, place: &mut Option<String>| {
+    let set = |name: &Option<String>, target: &mut Option<String>| {
         if name.is_some() {
-            place.clone_from(name);
+            target.clone_from(name);
         }
     };
     names.timestamp = columns.timestamp.clone().unwrap_or(names.timestamp);
@@ -215,55 +215,55 @@ pub(super) fn settle(source: &TraceSource) -> Result<Reading> {
     set(&columns.session, &mut names.session);
     set(&columns.failed, &mut names.failed);
     let head = first.trim_end();
-    let other = [b'\t', b';'].into_iter().find(|d| head.as_bytes().contains(d) && !head.contains(','));
-    let own = |f: Format| f == Format::Jsonl;
-    Ok(Reading {
+    let delimiter = [b'\t', b';'].into_iter().find(|d| head.as_bytes().contains(d) && !head.contains(','));
+    let self_described = |f: Format| f == Format::Jsonl;
+    Ok(Layout {
         format,
         names,
         named: !columns.is_empty(),
-        unit: source.unit.or(row.unit.filter(|_| own(format))).unwrap_or(format.unit()),
+        unit: source.unit.or(row.unit.filter(|_| self_described(format))).unwrap_or(format.unit()),
         block_tokens: source
             .block_tokens
             .map(|t| t.get())
-            .or(row.block_tokens.filter(|_| own(format)))
+            .or(row.block_tokens.filter(|_| self_described(format)))
             .unwrap_or(format.block_tokens()),
-        delimiter: other.unwrap_or(b','),
+        delimiter: delimiter.unwrap_or(b','),
     })
 }
 
-/// Why a file whose first row has these fields cannot be replayed though it is a recording, if it is such a one.
-fn no_arrivals(row: &json::First) -> Option<&'static str> {
+/// Returns why a file whose first row has these fields is a recording that cannot be replayed; `None` for other files.
+fn unsupported(row: &json::FirstRow) -> Option<&'static str> {
     let has = |name: &str| row.keys.iter().any(|k| k == name);
     if has("requests") && !has("t") {
         return Some(
-            "a line is a whole conversation (`requests`) with a clock of its own, so there is no arrival to replay; write a row \
-             per request with t on one clock",
+            "a line is a whole conversation (`requests`) with its own clock, so arrivals are unknown; write one row \
+             per request with t on a common clock",
         );
     }
     (has("spans") || has("resourceSpans")).then_some(
-        "OpenTelemetry spans are not read; write a row per request with its time, input_length and output_length, and with \
-         session_id and delay where requests follow one another",
+        "OpenTelemetry spans are not supported; write one row per request with timestamp, input_length and output_length, and with \
+         session_id and delay for follow-ups",
     )
 }
 
-/// The first line that is not empty.
+/// Returns the first line that is not empty.
 fn first_line(source: &TraceSource) -> Result<String> {
     let mut bytes = bytes::open(&source.file)?;
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = bytes.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+        let read = bytes.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
         if read.with_context(|| format!("failed to read {}", source.file.display()))? == 0 {
-            bail!("{} holds no rows", source.file.display());
+            bail!("{} contains no rows", source.file.display());
         }
         if !line.trim_ascii().is_empty() {
             return String::from_utf8(std::mem::take(&mut line))
-                .map_err(|_| anyhow!("{}, line 1: is no UTF-8 text; {}", source.file.display(), advice()));
+                .map_err(|_| anyhow!("{}, line 1: is not UTF-8 text; {}", source.file.display(), advice()));
         }
     }
 }
 
-fn guess(source: &TraceSource, first: &str, json: bool, row: &json::First) -> Result<Format> {
+fn recognise(source: &TraceSource, first: &str, json: bool, row: &json::FirstRow) -> Result<Format> {
     let named = source.columns.timestamp.is_some() || source.columns.input_tokens.is_some();
     if named {
         return Ok(if json { Format::Jsonl } else { Format::Csv });
@@ -273,7 +273,7 @@ fn guess(source: &TraceSource, first: &str, json: bool, row: &json::First) -> Re
     let all = |names: &[&str]| names.iter().all(|n| has(n));
     let found = if json {
         match () {
-            () if no_arrivals(row).is_some() => Some(Format::Weka),
+            () if unsupported(row).is_some() => Some(Format::Weka),
             () if has("prompt") || has("messages") => Some(Format::Requests),
             () if all(&["session_id", "turns"]) => Some(Format::Copilot),
             () if all(&["in", "out"]) => Some(Format::Weka),
@@ -290,11 +290,11 @@ fn guess(source: &TraceSource, first: &str, json: bool, row: &json::First) -> Re
     } else {
         None
     };
-    let there = if json { row.keys.join(", ") } else { cells.join(", ") };
+    let keys = if json { row.keys.join(", ") } else { cells.join(", ") };
     found.ok_or_else(|| {
-        let shown: String = there.chars().take(200).collect();
+        let shown: String = keys.chars().take(200).collect();
         anyhow!(
-            "{}: its format cannot be told from the first row ({shown}); {}",
+            "{}: its format is not recognised from the first row ({shown}); {}",
             source.file.display(),
             advice()
         )
@@ -306,6 +306,6 @@ fn advice() -> String {
         "set the format ({}), and for csv and jsonl the columns: format = \"csv\", columns = {{ timestamp = \"…\", \
          input-tokens = \"…\", output-tokens = \"…\" }} in a plan, or --format csv --column timestamp=… --column \
          input-tokens=…",
-        listed()
+        names()
     )
 }

@@ -1,7 +1,7 @@
-//! Rows of JSONL: flat objects, by the names of their fields.
+//! Rows of JSONL traces.
 
 use super::copilot;
-use super::format::{Format, Names, Reading};
+use super::format::{Format, Layout, Names};
 use super::requests::{self, Hashing};
 use super::row::{BadRow, Item, Values, check};
 use super::source::Unit;
@@ -14,90 +14,100 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io::{BufRead, Read};
 
-/// Bytes of one line, at most.
-pub(super) const LONGEST_LINE: u64 = 64 << 20;
+/// Longest line in bytes.
+pub(super) const MAX_LINE_BYTES: u64 = 64 << 20;
 
-/// A JSONL file being read.
+/// Reader of a JSONL trace.
 pub(super) struct JsonRows {
     bytes: Bytes,
     line: Vec<u8>,
     number: u64,
-    /// Where each conversation begins, time and line, of formats whose rows follow one another.
-    begun: HashMap<u64, (i64, u64)>,
+    /// Time and line of each conversation's first row, in formats with follow-ups.
+    conversations: HashMap<u64, (i64, u64)>,
 }
 
 impl JsonRows {
-    /// Begins at the first line.
+    /// Creates a reader at the first line.
     pub(super) fn new(bytes: Bytes) -> Self {
-        Self { bytes, line: Vec::new(), number: 0, begun: HashMap::new() }
+        Self { bytes, line: Vec::new(), number: 0, conversations: HashMap::new() }
     }
 
-    /// Adds what the next line holds; `false` at the end.
+    /// Appends the items of the next line; returns false at the end.
     ///
     /// # Errors
     ///
-    /// The file cannot be read on.
+    /// The file cannot be read.
     pub(super) fn next(
         &mut self,
-        how: &Reading,
+        layout: &Layout,
         hashing: Option<&Hashing>,
         into: &mut VecDeque<Item>,
     ) -> Result<bool> {
         self.line.clear();
         self.number += 1;
         let number = self.number;
-        let read = self.bytes.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut self.line);
-        let read = read.with_context(|| format!("line {number}: failed to read on"))?;
+        let read = self.bytes.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line);
+        let read = read.with_context(|| format!("line {number}: failed to read"))?;
         if read == 0 {
             return Ok(false);
         }
-        if read as u64 == LONGEST_LINE && !self.line.ends_with(b"\n") {
-            anyhow::bail!("line {number}: is longer than 64 MiB: a row a line is needed");
+        if read as u64 == MAX_LINE_BYTES && !self.line.ends_with(b"\n") {
+            anyhow::bail!("line {number}: exceeds 64 MiB: write one row per line");
         }
         let line = self.line.trim_ascii();
         if line.is_empty() {
             return Ok(true);
         }
-        match how.format {
-            Format::Copilot => copilot::calls(line, number, how, into),
-            Format::Requests => into.push_back(requests::request(line, number, how, hashing)),
-            _ => {
-                let item = flat(line, number, how);
-                into.push_back(if how.names.delay.is_some() { self.placed(item, how) } else { item });
+        match layout.format {
+            Format::Copilot => copilot::calls(line, number, layout, into),
+            Format::Requests => into.push_back(requests::request(line, number, layout, hashing)),
+            Format::Mooncake
+            | Format::Azure
+            | Format::Burstgpt
+            | Format::Vllm
+            | Format::Weka
+            | Format::Csv
+            | Format::Jsonl => {
+                let item = flat_row(line, number, layout);
+                into.push_back(if layout.names.delay.is_some() {
+                    self.place_follow_up(item, layout)
+                } else {
+                    item
+                });
             }
         }
         Ok(true)
     }
 
-    /// Puts a row that follows another where its conversation begins.
-    fn placed(&mut self, item: Item, how: &Reading) -> Item {
+    /// Gives a follow-up the time and line of its conversation's first row.
+    fn place_follow_up(&mut self, item: Item, layout: &Layout) -> Item {
         let Item::Row(mut row) = item else { return item };
         let Some(session) = row.session else { return Item::Row(row) };
         if row.after.is_none() {
-            row.place = self.number;
-            self.begun.insert(session, (row.at, row.place));
+            row.conversation_line = self.number;
+            self.conversations.insert(session, (row.at, row.conversation_line));
             return Item::Row(row);
         }
-        let Some(begun) = self.begun.get(&session) else {
+        let Some(first) = self.conversations.get(&session) else {
             let reason = format!(
-                "is missing: only a row behind another of its {} may leave it out",
-                how.names.session.as_deref().unwrap_or("session")
+                "is missing: only a follow-up, a row after another of its {}, may omit it",
+                layout.names.session.as_deref().unwrap_or("session")
             );
-            return Item::Bad(BadRow { line: self.number, field: how.names.timestamp.clone(), reason });
+            return Item::Bad(BadRow { line: self.number, field: layout.names.timestamp.clone(), reason });
         };
-        (row.at, row.place) = *begun;
+        (row.at, row.conversation_line) = *first;
         Item::Row(row)
     }
 }
 
-/// What is wrong with a line that is no such JSON; never a part of the line itself, which may be confidential.
-pub(super) fn broken(e: &serde_json::Error, line: u64) -> Item {
-    let reason = format!("is no such JSON object at column {}: {}", e.column(), said(e));
+/// Describes a line that is not valid JSON of the expected form, without quoting it: it may be confidential.
+pub(super) fn bad_json(e: &serde_json::Error, line: u64) -> Item {
+    let reason = format!("is not a valid JSON object at column {}: {}", e.column(), error_text(e));
     Item::Bad(BadRow { line, field: String::new(), reason })
 }
 
-/// The same without the place in the text.
-pub(super) fn said(e: &serde_json::Error) -> String {
+/// Returns the text of a JSON error without its position and without quoted values.
+pub(super) fn error_text(e: &serde_json::Error) -> String {
     let text = e.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(head, _)| head).to_owned();
     // `invalid type: string "…", expected …` quotes the value.
@@ -107,17 +117,17 @@ pub(super) fn said(e: &serde_json::Error) -> String {
     }
 }
 
-fn flat(line: &[u8], number: u64, how: &Reading) -> Item {
+fn flat_row(line: &[u8], number: u64, layout: &Layout) -> Item {
     let mut parser = serde_json::Deserializer::from_slice(line);
-    let fields = match Fields(&how.names).deserialize(&mut parser).and_then(|f| parser.end().map(|()| f)) {
+    let fields = match Fields(&layout.names).deserialize(&mut parser).and_then(|f| parser.end().map(|()| f)) {
         Ok(fields) => fields,
-        Err(e) => return broken(&e, number),
+        Err(e) => return bad_json(&e, number),
     };
     let [timestamp, input, output, hash_ids, session, failed, delay] = fields.map(|f| f.and_then(text));
-    check(&Values { timestamp, input, output, hash_ids, session, failed, delay }, how, number)
+    check(&Values { timestamp, input, output, hash_ids, session, failed, delay }, layout, number)
 }
 
-/// A value's text: that of a string without its quotes, of everything else as it stands; none of `null`.
+/// Returns the text of a value: of a string without quotes, of any other as written; `None` for `null`.
 pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     match raw.get() {
         "null" => None,
@@ -129,7 +139,7 @@ pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The fields with these names, unparsed; all others are passed over.
+/// Deserializes the fields with these names, unparsed, and skips all others.
 struct Fields<'n>(&'n Names);
 
 impl<'de> DeserializeSeed<'de> for Fields<'_> {
@@ -148,8 +158,8 @@ impl<'de> Visitor<'de> for Fields<'_> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let mut found = [None; 7];
-        while let Some(place) = map.next_key_seed(Place(self.0))? {
-            match place {
+        while let Some(index) = map.next_key_seed(FieldIndex(self.0))? {
+            match index {
                 Some(i) => found[i] = Some(map.next_value()?),
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -160,17 +170,17 @@ impl<'de> Visitor<'de> for Fields<'_> {
     }
 }
 
-/// Which of the fields a key names.
-struct Place<'n>(&'n Names);
+/// Deserializes a key to the index of its field.
+struct FieldIndex<'n>(&'n Names);
 
-impl<'de> DeserializeSeed<'de> for Place<'_> {
+impl<'de> DeserializeSeed<'de> for FieldIndex<'_> {
     type Value = Option<usize>;
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
         d.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for Place<'_> {
+impl Visitor<'_> for FieldIndex<'_> {
     type Value = Option<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,51 +203,49 @@ impl Visitor<'_> for Place<'_> {
     }
 }
 
-/// What the first row of a JSONL file tells of the rest.
+/// Facts from the first row of a JSONL file that determine its layout.
 #[derive(Debug, Default)]
-pub(super) struct First {
+pub(super) struct FirstRow {
     pub(super) keys: Vec<String>,
-    /// The unit that a row names itself, as our own anonymised traces do.
+    /// The unit that the row names, as in our own anonymised traces.
     pub(super) unit: Option<Unit>,
     pub(super) block_tokens: Option<u32>,
-    /// Tokens of its prompt.
+    /// Length of its prompt in tokens.
     input: Option<u32>,
-    /// Blocks of its prompt.
+    /// Number of blocks of its prompt.
     blocks: Option<u32>,
 }
 
-impl First {
-    /// Whether the row has a block for every 16 tokens, and so more than blocks of 512 could be.
+impl FirstRow {
+    /// Returns true if the row has one block per 16 tokens, which is more than blocks of 512 tokens could give.
     pub(super) fn has_small_blocks(&self) -> bool {
         let sized = |tokens: u32| self.input.map(|n| n.div_ceil(tokens));
         self.blocks.is_some_and(|n| Some(n) == sized(16) && Some(n) > sized(512))
     }
 }
 
-/// Looks at the first row; a line that is no object tells nothing.
-pub(super) fn first_row(line: &str) -> First {
-    serde_json::from_str::<Keys>(line).map(|k| k.0).unwrap_or_default()
+/// Reads the first row; a line that is not an object gives the defaults.
+pub(super) fn first_row(line: &str) -> FirstRow {
+    serde_json::from_str(line).unwrap_or_default()
 }
 
-struct Keys(First);
-
-impl<'de> serde::Deserialize<'de> for Keys {
+impl<'de> serde::Deserialize<'de> for FirstRow {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_map(Firsts).map(Self)
+        d.deserialize_map(FirstRowVisitor)
     }
 }
 
-struct Firsts;
+struct FirstRowVisitor;
 
-impl<'de> Visitor<'de> for Firsts {
-    type Value = First;
+impl<'de> Visitor<'de> for FirstRowVisitor {
+    type Value = FirstRow;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<First, M::Error> {
-        let mut first = First::default();
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<FirstRow, M::Error> {
+        let mut first = FirstRow::default();
         while let Some(key) = map.next_key::<String>()? {
             let value: &RawValue = map.next_value()?;
             match key.as_str() {

@@ -1,4 +1,4 @@
-//! A trace as a stream of requests that never ends.
+//! Endless replay of a trace.
 
 use super::Trace;
 use super::row::RawRow;
@@ -7,74 +7,73 @@ use anyhow::{Context, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A request of a trace.
+/// A request of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceRow {
-    /// When it is due, counted from the moment at which the replay begins; of a request that follows another, how long after the
-    /// answer to that one.
+    /// Due time from the start of the replay; for a follow-up, the delay after the previous answer.
     pub at: Duration,
-    /// Tokens of its prompt, at least 1; of a request that follows another, those that it adds.
+    /// Prompt tokens, at least 1; for a follow-up, those that it adds.
     pub input_tokens: u32,
-    /// Tokens of its answer, at least 1; `None` where the trace does not tell.
+    /// Answer tokens, at least 1; `None` if not recorded.
     pub output_tokens: Option<u32>,
-    /// Ids of the blocks of its prompt, the first first; prompts with the same leading ids begin alike. Empty where the trace
-    /// does not tell; they may cover less than the prompt.
+    /// Ids of the prompt's blocks in order; prompts with equal leading ids share a prefix. Empty if not recorded; may
+    /// cover less than the prompt.
     pub blocks: Arc<[u64]>,
-    /// Its conversation, where the trace tells.
+    /// Conversation of the request, if recorded.
     pub session: Option<u64>,
 }
 
-/// A request that comes at a time of its own, and in which round of the trace it does: 0, then 1 once every request was given
-/// out.
+/// An arrival with its follow-ups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// The round.
+    /// Round of the replay: 0, then 1 once every request has been replayed, and so on.
     pub round: u32,
-    /// The request.
+    /// The request that arrives.
     pub row: TraceRow,
-    /// The requests that follow it, each the answer to the one before.
-    pub further: Vec<TraceRow>,
+    /// Requests that follow, each after the answer to the previous one.
+    pub follow_ups: Vec<TraceRow>,
 }
 
-/// Where in a trace a replay begins.
+/// Position in a trace at which a replay begins.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Begin {
     /// At the first request.
     First,
-    /// At a moment: this share of its period, from 0 to below 1. What comes until the next request is waited for.
+    /// At a moment: this share of the period, in [0, 1). The replay waits for the next request.
     Moment(f64),
-    /// At a request: this share of their number, from 0 to below 1.
+    /// At a request: this share of their number, in [0, 1).
     Request(f64),
 }
 
-/// The requests of a trace's window, again and again, read from disk as they are asked for.
+/// Endless replay of a trace's window, read from disk as needed.
 ///
-/// Behind the last comes the first again, one mean gap later. Ends only where they cannot be read on: [`Replay::error`] tells
-/// why. A clone goes on with the same request.
+/// After the last request the first follows, one mean gap later. Ends only if the rows cannot be read: see
+/// [`Replay::error`]. A clone continues with the same request.
 pub struct Replay {
     trace: Trace,
-    /// Number of the request that it began with.
-    began: u64,
-    /// The moment that times count from, from the first request of the window on.
+    /// Number of the first request.
+    position: u64,
+    /// Origin of times, from the first request of the window.
     since: Duration,
-    /// Requests that were given out.
-    given: u64,
+    /// Number of requests returned.
+    returned: u64,
     open: Option<SpoolRows>,
     error: Option<Arc<anyhow::Error>>,
 }
 
 impl Replay {
     pub(super) fn new(trace: Trace, begin: Begin) -> Self {
-        let mut replay = Self { trace, began: 0, since: Duration::ZERO, given: 0, open: None, error: None };
-        match replay.place(begin) {
-            Ok((began, since)) => (replay.began, replay.since) = (began, since),
+        let mut replay =
+            Self { trace, position: 0, since: Duration::ZERO, returned: 0, open: None, error: None };
+        match replay.locate(begin) {
+            Ok((position, since)) => (replay.position, replay.since) = (position, since),
             Err(e) => replay.error = Some(Arc::new(e)),
         }
         replay
     }
 
-    /// The request that a replay begins with, and the moment that it counts from.
-    fn place(&self, begin: Begin) -> Result<(u64, Duration)> {
+    /// Returns the number of the first request and the origin of times.
+    fn locate(&self, begin: Begin) -> Result<(u64, Duration)> {
         let inner = &*self.trace.0;
         let arrivals = inner.summary.arrivals();
         match begin {
@@ -83,23 +82,23 @@ impl Replay {
                 let since = inner.period.mul_f64(share.clamp(0.0, 1.0));
                 let at = i64::try_from(since.as_nanos()).ok().and_then(|ns| inner.base.checked_add(ns));
                 let at = at.context("the trace is too long")?;
-                // Behind the last request it is the first one that comes next.
+                // After the last request, the first one comes next.
                 Ok((inner.spool()?.first_at(at)?, since))
             }
             Begin::Request(share) => {
-                let began = ((arrivals as f64 * share) as u64).min(arrivals.saturating_sub(1));
-                let first = inner.spool()?.from(began)?.next()?.with_context(cut_short)?;
-                Ok((began, Duration::from_nanos(first.at.abs_diff(inner.base))))
+                let position = ((arrivals as f64 * share) as u64).min(arrivals.saturating_sub(1));
+                let first = inner.spool()?.from(position)?.next()?.with_context(cut_short)?;
+                Ok((position, Duration::from_nanos(first.at.abs_diff(inner.base))))
             }
         }
     }
 
-    /// Number of the request that it began with, from 0.
-    pub fn began(&self) -> u64 {
-        self.began
+    /// Returns the number of the first request, from 0.
+    pub fn start_index(&self) -> u64 {
+        self.position
     }
 
-    /// Why it ended, if it did.
+    /// Returns why the replay ended, if it did.
     pub fn error(&self) -> Option<&anyhow::Error> {
         self.error.as_deref()
     }
@@ -108,7 +107,7 @@ impl Replay {
         let trace = self.trace.clone();
         let inner = &*trace.0;
         let arrivals = inner.summary.arrivals();
-        let number = (self.began + self.given) % arrivals;
+        let number = (self.position + self.returned) % arrivals;
         if number == 0 {
             self.open = None;
         }
@@ -117,30 +116,30 @@ impl Replay {
             none => none.insert(inner.spool()?.from(number)?),
         };
         let first = open.next()?.with_context(cut_short)?;
-        let mut further = Vec::new();
+        let mut follow_ups = Vec::new();
         while let Some(row) = open.next()? {
             match row.after {
-                Some(after) => further.push(row.replayed(Duration::from_nanos(after))),
+                Some(after) => follow_ups.push(row.replayed(Duration::from_nanos(after))),
                 None => {
                     open.put_back(row);
                     break;
                 }
             }
         }
-        let round = u32::try_from(self.given / arrivals).ok();
-        let round = round.context("the trace was replayed four thousand million times")?;
-        // Of the rounds of the file itself, which begin anew at its first request.
-        let rounds = (self.began + self.given) / arrivals;
+        let round = u32::try_from(self.returned / arrivals).ok();
+        let round = round.context("the trace was replayed four billion times")?;
+        // Rounds of the file, which start at its first request.
+        let rounds = (self.position + self.returned) / arrivals;
         let late = self.since > Duration::from_nanos(inner.last.abs_diff(inner.base));
         let rounds = u32::try_from(rounds).unwrap_or(u32::MAX) + u32::from(late);
         let at = Duration::from_nanos(first.at.abs_diff(inner.base)) + inner.period * rounds;
-        self.given += 1;
-        Ok(Replayed { round, row: first.replayed(at.saturating_sub(self.since)), further })
+        self.returned += 1;
+        Ok(Replayed { round, row: first.replayed(at.saturating_sub(self.since)), follow_ups })
     }
 }
 
 fn cut_short() -> String {
-    "a request is missing where the trace was kept".into()
+    "the temporary file of the trace ends too early".into()
 }
 
 impl RawRow {

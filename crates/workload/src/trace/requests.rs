@@ -1,7 +1,7 @@
-//! A log of requests with their text: times and lengths are read, the text is counted, hashed where asked for, and dropped.
+//! Logs of requests with their text. Times and lengths are kept; the text is counted, hashed on request, and dropped.
 
-use super::format::Reading;
-use super::json::{broken, text};
+use super::format::Layout;
+use super::json::{bad_json, text};
 use super::row::{BadRow, Item, RawRow, session, tokens};
 use super::time;
 use serde::Deserialize;
@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
-/// Characters that stand for a token where nobody counted them.
+/// Assumed characters per token where the log has no count.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// How prompts become block ids that tell which of them begin alike, and nothing of what they say.
+/// Salted hashing of prompts into block ids, which identify shared prefixes without revealing text.
 #[derive(Clone)]
 pub struct Hashing {
     block_tokens: u32,
@@ -20,17 +20,18 @@ pub struct Hashing {
 }
 
 impl Hashing {
-    /// Blocks of so many tokens, under a salt: whoever does not know it cannot try out texts.
+    /// Creates a hashing of blocks of `block_tokens` tokens. Without the salt nobody can test guessed texts against the
+    /// ids.
     pub fn new(block_tokens: u32, salt: &[u8]) -> Self {
         Self { block_tokens: block_tokens.max(1), salt: salt.to_vec() }
     }
 
-    /// Tokens in a block.
+    /// Returns the tokens per block.
     pub fn block_tokens(&self) -> u32 {
         self.block_tokens
     }
 
-    /// Ids of the blocks of a text, each of which stands for all of it up to there.
+    /// Returns the block ids of a text. Each id covers the text up to the end of its block.
     fn blocks(&self, prompt: &str) -> Vec<u64> {
         let length = self.block_tokens as usize * CHARS_PER_TOKEN;
         let (mut ids, mut before, mut rest) = (Vec::new(), 0, prompt);
@@ -44,12 +45,13 @@ impl Hashing {
         ids
     }
 
-    /// An id that was in a trace, under this salt: it may be a hash that others can try texts against.
-    pub(super) fn renamed(&self, id: u64) -> u64 {
+    /// Returns the salted replacement of a recorded id, which may itself be a hash that guessed texts can be tested
+    /// against.
+    pub(super) fn salted(&self, id: u64) -> u64 {
         self.mix(id, b"")
     }
 
-    /// 63 bits, which every reader of JSON integers can hold.
+    /// Returns 63 bits, so that every reader of JSON integers can represent the id.
     fn mix(&self, before: u64, block: &[u8]) -> u64 {
         let mut hash = Sha256::new();
         hash.update((self.salt.len() as u64).to_le_bytes());
@@ -94,7 +96,7 @@ struct Usage<'a> {
     completion_tokens: Option<&'a RawValue>,
 }
 
-/// An answer as the OpenAI API has it.
+/// A response in the format of the OpenAI API.
 #[derive(Deserialize)]
 struct Answer<'a> {
     #[serde(borrow)]
@@ -125,103 +127,106 @@ struct Part<'a> {
     text: Option<Cow<'a, str>>,
 }
 
-/// One line of the log.
-pub(super) fn request(line: &[u8], number: u64, how: &Reading, hashing: Option<&Hashing>) -> Item {
+/// Parses one line of the log.
+pub(super) fn request(line: &[u8], number: u64, layout: &Layout, hashing: Option<&Hashing>) -> Item {
     let read: Request<'_> = match serde_json::from_slice(line) {
         Ok(read) => read,
-        Err(e) => return broken(&e, number),
+        Err(e) => return bad_json(&e, number),
     };
-    match row(&read, how, hashing) {
+    match parse(&read, layout, hashing) {
         Ok(row) => Item::Row(row),
         Err((field, reason)) => Item::Bad(BadRow { line: number, field: field.into(), reason }),
     }
 }
 
-type Wrong = (&'static str, String);
+/// Field and reason of an error.
+type FieldError = (&'static str, String);
 
-fn row(r: &Request<'_>, how: &Reading, hashing: Option<&Hashing>) -> Result<RawRow, Wrong> {
+fn parse(r: &Request<'_>, layout: &Layout, hashing: Option<&Hashing>) -> Result<RawRow, FieldError> {
     let at = r.timestamp.or(r.time).or(r.created).and_then(text);
     let at = at.ok_or(("timestamp", "is missing, and so are time and created".to_owned()))?;
-    let at = time::parse(&at, how.unit).map_err(|e| ("timestamp", e))?;
+    let at = time::parse(&at, layout.unit).map_err(|e| ("timestamp", e))?;
     let answer: Option<Answer<'_>> = r.response.and_then(|a| serde_json::from_str(a.get()).ok());
     let usage = r.usage.or(answer.as_ref().and_then(|a| a.usage)).map(RawValue::get).unwrap_or("{}");
     let usage: Usage<'_> = match usage {
         "null" => Usage::default(),
-        text => serde_json::from_str(text).map_err(|_| ("usage", "is no object".to_owned()))?,
+        text => serde_json::from_str(text).map_err(|_| ("usage", "is not an object".to_owned()))?,
     };
     let counted = |value: Option<&RawValue>, field: &'static str| {
-        let value = value.and_then(text).map(|t| tokens(&t).map_err(|_| (field, "is no number".to_owned())));
-        Ok::<_, Wrong>(value.transpose()?.filter(|n| *n > 0))
+        let value =
+            value.and_then(text).map(|t| tokens(&t).map_err(|_| (field, "is not a number".to_owned())));
+        Ok::<_, FieldError>(value.transpose()?.filter(|n| *n > 0))
     };
     let input = counted(usage.prompt_tokens, "usage.prompt_tokens")?;
     let output = counted(usage.completion_tokens, "usage.completion_tokens")?;
     let mut estimated = false;
-    let mut prompt = Said::default();
+    let mut prompt = CollectedText::default();
     if input.is_none() || hashing.is_some() {
-        prompt = said_by_user(r)?;
+        prompt = prompt_text(r)?;
     }
     let input = input.map_or_else(|| prompt.tokens(&mut estimated), Ok).map_err(|e| ("prompt", e))?;
     let output = match output {
         Some(n) => Some(n),
         None => {
-            let mut said = Said::default();
+            let mut answered = CollectedText::default();
             let choices = r.choices.or(answer.as_ref().and_then(|a| a.choices));
-            choices.iter().for_each(|c| said.choices(c));
-            r.completion.iter().for_each(|t| said.value(t));
-            r.response.filter(|t| t.get().starts_with('"')).iter().for_each(|t| said.value(t));
-            if said.is_empty() {
+            choices.iter().for_each(|c| answered.add_choices(c));
+            r.completion.iter().for_each(|t| answered.add_value(t));
+            r.response.filter(|t| t.get().starts_with('"')).iter().for_each(|t| answered.add_value(t));
+            if answered.is_empty() {
                 None
             } else {
-                Some(said.tokens(&mut estimated).map_err(|e| ("response", e))?)
+                Some(answered.tokens(&mut estimated).map_err(|e| ("response", e))?)
             }
         }
     };
     let mut blocks = hashing.map(|h| h.blocks(&prompt.text)).unwrap_or_default();
-    // Blocks are cut by characters, the prompt was counted in tokens: they may not say more than it holds.
+    // Blocks are counted by characters, the prompt in tokens: drop blocks beyond its length.
     blocks.truncate(hashing.map_or(0, |h| input.div_ceil(h.block_tokens) as usize));
     let session = r.session_id.and_then(text).map(|t| session(&t));
     Ok(RawRow { at, input, output, blocks, session, estimated, ..RawRow::default() })
 }
 
-fn said_by_user(r: &Request<'_>) -> Result<Said, Wrong> {
-    let mut prompt = Said::default();
+fn prompt_text(r: &Request<'_>) -> Result<CollectedText, FieldError> {
+    let mut prompt = CollectedText::default();
     match (r.messages, r.prompt) {
         (Some(messages), _) => {
             let all: Vec<Message<'_>> = serde_json::from_str(messages.get())
-                .map_err(|_| ("messages", "is no list of messages with a role and content".to_owned()))?;
-            all.iter().for_each(|m| prompt.message(m));
+                .map_err(|_| ("messages", "is not a list of messages with role and content".to_owned()))?;
+            all.iter().for_each(|m| prompt.add_message(m));
         }
-        (None, Some(text)) => prompt.value(text),
+        (None, Some(text)) => prompt.add_value(text),
         (None, None) => return Err(("prompt", "is missing, and so is messages".into())),
     }
     Ok(prompt)
 }
 
-/// What was said: text, or tokens that are counted already.
+/// Text or token ids of a prompt or an answer.
 #[derive(Default)]
-struct Said {
+struct CollectedText {
     text: String,
-    /// Characters that are no part of what a user wrote.
-    marks: usize,
-    ids: usize,
+    /// Characters in `text` that mark structure or stand for token ids, and do not count for its length.
+    markers: usize,
+    token_ids: usize,
 }
 
-impl Said {
+impl CollectedText {
     fn is_empty(&self) -> bool {
-        self.text.chars().count() == self.marks && self.ids == 0
+        self.text.chars().count() == self.markers && self.token_ids == 0
     }
 
-    /// A string, a list of them, a list of token ids, or a list of parts of a message.
-    fn value(&mut self, raw: &RawValue) {
+    /// Adds a string, a list of strings, a list of token ids, or a list of message parts.
+    fn add_value(&mut self, raw: &RawValue) {
         let json = raw.get();
         if json.starts_with('"') {
             self.text.push_str(&text(raw).unwrap_or_default());
         } else if let Ok(ids) = serde_json::from_str::<Vec<u32>>(json) {
-            self.ids += ids.len();
-            // Their identity counts for the blocks as text would; each is as long as a token.
+            self.token_ids += ids.len();
+            // Hashed like text, so that equal ids share blocks; four digits are about as long as a token.
             for id in ids {
-                self.text.push_str(&format!("{id:04x}"));
-                self.marks += format!("{id:04x}").len();
+                let digits = format!("{id:04x}");
+                self.text.push_str(&digits);
+                self.markers += digits.len();
             }
         } else if let Ok(texts) = serde_json::from_str::<Vec<Cow<'_, str>>>(json) {
             texts.iter().for_each(|t| self.text.push_str(t));
@@ -230,29 +235,29 @@ impl Said {
         }
     }
 
-    fn message(&mut self, m: &Message<'_>) {
-        for mark in [m.role.as_deref().unwrap_or_default(), "\u{1}"] {
-            self.text.push_str(mark);
-            self.marks += mark.chars().count();
+    fn add_message(&mut self, m: &Message<'_>) {
+        for marker in [m.role.as_deref().unwrap_or_default(), "\u{1}"] {
+            self.text.push_str(marker);
+            self.markers += marker.chars().count();
         }
-        m.content.iter().for_each(|c| self.value(c));
+        m.content.iter().for_each(|c| self.add_value(c));
         self.text.push('\u{2}');
-        self.marks += 1;
+        self.markers += 1;
     }
 
-    fn choices(&mut self, raw: &RawValue) {
+    fn add_choices(&mut self, raw: &RawValue) {
         for choice in serde_json::from_str::<Vec<Choice<'_>>>(raw.get()).unwrap_or_default() {
             choice.text.iter().for_each(|t| self.text.push_str(t));
             let content = choice.message.and_then(|m| m.content);
-            content.iter().for_each(|c| self.value(c));
+            content.iter().for_each(|c| self.add_value(c));
         }
     }
 
-    /// How many tokens that is, as ids or by its characters.
+    /// Returns the number of token ids plus an estimate for the text; sets `estimated` if there is text.
     fn tokens(&self, estimated: &mut bool) -> Result<u32, String> {
-        let chars = self.text.chars().count().saturating_sub(self.marks);
+        let chars = self.text.chars().count().saturating_sub(self.markers);
         *estimated |= chars > 0;
-        let n = (self.ids + chars.div_ceil(CHARS_PER_TOKEN)).max(1);
+        let n = (self.token_ids + chars.div_ceil(CHARS_PER_TOKEN)).max(1);
         u32::try_from(n).map_err(|_| "is too long".into())
     }
 }
@@ -264,7 +269,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str, hashing: Option<&Hashing>) -> Item {
-        let how = Reading {
+        let layout = Layout {
             format: Format::Requests,
             names: Format::Requests.names(),
             named: false,
@@ -272,12 +277,12 @@ mod tests {
             block_tokens: 2,
             delimiter: b',',
         };
-        request(line.as_bytes(), 3, &how, hashing)
+        request(line.as_bytes(), 3, &layout, hashing)
     }
 
-    /// Row: a line of a log, tokens of prompt and answer, and whether they were estimated.
+    /// Cases: a line of a log, tokens of prompt and answer, and if they were estimated.
     #[test]
-    fn lengths_are_those_of_usage_or_estimated() {
+    fn lengths_are_taken_from_usage_or_estimated() {
         for (line, input, output, estimated) in [
             (
                 r#"{"time":1,"prompt":"hello","usage":{"prompt_tokens":7,"completion_tokens":9}}"#,
@@ -310,11 +315,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_text() {
-        for (line, field, says) in [
+    fn errors_do_not_quote_the_text() {
+        for (line, field, message) in [
             (r#"{"prompt":"secret"}"#, "timestamp", "missing"),
             (r#"{"time":1}"#, "prompt", "missing"),
-            (r#"{"time":1,"messages":"secret"}"#, "messages", "no list"),
+            (r#"{"time":1,"messages":"secret"}"#, "messages", "not a list"),
             (
                 r#"{"time":1,"prompt":"secret","usage":{"prompt_tokens":"secret"}}"#,
                 "usage.prompt_tokens",
@@ -324,25 +329,25 @@ mod tests {
             (r#""secret""#, "", "column"),
         ] {
             let Item::Bad(bad) = read(line, None) else { panic!("{line}") };
-            assert!(bad.field == field && bad.reason.contains(says) && bad.line == 3, "{line}: {bad}");
+            assert!(bad.field == field && bad.reason.contains(message) && bad.line == 3, "{line}: {bad}");
             assert!(!bad.to_string().contains("secret"), "{bad}");
         }
     }
 
     #[test]
-    fn prefixes_survive_and_text_does_not() {
+    fn block_ids_identify_prefixes() {
         let hashing = Hashing::new(2, b"salt");
-        let of = |prompt: &str, hashing: &Hashing| {
+        let blocks = |prompt: &str, hashing: &Hashing| {
             let line = format!(r#"{{"time":1,"prompt":"{prompt}"}}"#);
             let Item::Row(row) = read(&line, Some(hashing)) else { panic!("{prompt}") };
             row.blocks
         };
-        let (a, b) = (of("12345678abcdefghX", &hashing), of("12345678abcdefghYZ", &hashing));
+        let (a, b) = (blocks("12345678abcdefghX", &hashing), blocks("12345678abcdefghYZ", &hashing));
         assert_eq!((a.len(), b.len()), (3, 3), "17 and 18 characters in blocks of 8");
         assert_eq!(a[..2], b[..2]);
         assert_ne!(a[2], b[2]);
-        assert_ne!(of("x2345678abcdefgh", &hashing)[1], a[1], "a block stands for all before it");
-        assert_ne!(of("12345678", &Hashing::new(2, b"pepper"))[0], a[0]);
+        assert_ne!(blocks("x2345678abcdefgh", &hashing)[1], a[1], "an id covers all text before it");
+        assert_ne!(blocks("12345678", &Hashing::new(2, b"pepper"))[0], a[0]);
         assert!(a.iter().all(|id| *id < 1 << 63));
     }
 }

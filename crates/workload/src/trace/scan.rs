@@ -1,6 +1,6 @@
-//! The pass over a file that checks and measures it.
+//! The pass over a trace file that checks and measures it.
 
-use super::format::{self, Format, Reading};
+use super::format::{self, Format, Layout};
 use super::requests::Hashing;
 use super::row::RawRow;
 use super::rows::Rows;
@@ -11,123 +11,124 @@ use super::summary::{Builder, File};
 use anyhow::{Result, bail};
 use std::time::Duration;
 
-/// A file and how it is read.
+/// A trace file with its layout.
 pub(super) struct Input {
     pub(super) source: TraceSource,
-    pub(super) how: Reading,
+    pub(super) layout: Layout,
     pub(super) hashing: Option<Hashing>,
 }
 
-/// What a pass found.
-pub(super) struct Scanned {
-    /// What the window holds.
+/// Result of the pass.
+pub(super) struct ScanResult {
+    /// Measurements of the window.
     pub(super) builder: Builder,
-    /// Its rows, where they are kept.
+    /// Rows of the window, if kept.
     pub(super) spool: Option<Spool>,
     pub(super) file: File,
 }
 
-/// What becomes of the rows of a pass.
-struct Taken {
+/// Consumer of the rows of a pass.
+struct Accumulator {
     builder: Builder,
     spooler: Option<Spooler>,
-    /// Time of the file's first row.
+    /// Time of the file's first row, in ns.
     first: Option<i64>,
 }
 
 impl Input {
-    /// Settles how a file is read.
+    /// Determines the layout of a file.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or its format cannot be told.
+    /// The file cannot be read, or its format is not recognised.
     pub(super) fn new(source: &TraceSource, hashing: Option<Hashing>) -> Result<Self> {
-        let mut how = format::settle(source)?;
-        if let Some(hashing) = hashing.as_ref().filter(|_| how.format == Format::Requests) {
-            how.block_tokens = hashing.block_tokens();
+        let mut layout = format::detect(source)?;
+        if let Some(hashing) = hashing.as_ref().filter(|_| layout.format == Format::Requests) {
+            layout.block_tokens = hashing.block_tokens();
         }
-        Ok(Self { source: source.clone(), how, hashing })
+        Ok(Self { source: source.clone(), layout, hashing })
     }
 
-    /// Reads the whole file once, twice where it must be sorted. Where they are to be `kept`, the window's rows are written down.
+    /// Reads the whole file once, or twice if it must be sorted. With `keep`, writes the window's rows to a temporary
+    /// file.
     ///
     /// # Errors
     ///
-    /// It cannot be read on, a row is bad, or there is none; or there is no room for what is kept.
-    pub(super) fn scan(&self, keep: bool) -> Result<Scanned> {
-        let mut file = File { format: self.how.format.name(), ..File::default() };
-        let taken = match self.pass(&mut file, self.taken(keep)?)? {
-            Some(taken) => taken,
+    /// The file cannot be read, a row is bad, there are no rows, or the temporary file cannot be written.
+    pub(super) fn scan(&self, keep: bool) -> Result<ScanResult> {
+        let mut file = File { format: self.layout.format.name(), ..File::default() };
+        let accumulator = match self.read_ordered(&mut file, self.accumulator(keep)?)? {
+            Some(accumulator) => accumulator,
             None => {
                 let mut sorted = self.sort(&mut file)?;
-                let mut taken = self.taken(keep)?;
+                let mut accumulator = self.accumulator(keep)?;
                 while let Some(row) = sorted.next()? {
-                    self.take(&mut taken, &row)?;
+                    self.add(&mut accumulator, &row)?;
                 }
-                taken
+                accumulator
             }
         };
         if file.rows == 0 {
-            bail!("{} holds no requests{}", self.source.file.display(), left_out(&file));
+            bail!("{} contains no requests{}", self.source.file.display(), skipped(&file));
         }
-        let spool = taken.spooler.map(Spooler::finish).transpose()?;
-        Ok(Scanned { builder: taken.builder, spool, file })
+        let spool = accumulator.spooler.map(Spooler::finish).transpose()?;
+        Ok(ScanResult { builder: accumulator.builder, spool, file })
     }
 
-    fn taken(&self, keep: bool) -> Result<Taken> {
+    fn accumulator(&self, keep: bool) -> Result<Accumulator> {
         let spooler = keep.then(Spooler::new).transpose()?;
-        Ok(Taken { builder: Builder::new(self.how.block_tokens), spooler, first: None })
+        Ok(Accumulator { builder: Builder::new(self.layout.block_tokens), spooler, first: None })
     }
 
-    /// The file from its start.
+    /// Opens the file at its start.
     fn rows(&self) -> Result<Rows> {
-        Rows::open(&self.source.file, &self.how, self.source.skip_bad_rows)
+        Rows::open(&self.source.file, &self.layout, self.source.skip_bad_rows)
     }
 
-    /// Whether a time lies in the window.
-    fn inside(&self, at: i64, first: i64) -> bool {
+    /// Returns true if a time is inside the window.
+    fn in_window(&self, at: i64, first: i64) -> bool {
         let Some(window) = self.source.window else { return true };
         let at = Duration::from_nanos(at.abs_diff(first));
         at >= window.from() && window.to().is_none_or(|to| at < to)
     }
 
-    /// Takes the next row in the order of time.
-    fn take(&self, into: &mut Taken, row: &RawRow) -> Result<()> {
+    /// Adds the next row in order of time.
+    fn add(&self, into: &mut Accumulator, row: &RawRow) -> Result<()> {
         let first = *into.first.get_or_insert(row.at);
-        self.fits(row.at, first)?;
-        if self.inside(row.at, first) {
+        self.check_span(row.at, first)?;
+        if self.in_window(row.at, first) {
             into.builder.push(row);
             into.spooler.as_mut().map_or(Ok(()), |s| s.push(row))?;
         }
         Ok(())
     }
 
-    /// Reads the file as it stands; `None` where a row lies before one that stands before it.
-    fn pass(&self, file: &mut File, mut into: Taken) -> Result<Option<Taken>> {
+    /// Reads the file in its own order; `None` if the rows are not in order of time.
+    fn read_ordered(&self, file: &mut File, mut into: Accumulator) -> Result<Option<Accumulator>> {
         let mut rows = self.rows()?;
         let mut last = (i64::MIN, 0);
-        while let Some(row) = rows.next(&self.how, self.hashing.as_ref())? {
-            let place = (row.at, row.place);
-            // A row that follows another must stand behind it, with none between that belongs to another conversation.
-            if row.at < last.0 || (row.after.is_some() && place != last) {
+        while let Some(row) = rows.next(&self.layout, self.hashing.as_ref())? {
+            let position = (row.at, row.conversation_line);
+            // A follow-up must come directly after the previous row of its conversation.
+            if row.at < last.0 || (row.after.is_some() && position != last) {
                 return Ok(None);
             }
-            last = place;
-            self.take(&mut into, &row)?;
+            last = position;
+            self.add(&mut into, &row)?;
             file.rows += 1;
         }
-        file.leave_out(&rows);
+        file.count_skipped(&rows);
         Ok(Some(into))
     }
 
-    /// Sorts the file, and counts what stood in the wrong place.
+    /// Sorts the file, and counts the rows that are out of order.
     fn sort(&self, file: &mut File) -> Result<Sorted> {
         let mut rows = self.rows()?;
         let mut sorter = Sorter::new()?;
         let (mut latest, mut most) = (i64::MIN, 0);
         file.rows = 0;
-        while let Some(row) = rows.next(&self.how, self.hashing.as_ref())? {
-            // What follows another has no time of its own.
+        while let Some(row) = rows.next(&self.layout, self.hashing.as_ref())? {
+            // A follow-up has no time of its own.
             if row.at < latest && row.after.is_none() {
                 file.out_of_order += 1;
                 most = most.max(latest.abs_diff(row.at));
@@ -137,16 +138,16 @@ impl Input {
             sorter.push(row)?;
         }
         file.out_of_order_s = most as f64 / 1e9;
-        file.leave_out(&rows);
+        file.count_skipped(&rows);
         sorter.finish()
     }
 
-    /// A trace of centuries is one whose unit was mistaken.
-    fn fits(&self, at: i64, first: i64) -> Result<()> {
+    /// Rejects a trace of centuries, whose unit must be wrong.
+    fn check_span(&self, at: i64, first: i64) -> Result<()> {
         const CENTURY: u64 = 100 * 366 * 86_400 * 1_000_000_000;
         if at.abs_diff(first) > CENTURY {
             bail!(
-                "{}: its rows lie more than a century apart: is the unit of its timestamps right? Set it with unit (--unit ms)",
+                "{}: its rows span more than a century: is the unit of its timestamps right? Set it with unit (--unit ms)",
                 self.source.file.display()
             );
         }
@@ -155,17 +156,17 @@ impl Input {
 }
 
 impl File {
-    fn leave_out(&mut self, rows: &Rows) {
-        self.bad = rows.left_out.bad;
-        self.first_bad.clone_from(&rows.left_out.first);
-        self.failures = rows.left_out.failed;
+    fn count_skipped(&mut self, rows: &Rows) {
+        self.bad = rows.skipped.bad;
+        self.first_bad.clone_from(&rows.skipped.examples);
+        self.failures = rows.skipped.failed;
     }
 }
 
-fn left_out(file: &File) -> String {
+fn skipped(file: &File) -> String {
     match (file.bad, file.failures, file.first_bad.first()) {
         (0, 0, _) => String::new(),
-        (0, failed, _) => format!(": {failed} failed where they were recorded"),
+        (0, failed, _) => format!(": {failed} had failed when recorded"),
         (bad, _, first) => {
             format!(": {bad} rows are bad{}", first.map(|b| format!(", such as {b}")).unwrap_or_default())
         }

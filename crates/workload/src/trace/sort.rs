@@ -1,6 +1,6 @@
-//! Rows that do not stand in the order of time: sorted through a temporary file, in bounded memory.
+//! External sort of rows by time, through a temporary file and in bounded memory.
 //!
-//! Runs are sorted in memory and written one after the other into a file without a name, then merged as they are read.
+//! Runs are sorted in memory and written one after another, then merged while reading.
 
 use super::row::RawRow;
 use super::spool::{SpoolRows, temporary, write};
@@ -11,40 +11,40 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
-/// Memory of one run.
+/// Memory of one run, in bytes.
 const RUN_BYTES: usize = 24 << 20;
 
-/// Takes rows in any order.
+/// Accepts rows in any order.
 pub(super) struct Sorter {
     run: Vec<RawRow>,
     bytes: usize,
-    most: usize,
+    max_bytes: usize,
     file: File,
-    /// Where each run ends.
+    /// Byte offset of the end of each run.
     ends: Vec<u64>,
 }
 
-/// Rows in the order of time; a row that follows another stands behind it.
+/// Rows in order of time, follow-ups after the row they follow.
 pub(super) struct Sorted {
     runs: Vec<SpoolRows>,
-    /// The next row of each run, by its time and by where it stands in the file.
+    /// The next row of each run, by time and position in the file.
     heads: BinaryHeap<Reverse<(i64, u64, usize)>>,
     rows: Vec<Option<RawRow>>,
 }
 
 impl Sorter {
-    /// An empty one.
+    /// Creates an empty sorter.
     ///
     /// # Errors
     ///
-    /// There can be no temporary file.
+    /// The temporary file cannot be created.
     pub(super) fn new() -> Result<Self> {
         Self::with_runs_of(RUN_BYTES)
     }
 
-    fn with_runs_of(most: usize) -> Result<Self> {
-        let file = temporary().with_context(spoilt)?;
-        Ok(Self { run: Vec::new(), bytes: 0, most, file, ends: Vec::new() })
+    fn with_runs_of(max_bytes: usize) -> Result<Self> {
+        let file = temporary().with_context(sort_failed)?;
+        Ok(Self { run: Vec::new(), bytes: 0, max_bytes, file, ends: Vec::new() })
     }
 
     /// Adds a row.
@@ -55,25 +55,25 @@ impl Sorter {
     pub(super) fn push(&mut self, row: RawRow) -> Result<()> {
         self.bytes += size_of::<RawRow>() + 8 * row.blocks.capacity();
         self.run.push(row);
-        if self.bytes >= self.most { self.flush() } else { Ok(()) }
+        if self.bytes >= self.max_bytes { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<()> {
-        // Stable: rows of one moment stay as they were, and those of a conversation together.
-        self.run.sort_by_key(|r| (r.at, r.place));
+        // Stable, so that rows of one moment keep their order and conversations stay together.
+        self.run.sort_by_key(|r| (r.at, r.conversation_line));
         let mut out = BufWriter::with_capacity(1 << 20, &self.file);
         let mut end = self.ends.last().copied().unwrap_or(0);
         for row in self.run.drain(..) {
-            end += write(&mut out, &row).with_context(spoilt)?;
+            end += write(&mut out, &row).with_context(sort_failed)?;
         }
-        out.flush().with_context(spoilt)?;
+        out.flush().with_context(sort_failed)?;
         drop(out);
         self.ends.push(end);
         self.bytes = 0;
         Ok(())
     }
 
-    /// All rows in order.
+    /// Starts the merge.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Sorter {
 }
 
 impl Sorted {
-    /// The next row; `None` at the end.
+    /// Returns the next row; `None` at the end.
     ///
     /// # Errors
     ///
@@ -108,15 +108,15 @@ impl Sorted {
 
     fn advance(&mut self, run: usize) -> Result<()> {
         self.rows[run] = self.runs[run].next()?;
-        self.heads.extend(self.rows[run].as_ref().map(|r| Reverse((r.at, r.place, run))));
+        self.heads.extend(self.rows[run].as_ref().map(|r| Reverse((r.at, r.conversation_line, run))));
         Ok(())
     }
 }
 
-fn spoilt() -> String {
+fn sort_failed() -> String {
     format!(
-        "the rows are not in the order of time, and failed to be sorted through a file in {}: make room there, or name \
-         another folder in TMPDIR",
+        "the rows are not in order of time, and could not be sorted through a file in {}: make room there, or set TMPDIR \
+         to another directory",
         std::env::temp_dir().display()
     )
 }
@@ -132,9 +132,9 @@ mod tests {
         let after = proptest::option::of(0..1_000u64);
         let rest = (proptest::collection::vec(any::<u64>(), 0..5), any::<Option<u64>>(), any::<bool>());
         (lengths, after, 0..5u64, rest).prop_map(
-            |((at, input, output, cached), after, place, (blocks, session, estimated))| RawRow {
-                at: at / 1_000_000_000_000_000_000, // many of one moment
-                place,
+            |((at, input, output, cached), after, conversation_line, (blocks, session, estimated))| RawRow {
+                at: at / 1_000_000_000_000_000_000, // many equal times
+                conversation_line,
                 after,
                 input,
                 output,
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_come_back_in_order(rows in proptest::collection::vec(row(), 0..60), run in 1..2_000usize) {
+        fn rows_are_returned_in_order(rows in proptest::collection::vec(row(), 0..60), run in 1..2_000usize) {
             let mut sorter = Sorter::with_runs_of(run).unwrap();
             for row in rows.clone() {
                 sorter.push(row).unwrap();
@@ -156,7 +156,7 @@ mod tests {
             let mut sorted = sorter.finish().unwrap();
             let got: Vec<RawRow> = std::iter::from_fn(|| sorted.next().unwrap()).collect();
             let mut want = rows;
-            want.sort_by_key(|r| (r.at, r.place));
+            want.sort_by_key(|r| (r.at, r.conversation_line));
             prop_assert_eq!(got, want, "rows of one moment keep their order");
         }
     }

@@ -1,4 +1,4 @@
-//! `[workload.trace]`: which recording of requests is replayed, and how its file is read.
+//! The plan's `[workload.trace]` table.
 
 use super::format::Format;
 use crate::lengths::{Lengths, TokenCount};
@@ -8,38 +8,38 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A recorded trace of requests: a file, and what its own content does not tell.
+/// A trace file and how to read and replay it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", try_from = "Raw", into = "Raw")]
 pub struct TraceSource {
-    /// The file; gzip and zstd are noticed by their first bytes.
+    /// Path of the file; gzip and zstd are recognised by their first bytes.
     pub file: PathBuf,
-    /// Its format; by default told from its first row.
+    /// Format; recognised from the first row by default.
     pub format: Option<Format>,
-    /// The part that is replayed, counted from the first row; by default all of it.
+    /// Part to replay, counted from the first row; everything by default.
     pub window: Option<Window>,
-    /// Names of columns, where the format leaves them open.
+    /// Names of columns, in formats where they are not fixed.
     pub columns: Columns,
-    /// Unit of timestamps that are plain numbers; by default that of the format.
+    /// Unit of numeric timestamps; that of the format by default.
     pub unit: Option<Unit>,
-    /// Tokens in a prefix block; by default those of the format.
+    /// Tokens per prefix block; those of the format by default.
     pub block_tokens: Option<TokenCount>,
-    /// Length of the answer of rows that do not tell it.
+    /// Answer length for rows that have none.
     pub output_tokens: Option<Lengths>,
-    /// Whether rows that cannot be read are counted and left out, in place of an error.
+    /// Skips and counts rows that cannot be read, instead of failing.
     pub skip_bad_rows: bool,
-    /// Where the replay of a step begins.
+    /// Position at which the replay of a step begins.
     pub start: Start,
 }
 
-/// Where the replay of a step begins.
+/// Position at which the replay of a step begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// At a place of its own, from the plan's seed: steps show different parts of the trace.
+    /// At a position drawn for each step from the plan's seed, so that steps replay different parts of the trace.
     #[default]
     Drawn,
-    /// At the first request of the window: every step shows the same part.
+    /// At the first request of the window, so that every step replays the same part.
     First,
 }
 
@@ -53,31 +53,31 @@ impl Start {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(rename = "TraceTable")]
 struct Raw {
-    /// The file; gzip and zstd are noticed by their first bytes.
+    /// Path of the file; gzip and zstd are recognised by their first bytes.
     file: PathBuf,
-    /// Its format; told from its first row where it is left out.
+    /// Format; recognised from the first row by default.
     format: Option<Format>,
-    /// The part that is replayed, counted from the first row; all of it where it is left out.
+    /// Part to replay, counted from the first row; everything by default.
     window: Option<Window>,
-    /// Names of columns, where the format leaves them open.
+    /// Names of columns, in formats where they are not fixed.
     #[serde(default, skip_serializing_if = "Columns::is_empty")]
     columns: Columns,
-    /// Unit of timestamps that are plain numbers; that of the format where it is left out.
+    /// Unit of numeric timestamps; that of the format by default.
     unit: Option<Unit>,
-    /// Tokens in a prefix block; those of the format where it is left out.
+    /// Tokens per prefix block; those of the format by default.
     block_tokens: Option<TokenCount>,
-    /// Length of the answer of rows that do not tell it.
+    /// Answer length for rows that have none.
     output_tokens: Option<Lengths>,
-    /// Leaves out and counts rows that cannot be read, in place of an error.
+    /// Skips and counts rows that cannot be read, instead of failing.
     #[serde(default)]
     skip_bad_rows: bool,
-    /// Where the replay of a step begins; `"drawn"` where it is left out.
+    /// Position at which the replay of a step begins; `"drawn"` by default.
     #[serde(default, skip_serializing_if = "Start::is_drawn")]
     start: Start,
 }
 
 impl TraceSource {
-    /// A file of which everything else is left to its content.
+    /// Creates a source with default settings.
     pub fn of(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
@@ -92,24 +92,26 @@ impl TraceSource {
         }
     }
 
-    /// Whether what is said fits together.
+    /// Checks that the settings fit the format.
     ///
     /// # Errors
     ///
-    /// Names the key that does not go with the format, and what to do.
+    /// A key does not apply to the format; the message says what to do.
     pub fn check(&self) -> Result<(), String> {
         let Some(format) = self.format else { return Ok(()) };
-        if !self.columns.is_empty() && !format.names_are_open() {
+        if !self.columns.is_empty() && !format.has_custom_names() {
             return Err(format!(
-                "columns go with the formats csv, jsonl and vllm; those of {format} are fixed: leave columns out, or \
-                 write format = \"csv\" or \"jsonl\""
+                "columns can be named in the formats csv, jsonl and vllm; those of {format} are fixed: remove columns, or \
+                 set format = \"csv\" or \"jsonl\""
             ));
         }
         if self.unit.is_some() && format.dated() {
-            return Err(format!("unit is of timestamps that are numbers; those of {format} are dates"));
+            return Err(format!(
+                "unit applies to numeric timestamps; those of {format} are dates: remove unit"
+            ));
         }
         if self.block_tokens.is_some() && !format.may_have_blocks() {
-            return Err(format!("block-tokens: traces of {format} have no prefix blocks"));
+            return Err(format!("block-tokens: traces of {format} have no prefix blocks: remove it"));
         }
         Ok(())
     }
@@ -150,7 +152,7 @@ impl From<TraceSource> for Raw {
     }
 }
 
-/// A part of a trace, counted from its first row: from the first moment up to before the second.
+/// Part of a trace, in times from its first row, excluding its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawWindow", into = "RawWindow")]
 pub struct Window {
@@ -161,18 +163,18 @@ pub struct Window {
 #[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawWindow {
-    /// Where it begins.
+    /// Start of the window.
     from: Option<Span>,
-    /// Where it ends.
+    /// End of the window, exclusive.
     to: Option<Span>,
 }
 
 impl Window {
-    /// A window between two moments, either of which may be left open.
+    /// Creates a window; either end may be open.
     ///
     /// # Errors
     ///
-    /// Both are open, or the first does not lie before the second.
+    /// Both ends are open, or the window is empty.
     pub fn new(from: Option<Span>, to: Option<Span>) -> Result<Self, String> {
         match (from, to) {
             (None, None) => Err("a window needs from, to, or both".into()),
@@ -184,12 +186,12 @@ impl Window {
         }
     }
 
-    /// Where it begins.
+    /// Returns the start.
     pub fn from(&self) -> Duration {
         self.from.map_or(Duration::ZERO, |s| s.0)
     }
 
-    /// Where it ends, if before the last row.
+    /// Returns the end, if set.
     pub fn to(&self) -> Option<Duration> {
         self.to.map(|s| s.0)
     }
@@ -221,33 +223,33 @@ impl FromStr for Window {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Columns {
-    /// When the request came.
+    /// Arrival time of the request.
     pub timestamp: Option<String>,
-    /// Tokens of the prompt.
+    /// Length of the prompt in tokens.
     pub input_tokens: Option<String>,
-    /// Tokens of the answer.
+    /// Length of the answer in tokens.
     pub output_tokens: Option<String>,
     /// Ids of the prompt's prefix blocks, as a JSON list.
     pub hash_ids: Option<String>,
-    /// Which conversation the request belongs to.
+    /// Conversation of the request.
     pub session: Option<String>,
-    /// Whether the request failed: `true`, `1` or `yes`. Such rows are counted and left out.
+    /// Failure of the request: `true`, `1` or `yes`. Such rows are counted and skipped.
     pub failed: Option<String>,
 }
 
 impl Columns {
-    /// Whether none is named.
+    /// Returns true if no column is named.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Names one column by its key in the plan.
+    /// Sets the name of a column by its key in the plan.
     ///
     /// # Errors
     ///
-    /// There is no such key; the message lists those that exist.
+    /// The key does not exist; the message lists those that do.
     pub fn set(&mut self, key: &str, name: &str) -> Result<(), String> {
-        let place = match key {
+        let column = match key {
             "timestamp" => &mut self.timestamp,
             "input-tokens" => &mut self.input_tokens,
             "output-tokens" => &mut self.output_tokens,
@@ -256,16 +258,16 @@ impl Columns {
             "failed" => &mut self.failed,
             _ => {
                 return Err(format!(
-                    "{key} is no column; there are timestamp, input-tokens, output-tokens, hash-ids, session, failed"
+                    "{key} is not a column; the columns are timestamp, input-tokens, output-tokens, hash-ids, session, failed"
                 ));
             }
         };
-        *place = Some(name.to_owned());
+        *column = Some(name.to_owned());
         Ok(())
     }
 }
 
-/// Unit of a timestamp that is a plain number.
+/// Unit of a numeric timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -280,7 +282,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Nanoseconds in one.
+    /// Returns the nanoseconds in one unit.
     pub const fn ns(self) -> i64 {
         match self {
             Self::S => 1_000_000_000,
@@ -299,7 +301,7 @@ impl FromStr for Unit {
             "ms" => Ok(Self::Ms),
             "us" => Ok(Self::Us),
             "ns" => Ok(Self::Ns),
-            _ => Err(format!("a unit is s, ms, us or ns, got {s}")),
+            _ => Err(format!("a unit must be s, ms, us or ns, got {s}")),
         }
     }
 }
@@ -309,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_says_only_what_its_file_does_not() {
+    fn sources_round_trip_with_and_without_settings() {
         let source: TraceSource = toml::from_str("file = \"a.jsonl\"").unwrap();
         assert_eq!(source, TraceSource::of("a.jsonl"));
         let full = "file = \"a.csv\"\nformat = \"csv\"\nunit = \"ms\"\nblock-tokens = 32\nskip-bad-rows = true\n\
@@ -319,12 +321,12 @@ mod tests {
         assert_eq!(source.window, Some("10m..40m".parse().unwrap()));
         assert_eq!(source.columns.input_tokens.as_deref(), Some("prompt_len"));
         let again: TraceSource = toml::from_str(&toml::to_string(&source).unwrap()).unwrap();
-        assert_eq!(again, source, "what is written reads back");
+        assert_eq!(again, source);
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
-        for (text, says) in [
+    fn inconsistent_settings_are_rejected() {
+        for (text, message) in [
             ("format = \"mooncake\"\ncolumns = { timestamp = \"t\" }", "those of mooncake are fixed"),
             ("format = \"azure\"\nunit = \"ms\"", "are dates"),
             ("format = \"burstgpt\"\nblock-tokens = 16", "no prefix blocks"),
@@ -338,17 +340,17 @@ mod tests {
         ] {
             let error =
                 toml::from_str::<TraceSource>(&format!("file = \"x\"\n{text}")).unwrap_err().to_string();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 
     #[test]
     fn windows_are_written_with_two_dots() {
-        let of = |text: &str| text.parse::<Window>();
-        assert_eq!(of("10m..").unwrap().from(), Duration::from_secs(600));
-        assert_eq!(of("..40m").unwrap().to(), Some(Duration::from_secs(2400)));
+        let window = |text: &str| text.parse::<Window>();
+        assert_eq!(window("10m..").unwrap().from(), Duration::from_secs(600));
+        assert_eq!(window("..40m").unwrap().to(), Some(Duration::from_secs(2400)));
         for bad in ["10m", "..", "5m..5m", "a..b", "10m..5m"] {
-            assert!(of(bad).is_err(), "{bad}");
+            assert!(window(bad).is_err(), "{bad}");
         }
     }
 }

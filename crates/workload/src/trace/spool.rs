@@ -1,7 +1,7 @@
-//! Rows on disk in the order in which they are replayed, so that a replay can begin at any of them without reading the trace
-//! again: neither unpacked nor parsed a second time.
+//! Temporary file of a trace's rows in replay order, so that a replay can begin at any of them without decompressing
+//! and parsing the trace again.
 //!
-//! The file has no name: it is gone when the last of its readers is, also where the program is killed.
+//! The file has no name: the system removes it with its last reader, even if the program is killed.
 
 use super::row::RawRow;
 use anyhow::{Context, Result};
@@ -10,60 +10,60 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// So many places are remembered at most: 24 bytes each.
-const MARKS: usize = 4096;
-/// Arrivals from one place to the next at first; doubled when there are too many places.
-const EVERY: u64 = 16;
+/// Largest number of index entries, of 24 bytes each.
+const MAX_MARKS: usize = 4096;
+/// Initial number of arrivals per index entry; doubled whenever there are too many entries.
+const FIRST_INTERVAL: u64 = 16;
 
-/// Where an arrival lies.
+/// Index entry: the position of an arrival.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
-    /// Its number, from 0.
+    /// Number of the arrival, from 0.
     arrival: u64,
     at: i64,
     byte: u64,
 }
 
-/// Rows in the order of time, on disk. Each arrival is followed by the rows that follow its answers.
+/// Rows in order of time, on disk. Each arrival is followed by its follow-ups.
 #[derive(Debug, Clone)]
 pub(super) struct Spool {
     file: Arc<File>,
     marks: Arc<[Mark]>,
 }
 
-/// Takes rows in their order.
+/// Writer of a [`Spool`].
 pub(super) struct Spooler {
     out: BufWriter<File>,
     marks: Vec<Mark>,
-    every: u64,
+    interval: u64,
     arrivals: u64,
     byte: u64,
 }
 
 impl Spooler {
-    /// An empty one.
+    /// Creates an empty spool.
     ///
     /// # Errors
     ///
-    /// There can be no temporary file.
+    /// The temporary file cannot be created.
     pub(super) fn new() -> Result<Self> {
         let out = BufWriter::with_capacity(1 << 18, temporary().with_context(no_room)?);
-        Ok(Self { out, marks: Vec::new(), every: EVERY, arrivals: 0, byte: 0 })
+        Ok(Self { out, marks: Vec::new(), interval: FIRST_INTERVAL, arrivals: 0, byte: 0 })
     }
 
-    /// Adds a row.
+    /// Appends a row.
     ///
     /// # Errors
     ///
     /// The temporary file cannot be written.
     pub(super) fn push(&mut self, row: &RawRow) -> Result<()> {
         if row.after.is_none() {
-            if self.arrivals.is_multiple_of(self.every) {
+            if self.arrivals.is_multiple_of(self.interval) {
                 self.marks.push(Mark { arrival: self.arrivals, at: row.at, byte: self.byte });
             }
-            if self.marks.len() > MARKS {
-                self.every *= 2;
-                self.marks.retain(|m| m.arrival.is_multiple_of(self.every));
+            if self.marks.len() > MAX_MARKS {
+                self.interval *= 2;
+                self.marks.retain(|m| m.arrival.is_multiple_of(self.interval));
             }
             self.arrivals += 1;
         }
@@ -71,7 +71,7 @@ impl Spooler {
         Ok(())
     }
 
-    /// The rows, to be read.
+    /// Finishes writing.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Spooler {
 }
 
 impl Spool {
-    /// Reads from an arrival on, by its number.
+    /// Reads from an arrival on, given by its number.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Spool {
         Ok(rows)
     }
 
-    /// The number of the first arrival at a time or later; that of the first where there is none.
+    /// Returns the number of the first arrival at or after a time; 0 if there is none.
     ///
     /// # Errors
     ///
@@ -132,46 +132,46 @@ impl Spool {
     }
 }
 
-/// Rows being read from disk.
+/// Reader of rows on disk.
 pub(super) struct SpoolRows {
-    from: BufReader<Piece>,
-    /// One that was read and is not wanted yet.
-    back: Option<RawRow>,
+    from: BufReader<FileRange>,
+    /// A row that was read ahead.
+    peeked: Option<RawRow>,
 }
 
 impl SpoolRows {
-    /// Reads a part of a file, by the bytes where it begins and ends.
+    /// Reads the part of a file between two byte offsets.
     pub(super) fn between(file: &Arc<File>, at: u64, end: u64) -> Self {
-        let from = BufReader::with_capacity(64 << 10, Piece { file: Arc::clone(file), at, end });
-        Self { from, back: None }
+        let from = BufReader::with_capacity(64 << 10, FileRange { file: Arc::clone(file), at, end });
+        Self { from, peeked: None }
     }
 
-    /// The next row; `None` at the end.
+    /// Returns the next row; `None` at the end.
     ///
     /// # Errors
     ///
     /// The file cannot be read.
     pub(super) fn next(&mut self) -> Result<Option<RawRow>> {
-        match self.back.take() {
+        match self.peeked.take() {
             Some(row) => Ok(Some(row)),
             None => read(&mut self.from).context("failed to read the rows of a trace back"),
         }
     }
 
-    /// Gives a row back: it is the next one.
+    /// Puts a row back, to be returned next.
     pub(super) fn put_back(&mut self, row: RawRow) {
-        self.back = Some(row);
+        self.peeked = Some(row);
     }
 }
 
-/// A file without a name.
+/// Creates a file without a name.
 pub(super) fn temporary() -> io::Result<File> {
     tempfile::tempfile()
 }
 
 fn no_room() -> String {
     format!(
-        "failed to keep the rows of the trace in a file in {}: make room there, or name another folder in TMPDIR",
+        "failed to store the rows of the trace in a file in {}: make room there, or set TMPDIR to another directory",
         std::env::temp_dir().display()
     )
 }
@@ -179,10 +179,10 @@ fn no_room() -> String {
 const NONE: u32 = u32::MAX;
 const NO_TIME: u64 = u64::MAX;
 
-/// Writes a row and says how many bytes it took.
+/// Writes a row; returns its size in bytes.
 pub(super) fn write(out: &mut impl Write, row: &RawRow) -> io::Result<u64> {
     out.write_all(&row.at.to_le_bytes())?;
-    for n in [row.place, row.after.unwrap_or(NO_TIME)] {
+    for n in [row.conversation_line, row.after.unwrap_or(NO_TIME)] {
         out.write_all(&n.to_le_bytes())?;
     }
     let blocks = row.blocks.len() as u32;
@@ -207,7 +207,7 @@ fn read(from: &mut impl Read) -> io::Result<Option<RawRow>> {
         from.read_exact(&mut eight)?;
         io::Result::Ok(u64::from_le_bytes(eight))
     };
-    let (place, after) = (long(from)?, Some(long(from)?).filter(|n| *n != NO_TIME));
+    let (conversation_line, after) = (long(from)?, Some(long(from)?).filter(|n| *n != NO_TIME));
     let mut four = [0; 4];
     let mut numbers = [0; 4];
     for n in &mut numbers {
@@ -221,17 +221,27 @@ fn read(from: &mut impl Read) -> io::Result<Option<RawRow>> {
     let blocks = (0..count).map(|_| long(from)).collect::<io::Result<_>>()?;
     let some = |n: u32| Some(n).filter(|n| *n != NONE);
     let (output, cached) = (some(output), some(cached));
-    Ok(Some(RawRow { at, place, after, input, output, blocks, session, cached, estimated: flags[1] == 1 }))
+    Ok(Some(RawRow {
+        at,
+        conversation_line,
+        after,
+        input,
+        output,
+        blocks,
+        session,
+        cached,
+        estimated: flags[1] == 1,
+    }))
 }
 
-/// A part of a file that many read at once, each from its own place.
-struct Piece {
+/// Reader of a part of a shared file, at its own position.
+struct FileRange {
     file: Arc<File>,
     at: u64,
     end: u64,
 }
 
-impl Read for Piece {
+impl Read for FileRange {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(into.len());
         let n = self.file.read_at(&mut into[..left], self.at)?;
@@ -247,8 +257,13 @@ mod tests {
     fn spool(arrivals: i64) -> Spool {
         let mut spooler = Spooler::new().unwrap();
         for i in 0..arrivals {
-            // Two at each moment, and every third followed by two more.
-            let row = RawRow { at: i / 2 * 10, place: i as u64, input: i as u32 + 1, ..RawRow::default() };
+            // Two at each moment; every third has two follow-ups.
+            let row = RawRow {
+                at: i / 2 * 10,
+                conversation_line: i as u64,
+                input: i as u32 + 1,
+                ..RawRow::default()
+            };
             spooler.push(&row).unwrap();
             for k in 0..if i % 3 == 0 { 2 } else { 0 } {
                 spooler.push(&RawRow { after: Some(k), ..row.clone() }).unwrap();
@@ -259,9 +274,9 @@ mod tests {
 
     #[test]
     fn a_replay_begins_at_any_arrival() {
-        for n in [1, 40, 3 * EVERY as i64 * MARKS as i64] {
+        for n in [1, 40, 3 * FIRST_INTERVAL as i64 * MAX_MARKS as i64] {
             let spool = spool(n);
-            assert!(spool.marks.len() <= MARKS, "{n}: {}", spool.marks.len());
+            assert!(spool.marks.len() <= MAX_MARKS, "{n}: {}", spool.marks.len());
             for at in [0, 1, n / 3, n / 2, n - 1].map(|at| at.clamp(0, n - 1)) {
                 let first = spool.from(at as u64).unwrap().next().unwrap().unwrap();
                 assert_eq!((first.input, first.after), (at as u32 + 1, None), "{at} of {n}");
@@ -269,7 +284,7 @@ mod tests {
                 assert_eq!(same, at as u64 / 2 * 2, "the first of its moment");
                 assert_eq!(spool.first_at(first.at - 5).unwrap(), same);
             }
-            assert_eq!(spool.first_at(i64::MAX).unwrap(), 0, "behind the last one it begins anew");
+            assert_eq!(spool.first_at(i64::MAX).unwrap(), 0, "wraps around after the last");
         }
     }
 }

@@ -1,89 +1,89 @@
-//! What a trace holds, measured in one pass over its rows.
+//! Summary of a trace, measured in one pass over its rows.
 
-use super::counts::{Bin, Dispersion, OverTime, Spread};
+use super::counts::{ArrivalStats, Bin, Dispersion, OverTime};
+use super::id_set::IdSet;
 use super::row::{BadRow, RawRow};
-use super::seen::Seen;
 use goodput_core::distribution::Lengths;
 pub use goodput_core::distribution::{Bar, Distribution};
 use serde::Serialize;
 
-/// What the replayed part of a trace holds.
+/// Summary of the replayed part of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// Name of the format.
     pub format: &'static str,
-    /// Requests in the window.
+    /// Number of requests in the window.
     pub rows: u64,
-    /// Requests in the whole file.
+    /// Number of requests in the whole file.
     pub rows_in_file: u64,
-    /// Rows of the file that could not be read and were left out.
+    /// Number of rows of the file that could not be read and were skipped.
     pub bad_rows: u64,
-    /// The first few of them.
+    /// The first few bad rows.
     pub first_bad_rows: Vec<BadRow>,
-    /// Requests of the file that failed where they were recorded; they are left out.
+    /// Number of requests of the file that had failed when recorded; they are skipped.
     pub failures: u64,
-    /// Rows of the file that stood later than one with a later time; the trace is read in the order of time.
+    /// Number of rows of the file that come after a row with a later time; the trace is replayed in order of time.
     pub out_of_order: u64,
-    /// How far at most, in seconds.
+    /// Largest such difference in time, in seconds.
     pub out_of_order_s: f64,
-    /// From the first request of the window to its last, in seconds.
+    /// Time from the window's first request to its last, in seconds.
     pub span_s: f64,
-    /// Requests per second: one for each mean gap.
+    /// Mean requests per second: one per mean gap.
     pub rate: f64,
     /// Prompt tokens per second.
     pub input_tokens_per_s: f64,
-    /// Output tokens per second, of requests whose answer is known.
+    /// Output tokens per second, over requests with a recorded answer length.
     pub output_tokens_per_s: f64,
-    /// Lengths of prompts in tokens.
+    /// Prompt lengths in tokens.
     pub input: Distribution,
-    /// Lengths of answers in tokens, where they are known.
+    /// Answer lengths in tokens, if recorded.
     pub output: Option<Distribution>,
-    /// Requests that do not tell the length of their answer.
+    /// Number of requests without a recorded answer length.
     pub without_output: u64,
-    /// Requests with a length that was estimated from its text.
+    /// Number of requests with a length estimated from text.
     pub estimated: u64,
-    /// Tokens of prompt and answer together, at most.
+    /// Largest sum of prompt and answer tokens of one request.
     pub longest: u64,
-    /// Coefficient of variation of the gaps between requests: 1 for Poisson arrivals; `None` where all came at once.
+    /// Coefficient of variation of the gaps between requests: 1 for Poisson arrivals; `None` if all came at once.
     pub gap_cv: Option<f64>,
-    /// Share of requests that came at the very moment of the one before.
+    /// Share of requests with exactly the time of the previous one.
     pub same_moment: f64,
-    /// The step of which all times are multiples, in seconds, where it is so coarse that it tells.
+    /// Resolution of the timestamps in seconds, if it is 10 ms or coarser.
     pub grid_s: Option<f64>,
-    /// How much counts vary, by the width of the intervals.
+    /// Variation of the counts, by width of the interval.
     pub dispersion: Vec<Dispersion>,
-    /// What is known of the beginnings of prompts.
+    /// Shared prefixes, if the trace identifies them.
     pub prefix: Option<Prefix>,
-    /// Share of the prompt tokens that the recorded server had in its cache, where the trace tells.
+    /// Share of the prompt tokens that the recorded server had cached, if recorded.
     pub recorded_cached: Option<f64>,
-    /// Conversations, where the trace tells them apart.
+    /// Number of conversations, if the trace identifies them.
     pub sessions: Option<u64>,
-    /// Requests that follow the answer to another: they have no time of their own.
+    /// Number of follow-ups: requests sent after an answer rather than at a time.
     pub following: u64,
-    /// Requests that come after one another in the longest such conversation, the first included.
+    /// Number of turns of the longest conversation with follow-ups.
     pub turns_max: u32,
-    /// What came when.
+    /// Load over time.
     pub over_time: OverTime,
 }
 
-/// The blocks that prompts are made of.
+/// Summary of the prompts' prefix blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Prefix {
-    /// Tokens in a block.
+    /// Tokens per block.
     pub block_tokens: u32,
-    /// Share of the prompt tokens that lie in blocks; the rest has no identity.
+    /// Share of the prompt tokens in blocks; the rest is not identified.
     pub covered: f64,
-    /// Share of the prompt tokens in leading blocks that came before in the window: what a cache that forgets nothing
-    /// would have held.
+    /// Share of the prompt tokens in leading blocks that occurred earlier in the window: the hit rate of a cache
+    /// without eviction.
     pub repetition: f64,
-    /// Whether every block was told from every other; else the repetition is slightly too high.
+    /// False if hash collisions make the repetition slightly too high.
     pub exact: bool,
 }
 
-/// A summary while rows come in.
+/// Accumulator of a [`Summary`].
 pub(super) struct Builder {
     block_tokens: u32,
-    spread: Spread,
+    arrival_stats: ArrivalStats,
     input: Lengths,
     output: Lengths,
     base: i64,
@@ -93,20 +93,21 @@ pub(super) struct Builder {
     estimated: u64,
     longest: u64,
     cached: Option<u64>,
-    blocks: Seen,
+    blocks: IdSet,
     in_blocks: u64,
     repeated: u64,
-    sessions: Seen,
+    sessions: IdSet,
     session_count: u64,
     following: u64,
     turns: u32,
     turns_max: u32,
-    /// Tokens of the conversation so far, prompts and answers: they come before what follows.
+    /// Tokens of the current conversation so far, prompts and answers; the prefix of its next turn.
     history: u64,
+    /// Total of the histories before all follow-ups.
     histories: u64,
 }
 
-/// What the pass over the file tells beyond the rows of the window.
+/// Facts about the whole file, beyond the rows of the window.
 #[derive(Debug, Clone, Default)]
 pub(super) struct File {
     pub(super) format: &'static str,
@@ -122,7 +123,7 @@ impl Builder {
     pub(super) fn new(block_tokens: u32) -> Self {
         Self {
             block_tokens,
-            spread: Spread::new(),
+            arrival_stats: ArrivalStats::new(),
             input: Lengths::default(),
             output: Lengths::default(),
             base: 0,
@@ -132,10 +133,10 @@ impl Builder {
             estimated: 0,
             longest: 0,
             cached: None,
-            blocks: Seen::new(28),
+            blocks: IdSet::new(28),
             in_blocks: 0,
             repeated: 0,
-            sessions: Seen::new(27),
+            sessions: IdSet::new(27),
             session_count: 0,
             following: 0,
             turns: 0,
@@ -145,7 +146,7 @@ impl Builder {
         }
     }
 
-    /// Adds a row of the window; they come in the order of time.
+    /// Adds a row of the window, in order of time.
     pub(super) fn push(&mut self, row: &RawRow) {
         let first = self.rows == 0;
         if first {
@@ -153,7 +154,7 @@ impl Builder {
         }
         self.last = row.at;
         self.rows += 1;
-        let (own, output) = (u64::from(row.input), u64::from(row.output.unwrap_or(0)));
+        let (added, output) = (u64::from(row.input), u64::from(row.output.unwrap_or(0)));
         if row.after.is_some() {
             self.following += 1;
             self.turns += 1;
@@ -162,12 +163,12 @@ impl Builder {
         }
         self.turns_max = self.turns_max.max(self.turns);
         self.histories += self.history;
-        let input = self.history + own;
+        let input = self.history + added;
         self.history = input + output;
         let bin = Bin { requests: 1, input_tokens: input, output_tokens: output };
         match row.after {
-            None => self.spread.push(row.at.abs_diff(self.base), first, bin),
-            Some(_) => self.spread.follow(bin),
+            None => self.arrival_stats.push(row.at.abs_diff(self.base), first, bin),
+            Some(_) => self.arrival_stats.add_follow_up(bin),
         }
         self.input.push(u32::try_from(input).unwrap_or(u32::MAX));
         match row.output {
@@ -180,46 +181,46 @@ impl Builder {
             self.cached = Some(self.cached.unwrap_or(0) + u64::from(cached).min(input));
         }
         if let Some(session) = row.session {
-            self.session_count += u64::from(self.sessions.put(session));
+            self.session_count += u64::from(self.sessions.insert(session));
         }
         let size = u64::from(self.block_tokens);
-        let held = row.blocks.iter().take_while(|b| self.blocks.has(**b)).count() as u64;
+        let repeated = row.blocks.iter().take_while(|b| self.blocks.contains(**b)).count() as u64;
         if row.after.is_none() {
-            self.repeated += (held * size).min(own);
-            self.in_blocks += (row.blocks.len() as u64 * size).min(own);
+            self.repeated += (repeated * size).min(added);
+            self.in_blocks += (row.blocks.len() as u64 * size).min(added);
             for block in &row.blocks {
-                self.blocks.put(*block);
+                self.blocks.insert(*block);
             }
         }
     }
 
-    /// Requests that come at a time of their own.
+    /// Returns the number of requests that are not follow-ups.
     pub(super) fn arrivals(&self) -> u64 {
         self.rows - self.following
     }
 
-    /// Time of the first row and of the last.
+    /// Returns the time of the first row and of the last, in ns.
     pub(super) fn ends(&self) -> (i64, i64) {
         (self.base, self.last)
     }
 
-    /// The summary; `None` where there was no row.
+    /// Returns the summary; `None` if there were no rows.
     pub(super) fn finish(self, file: File) -> Option<Summary> {
         let input = self.input.finish()?;
         let span_s = self.last.abs_diff(self.base) as f64 / 1e9;
-        let gaps = self.spread.gaps();
-        // As long as the replay takes until it begins anew.
+        let gaps = self.arrival_stats.gaps();
+        // Duration of one round of the replay.
         let period = span_s + gaps.map_or(1.0, |g| g.0);
         let tokens = self.input.sum() as f64;
         let prefix = (self.in_blocks > 0).then(|| Prefix {
             block_tokens: self.block_tokens,
-            // What a conversation said so far came before, and comes again as it was.
+            // History was sent before, and is repeated exactly.
             covered: (self.in_blocks + self.histories) as f64 / tokens,
             repetition: (self.repeated + self.histories) as f64 / tokens,
-            exact: self.blocks.exact(),
+            exact: self.blocks.is_exact(),
         });
-        let grid_s = self.spread.grid_s();
-        let (dispersion, over_time) = self.spread.finish();
+        let grid_s = self.arrival_stats.grid_s();
+        let (dispersion, over_time) = self.arrival_stats.finish();
         Some(Summary {
             format: file.format,
             rows: self.rows,
@@ -253,7 +254,7 @@ impl Builder {
 }
 
 impl Summary {
-    /// Requests that come at a time of their own.
+    /// Returns the number of requests that are not follow-ups.
     pub fn arrivals(&self) -> u64 {
         self.rows - self.following
     }
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_counts_as_held_only_behind_held_ones() {
+    fn a_block_repeats_only_after_repeated_blocks() {
         let mut builder = Builder::new(10);
         for r in [row(0, 30, &[1, 2, 3]), row(1, 25, &[1, 2, 4]), row(2, 20, &[9, 2]), row(3, 15, &[1, 2])] {
             builder.push(&r);
@@ -283,7 +284,7 @@ mod tests {
         let p = s.prefix.unwrap();
         assert!(
             (p.repetition - (20.0 + 15.0) / 90.0).abs() < 1e-12,
-            "{p:?}: two blocks, none behind 9, all of 15"
+            "{p:?}: two blocks, none after block 9, all of the last 15 tokens"
         );
         assert!((p.covered - 1.0).abs() < 1e-12 && p.exact);
         assert!((s.span_s - 3.0).abs() < 1e-12 && (s.rate - 1.0).abs() < 1e-12, "{}", s.rate);
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_hold_every_length_once() {
+    fn bars_count_every_length_once() {
         let mut lengths = Lengths::default();
         (1..=50_000).step_by(7).for_each(|n| lengths.push(n));
         let d = lengths.finish().unwrap();
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rows_no_summary() {
+    fn a_summary_needs_rows() {
         assert!(Builder::new(16).finish(File::default()).is_none());
     }
 }

@@ -1,14 +1,14 @@
-//! Timestamps of traces: plain numbers in some unit, or dates.
+//! Timestamps of traces: numbers in some unit, or dates.
 
-use super::row::{clipped, shown};
+use super::row::{shown, truncated};
 use super::source::Unit;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-/// Nanoseconds since the epoch of the trace: that of its numbers, or 1970 of its dates.
+/// Parses a timestamp to nanoseconds, from the trace's own origin for numbers and from 1970 for dates.
 ///
-/// Decimal digits are read exactly: a float has lost the microseconds of a time counted since 1970.
+/// Decimal digits are parsed exactly: an f64 would lose the microseconds of a time since 1970.
 pub(super) fn parse(text: &str, unit: Unit) -> Result<i64, String> {
     let text = text.trim();
     let bytes = text.as_bytes();
@@ -21,8 +21,8 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<i64, String> {
 }
 
 fn number(text: &str, unit: Unit) -> Result<i64, String> {
-    let bad = || format!("{} is no time", shown(text));
-    let far = || format!("{} lies centuries away: is the unit right?", clipped(text));
+    let bad = || format!("{} is not a time", shown(text));
+    let far = || format!("{} is centuries away: is the unit right?", truncated(text));
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
     let plain = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
@@ -42,10 +42,14 @@ fn number(text: &str, unit: Unit) -> Result<i64, String> {
     i64::try_from(signed).map_err(|_| far())
 }
 
-/// With an offset, or without one as UTC.
+/// Parses a date with an offset, or without one as UTC.
 fn date(text: &str) -> Result<i64, String> {
-    let bad =
-        || format!("{} is no time: write a number, or a date as 2023-11-16 18:15:46.6805900", shown(text));
+    let bad = || {
+        format!(
+            "{} is not a time: write a number, or a date such as 2023-11-16 18:15:46.6805900",
+            shown(text)
+        )
+    };
     let tail = text.get(10..).unwrap_or_default();
     let stamp = if tail.contains(['Z', 'z', '+', '-']) {
         text.parse::<Timestamp>().map_err(|_| bad())?
@@ -62,7 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn numbers_and_dates_are_read_exactly() {
+    fn numbers_and_dates_are_parsed_exactly() {
         for (text, unit, ns) in [
             ("0", Unit::Ms, 0),
             ("27482", Unit::Ms, 27_482_000_000),
@@ -82,18 +86,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_said() {
-        for (text, says) in [
+    fn invalid_times_are_rejected_with_a_reason() {
+        for (text, message) in [
             ("", "is empty"),
-            ("soon", "is no time"),
-            ("2023-13-01 00:00:00", "is no time"),
-            ("1.2.3", "is no time"),
-            ("-", "is no time"),
+            ("soon", "is not a time"),
+            ("2023-13-01 00:00:00", "is not a time"),
+            ("1.2.3", "is not a time"),
+            ("-", "is not a time"),
             ("1747033200123", "unit"),
             ("1e30", "unit"),
         ] {
             let error = parse(text, Unit::S).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 
@@ -104,7 +108,7 @@ mod tests {
         }
 
         #[test]
-        fn nanoseconds_survive(ns in 0..4_000_000_000_000_000_000i64) {
+        fn nanoseconds_are_exact(ns in 0..4_000_000_000_000_000_000i64) {
             let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
             prop_assert_eq!(parse(&text, Unit::S), Ok(ns));
             let date = Timestamp::from_nanosecond(i128::from(ns)).unwrap().to_string();

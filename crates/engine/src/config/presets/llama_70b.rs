@@ -1,29 +1,34 @@
-//! `4xa100-llama-70b` and `4xa100-llama-70b-util`: Llama 70B on four A100 of 80 GB, after two published tables (project design, §8).
+//! `4xa100-llama-70b` and `4xa100-llama-70b-util`: Llama 70B on four A100 of 80 GB, fitted to two published tables
+//! (project design, §8).
 //!
-//! Both are one engine, its constants fitted to the first table. The tables are those of a closed loop of twice as many requests as sequences, with the
-//! workloads of `docs/presets.md` and of the tests: 40 tokens in and some 2,950 out, and 240 in and 584 to 784 out.
+//! Both are one engine; its constants are fitted to the first table. The tables were measured in a closed loop of twice
+//! as many requests as sequences, with the workloads of `docs/presets.md` and of the tests: 40 tokens in and about
+//! 2,950 out, and 240 in and 584 to 784 out.
 //!
 //! # The engine
 //!
-//! - *Published*, `max-num-seqs` N from 8 to 512: output tokens/s and the median TPOT t, and everywhere N / t is the former within 2 %: next to all
-//!   the time goes into decoding. So prompts are short and answers long.
-//! - t is about 2.5 ms + 0.175 ms · N from 32 to 128, and flatter below: the roofline. *Fitted*: 138 µs of matrix products a token (140·10⁹
-//!   operations at 81 % of the 4 × 312 TFLOPS of dense bf16, optimistic but possible), 20 ns to read a token's keys and values
-//!   (80 layers × 8 heads × 128 × 2 in 8 bits are 164 kB; four A100 read 8.2 TB/s), 5 µs a sequence, 2.7 ms of the host, and a floor of 3.25 ms for
-//!   the weights. The last is what the table needs and not what the hardware does: 140 GB in bf16 take 17 ms to read. Attention takes
-//!   2.6·10⁶ operations for a token and one before it: 8 ns at a quarter of the peak.
-//! - *KV cache*: 28,626 blocks of 16 tokens (design). They hold 128 sequences of 3,500 tokens and not 256 of 1,800. Answers of 2,950 tokens hold half
-//!   of that on average, so that 256 fit on average and not always, and 512 never.
-//! - *Preemption* does the rest, and needs no constant: with 512 seats prompts of 40 tokens are admitted into whatever the last answer
-//!   left, some 310 run and 130 wait preempted, each is preempted seven times, and four tokens of ten computed are computed again.
-//! - *Fitted*: 20 ms for batches of more than 256 sequences, for which vLLM captured no CUDA graph: 80 layers of some ten launches of 20 µs.
-//! - *Spread*: p99 of TPOT is published as 1.3 to 1.5 times the median. Answers of thousands of tokens average out what differs from one iteration
-//!   to the next (10 % here, chosen), so the engine's speed drifts: by 20 %, over 8 s (fitted).
-//! - The prefix cache is off, as in vLLM before its v1, whose blocks a preempted request would find again.
-//!
+//! - *Published*, for `max-num-seqs` N from 8 to 512: output tokens/s and the median TPOT t. N / t is within 2 % of the
+//!   former everywhere: nearly all time goes into decoding. Hence prompts are short and answers long.
+//! - t is about 2.5 ms + 0.175 ms · N from 32 to 128, and flatter below (roofline). *Fitted*: 138 µs of matrix products
+//!   per token (140·10⁹ operations at 81 % of the 4 × 312 TFLOPS of dense bf16, optimistic but possible), 20 ns to read
+//!   a token's keys and values (80 layers × 8 heads × 128 × 2 in 8 bits are 164 kB; four A100 read 8.2 TB/s), 5 µs per
+//!   sequence, 2.7 ms of host work, and a floor of 3.25 ms for reading the weights. The floor is what the table needs,
+//!   not what the hardware does: 140 GB in bf16 take 17 ms to read. Attention takes 2.6·10⁶ operations per token and
+//!   preceding token: 8 ns at a quarter of the peak.
+//! - *KV cache*: 28,626 blocks of 16 tokens (design). They hold 128 sequences of 3,500 tokens but not 256 of 1,800.
+//!   Sequences with answers of 2,950 tokens occupy half of that on average, so that 256 fit on average but not always,
+//!   and 512 never.
+//! - *Preemption* explains the rest without a constant: with 512 seats, prompts of 40 tokens are admitted into whatever
+//!   the last answer freed. About 310 sequences run and 130 wait preempted; each is preempted seven times, and 40 % of
+//!   all tokens are computed again.
+//! - *Fitted*: 20 ms more for batches of more than 256 sequences, for which vLLM captured no CUDA graph: 80 layers of
+//!   about ten launches of 20 µs.
+//! - *Spread*: the published p99 of TPOT is 1.3 to 1.5 times the median. Answers of thousands of tokens average out the
+//!   noise between iterations (10 % here, chosen), so the engine's speed drifts: by 20 %, over 8 s (fitted).
+//! - The prefix cache is off, as by default before vLLM's v1; with it, a preempted request would find its blocks again.
 //! # Reached
 //!
-//! By a bare model: means of eight windows of an hour, after ten minutes.
+//! By the bare model: means of eight windows of an hour, after ten minutes.
 //!
 //! | max-num-seqs | output tokens/s: published | reached | p50 TPOT, ms: published | reached | p99 TPOT, ms: published | reached |
 //! | --- | --- | --- | --- | --- | --- | --- |
@@ -35,16 +40,18 @@
 //! | 256 | 4890 | 4686 | 52.3 | 52.6 | 78.4 | 69.8 |
 //! | 512 | 3200 | 3059 | 159.8 | 150.9 | 245 | 197.2 |
 //!
-//! # The shares of memory
+//! # Shares of memory
 //!
-//! The second table has blocks, sequences and output tokens/s for four shares. The blocks are 1,842 + 5,260 · (share − 0.80) to the last
-//! one, and so they are between them. Each sequence has 64 to 65 blocks, in every row: 1,024 tokens in vLLM's blocks of 16, which is therefore
-//! this preset's block size and `max-model-len`. (By memory a block would have 186 tokens: 5 % of 320 GB are 263 blocks, 61 MB each, and a token has
-//! 328 kB. The two columns do not agree, and sequences are what is served.) As many sequences as the blocks hold at their longest are
-//! what `max-num-seqs` is unless it is given, so that none is preempted.
+//! The second table has blocks, sequences and output tokens/s for four shares. The blocks are exactly 1,842 + 5,260 ·
+//! (share − 0.80), which also interpolates. Each sequence has 64 to 65 blocks in every row: 1,024 tokens in vLLM's
+//! blocks of 16, which are therefore this preset's block size and `max-model-len`. (By memory, a block would have 186
+//! tokens: 5 % of 320 GB are 263 blocks of 61 MB, and a token takes 328 kB. The two columns disagree, and sequences are
+//! what is served.) `max-num-seqs` defaults to the number of sequences of maximal length that the blocks hold, so that
+//! none is preempted.
 //!
-//! The line comes to zero blocks at 45 %: 144 GB, the weights in bf16 and 4 GB. That 0.95 does not start says that 4 GB of each GPU are too
-//! little for what is outside of the share, and 0.92 that 6.4 GB are enough: 5.2 GB, halfway, is chosen.
+//! The line reaches zero blocks at 45 %: 144 GB, the weights in bf16 and 4 GB. The published run at 0.95 does not
+//! start, so 4 GB per GPU are too little for the memory outside the share; the run at 0.92 starts, so 6.4 GB are
+//! enough. 5.2 GB, halfway, is chosen.
 //!
 //! | gpu-memory-utilization | blocks | sequences | output tokens/s: published | reached |
 //! | --- | --- | --- | --- | --- |
@@ -62,7 +69,7 @@ use crate::batch::{
 use crate::config::memory::Memory;
 use std::time::Duration;
 
-/// Seats are what the published table varies; this is its best raw throughput.
+/// Deployment of the table over `max-num-seqs`; its default is the best raw throughput.
 pub(super) const fn max_num_seqs() -> Deployment {
     Deployment {
         limits: LIMITS,
@@ -75,18 +82,18 @@ pub(super) const fn max_num_seqs() -> Deployment {
     }
 }
 
-/// The share of the memory is what the other table varies.
+/// Deployment of the table over `gpu-memory-utilization`.
 pub(super) const fn utilization() -> Deployment {
     Deployment {
-        // Both follow from the share.
+        // `max-num-seqs` and `kv-blocks` follow from the share.
         limits: Limits { max_num_seqs: count(36), kv_blocks: count(2368), ..LIMITS },
         max_model_len: count(1024),
         memory: Some(Memory {
             utilization: 0.9,
             gpu_gb: 80.0,
             outside_gb: 5.2,
-            known: (0.8, 1842),
-            blocks_of_all: 5260.0,
+            reference: (0.8, 1842),
+            blocks_per_utilization: 5260.0,
         }),
         block_size: count(16),
         cost: COST,

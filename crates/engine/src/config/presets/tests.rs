@@ -4,19 +4,19 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
-/// A limit on the p99 TTFT of requests of fixed lengths, and where the presets' doc comments say that it is met just so.
+/// A limit on the p99 TTFT of requests of fixed lengths, and the boundary that the preset's doc comment gives for it.
 struct Case {
     preset: &'static str,
     input_tokens: u32,
     output_tokens: u32,
     limit: Duration,
-    /// Requests a second.
+    /// Highest rate that meets the limit, in req/s.
     boundary: f64,
-    /// d ln p / d ln r there, p being the share above the limit.
+    /// d ln p / d ln r at the boundary, where p is the share of misses and r the rate.
     steepness: f64,
-    /// The variance of the count of misses there over that of independent ones.
+    /// Variance of the count of misses at the boundary, divided by that of independent ones.
     inflation: f64,
-    /// Requests of a run of the test, and how many of them miss the limit at the boundary.
+    /// Number of requests in one run of the test, and of misses among them at the boundary.
     pinned: (usize, usize),
 }
 
@@ -42,15 +42,15 @@ const A40: Case = Case {
     pinned: (250_000, 2555),
 };
 
-/// What became of a run.
+/// Results of one run.
 struct Run {
-    /// Sorted.
+    /// TTFTs in ascending order.
     ttft: Vec<Duration>,
-    /// Requests above the limit.
+    /// Number of requests above the limit.
     misses: usize,
-    /// See [`Case::inflation`], by batch means.
+    /// Measured [`Case::inflation`], by batch means.
     inflation: f64,
-    /// Requests completed per second.
+    /// Completed requests per second.
     rate: f64,
 }
 
@@ -66,7 +66,7 @@ impl Run {
 }
 
 impl Case {
-    /// Poisson arrivals at a bare model, from empty to empty.
+    /// Runs the bare model with Poisson arrivals, from idle to idle.
     fn run(&self, rate: f64, n: usize, seed: u64) -> Run {
         let mut model = Simulated { seed, ..Simulated::named(self.preset).unwrap() }.build();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -94,27 +94,29 @@ impl Case {
         Run { ttft, misses, inflation, rate: n as f64 / last.as_secs_f64() }
     }
 
-    /// Standard error of the logarithm of the share of misses at the boundary.
+    /// Returns the standard error of the logarithm of the share of misses at the boundary.
     fn error(&self, n: usize) -> f64 {
         (self.inflation * 99.0 / n as f64).sqrt()
     }
 
-    /// The share of misses is at 1 % at the boundary and passes it as steeply as said; all within four standard errors.
+    /// Checks that the share of misses is 1 % at the boundary and rises as steeply as documented, within four standard
+    /// errors.
     ///
-    /// One standard error of these runs is 0.6 % of the A40's rate and 0.3 % of the demo's, ten times what the doc comments claim, which
-    /// only [`the_boundaries`] can show. So that no change of the model goes by unseen, the misses of the run at the boundary are
-    /// pinned as well, but for what the last bit of a logarithm may make of them on another machine. Where that fails and the change is
-    /// meant, run the other, and correct the doc comments and then the pin.
+    /// One standard error of these runs is 0.6 % of the A40's rate and 0.3 % of the demo's, ten times what the doc
+    /// comments claim, which only [`the_boundaries`] can show. The misses at the boundary are pinned as well, so that
+    /// no change of the model goes unnoticed; the pin allows for differences in the last bit of a logarithm on other
+    /// machines. If it fails and the change is intended, run [`the_boundaries`], and correct the doc comments and then
+    /// the pin.
     fn check(&self) {
         let (n, pinned) = self.pinned;
         let error = self.error(n);
         for step in [-1.0, 0.0, 1.0] {
-            // As far to either side as makes the share differ by e^±0.5.
+            // To either side as far as makes the share differ by e^±0.5.
             let rate = self.boundary * (1.0 + step * 0.5 / self.steepness);
             let expected = 0.01 * f64::exp(step * 0.5);
             let run = self.run(rate, n, 42);
             let got = run.miss_share();
-            // The line is straight to about a tenth of what it rises over this range.
+            // Over this range the line deviates from straight by about a tenth of its rise.
             let tolerance = 4.0 * error + 0.1 * f64::abs(step);
             assert!(
                 (got / expected).ln().abs() < tolerance,
@@ -131,7 +133,7 @@ impl Case {
         }
     }
 
-    /// Median and p99 at a rate, as the doc comments have them, within shares of them.
+    /// Checks median and p99 in ms at a rate, each with its relative tolerance.
     fn percentiles(&self, rate: f64, n: usize, p50: (f64, f64), p99: (f64, f64)) {
         let run = self.run(rate, n, 1);
         for (share, (ms, tolerance)) in [(0.5, p50), (0.99, p99)] {
@@ -146,18 +148,18 @@ impl Case {
 }
 
 #[test]
-fn the_demo_is_at_its_limit_where_it_says() {
+fn the_demo_boundary_is_as_documented() {
     DEMO.check();
-    // Tolerances of four standard errors and the rounding.
+    // Tolerances: four standard errors and the rounding.
     DEMO.percentiles(345.0, 100_000, (3.8, 0.03), (8.2, 0.05));
     DEMO.percentiles(587.0, 200_000, (5.3, 0.04), (19.0, 0.15));
     DEMO.percentiles(679.0, 400_000, (7.9, 0.05), (42.0, 0.25));
 }
 
 #[test]
-fn the_a40_has_the_published_figures() {
+fn the_a40_reproduces_the_published_figures() {
     let run = A40.run(35.0, 100_000, 1);
-    // The rate is that of the arrivals, known to 1/√n = 0.3 %.
+    // The rate of the arrivals has a standard error of 1/√n = 0.3 %.
     let output = run.rate * f64::from(A40.output_tokens);
     let total = run.rate * f64::from(A40.input_tokens + A40.output_tokens);
     assert!((output / 1050.0 - 1.0).abs() < 0.015, "{output} output tokens a second");
@@ -177,13 +179,13 @@ fn inflation(late: &[bool], share: f64) -> f64 {
     squares.iter().sum::<f64>() / squares.len() as f64 / (share * (1.0 - share) * BATCH as f64)
 }
 
-/// How the boundaries of the doc comments and all that is said of them were found:
-/// `cargo test the_boundaries -- --ignored --nocapture`. Only this test is as exact as they are.
+/// Recomputes the boundaries and related figures of the doc comments, as exactly as they state them:
+/// `cargo test the_boundaries -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes"]
 fn the_boundaries() {
     for (case, n) in [(A40, 2_000_000), (DEMO, 4_000_000)] {
-        // The logarithm of the share is fitted by a line in that of the rate, where it is e^±0.6 around 1 %.
+        // Fits a line of the log share over the log rate, where the share is e^±0.6 around 1 %.
         let mut points = vec![];
         for step in [-0.6, -0.3, 0.0, 0.3, 0.6_f64] {
             let rate = case.boundary * (step / case.steepness).exp();

@@ -240,12 +240,12 @@ impl Exchange {
         let sample = self.record.failure.map(|_| sample(&without_echo(shown, sent), whole, secrets));
         // One of a few words, by rights; what it is all the same is the server's choice.
         let finish = self.record.finish.take();
-        self.record.finish = finish.map(|reason| secrets.text(&reason).into());
+        self.record.finish = finish.map(|reason| secrets.redact(&reason).into());
         let said = self
             .body
             .filter(|_| self.record.ok())
             .map(|body| if self.stream { Said::in_events(&body) } else { Said::in_document(&body) });
-        let (text, aside) = said.map(|s| (s.text.into(), s.aside.into())).unzip();
+        let (text, other_channels) = said.map(|s| (s.text.into(), s.other_channels.into())).unzip();
         Finished {
             record: self.record,
             gaps_us: tallied.gaps_us,
@@ -253,7 +253,7 @@ impl Exchange {
             server_ttft: self.server_ttft,
             retry_after: self.retry_after,
             text,
-            aside,
+            other_channels,
         }
     }
 }

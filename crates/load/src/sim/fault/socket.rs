@@ -1,7 +1,7 @@
 //! A simulated server whose connections can be broken from within a request: taken, served, and cut as the faults have it.
 
 use axum::{Router, body::Body};
-use goodput_engine::fault::Deck;
+use goodput_engine::fault::FaultInjector;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto::Builder,
@@ -70,7 +70,7 @@ impl Wire {
 /// extensions.
 pub(crate) async fn serve(
     router: Router,
-    deck: Arc<Deck>,
+    injector: Arc<FaultInjector>,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
     grace: Duration,
@@ -85,7 +85,7 @@ pub(crate) async fn serve(
         };
         match taken {
             // Nothing was read, and closing with a reset tells the client at once.
-            Ok((stream, _)) if deck.refuses() => drop(Wired { stream, wire: reset() }),
+            Ok((stream, _)) if injector.refuses_next_connection() => drop(Wired { stream, wire: reset() }),
             Ok((stream, _)) => {
                 open.spawn(connection(stream, router.clone(), stop.clone()));
             }

@@ -116,7 +116,7 @@ mod tests {
             let mut workload: Workload = toml::from_str(text).unwrap();
             if blocks {
                 let found = "title = \"x\"\nrequests-per-level = 1\nblocks = true";
-                workload.found = vec![toml::from_str(found).unwrap()];
+                workload.file_summaries = vec![toml::from_str(found).unwrap()];
             }
             let said = hits(&workload, None, &steps);
             assert_eq!(said.iter().any(|c| matches!(c, Caveat::ColdHits { .. })), fault, "{text}: {said:?}");

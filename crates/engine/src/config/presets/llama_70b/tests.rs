@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
 use std::time::Duration;
 
-/// Seats; published output tokens a second, median and p99 TPOT in ms.
+/// `max-num-seqs`; published output tokens per second, median and p99 TPOT in ms.
 const BY_SEATS: [(u32, f64, f64, f64); 7] = [
     (8, 1280.0, 6.2, 8.1),
     (16, 2410.0, 6.6, 9.5),
@@ -16,7 +16,7 @@ const BY_SEATS: [(u32, f64, f64, f64); 7] = [
     (512, 3200.0, 159.8, 245.0),
 ];
 
-/// The share of the memory; published blocks, sequences and output tokens a second.
+/// Share of memory; published blocks, sequences and output tokens per second.
 const BY_SHARE: [(&str, u32, u32, f64); 4] = [
     ("0.80", 1842, 28, 3150.0),
     ("0.85", 2105, 32, 3480.0),
@@ -24,33 +24,33 @@ const BY_SHARE: [(&str, u32, u32, f64); 4] = [
     ("0.92", 2473, 38, 3850.0),
 ];
 
-/// What a closed loop gets out of an engine.
+/// Results of a closed loop.
 #[derive(Debug)]
-struct Reached {
+struct ClosedLoop {
     output_rate: f64,
-    /// In ms, sorted; of the requests that were over in the window.
+    /// TPOT in ms of the requests that finished in the window, ascending.
     tpot: Vec<f64>,
-    /// Over the completed requests of the window.
+    /// Preemptions per request finished in the window.
     preemptions: f64,
     most_running: usize,
 }
 
-impl Reached {
+impl ClosedLoop {
     fn tpot(&self, share: f64) -> f64 {
         self.tpot[(share * self.tpot.len() as f64).ceil() as usize - 1]
     }
 }
 
-/// A closed loop of so many requests, from an empty engine, measured from the one time to the other.
+/// Runs a closed loop of `concurrency` requests from an idle engine, and measures in the window `(from, to)`.
 fn saturate(
     sim: &Simulated,
     concurrency: u64,
     mut lengths: impl FnMut() -> (u32, u32),
     (from, to): (Duration, Duration),
-) -> Reached {
+) -> ClosedLoop {
     let mut model = sim.build();
     let mut next = 0;
-    // By id: the answer's length, and when its first token came.
+    // By id: length of the answer, and time of its first token.
     let mut open: Vec<(u32, Option<Duration>)> = vec![];
     let mut arrive = |model: &mut crate::Model, open: &mut Vec<_>, at| {
         let (input, output) = lengths();
@@ -79,7 +79,7 @@ fn saturate(
         }
     }
     tpot.sort_by(f64::total_cmp);
-    Reached {
+    ClosedLoop {
         output_rate: tokens as f64 / (to - from).as_secs_f64(),
         preemptions: (model.preemptions() - before) as f64 / tpot.len() as f64,
         tpot,
@@ -91,7 +91,7 @@ fn parse(text: &str) -> Simulated {
     toml::from_str(text).unwrap()
 }
 
-/// The workload of the first table: a prompt of 40 tokens and a long answer.
+/// Workload of the first table: a prompt of 40 tokens and a long answer.
 fn long_answers(seed: u64) -> impl FnMut() -> (u32, u32) {
     let (normal, mut rng) = (Normal::new(2950.0, 0.11 * 2950.0).unwrap(), ChaCha8Rng::seed_from_u64(seed));
     move || {
@@ -100,20 +100,20 @@ fn long_answers(seed: u64) -> impl FnMut() -> (u32, u32) {
     }
 }
 
-/// The workload of the second: up to 1,024 tokens, a quarter of them prompt.
+/// Workload of the second table: up to 1,024 tokens, a quarter of them prompt.
 fn a_quarter_prompt(seed: u64) -> impl FnMut() -> (u32, u32) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     move || (240, rng.random_range(584..=784))
 }
 
-fn by_seats(seats: u32, seed: u64, minutes: u64) -> Reached {
+fn by_seats(seats: u32, seed: u64, minutes: u64) -> ClosedLoop {
     let sim = parse(&format!("preset = \"4xa100-llama-70b\"\nmax-num-seqs = {seats}\nseed = {seed}"));
     let window = (10, 10 + minutes);
     let [from, to] = [window.0, window.1].map(|minute| Duration::from_secs(60 * minute));
     saturate(&sim, 2 * u64::from(seats), long_answers(seed), (from, to))
 }
 
-fn by_share(share: &str, seed: u64, minutes: u64) -> (Simulated, Reached) {
+fn by_share(share: &str, seed: u64, minutes: u64) -> (Simulated, ClosedLoop) {
     let sim = parse(&format!(
         "preset = \"4xa100-llama-70b-util\"\ngpu-memory-utilization = {share}\nseed = {seed}"
     ));
@@ -126,9 +126,9 @@ fn within(got: f64, wanted: f64, share: f64, what: &str) {
     assert!((got / wanted - 1.0).abs() <= share, "{what}: {got}, not {wanted} within {share}");
 }
 
-/// Runs of this length are known to 3 % or so (the drift), and their p99 to 5 %.
+/// Runs of this length have an error of about 3 % (the drift), and of 5 % in p99.
 #[test]
-fn the_seats_have_the_published_figures() {
+fn max_num_seqs_reproduces_the_published_table() {
     let mut best = vec![];
     for (seats, rate, p50, p99) in BY_SEATS {
         let run = by_seats(seats, 1, if seats < 256 { 10 } else { 30 });
@@ -152,27 +152,27 @@ fn the_seats_have_the_published_figures() {
 }
 
 #[test]
-fn the_shares_have_the_published_figures() {
+fn gpu_memory_utilization_reproduces_the_published_table() {
     for (share, blocks, sequences, rate) in BY_SHARE {
         let (sim, run) = by_share(share, 1, 10);
         let Engine::Batch { deployment: Deployment { limits, .. }, .. } = &sim.engine else {
             panic!("it is one")
         };
         assert_eq!((limits.kv_blocks.get(), limits.max_num_seqs.get()), (blocks, sequences), "{share}");
-        assert_eq!((sim.starts(), run.most_running), (Ok(()), sequences as usize), "{share}");
+        assert_eq!((sim.check_startup(), run.most_running), (Ok(()), sequences as usize), "{share}");
         within(run.output_rate, rate, 0.10, &format!("tokens/s with {share}"));
         assert!(run.preemptions < f64::EPSILON, "{share}");
     }
 }
 
-/// What the tables of the module's comment are taken from: `cargo test the_tables -- --ignored --nocapture`.
+/// Recomputes the tables of the module's documentation: `cargo test the_tables -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes a minute"]
 fn the_tables() {
     const SEEDS: u64 = 8;
     for (seats, rate, p50, p99) in BY_SEATS {
-        let runs: Vec<Reached> = (1..=SEEDS).map(|seed| by_seats(seats, seed, 60)).collect();
-        let mean = |f: &dyn Fn(&Reached) -> f64| runs.iter().map(f).sum::<f64>() / SEEDS as f64;
+        let runs: Vec<ClosedLoop> = (1..=SEEDS).map(|seed| by_seats(seats, seed, 60)).collect();
+        let mean = |f: &dyn Fn(&ClosedLoop) -> f64| runs.iter().map(f).sum::<f64>() / SEEDS as f64;
         println!(
             "//! | {seats} | {rate} | {:.0} | {p50} | {:.1} | {p99} | {:.1} |",
             mean(&|r| r.output_rate),
@@ -180,7 +180,7 @@ fn the_tables() {
             mean(&|r| r.tpot(0.99))
         );
         println!("  preemptions a request: {:.2}", mean(&|r| r.preemptions));
-        let off = |f: &dyn Fn(&Reached) -> f64, wanted: f64| {
+        let off = |f: &dyn Fn(&ClosedLoop) -> f64, wanted: f64| {
             runs.iter()
                 .map(|r| format!("{:+.1}", (f(r) / wanted - 1.0) * 100.0))
                 .collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! The tokenizer of Hugging Face.
+//! Adapter to Hugging Face's `tokenizers`.
 
 use anyhow::{Context, Result, anyhow};
 use std::collections::HashSet;
@@ -14,10 +14,9 @@ impl Inner {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path)
             .with_context(|| format!("failed to read the tokenizer {}", path.display()))?;
-        let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| {
-            anyhow!("{} is no tokenizer.json as Hugging Face's tokenizers write it: {e}", path.display())
-        })?;
-        // What a file says of training batches: every token of a text counts here, and no others.
+        let mut inner = tokenizers::Tokenizer::from_bytes(bytes)
+            .map_err(|e| anyhow!("{} is not a Hugging Face tokenizer.json: {e}", path.display()))?;
+        // The file may set truncation and padding for training batches, which would change the count.
         inner.with_truncation(None).map_err(|e| anyhow!("in {}: {e}", path.display()))?;
         inner.with_padding(None);
         let added = inner.get_added_tokens_decoder();
@@ -27,7 +26,7 @@ impl Inner {
     }
 
     pub(super) fn encode(&self, text: &str) -> Vec<u32> {
-        // Fails only for models that have no token at all for a character: such a text has none that could be counted.
+        // Fails only if the model has no token for a character, so there is nothing to count.
         self.inner.encode_fast(text, false).map(|e| e.get_ids().to_vec()).unwrap_or_default()
     }
 

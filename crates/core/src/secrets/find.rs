@@ -1,12 +1,12 @@
-//! Where the secrets of a text are: of a command line, of one argument, of a header, of JSON, of a URL.
+//! Finds the byte ranges of secrets in command lines, arguments, headers, JSON and URLs.
 
 use super::MASK;
 use super::is_secret_header;
-use super::names::{holds, is_likely, is_named, is_scheme, parameter_holds, refers};
+use super::names::{holds_secret, is_likely, is_named, is_reference, is_scheme, parameter_holds};
 use std::ops::Range;
 
-/// Keys of well-known services begin so.
-const KNOWN: [&str; 13] = [
+/// Prefixes of the keys of well-known services.
+const KEY_PREFIXES: [&str; 13] = [
     "sk-",
     "hf_",
     "nvapi-",
@@ -22,110 +22,111 @@ const KNOWN: [&str; 13] = [
     "AKIA",
 ];
 
-/// What the next word of a command line is.
+/// What the previous word says about the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Awaited {
+enum Expected {
     /// Nothing in particular.
     #[default]
     Any,
     /// A secret, unless it is an option.
     Secret,
-    /// The same, unless it is a switch or short: the option may be called otherwise.
+    /// Probably a secret, unless it is an option, a switch or short: the option's name is ambiguous.
     Likely,
     /// `user:password`.
     Password,
 }
 
-/// A command line, read word by word or argument by argument.
+/// Scanner of a command line, word by word or argument by argument.
 #[derive(Debug, Clone, Default)]
-pub struct Line {
-    awaited: Awaited,
-    /// Whether `curl` was named, whose `-u` is followed by a password.
+pub struct ArgumentScanner {
+    expected: Expected,
+    /// True after `curl`, whose `-u` takes `user:password`.
     curl: bool,
-    /// Whether the next argument is a script: `sh -c`.
+    /// True if the next argument is a shell script: `sh -c`.
     script: bool,
 }
 
-impl Line {
-    /// Where in the next argument of a command the secrets are: a header, a script, a value that may hold white space. They may overlap.
+impl ArgumentScanner {
+    /// Returns the secrets in the next argument of a command, which may be a header, a script or a value with white
+    /// space. Ranges may overlap.
     pub fn argument(&mut self, argument: &str) -> Vec<Range<usize>> {
         let script = std::mem::take(&mut self.script);
         self.script = argument.starts_with('-')
             && argument.ends_with('c')
             && argument[1..].bytes().all(|b| b.is_ascii_lowercase());
         if script {
-            self.awaited = Awaited::Any;
-            return found(argument);
+            self.expected = Expected::Any;
+            return find_in_text(argument);
         }
-        let free = self.awaited == Awaited::Any && argument.contains(char::is_whitespace);
-        let mut all = if free { whole(argument) } else { self.word(argument) };
+        let is_value = self.expected == Expected::Any && argument.contains(char::is_whitespace);
+        let mut all = if is_value { find_in_value(argument) } else { self.word(argument) };
         if let Some((name, value)) = argument.split_once('=') {
             let plain = name.starts_with('-') || !name.contains(char::is_whitespace);
-            if plain && holds(name, value) && !refers(value) {
+            if plain && holds_secret(name, value) && !is_reference(value) {
                 all.push(name.len() + 1..argument.len());
             }
         }
-        all.extend(fields(argument));
+        all.extend(find_in_json_fields(argument));
         all
     }
 
-    /// Where in the next word the secrets are.
+    /// Returns the secrets in the next word.
     fn word(&mut self, word: &str) -> Vec<Range<usize>> {
         let bare = word.trim_matches(['"', '\'']);
-        match std::mem::take(&mut self.awaited) {
+        match std::mem::take(&mut self.expected) {
             // `authorization: Bearer key`: the key is still to come.
-            Awaited::Secret if is_scheme(bare) => {
-                self.awaited = Awaited::Secret;
+            Expected::Secret if is_scheme(bare) => {
+                self.expected = Expected::Secret;
                 return Vec::new();
             }
-            Awaited::Secret if !bare.starts_with('-') => return unless_refers(word, 0..word.len()),
-            Awaited::Likely if !bare.starts_with('-') && holds("pass", bare) => {
-                return unless_refers(word, 0..word.len());
+            Expected::Secret if !bare.starts_with('-') => return unless_reference(word, 0..word.len()),
+            Expected::Likely if !bare.starts_with('-') && holds_secret("pass", bare) => {
+                return unless_reference(word, 0..word.len());
             }
-            Awaited::Password => {
+            Expected::Password => {
                 let password = word.find(':').map(|at| at + 1..word.len()).filter(|p| !p.is_empty());
-                return password.map_or_else(Vec::new, |range| unless_refers(word, range));
+                return password.map_or_else(Vec::new, |range| unless_reference(word, range));
             }
-            Awaited::Any | Awaited::Secret | Awaited::Likely => {}
+            Expected::Any | Expected::Secret | Expected::Likely => {}
         }
         self.curl |= bare == "curl" || bare.ends_with("/curl");
         let option = bare.starts_with('-') && !bare.contains(['=', ':']) && is_named(bare);
-        self.awaited = match bare {
-            "-u" | "--user" | "-U" if self.curl => Awaited::Password,
-            "--proxy-user" => Awaited::Password,
-            _ if option || bare == "Bearer" || is_header(bare) => Awaited::Secret,
-            _ if bare.starts_with('-') && is_likely(bare) => Awaited::Likely,
-            _ => Awaited::Any,
+        self.expected = match bare {
+            "-u" | "--user" | "-U" if self.curl => Expected::Password,
+            "--proxy-user" => Expected::Password,
+            _ if option || bare == "Bearer" || is_header(bare) => Expected::Secret,
+            _ if bare.starts_with('-') && is_likely(bare) => Expected::Likely,
+            _ => Expected::Any,
         };
-        one(word)
+        find_in_word(word)
     }
 }
 
-/// Whether a word begins a header. What follows a name in quotes is a field ([`fields`]).
+/// Returns true if a word begins a header. A quoted name begins a JSON field instead: see [`find_in_json_fields`].
 fn is_header(word: &str) -> bool {
     word.strip_suffix(':').is_some_and(|name| !name.ends_with(['"', '\'']) && is_named(name))
 }
 
-fn unless_refers(word: &str, range: Range<usize>) -> Vec<Range<usize>> {
-    if refers(&word[range.clone()]) { Vec::new() } else { vec![range] }
+fn unless_reference(word: &str, range: Range<usize>) -> Vec<Range<usize>> {
+    if is_reference(&word[range.clone()]) { Vec::new() } else { vec![range] }
 }
 
-/// Where in a text the secrets are, as far as its form tells; they may overlap.
-pub(super) fn found(text: &str) -> Vec<Range<usize>> {
-    let mut line = Line::default();
-    let mut all = fields(text);
+/// Returns the secrets in a text, read as a command line; ranges may overlap.
+pub(super) fn find_in_text(text: &str) -> Vec<Range<usize>> {
+    let mut line = ArgumentScanner::default();
+    let mut all = find_in_json_fields(text);
     for range in words(text) {
         all.extend(line.word(&text[range.clone()]).into_iter().map(|r| shifted(&r, range.start)));
     }
     all
 }
 
-/// The same of a text that is a whole: it may be one header.
-pub fn whole(text: &str) -> Vec<Range<usize>> {
-    header(text).into_iter().chain(found(text)).collect()
+/// Returns the secrets in a complete value, which may be a single header; ranges may overlap.
+pub fn find_in_value(text: &str) -> Vec<Range<usize>> {
+    find_in_header(text).into_iter().chain(find_in_text(text)).collect()
 }
 
-/// In order; those that overlap are one.
+/// Sorts ranges and merges those that overlap.
 fn merged(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
     all.sort_by_key(|r| (r.start, r.end));
     let mut out: Vec<Range<usize>> = Vec::with_capacity(all.len());
@@ -138,8 +139,8 @@ fn merged(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
     out
 }
 
-/// A text with `***` in the place of its secrets.
-pub fn hidden(text: &str, ranges: Vec<Range<usize>>) -> String {
+/// Replaces the given ranges of a text, which may overlap, by [`MASK`].
+pub fn mask(text: &str, ranges: Vec<Range<usize>>) -> String {
     let (mut out, mut end) = (String::with_capacity(text.len()), 0);
     for range in merged(ranges) {
         out.push_str(&text[end..range.start]);
@@ -150,8 +151,9 @@ pub fn hidden(text: &str, ranges: Vec<Range<usize>>) -> String {
     out
 }
 
-/// The secrets themselves, in each way in which they may be said again: without quotes, as a shell takes them, a password without its user.
-pub fn values(text: &str, ranges: &[Range<usize>]) -> Vec<String> {
+/// Returns the secrets at these ranges, in each form in which other output may repeat them: without quotes, as a shell
+/// parses them, a password without its user.
+pub fn secret_values(text: &str, ranges: &[Range<usize>]) -> Vec<String> {
     let mut all = Vec::new();
     for range in ranges {
         let value = text[range.clone()].trim_matches(['"', '\'', '\\']);
@@ -163,17 +165,17 @@ pub fn values(text: &str, ranges: &[Range<usize>]) -> Vec<String> {
         );
         if let Some((_, password)) = value.split_once(':').filter(|_| text[range.end..].starts_with('@')) {
             all.push(password.to_owned());
-            all.extend(decoded(password));
+            all.extend(percent_decoded(password));
         }
     }
-    all.retain(|v| !v.is_empty() && !v.contains(MASK) && !refers(v));
+    all.retain(|v| !v.is_empty() && !v.contains(MASK) && !is_reference(v));
     all.sort();
     all.dedup();
     all
 }
 
-/// What `%40` and the like stand for, where there are any.
-fn decoded(text: &str) -> Option<String> {
+/// Decodes percent escapes; `None` if there are none.
+fn percent_decoded(text: &str) -> Option<String> {
     let url = url::Url::parse(&format!("http://x/?p={}", text.replace('+', "%2B"))).ok()?;
     let (_, value) = url.query_pairs().next()?;
     text.contains('%').then(|| value.into_owned())
@@ -183,52 +185,52 @@ fn shifted(range: &Range<usize>, by: usize) -> Range<usize> {
     range.start + by..range.end + by
 }
 
-/// A word that stands for itself.
-fn one(word: &str) -> Vec<Range<usize>> {
+/// Returns the secrets in a single word, whatever precedes it.
+fn find_in_word(word: &str) -> Vec<Range<usize>> {
     let inner = within_quotes(word);
     let bare = &word[inner.clone()];
-    if let Some(value) = header(bare) {
+    if let Some(value) = find_in_header(bare) {
         return vec![shifted(&value, inner.start)];
     }
-    // What quotes enclose may be a command line itself.
+    // A quoted word may itself be a command line.
     if inner.len() < word.len() && bare.contains(char::is_whitespace) {
-        return found(bare).iter().map(|r| shifted(r, inner.start)).collect();
+        return find_in_text(bare).iter().map(|r| shifted(r, inner.start)).collect();
     }
-    let mut all = assigned(word);
-    all.extend(users(word));
-    all.extend(keys(word));
+    let mut all = find_in_assignments(word);
+    all.extend(find_in_urls(word));
+    all.extend(find_known_key(word));
     if let Some(at) = word.find("=\"").or_else(|| word.find("='")) {
         let value = at + 1..word.len();
         let inner = within_quotes(&word[value.clone()]);
         if inner.len() < value.len() {
             let from = value.start + inner.start;
-            all.extend(found(&word[value][inner]).iter().map(|r| shifted(r, from)));
+            all.extend(find_in_text(&word[value][inner]).iter().map(|r| shifted(r, from)));
         }
     }
     all
 }
 
-/// A word without the quotes that enclose it.
+/// Returns the range of a word without enclosing quotes.
 fn within_quotes(word: &str) -> Range<usize> {
     let enclosed = |q: char| word.len() >= 2 && word.starts_with(q) && word.ends_with(q);
     if enclosed('"') || enclosed('\'') { 1..word.len() - 1 } else { 0..word.len() }
 }
 
-/// The value of a text that is a header whole, `authorization: Bearer key`, behind how it is handed over.
-fn header(text: &str) -> Option<Range<usize>> {
+/// Returns the secret of a text that is one whole header, after its scheme: `key` in `authorization: Bearer key`.
+fn find_in_header(text: &str) -> Option<Range<usize>> {
     let (name, rest) = text.split_once(':')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || !name.chars().all(plain) || !is_named(name) {
         return None;
     }
     let value = rest.trim();
-    // Without white space it may be an image and its version, or a host and its port.
+    // Without white space the text may also be an image with its tag, or a host with its port.
     let surely = name.starts_with("-H") || name.to_ascii_lowercase().starts_with("x-");
     let surely = surely
         || ["authorization", "api-key", "api_key", "apikey", "cookie"]
             .iter()
             .any(|n| name.to_ascii_lowercase().ends_with(n));
-    if value.is_empty() || refers(value) || !(surely || text.contains(char::is_whitespace)) {
+    if value.is_empty() || is_reference(value) || !(surely || text.contains(char::is_whitespace)) {
         return None;
     }
     let skipped = value.split_once(char::is_whitespace).filter(|(first, _)| is_scheme(first));
@@ -237,25 +239,25 @@ fn header(text: &str) -> Option<Range<usize>> {
     Some(from..from + key.len())
 }
 
-/// Values that are given to names within a word: `HF_TOKEN=…`, `--api-key=…`, `?a=1&token=…`.
-fn assigned(word: &str) -> Vec<Range<usize>> {
+/// Returns the secrets assigned to names within a word: `HF_TOKEN=…`, `--api-key=…`, `?a=1&token=…`.
+fn find_in_assignments(word: &str) -> Vec<Range<usize>> {
     let (mut all, mut at) = (Vec::new(), 0);
     while let Some(sign) = word[at..].find('=').map(|i| at + i) {
         let head = word[..sign].trim_end_matches(['"', '\'']);
         let part = |c: char| c.is_ascii_alphanumeric() || "_-.%[]".contains(c);
         let begin = head.trim_end_matches(part).len().max(at).min(head.len());
         let (before, name) = head.split_at(begin);
-        let asks = before.ends_with(['?', '&', '#']);
+        let in_query = before.ends_with(['?', '&', '#']);
         let value = &word[sign + 1..];
         let length = match () {
-            () if asks => value.find(['&', '#', '"', '\'']).unwrap_or(value.len()),
+            () if in_query => value.find(['&', '#', '"', '\'']).unwrap_or(value.len()),
             () if word.starts_with(['"', '\'']) && value.ends_with(&word[..1]) => value.len() - 1,
             () => value.len(),
         };
         let value = &value[..length];
-        let secret = if asks { parameter_holds(name, value) } else { holds(name, value) };
+        let secret = if in_query { parameter_holds(name, value) } else { holds_secret(name, value) };
         at = sign + 1;
-        if secret && !refers(value) {
+        if secret && !is_reference(value) {
             all.push(at..at + length);
             at += length;
         }
@@ -263,14 +265,15 @@ fn assigned(word: &str) -> Vec<Range<usize>> {
     all
 }
 
-/// Users and passwords of the URLs within a word. A user alone is one where a web server is asked, which takes tokens so.
-fn users(word: &str) -> Vec<Range<usize>> {
+/// Returns users and passwords of the URLs within a word. A user without password counts as a secret, since web servers
+/// accept tokens there; not for SSH.
+fn find_in_urls(word: &str) -> Vec<Range<usize>> {
     let mut all = Vec::new();
     for (at, sign) in word.match_indices("://") {
         let from = at + sign.len();
         let rest = &word[from..];
         let host = &rest[..rest.find(['/', '?', '#', '"', '\'']).unwrap_or(rest.len())];
-        // A password with a slash looks like a port that is no number.
+        // A password with a slash looks like a port that is not a number.
         let slashed = || {
             let (_, port) = host.split_once(':')?;
             let odd = !port.bytes().all(|b| b.is_ascii_digit())
@@ -281,31 +284,31 @@ fn users(word: &str) -> Vec<Range<usize>> {
         let Some(end) = host.rfind('@').or_else(slashed) else { continue };
         let user = &rest[..end];
         let password = user.split_once(':').map(|(_, password)| password);
-        let own = password.is_none() && (user == "git" || word[..at].ends_with("ssh"));
-        if !user.is_empty() && !own && !refers(password.unwrap_or(user)) {
+        let is_ssh_user = password.is_none() && (user == "git" || word[..at].ends_with("ssh"));
+        if !user.is_empty() && !is_ssh_user && !is_reference(password.unwrap_or(user)) {
             all.push(from..from + end);
         }
     }
     all
 }
 
-/// Keys that begin as those of well-known services do: as the word, or behind a sign in it.
-fn keys(word: &str) -> Option<Range<usize>> {
+/// Finds a key with the prefix of a well-known service, at the start of the word or after a separator in it.
+fn find_known_key(word: &str) -> Option<Range<usize>> {
     let signs = word.match_indices(['=', ':', ',', '(', '"', '\'']).map(|(i, _)| i + 1);
     let mut from = std::iter::once(0).chain(signs);
     let end = word.trim_end_matches(['"', '\'']).len();
     let key = |at: &usize| {
         let rest = &word[*at..end.max(*at)];
-        rest.len() >= 16 && KNOWN.iter().any(|start| rest.starts_with(start))
+        rest.len() >= 16 && KEY_PREFIXES.iter().any(|start| rest.starts_with(start))
     };
-    // With the quotes around it.
+    // Includes the quotes around the word.
     let at = from.find(key)?;
     let at = if word[..at].len() == 1 && word.starts_with(['"', '\'']) { 0 } else { at };
     Some(at..word.len())
 }
 
-/// Values of fields of JSON, with or without escapes: `{"api_key": "…"}`.
-fn fields(text: &str) -> Vec<Range<usize>> {
+/// Returns the secrets in JSON fields, with or without escapes: `{"api_key": "…"}`.
+fn find_in_json_fields(text: &str) -> Vec<Range<usize>> {
     let mut all = Vec::new();
     for (colon, _) in text.match_indices(':') {
         let Some(before) = text[..colon].trim_end().strip_suffix(['"', '\'']) else { continue };
@@ -326,7 +329,7 @@ fn fields(text: &str) -> Vec<Range<usize>> {
             }
         };
         let value = value[skip..skip + length].trim_end_matches('\\');
-        if holds(name, value) && !refers(value) {
+        if holds_secret(name, value) && !is_reference(value) {
             let from = text.len() - rest.len() + escapes + skip;
             all.push(from..from + value.len());
         }
@@ -334,23 +337,26 @@ fn fields(text: &str) -> Vec<Range<usize>> {
     all
 }
 
-/// Whether a value is a key by its own form, whatever its name: `Bearer …`, `sk-…`.
+/// Returns true if a value looks like a key, whatever its name: `Bearer …`, `sk-…`.
 pub fn is_key(value: &str) -> bool {
     let value = value.trim();
-    let handed = value.split_once(' ').is_some_and(|(scheme, key)| {
+    let has_scheme = value.split_once(' ').is_some_and(|(scheme, key)| {
         ["bearer", "basic"].contains(&&*scheme.to_ascii_lowercase()) && !key.trim().contains(' ')
     });
-    handed || (!value.contains(char::is_whitespace) && keys(value).is_some_and(|range| range.start == 0))
+    has_scheme
+        || (!value.contains(char::is_whitespace)
+            && find_known_key(value).is_some_and(|range| range.start == 0))
 }
 
-/// Whether the query of a URL holds a secret; `text` is the URL as it is written.
-pub fn in_query(url: &url::Url, text: &str) -> bool {
+/// Returns true if the query of a URL holds a secret; `text` is the URL as written.
+pub fn query_holds_secret(url: &url::Url, text: &str) -> bool {
     url.query_pairs()
         .any(|(name, value)| is_secret_header(&name) || parameter_holds(&name, &value) || is_key(&value))
-        || !found(text).is_empty()
+        || !find_in_text(text).is_empty()
 }
 
-/// Where the words are; white space within quotes belongs to its word. A quote begins a word or a value, and ends: an apostrophe is none.
+/// Returns the words of a text, keeping quoted white space. A quote only opens at the start of a word or value, so that
+/// an apostrophe does not.
 fn words(text: &str) -> Vec<Range<usize>> {
     let (mut all, mut from, mut quote, mut before) = (Vec::new(), None, None, ' ');
     for (i, c) in text.char_indices() {
@@ -362,8 +368,8 @@ fn words(text: &str) -> Vec<Range<usize>> {
                 continue;
             }
             None => {
-                let begins = from.is_none() || before == '=';
-                quote = (begins && matches!(c, '"' | '\'') && text[i + 1..].contains(c)).then_some(c);
+                let opens = from.is_none() || before == '=';
+                quote = (opens && matches!(c, '"' | '\'') && text[i + 1..].contains(c)).then_some(c);
             }
         }
         from.get_or_insert(i);

@@ -1,4 +1,4 @@
-//! No tokenizer: the build is without it.
+//! Stand-in for the tokenizer in builds without the feature; never constructed.
 
 use super::Tokenizer;
 use anyhow::{Result, bail};

@@ -1,4 +1,4 @@
-//! What holds whatever happens.
+//! Property tests: invariants of the engine under random arrivals and cancellations.
 
 use super::tests::{count, settings};
 use super::*;
@@ -6,27 +6,27 @@ use crate::blocks::blocks_of;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Something that happens from outside.
+/// An arrival, perhaps with a cancellation.
 #[derive(Debug, Clone)]
-struct Act {
-    /// After the act before it, in µs.
+struct Action {
+    /// Time after the previous action, in µs.
     gap: u64,
     input: u32,
     output: u32,
-    /// Which of four beginnings the prompt has, and how many of its tokens it shares.
+    /// Which of four prefixes the prompt has, and how many of its tokens.
     family: u64,
     shared: u32,
-    /// A request that goes away at the same time, often none.
+    /// Id of a request to cancel at the same time, often of none.
     victim: u64,
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
-    // A third of the gaps are none, so that requests come together.
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    // A third of the gaps are zero, so that requests arrive together.
     let gap = prop_oneof![Just(0), 0_u64..30_000, Just(10_000)];
-    let act = (gap, 0_u32..60, 0_u32..12, 0_u64..4, 0_u32..60, 0_u64..120).prop_map(
-        |(gap, input, output, family, shared, victim)| Act { gap, input, output, family, shared, victim },
+    let action = (gap, 0_u32..60, 0_u32..12, 0_u64..4, 0_u32..60, 0_u64..120).prop_map(
+        |(gap, input, output, family, shared, victim)| Action { gap, input, output, family, shared, victim },
     );
-    prop::collection::vec(act, 1..50)
+    prop::collection::vec(action, 1..50)
 }
 
 fn engines() -> impl Strategy<Value = Settings> {
@@ -48,7 +48,7 @@ fn engines() -> impl Strategy<Value = Settings> {
     })
 }
 
-impl Act {
+impl Action {
     fn request(&self, id: u64) -> Request {
         let (input, shared) = (self.input.max(1), self.shared.min(self.input.max(1)));
         let beginning = (0..shared).map(|t| 1000 * self.family + u64::from(t));
@@ -57,8 +57,8 @@ impl Act {
     }
 }
 
-/// What must hold at every moment.
-fn sound(engine: &Batch) -> Result<(), TestCaseError> {
+/// Checks the invariants that hold at every moment.
+fn check_invariants(engine: &Batch) -> Result<(), TestCaseError> {
     let Settings { limits, block_size, .. } = &engine.settings;
     prop_assert!(engine.running() <= limits.max_num_seqs.get() as usize);
     let usable = limits.kv_blocks.get() - 1;
@@ -68,10 +68,10 @@ fn sound(engine: &Batch) -> Result<(), TestCaseError> {
         prop_assert!(load.tokens <= u64::from(limits.max_num_batched_tokens.get()) || alone, "{load:?}");
         prop_assert!(load.sequences > 0);
     }
-    let held: u32 = engine.running.iter().map(Sequence::blocks).sum();
+    let allocated: u32 = engine.running.iter().map(Sequence::blocks).sum();
     let used = usable - engine.kv.available();
-    // Shared blocks count once; without sharing it is exact.
-    prop_assert!(used <= held && (limits.prefix_cache || used == held), "{used} of {held} held");
+    // Shared blocks count once; without a prefix cache the numbers are equal.
+    prop_assert!(used <= allocated && (limits.prefix_cache || used == allocated), "{used} of {allocated}");
     for sequence in &engine.running {
         prop_assert!(sequence.computed() <= sequence.blocks() * block_size.get());
     }
@@ -81,34 +81,35 @@ fn sound(engine: &Batch) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Every request gets its tokens, in order of time, unless it goes away; and nothing is left behind.
+    /// Every request that is not cancelled gets all its tokens in order of time, and nothing is left in the engine.
     #[test]
-    fn nothing_is_lost_and_nothing_leaks(acts in acts(), settings in engines()) {
+    fn every_request_finishes_and_nothing_leaks(actions in actions(), settings in engines()) {
         let mut engine = Batch::new(settings.clone());
-        let (mut at, mut gone, mut out) = (Duration::ZERO, HashMap::new(), vec![]);
-        for (id, act) in (0_u64..).zip(&acts) {
-            at += Duration::from_micros(act.gap);
-            // One event at a time, so that every state is seen.
+        let (mut at, mut cancelled, mut out) = (Duration::ZERO, HashMap::new(), vec![]);
+        for (id, action) in (0_u64..).zip(&actions) {
+            at += Duration::from_micros(action.gap);
+            // One event at a time, so that every state is checked.
             while let Some(next) = engine.next_event().filter(|t| *t <= at) {
                 out.extend(engine.advance(next));
-                sound(&engine)?;
+                check_invariants(&engine)?;
             }
-            engine.arrive(at, act.request(id));
-            engine.cancel(at, act.victim);
-            if act.victim <= id {
-                gone.entry(act.victim).or_insert(at);
+            engine.arrive(at, action.request(id));
+            engine.cancel(at, action.victim);
+            if action.victim <= id {
+                cancelled.entry(action.victim).or_insert(at);
             }
-            sound(&engine)?;
+            check_invariants(&engine)?;
         }
         while let Some(next) = engine.next_event() {
             out.extend(engine.advance(next));
-            sound(&engine)?;
+                check_invariants(&engine)?;
         }
         prop_assert!(out.is_sorted_by_key(|e| e.at));
-        for (id, act) in (0_u64..).zip(&acts) {
+        for (id, action) in (0_u64..).zip(&actions) {
             let mine: Vec<_> = out.iter().filter(|e| e.id == id).collect();
             let tokens: u32 = mine.iter().map(|e| e.tokens).sum();
-            let fits = (act.input.max(1) + act.output.max(1) - 1).div_ceil(4) < settings.limits.kv_blocks.get();
+            let fits =
+                (action.input.max(1) + action.output.max(1) - 1).div_ceil(4) < settings.limits.kv_blocks.get();
             let finished = mine.iter().filter(|e| e.finished).count();
             if !fits {
                 prop_assert_eq!((tokens, mine.len(), finished), (0, 1, 1));
@@ -116,58 +117,58 @@ proptest! {
             }
             prop_assert!(mine.is_sorted_by(|a, b| a.at < b.at));
             prop_assert!(mine.iter().all(|e| e.tokens == 1));
-            match gone.get(&id).filter(|_| finished == 0) {
-                Some(gone) => prop_assert!(tokens < act.output.max(1) && mine.iter().all(|e| e.at <= *gone)),
-                None => prop_assert!(tokens == act.output.max(1) && mine[mine.len() - 1].finished),
+            match cancelled.get(&id).filter(|_| finished == 0) {
+                Some(end) => prop_assert!(tokens < action.output.max(1) && mine.iter().all(|e| e.at <= *end)),
+                None => prop_assert!(tokens == action.output.max(1) && mine[mine.len() - 1].finished),
             }
         }
         prop_assert_eq!((engine.running(), engine.waiting(), engine.next_event()), (0, 0, None));
-        prop_assert!(engine.places.is_empty() && engine.gone == 0);
+        prop_assert!(engine.locations.is_empty() && engine.cancelled == 0);
         prop_assert_eq!(engine.kv.available(), settings.limits.kv_blocks.get() - 1);
         let counts = engine.prefix_counts();
         prop_assert!(counts.hits <= counts.queries && (settings.limits.prefix_cache || counts.queries == 0));
     }
 
-    /// Without preemption and cancellation, first tokens leave in the order of arrival.
+    /// Without preemption and cancellation, first tokens are emitted in the order of arrival.
     #[test]
-    fn the_first_to_come_is_the_first_admitted(acts in acts(), settings in engines()) {
+    fn admission_is_first_come_first_served(actions in actions(), settings in engines()) {
         let limits = Limits { kv_blocks: count(10_000), ..settings.limits };
         let mut engine = Batch::new(Settings { limits, ..settings });
         let mut at = Duration::ZERO;
-        for (id, act) in (0_u64..).zip(&acts) {
-            at += Duration::from_micros(act.gap);
-            engine.arrive(at, act.request(id));
+        for (id, action) in (0_u64..).zip(&actions) {
+            at += Duration::from_micros(action.gap);
+            engine.arrive(at, action.request(id));
         }
         let mut first: HashMap<u64, Duration> = HashMap::new();
         for e in engine.advance(Duration::MAX) {
             first.entry(e.id).or_insert(e.at);
         }
-        let order: Vec<_> = (0..acts.len() as u64).map(|id| first[&id]).collect();
+        let order: Vec<_> = (0..actions.len() as u64).map(|id| first[&id]).collect();
         prop_assert!(order.is_sorted(), "{:?}", order);
         prop_assert_eq!(engine.preemptions(), 0);
     }
 
-    /// How often and in what portions the model is asked changes nothing.
+    /// Results do not depend on how often `advance` is called.
     #[test]
-    fn portions_do_not_matter(
-        acts in acts(),
+    fn the_pattern_of_advance_calls_does_not_matter(
+        actions in actions(),
         settings in engines(),
-        asked in prop::collection::vec(0_u64..30_000, 0..50),
+        offsets in prop::collection::vec(0_u64..30_000, 0..50),
     ) {
         let (mut lazy, mut eager) = (Batch::new(settings.clone()), Batch::new(settings));
         let (mut seen, mut at) = (vec![], Duration::ZERO);
-        let mut asked = asked.into_iter();
-        for (id, act) in (0_u64..).zip(&acts) {
-            if let Some(part) = asked.next().filter(|part| *part <= act.gap) {
-                seen.extend(eager.advance(at + Duration::from_micros(part)));
+        let mut offsets = offsets.into_iter();
+        for (id, action) in (0_u64..).zip(&actions) {
+            if let Some(offset) = offsets.next().filter(|offset| *offset <= action.gap) {
+                seen.extend(eager.advance(at + Duration::from_micros(offset)));
             }
-            at += Duration::from_micros(act.gap);
+            at += Duration::from_micros(action.gap);
             while let Some(next) = eager.next_event().filter(|t| id % 2 == 0 && *t <= at) {
                 seen.extend(eager.advance(next));
             }
             for engine in [&mut lazy, &mut eager] {
-                engine.arrive(at, act.request(id));
-                engine.cancel(at, act.victim);
+                engine.arrive(at, action.request(id));
+                engine.cancel(at, action.victim);
             }
             prop_assert_eq!((lazy.running(), lazy.waiting()), (eager.running(), eager.waiting()));
         }

@@ -1,26 +1,26 @@
-//! Workload factors: the properties of a workload that a sensitivity run moves one at a time, and the moved workloads.
+//! Workload factors: properties of a workload that a sensitivity run varies one at a time.
 
 use super::arrivals::{Arrivals, GammaShape};
 use super::config::{Cache, Source, Workload};
-use super::kind::Of;
+use super::kind::RequestSource;
 use super::lengths::Lengths;
 use super::sources::Prompts;
-use super::synthetic::{SharedPrefix, Synthetic, prefix_of_share};
+use super::synthetic::{SharedPrefix, Synthetic, mean_shared, prefix_of_share};
 use goodput_core::units::{NonEmpty, Positive};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A kind of workload property that can be moved.
+/// Kind of workload property that can be varied.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum FactorKind {
-    /// Input tokens of every request, shared prefixes in proportion.
+    /// Input tokens of every request; shared prefixes scale with them.
     PromptLength,
     /// Output tokens of every request.
     AnswerLength,
-    /// Share of the input tokens that lies in shared prefixes, which a warm prefix cache holds.
+    /// Share of the input tokens in shared prefixes, which a warm prefix cache holds.
     CacheShare,
     /// Coefficient of variation of the gaps between arrivals; 1 for Poisson arrivals.
     Burstiness,
@@ -33,7 +33,7 @@ impl FactorKind {
     pub const ALL: [Self; 5] =
         [Self::PromptLength, Self::AnswerLength, Self::CacheShare, Self::Burstiness, Self::Mix];
 
-    /// The name in plans and files.
+    /// Returns the name in plans and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PromptLength => "prompt-length",
@@ -45,12 +45,12 @@ impl FactorKind {
     }
 }
 
-/// One property to move: a kind, and for a mix the class whose share moves.
+/// One property to vary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Factor {
-    /// The kind.
+    /// Kind of property.
     pub kind: FactorKind,
-    /// The class, for [`FactorKind::Mix`] alone.
+    /// Class whose share varies, for [`FactorKind::Mix`] only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
 }
@@ -66,100 +66,100 @@ impl fmt::Display for Factor {
 }
 
 impl Factor {
-    /// Returns the factors of these kinds: one each, and of a mix one for each class.
+    /// Returns the factors of these kinds: one each, and for a mix one per class.
     pub fn of_kinds(kinds: &[FactorKind], workload: &Workload) -> Vec<Self> {
         let one = |kind: FactorKind| match kind {
-            // With two classes the share of one is that of the other.
+            // With two classes one share determines the other.
             FactorKind::Mix if !workload.classes().is_empty() => {
                 let classes = workload.classes();
-                let shown = if classes.len() == 2 { 1 } else { classes.len() };
-                classes[..shown].iter().map(|c| Self { kind, class: Some(c.name.clone()) }).collect()
+                let varied = if classes.len() == 2 { 1 } else { classes.len() };
+                classes[..varied].iter().map(|c| Self { kind, class: Some(c.name.clone()) }).collect()
             }
             _ => vec![Self { kind, class: None }],
         };
         kinds.iter().copied().flat_map(one).collect()
     }
 
-    /// Returns the value of this factor: mean tokens, a share, or a coefficient of variation.
+    /// Returns the current value of this factor: mean tokens, a share, or a coefficient of variation.
     ///
     /// # Errors
-    /// The workload does not have this property, in words.
+    /// The workload does not have this property; the message says why.
     pub fn value(&self, workload: &Workload) -> Result<f64, String> {
-        self.moved(workload, 1.0)?;
+        self.scaled(workload, 1.0)?;
         Ok(match self.kind {
             FactorKind::PromptLength => mean(workload, |prompts| lengths(prompts).map(|l| l.0)),
-            FactorKind::AnswerLength => mean(workload, answer),
+            FactorKind::AnswerLength => mean(workload, answer_lengths),
             FactorKind::CacheShare => workload.shared_share().unwrap_or(0.0),
             FactorKind::Burstiness => cv(workload)?,
             FactorKind::Mix => {
                 let all: f64 = workload.classes().iter().map(|c| c.weight.get()).sum();
-                let own = workload.classes().iter().find(|c| Some(&c.name) == self.class.as_ref());
-                own.map_or(0.0, |c| c.weight.get() / all)
+                let class = workload.classes().iter().find(|c| Some(&c.name) == self.class.as_ref());
+                class.map_or(0.0, |c| c.weight.get() / all)
             }
         })
     }
 
-    /// Returns the workload with this factor `by` times as large and everything else as it was.
+    /// Returns the workload with this factor multiplied by `by` and everything else unchanged.
     ///
     /// # Errors
-    /// The factor cannot be moved on this workload, in words.
-    pub fn moved(&self, workload: &Workload, by: f64) -> Result<Workload, String> {
-        let mut moved = workload.clone();
+    /// The factor cannot be varied in this workload; the message says why.
+    pub fn scaled(&self, workload: &Workload, by: f64) -> Result<Workload, String> {
+        let mut scaled = workload.clone();
         match self.kind {
-            FactorKind::PromptLength => each(&mut moved, |p| longer_prompts(p, by))?,
-            FactorKind::AnswerLength => each(&mut moved, |p| longer_answers(p, by))?,
-            FactorKind::CacheShare => share_more(&mut moved, by)?,
+            FactorKind::PromptLength => each_prompts(&mut scaled, |p| scale_prompts(p, by))?,
+            FactorKind::AnswerLength => each_prompts(&mut scaled, |p| scale_answers(p, by))?,
+            FactorKind::CacheShare => scale_shared_prefixes(&mut scaled, by)?,
             FactorKind::Burstiness => {
                 let cv = Positive::try_from(cv(workload)? * by)?;
-                moved.arrivals = Arrivals::Gamma(GammaShape { cv });
+                scaled.arrivals = Arrivals::Gamma(GammaShape { cv });
             }
-            FactorKind::Mix => self.weigh(&mut moved, by)?,
+            FactorKind::Mix => self.scale_class_share(&mut scaled, by)?,
         }
         if self.kind == FactorKind::PromptLength {
-            let mut conversations: Vec<_> = moved.conversation.iter_mut().collect();
-            if let Source::Mix(classes) = &mut moved.source {
+            let mut conversations: Vec<_> = scaled.conversation.iter_mut().collect();
+            if let Source::Mix(classes) = &mut scaled.source {
                 conversations.extend(classes.iter_mut().filter_map(|c| c.conversation.as_mut()));
             }
             for conversation in conversations {
                 conversation.input_tokens = conversation.input_tokens.map(|l| l.scaled(by));
             }
         }
-        // Notes on the files' contents hold for the workload as planned.
-        moved.found = Vec::new();
-        Ok(moved)
+        // The summaries describe the workload as planned.
+        scaled.file_summaries = Vec::new();
+        Ok(scaled)
     }
 
-    /// Sets the weight of the class so that its share is `by` times as large; the others keep their proportions.
-    fn weigh(&self, workload: &mut Workload, by: f64) -> Result<(), String> {
+    /// Sets the weight of the class so that its share is multiplied by `by`; the others keep their proportions.
+    fn scale_class_share(&self, workload: &mut Workload, by: f64) -> Result<(), String> {
         let Source::Mix(classes) = &mut workload.source else {
-            return Err("the workload has one kind of request, and no mix of classes".into());
+            return Err("the workload has one kind of request and no classes to mix".into());
         };
         let all: f64 = classes.iter().map(|c| c.weight.get()).sum();
-        let own = classes.iter_mut().find(|c| Some(&c.name) == self.class.as_ref());
-        let own = own.ok_or("the workload has no such class")?;
-        let others = all - own.weight.get();
-        let share = own.weight.get() / all * by;
+        let class = classes.iter_mut().find(|c| Some(&c.name) == self.class.as_ref());
+        let class = class.ok_or("the workload has no such class")?;
+        let others = all - class.weight.get();
+        let share = class.weight.get() / all * by;
         if others <= 0.0 || share >= 1.0 {
-            return Err(format!("the class {} cannot have a share of {:.0} %", own.name, 100.0 * share));
+            return Err(format!("the class {} cannot have a share of {:.0} %", class.name, 100.0 * share));
         }
-        own.weight = Positive::try_from(share / (1.0 - share) * others)?;
+        class.weight = Positive::try_from(share / (1.0 - share) * others)?;
         Ok(())
     }
 }
 
 /// Applies a change to the prompts of every kind of request.
-fn each(
+fn each_prompts(
     workload: &mut Workload,
     mut change: impl FnMut(&mut Prompts) -> Result<(), String>,
 ) -> Result<(), String> {
     match &mut workload.source {
         Source::Prompts(prompts) => change(prompts),
         Source::Mix(classes) => classes.iter_mut().try_for_each(|c| change(&mut c.prompts)),
-        Source::Trace(_) => Err("a trace is replayed as it was recorded".into()),
+        Source::Trace(_) => Err("a trace is replayed with its recorded lengths".into()),
     }
 }
 
-/// Input and output lengths of prompts that are made to measure.
+/// Returns input and output lengths, if the plan sets both.
 fn lengths(prompts: &Prompts) -> Option<(Lengths, Lengths)> {
     match prompts {
         Prompts::Synthetic(s) => Some((s.input_tokens, s.output_tokens)),
@@ -168,24 +168,24 @@ fn lengths(prompts: &Prompts) -> Option<(Lengths, Lengths)> {
     }
 }
 
-/// Output lengths, where the plan sets them.
-fn answer(prompts: &Prompts) -> Option<Lengths> {
+/// Returns output lengths, if the plan sets them.
+fn answer_lengths(prompts: &Prompts) -> Option<Lengths> {
     match prompts {
         Prompts::Data(d) => d.output_tokens,
         other => lengths(other).map(|l| l.1),
     }
 }
 
-/// Mean length over the kinds of request, weighted by their shares; cuts included.
-fn mean(workload: &Workload, of: impl Fn(&Prompts) -> Option<Lengths>) -> f64 {
-    let one = |kind: &super::kind::Kind<'_>| match kind.of {
-        Of::Prompts(prompts) => of(prompts).map_or(0.0, |l| l.mean_of(|n| n)),
-        Of::Trace(_) => 0.0,
+/// Returns the mean length over the kinds of request, weighted by their shares, after clamping to min and max.
+fn mean(workload: &Workload, lengths: impl Fn(&Prompts) -> Option<Lengths>) -> f64 {
+    let one = |kind: &super::kind::Kind<'_>| match kind.source {
+        RequestSource::Prompts(prompts) => lengths(prompts).map_or(0.0, |l| l.mean_of(|n| n)),
+        RequestSource::Trace(_) => 0.0,
     };
     workload.kinds().iter().map(|kind| kind.share * one(kind)).sum()
 }
 
-fn longer_prompts(prompts: &mut Prompts, by: f64) -> Result<(), String> {
+fn scale_prompts(prompts: &mut Prompts, by: f64) -> Result<(), String> {
     match prompts {
         Prompts::Synthetic(s) => {
             s.input_tokens = s.input_tokens.scaled(by);
@@ -196,12 +196,12 @@ fn longer_prompts(prompts: &mut Prompts, by: f64) -> Result<(), String> {
             }
         }
         Prompts::Text(t) => t.input_tokens = t.input_tokens.scaled(by),
-        Prompts::Data(_) => return Err("the prompts of a data set have the lengths that they have".into()),
+        Prompts::Data(_) => return Err("the prompts of a data set have fixed lengths".into()),
     }
     Ok(())
 }
 
-fn longer_answers(prompts: &mut Prompts, by: f64) -> Result<(), String> {
+fn scale_answers(prompts: &mut Prompts, by: f64) -> Result<(), String> {
     use super::data::config::OutputFrom;
     match prompts {
         Prompts::Synthetic(s) => s.output_tokens = s.output_tokens.scaled(by),
@@ -219,19 +219,18 @@ fn longer_answers(prompts: &mut Prompts, by: f64) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the shared prefixes longer or shorter so that the share of shared tokens is `by` times as large.
-fn share_more(workload: &mut Workload, by: f64) -> Result<(), String> {
+/// Changes the lengths of the shared prefixes so that the share of shared tokens is multiplied by `by`.
+fn scale_shared_prefixes(workload: &mut Workload, by: f64) -> Result<(), String> {
     if workload.cache != Cache::Warm {
-        return Err("the prefix cache is cold: only [workload] cache = \"warm\" has hits to move".into());
+        return Err("the prefix cache is cold: only [workload] cache = \"warm\" has cache hits".into());
     }
     let mut any = false;
-    each(workload, |prompts| {
+    each_prompts(workload, |prompts| {
         let Prompts::Synthetic(Synthetic { input_tokens, shared_prefix: Some(prefix), .. }) = prompts else {
             return Ok(());
         };
         any = true;
-        let shared = |tokens: u32| input_tokens.mean_of(|n| f64::from(tokens).min(n - 1.0));
-        let share = by * shared(prefix.tokens.get()) / input_tokens.mean_of(|n| n);
+        let share = by * mean_shared(input_tokens, prefix.tokens.get()) / input_tokens.mean_of(|n| n);
         if share >= 0.99 {
             return Err(format!("{:.0} % of the input tokens cannot be shared", 100.0 * share));
         }
@@ -242,17 +241,17 @@ fn share_more(workload: &mut Workload, by: f64) -> Result<(), String> {
     if any { Ok(()) } else { Err("no prompts share a prefix".into()) }
 }
 
-/// Coefficient of variation of the gaps between arrivals.
+/// Returns the coefficient of variation of the gaps between arrivals.
 fn cv(workload: &Workload) -> Result<f64, String> {
     match (&workload.source, workload.arrivals) {
-        (Source::Trace(_), _) => Err("a trace has arrival times of its own".into()),
+        (Source::Trace(_), _) => Err("a trace has recorded arrival times".into()),
         (_, Arrivals::Poisson) => Ok(1.0),
         (_, Arrivals::Gamma(gamma)) => Ok(gamma.cv.get()),
-        (_, Arrivals::Constant) => Err("constant arrivals have no spread that could be scaled".into()),
+        (_, Arrivals::Constant) => Err("constant arrivals have no variation to scale".into()),
     }
 }
 
-/// The kinds of factor to move: a list without duplicates.
+/// The kinds of factor to vary; at least one.
 pub type Kinds = NonEmpty<FactorKind>;
 
 #[cfg(test)]
@@ -271,7 +270,7 @@ mod tests {
                        shared-prefix = { tokens = 400, groups = 3 } }";
 
     #[test]
-    fn a_factor_moves_alone() {
+    fn scaling_a_factor_changes_no_other() {
         let base = workload(RAG);
         for (kind, at, up) in [
             (FactorKind::PromptLength, 1000.0, 1.2),
@@ -282,20 +281,20 @@ mod tests {
             let f = factor(kind);
             assert!((f.value(&base).unwrap() / at - 1.0).abs() < 0.01, "{f}: {:?}", f.value(&base));
             for by in [up, 1.0 / up] {
-                let moved = f.moved(&base, by).unwrap();
-                let got = f.value(&moved).unwrap() / f.value(&base).unwrap();
+                let scaled = f.scaled(&base, by).unwrap();
+                let got = f.value(&scaled).unwrap() / f.value(&base).unwrap();
                 assert!((got / by - 1.0).abs() < 0.01, "{f} by {by}: {got}");
                 for other in FactorKind::ALL.into_iter().filter(|k| *k != kind && *k != FactorKind::Mix) {
                     let other = factor(other);
-                    let [a, b] = [&base, &moved].map(|w| other.value(w).unwrap());
-                    assert!((a / b - 1.0).abs() < 1e-3, "{f} moved {other} from {a} to {b}");
+                    let [a, b] = [&base, &scaled].map(|w| other.value(w).unwrap());
+                    assert!((a / b - 1.0).abs() < 1e-3, "{f} changed {other} from {a} to {b}");
                 }
             }
         }
     }
 
     #[test]
-    fn classes_trade_shares() {
+    fn scaling_a_class_keeps_the_proportions_of_the_others() {
         let base = workload(
             "class = [
             { name = \"a\", weight = 6, prompts.synthetic = { input-tokens = { fixed = 9 }, output-tokens = { fixed = 3 } } },
@@ -305,27 +304,27 @@ mod tests {
         );
         let all = Factor::of_kinds(&[FactorKind::Mix], &base);
         assert_eq!(all.iter().map(ToString::to_string).collect::<Vec<_>>(), ["mix a", "mix b", "mix c"]);
-        let moved = all[1].moved(&base, 1.2).unwrap();
-        let shares: Vec<f64> = all.iter().map(|f| f.value(&moved).unwrap()).collect();
+        let scaled = all[1].scaled(&base, 1.2).unwrap();
+        let shares: Vec<f64> = all.iter().map(|f| f.value(&scaled).unwrap()).collect();
         assert!((shares[1] - 0.36).abs() < 1e-9 && (shares[0] / shares[2] - 6.0).abs() < 1e-9, "{shares:?}");
-        let most = all[0].moved(&base, 1.7).unwrap_err();
-        assert!(most.contains("cannot have a share of 102 %"), "{most}");
+        let error = all[0].scaled(&base, 1.7).unwrap_err();
+        assert!(error.contains("cannot have a share of 102 %"), "{error}");
     }
 
     #[test]
-    fn immovable_factors_are_explained() {
+    fn factors_that_cannot_be_varied_are_explained() {
         let cold = "prompts.synthetic = { input-tokens = { fixed = 9 }, output-tokens = { fixed = 3 } }";
-        for (text, kind, says) in [
+        for (text, kind, message) in [
             (cold, FactorKind::CacheShare, "is cold"),
             (&format!("cache = \"warm\"\n{cold}"), FactorKind::CacheShare, "no prompts share"),
-            (&format!("arrivals = \"constant\"\n{cold}"), FactorKind::Burstiness, "no spread"),
-            (cold, FactorKind::Mix, "no mix of classes"),
-            ("trace.file = \"x\"", FactorKind::PromptLength, "as it was recorded"),
-            ("prompts.sharegpt.file = \"x\"", FactorKind::PromptLength, "the lengths that they have"),
+            (&format!("arrivals = \"constant\"\n{cold}"), FactorKind::Burstiness, "no variation"),
+            (cold, FactorKind::Mix, "no classes to mix"),
+            ("trace.file = \"x\"", FactorKind::PromptLength, "recorded lengths"),
+            ("prompts.sharegpt.file = \"x\"", FactorKind::PromptLength, "fixed lengths"),
             ("prompts.sharegpt.file = \"x\"", FactorKind::AnswerLength, "recorded lengths"),
         ] {
-            let said = factor(kind).value(&workload(text)).unwrap_err();
-            assert!(said.contains(says), "{text}: {said}");
+            let error = factor(kind).value(&workload(text)).unwrap_err();
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 
@@ -343,9 +342,9 @@ mod tests {
                 x: Lengths,
             }
             let base = toml::from_str::<T>(&format!("x = {text}")).unwrap().x;
-            let moved = base.scaled(1.3);
+            let scaled = base.scaled(1.3);
             for u in [0.05, 0.3, 0.5, 0.9, 0.999] {
-                let [a, b] = [base, moved].map(|l| f64::from(l.quantile(u)));
+                let [a, b] = [base, scaled].map(|l| f64::from(l.quantile(u)));
                 assert!((b / a - 1.3).abs() < 0.05, "{text} at {u}: {a} and {b}");
             }
         }
