@@ -149,7 +149,7 @@ fn classes_alone_show_what_mixing_costs() {
 fn check_shows_the_classes() {
     goodput().args(["check", "mix"]).assert().success().stdout(
         contains("class chat: 90 % of the arrivals")
-            .and(contains("p99 TTFT ≤ 200ms"))
+            .and(contains("p99 TTFT ≤ 200 ms"))
             .and(contains("series    3: mix; only chat; only documents")),
     );
 }

@@ -76,7 +76,7 @@ mod tests {
             "and read back without resolving it again"
         );
         let both = plan("", "slo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"90s\"").unwrap();
-        assert_eq!(both.slo.summary(), "class a: p99 TTFT ≤ 1s; class b: p99 TTFT ≤ 1m 30s");
+        assert_eq!(both.slo.summary(), "class a: p99 TTFT ≤ 1 s; class b: p99 TTFT ≤ 1 m 30 s");
         assert!(
             both.timeout() >= std::time::Duration::from_secs(180),
             "that of the longest: {:?}",
@@ -97,7 +97,7 @@ mod tests {
                 "step.timeout = \"2s\"\nslo.ttft.p99 = \"1s\"",
                 "slo.ttft.p99 = \"3s\"",
                 "",
-                "p99 TTFT ≤ 3s of class a",
+                "p99 TTFT ≤ 3 s of class a",
             ),
         ] {
             let error = plan(slo, a, b).unwrap_err();

@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(a.plan.workload.pace.map(Rate::get), Some(2.0));
         assert!(!a.plan.search.baseline && e.plan.search.baseline && r.plan.search.baseline);
         assert!(e.plan.workload.closed().contains("3000 shared, closed loop, warm cache"));
-        assert_eq!((e.plan.slo.summary().as_str(), a.plan.slo.is_none()), ("p99 TTFT ≤ 1s", true));
+        assert_eq!((e.plan.slo.summary().as_str(), a.plan.slo.is_none()), ("p99 TTFT ≤ 1 s", true));
         assert_eq!((e.plan.step.measure, a.plan.step.measure), (Span::secs(7), Span::secs(60)));
         assert!(
             matches!(&r.plan.search.mode, Mode::Rates(rates) if rates.len() == 1)

@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(all[0].plan.workload.classes().len(), 2);
         let only = &all[2].plan;
         assert!(only.workload.classes().is_empty() && only.server.model.as_deref() == Some("lora"));
-        assert_eq!(only.slo.summary(), "p99 TTFT ≤ 5s");
-        assert_eq!(all[1].plan.slo.summary(), "p99 TTFT ≤ 200ms", "the plan's own");
+        assert_eq!(only.slo.summary(), "p99 TTFT ≤ 5 s");
+        assert_eq!(all[1].plan.slo.summary(), "p99 TTFT ≤ 200 ms", "the plan's own");
         assert!(all.iter().all(|s| s.plan.series()[0].name == MAIN), "each is one curve");
     }
 }

@@ -6,6 +6,7 @@ mod profile;
 pub use parts::{ALL, ClassSlo, Part, key, split};
 pub use profile::{PROFILES, Profile, ProfileName, profile_names};
 
+use jiff::fmt::friendly::{Spacing, SpanPrinter};
 use crate::record::{Outcome, Record};
 use crate::units::{Fraction, Percentile, Span, ms};
 use serde::{Deserialize, Serialize};
@@ -91,7 +92,9 @@ pub struct Limit {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ≤ {}", self.percentile, self.metric.title(), Span(self.limit))
+        let printer = SpanPrinter::new().spacing(Spacing::BetweenUnitsAndDesignators);
+        let limit = printer.unsigned_duration_to_string(&self.limit);
+        write!(f, "{} {} ≤ {limit}", self.percentile, self.metric.title())
     }
 }
 
@@ -240,7 +243,7 @@ impl Slo {
             .collect()
     }
 
-    /// Formats all limits in one line, prefixed with the tier's name if it has one: `p99 TTFT ≤ 200ms, p99 TPOT ≤
+    /// Formats all limits in one line, prefixed with the tier's name if it has one: `p99 TTFT ≤ 200 ms, p99 TPOT ≤
     /// 50ms`. Limits of classes follow theirs.
     pub fn summary(&self) -> String {
         let name = self.name.as_ref().map(|n| format!("{n}: ")).unwrap_or_default();
@@ -468,7 +471,7 @@ mod tests {
         let half = slo.scaled(0.5, "half");
         assert_eq!(
             half.summary(),
-            "half: p99 TTFT ≤ 100ms, p99 TPOT ≤ 25ms, errors ≤ 1 %; class short: p95 e2e ≤ 1s 500ms"
+            "half: p99 TTFT ≤ 100 ms, p99 TPOT ≤ 25 ms, errors ≤ 1 %; class short: p95 e2e ≤ 1 s 500 ms"
         );
         assert_eq!(slo.scaled(1.0, "same").ttft, slo.ttft, "exactly");
     }

@@ -59,7 +59,7 @@ impl<'a> Part<'a> {
         key(self.class(), limit)
     }
 
-    /// Adds the class, if any, to a limit's text: `p99 TTFT ≤ 200ms of class short`.
+    /// Adds the class, if any, to a limit's text: `p99 TTFT ≤ 200 ms of class short`.
     pub fn title(&self, limit: &str) -> String {
         self.own.map_or_else(|| limit.to_owned(), |own| format!("{limit} of class {}", own.name))
     }
@@ -125,7 +125,7 @@ mod tests {
             ("short/ttft.p99".into(), "ttft.p99".into())
         );
         assert_eq!(tier.smallest(Metric::Ttft), Some(Duration::from_millis(200)), "classes included");
-        assert_eq!(tier.summary(), "p99 TTFT ≤ 5s, p99 TPOT ≤ 50ms; class short: p99 TTFT ≤ 200ms");
+        assert_eq!(tier.summary(), "p99 TTFT ≤ 5 s, p99 TPOT ≤ 50 ms; class short: p99 TTFT ≤ 200 ms");
         let only = Slo { classes: tier.classes.clone(), ..Slo::default() };
         assert_eq!(only.parts().iter().map(Part::class).collect::<Vec<_>>(), ["short"]);
         assert!((only.joint_target() - 0.99).abs() < 1e-12 && only.problem().is_none());

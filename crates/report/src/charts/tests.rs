@@ -49,7 +49,7 @@ fn scaled(run: &Run, estimated: bool) -> SloScale {
     };
     let factors = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0];
     let points = factors.into_iter().enumerate().map(point).collect();
-    let without = vec!["p99 ITL ≤ 100ms".to_owned()];
+    let without = vec!["p99 ITL ≤ 100 ms".to_owned()];
     SloScale { points, without, untold: 1, measured: [0.4 * rate, 1.2 * rate], estimated }
 }
 

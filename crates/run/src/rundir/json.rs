@@ -190,7 +190,7 @@ mod tests {
         goodput: {"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","support":{"change":null,"flat":null,"held":null,"misfit":null,"scatter":null},"throughput":null}
         joint_goodput: {"basis":"bracket","binding":null,"failed":null,"halve_s":null,"interval90":null,"met":20.0,"per_gpu":20.0,"rate":20.0,"reason":"met up to 20 req/s (ttft.p99: 0 of 2400 missed), and no level is shown to fail; ended because the one level of the list is measured","safe_rate":null,"status":"not-reached","support":{"change":null,"flat":null,"held":null,"misfit":null,"scatter":null},"throughput":null}
         knee: null
-        meta: {"goodput_version":"0.1.0","gpu":"A40","gpus":1,"host":"linux x86_64, 2 cores","model":"qwen3-0.6b","noted":[],"notes":"hypothesis: prefill bound","seed":1,"server":"http://127.0.0.1:8000","slo":"p99 TTFT ≤ 200ms, p99 TPOT ≤ 20ms","started":"2026-11-20T10:15:00Z","virtual_time":false,"workload":"600 in / 30 out tokens, Poisson arrivals, cold cache"}
+        meta: {"goodput_version":"0.1.0","gpu":"A40","gpus":1,"host":"linux x86_64, 2 cores","model":"qwen3-0.6b","noted":[],"notes":"hypothesis: prefill bound","seed":1,"server":"http://127.0.0.1:8000","slo":"p99 TTFT ≤ 200 ms, p99 TPOT ≤ 20 ms","started":"2026-11-20T10:15:00Z","virtual_time":false,"workload":"600 in / 30 out tokens, Poisson arrivals, cold cache"}
         name: "A40, Qwen3-0.6B, 600 in / 30 out"
         schema: "goodput/1"
         steps: 1

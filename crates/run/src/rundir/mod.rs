@@ -112,7 +112,7 @@ pub struct Meta {
     pub model: String,
     /// One line: `600 in / 30 out tokens, Poisson arrivals, cold cache`.
     pub workload: String,
-    /// One line per tier: `p99 TTFT ≤ 200ms, p99 TPOT ≤ 50ms`.
+    /// One line per tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms`.
     pub slo: String,
     /// GPU model, where the plan declares one.
     pub gpu: Option<String>,
@@ -243,7 +243,7 @@ pub struct Run {
     /// What the server runs on, as the plan declares it.
     pub hardware: goodput_stats::capacity::Hardware,
     /// How much delay of its own the client was allowed.
-    pub allowed: goodput_stats::stats::own::Allowed,
+    pub allowed: goodput_stats::stats::client::ClientTolerance,
     /// The most requests in flight that the plan allows.
     pub max_in_flight: u32,
     /// Failures: step, kind, status, count, sample.

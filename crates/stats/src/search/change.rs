@@ -10,6 +10,7 @@
 //! A server may be throttled under load alone. So the median TPOT of the steps near the boundary, which no queue has a part in, is held
 //! against their levels in order of time: ln TPOT = a + b·ln level, and from some step on c more (`segmented.rs`).
 
+use super::log_median::{sigma, variance_under_load};
 use super::segmented::{Observation, shift};
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
@@ -35,12 +36,10 @@ const LEAST_SIGMA: f64 = 0.02;
 const MISFIT: f64 = 0.03;
 /// How far from the middle one, in the logarithm, levels are compared.
 const REACH: f64 = 0.3;
-/// Requests that share a batch have alike times: so many are taken to be worth one.
-const ALIKE: f64 = 16.0;
+/// Standard error of a median over that of a mean, for normal values: √(π/2).
 const MEDIAN: f64 = 1.2533;
 /// The median of χ² of one degree of freedom.
 const MEDIAN_CHI: f64 = 0.4549;
-const Z90: f64 = 1.2816;
 
 /// Where a change of the server shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -89,7 +88,7 @@ struct Median {
 impl Median {
     fn of(q: &Quantiles, few: u64) -> Option<Self> {
         let (p50, p90) = (q.p50.filter(|p| *p > 0.0)?, q.p90?);
-        let sigma = ((p90 / p50).ln() / Z90).max(LEAST_SIGMA);
+        let sigma = sigma(p50, p90, LEAST_SIGMA);
         (q.n >= few).then(|| Self { ln: p50.ln(), sigma, n: q.n as f64 })
     }
 
@@ -101,8 +100,8 @@ impl Median {
     }
 }
 
-/// Returns the last change of the server that a series shows.
-pub(super) fn found(steps: &[&Step]) -> Option<Change> {
+/// Returns the last change of the server that the steps of a series show.
+pub(super) fn last_change(steps: &[&Step]) -> Option<Change> {
     let baselines: Vec<&Step> =
         steps.iter().copied().filter(|s| s.kind == StepKind::Baseline && s.abort.is_none()).collect();
     let mut from = 0;
@@ -112,9 +111,7 @@ pub(super) fn found(steps: &[&Step]) -> Option<Change> {
         from += at;
         last = Some(change);
     }
-    let since = last.map_or(f64::NEG_INFINITY, |c| c.before_s);
-    let later: Vec<&Step> = steps.iter().copied().filter(|s| s.started_s >= since).collect();
-    under_load(&later).or(last)
+    under_load(&current(steps, last)).or(last)
 }
 
 /// The clearest change within some baselines: the number of the first one after it.
@@ -172,7 +169,7 @@ fn under_load(steps: &[&Step]) -> Option<Change> {
     };
     let points = steps.iter().filter(near).filter_map(|s| {
         let median = Median::of(&s.quantiles(Metric::Tpot), FEW_LOADED)?;
-        let variance = (MEDIAN * median.sigma).powi(2) * ALIKE / median.n + MISFIT.powi(2);
+        let variance = variance_under_load((MEDIAN * median.sigma).powi(2), median.n) + MISFIT.powi(2);
         Some((*s, Observation { x: s.level.value.ln(), y: median.ln, variance }))
     });
     let points: Vec<(&Step, Observation)> = points.collect();
@@ -195,14 +192,14 @@ fn under_load(steps: &[&Step]) -> Option<Change> {
     })
 }
 
-/// Returns the seconds of the sweep from which on steps speak of the server as it is now.
-pub(super) fn since(steps: &[&Step]) -> f64 {
-    found(steps).map_or(f64::NEG_INFINITY, |c| c.before_s)
+/// Returns the time, in seconds of the sweep, from which on steps describe the server after its last change.
+pub(super) fn since(change: Option<Change>) -> f64 {
+    change.map_or(f64::NEG_INFINITY, |c| c.before_s)
 }
 
-/// Returns the steps that speak of the server as it is now: all of them, where it did not change.
-pub(super) fn current<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
-    let since = since(steps);
+/// Returns the steps after the last change of the server; all of them if it did not change.
+pub(super) fn current<'a>(steps: &[&'a Step], change: Option<Change>) -> Vec<&'a Step> {
+    let since = since(change);
     steps.iter().copied().filter(|s| s.started_s >= since).collect()
 }
 
@@ -224,7 +221,7 @@ mod tests {
     fn at(medians: &[f64], n: u64) -> Option<(f64, f64)> {
         let steps: Vec<Step> =
             medians.iter().enumerate().map(|(i, m)| baseline(100.0 * i as f64, *m, 1.1 * m, n)).collect();
-        found(&steps.iter().collect::<Vec<_>>()).map(|c| (c.after_s, c.before_s))
+        last_change(&steps.iter().collect::<Vec<_>>()).map(|c| (c.after_s, c.before_s))
     }
 
     #[test]
@@ -261,7 +258,7 @@ mod tests {
             };
             levels.iter().enumerate().map(of).collect()
         };
-        let found = |longer| found(&steps(longer).iter().collect::<Vec<_>>());
+        let found = |longer| last_change(&steps(longer).iter().collect::<Vec<_>>());
         let change = found(1.25).unwrap();
         assert_eq!((change.shows, change.after_s, change.before_s), (Shows::Loaded, 310.0, 450.0));
         assert!((change.speed() - 0.8).abs() < 0.005, "{change:?}");
@@ -290,7 +287,7 @@ mod tests {
                     baseline(100.0 * f64::from(i), p50, p90, 40)
                 })
                 .collect();
-            found(&steps.iter().collect::<Vec<_>>()).is_some()
+            last_change(&steps.iter().collect::<Vec<_>>()).is_some()
         });
         let count = changed.count();
         assert!(count <= 8, "{count} of 400 sweeps of a steady server");

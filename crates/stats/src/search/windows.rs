@@ -9,6 +9,7 @@ use crate::stats::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, gross, ju
 use goodput_core::level::Level;
 use goodput_core::slo::Slo;
 use goodput_core::times::StepTimes;
+use goodput_core::units::thousands;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -80,13 +81,14 @@ fn merged(windows: &[&Step], of: usize, tiers: &[Slo]) -> Step {
     }
     let tier = tiers.first().map_or("main", Slo::tier);
     (all.verdict, all.binding) = step_verdict(&all, tier);
+    let count = |n: u64| thousands(n as f64);
     let counts = all
         .binding
         .as_ref()
         .and_then(|key| all.row(tier, key))
         .filter(|row| row.n > 0 && row.limit != "stability");
     let counts =
-        counts.map(|row| format!(": {}: {} of {} missed", row.key(), row.misses, row.n)).unwrap_or_default();
+        counts.map(|row| format!(": {} of {} missed", count(row.misses), count(row.n))).unwrap_or_default();
     all.reason = match whole {
         true => format!("{of} windows together{counts}"),
         false => format!("{} of {of} windows{counts}", windows.len()),
