@@ -89,7 +89,8 @@ fn errors_say_where_and_what_to_do() {
     }
     fs::write(&path, format!("{good}oops\n{good}")).unwrap();
     let mut command = Command::cargo_bin("goodput").unwrap();
-    let told = contains("1 row could not be read and are left out").and(contains("line 2: is not a valid JSON"));
+    let told =
+        contains("1 row could not be read and are left out").and(contains("line 2: is not a valid JSON"));
     command.arg("trace").arg(&path).arg("--skip-bad-rows").assert().success().stdout(told);
 }
 

@@ -89,7 +89,7 @@ impl<'a> Builder<'a> {
         };
         let unseen = match &source.format {
             Format::Jsonl(f) | Format::Csv(f, _) => optional(f),
-            _ => Vec::new(),
+            Format::ShareGpt | Format::Aiperf | Format::SpecBench => Vec::new(),
         };
         Self {
             source,
@@ -127,8 +127,10 @@ impl<'a> Builder<'a> {
                 file.header = columns(&file.blob, fields, *delimiter)?;
                 Framing::Csv(delimiter.byte())
             }
-            _ => Framing::detect_json(file.blob.reader())
-                .with_context(|| format!("cannot read {}", path.display()))?,
+            Format::ShareGpt | Format::Jsonl(_) | Format::Aiperf | Format::SpecBench => {
+                Framing::detect_json(file.blob.reader())
+                    .with_context(|| format!("cannot read {}", path.display()))?
+            }
         };
         let mut header = matches!(framing, Framing::Csv(_));
         let mut scanner = Scanner::new(file.blob.reader(), framing);

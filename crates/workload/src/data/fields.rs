@@ -30,6 +30,12 @@ impl RowError {
         Self { field: Some(field.into()), ..Self::row(reason) }
     }
 
+    /// Returns the error with the path of the object that contains the field.
+    pub(super) fn within(self, path: &str) -> Self {
+        let field = self.field.map_or_else(|| path.to_owned(), |field| format!("{path}.{field}"));
+        Self::field(field, self.reason)
+    }
+
     pub(super) fn json(e: &serde_json::Error) -> Self {
         // serde_json appends the position, which counts from the row and is reported separately.
         let text = e.to_string();

@@ -1,6 +1,7 @@
 //! Endless, seeded orders of samples, computed without a list in memory.
 
 use super::config::Sampling;
+use crate::seed::mix;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -96,13 +97,6 @@ impl Shuffle {
         }
         left << self.half | right
     }
-}
-
-/// The finaliser of SplitMix64: every bit of the input affects every bit of the output.
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

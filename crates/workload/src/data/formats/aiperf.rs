@@ -32,10 +32,7 @@ pub(super) fn read(row: &Object) -> Result<Parsed, RowError> {
                 format!("is {}, an object is needed", kind(turn)),
             ));
         };
-        let parsed = parse_turn(turn).map_err(|e| {
-            let inner = e.field.map(|f| format!(".{f}")).unwrap_or_default();
-            RowError::field(format!("turns[{i}]{inner}"), e.reason)
-        })?;
+        let parsed = parse_turn(turn).map_err(|e| e.within(&format!("turns[{i}]")))?;
         match parsed {
             ParsedTurn::System(message) => system.push(message),
             ParsedTurn::Turn(mut turn) => {

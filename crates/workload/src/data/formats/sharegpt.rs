@@ -20,10 +20,7 @@ pub(super) fn read(row: &Object) -> Result<Parsed, RowError> {
     };
     let mut messages = Vec::with_capacity(list.len());
     for (i, entry) in list.iter().enumerate() {
-        messages.push(message(entry).map_err(|e| {
-            let inner = e.field.map(|f| format!(".{f}")).unwrap_or_default();
-            RowError::field(format!("conversations[{i}]{inner}"), e.reason)
-        })?);
+        messages.push(message(entry).map_err(|e| e.within(&format!("conversations[{i}]")))?);
     }
     let asked = messages.iter().position(|m| m.role == Role::User).unwrap_or(messages.len());
     let mut at = 0;
