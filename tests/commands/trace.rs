@@ -70,17 +70,17 @@ fn errors_say_where_and_what_to_do() {
             "t.jsonl, line 2, input_length: \"long\"",
         ),
         (good.into(), "--window 40m..10m", "not before"),
-        (good.into(), "--window 40m..", "the window holds no requests"),
-        (good.into(), "--column prompt=x", "prompt is no column"),
+        (good.into(), "--window 40m..", "the window contains no requests"),
+        (good.into(), "--column prompt=x", "prompt is not a column"),
         (good.into(), "--column prompt", "write KEY=NAME"),
-        (good.into(), "--format azure", "is a JSON object, not the head of a CSV"),
-        (good.into(), "--format parquet", "is no format of traces; there are mooncake, azure"),
+        (good.into(), "--format azure", "is a JSON object, but azure is CSV with a header"),
+        (good.into(), "--format parquet", "is not a trace format; the formats are mooncake, azure"),
         (good.into(), "--format mooncake --column timestamp=x", "those of mooncake are fixed"),
-        (good.into(), "--unit minutes", "a unit is s, ms, us or ns"),
+        (good.into(), "--unit minutes", "a unit must be s, ms, us or ns"),
         (good.into(), "--prefix-blocks 16", "--anonymise"),
         (good.into(), "--anonymise /nowhere/x --prefix-blocks 16", "has no prefix blocks"),
         (good.into(), "--anonymise /nowhere/x", "failed to write /nowhere/x"),
-        ("{\"a\":1}".into(), "", "cannot be told from the first row (a)"),
+        ("{\"a\":1}".into(), "", "is not recognised from the first row (a)"),
     ] {
         fs::write(&path, text).unwrap();
         let mut command = Command::cargo_bin("goodput").unwrap();
@@ -89,7 +89,8 @@ fn errors_say_where_and_what_to_do() {
     }
     fs::write(&path, format!("{good}oops\n{good}")).unwrap();
     let mut command = Command::cargo_bin("goodput").unwrap();
-    let told = contains("1 row could not be read and are left out").and(contains("line 2: is no such JSON"));
+    let told =
+        contains("1 row could not be read and are left out").and(contains("line 2: is not a valid JSON"));
     command.arg("trace").arg(&path).arg("--skip-bad-rows").assert().success().stdout(told);
 }
 

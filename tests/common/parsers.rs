@@ -224,7 +224,7 @@ fn text(path: PathBuf, first: usize) -> bool {
     table.file = path;
     let Ok(corpus) = TextCorpus::open(&table) else { return false };
     for at in [0, 1, first as u64, u64::MAX] {
-        assert!(!corpus.cut(at, first).expect("the text is UTF-8").is_empty());
+        assert!(!corpus.excerpt(at, first).expect("the text is UTF-8").is_empty());
     }
     true
 }

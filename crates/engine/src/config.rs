@@ -461,7 +461,11 @@ impl fmt::Display for Simulated {
         // left out.
         let defaults = match self.engine {
             Engine::Batch { preset, .. } => preset.engine().settings(),
-            _ => Vec::new(),
+            Engine::Md1 { .. }
+            | Engine::Mm1 { .. }
+            | Engine::Mmc { .. }
+            | Engine::Fixed { .. }
+            | Engine::Null => Vec::new(),
         };
         let shown = |setting: &(&'static str, String)| {
             !defaults.contains(setting) && (setting.0 != "decode" || setting.1 != "0s")

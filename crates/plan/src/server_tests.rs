@@ -141,7 +141,7 @@ fn faults_say_what_to_write() {
         ("url = \"http://token@h\"", "api-key-env", "user in the URL"),
         ("url = \"http://h/?api=1\"", "?query", "query"),
         ("url = \"http://h/#x\"", "#fragment", "fragment"),
-        ("url = \"http://h/v1/chat/completions\"", "write only what stands before", "whole endpoint"),
+        ("url = \"http://h/v1/chat/completions\"", "write only the part before", "whole endpoint"),
         ("url = \"http://h\"\nkey = \"x\"", "unknown field `key`", "unknown key"),
         ("url = \"http://h\"\napi = \"responses\"", "unknown variant `responses`", "unknown API"),
         ("url = \"http://h\"\nconnect-timeout = \"0s\"", "zero", "no time to connect"),

@@ -250,8 +250,10 @@ impl Workload {
     pub fn control(&self) -> Control {
         match self.source {
             Source::Trace(_) => Control::TraceScale,
-            _ if self.kinds().iter().any(Kind::makes_conversations) => Control::Sessions,
-            _ => Control::Rate,
+            Source::Prompts(_) | Source::Mix(_) if self.kinds().iter().any(Kind::makes_conversations) => {
+                Control::Sessions
+            }
+            Source::Prompts(_) | Source::Mix(_) => Control::Rate,
         }
     }
 
@@ -259,7 +261,7 @@ impl Workload {
     pub fn shape(&self) -> Arrivals {
         match (&self.source, self.file_summaries.first().and_then(|f| f.cv)) {
             (Source::Trace(_), Some(cv)) => Arrivals::Gamma(GammaShape { cv }),
-            _ => self.arrivals,
+            (Source::Trace(_), None) | (Source::Prompts(_) | Source::Mix(_), _) => self.arrivals,
         }
     }
 
@@ -405,7 +407,7 @@ impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let arrivals = match self.source {
             Source::Trace(_) => "arrivals as recorded".to_owned(),
-            _ => self.arrivals.to_string(),
+            Source::Prompts(_) | Source::Mix(_) => self.arrivals.to_string(),
         };
         f.write_str(&self.describe(&arrivals))
     }

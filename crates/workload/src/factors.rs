@@ -75,7 +75,11 @@ impl Factor {
                 let varied = if classes.len() == 2 { 1 } else { classes.len() };
                 classes[..varied].iter().map(|c| Self { kind, class: Some(c.name.clone()) }).collect()
             }
-            _ => vec![Self { kind, class: None }],
+            FactorKind::PromptLength
+            | FactorKind::AnswerLength
+            | FactorKind::CacheShare
+            | FactorKind::Burstiness
+            | FactorKind::Mix => vec![Self { kind, class: None }],
         };
         kinds.iter().copied().flat_map(one).collect()
     }

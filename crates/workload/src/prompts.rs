@@ -206,7 +206,7 @@ impl Prompter {
         let words = self.nonce_words() as f64 * rate.per_word;
         let tokens = f64::from(turn.request.input_tokens) - rate.overhead - words;
         let chars = (tokens / rate.tokens_per_char()).round().max(1.0) as usize;
-        match corpus.cut(at, chars) {
+        match corpus.excerpt(at, chars) {
             Ok(text) if nonce.is_empty() => PromptText::of(text),
             Ok(text) => PromptText::of(format!("{nonce}\n{text}")),
             Err(e) => {

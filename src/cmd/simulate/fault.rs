@@ -74,7 +74,7 @@ mod tests {
             (&["stall=often"], "a number from 0 to 1"),
             (&["stall=2"], "a number from 0 to 1"),
             (&["stall=NaN"], "a number from 0 to 1"),
-            (&["teapot=0.1"], "there is no fault \"teapot\"; there are refused, "),
+            (&["teapot=0.1"], "there is no fault \"teapot\"; the faults are refused, "),
             (&["stall=0.1", "stall=0.2"], "--fault stall is given twice"),
             (&["all=0.1", "all=0.2"], "--fault all is given twice"),
         ] {

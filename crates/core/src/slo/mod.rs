@@ -147,9 +147,9 @@ impl Limit {
         let known = match self.metric {
             Metric::Ttft => r.ttft(),
             Metric::Ttfc => r.ttfc(),
-            _ => None,
+            Metric::Tpot | Metric::Itl | Metric::E2e => None,
         };
-        // Lower bound of the final value: the wait so far, spread over all tokens asked for.
+        // Lower bound of the final value: the wait so far, for TPOT spread over all tokens asked for.
         let at_least = match (self.metric, r.first_token) {
             // Another tool's results do not say how long the answer could have become.
             (Metric::Tpot, Some(_)) if r.output_asked == 0 => Duration::ZERO,
@@ -158,12 +158,12 @@ impl Limit {
                 r.end.saturating_sub(first).div_f64(f64::from(after))
             }
             (Metric::Tpot, None) => Duration::ZERO,
-            _ => r.end.saturating_sub(r.due),
+            (Metric::Ttft | Metric::Ttfc | Metric::Itl | Metric::E2e, _) => r.end.saturating_sub(r.due),
         };
         match known {
             Some(value) if value <= self.limit => Judged::Met,
             Some(_) => Judged::Missed,
-            // Later than the limit already.
+            // The value is not known yet and can only be larger.
             None if at_least >= self.limit => Judged::Missed,
             None => Judged::Unknown,
         }

@@ -1,14 +1,14 @@
-//! Opens a data set: every row is checked once, noted in the index and counted.
+//! Builds a data set: checks every row once, and collects index and summary.
 
+use super::blob::Blob;
 use super::config::{DataSource, Delimiter, Fields, Format};
 use super::estimate::Counter;
-use super::fields::{Fault, find};
+use super::fields::{RowError, find};
 use super::formats::{Parsed, Parser, header, join, optional};
 use super::index::{Entry, Index};
-use super::open::Blob;
 use super::sample::TurnSample;
-use super::scan::{Framing, Row, Scanner, Stop};
-use super::summary::{BadRow, SHOWN, Summary};
+use super::scan::{Framing, RowBytes, ScanError, Scanner};
+use super::summary::{BadRow, MAX_EXAMPLES, Summary};
 use crate::lengths::TokenCount;
 use anyhow::{Context, Result, anyhow, bail};
 use goodput_core::distribution::{Distribution, Lengths};
@@ -17,38 +17,38 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// One file of the set.
 #[derive(Debug)]
-pub(super) struct Part {
-    /// Its place among the bytes of all files.
+pub(super) struct DataFile {
+    /// Byte offset of the file among the bytes of all files.
     pub(super) base: u64,
     pub(super) blob: Blob,
-    /// Names of the columns of CSV.
+    /// Column names of CSV.
     pub(super) header: Vec<String>,
 }
 
-/// The turns of all rows of a conversation.
-pub(super) fn conversation(parser: &Parser, parts: &[Part], rows: &[Entry]) -> Result<Vec<TurnSample>> {
+/// Reads the turns of a conversation from all its rows.
+pub(super) fn conversation(parser: &Parser, files: &[DataFile], rows: &[Entry]) -> Result<Vec<TurnSample>> {
     let mut turns = Vec::new();
     for row in rows {
-        let part = &parts[parts.partition_point(|p| p.base <= row.at) - 1];
+        let file = &files[files.partition_point(|f| f.base <= row.at) - 1];
         let mut bytes = vec![0; row.len as usize];
-        let path = part.blob.path().display();
-        part.blob.read_at(row.at - part.base, &mut bytes).with_context(|| format!("cannot read {path}"))?;
-        let read = parser.object(&bytes, &part.header).and_then(|object| parser.read(&object));
-        match read.map_err(|f| anyhow!("{path}, line {}: {}", row.line, f.reason))? {
+        let path = file.blob.path().display();
+        file.blob.read_at(row.at - file.base, &mut bytes).with_context(|| format!("cannot read {path}"))?;
+        let read = parser.object(&bytes, &file.header).and_then(|object| parser.read(&object));
+        match read.map_err(|e| anyhow!("{path}, line {}: {}", row.line, e.reason))? {
             Parsed::Turns(more, _) => join(&mut turns, more),
-            Parsed::Nothing => bail!("{path}, line {}: holds nothing to send", row.line),
+            Parsed::Empty => bail!("{path}, line {}: has nothing to send", row.line),
         }
     }
     Ok(turns)
 }
 
-/// Collects the index and the summary.
+/// Accumulator of the index and the summary.
 pub(super) struct Builder<'a> {
     source: &'a DataSource,
     parser: &'a Parser,
     entries: Vec<Entry>,
     sessions: Option<Sessions>,
-    /// Fields that the plan names and no row had so far.
+    /// Fields that the plan names and that no row has had so far.
     unseen: Vec<(&'static str, &'a str)>,
     summary: Summary,
     input: Lengths,
@@ -56,7 +56,7 @@ pub(super) struct Builder<'a> {
     longest: u64,
 }
 
-/// Which rows belong together.
+/// Grouping of rows into conversations.
 #[derive(Default)]
 struct Sessions {
     numbers: HashMap<u64, u32>,
@@ -89,7 +89,7 @@ impl<'a> Builder<'a> {
         };
         let unseen = match &source.format {
             Format::Jsonl(f) | Format::Csv(f, _) => optional(f),
-            _ => Vec::new(),
+            Format::ShareGpt | Format::Aiperf | Format::SpecBench => Vec::new(),
         };
         Self {
             source,
@@ -118,34 +118,36 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reads one file, whose bytes begin at `base` among those of all.
-    pub(super) fn scan(&mut self, base: u64, blob: Blob) -> Result<Part> {
-        let mut part = Part { base, header: Vec::new(), blob };
-        let path = part.blob.path().to_owned();
+    /// Reads one file, whose bytes begin at `base` among those of all files.
+    pub(super) fn scan(&mut self, base: u64, blob: Blob) -> Result<DataFile> {
+        let mut file = DataFile { base, header: Vec::new(), blob };
+        let path = file.blob.path().to_owned();
         let framing = match &self.source.format {
             Format::Csv(fields, delimiter) => {
-                part.header = columns(&part.blob, fields, *delimiter)?;
+                file.header = columns(&file.blob, fields, *delimiter)?;
                 Framing::Csv(delimiter.byte())
             }
-            _ => Framing::of_json(part.blob.reader())
-                .with_context(|| format!("cannot read {}", path.display()))?,
+            Format::ShareGpt | Format::Jsonl(_) | Format::Aiperf | Format::SpecBench => {
+                Framing::detect_json(file.blob.reader())
+                    .with_context(|| format!("cannot read {}", path.display()))?
+            }
         };
         let mut header = matches!(framing, Framing::Csv(_));
-        let mut scanner = Scanner::new(part.blob.reader(), framing);
+        let mut scanner = Scanner::new(file.blob.reader(), framing);
         loop {
             match scanner.next() {
                 Ok(None) => break,
                 Ok(Some(_)) if header => header = false,
                 Ok(Some(row)) => {
                     self.summary.rows += 1;
-                    if let Err(fault) = self.row(&part, &row) {
-                        self.bad(bad_row(&part, &row, fault))?;
+                    if let Err(error) = self.row(&file, &row) {
+                        self.bad(bad_row(&file, &row, error))?;
                     }
                 }
-                Err(Stop::Io(e)) => {
+                Err(ScanError::Io(e)) => {
                     return Err(e).with_context(|| format!("cannot read {}", path.display()));
                 }
-                Err(Stop::Shape { line, element, reason }) => {
+                Err(ScanError::Malformed { line, element, reason }) => {
                     self.summary.rows += 1;
                     self.bad(BadRow { file: path, line, column: None, element, field: None, reason })?;
                     break;
@@ -153,34 +155,34 @@ impl<'a> Builder<'a> {
             }
         }
         drop(scanner);
-        Ok(part)
+        Ok(file)
     }
 
-    fn row(&mut self, part: &Part, row: &Row<'_>) -> Result<(), Fault> {
-        let object = self.parser.object(row.bytes, &part.header)?;
+    fn row(&mut self, file: &DataFile, row: &RowBytes<'_>) -> Result<(), RowError> {
+        let object = self.parser.object(row.bytes, &file.header)?;
         self.unseen.retain(|(_, field)| find(&object, field).is_none());
         let (turns, session) = match self.parser.read(&object)? {
             Parsed::Turns(turns, session) => (turns, session),
-            Parsed::Nothing => {
+            Parsed::Empty => {
                 self.summary.nothing += 1;
                 return Ok(());
             }
         };
         let entry = Entry {
-            at: part.base + part.blob.start() + row.at,
+            at: file.base + file.blob.start() + row.at,
             len: row.bytes.len() as u32,
             line: u32::try_from(row.line).unwrap_or(u32::MAX),
         };
         if let Some(sessions) = &mut self.sessions {
-            // How long its answers are may stand in a later row: judged when the conversation is whole.
+            // Answer lengths may be in a later row, so limits apply to the complete conversation.
             if turns.is_empty() {
-                return Err(Fault::row("holds nothing that a user says"));
+                return Err(RowError::row("has no text of a user"));
             }
             sessions.add(session.as_deref());
             self.entries.push(entry);
         } else {
             let turns = self.parser.finish(turns)?;
-            if self.keep(part, entry, &turns) {
+            if self.keep(file, entry, &turns) {
                 self.entries.push(entry);
             }
         }
@@ -190,18 +192,18 @@ impl<'a> Builder<'a> {
     fn bad(&mut self, row: BadRow) -> Result<()> {
         if !self.source.skip_bad_rows {
             return Err(anyhow!(row).context(
-                "a row of the data set cannot be used (`skip-bad-rows = true` leaves such rows out and counts them)",
+                "a row of the data set cannot be used (`skip-bad-rows = true` skips and counts such rows)",
             ));
         }
         self.summary.bad += 1;
-        if self.summary.bad_rows.len() < SHOWN {
+        if self.summary.bad_rows.len() < MAX_EXAMPLES {
             self.summary.bad_rows.push(row);
         }
         Ok(())
     }
 
-    /// Counts a conversation, unless a turn lies outside of the limits.
-    fn keep(&mut self, part: &Part, entry: Entry, turns: &[TurnSample]) -> bool {
+    /// Counts a conversation; returns false if a turn is outside the limits.
+    fn keep(&mut self, file: &DataFile, entry: Entry, turns: &[TurnSample]) -> bool {
         let limits = self.source.limits;
         let within = |n: u64, min: Option<u64>, max: Option<u64>| {
             min.is_none_or(|m| n >= m) && max.is_none_or(|m| n <= m)
@@ -224,7 +226,7 @@ impl<'a> Builder<'a> {
             }
             if *input > self.longest {
                 self.longest = *input;
-                self.summary.longest = Some((part.blob.path().to_owned(), u64::from(entry.line)));
+                self.summary.longest = Some((file.blob.path().to_owned(), u64::from(entry.line)));
             }
         }
         self.summary.samples += 1;
@@ -233,12 +235,12 @@ impl<'a> Builder<'a> {
         true
     }
 
-    /// Joins and filters conversations of several rows; fails where nothing is left.
-    pub(super) fn finish(mut self, parts: &[Part]) -> Result<(Index, Summary)> {
+    /// Joins and filters conversations of several rows. Fails if there is nothing to send.
+    pub(super) fn finish(mut self, files: &[DataFile]) -> Result<(Index, Summary)> {
         if let Some((key, field)) = self.unseen.first()
             && self.summary.rows > self.summary.bad
         {
-            bail!("fields.{key} = {field:?}: no row has such a field");
+            bail!("fields.{key} = {field:?}: no row has this field");
         }
         let entries = std::mem::take(&mut self.entries);
         let index = match self.sessions.take() {
@@ -246,7 +248,7 @@ impl<'a> Builder<'a> {
             Some(sessions) => {
                 let mut index = Index::grouped(&entries, &sessions.of_row);
                 let keep = (0..index.len())
-                    .map(|k| self.whole(parts, index.rows(k).unwrap_or_default()))
+                    .map(|k| self.keep_conversation(files, index.rows(k).unwrap_or_default()))
                     .collect::<Result<Vec<bool>>>()?;
                 index.retain(&keep);
                 index
@@ -254,48 +256,48 @@ impl<'a> Builder<'a> {
         };
         if index.len() == 0 {
             let s = &self.summary;
-            let left = format!(
-                "{} rows, {} bad, {} without anything to send, {} outside of the length limits",
+            let counts = format!(
+                "{} rows, {} bad, {} with nothing to send, {} outside the length limits",
                 s.rows, s.bad, s.nothing, s.filtered
             );
-            let first = s.bad_rows.first().map(|b| format!("; the first bad one: {b}")).unwrap_or_default();
-            bail!("the data set has nothing to send: {left}{first}");
+            let first = s.bad_rows.first().map(|b| format!("; the first bad row: {b}")).unwrap_or_default();
+            bail!("the data set has nothing to send: {counts}{first}");
         }
         self.summary.input = self.input.finish().unwrap_or_default();
         self.summary.output = self.output.finish().unwrap_or_default();
         Ok((index, self.summary))
     }
 
-    /// Judges a conversation of several rows.
-    fn whole(&mut self, parts: &[Part], rows: &[Entry]) -> Result<bool> {
+    /// Counts a conversation of several rows; returns false if it is bad or outside the limits.
+    fn keep_conversation(&mut self, files: &[DataFile], rows: &[Entry]) -> Result<bool> {
         let Some(first) = rows.first() else { return Ok(false) };
-        let part = &parts[parts.partition_point(|p| p.base <= first.at) - 1];
-        let turns = conversation(self.parser, parts, rows)?;
+        let file = &files[files.partition_point(|f| f.base <= first.at) - 1];
+        let turns = conversation(self.parser, files, rows)?;
         match self.parser.finish(turns) {
-            Ok(turns) => Ok(self.keep(part, *first, &turns)),
-            Err(fault) => {
-                let row = Row { at: first.at, line: u64::from(first.line), element: None, bytes: &[] };
-                self.bad(bad_row(part, &row, fault))?;
+            Ok(turns) => Ok(self.keep(file, *first, &turns)),
+            Err(error) => {
+                let row = RowBytes { at: first.at, line: u64::from(first.line), element: None, bytes: &[] };
+                self.bad(bad_row(file, &row, error))?;
                 Ok(false)
             }
         }
     }
 }
 
-/// The names in the first record of a CSV file.
+/// Reads the column names from the first record of a CSV file.
 fn columns(blob: &Blob, fields: &Fields, delimiter: Delimiter) -> Result<Vec<String>> {
     let path = blob.path().display();
     let mut scanner = Scanner::new(blob.reader(), Framing::Csv(delimiter.byte()));
     let first = match scanner.next() {
         Ok(Some(row)) => row,
         Ok(None) => bail!("{path} is empty: the first line must name the columns"),
-        Err(Stop::Io(e)) => return Err(e).with_context(|| format!("cannot read {path}")),
-        Err(Stop::Shape { line, reason, .. }) => bail!("{path}, line {line}: {reason}"),
+        Err(ScanError::Io(e)) => return Err(e).with_context(|| format!("cannot read {path}")),
+        Err(ScanError::Malformed { line, reason, .. }) => bail!("{path}, line {line}: {reason}"),
     };
-    header(first.bytes, fields, delimiter).map_err(|f| anyhow!("{path}, line {}: {}", first.line, f.reason))
+    header(first.bytes, fields, delimiter).map_err(|e| anyhow!("{path}, line {}: {}", first.line, e.reason))
 }
 
-/// Input and output tokens of each turn; the input holds all that was said before.
+/// Returns input and output tokens of each turn; the input includes the conversation before it.
 fn measure(turns: &[TurnSample], counter: &Counter) -> Vec<(u64, Option<u64>)> {
     let mut before = 0.0;
     turns
@@ -310,13 +312,13 @@ fn measure(turns: &[TurnSample], counter: &Counter) -> Vec<(u64, Option<u64>)> {
         .collect()
 }
 
-fn bad_row(part: &Part, row: &Row<'_>, fault: Fault) -> BadRow {
+fn bad_row(file: &DataFile, row: &RowBytes<'_>, error: RowError) -> BadRow {
     BadRow {
-        file: part.blob.path().to_owned(),
-        line: row.line + fault.line,
-        column: fault.column,
+        file: file.blob.path().to_owned(),
+        line: row.line + error.line,
+        column: error.column,
         element: row.element,
-        field: fault.field,
-        reason: fault.reason,
+        field: error.field,
+        reason: error.reason,
     }
 }

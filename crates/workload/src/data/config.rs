@@ -1,37 +1,37 @@
-//! The plan's tables of data sets: `[workload.prompts.sharegpt]` and its like.
+//! The plan's tables of data sets, such as `[workload.prompts.sharegpt]`.
 
 use crate::lengths::{Lengths, TokenCount};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
-/// A data set as the plan describes it.
+/// A data set as described in the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataSource {
-    /// How its rows are read.
+    /// Format of the rows.
     pub format: Format,
-    /// The files, or folders of files, in their order; at least one.
+    /// Files, or directories of files, in order; at least one.
     pub files: Vec<PathBuf>,
-    /// Which turns of a conversation are sent.
+    /// Turns of a conversation to send.
     pub turns: Turns,
-    /// Lengths of answers where the data gives none.
+    /// Answer lengths where the data has none.
     pub output_tokens: Option<Lengths>,
-    /// Where the lengths of answers come from; `None`: a row's own field, else its reference answer, else the plan.
+    /// Source of answer lengths; by default a row's field, else its reference answer, else the plan.
     pub output_from: Option<OutputFrom>,
-    /// In which order rows are taken.
+    /// Order in which rows are used.
     pub order: Sampling,
-    /// Which rows are left out for their length.
+    /// Limits on the lengths of rows.
     pub limits: LengthLimits,
-    /// Leaves out and counts rows that cannot be read, instead of refusing the file.
+    /// Skips and counts rows that cannot be read, instead of failing.
     pub skip_bad_rows: bool,
 }
 
-/// How rows are read.
+/// Format of the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Format {
     /// An array (or lines) of `{ id, conversations: [{ from, value }] }`.
     ShareGpt,
-    /// Lines, or an array, of JSON objects with fields that the plan names.
+    /// Lines, or an array, of JSON objects with fields named in the plan.
     Jsonl(Fields),
     /// Comma-separated values with a header.
     Csv(Fields, Delimiter),
@@ -53,19 +53,19 @@ impl fmt::Display for Format {
     }
 }
 
-/// Which turns of a conversation are sent.
+/// Turns of a conversation to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turns {
-    /// The first only, as one request.
+    /// Only the first, as one request.
     First,
-    /// All, one after the other, each with the server's own answers before it.
+    /// All, in order, each with the server's own answers before it.
     All,
-    /// The last, as one request with the recorded conversation before it.
+    /// Only the last, as one request with the recorded conversation before it.
     Last,
 }
 
-/// Where the lengths of answers come from.
+/// Source of answer lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputFrom {
@@ -77,20 +77,20 @@ pub enum OutputFrom {
     Plan,
 }
 
-/// In which order rows are taken.
+/// Order in which rows are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
-    /// Each once in a random order, then each once in another.
+    /// Random order, each row once per round.
     #[default]
     Shuffled,
-    /// As they stand in the file, from the beginning again after the last.
+    /// File order, over and over.
     File,
-    /// Any at any time, so that a row may come again before others came at all.
+    /// Random with replacement: a row may repeat before others are used.
     Random,
 }
 
-/// What stands between the values of a CSV file.
+/// Delimiter of a CSV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delimiter {
@@ -116,41 +116,42 @@ impl Delimiter {
     }
 }
 
-/// Which rows are left out for their length, in tokens as the counter counts them. A conversation of which one turn lies outside
-/// is left out as a whole.
+/// Limits on the lengths of rows, in tokens by the set's counter. A conversation with a turn outside the limits is
+/// skipped as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LengthLimits {
-    /// Fewest tokens of a prompt, with the conversation before it.
+    /// Fewest tokens of a prompt, including the conversation before it.
     pub min_input: Option<TokenCount>,
-    /// Most.
+    /// Most tokens of a prompt, including the conversation before it.
     pub max_input: Option<TokenCount>,
-    /// Fewest tokens of an answer whose length the data gives.
+    /// Fewest tokens of an answer, if the data has its length.
     pub min_output: Option<TokenCount>,
-    /// Most.
+    /// Most tokens of an answer, if the data has its length.
     pub max_output: Option<TokenCount>,
 }
 
-/// Names of a row's fields: a key of the object or the header, or a dotted path into it (`request.messages`, `turns.0.text`).
+/// Names of a row's fields: a key of the object or a column, or a dotted path into it (`request.messages`,
+/// `turns.0.text`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Fields {
     /// The prompt as text.
     pub prompt: Option<String>,
-    /// A list of chat messages (in CSV as JSON).
+    /// List of chat messages (in CSV as JSON).
     pub messages: Option<String>,
-    /// The instruction of an Alpaca row.
+    /// Instruction of an Alpaca row.
     pub instruction: Option<String>,
-    /// What the instruction is about; put behind it.
+    /// Input of the instruction; appended to it.
     pub input: Option<String>,
     /// A system message.
     pub system: Option<String>,
-    /// The reference answer as text.
+    /// Text of the reference answer.
     pub output: Option<String>,
-    /// The answer's length in tokens.
+    /// Length of the answer in tokens.
     pub output_tokens: Option<String>,
-    /// What rows of one conversation have in common.
+    /// Id that the rows of one conversation share.
     pub session: Option<String>,
-    /// Milliseconds that the user waited after the answer before.
+    /// Milliseconds that the user waited after the previous answer.
     pub delay: Option<String>,
 }
 
@@ -158,10 +159,10 @@ impl Fields {
     fn check(&self) -> Result<(), String> {
         let named = [&self.prompt, &self.messages, &self.instruction].into_iter().flatten().count();
         if named > 1 {
-            return Err("fields: only one of prompt, messages, instruction can be the prompt".into());
+            return Err("fields: set only one of prompt, messages and instruction".into());
         }
         if self.input.is_some() && named == 1 && self.instruction.is_none() {
-            return Err("fields.input belongs to fields.instruction".into());
+            return Err("fields.input needs fields.instruction".into());
         }
         Ok(())
     }
@@ -170,33 +171,34 @@ impl Fields {
 #[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(rename = "DataSet")]
-/// A data set: which files, and how their rows are read.
+/// A data set: its files and how to read their rows.
 struct RawTable {
-    /// The file, or a folder of files; relative paths count from the plan's folder. One of `file`, `files`.
+    /// The file, or a directory of files; relative paths count from the plan's directory. Exactly one of `file` and
+    /// `files` is needed.
     file: Option<PathBuf>,
-    /// Several of them, in their order.
+    /// Several files or directories, in order.
     files: Option<Vec<PathBuf>>,
-    /// Which turns of a conversation are sent.
+    /// Turns of a conversation to send.
     turns: Option<Turns>,
     /// Names of a row's fields.
     fields: Option<Fields>,
-    /// What stands between the values of a CSV file.
+    /// Delimiter of a CSV file.
     delimiter: Option<Delimiter>,
-    /// Lengths of answers where the data gives none.
+    /// Answer lengths where the data has none.
     output_tokens: Option<Lengths>,
-    /// Where the lengths of answers come from; a row's own field, else its reference answer, else the plan, where it is left out.
+    /// Source of answer lengths; by default a row's field, else its reference answer, else the plan.
     output_from: Option<OutputFrom>,
-    /// In which order rows are taken.
+    /// Order in which rows are used.
     order: Option<Sampling>,
-    /// Rows with fewer tokens in the prompt are left out.
+    /// Skips rows with fewer tokens in the prompt.
     min_input_tokens: Option<TokenCount>,
-    /// Rows with more are left out.
+    /// Skips rows with more tokens in the prompt.
     max_input_tokens: Option<TokenCount>,
-    /// Rows with fewer tokens in the answer are left out.
+    /// Skips rows with fewer tokens in the answer.
     min_output_tokens: Option<TokenCount>,
-    /// Rows with more are left out.
+    /// Skips rows with more tokens in the answer.
     max_output_tokens: Option<TokenCount>,
-    /// Leaves out and counts rows that cannot be read, in place of an error.
+    /// Skips and counts rows that cannot be read, instead of failing.
     skip_bad_rows: Option<bool>,
 }
 
@@ -270,10 +272,10 @@ table!(
 impl DataSource {
     fn from_raw(format: Format, raw: RawTable) -> Result<Self, String> {
         if raw.fields.is_some() {
-            return Err(format!("the fields of {format} are fixed: fields belongs to jsonl and csv"));
+            return Err(format!("the fields of {format} are fixed: fields applies to jsonl and csv"));
         }
         if raw.delimiter.is_some() {
-            return Err("delimiter belongs to csv".into());
+            return Err("delimiter applies to csv only".into());
         }
         if let Format::Jsonl(fields) | Format::Csv(fields, _) = &format {
             fields.check()?;
@@ -281,11 +283,13 @@ impl DataSource {
         let files = match (raw.file, raw.files) {
             (Some(file), None) => vec![file],
             (None, Some(files)) if !files.is_empty() => files,
-            _ => return Err("exactly one of file, files is needed, with at least one path".into()),
+            _ => return Err("set exactly one of file and files, with at least one path".into()),
         };
-        let answerless = !matches!(format, Format::ShareGpt | Format::Jsonl(_) | Format::Csv(..));
-        if raw.turns == Some(Turns::Last) && answerless {
-            return Err(format!("{format} holds no answers, so that its last turn cannot be sent alone"));
+        let has_no_answers = !matches!(format, Format::ShareGpt | Format::Jsonl(_) | Format::Csv(..));
+        if raw.turns == Some(Turns::Last) && has_no_answers {
+            return Err(format!(
+                "{format} has no answers, so its last turn cannot be sent alone: set another turns"
+            ));
         }
         if raw.output_from == Some(OutputFrom::Plan) && raw.output_tokens.is_none() {
             return Err("output-from = \"plan\" needs output-tokens".into());
@@ -320,13 +324,13 @@ impl DataSource {
 }
 
 impl Format {
-    /// ShareGPT and Spec-Bench are used by their first turns elsewhere too; a row of messages is a request as it was sent; rows
-    /// that AIPerf or a session id bind together are conversations.
+    /// Returns the default: first turns for ShareGPT and Spec-Bench, as other tools use them; the last turn for a row
+    /// of messages, which is a recorded request; all turns for conversations of AIPerf or with a session id.
     fn default_turns(&self) -> Turns {
         match self {
             Self::ShareGpt | Self::SpecBench => Turns::First,
             Self::Jsonl(f) | Self::Csv(f, _) if f.session.is_none() => Turns::Last,
-            _ => Turns::All,
+            Self::Jsonl(_) | Self::Csv(..) | Self::Aiperf => Turns::All,
         }
     }
 }
@@ -367,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_read_and_write_back() {
+    fn tables_round_trip() {
         let text = "files = [\"a.csv\", \"b.csv.gz\"]\nfields = { prompt = \"question\", output = \"answer\" }\n\
                     delimiter = \"tab\"\noutput-tokens = { fixed = 9 }\norder = \"random\"\nmax-input-tokens = 400";
         let table: CsvTable = toml::from_str(text).unwrap();
@@ -382,31 +386,31 @@ mod tests {
         assert_eq!(sessions.0.turns, Turns::All);
     }
 
-    /// Row: a table of JSONL, what the message says.
+    /// Cases: a table of JSONL, and a part of the error message.
     #[test]
-    fn mistakes_in_the_table_are_said() {
-        for (text, say) in [
-            ("", "exactly one of file, files"),
-            ("file = \"a\"\nfiles = [\"b\"]", "exactly one of file, files"),
-            ("files = []", "exactly one of file, files"),
+    fn invalid_tables_are_rejected_with_a_reason() {
+        for (text, message) in [
+            ("", "exactly one of file and files"),
+            ("file = \"a\"\nfiles = [\"b\"]", "exactly one of file and files"),
+            ("files = []", "exactly one of file and files"),
             ("file = \"a\"\nfields = { prompt = \"p\", messages = \"m\" }", "only one of prompt, messages"),
-            ("file = \"a\"\nfields = { prompt = \"p\", input = \"i\" }", "belongs to fields.instruction"),
+            ("file = \"a\"\nfields = { prompt = \"p\", input = \"i\" }", "needs fields.instruction"),
             ("file = \"a\"\nfields = { question = \"p\" }", "unknown field `question`"),
             ("file = \"a\"\nturns = \"second\"", "unknown variant `second`"),
             ("file = \"a\"\noutput-from = \"plan\"", "needs output-tokens"),
             ("file = \"a\"\nmin-input-tokens = 9\nmax-input-tokens = 8", "min-input-tokens 9 is above"),
             ("file = \"a\"\nmin-output-tokens = 0", "at least 1 token"),
-            ("file = \"a\"\ndelimiter = \"tab\"", "delimiter belongs to csv"),
+            ("file = \"a\"\ndelimiter = \"tab\"", "delimiter applies to csv"),
             ("file = \"a\"\nskip = true", "unknown field `skip`"),
         ] {
             let error = toml::from_str::<JsonlTable>(text).unwrap_err().to_string();
-            assert!(error.contains(say), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
         let error =
             toml::from_str::<AiperfTable>("file = \"a\"\nfields.prompt = \"p\"").unwrap_err().to_string();
         assert!(error.contains("the fields of AIPerf are fixed"), "{error}");
         let error =
             toml::from_str::<SpecBenchTable>("file = \"a\"\nturns = \"last\"").unwrap_err().to_string();
-        assert!(error.contains("holds no answers"), "{error}");
+        assert!(error.contains("has no answers"), "{error}");
     }
 }

@@ -1,38 +1,38 @@
-//! How many tokens a text has, before any server has counted it.
+//! Token counts of texts, estimated until a server has counted them.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Counts the tokens of a text.
+/// Counter of a text's tokens.
 #[derive(Clone)]
 pub enum Counter {
-    /// By the number of characters.
+    /// An estimate from the number of characters.
     Estimate(TokenEstimate),
-    /// With a tokenizer.
+    /// A tokenizer.
     Exact(Arc<dyn Fn(&str) -> usize + Send + Sync>),
 }
 
 /// Characters per token, by kind of character.
 ///
-/// Only an estimate: filters and the lengths in a report rest on it until the server has counted. The load is calibrated
-/// against the server's own `usage`.
+/// Only filters and reported lengths use this estimate, and only until the server's counts are calibrated; the load
+/// uses the server's own `usage`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenEstimate {
-    /// Characters a token of alphabetic scripts, blanks included.
+    /// Characters per token in alphabetic scripts, including spaces.
     pub chars: f64,
-    /// Characters a token of Chinese, Japanese and Korean.
+    /// Characters per token in Chinese, Japanese and Korean.
     pub wide_chars: f64,
 }
 
 impl Default for TokenEstimate {
-    /// English prose in the vocabularies of current models has 4 to 4.5 characters a token, Chinese about 1.5.
+    /// Current vocabularies have 4 to 4.5 characters per token of English prose, and about 1.5 of Chinese.
     fn default() -> Self {
         Self { chars: 4.2, wide_chars: 1.5 }
     }
 }
 
 impl TokenEstimate {
-    /// The estimate for a text; 0 for an empty one.
+    /// Returns the estimated tokens of a text; 0 for an empty one.
     pub fn tokens(&self, text: &str) -> f64 {
         let (mut narrow, mut wide) = (0usize, 0usize);
         for c in text.chars() {
@@ -42,7 +42,8 @@ impl TokenEstimate {
     }
 }
 
-/// From Hangul Jamo's block on, the scripts of East Asia: one character is about a syllable or a word.
+/// Returns true for East Asian scripts (from the Hangul Jamo block on), where a character is about a syllable or a
+/// word.
 const fn is_wide(c: char) -> bool {
     matches!(c as u32, 0x1100..=0x11ff | 0x2e80..=0xd7ff | 0xf900..=0xfaff | 0xff00..=0xffef | 0x20000..=0x3ffff)
 }
@@ -54,7 +55,7 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// Tokens of a text, whole ones or not.
+    /// Returns the tokens of a text; an estimate may be fractional.
     pub fn tokens(&self, text: &str) -> f64 {
         match self {
             Self::Estimate(e) => e.tokens(text),
@@ -62,7 +63,7 @@ impl Counter {
         }
     }
 
-    /// Whether the numbers are a tokenizer's.
+    /// Returns true for a tokenizer.
     pub const fn is_exact(&self) -> bool {
         matches!(self, Self::Exact(_))
     }

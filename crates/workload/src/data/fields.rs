@@ -1,4 +1,4 @@
-//! Values of a row by name, and what is wrong with them.
+//! Typed access to the fields of a row, with errors that name the field.
 
 use crate::trace::shown;
 use goodput_core::message::{Message, Role};
@@ -6,39 +6,45 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Characters of a reason: it may quote what it speaks of, and is kept.
-const LONGEST_REASON: usize = 600;
+/// Longest reason kept, in characters; it may quote data.
+const MAX_REASON_CHARS: usize = 600;
 
-/// What is wrong with a row.
+/// An error in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    /// Lines behind the row's first one.
+pub(super) struct RowError {
+    /// Line relative to the row's first.
     pub(super) line: u64,
-    /// Byte in that line, from 1; of mistakes in the syntax.
+    /// Byte in that line, from 1, for syntax errors.
     pub(super) column: Option<u64>,
-    /// The field; of mistakes in what is said.
+    /// Field with an invalid value.
     pub(super) field: Option<String>,
     pub(super) reason: String,
 }
 
-impl Fault {
+impl RowError {
     pub(super) fn row(reason: impl Into<String>) -> Self {
-        Self { line: 0, column: None, field: None, reason: short(reason.into()) }
+        Self { line: 0, column: None, field: None, reason: truncated(reason.into()) }
     }
 
     pub(super) fn field(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { field: Some(field.into()), ..Self::row(reason) }
     }
 
+    /// Returns the error with the path of the object that contains the field.
+    pub(super) fn within(self, path: &str) -> Self {
+        let field = self.field.map_or_else(|| path.to_owned(), |field| format!("{path}.{field}"));
+        Self::field(field, self.reason)
+    }
+
     pub(super) fn json(e: &serde_json::Error) -> Self {
-        // serde_json ends its message with the place, which is said elsewhere and counts from the row.
+        // serde_json appends the position, which counts from the row and is reported separately.
         let text = e.to_string();
         let reason = text.split(" at line ").next().unwrap_or(&text);
         Self {
             line: (e.line() as u64).saturating_sub(1),
             column: Some(e.column() as u64),
             field: None,
-            reason: short(format!("no JSON: {reason}")),
+            reason: truncated(format!("invalid JSON: {reason}")),
         }
     }
 }
@@ -46,8 +52,8 @@ impl Fault {
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;
 
-/// The value of a field: by its very name, else along the dots, where a number counts from 0 in a list. `null` and an empty cell
-/// are none.
+/// Returns the value of a field: by its literal name, else along its dots, where a number is an index from 0. `None`
+/// for `null` and empty cells.
 pub(super) fn find<'a>(row: &'a Object, name: &str) -> Option<&'a Value> {
     let value = row.get(name).or_else(|| {
         let mut path = name.split('.');
@@ -61,43 +67,43 @@ pub(super) fn find<'a>(row: &'a Object, name: &str) -> Option<&'a Value> {
     value.filter(|v| !v.is_null())
 }
 
-/// A text, where there is one.
-pub(super) fn text(row: &Object, name: &str) -> Result<Option<String>, Fault> {
+/// Returns a text field, if present.
+pub(super) fn text(row: &Object, name: &str) -> Result<Option<String>, RowError> {
     match find(row, name) {
         None => Ok(None),
         Some(Value::String(s)) => Ok(Some(s.clone())),
-        Some(other) => Err(Fault::field(name, format!("is {}, a text is needed", kind(other)))),
+        Some(other) => Err(RowError::field(name, format!("is {}, a text is needed", kind(other)))),
     }
 }
 
-/// A text or number that names something, as text.
-pub(super) fn name(row: &Object, field: &str) -> Result<Option<String>, Fault> {
+/// Returns a text or number that identifies something, as text.
+pub(super) fn name(row: &Object, field: &str) -> Result<Option<String>, RowError> {
     match find(row, field) {
         Some(Value::Number(n)) => Ok(Some(n.to_string())),
         _ => text(row, field),
     }
 }
 
-/// A number of tokens of at least 1; also as text, as CSV has it.
-pub(super) fn tokens(row: &Object, name: &str) -> Result<Option<u32>, Fault> {
+/// Returns a number of tokens, at least 1; accepts text, for CSV.
+pub(super) fn tokens(row: &Object, name: &str) -> Result<Option<u32>, RowError> {
     let Some(x) = number(row, name)? else { return Ok(None) };
     if x.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(&x) {
         Ok(Some(x as u32))
     } else {
-        Err(Fault::field(name, format!("is {x}, a whole number of at least 1 token is needed")))
+        Err(RowError::field(name, format!("is {x}, a whole number of at least 1 token is needed")))
     }
 }
 
-/// Milliseconds.
-pub(super) fn millis(row: &Object, name: &str) -> Result<Option<Duration>, Fault> {
+/// Returns a duration given in milliseconds.
+pub(super) fn millis(row: &Object, name: &str) -> Result<Option<Duration>, RowError> {
     let Some(x) = number(row, name)? else { return Ok(None) };
     Duration::try_from_secs_f64(x / 1e3)
         .map(Some)
-        .map_err(|_| Fault::field(name, format!("is {x}, milliseconds of at least 0 are needed")))
+        .map_err(|_| RowError::field(name, format!("is {x}, milliseconds of at least 0 are needed")))
 }
 
-fn number(row: &Object, name: &str) -> Result<Option<f64>, Fault> {
-    let wrong = |value: &Value| Fault::field(name, format!("is {}, a number is needed", kind(value)));
+fn number(row: &Object, name: &str) -> Result<Option<f64>, RowError> {
+    let wrong = |value: &Value| RowError::field(name, format!("is {}, a number is needed", kind(value)));
     match find(row, name) {
         None => Ok(None),
         Some(v @ Value::Number(n)) => n.as_f64().ok_or_else(|| wrong(v)).map(Some),
@@ -107,19 +113,19 @@ fn number(row: &Object, name: &str) -> Result<Option<f64>, Fault> {
     }
 }
 
-/// A list, where there is one; a text is read as JSON, as CSV has it.
-pub(super) fn list<'a>(row: &'a Object, name: &str) -> Result<Option<Cow<'a, [Value]>>, Fault> {
+/// Returns a list, if present; a text is parsed as JSON, for CSV.
+pub(super) fn list<'a>(row: &'a Object, name: &str) -> Result<Option<Cow<'a, [Value]>>, RowError> {
     match find(row, name) {
         None => Ok(None),
         Some(Value::Array(a)) => Ok(Some(Cow::Borrowed(a))),
         Some(Value::String(s)) if s.trim_start().starts_with('[') => serde_json::from_str(s)
             .map(|list| Some(Cow::Owned(list)))
-            .map_err(|e| Fault { line: 0, column: None, field: Some(name.into()), ..Fault::json(&e) }),
-        Some(other) => Err(Fault::field(name, format!("is {}, a list is needed", kind(other)))),
+            .map_err(|e| RowError { line: 0, column: None, field: Some(name.into()), ..RowError::json(&e) }),
+        Some(other) => Err(RowError::field(name, format!("is {}, a list is needed", kind(other)))),
     }
 }
 
-/// What a value is, for messages.
+/// Describes a value for a message.
 pub(super) fn kind(value: &Value) -> Cow<'static, str> {
     match value {
         Value::Null => "null".into(),
@@ -132,57 +138,60 @@ pub(super) fn kind(value: &Value) -> Cow<'static, str> {
     }
 }
 
-/// Chat messages as the OpenAI API takes them; only text can be sent.
-pub(super) fn messages(list: &[Value], name: &str) -> Result<Vec<Message>, Fault> {
+/// Parses chat messages in the format of the OpenAI API; accepts only text.
+pub(super) fn messages(list: &[Value], name: &str) -> Result<Vec<Message>, RowError> {
     let mut all = Vec::with_capacity(list.len());
     for (i, value) in list.iter().enumerate() {
         let at = |part: &str| format!("{name}[{i}]{part}");
         let Value::Object(m) = value else {
-            return Err(Fault::field(at(""), format!("is {}, a message is needed", kind(value))));
+            return Err(RowError::field(at(""), format!("is {}, a message is needed", kind(value))));
         };
         let role = match m.get("role") {
             Some(Value::String(role)) => role_of(role).ok_or_else(|| {
-                Fault::field(at(".role"), format!("{} is none of system, user, assistant, tool", shown(role)))
+                RowError::field(
+                    at(".role"),
+                    format!("{} is not system, user, assistant or tool", shown(role)),
+                )
             })?,
-            _ => return Err(Fault::field(at(".role"), "is missing")),
+            _ => return Err(RowError::field(at(".role"), "is missing")),
         };
         if m.get("tool_calls").is_some_and(|t| t.as_array().is_some_and(|t| !t.is_empty())) {
-            return Err(Fault::field(at(".tool_calls"), "calls of tools cannot be sent as text"));
+            return Err(RowError::field(at(".tool_calls"), "tool calls cannot be sent as text"));
         }
         let content = match m.get("content") {
             Some(Value::String(s)) => s.clone(),
             Some(Value::Array(parts)) => parts_text(parts, &at(".content"))?,
-            None | Some(Value::Null) => return Err(Fault::field(at(".content"), "is missing")),
+            None | Some(Value::Null) => return Err(RowError::field(at(".content"), "is missing")),
             Some(other) => {
-                return Err(Fault::field(at(".content"), format!("is {}, a text is needed", kind(other))));
+                return Err(RowError::field(at(".content"), format!("is {}, a text is needed", kind(other))));
             }
         };
         if content.trim().is_empty() && role == Role::User {
-            return Err(Fault::field(at(".content"), "is empty"));
+            return Err(RowError::field(at(".content"), "is empty"));
         }
         all.push(Message { role, content });
     }
     Ok(all)
 }
 
-fn parts_text(parts: &[Value], name: &str) -> Result<String, Fault> {
-    let texts: Result<Vec<&str>, Fault> = parts
+fn parts_text(parts: &[Value], name: &str) -> Result<String, RowError> {
+    let texts: Result<Vec<&str>, RowError> = parts
         .iter()
         .enumerate()
         .map(|(i, part)| {
             let text = part.get("text").and_then(Value::as_str);
             text.ok_or_else(|| {
                 let kind = part.get("type").and_then(Value::as_str).unwrap_or("unknown");
-                Fault::field(format!("{name}[{i}]"), format!("is of type {kind}: only text can be sent"))
+                RowError::field(format!("{name}[{i}]"), format!("is of type {kind}: only text can be sent"))
             })
         })
         .collect();
     Ok(texts?.join("\n"))
 }
 
-/// The beginning of a reason that is long.
-fn short(mut reason: String) -> String {
-    if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
+/// Truncates a long reason.
+fn truncated(mut reason: String) -> String {
+    if let Some((end, _)) = reason.char_indices().nth(MAX_REASON_CHARS) {
         reason.truncate(end);
         reason.push('…');
     }
@@ -210,16 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_does_not_quote_megabytes() {
+    fn long_reasons_are_truncated() {
         let long = "r".repeat(1 << 20);
-        let fault = messages(&[json!({ "role": long, "content": "x" })], "m").unwrap_err();
-        let ends = fault.reason.ends_with("r\"… is none of system, user, assistant, tool");
-        assert!(ends && fault.reason.len() < 100, "{}", fault.reason);
-        assert_eq!(Fault::row(long).reason.chars().count(), LONGEST_REASON + 1);
+        let error = messages(&[json!({ "role": long, "content": "x" })], "m").unwrap_err();
+        let ends = error.reason.ends_with("r\"… is not system, user, assistant or tool");
+        assert!(ends && error.reason.len() < 100, "{}", error.reason);
+        assert_eq!(RowError::row(long).reason.chars().count(), MAX_REASON_CHARS + 1);
     }
 
     #[test]
-    fn names_are_taken_literally_before_their_dots() {
+    fn literal_names_precede_dotted_paths() {
         let row = object(json!({ "a.b": 1, "a": { "b": 2, "c": [{ "d": 3 }], "n": null }, "s": "x" }));
         for (name, expected) in [
             ("a.b", Some(json!(1))),
@@ -242,23 +251,23 @@ mod tests {
         {
             assert_eq!(tokens(&row, name).unwrap(), expected, "{name}");
         }
-        for (name, say) in [
+        for (name, message) in [
             ("z", "is 0, a whole number"),
             ("h", "is 1.5, a whole number"),
             ("x", "is \"many\", a number is needed"),
             ("b", "is true, a number is needed"),
         ] {
-            let fault = tokens(&row, name).unwrap_err();
-            assert!(fault.reason.contains(say) && fault.field.as_deref() == Some(name), "{fault:?}");
+            let error = tokens(&row, name).unwrap_err();
+            assert!(error.reason.contains(message) && error.field.as_deref() == Some(name), "{error:?}");
         }
         assert_eq!(millis(&row, "h").unwrap(), Some(Duration::from_micros(1500)));
         assert!(millis(&object(json!({ "d": -1 })), "d").is_err());
     }
 
-    /// Row: messages, what is said of them; empty where they are sound.
+    /// Cases: messages, and the error; empty if they are valid.
     #[test]
-    fn messages_are_text() {
-        for (list, say) in [
+    fn messages_must_be_text() {
+        for (list, message) in [
             (json!([{ "role": "user", "content": "Hi" }]), ""),
             (
                 json!([{ "role": "developer", "content": [{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }] }]),
@@ -266,7 +275,7 @@ mod tests {
             ),
             (json!(["Hi"]), "messages[0]: is \"Hi\", a message is needed"),
             (json!([{ "content": "Hi" }]), "messages[0].role: is missing"),
-            (json!([{ "role": "narrator", "content": "Hi" }]), "messages[0].role: \"narrator\" is none of"),
+            (json!([{ "role": "narrator", "content": "Hi" }]), "messages[0].role: \"narrator\" is not"),
             (
                 json!([{ "role": "user", "content": "a" }, { "role": "user" }]),
                 "messages[1].content: is missing",
@@ -279,7 +288,7 @@ mod tests {
             ),
             (
                 json!([{ "role": "assistant", "content": null, "tool_calls": [{ "id": "x" }] }]),
-                "messages[0].tool_calls: calls of tools",
+                "messages[0].tool_calls: tool calls",
             ),
         ] {
             let got = messages(list.as_array().unwrap(), "messages");
@@ -287,7 +296,7 @@ mod tests {
                 .err()
                 .map(|f| format!("{}: {}", f.field.unwrap_or_default(), f.reason))
                 .unwrap_or_default();
-            assert!(got.starts_with(say) && got.is_empty() == say.is_empty(), "{list}: {got}");
+            assert!(got.starts_with(message) && got.is_empty() == message.is_empty(), "{list}: {got}");
         }
     }
 }

@@ -1,31 +1,31 @@
-//! Where the rows of a data set lie.
+//! Index of the rows of a data set.
 
-/// One row. 16 bytes, since a set may have many millions.
+/// Position of one row, in 16 bytes, since a set may have many millions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Place of the first byte, as if the files were one.
+    /// Offset of the first byte among the bytes of all files.
     pub(super) at: u64,
     pub(super) len: u32,
-    /// The line in its file, from 1.
+    /// Line in its file, from 1.
     pub(super) line: u32,
 }
 
-/// The rows of every sample.
+/// Rows of every sample.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     entries: Vec<Entry>,
-    /// Sample k has the entries from `starts[k]` up to the next; `None` where each sample is one row.
+    /// First entry of each sample; `None` if each sample is one row.
     starts: Option<Vec<u32>>,
 }
 
 impl Index {
-    /// Each row is a sample.
+    /// Creates an index in which each row is a sample.
     pub(super) fn single(mut entries: Vec<Entry>) -> Self {
         entries.shrink_to_fit();
         Self { entries, starts: None }
     }
 
-    /// Rows with the same number are one sample; samples in the order of their numbers, rows in their own.
+    /// Creates an index in which rows with equal numbers form a sample, ordered by number and then by row.
     pub(super) fn grouped(entries: &[Entry], number: &[u32]) -> Self {
         let mut by: Vec<usize> = (0..entries.len()).collect();
         by.sort_by_key(|i| number[*i]);
@@ -44,14 +44,14 @@ impl Index {
         self.starts.as_ref().map_or(self.entries.len(), Vec::len)
     }
 
-    /// The rows of a sample.
+    /// Returns the rows of a sample.
     pub(super) fn rows(&self, k: usize) -> Option<&[Entry]> {
         let Some(starts) = &self.starts else { return self.entries.get(k..=k) };
         let end = starts.get(k + 1).map_or(self.entries.len(), |e| *e as usize);
         self.entries.get(*starts.get(k)? as usize..end)
     }
 
-    /// Only the samples that are kept.
+    /// Drops the samples with `false`.
     pub(super) fn retain(&mut self, keep: &[bool]) {
         let mut entries = Vec::new();
         let mut starts = Vec::new();
@@ -63,7 +63,7 @@ impl Index {
         *self = Self { entries, starts: (!single).then_some(starts) };
     }
 
-    /// Memory in bytes.
+    /// Returns the memory in bytes.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>() + self.starts.as_ref().map_or(0, |s| s.capacity() * 4)
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_one_number_are_one_sample() {
+    fn rows_with_equal_numbers_form_a_sample() {
         assert_eq!(size_of::<Entry>(), 16);
         let mut index = Index::grouped(&entries(5), &[0, 1, 0, 2, 1]);
         assert_eq!(samples(&index), [vec![0, 2], vec![1, 4], vec![3]]);

@@ -1,20 +1,20 @@
-//! Data sets: prompts and conversations read from files, checked row by row, in memory that grows by 16 bytes a row.
+//! Data sets: prompts and conversations read from files and checked row by row, with 16 bytes of memory per row.
 //!
 //! ```text
-//! DataSource (plan) ─ Blob (open, spool) ─ Rows (scan) ─ formats ─ build ─ index + Summary
+//! DataSource (plan) ─ Blob (blob, spool) ─ rows (scan) ─ formats ─ build ─ index + Summary
 //!                                                                     DataSet::order ─ get ─ Sample
 //! ```
 //!
-//! [`DataSet::open`] reads every row once and keeps where it lies; [`DataSet::get`] reads a row again when it is needed. A new
-//! format is a variant of [`Format`] and a file beside `sharegpt.rs`.
+//! [`DataSet::open`] reads every row once and stores its position; [`DataSet::get`] reads a row again when it is
+//! needed. A new format is a variant of [`Format`] and a file next to `sharegpt.rs`.
 
+pub mod blob;
 mod build;
 pub mod config;
 pub mod estimate;
 mod fields;
 mod formats;
 mod index;
-pub mod open;
 pub mod order;
 pub mod sample;
 mod scan;

@@ -1,24 +1,25 @@
-//! In which order the samples of a set are taken: endless, seeded, without a list in memory.
+//! Endless, seeded orders of samples, computed without a list in memory.
 
 use super::config::Sampling;
+use crate::seed::mix;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// The numbers of samples, one after the other, without end. Any place in it costs the same to reach: `nth` is cheap.
+/// Endless sequence of sample numbers. `nth` takes constant time.
 #[derive(Debug, Clone)]
 pub struct Order {
     sampling: Sampling,
     key: [u8; 32],
     len: u64,
     next: u64,
-    /// The round that `shuffle` is for.
+    /// Round that `shuffle` belongs to.
     round: u64,
     shuffle: Shuffle,
 }
 
 impl Order {
-    /// The order of `len` samples, at least 1, under a key.
+    /// Creates an order of `len` samples (at least 1) from a key.
     pub fn new(sampling: Sampling, len: u64, key: [u8; 32]) -> Self {
         let len = len.max(1);
         Self { sampling, key, len, next: 0, round: 0, shuffle: Shuffle::new(len, key, 0) }
@@ -38,7 +39,7 @@ impl Order {
             Sampling::Random => {
                 let mut rng = ChaCha8Rng::from_seed(self.key);
                 rng.set_stream(place);
-                // The high half of the product is even over 0..len to within len / 2^64.
+                // The high half of the product is uniform over 0..len to within len / 2^64.
                 ((u128::from(rng.next_u64()) * u128::from(self.len)) >> 64) as u64
             }
         }
@@ -61,7 +62,7 @@ impl Iterator for Order {
 
 const ROUNDS: usize = 8;
 
-/// A permutation of 0..len: a Feistel network over the next even power of two, walked along its cycles until it is back inside,
+/// A permutation of 0..len: a Feistel network over the next even power of two, iterated until the result is in range,
 /// which takes at most four steps on average.
 #[derive(Debug, Clone)]
 struct Shuffle {
@@ -98,13 +99,6 @@ impl Shuffle {
     }
 }
 
-/// The finaliser of SplitMix64: every bit of the input moves every bit of the output.
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_shuffled_round_holds_every_sample_once(len in 1u64..3000, seed: u8, round in 0usize..3) {
+        fn a_shuffled_round_contains_every_sample_once(len in 1u64..3000, seed: u8, round in 0usize..3) {
             let mut got: Vec<u64> =
                 order(Sampling::Shuffled, len, seed).skip(round * len as usize).take(len as usize).collect();
             got.sort_unstable();
@@ -124,7 +118,7 @@ mod tests {
         }
 
         #[test]
-        fn any_place_can_be_reached_at_once(len in 1u64..200, n in 0usize..1000) {
+        fn nth_agrees_with_repeated_next(len in 1u64..200, n in 0usize..1000) {
             for sampling in [Sampling::Shuffled, Sampling::File, Sampling::Random] {
                 let mut steps = order(sampling, len, 1);
                 let one_by_one = (0..=n).fold(None, |_, _| steps.next());
@@ -146,10 +140,10 @@ mod tests {
         assert_eq!(order(Sampling::File, 3, 1).take(7).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2, 0]);
     }
 
-    /// Where the first sample lands over 4000 keys, for sizes at and between powers of two: every place about as often, by
-    /// chi-square with n − 1 degrees of freedom (mean n − 1, deviation √(2n − 2); 5 deviations).
+    /// First sample over 4000 keys, for sizes at and between powers of two: uniform by chi-square with n − 1 degrees of
+    /// freedom (mean n − 1, standard deviation √(2n − 2); 5 of them).
     #[test]
-    fn every_place_is_as_likely() {
+    fn the_first_sample_is_uniform() {
         for n in [2u64, 3, 5, 8, 17] {
             for sampling in [Sampling::Shuffled, Sampling::Random] {
                 let mut counts = vec![0u32; n as usize];
@@ -167,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn with_replacement_some_come_again() {
+    fn sampling_with_replacement_repeats() {
         let mut got: Vec<u64> = order(Sampling::Random, 1000, 3).take(1000).collect();
         got.sort_unstable();
         got.dedup();

@@ -1,35 +1,35 @@
-//! What a row of a data set says.
+//! Contents of one row of a data set.
 
 use goodput_core::message::{Message, Role};
 use std::time::Duration;
 
-/// One conversation of a data set; a single prompt is one of one turn.
+/// One conversation of a data set; a single prompt has one turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// Its number in the data set: `get(id)` gives it again.
+    /// Number in the data set, accepted by `DataSet::get`.
     pub id: u64,
-    /// The line on which it begins in its file, from 1.
+    /// Line on which it begins in its file, from 1.
     pub line: u32,
-    /// The turns in their order; at least one.
+    /// Turns in order; at least one.
     pub conversation: Vec<TurnSample>,
 }
 
-/// One turn: what is said before an answer is asked for.
+/// One turn: the messages before an answer, and its length.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TurnSample {
-    /// The messages since the answer before; at least one. The first turn's hold the system message.
+    /// Messages since the previous answer; at least one. Those of the first turn include the system message.
     pub messages: Vec<Message>,
-    /// Length of the answer to ask for; `None`: the plan's `output-tokens`. Of a reference answer it is an estimate, unless the
-    /// set was opened with a tokenizer.
+    /// Length of the answer to ask for; `None` for the plan's `output-tokens`. For a reference answer an estimate,
+    /// unless the set was opened with a tokenizer.
     pub output_tokens: Option<u32>,
-    /// The answer in the data, where there is one.
+    /// Reference answer, if the data has one.
     pub reference: Option<String>,
-    /// How long the user waited after the answer before, where the data says so; `None` of the first turn.
+    /// Time that the user waited after the previous answer, if recorded; `None` for the first turn.
     pub delay: Option<Duration>,
 }
 
-/// Cuts a list of messages into turns: each answer ends one. What an assistant says before anybody asked is part of the first
-/// turn; answers in a row are one.
+/// Splits a list of messages into turns, each ended by an answer. Assistant messages before the first question belong
+/// to the first turn; consecutive answers are joined.
 pub(super) fn turns(messages: Vec<Message>) -> Vec<TurnSample> {
     let mut turns: Vec<TurnSample> = Vec::new();
     let mut open = TurnSample::default();
@@ -41,9 +41,9 @@ pub(super) fn turns(messages: Vec<Message>) -> Vec<TurnSample> {
                 turns.push(std::mem::take(&mut open));
             }
             Some(last) if m.role == Role::Assistant && open.messages.is_empty() => {
-                let said = last.reference.get_or_insert_default();
-                said.push('\n');
-                said.push_str(&m.content);
+                let reference = last.reference.get_or_insert_default();
+                reference.push('\n');
+                reference.push_str(&m.content);
             }
             _ => open.messages.push(m),
         }
@@ -58,7 +58,7 @@ pub(super) fn turns(messages: Vec<Message>) -> Vec<TurnSample> {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> Vec<Message> {
+    fn messages(text: &str) -> Vec<Message> {
         text.split_whitespace()
             .map(|w| Message {
                 role: match &w[..1] {
@@ -72,10 +72,10 @@ mod tests {
             .collect()
     }
 
-    /// Row: messages by their first letter; the turns, each with what is asked and the answer.
+    /// Cases: messages by their first letter; the turns, each with question and answer.
     #[test]
     fn an_answer_ends_a_turn() {
-        for (messages, expected) in [
+        for (text, expected) in [
             ("u1", "u1>-"),
             ("s u1 a1", "s,u1>a1"),
             ("s u1 a1 u2 a2", "s,u1>a1 u2>a2"),
@@ -89,7 +89,7 @@ mod tests {
             ("a0", ""),
             ("u1 a1 s", "u1>a1"),
         ] {
-            let got: Vec<String> = turns(said(messages))
+            let got: Vec<String> = turns(messages(text))
                 .into_iter()
                 .map(|t| {
                     let asked: Vec<_> = t.messages.into_iter().map(|m| m.content).collect();
@@ -100,7 +100,7 @@ mod tests {
                     )
                 })
                 .collect();
-            assert_eq!(got.join(" "), expected, "{messages}");
+            assert_eq!(got.join(" "), expected, "{text}");
         }
     }
 }

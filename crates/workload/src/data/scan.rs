@@ -1,24 +1,24 @@
-//! Cuts a file into rows without reading what they say: lines, elements of a JSON array, records of CSV.
+//! Splits a file into rows without parsing them: lines, elements of a JSON array, records of CSV.
 
 use std::io::{self, BufRead, Read};
 
-/// The longest row. A quote or bracket that is never closed would otherwise read the rest of the file into memory.
-pub(super) const LONGEST_ROW: usize = 64 << 20;
+/// Longest row in bytes. An unclosed quote or bracket would otherwise read the rest of the file into memory.
+pub(super) const MAX_ROW_BYTES: usize = 64 << 20;
 
-/// What stands between rows.
+/// Separation of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// Line ends.
+    /// One row per line.
     Lines,
-    /// The commas of one JSON array.
+    /// Elements of one JSON array.
     Array,
-    /// Line ends outside of quotes; the values are separated by this byte.
+    /// CSV records with this delimiter; quoted values may contain line ends.
     Csv(u8),
 }
 
 impl Framing {
-    /// An array where the first thing is `[`, else lines.
-    pub(super) fn of_json(mut input: impl BufRead) -> io::Result<Self> {
+    /// Detects an array by its leading `[`; otherwise lines.
+    pub(super) fn detect_json(mut input: impl BufRead) -> io::Result<Self> {
         loop {
             let buf = input.fill_buf()?;
             match buf.iter().find(|b| !b.is_ascii_whitespace()) {
@@ -33,37 +33,37 @@ impl Framing {
     }
 }
 
-/// One row.
+/// The bytes of one row, with its position.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Row<'a> {
-    /// Where it begins, in bytes from the beginning of the text.
+pub(super) struct RowBytes<'a> {
+    /// Byte offset in the text.
     pub(super) at: u64,
-    /// The line on which it begins, from 1.
+    /// Line of its first byte, from 1.
     pub(super) line: u64,
-    /// Its number in an array, from 1.
+    /// Index in the array, from 1.
     pub(super) element: Option<u64>,
     pub(super) bytes: &'a [u8],
 }
 
-/// Why no further row can be had.
+/// Error that ends the scan.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum ScanError {
     Io(io::Error),
-    /// The file is not built as it should be.
-    Shape {
+    /// The file is malformed.
+    Malformed {
         line: u64,
         element: Option<u64>,
         reason: String,
     },
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for ScanError {
     fn from(e: io::Error) -> Self {
         Self::Io(e)
     }
 }
 
-/// Reads rows one after the other into one buffer.
+/// Iterator over rows, which share one buffer.
 #[derive(Debug)]
 pub(super) struct Scanner<R> {
     input: R,
@@ -73,11 +73,11 @@ pub(super) struct Scanner<R> {
     element: u64,
     inside: Inside,
     row: Vec<u8>,
-    /// Place and line of the row's first byte.
+    /// Byte offset and line of the row's first byte.
     begin: (u64, u64),
 }
 
-/// Where in a JSON array.
+/// Position relative to a JSON array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Before,
@@ -85,10 +85,10 @@ enum Inside {
     After,
 }
 
-enum Step {
+enum ByteAction {
     Skip,
     Keep,
-    /// The byte is the last of its row, and no part of it.
+    /// Ends the row without keeping the byte.
     End,
 }
 
@@ -106,8 +106,8 @@ impl<R: BufRead> Scanner<R> {
         }
     }
 
-    /// The next row; blank ones are skipped.
-    pub(super) fn next(&mut self) -> Result<Option<Row<'_>>, Stop> {
+    /// Returns the next row that is not blank.
+    pub(super) fn next(&mut self) -> Result<Option<RowBytes<'_>>, ScanError> {
         let found = loop {
             self.row.clear();
             let found = match self.framing {
@@ -121,13 +121,13 @@ impl<R: BufRead> Scanner<R> {
         };
         let element = (self.framing == Framing::Array).then_some(self.element);
         let (at, line) = self.begin;
-        Ok(found.then_some(Row { at, line, element, bytes: &self.row }))
+        Ok(found.then_some(RowBytes { at, line, element, bytes: &self.row }))
     }
 
-    fn line(&mut self) -> Result<bool, Stop> {
+    fn line(&mut self) -> Result<bool, ScanError> {
         self.begin = (self.at, self.line);
-        let n = self.input.by_ref().take(LONGEST_ROW as u64).read_until(b'\n', &mut self.row)?;
-        if n == LONGEST_ROW {
+        let n = self.input.by_ref().take(MAX_ROW_BYTES as u64).read_until(b'\n', &mut self.row)?;
+        if n == MAX_ROW_BYTES {
             return Err(self.too_long());
         }
         self.at += n as u64;
@@ -135,7 +135,7 @@ impl<R: BufRead> Scanner<R> {
         Ok(n > 0)
     }
 
-    fn record(&mut self, delimiter: u8) -> Result<bool, Stop> {
+    fn record(&mut self, delimiter: u8) -> Result<bool, ScanError> {
         #[derive(PartialEq)]
         enum At {
             Start,
@@ -156,22 +156,22 @@ impl<R: BufRead> Scanner<R> {
                 (At::Quote, b'"') => At::Quoted,
                 (At::Quoted, b'"') => At::Quote,
                 (At::Quoted, _) => At::Quoted,
-                (_, b'\n') => return Step::End,
+                (_, b'\n') => return ByteAction::End,
                 (_, b) if b == delimiter => At::Start,
                 _ => At::Plain,
             };
-            Step::Keep
+            ByteAction::Keep
         })?;
         if !ended && state == At::Quoted {
             let reason = "a quoted value begins on this line and is never closed".into();
-            return Err(Stop::Shape { line: opened, element: None, reason });
+            return Err(ScanError::Malformed { line: opened, element: None, reason });
         }
         Ok(ended || !self.row.is_empty())
     }
 
-    fn element(&mut self) -> Result<bool, Stop> {
+    fn element(&mut self) -> Result<bool, ScanError> {
         if self.inside == Inside::Before {
-            self.run(|b| if b == b'[' { Step::End } else { Step::Skip })?;
+            self.run(|b| if b == b'[' { ByteAction::End } else { ByteAction::Skip })?;
             self.inside = Inside::Array;
         }
         if self.inside == Inside::After {
@@ -183,52 +183,53 @@ impl<R: BufRead> Scanner<R> {
             if string {
                 string = escaped || b != b'"';
                 escaped = !escaped && b == b'\\';
-                return Step::Keep;
+                return ByteAction::Keep;
             }
             match b {
                 b'"' => string = true,
                 b'[' | b'{' => depth += 1,
                 b']' if depth == 0 => {
                     last = true;
-                    return Step::End;
+                    return ByteAction::End;
                 }
-                b',' if depth == 0 => return Step::End,
+                b',' if depth == 0 => return ByteAction::End,
                 b']' | b'}' => depth = depth.saturating_sub(1),
-                b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => return Step::Skip,
+                b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => return ByteAction::Skip,
                 _ => {}
             }
-            Step::Keep
+            ByteAction::Keep
         })?;
         let element = Some(self.element);
         if !ended {
             let (line, reason) = if self.row.is_empty() {
-                (self.line, "the file ends before the array does: no `]`")
+                (self.line, "the file ends inside the array: `]` is missing")
             } else {
-                (self.begin.1, "the file ends within the element that begins on this line")
+                (self.begin.1, "the file ends inside the element that begins on this line")
             };
             self.inside = Inside::After;
-            return Err(Stop::Shape { line, element, reason: reason.into() });
+            return Err(ScanError::Malformed { line, element, reason: reason.into() });
         }
         if last {
             self.inside = Inside::After;
-            self.nothing_more()?;
+            self.expect_end()?;
         } else if self.row.is_empty() {
             let reason = "a comma without an element before it".into();
-            return Err(Stop::Shape { line: self.line, element, reason });
+            return Err(ScanError::Malformed { line: self.line, element, reason });
         }
         Ok(!self.row.is_empty())
     }
 
-    fn nothing_more(&mut self) -> Result<(), Stop> {
-        if self.run(|b| if b.is_ascii_whitespace() { Step::Skip } else { Step::End })? {
+    /// Checks that only white space follows the array.
+    fn expect_end(&mut self) -> Result<(), ScanError> {
+        if self.run(|b| if b.is_ascii_whitespace() { ByteAction::Skip } else { ByteAction::End })? {
             let reason = "there is more text after the end of the array".into();
-            return Err(Stop::Shape { line: self.line, element: None, reason });
+            return Err(ScanError::Malformed { line: self.line, element: None, reason });
         }
         Ok(())
     }
 
-    /// Feeds bytes to `step` until it ends the row; false at the end of the file.
-    fn run(&mut self, mut step: impl FnMut(u8) -> Step) -> Result<bool, Stop> {
+    /// Feeds bytes to `action` until it ends the row; returns false at the end of the file.
+    fn run(&mut self, mut action: impl FnMut(u8) -> ByteAction) -> Result<bool, ScanError> {
         loop {
             let buf = self.input.fill_buf()?;
             if buf.is_empty() {
@@ -238,10 +239,10 @@ impl<R: BufRead> Scanner<R> {
             let mut ended = false;
             for &b in buf {
                 used += 1;
-                match step(b) {
-                    Step::Skip => {}
-                    Step::End => ended = true,
-                    Step::Keep => {
+                match action(b) {
+                    ByteAction::Skip => {}
+                    ByteAction::End => ended = true,
+                    ByteAction::Keep => {
                         if self.row.is_empty() {
                             self.begin = (self.at + used as u64 - 1, self.line);
                         }
@@ -258,19 +259,18 @@ impl<R: BufRead> Scanner<R> {
             if ended {
                 return Ok(true);
             }
-            if self.row.len() >= LONGEST_ROW {
+            if self.row.len() >= MAX_ROW_BYTES {
                 return Err(self.too_long());
             }
         }
     }
 
-    fn too_long(&self) -> Stop {
+    fn too_long(&self) -> ScanError {
         let element = (self.framing == Framing::Array).then_some(self.element);
-        let mib = LONGEST_ROW >> 20;
-        let reason = format!(
-            "the row that begins on this line is longer than {mib} MiB: a quote or bracket is not closed?"
-        );
-        Stop::Shape { line: self.begin.1, element, reason }
+        let mib = MAX_ROW_BYTES >> 20;
+        let reason =
+            format!("the row that begins on this line exceeds {mib} MiB: is a quote or bracket not closed?");
+        ScanError::Malformed { line: self.begin.1, element, reason }
     }
 }
 
@@ -279,9 +279,9 @@ mod tests {
     use super::*;
     use std::io::BufReader;
 
-    /// All rows as `line:text`, with the place checked; then what stopped.
+    /// Returns all rows as `line:text` and the error that ended the scan; checks positions.
     fn rows(text: &str, framing: Framing) -> (Vec<String>, Option<String>) {
-        // A tiny buffer, so that every boundary is crossed somewhere.
+        // A tiny buffer, so that rows cross its boundary.
         let mut scanner = Scanner::new(BufReader::with_capacity(3, text.as_bytes()), framing);
         let mut all = Vec::new();
         loop {
@@ -292,14 +292,16 @@ mod tests {
                     all.push(format!("{}:{}", row.line, String::from_utf8_lossy(row.bytes).trim_end()));
                 }
                 Ok(None) => return (all, None),
-                Err(Stop::Shape { line, reason, .. }) => return (all, Some(format!("{line}: {reason}"))),
-                Err(Stop::Io(e)) => panic!("{e}"),
+                Err(ScanError::Malformed { line, reason, .. }) => {
+                    return (all, Some(format!("{line}: {reason}")));
+                }
+                Err(ScanError::Io(e)) => panic!("{e}"),
             }
         }
     }
 
     #[test]
-    fn lines() {
+    fn lines_are_rows() {
         for (text, expected) in [
             ("a\nb\n", vec!["1:a", "2:b"]),
             ("a\r\n\r\n  \nb", vec!["1:a", "4:b"]),
@@ -311,8 +313,8 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_an_array() {
-        for (text, expected, stop) in [
+    fn array_elements_are_rows() {
+        for (text, expected, error) in [
             ("[]", vec![], None),
             (
                 " [ 1 , {\"a\": [1,2]},\n\"x,]\\\"\" ]\n",
@@ -321,22 +323,22 @@ mod tests {
             ),
             ("[{\n\"a\": 1}\n,\n{}]", vec!["1:{\n\"a\": 1}", "4:{}"], None),
             ("[\"\\\\\",2]", vec!["1:\"\\\\\"", "1:2"], None),
-            ("[1,\n{\"a\": \"b", vec!["1:1"], Some("2: the file ends within the element")),
-            ("[1,2", vec!["1:1"], Some("1: the file ends within the element")),
-            ("[1,\n", vec!["1:1"], Some("2: the file ends before the array does")),
+            ("[1,\n{\"a\": \"b", vec!["1:1"], Some("2: the file ends inside the element")),
+            ("[1,2", vec!["1:1"], Some("1: the file ends inside the element")),
+            ("[1,\n", vec!["1:1"], Some("2: the file ends inside the array")),
             ("[1,,2]", vec!["1:1"], Some("1: a comma without an element")),
             ("[1]\n[2]", vec![], Some("2: there is more text")),
         ] {
             let (got, stopped) = rows(text, Framing::Array);
             assert_eq!(got, expected, "{text}");
-            assert_eq!(stopped.is_some(), stop.is_some(), "{text}: {stopped:?}");
-            assert!(stopped.unwrap_or_default().starts_with(stop.unwrap_or_default()), "{text}");
+            assert_eq!(stopped.is_some(), error.is_some(), "{text}: {stopped:?}");
+            assert!(stopped.unwrap_or_default().starts_with(error.unwrap_or_default()), "{text}");
         }
     }
 
     #[test]
-    fn records_of_csv() {
-        for (text, expected, stop) in [
+    fn csv_records_are_rows() {
+        for (text, expected, error) in [
             ("a,b\r\n1,2\r\n", vec!["1:a,b", "2:1,2"], None),
             ("a\n\"x\ny\"\"\n\",2\n\nz", vec!["1:a", "2:\"x\ny\"\"\n\",2", "6:z"], None),
             ("5\" pipe\nnext", vec!["1:5\" pipe", "2:next"], None),
@@ -345,12 +347,12 @@ mod tests {
         ] {
             let (got, stopped) = rows(text, Framing::Csv(b','));
             assert_eq!(got, expected, "{text}");
-            assert!(stopped.unwrap_or_default().starts_with(stop.unwrap_or_default()), "{text}");
+            assert!(stopped.unwrap_or_default().starts_with(error.unwrap_or_default()), "{text}");
         }
     }
 
     #[test]
-    fn an_array_is_known_by_its_bracket() {
+    fn arrays_are_detected_by_their_bracket() {
         for (text, framing) in [
             ("\n\n    [1]", Framing::Array),
             ("{}", Framing::Lines),
@@ -358,7 +360,7 @@ mod tests {
             ("     ", Framing::Lines),
         ] {
             assert_eq!(
-                Framing::of_json(BufReader::with_capacity(2, text.as_bytes())).unwrap(),
+                Framing::detect_json(BufReader::with_capacity(2, text.as_bytes())).unwrap(),
                 framing,
                 "{text:?}"
             );

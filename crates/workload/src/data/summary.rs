@@ -1,33 +1,33 @@
-//! What a data set holds, for reports.
+//! Summary of a data set, for reports.
 
 use goodput_core::distribution::Distribution;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Bad rows that are kept to be shown; all are counted.
-pub(super) const SHOWN: usize = 5;
+/// Number of bad rows kept as examples; all are counted.
+pub(super) const MAX_EXAMPLES: usize = 5;
 
-/// A row that cannot be used, and why.
+/// A row that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
-#[error("{}{}: {}{reason}", .file.display(), self.place(), self.prefix())]
+#[error("{}{}: {}{reason}", .file.display(), self.position(), self.prefix())]
 pub struct BadRow {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: u64,
-    /// Byte in the line, from 1; of mistakes in the syntax.
+    /// Byte in the line, from 1, for syntax errors.
     pub column: Option<u64>,
-    /// Its number in a JSON array, from 1.
+    /// Index in a JSON array, from 1.
     pub element: Option<u64>,
-    /// The field; of mistakes in what a row says.
+    /// Field with an invalid value.
     pub field: Option<String>,
-    /// What is wrong.
+    /// What is wrong, to be read after the field's name.
     pub reason: String,
 }
 
 impl BadRow {
-    fn place(&self) -> String {
+    fn position(&self) -> String {
         let element = self.element.map(|n| format!(", element {n}")).unwrap_or_default();
         let column = self.column.map(|n| format!(", column {n}")).unwrap_or_default();
         format!("{element}, line {}{column}", self.line)
@@ -38,40 +38,40 @@ impl BadRow {
     }
 }
 
-/// What a data set holds.
+/// Summary of a data set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Summary {
-    /// Rows in the files.
+    /// Number of rows in the files.
     pub rows: u64,
-    /// Rows that cannot be read.
+    /// Number of rows that cannot be read.
     pub bad: u64,
-    /// The first of them.
+    /// The first few bad rows.
     pub bad_rows: Vec<BadRow>,
-    /// Sound rows without anything to send: conversations without a question and an answer.
+    /// Number of valid rows with nothing to send, such as conversations without a question and an answer.
     pub nothing: u64,
-    /// Conversations (of one row or several) left out for their length.
+    /// Number of conversations (of one row or several) outside the length limits.
     pub filtered: u64,
-    /// Samples: prompts or conversations that can be sent.
+    /// Number of prompts or conversations that can be sent.
     pub samples: u64,
-    /// Turns of all samples: requests of one round.
+    /// Number of turns of all samples: the requests of one round.
     pub turns: u64,
-    /// Turns of the longest conversation.
+    /// Number of turns of the longest conversation.
     pub turns_max: u64,
-    /// Whether tokens were counted with a tokenizer; else they are estimated from characters.
+    /// True if tokens were counted with a tokenizer, false if estimated from characters.
     pub exact: bool,
-    /// Input tokens of a request, the recorded conversation before it included.
+    /// Input tokens of a request, including the recorded conversation before it.
     pub input: Distribution,
-    /// Output tokens, of the turns whose length the data gives.
+    /// Output tokens of turns whose length the data has.
     pub output: Distribution,
-    /// Turns whose length is the plan's.
+    /// Number of turns with the plan's answer length.
     pub output_from_plan: u64,
     /// File and line of the longest prompt.
     pub longest: Option<(PathBuf, u64)>,
 }
 
 impl Summary {
-    /// Turns of a conversation on average.
+    /// Returns the mean number of turns of a conversation.
     pub fn turns_mean(&self) -> f64 {
         self.turns as f64 / self.samples.max(1) as f64
     }

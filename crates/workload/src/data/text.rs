@@ -1,6 +1,6 @@
-//! Plain text cut to lengths: prompts of natural words, whose tokens are as in real text.
+//! Excerpts of a plain text as prompts, with the token statistics of natural language.
 
-use super::open::Blob;
+use super::blob::Blob;
 use crate::lengths::Lengths;
 use anyhow::{Context, Result, bail};
 use goodput_core::units::thousands;
@@ -9,11 +9,11 @@ use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// `[workload.prompts.text]`
+/// The plan's `[workload.prompts.text]` table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TextTable {
-    /// A text in UTF-8.
+    /// Path of a text in UTF-8.
     pub file: PathBuf,
     /// Lengths of the prompts.
     pub input_tokens: Lengths,
@@ -21,7 +21,7 @@ pub struct TextTable {
     pub output_tokens: Lengths,
 }
 
-/// A text from which prompts are cut. Cheap to clone, and read from any thread; only what is cut is in memory.
+/// A text from which excerpts are taken. Cheap to clone; can be read from any thread, with only the excerpt in memory.
 #[derive(Debug, Clone)]
 pub struct TextCorpus {
     inner: Arc<Inner>,
@@ -33,13 +33,13 @@ struct Inner {
     words: u64,
 }
 
-/// Bytes of a character at most.
-const WIDEST: usize = 4;
-/// What goes on for longer without a blank is no word, and may be cut anywhere.
-const LONGEST_WORD: usize = 64;
+/// Longest UTF-8 encoding of a character, in bytes.
+const MAX_CHAR_BYTES: usize = 4;
+/// Longest run without white space that is treated as a word, in characters; longer ones may be cut anywhere.
+const MAX_WORD_CHARS: usize = 64;
 
 impl TextCorpus {
-    /// Opens a text, checks that it is UTF-8 and counts its words.
+    /// Opens a text, checks that it is UTF-8, and counts its words.
     pub fn open(table: &TextTable) -> Result<Self> {
         let blob = Blob::open(&table.file)?;
         let path = table.file.display();
@@ -53,7 +53,7 @@ impl TextCorpus {
             rest.extend_from_slice(buf);
             let (valid, broken) = match std::str::from_utf8(&rest) {
                 Ok(text) => (text.len(), false),
-                // A character may go on in the next piece.
+                // A character may continue in the next chunk.
                 Err(e) => (e.valid_up_to(), e.error_len().is_some() || end),
             };
             for c in std::str::from_utf8(&rest[..valid]).unwrap_or_default().chars() {
@@ -63,7 +63,7 @@ impl TextCorpus {
                 line += u64::from(c == '\n');
             }
             if broken {
-                bail!("{path}, line {line}: the text is no UTF-8");
+                bail!("{path}, line {line}: the text is not UTF-8");
             }
             if end {
                 break;
@@ -73,93 +73,93 @@ impl TextCorpus {
         }
         drop(input);
         if words == 0 {
-            bail!("{path} holds no words");
+            bail!("{path} contains no words");
         }
         Ok(Self { inner: Arc::new(Inner { blob, words }) })
     }
 
-    /// Words of the text.
+    /// Returns the number of words.
     pub fn words(&self) -> u64 {
         self.inner.words
     }
 
-    /// `12,345 words of book.txt (text)`.
+    /// Describes the text: `12,345 words of book.txt (text)`.
     pub fn title(&self) -> String {
         let name = self.inner.blob.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         format!("{} words of {name} (text)", thousands(self.words() as f64))
     }
 
-    /// Cuts a piece out of the text: from the first word that begins at or behind byte `at` (taken modulo the length, so that any random
-    /// number will do), as many whole words as come closest to so many characters. Scripts without blanks are cut between
-    /// characters. It goes on at the beginning where the text ends; never empty.
+    /// Returns an excerpt from the first word that begins at or after byte `at` (modulo the length of the text, so that
+    /// any random number works), of whole words with a total length as close as possible to `chars` characters. Scripts
+    /// without spaces are cut between characters. Continues at the start of the text after its end; never empty.
     ///
-    /// Fails where the file has changed since it was opened.
-    pub fn cut(&self, at: u64, chars: usize) -> Result<String> {
+    /// Fails if the file has changed since it was opened.
+    pub fn excerpt(&self, at: u64, chars: usize) -> Result<String> {
         let (begin, length) = (self.inner.blob.start(), self.inner.blob.len() - self.inner.blob.start());
         let mut at = at % length;
         let wanted = chars.saturating_mul(2);
-        let mut piece = Piece::new(chars, at == 0);
-        // One byte before, to see whether a word begins at `at`.
+        let mut excerpt = Excerpt::new(chars, at == 0);
+        // One byte earlier, to know if a word begins at `at`.
         at = at.saturating_sub(1);
         let mut bytes = Vec::new();
-        while !piece.full {
+        while !excerpt.full {
             let n = (wanted.clamp(4096, 1 << 20) as u64).min(length - at) as usize;
             let kept = bytes.len();
             bytes.resize(kept + n, 0);
             let read = self.inner.blob.read_at(begin + at, &mut bytes[kept..]);
             read.with_context(|| format!("cannot read {}", self.inner.blob.path().display()))?;
             at = (at + n as u64) % length;
-            let text = valid(&mut bytes)?;
-            piece.push(&text);
+            let text = take_valid_utf8(&mut bytes)?;
+            excerpt.push(&text);
             if at == 0 {
-                // The last word of the text ends where the text does.
-                piece.push("\n");
+                // The end of the text also ends its last word.
+                excerpt.push("\n");
             }
         }
-        Ok(piece.text)
+        Ok(excerpt.text)
     }
 }
 
-/// Takes the whole characters off the front; bytes of a character that began before the piece are dropped, those of one that
-/// ends behind it stay.
-fn valid(bytes: &mut Vec<u8>) -> Result<String> {
-    let torn = bytes.iter().take(WIDEST - 1).take_while(|b| **b & 0xc0 == 0x80).count();
+/// Takes the complete characters from the front of `bytes`. Drops the rest of a character that began earlier, and
+/// leaves the start of one that ends later.
+fn take_valid_utf8(bytes: &mut Vec<u8>) -> Result<String> {
+    let torn = bytes.iter().take(MAX_CHAR_BYTES - 1).take_while(|b| **b & 0xc0 == 0x80).count();
     bytes.drain(..torn);
     let end = match std::str::from_utf8(bytes) {
         Ok(text) => text.len(),
         Err(e) if e.error_len().is_none() => e.valid_up_to(),
-        Err(_) => bail!("the text is no UTF-8 any more: has the file changed since it was opened?"),
+        Err(_) => bail!("the text is no longer UTF-8: has the file changed since it was opened?"),
     };
     let rest = bytes.split_off(end);
     Ok(String::from_utf8(std::mem::replace(bytes, rest))?)
 }
 
-/// A piece as it grows.
-struct Piece {
-    /// Characters that it is to have.
+/// An excerpt under construction.
+struct Excerpt {
+    /// Requested number of characters.
     wanted: usize,
     text: String,
     chars: usize,
-    /// Length and characters of the text up to the end of the last whole word.
-    whole: (usize, usize),
-    /// Characters passed over before the first word.
+    /// Bytes and characters of the text up to the end of the last complete word.
+    complete: (usize, usize),
+    /// Characters skipped before the first word.
     skipped: usize,
     begun: bool,
-    /// Whether what came last is a blank, or the beginning of the text.
-    blank: bool,
+    /// True at the start of the text and after white space.
+    after_blank: bool,
     full: bool,
 }
 
-impl Piece {
+impl Excerpt {
     const fn new(wanted: usize, first: bool) -> Self {
         Self {
             wanted,
             text: String::new(),
             chars: 0,
-            whole: (0, 0),
+            complete: (0, 0),
             skipped: 0,
             begun: false,
-            blank: first,
+            after_blank: first,
             full: false,
         }
     }
@@ -172,15 +172,15 @@ impl Piece {
             let blank = c.is_whitespace();
             if !self.begun {
                 self.skipped += 1;
-                self.begun = !blank && (self.blank || self.skipped > LONGEST_WORD);
-                self.blank = blank;
+                self.begun = !blank && (self.after_blank || self.skipped > MAX_WORD_CHARS);
+                self.after_blank = blank;
                 if !self.begun {
                     continue;
                 }
-            } else if !self.blank && blank {
+            } else if !self.after_blank && blank {
                 self.end_word();
             }
-            self.blank = blank;
+            self.after_blank = blank;
             if !self.full {
                 self.text.push(c);
                 self.chars += 1;
@@ -189,28 +189,29 @@ impl Piece {
         }
     }
 
-    /// A word is whole: it is the last, or the one before was, if that comes closer.
+    /// Ends a word. If the excerpt is long enough, finishes it after this word or the one before, whichever is closer
+    /// to the requested length.
     fn end_word(&mut self) {
         let n = self.wanted;
         if self.chars >= n {
-            let (end, before) = self.whole;
+            let (end, before) = self.complete;
             if end > 0 && n - before.min(n) < self.chars - n {
                 self.text.truncate(end);
             }
             self.full = true;
         }
-        self.whole = (self.text.len(), self.chars);
+        self.complete = (self.text.len(), self.chars);
     }
 
-    /// What goes on without a blank far past the end is cut, at the word before if that is near.
+    /// Cuts a very long word far beyond the requested length: at the previous word if that is near, else inside it.
     fn end_long_word(&mut self) {
         let n = self.wanted;
-        let (end, before) = self.whole;
-        if self.chars < n.saturating_add(LONGEST_WORD) {
+        let (end, before) = self.complete;
+        if self.chars < n.saturating_add(MAX_WORD_CHARS) {
             return;
         }
-        // Blanks before the word are part of what is cut.
-        if end > 0 && n - before.min(n) < LONGEST_WORD {
+        // Trailing white space is cut too.
+        if end > 0 && n - before.min(n) < MAX_WORD_CHARS {
             self.text.truncate(end);
         } else {
             let cut = self.text.char_indices().nth(n.max(1)).map_or(self.text.len(), |(i, _)| i);
@@ -230,7 +231,7 @@ mod tests {
     fn corpus(text: &str) -> TextCorpus {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        // The file is read through its handle: it may be gone by then.
+        // Read through its handle even after the file is deleted.
         TextCorpus::open(&table(file.path())).unwrap()
     }
 
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_begin_and_end_with_words() {
+    fn excerpts_begin_and_end_with_words() {
         let c = corpus("one two  three\nfour five");
         assert_eq!(c.words(), 5);
         for (at, chars, expected) in [
@@ -258,62 +259,66 @@ mod tests {
             (0, 32, "one two  three\nfour five\none two"),
             (u64::MAX, 4, "four"),
         ] {
-            assert_eq!(c.cut(at, chars).unwrap(), expected, "{at} {chars}");
+            assert_eq!(c.excerpt(at, chars).unwrap(), expected, "{at} {chars}");
         }
     }
 
     #[test]
-    fn scripts_without_blanks_are_cut_between_characters() {
+    fn scripts_without_spaces_are_cut_between_characters() {
         let c = corpus(&"东京大学法学部".repeat(300));
         for n in [1, 10, 500] {
-            let piece = c.cut(7, n).unwrap();
-            assert_eq!(piece.chars().count(), n);
+            let excerpt = c.excerpt(7, n).unwrap();
+            assert_eq!(excerpt.chars().count(), n);
         }
         let mixed = corpus(&format!("short {}", "é".repeat(2000)));
-        let piece = mixed.cut(0, 1000).unwrap();
-        assert!(piece.starts_with("short éé") && piece.chars().count() == 1000, "{}", piece.chars().count());
+        let excerpt = mixed.excerpt(0, 1000).unwrap();
+        assert!(
+            excerpt.starts_with("short éé") && excerpt.chars().count() == 1000,
+            "{}",
+            excerpt.chars().count()
+        );
     }
 
     #[test]
-    fn texts_that_cannot_be_used() {
+    fn unusable_texts_are_rejected() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for (bytes, say) in [
-            (&b"one\ntwo \xff three"[..], "line 2: the text is no UTF-8"),
-            (b"cut \xe4\xb8", "line 1: the text is no UTF-8"),
-            (b" \n ", "holds no words"),
-            (b"", "holds no words"),
+        for (bytes, message) in [
+            (&b"one\ntwo \xff three"[..], "line 2: the text is not UTF-8"),
+            (b"cut \xe4\xb8", "line 1: the text is not UTF-8"),
+            (b" \n ", "contains no words"),
+            (b"", "contains no words"),
         ] {
             std::fs::write(file.path(), bytes).unwrap();
             let error = format!("{:#}", TextCorpus::open(&table(file.path())).unwrap_err());
-            assert!(error.contains(say), "{error}");
+            assert!(error.contains(message), "{error}");
         }
     }
 
     #[test]
-    fn pieces_of_a_long_text_have_the_length_asked_for() {
+    fn excerpts_of_a_long_text_have_the_requested_length() {
         let text: String = (0..20_000)
             .map(|i| ["the", "lamp", "étude", "harbour", "a"][i * 7 % 5])
             .collect::<Vec<_>>()
             .join(" ");
         let c = corpus(&text);
         for at in [0, 999, 50_000, text.len() as u64 - 3] {
-            let piece = c.cut(at, 4_000).unwrap();
-            assert!(piece.chars().count().abs_diff(4_000) < 8, "{}", piece.chars().count());
+            let excerpt = c.excerpt(at, 4_000).unwrap();
+            assert!(excerpt.chars().count().abs_diff(4_000) < 8, "{}", excerpt.chars().count());
         }
     }
 
     proptest! {
         #[test]
-        fn any_place_and_size_gives_words_of_the_text(
+        fn excerpts_consist_of_words_of_the_text(
             words in proptest::collection::vec("[a-zé中]{1,9}", 1..40), at: u64, n in 1usize..300,
         ) {
             let text = words.join(" ");
             let c = corpus(&text);
-            let piece = c.cut(at, n).unwrap();
-            let got: Vec<&str> = piece.split_whitespace().collect();
-            prop_assert!(!got.is_empty() && got.iter().all(|w| words.iter().any(|x| x == w)), "{}", piece);
-            // No word is longer than nine, so none is cut.
-            prop_assert!(piece.chars().count().abs_diff(n) <= 9, "{} for {}", piece, n);
+            let excerpt = c.excerpt(at, n).unwrap();
+            let got: Vec<&str> = excerpt.split_whitespace().collect();
+            prop_assert!(!got.is_empty() && got.iter().all(|w| words.iter().any(|x| x == w)), "{}", excerpt);
+            // No word exceeds nine characters, so none is cut.
+            prop_assert!(excerpt.chars().count().abs_diff(n) <= 9, "{} for {}", excerpt, n);
         }
     }
 }

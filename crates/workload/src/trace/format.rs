@@ -100,7 +100,14 @@ impl Format {
     pub(super) const fn unit(self) -> Unit {
         match self {
             Self::Mooncake => Unit::Ms,
-            _ => Unit::S,
+            Self::Azure
+            | Self::Burstgpt
+            | Self::Vllm
+            | Self::Weka
+            | Self::Copilot
+            | Self::Requests
+            | Self::Csv
+            | Self::Jsonl => Unit::S,
         }
     }
 
@@ -109,7 +116,13 @@ impl Format {
         match self {
             Self::Vllm => 16,
             Self::Weka => 64,
-            _ => 512,
+            Self::Mooncake
+            | Self::Azure
+            | Self::Burstgpt
+            | Self::Copilot
+            | Self::Requests
+            | Self::Csv
+            | Self::Jsonl => 512,
         }
     }
 
@@ -132,7 +145,9 @@ impl Format {
             Self::Burstgpt => names("Timestamp", "Request tokens", "Response tokens", "", "Session ID"),
             Self::Vllm => names("timestamp", "input_length", "output_length", "hash_ids", "chat_id"),
             Self::Weka => names("t", "in", "out", "hash_ids", "id"),
-            _ => names("timestamp", "input_length", "output_length", "hash_ids", "session_id"),
+            Self::Mooncake | Self::Copilot | Self::Requests | Self::Csv | Self::Jsonl => {
+                names("timestamp", "input_length", "output_length", "hash_ids", "session_id")
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A set of ids in bounded memory.
 
+use crate::seed::mix;
+
 /// Ids below this are stored exactly, as programs that number their blocks start at 0.
 const EXACT_IDS: u64 = 1 << 29;
 /// Bits set per id in the Bloom filter.
@@ -61,13 +63,8 @@ impl IdSet {
     }
 
     fn bits(&self, id: u64) -> impl Iterator<Item = u64> + use<> {
-        // Double hashing with two finalisers of splitmix64.
-        let mixed = |mut x: u64| {
-            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            x ^ (x >> 31)
-        };
-        let (a, b) = (mixed(id.wrapping_add(0x9e37_79b9_7f4a_7c15)), mixed(id ^ 0xd6e8_feb8_6659_fd93) | 1);
+        // Double hashing.
+        let (a, b) = (mix(id.wrapping_add(0x9e37_79b9_7f4a_7c15)), mix(id ^ 0xd6e8_feb8_6659_fd93) | 1);
         let mask = self.mask;
         (0..HASHES).map(move |i| a.wrapping_add(i.wrapping_mul(b)) & mask)
     }

@@ -1,83 +1,79 @@
 //! AIPerf: `{"text": …}` (single_turn, random_pool) and `{"session_id": …, "turns": [{"text": …, "delay": ms}, …]}` (multi_turn).
 
 use super::Parsed;
-use crate::data::fields::{Fault, Object, find, kind, list, millis, name, text, tokens};
+use crate::data::fields::{Object, RowError, find, kind, list, millis, name, text, tokens};
 use crate::data::sample::TurnSample;
 use crate::trace::shown;
 use goodput_core::message::{Message, Role};
 use serde_json::Value;
 
-/// A row with `turns` is a part of a conversation, any other a prompt of its own: AIPerf sends single turns of one session without
-/// the ones before.
-pub(super) fn read(row: &Object) -> Result<Parsed, Fault> {
+/// Reads a row. With `turns` it is a part of a conversation; any other row is a separate prompt, since AIPerf sends
+/// single turns of one session without the earlier ones.
+pub(super) fn read(row: &Object) -> Result<Parsed, RowError> {
     match text(row, "type")?.as_deref() {
         None | Some("single_turn" | "multi_turn" | "random_pool") => {}
         Some(other) => {
-            let say =
-                "is none of single_turn, multi_turn, random_pool; a trace is replayed as workload.trace";
-            return Err(Fault::field("type", format!("{} {say}", shown(other))));
+            let problem = "is not single_turn, multi_turn or random_pool; replay a trace with workload.trace";
+            return Err(RowError::field("type", format!("{} {problem}", shown(other))));
         }
     }
     let Some(list) = list(row, "turns")? else {
-        let Said::Turn(turn) = said(row)? else {
-            return Err(Fault::field("role", "is system: a single turn needs a user's text"));
+        let ParsedTurn::Turn(turn) = parse_turn(row)? else {
+            return Err(RowError::field("role", "is system: a single turn needs a user's text"));
         };
         return Ok(Parsed::Turns(vec![turn], None));
     };
     let mut turns = Vec::with_capacity(list.len());
-    let mut before = Vec::new();
+    let mut system = Vec::new();
     for (i, turn) in list.iter().enumerate() {
         let Value::Object(turn) = turn else {
-            return Err(Fault::field(
+            return Err(RowError::field(
                 format!("turns[{i}]"),
                 format!("is {}, an object is needed", kind(turn)),
             ));
         };
-        let said = said(turn).map_err(|f| {
-            let inner = f.field.map(|f| format!(".{f}")).unwrap_or_default();
-            Fault::field(format!("turns[{i}]{inner}"), f.reason)
-        })?;
-        match said {
-            Said::System(message) => before.push(message),
-            Said::Turn(mut turn) => {
-                turn.messages.splice(..0, before.drain(..));
+        let parsed = parse_turn(turn).map_err(|e| e.within(&format!("turns[{i}]")))?;
+        match parsed {
+            ParsedTurn::System(message) => system.push(message),
+            ParsedTurn::Turn(mut turn) => {
+                turn.messages.splice(..0, system.drain(..));
                 turns.push(turn);
             }
         }
     }
     if turns.is_empty() {
-        return Err(Fault::field("turns", "holds no user's turn"));
+        return Err(RowError::field("turns", "has no turn of a user"));
     }
     Ok(Parsed::Turns(turns, name(row, "session_id")?))
 }
 
-enum Said {
-    /// Goes before the next turn.
+enum ParsedTurn {
+    /// A system message, which belongs to the next turn.
     System(Message),
     Turn(TurnSample),
 }
 
-fn said(turn: &Object) -> Result<Said, Fault> {
+fn parse_turn(turn: &Object) -> Result<ParsedTurn, RowError> {
     let media = ["image", "images", "audio", "audios", "video", "videos"];
     if let Some(medium) = media.iter().find(|m| find(turn, m).is_some_and(|v| !is_empty(v))) {
-        return Err(Fault::field(*medium, "cannot be sent: only text can"));
+        return Err(RowError::field(*medium, "cannot be sent: only text can"));
     }
     if find(turn, "extra").is_some_and(|v| !is_empty(v)) {
-        return Err(Fault::field(
+        return Err(RowError::field(
             "extra",
             "cannot differ by row: put such fields into server.body of the plan",
         ));
     }
     let content = content(turn)?;
     match text(turn, "role")?.as_deref() {
-        None | Some("user") => Ok(Said::Turn(TurnSample {
+        None | Some("user") => Ok(ParsedTurn::Turn(TurnSample {
             messages: vec![Message::user(content)],
             output_tokens: tokens(turn, "output_length")?,
             reference: None,
             delay: millis(turn, "delay")?,
         })),
-        Some("system") => Ok(Said::System(Message { role: Role::System, content })),
-        Some(other) => Err(Fault::field("role", format!("{} is none of user, system", shown(other)))),
+        Some("system") => Ok(ParsedTurn::System(Message { role: Role::System, content })),
+        Some(other) => Err(RowError::field("role", format!("{} is not user or system", shown(other)))),
     }
 }
 
@@ -90,17 +86,17 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// `text`, or the `texts` of a batch: texts or `{ name, contents }`, each on lines of its own.
-fn content(turn: &Object) -> Result<String, Fault> {
+/// Returns `text`, or the joined lines of `texts`, a list of texts or `{ name, contents }`.
+fn content(turn: &Object) -> Result<String, RowError> {
     let content = match (text(turn, "text")?, list(turn, "texts")?) {
-        (Some(_), Some(_)) => return Err(Fault::field("texts", "stands beside text: only one can be sent")),
+        (Some(_), Some(_)) => return Err(RowError::field("texts", "cannot be sent together with text")),
         (Some(text), None) => text,
-        (None, None) => return Err(Fault::field("text", "is missing")),
+        (None, None) => return Err(RowError::field("text", "is missing")),
         (None, Some(list)) => {
             let mut texts = Vec::new();
             for (i, entry) in list.iter().enumerate() {
                 let wrong =
-                    || Fault::field(format!("texts[{i}]"), "is neither a text nor { name, contents }");
+                    || RowError::field(format!("texts[{i}]"), "is neither a text nor { name, contents }");
                 match entry {
                     Value::String(s) => texts.push(s.as_str()),
                     Value::Object(o) => {
@@ -116,7 +112,7 @@ fn content(turn: &Object) -> Result<String, Fault> {
         }
     };
     if content.trim().is_empty() {
-        return Err(Fault::field("text", "is empty"));
+        return Err(RowError::field("text", "is empty"));
     }
     Ok(content)
 }

@@ -1,13 +1,13 @@
-//! Rows whose fields the plan names: JSON objects and CSV records.
+//! Rows with fields named in the plan: JSON objects and CSV records.
 
 use super::Parsed;
 use crate::data::config::{Delimiter, Fields};
-use crate::data::fields::{Fault, Object, find, list, messages, millis, name, text, tokens};
+use crate::data::fields::{Object, RowError, find, list, messages, millis, name, text, tokens};
 use crate::data::sample::{TurnSample, turns};
 use goodput_core::message::Message;
 use serde_json::Value;
 
-/// Fields that are looked for where the plan names none.
+/// Default names of fields.
 const PROMPT: &str = "prompt";
 const MESSAGES: &str = "messages";
 const INSTRUCTION: &str = "instruction";
@@ -16,7 +16,7 @@ const SYSTEM: &str = "system";
 const OUTPUT: &str = "output";
 const OUTPUT_TOKENS: &str = "output_tokens";
 
-/// Where the prompt stands in a row.
+/// Field of a row that contains the prompt.
 enum Body<'a> {
     Prompt(&'a str),
     Messages(&'a str),
@@ -25,14 +25,14 @@ enum Body<'a> {
 
 type Named = fn(&'static str) -> Body<'static>;
 
-/// The turns of a row.
-pub(super) fn read(row: &Object, fields: &Fields) -> Result<Parsed, Fault> {
+/// Reads the turns of a row.
+pub(super) fn read(row: &Object, fields: &Fields) -> Result<Parsed, RowError> {
     let mut turns = match body(row, fields)? {
         Body::Messages(field) => {
-            let list = list(row, field)?.ok_or_else(|| Fault::field(field, "is missing or empty"))?;
+            let list = list(row, field)?.ok_or_else(|| RowError::field(field, "is missing or empty"))?;
             turns(messages(&list, field)?)
         }
-        Body::Prompt(field) => one(required(row, field)?),
+        Body::Prompt(field) => single_turn(required(row, field)?),
         Body::Instruction(field) => {
             let mut prompt = required(row, field)?;
             let input = text(row, fields.input.as_deref().unwrap_or(INPUT))?;
@@ -40,7 +40,7 @@ pub(super) fn read(row: &Object, fields: &Fields) -> Result<Parsed, Fault> {
                 prompt.push_str("\n\n");
                 prompt.push_str(&input);
             }
-            one(prompt)
+            single_turn(prompt)
         }
     };
     let system = text(row, fields.system.as_deref().unwrap_or(SYSTEM))?.filter(|s| !s.trim().is_empty());
@@ -52,7 +52,7 @@ pub(super) fn read(row: &Object, fields: &Fields) -> Result<Parsed, Fault> {
     {
         first.delay = millis(row, delay)?;
     }
-    // What a row says of its answer is about the last one.
+    // Answer fields belong to the last turn.
     if let Some(last) = turns.last_mut() {
         last.output_tokens = tokens(row, fields.output_tokens.as_deref().unwrap_or(OUTPUT_TOKENS))?;
         if last.reference.is_none() {
@@ -60,25 +60,25 @@ pub(super) fn read(row: &Object, fields: &Fields) -> Result<Parsed, Fault> {
         }
     }
     let session = match &fields.session {
-        Some(field) => Some(name(row, field)?.ok_or_else(|| Fault::field(field, "is missing"))?),
+        Some(field) => Some(name(row, field)?.ok_or_else(|| RowError::field(field, "is missing"))?),
         None => None,
     };
     Ok(Parsed::Turns(turns, session))
 }
 
-fn one(prompt: String) -> Vec<TurnSample> {
+fn single_turn(prompt: String) -> Vec<TurnSample> {
     vec![TurnSample { messages: vec![Message::user(prompt)], ..TurnSample::default() }]
 }
 
-fn required(row: &Object, field: &str) -> Result<String, Fault> {
+fn required(row: &Object, field: &str) -> Result<String, RowError> {
     match text(row, field)? {
         Some(text) if !text.trim().is_empty() => Ok(text),
-        None if !row.contains_key(field) => Err(Fault::field(field, "is missing")),
-        _ => Err(Fault::field(field, "is empty")),
+        None if !row.contains_key(field) => Err(RowError::field(field, "is missing")),
+        _ => Err(RowError::field(field, "is empty")),
     }
 }
 
-fn body<'a>(row: &Object, fields: &'a Fields) -> Result<Body<'a>, Fault> {
+fn body<'a>(row: &Object, fields: &'a Fields) -> Result<Body<'a>, RowError> {
     if let Some(f) = &fields.prompt {
         return Ok(Body::Prompt(f));
     }
@@ -88,20 +88,20 @@ fn body<'a>(row: &Object, fields: &'a Fields) -> Result<Body<'a>, Fault> {
     if let Some(f) = &fields.instruction {
         return Ok(Body::Instruction(f));
     }
-    // A row may have several, of which one is filled; where none is, the first is what is wrong.
+    // A row may have several of the fields, with one filled in; if none is, the first one is reported.
     let known: [(&str, Named); 3] =
         [(MESSAGES, Body::Messages), (PROMPT, Body::Prompt), (INSTRUCTION, Body::Instruction)];
     let filled = known.iter().find(|(field, _)| find(row, field).is_some());
     if let Some((field, body)) = filled.or_else(|| known.iter().find(|(field, _)| row.contains_key(*field))) {
         return Ok(body(field));
     }
-    let has: Vec<&str> = row.keys().map(String::as_str).take(12).collect();
-    let has = if has.is_empty() { "none".into() } else { has.join(", ") };
-    let say = "has none of the fields prompt, messages, instruction";
-    Err(Fault::row(format!("{say}: name yours with `fields`; it has {has}")))
+    let keys: Vec<&str> = row.keys().map(String::as_str).take(12).collect();
+    let keys = if keys.is_empty() { "none".into() } else { keys.join(", ") };
+    let problem = "has none of the fields prompt, messages, instruction";
+    Err(RowError::row(format!("{problem}: name its fields with `fields`; it has {keys}")))
 }
 
-/// Fields that the plan names and a row need not have, as (key of the plan, field).
+/// Returns the fields that the plan names and a row may lack, as (key of the plan, field).
 pub(crate) fn optional(fields: &Fields) -> Vec<(&'static str, &str)> {
     [
         ("input", &fields.input),
@@ -115,43 +115,49 @@ pub(crate) fn optional(fields: &Fields) -> Vec<(&'static str, &str)> {
     .collect()
 }
 
-/// A record of CSV as an object of texts; an empty value is null.
-pub(super) fn record(bytes: &[u8], header: &[String], delimiter: Delimiter) -> Result<Object, Fault> {
+/// Parses a CSV record to an object of texts; an empty value is null.
+pub(super) fn record(bytes: &[u8], header: &[String], delimiter: Delimiter) -> Result<Object, RowError> {
     let values = split(bytes, delimiter)?;
     if values.len() != header.len() {
         let (n, m) = (values.len(), header.len());
-        return Err(Fault::row(format!("has {n} values, the header names {m}")));
+        return Err(RowError::row(format!("has {n} values, but the header has {m}")));
     }
     let row = header.iter().cloned().zip(values);
     let value = |text: String| if text.is_empty() { Value::Null } else { Value::String(text) };
     Ok(row.map(|(name, text)| (name, value(text))).collect())
 }
 
-/// Columns of a table, at most: each is held against the others.
-const MOST_COLUMNS: usize = 10_000;
+/// Largest number of columns, since the check for duplicates compares each with all others.
+const MAX_COLUMNS: usize = 10_000;
 
-/// The names of the columns. Those that the plan names must be among them.
-pub(crate) fn header(bytes: &[u8], fields: &Fields, delimiter: Delimiter) -> Result<Vec<String>, Fault> {
+/// Reads the column names, and checks that those named in the plan exist.
+pub(crate) fn header(bytes: &[u8], fields: &Fields, delimiter: Delimiter) -> Result<Vec<String>, RowError> {
     let names: Vec<String> = split(bytes, delimiter)?.into_iter().map(|n| n.trim().to_owned()).collect();
-    if names.len() > MOST_COLUMNS {
-        return Err(Fault::row(format!("has {} columns, which no table has", names.len())));
+    if names.len() > MAX_COLUMNS {
+        return Err(RowError::row(format!("has {} columns, more than {MAX_COLUMNS}", names.len())));
     }
     let required =
         [&fields.prompt, &fields.messages, &fields.instruction, &fields.session].into_iter().flatten();
     let optional = optional(fields).into_iter().map(|(_, field)| field);
     for field in required.map(String::as_str).chain(optional) {
         if !names.iter().any(|n| n == field) {
-            return Err(Fault::row(format!("no column is named {field:?}; there are {}", names.join(", "))));
+            return Err(RowError::row(format!(
+                "there is no column {field:?}; the columns are {}",
+                names.join(", ")
+            )));
         }
     }
     if let Some((i, twice)) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(*n)) {
-        return Err(Fault::row(format!("columns {} and an earlier one are both named {twice:?}", i + 1)));
+        return Err(RowError::row(format!(
+            "column {} has the same name as an earlier one, {twice:?}",
+            i + 1
+        )));
     }
     Ok(names)
 }
 
-/// The values of one record.
-fn split(bytes: &[u8], delimiter: Delimiter) -> Result<Vec<String>, Fault> {
+/// Splits one record into its values.
+fn split(bytes: &[u8], delimiter: Delimiter) -> Result<Vec<String>, RowError> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
@@ -160,17 +166,17 @@ fn split(bytes: &[u8], delimiter: Delimiter) -> Result<Vec<String>, Fault> {
         .from_reader(bytes);
     let mut record = csv::ByteRecord::new();
     let read = |reader: &mut csv::Reader<&[u8]>, record: &mut csv::ByteRecord| {
-        reader.read_byte_record(record).map_err(|e| Fault::row(format!("no CSV: {e}")))
+        reader.read_byte_record(record).map_err(|e| RowError::row(format!("invalid CSV: {e}")))
     };
     read(&mut reader, &mut record)?;
     let values = record.iter().enumerate().map(|(i, value)| {
         let text = std::str::from_utf8(value);
-        text.map(str::to_owned).map_err(|_| Fault::row(format!("value {} is no UTF-8", i + 1)))
+        text.map(str::to_owned).map_err(|_| RowError::row(format!("value {} is not UTF-8", i + 1)))
     });
     let values = values.collect();
     if read(&mut reader, &mut record)? {
-        return Err(Fault::row(
-            "holds carriage returns without line feeds: end lines with either \\n or \\r\\n",
+        return Err(RowError::row(
+            "has carriage returns without line feeds: end lines with either \\n or \\r\\n",
         ));
     }
     values

@@ -1,4 +1,4 @@
-//! From a row's bytes to its turns: what all formats have in common, and which one reads what.
+//! Parsing rows into turns: dispatch by format, and processing that all formats share.
 
 mod aiperf;
 mod generic;
@@ -9,29 +9,29 @@ pub(super) use generic::{header, optional};
 
 use super::config::{DataSource, Format, OutputFrom, Turns};
 use super::estimate::Counter;
-use super::fields::{Fault, Object};
+use super::fields::{Object, RowError};
 use super::sample::TurnSample;
 use goodput_core::message::{Message, Role};
 use serde_json::Value;
 
-/// Reads rows of one data set.
+/// Parser of the rows of one data set.
 #[derive(Debug, Clone)]
 pub(super) struct Parser {
     pub(super) format: Format,
     pub(super) turns: Turns,
     pub(super) output_from: Option<OutputFrom>,
-    /// Whether the plan has lengths for answers of which the data says nothing.
+    /// True if the plan sets lengths for answers without one.
     pub(super) plan_lengths: bool,
     pub(super) counter: Counter,
 }
 
-/// What a row holds.
+/// Contents of a row.
 #[derive(Debug, PartialEq)]
 pub(super) enum Parsed {
-    /// Turns as they stand in the row, and what binds it to others: one conversation's rows have the same session.
+    /// Turns in the order of the row, and the session id that the rows of a conversation share.
     Turns(Vec<TurnSample>, Option<String>),
-    /// A sound row without anything to send.
-    Nothing,
+    /// A valid row with nothing to send.
+    Empty,
 }
 
 impl Parser {
@@ -45,20 +45,22 @@ impl Parser {
         }
     }
 
-    /// The row as an object. `header` names the columns of CSV.
-    pub(super) fn object(&self, bytes: &[u8], header: &[String]) -> Result<Object, Fault> {
+    /// Parses a row to an object. `header` has the column names of CSV.
+    pub(super) fn object(&self, bytes: &[u8], header: &[String]) -> Result<Object, RowError> {
         if let Format::Csv(_, delimiter) = &self.format {
             return generic::record(bytes, header, *delimiter);
         }
         match serde_json::from_slice(bytes) {
             Ok(Value::Object(object)) => Ok(object),
-            Ok(other) => Err(Fault::row(format!("is {}, an object is needed", super::fields::kind(&other)))),
-            Err(e) => Err(Fault::json(&e)),
+            Ok(other) => {
+                Err(RowError::row(format!("is {}, an object is needed", super::fields::kind(&other))))
+            }
+            Err(e) => Err(RowError::json(&e)),
         }
     }
 
-    /// The turns of a row, as they stand in it.
-    pub(super) fn read(&self, row: &Object) -> Result<Parsed, Fault> {
+    /// Reads the turns of a row in their order.
+    pub(super) fn read(&self, row: &Object) -> Result<Parsed, RowError> {
         match &self.format {
             Format::ShareGpt => sharegpt::read(row),
             Format::Jsonl(fields) | Format::Csv(fields, _) => generic::read(row, fields),
@@ -67,38 +69,38 @@ impl Parser {
         }
     }
 
-    /// The turns that are sent, each with the length of its answer; `None` where the plan gives it.
-    pub(super) fn finish(&self, mut turns: Vec<TurnSample>) -> Result<Vec<TurnSample>, Fault> {
+    /// Selects the turns to send, each with its answer length; `None` if the plan sets it.
+    pub(super) fn finish(&self, mut turns: Vec<TurnSample>) -> Result<Vec<TurnSample>, RowError> {
         for turn in &mut turns {
-            self.settle_output(turn);
+            self.set_output_length(turn);
         }
-        let open = |t: &TurnSample| t.output_tokens.is_none() && !self.plan_lengths;
+        let lacks_length = |t: &TurnSample| t.output_tokens.is_none() && !self.plan_lengths;
         match self.turns {
             Turns::First => turns.truncate(1),
-            // The data ends with a question: all that came before it is a conversation of its own.
-            Turns::All if turns.len() > 1 && turns.last().is_some_and(open) => {
+            // A final question without an answer is dropped.
+            Turns::All if turns.len() > 1 && turns.last().is_some_and(lacks_length) => {
                 turns.pop();
             }
             Turns::All => {}
-            Turns::Last => turns = last(turns),
+            Turns::Last => turns = last_turn(turns),
         }
         let Some(first) = turns.first_mut() else {
-            return Err(Fault::row("holds nothing that a user says"));
+            return Err(RowError::row("has no text of a user"));
         };
-        // There is no answer before it that anybody could have read.
+        // There is no answer before the first turn to wait after.
         first.delay = None;
-        if turns.iter().any(open) {
+        if turns.iter().any(lacks_length) {
             let reason = match self.output_from {
                 Some(OutputFrom::Field) => "has no field with the length of the answer",
                 Some(OutputFrom::Reference) => "has no reference answer to take the length from",
-                _ => "says nothing of the answer's length: give output-tokens in the plan",
+                Some(OutputFrom::Plan) | None => "has no answer length: set output-tokens in the plan",
             };
-            return Err(Fault::row(reason));
+            return Err(RowError::row(reason));
         }
         Ok(turns)
     }
 
-    fn settle_output(&self, turn: &mut TurnSample) {
+    fn set_output_length(&self, turn: &mut TurnSample) {
         turn.reference = turn.reference.take().filter(|r| !r.trim().is_empty());
         let counted = || {
             let text = turn.reference.as_deref()?;
@@ -113,32 +115,32 @@ impl Parser {
     }
 }
 
-/// The last turn alone, with all that was said before it.
-fn last(turns: Vec<TurnSample>) -> Vec<TurnSample> {
-    let mut said = Vec::new();
+/// Returns only the last turn, with the conversation before it as messages.
+fn last_turn(turns: Vec<TurnSample>) -> Vec<TurnSample> {
+    let mut history = Vec::new();
     let n = turns.len();
     for (i, mut turn) in turns.into_iter().enumerate() {
-        said.append(&mut turn.messages);
+        history.append(&mut turn.messages);
         if i + 1 == n {
-            return vec![TurnSample { messages: said, ..turn }];
+            return vec![TurnSample { messages: history, ..turn }];
         }
         let answer = turn.reference.unwrap_or_default();
-        said.push(Message { role: Role::Assistant, content: answer });
+        history.push(Message { role: Role::Assistant, content: answer });
     }
     Vec::new()
 }
 
-/// Joins a further row to its conversation.
+/// Appends a row to its conversation.
 ///
-/// Logs of requests repeat the conversation so far in every row. Where a row does so, only what follows is new, and the answers
-/// that it tells are those to the turns before. A system message that was said already is not said again.
+/// Request logs repeat the conversation so far in every row. In that case only the new turns are appended, and the
+/// row's answers complete the earlier turns. A repeated system message is dropped.
 pub(super) fn join(conversation: &mut Vec<TurnSample>, mut row: Vec<TurnSample>) {
     let n = conversation.len();
     let repeats = row.len() > n && conversation.iter().zip(&row).all(|(a, b)| a.messages == b.messages);
     if repeats {
         let new = row.split_off(n);
-        for (had, told) in conversation.iter_mut().zip(row) {
-            had.reference = had.reference.take().or(told.reference);
+        for (turn, repeated) in conversation.iter_mut().zip(row) {
+            turn.reference = turn.reference.take().or(repeated.reference);
         }
         row = new;
     } else if let (Some(first), Some(more)) = (conversation.first(), row.first_mut()) {

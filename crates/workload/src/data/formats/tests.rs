@@ -3,7 +3,7 @@ use crate::data::config::*;
 use goodput_core::message::Message;
 use proptest::prelude::*;
 
-/// A parser from the keys of a table, without `file`.
+/// Returns a parser from the keys of a table, without `file`.
 fn parser(format: &str, keys: &str) -> Parser {
     let text = format!("file = \"x\"\n{keys}");
     let source = match format {
@@ -16,13 +16,13 @@ fn parser(format: &str, keys: &str) -> Parser {
     Parser::new(&source, Counter::Exact(std::sync::Arc::new(|t| t.split_whitespace().count())))
 }
 
-/// `role:text … → tokens` for each turn; what is wrong with the row; `nothing`.
-fn shown(parser: &Parser, row: &str, header: &[String]) -> String {
+/// Formats `role:text … → tokens` for each turn; the error of a bad row; or `nothing`.
+fn describe(parser: &Parser, row: &str, header: &[String]) -> String {
     let read = parser.object(row.as_bytes(), header).and_then(|object| parser.read(&object));
     let turns = match read {
         Ok(Parsed::Turns(turns, _)) => parser.finish(turns),
-        Ok(Parsed::Nothing) => return "nothing".into(),
-        Err(fault) => Err(fault),
+        Ok(Parsed::Empty) => return "nothing".into(),
+        Err(error) => Err(error),
     };
     match turns {
         Ok(turns) => turns.iter().map(turn).collect::<Vec<_>>().join(" | "),
@@ -31,16 +31,17 @@ fn shown(parser: &Parser, row: &str, header: &[String]) -> String {
 }
 
 fn turn(t: &TurnSample) -> String {
-    let said: Vec<_> = t.messages.iter().map(|m| format!("{}:{}", &m.role.name()[..1], m.content)).collect();
+    let messages: Vec<_> =
+        t.messages.iter().map(|m| format!("{}:{}", &m.role.name()[..1], m.content)).collect();
     let n = t.output_tokens.map_or("plan".into(), |n| n.to_string());
     let delay = t.delay.map(|d| format!(" after {d:?}")).unwrap_or_default();
-    format!("{} → {n}{delay}", said.join(" "))
+    format!("{} → {n}{delay}", messages.join(" "))
 }
 
-/// Row: format, keys, a row, what is sent or wrong.
+/// Cases: format, keys, a row, and the turns or the error.
 fn check(rows: &[(&str, &str, &str, &str)]) {
     for (format, keys, row, expected) in rows {
-        let got = shown(&parser(format, keys), row, &[]);
+        let got = describe(&parser(format, keys), row, &[]);
         assert!(
             got == *expected || (got.starts_with(expected) && expected.contains(": ")),
             "{keys} {row}\n{got}"
@@ -52,7 +53,7 @@ const ALL: &str = "turns = \"all\"";
 const LAST: &str = "turns = \"last\"";
 
 #[test]
-fn sharegpt() {
+fn sharegpt_rows() {
     let s = |conversation: &str| format!("{{\"id\": \"x\", \"conversations\": [{conversation}]}}");
     let h = |text: &str| format!("{{\"from\": \"human\", \"value\": \"{text}\"}}");
     let g = |text: &str| format!("{{\"from\": \"gpt\", \"value\": \"{text}\"}}");
@@ -80,7 +81,7 @@ fn sharegpt() {
             "sharegpt",
             "",
             &s("{\"from\": \"x\", \"value\": \"\"}"),
-            "conversations[0].from: \"x\" is none of human",
+            "conversations[0].from: \"x\" is not human",
         ),
         ("sharegpt", "", &s("{\"from\": \"gpt\"}"), "conversations[0].value: is missing"),
         ("sharegpt", "", &s("{\"from\": \"gpt\", \"value\": 3}"), "conversations[0].value: is 3, a text"),
@@ -98,7 +99,7 @@ fn rows_with_named_fields() {
         ("jsonl", plan, r#"{"prompt": "Hi", "output": "one two"}"#, "u:Hi → 2"),
         ("jsonl", plan, r#"{"prompt": "Hi"}"#, "u:Hi → plan"),
         ("jsonl", plan, r#"{"prompt": "Hi", "output": ""}"#, "u:Hi → plan"),
-        ("jsonl", "", r#"{"prompt": "Hi"}"#, ": says nothing of the answer's length: give output-tokens"),
+        ("jsonl", "", r#"{"prompt": "Hi"}"#, ": has no answer length: set output-tokens"),
         (
             "jsonl",
             "output-from = \"reference\"",
@@ -117,7 +118,7 @@ fn rows_with_named_fields() {
         ("jsonl", "turns = \"all\"", chat, "s:S u:q one → 1"),
         ("jsonl", "turns = \"all\"\noutput-tokens = { fixed = 9 }", chat, "s:S u:q one → 1 | u:r → plan"),
         ("jsonl", "turns = \"first\"", chat, "s:S u:q one → 1"),
-        ("jsonl", "", chat, ": says nothing of the answer's length"),
+        ("jsonl", "", chat, ": has no answer length"),
         (
             "jsonl",
             "fields = { prompt = \"a.q\", output-tokens = \"n\", delay = \"wait\", system = \"a.s\" }",
@@ -129,43 +130,38 @@ fn rows_with_named_fields() {
         ("jsonl", plan, r#"{"prompt": 3}"#, "prompt: is 3, a text is needed"),
         ("jsonl", plan, r#"{"prompt": "Hi", "output_tokens": 0}"#, "output_tokens: is 0, a whole number"),
         ("jsonl", plan, r#"{"question": "Hi"}"#, ": has none of the fields prompt, messages, instruction"),
-        ("jsonl", plan, r#"{"messages": []}"#, ": holds nothing that a user says"),
-        (
-            "jsonl",
-            plan,
-            r#"{"messages": [{"role": "system", "content": "S"}]}"#,
-            ": holds nothing that a user says",
-        ),
+        ("jsonl", plan, r#"{"messages": []}"#, ": has no text of a user"),
+        ("jsonl", plan, r#"{"messages": [{"role": "system", "content": "S"}]}"#, ": has no text of a user"),
         ("jsonl", plan, r#"{"messages": "Hi"}"#, "messages: is \"Hi\", a list is needed"),
-        ("jsonl", plan, r#"{"messages": "[1"}"#, "messages: no JSON: EOF"),
-        ("jsonl", plan, r#"{"prompt": "Hi""#, ": no JSON: EOF while parsing an object"),
+        ("jsonl", plan, r#"{"messages": "[1"}"#, "messages: invalid JSON: EOF"),
+        ("jsonl", plan, r#"{"prompt": "Hi""#, ": invalid JSON: EOF while parsing an object"),
         ("jsonl", "fields.session = \"s\"", r#"{"prompt": "Hi"}"#, "s: is missing"),
     ]);
 }
 
 #[test]
-fn records_of_csv() {
+fn csv_records() {
     let header = ["prompt", "messages", "output_tokens"].map(str::to_owned);
     for (row, expected) in [
         ("Hi,,5\r\n", "u:Hi → 5"),
         ("\"He said \"\"no\"\",\nthen left\",,", "u:He said \"no\",\nthen left → plan"),
         (",\"[{\"\"role\"\": \"\"user\"\", \"\"content\"\": \"\"Hi\"\"}]\",2", "u:Hi → 2"),
-        ("Hi,", ": has 2 values, the header names 3"),
+        ("Hi,", ": has 2 values, but the header has 3"),
         (",,5", "messages: is missing or empty"),
         ("Hi,,many", "output_tokens: is \"many\", a number is needed"),
-        ("Hi,,5\rHo,,6", ": holds carriage returns without line feeds"),
+        ("Hi,,5\rHo,,6", ": has carriage returns without line feeds"),
     ] {
-        let got = shown(&parser("csv", "output-tokens = { fixed = 9 }"), row, &header);
+        let got = describe(&parser("csv", "output-tokens = { fixed = 9 }"), row, &header);
         assert!(got == expected || got.starts_with(expected), "{row}: {got}");
     }
     let p = parser("csv", "delimiter = \"semicolon\"");
-    assert_eq!(shown(&p, "a,b;;3", &header), "u:a,b → 3");
+    assert_eq!(describe(&p, "a,b;;3", &header), "u:a,b → 3");
     let broken = p.object(b"\xff;;3", &header).unwrap_err();
-    assert_eq!(broken.reason, "value 1 is no UTF-8");
+    assert_eq!(broken.reason, "value 1 is not UTF-8");
 }
 
 #[test]
-fn aiperf() {
+fn aiperf_rows() {
     let plan = "output-tokens = { fixed = 9 }";
     check(&[
         ("aiperf", plan, r#"{"text": "Hi"}"#, "u:Hi → plan"),
@@ -177,16 +173,16 @@ fn aiperf() {
             r#"{"session_id": "x", "turns": [{"role": "system", "text": "S"}, {"text": "a"}, {"text": "b", "delay": 1000}]}"#,
             "s:S u:a → plan | u:b → plan after 1s",
         ),
-        ("aiperf", "", r#"{"text": "Hi"}"#, ": says nothing of the answer's length"),
+        ("aiperf", "", r#"{"text": "Hi"}"#, ": has no answer length"),
         ("aiperf", plan, r#"{"text": ""}"#, "text: is empty"),
-        ("aiperf", plan, r#"{"text": "a", "texts": ["b"]}"#, "texts: stands beside text"),
+        ("aiperf", plan, r#"{"text": "a", "texts": ["b"]}"#, "texts: cannot be sent together with text"),
         ("aiperf", plan, r#"{"texts": [3]}"#, "texts[0]: is neither a text"),
         ("aiperf", plan, r#"{"input_length": 3}"#, "text: is missing"),
-        ("aiperf", plan, r#"{"type": "mooncake_trace"}"#, "type: \"mooncake_trace\" is none of"),
+        ("aiperf", plan, r#"{"type": "mooncake_trace"}"#, "type: \"mooncake_trace\" is not"),
         ("aiperf", plan, r#"{"text": "a", "image": "x.png"}"#, "image: cannot be sent"),
         ("aiperf", plan, r#"{"text": "a", "images": []}"#, "u:a → plan"),
         ("aiperf", plan, r#"{"text": "a", "extra": {"top_p": 1}}"#, "extra: cannot differ by row"),
-        ("aiperf", plan, r#"{"turns": []}"#, "turns: holds no user's turn"),
+        ("aiperf", plan, r#"{"turns": []}"#, "turns: has no turn of a user"),
         (
             "aiperf",
             plan,
@@ -198,14 +194,14 @@ fn aiperf() {
             "aiperf",
             plan,
             r#"{"turns": [{"text": "a", "role": "assistant"}]}"#,
-            "turns[0].role: \"assistant\" is none",
+            "turns[0].role: \"assistant\" is not",
         ),
         ("aiperf", plan, r#"{"text": "a", "role": "system"}"#, "role: is system"),
     ]);
 }
 
 #[test]
-fn spec_bench() {
+fn spec_bench_rows() {
     let plan = "turns = \"all\"\noutput-tokens = { fixed = 9 }";
     check(&[
         ("spec-bench", plan, r#"{"turns": ["a", "b"], "reference": ["one two"]}"#, "u:a → 2 | u:b → plan"),
@@ -219,8 +215,8 @@ fn spec_bench() {
 
 #[test]
 fn rows_of_one_conversation_are_joined() {
-    let t = |asked: &str, answer: Option<&str>| TurnSample {
-        messages: asked
+    let t = |question: &str, answer: Option<&str>| TurnSample {
+        messages: question
             .split(' ')
             .map(|w| if w == "S" { Message::system(w) } else { Message::user(w) })
             .collect(),
@@ -229,29 +225,29 @@ fn rows_of_one_conversation_are_joined() {
     };
     let mut new = vec![t("S a", None)];
     join(&mut new, vec![t("S b", None)]);
-    assert_eq!(new, [t("S a", None), t("b", None)], "the system message is said once");
+    assert_eq!(new, [t("S a", None), t("b", None)], "no repeated system message");
     let mut log = vec![t("S a", None)];
     join(&mut log, vec![t("S a", Some("x")), t("b", None)]);
     join(&mut log, vec![t("S a", Some("x")), t("b", Some("y")), t("c", Some("z"))]);
-    assert_eq!(log, [t("S a", Some("x")), t("b", Some("y")), t("c", Some("z"))], "history is not said again");
+    assert_eq!(log, [t("S a", Some("x")), t("b", Some("y")), t("c", Some("z"))], "no repeated history");
 }
 
 #[test]
-fn a_column_is_named_in_the_header() {
+fn the_header_must_have_the_named_columns() {
     let fields = Fields { prompt: Some("q".into()), output_tokens: Some("n".into()), ..Fields::default() };
     assert_eq!(header(b"q, n\r\n", &fields, Delimiter::Comma).unwrap(), ["q", "n"]);
-    for (line, say) in [
-        ("q,m", "no column is named \"n\"; there are q, m"),
-        ("q,n,q", "columns 3 and an earlier one are both named \"q\""),
+    for (line, message) in [
+        ("q,m", "there is no column \"n\"; the columns are q, m"),
+        ("q,n,q", "column 3 has the same name as an earlier one, \"q\""),
     ] {
-        assert_eq!(header(line.as_bytes(), &fields, Delimiter::Comma).unwrap_err().reason, say);
+        assert_eq!(header(line.as_bytes(), &fields, Delimiter::Comma).unwrap_err().reason, message);
     }
     assert!(optional(&fields).contains(&("output-tokens", "n")));
 }
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+    fn any_bytes_are_read_or_rejected(bytes: Vec<u8>) {
         for (format, header) in [("csv", vec!["prompt".to_owned()]), ("jsonl", vec![]), ("sharegpt", vec![]), ("aiperf", vec![])] {
             let parser = parser(format, "");
             let _ = parser.object(&bytes, &header).and_then(|o| parser.read(&o));

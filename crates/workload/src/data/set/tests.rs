@@ -26,20 +26,20 @@ fn open(format: &str, name: &str, keys: &str) -> DataSet {
     DataSet::open(&source(format, &fixture(name), keys), Counter::default()).unwrap()
 }
 
-/// A set of lines that are written to a file of their own.
-fn written(format: &str, text: &str, keys: &str) -> Result<DataSet> {
+/// Opens a set written to a temporary file.
+fn open_text(format: &str, text: &str, keys: &str) -> Result<DataSet> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), text).unwrap();
     DataSet::open(&source(format, file.path(), keys), Counter::default())
 }
 
 fn error(format: &str, text: &str, keys: &str) -> String {
-    format!("{:#}", written(format, text, keys).unwrap_err())
+    format!("{:#}", open_text(format, text, keys).unwrap_err())
 }
 
 const PLAN: &str = "output-tokens = { fixed = 30 }";
 
-/// Row: format, fixture, keys, title, turns of all samples, those without a length of their own.
+/// Cases: format, fixture, keys, title, turns of all samples, and those without a recorded length.
 #[test]
 fn every_fixture_is_read() {
     for (format, name, keys, title, turns, plan) in [
@@ -97,18 +97,18 @@ fn every_fixture_is_read() {
         for id in 0..set.len() {
             let sample = set.get(id).unwrap();
             assert_eq!(sample.id, id);
-            let said = sample
+            let ends_with_user = sample
                 .conversation
                 .iter()
                 .all(|t| t.messages.last().is_some_and(|m| m.role == Role::User && !m.content.is_empty()));
-            assert!(said, "{title}: {sample:?}");
+            assert!(ends_with_user, "{title}: {sample:?}");
         }
         assert!(set.get(set.len()).is_err());
     }
 }
 
 #[test]
-fn samples_hold_what_the_files_say() {
+fn samples_have_the_contents_of_the_files() {
     let talks = open("sharegpt", "sharegpt.json", "turns = \"all\"");
     let s = talks.get(4).unwrap();
     assert_eq!(s.conversation[0].messages[0].content, "You are a patient teacher.");
@@ -134,7 +134,7 @@ fn samples_hold_what_the_files_say() {
 }
 
 #[test]
-fn the_summary_says_what_there_is() {
+fn the_summary_counts_rows_and_turns() {
     let set = open("sharegpt", "sharegpt.json", "turns = \"all\"\nmax-input-tokens = 35");
     let s = set.summary();
     assert_eq!((s.rows, s.nothing, s.filtered, s.samples), (16, 3, 1, 12));
@@ -146,93 +146,88 @@ fn the_summary_says_what_there_is() {
     assert_eq!((a.conversation[0].output_tokens, b.conversation[0].output_tokens), (Some(14), Some(11)));
 }
 
-/// Row: format, keys, text, what the error holds.
+/// Cases: format, text, and a part of the error message.
 #[test]
-fn bad_rows_are_shown_in_their_place() {
+fn bad_rows_are_reported_with_their_position() {
     let one = "{\"prompt\": \"a\"}\n";
     let good = "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\"}]}";
-    for (format, text, say) in [
+    for (format, text, message) in [
         ("jsonl", format!("{one}\n{{\"prompt\": 3}}\n"), ", line 3: `prompt` is 3, a text is needed"),
-        ("jsonl", format!("{one}{{\"prompt\" 3}}\n"), ", line 2, column 11: no JSON: expected `:`"),
-        ("jsonl", format!("{one}\u{feff}{one}"), ", line 2, column 1: no JSON: expected value"),
+        ("jsonl", format!("{one}{{\"prompt\" 3}}\n"), ", line 2, column 11: invalid JSON: expected `:`"),
+        ("jsonl", format!("{one}\u{feff}{one}"), ", line 2, column 1: invalid JSON: expected value"),
         (
             "sharegpt",
             format!("[{good},\n{good},\n\n{{\"a\":\n 1 2}}]"),
-            ", element 3, line 5, column 4: no JSON",
+            ", element 3, line 5, column 4: invalid JSON",
         ),
         ("sharegpt", format!("[{good},\n{{\"id\": 7}}]"), ", element 2, line 2: `conversations` is missing"),
         (
             "sharegpt",
             format!("[{good},\n{{\"id\": 7"),
-            ", element 2, line 2: the file ends within the element",
+            ", element 2, line 2: the file ends inside the element",
         ),
-        ("sharegpt", format!("[{good},\n"), ", element 2, line 2: the file ends before the array does"),
-        ("csv", "prompt,n\nHi,1\n\"a\nb\",2,3\n".into(), ", line 3: has 3 values, the header names 2"),
+        ("sharegpt", format!("[{good},\n"), ", element 2, line 2: the file ends inside the array"),
+        ("csv", "prompt,n\nHi,1\n\"a\nb\",2,3\n".into(), ", line 3: has 3 values, but the header has 2"),
         ("csv", "prompt\nHi\n\"a\n\nb".into(), ", line 3: a quoted value begins on this line"),
     ] {
         let got = error(format, &text, PLAN);
-        assert!(got.contains(say) && got.contains("skip-bad-rows = true"), "{text}: {got}");
-        let set = written(format, &text, &format!("{PLAN}\nskip-bad-rows = true")).unwrap();
+        assert!(got.contains(message) && got.contains("skip-bad-rows = true"), "{text}: {got}");
+        let set = open_text(format, &text, &format!("{PLAN}\nskip-bad-rows = true")).unwrap();
         let s = set.summary();
         assert_eq!((s.bad, s.bad_rows.len()), (1, 1), "{text}");
-        assert!(s.samples >= 1 && s.bad_rows[0].to_string().contains(say), "{text}");
+        assert!(s.samples >= 1 && s.bad_rows[0].to_string().contains(message), "{text}");
     }
 }
 
 #[test]
-fn sets_without_use_are_refused() {
-    for (format, keys, text, say) in [
+fn unusable_sets_are_rejected() {
+    for (format, keys, text, message) in [
         ("jsonl", PLAN, "", "nothing to send: 0 rows"),
         ("csv", PLAN, "", "is empty: the first line must name the columns"),
         ("csv", PLAN, "prompt\n", "nothing to send: 0 rows"),
-        ("csv", "fields.prompt = \"question\"", "prompt\nHi", "line 1: no column is named \"question\""),
+        ("csv", "fields.prompt = \"question\"", "prompt\nHi", "line 1: there is no column \"question\""),
         ("sharegpt", "", "[]", "nothing to send: 0 rows"),
         (
             "jsonl",
             "output-tokens.fixed = 3\nmin-input-tokens = 900",
             "{\"prompt\": \"a\"}",
-            "1 outside of the length limits",
+            "1 outside the length limits",
         ),
-        (
-            "jsonl",
-            "output-tokens.fixed = 3\nskip-bad-rows = true",
-            "a\nb",
-            "2 bad, 0 without anything to send",
-        ),
+        ("jsonl", "output-tokens.fixed = 3\nskip-bad-rows = true", "a\nb", "2 bad, 0 with nothing to send"),
         (
             "jsonl",
             "output-tokens.fixed = 3\nfields.output = \"anwser\"",
             "{\"prompt\": \"a\", \"answer\": \"b\"}",
-            "fields.output = \"anwser\": no row has such a field",
+            "fields.output = \"anwser\": no row has this field",
         ),
     ] {
         let got = error(format, text, keys);
-        assert!(got.contains(say), "{text}: {got}");
+        assert!(got.contains(message), "{text}: {got}");
     }
     let none = DataSet::open(&source("jsonl", Path::new("/nowhere/x.jsonl"), ""), Counter::default());
     assert!(format!("{:#}", none.unwrap_err()).contains("cannot open /nowhere/x.jsonl"));
 }
 
 #[test]
-fn rows_of_a_session_are_one_conversation() {
+fn rows_of_a_session_form_a_conversation() {
     let text = "id,q,n,wait\nx,a,3,\ny,b,4,\nx,c,5,2500\n";
     let keys = "fields = { session = \"id\", prompt = \"q\", output-tokens = \"n\", delay = \"wait\" }";
-    let set = written("csv", text, keys).unwrap();
+    let set = open_text("csv", text, keys).unwrap();
     assert_eq!((set.len(), set.summary().turns, set.summary().turns_max), (2, 3, 2));
     let x = set.get(0).unwrap().conversation;
     assert_eq!((x[1].messages[0].content.as_str(), x[1].output_tokens), ("c", Some(5)));
     assert_eq!(x[1].delay, Some(Duration::from_millis(2500)));
-    let first = written("csv", text, &format!("{keys}\nturns = \"first\"")).unwrap();
+    let first = open_text("csv", text, &format!("{keys}\nturns = \"first\"")).unwrap();
     assert_eq!((first.len(), first.summary().turns), (2, 2));
-    let long = written("csv", text, &format!("{keys}\nmax-output-tokens = 4")).unwrap();
+    let long = open_text("csv", text, &format!("{keys}\nmax-output-tokens = 4")).unwrap();
     assert_eq!((long.len(), long.summary().filtered, long.get(0).unwrap().line), (1, 1, 3));
-    // A conversation whose length is told by nobody is bad as a whole, and shown by its first row.
+    // A conversation without an answer length is bad as a whole, and reported at its first row.
     let got = error(
         "csv",
         "id,q,n\nx,a,3\ny,b,\n",
         "fields = { session = \"id\", prompt = \"q\", output-tokens = \"n\" }",
     );
-    assert!(got.contains("line 3: says nothing of the answer's length"), "{got}");
+    assert!(got.contains("line 3: has no answer length"), "{got}");
 }
 
 #[test]
@@ -246,7 +241,7 @@ fn a_file_that_changed_is_an_error() {
 }
 
 #[test]
-fn memory_is_the_index() {
+fn memory_is_limited_to_the_index() {
     let mut text = String::new();
     for i in 0..200_000 {
         writeln!(
@@ -256,12 +251,12 @@ fn memory_is_the_index() {
         )
         .unwrap();
     }
-    let set = written("jsonl", &text, "").unwrap();
+    let set = open_text("jsonl", &text, "").unwrap();
     assert_eq!((set.len(), set.index_bytes()), (200_000, 200_000 * 16));
     let prompt = |id| set.get(id).unwrap().conversation[0].messages[0].content.clone();
     assert_eq!(prompt(123_456), "number 123456 of very many prompts");
     assert!((set.summary().output.mean - 200.5).abs() < 0.5, "{}", set.summary().output);
-    // Read by several threads at once, each in its own order.
+    // Several threads read at once, each in another order.
     std::thread::scope(|scope| {
         for k in 0..3 {
             let set = set.clone();
@@ -278,12 +273,12 @@ fn memory_is_the_index() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// What csv and serde_json write is read back as it was.
+    /// Rows written by csv and serde_json are read back unchanged.
     #[test]
-    fn what_is_written_is_read_back(
+    fn rows_round_trip(
         rows in proptest::collection::vec(("\\PC{0,20}[a-z\"\n,;]{1,6}\\PC{0,9}", 1u32..5000), 1..20), bom: bool,
     ) {
-        // A blank prompt is a mistake, and a lone carriage return ends no line.
+        // A blank prompt is an error, and a lone carriage return does not end a line.
         let rows: Vec<_> = rows.into_iter().filter(|(p, _)| !p.trim().is_empty() && !p.contains('\r')).collect();
         prop_assume!(!rows.is_empty());
         let mark = if bom { "\u{feff}" } else { "" };
@@ -300,7 +295,7 @@ proptest! {
         let csv = String::from_utf8(csv.into_inner().unwrap()).unwrap();
         let array = format!("{mark}{}", serde_json::to_string_pretty(&array).unwrap());
         for (format, text) in [("jsonl", lines), ("jsonl", array), ("csv", csv)] {
-            let set = written(format, &text, "").unwrap();
+            let set = open_text(format, &text, "").unwrap();
             prop_assert_eq!(set.len(), rows.len() as u64);
             for (id, (prompt, n)) in rows.iter().enumerate() {
                 let turn = set.get(id as u64).unwrap().conversation.remove(0);

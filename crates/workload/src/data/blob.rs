@@ -1,4 +1,4 @@
-//! Files as they come: plain, gzip or zstd, with or without a byte order mark, read at any place from any thread.
+//! Random access to files, plain or compressed, with or without byte order mark, from any thread.
 
 use crate::bytes::{self, Bytes, Opened};
 use anyhow::{Context, Result, bail};
@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 
 const READ_AHEAD: usize = 1 << 16;
 
-/// The bytes of one file. What is compressed, or cannot be read at any place (a pipe), lies in an anonymous temporary file,
-/// which the system removes with the process.
+/// The bytes of one file. The contents of a compressed file or a pipe are copied to an anonymous temporary file, which
+/// the system removes with the process.
 #[derive(Debug)]
 pub struct Blob {
     path: PathBuf,
     file: File,
-    /// Where the text begins: behind the byte order mark.
+    /// Length of the byte order mark.
     start: u64,
     len: u64,
 }
 
 impl Blob {
-    /// Opens a file and unpacks it where it is compressed.
+    /// Opens a file, decompressing it if needed.
     pub fn open(path: &Path) -> Result<Self> {
         let (file, start) = match bytes::detect(path)? {
             Opened::Plain(file, start) => (file, start),
@@ -32,49 +32,49 @@ impl Blob {
         Ok(Self { path: path.to_owned(), file, start, len })
     }
 
-    /// The file's path, as it was given.
+    /// Returns the path of the file as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its length in bytes, unpacked.
+    /// Returns the decompressed length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it holds no text.
+    /// Returns true if there is no text.
     pub fn is_empty(&self) -> bool {
         self.start == self.len
     }
 
-    /// Where the text begins.
+    /// Returns the byte offset of the text, after the byte order mark.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Fills `into` from the bytes at `at`. Fails where the file ends before.
+    /// Fills `into` with the bytes from `at` on. Fails if the file is too short.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         #[cfg(unix)]
         return std::os::unix::fs::FileExt::read_exact_at(&self.file, into, at);
         #[cfg(not(unix))]
         {
-            // One handle has one position: whoever reads holds it for himself.
+            // The handle has one position, which a reader must not share.
             use std::io::Seek;
             static POSITION: std::sync::Mutex<()> = std::sync::Mutex::new(());
-            let _alone = POSITION.lock().map_err(|_| io::Error::other("a reader panicked"))?;
+            let _lock = POSITION.lock().map_err(|_| io::Error::other("a reader panicked"))?;
             let mut file = &self.file;
             file.seek(io::SeekFrom::Start(at))?;
             file.read_exact(into)
         }
     }
 
-    /// Reads the text from its beginning.
+    /// Returns a reader of the text from its start.
     pub fn reader(&self) -> BufReader<BlobReader<'_>> {
         BufReader::with_capacity(READ_AHEAD, BlobReader { blob: self, at: self.start })
     }
 }
 
-/// Reads a [`Blob`] in order.
+/// Sequential reader of a [`Blob`].
 #[derive(Debug)]
 pub struct BlobReader<'a> {
     blob: &'a Blob,
@@ -91,13 +91,13 @@ impl Read for BlobReader<'_> {
 }
 
 fn spool(mut bytes: Bytes) -> Result<File> {
-    let mut file = tempfile::tempfile().context("cannot make a temporary file")?;
+    let mut file = tempfile::tempfile().context("cannot create a temporary file")?;
     io::copy(&mut bytes, &mut file)?;
     file.flush()?;
     Ok(file)
 }
 
-/// The files that paths name: a folder stands for the files in it, in the order of their names, hidden ones left out.
+/// Expands directories to their files in order of name, without hidden ones.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -114,7 +114,7 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             }
         }
         if inside.is_empty() {
-            bail!("{} holds no files", path.display());
+            bail!("{} contains no files", path.display());
         }
         inside.sort();
         all.append(&mut inside);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_files_read_as_plain_ones() {
+    fn compressed_files_read_like_plain_ones() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9][..], &zstd(b"two\n")].concat();
@@ -171,27 +171,27 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_are_refused() {
+    fn truncated_or_misencoded_files_are_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let packed = gzip(b"some text that is long enough to be cut");
-        for (bytes, say) in [
+        for (bytes, message) in [
             (packed[..packed.len() - 9].to_vec(), "as gzip"),
             (zstd(b"some text")[..8].to_vec(), "as zstd"),
             (b"\xff\xfea\0".to_vec(), "UTF-16"),
         ] {
             fs::write(&path, &bytes).unwrap();
             let error = format!("{:#}", Blob::open(&path).unwrap_err());
-            assert!(error.contains(say) && error.contains(&path.display().to_string()), "{error}");
+            assert!(error.contains(message) && error.contains(&path.display().to_string()), "{error}");
         }
         let error = format!("{:#}", Blob::open(&dir.path().join("none")).unwrap_err());
         assert!(error.starts_with("cannot open"), "{error}");
     }
 
     #[test]
-    fn a_folder_stands_for_its_files() {
+    fn a_directory_expands_to_its_files() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(files(&[dir.path().to_owned()]).unwrap_err().to_string().contains("holds no files"));
+        assert!(files(&[dir.path().to_owned()]).unwrap_err().to_string().contains("contains no files"));
         for name in ["b.jsonl", "a.jsonl", ".hidden"] {
             fs::write(dir.path().join(name), "x").unwrap();
         }
