@@ -13,8 +13,8 @@ use goodput::level::Level;
 use goodput::plan::Plan;
 use goodput::record::{Conn, Finished, Outcome, Phase, Record, TokenSource};
 use goodput::rundir::{self, Meta, Run, Traces, Writer, json};
+use goodput::stats::compact_record::CompactRecord;
 use goodput::stats::itl::ItlTally;
-use goodput::stats::kept::Kept;
 use goodput::stats::step::{Step, StepKind};
 use goodput::stats::summary::{StepInput, summarize};
 use rand::SeedableRng;
@@ -46,7 +46,7 @@ fn main() {
     let (held, input) = (memory("VmRSS"), plan());
     black_box(sum_up(&input, &kept, &ItlTally::new(&[])));
     if let (Some(before), Some(held), Some(peak)) = (before, held, memory("VmHWM")) {
-        println!("a million kept: {:.0} MiB ({} bytes each)", held - before, size_of::<Kept>());
+        println!("a million kept: {:.0} MiB ({} bytes each)", held - before, size_of::<CompactRecord>());
         println!("summed up: {:.0} MiB more at the peak; {peak:.0} MiB in all", peak - held);
     }
     println!("run folder: {}", folder().display());
@@ -96,13 +96,13 @@ fn requests() -> impl Iterator<Item = Finished> {
     })
 }
 
-fn kept() -> Vec<Kept> {
+fn kept() -> Vec<CompactRecord> {
     let mut kept = Vec::with_capacity(REQUESTS as usize);
-    kept.extend(requests().map(|f| Kept::from(&f.record)));
+    kept.extend(requests().map(|f| CompactRecord::from(&f.record)));
     kept
 }
 
-fn sum_up(plan: &Plan, kept: &[Kept], itl: &ItlTally) -> Step {
+fn sum_up(plan: &Plan, kept: &[CompactRecord], itl: &ItlTally) -> Step {
     let last = kept.last().unwrap().due.get();
     summarize(&StepInput {
         series: "main",
@@ -145,7 +145,7 @@ fn folder() -> &'static PathBuf {
         for finished in requests() {
             writer.request("main", 1, "all", &finished).unwrap();
             itl.add(&finished);
-            kept.push(Kept::from(&finished.record));
+            kept.push(CompactRecord::from(&finished.record));
         }
         let step = sum_up(&plan, &kept, &itl);
         writer.step(&step, &[("all", "itl", itl.pooled().buckets())]).unwrap();
@@ -203,9 +203,9 @@ fn write_rows(bencher: Bencher<'_, '_>) {
 
 /// The memory of a million, asked for and touched before a step starts.
 #[divan::bench(sample_count = 10, sample_size = 1)]
-fn room_for_a_million() -> Vec<Kept> {
+fn room_for_a_million() -> Vec<CompactRecord> {
     let mut kept = Vec::new();
-    Kept::room(&mut kept, REQUESTS as usize);
+    CompactRecord::reserve(&mut kept, REQUESTS as usize);
     kept
 }
 

@@ -1,6 +1,6 @@
 //! `sweep`: run a plan and answer.
 
-use crate::capacity::Kept;
+use crate::capacity::CostVerdict;
 use crate::caveat::Caveat;
 use crate::cli::SweepArgs;
 use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals};
@@ -216,8 +216,8 @@ pub(super) fn exit_code(run: &Run, plan: &Plan) -> u8 {
 /// A plan that limits what tokens may cost accepts only a rate that keeps the limit.
 fn by_cost(run: &Run, answer: &Answer, code: u8) -> u8 {
     match run.cost_range(answer).map(|range| range.kept) {
-        Some(Kept::Rejected) if code == 0 => 2,
-        Some(Kept::Undecided) if code == 0 => UNDECIDED,
+        Some(CostVerdict::Rejected) if code == 0 => 2,
+        Some(CostVerdict::Undecided) if code == 0 => UNDECIDED,
         _ => code,
     }
 }

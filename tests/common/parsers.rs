@@ -119,8 +119,8 @@ pub fn metrics(bytes: &[u8]) -> bool {
     }
     let _ = (select(&text, &selectors), missing(&text, &selectors));
     let mut facts = Facts::default();
-    facts.take_metrics(&text);
-    facts.take(&text);
+    facts.read_metrics(&text);
+    facts.read_page(&text);
     // Two pages, one after the other, as a scrape sees them.
     let (a, b) = text.split_at((text.len() / 2..).find(|at| text.is_char_boundary(*at)).unwrap_or(0));
     let readings = [&*text, a, b].map(Reading::read);

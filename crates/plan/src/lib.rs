@@ -53,7 +53,7 @@ use goodput_stats::search::Search;
 use goodput_stats::search::config::{Mode, Open, Over, SearchPlan};
 use goodput_stats::search::profile::Profile;
 use goodput_stats::search::recovery::Recovery;
-use goodput_stats::stats::own::Allowed;
+use goodput_stats::stats::client::ClientTolerance;
 use goodput_stats::stats::step::StepKind;
 use goodput_workload as workload;
 use goodput_workload::arrivals::Arrivals;
@@ -300,9 +300,9 @@ impl Plan {
     }
 
     /// How much delay of its own the client may have.
-    pub fn allowed(&self) -> Allowed {
+    pub fn allowed(&self) -> ClientTolerance {
         let own = &self.client;
-        Allowed {
+        ClientTolerance {
             lateness: own.max_lateness.get(),
             receive_lag: own.max_receive_lag.get(),
             starved: own.max_starved.get(),

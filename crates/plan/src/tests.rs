@@ -47,9 +47,9 @@ fn mistakes_point_at_their_place() {
 fn what_is_allowed_is_the_plans() {
     let plan = changed("[search]", "[client]\nmax-lateness = 0.1\nmax-starved = 0.3\nthreads = 4\n[search]")
         .unwrap();
-    let want = Allowed { lateness: 0.1, starved: 0.3, ..Allowed::default() };
+    let want = ClientTolerance { lateness: 0.1, starved: 0.3, ..ClientTolerance::default() };
     assert_eq!((plan.allowed(), plan.client.threads.map(std::num::NonZeroU32::get)), (want, Some(4)));
-    assert_eq!(Plan::parse(EXAMPLE).unwrap().allowed(), Allowed::default(), "one default, not two");
+    assert_eq!(Plan::parse(EXAMPLE).unwrap().allowed(), ClientTolerance::default(), "one default, not two");
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) fn section(run: &Run) -> String {
 /// Each level of an answer once, from the lowest. Of a level that was measured several times a fail counts first: it is never outweighed.
 fn decided<'a>(run: &'a Run, a: &Answer) -> Vec<Decided<'a>> {
     let mut steps = words::steps_of(run, a);
-    steps.retain(|s| !s.kind.is_aside());
+    steps.retain(|s| !s.kind.is_outside_search());
     let mut out: Vec<Decided<'a>> = Vec::new();
     for verdict in [Verdict::Fails, Verdict::Meets, Verdict::Invalid, Verdict::Undecided] {
         for s in steps.iter().filter(|s| run.judged(a, s).0 == verdict) {

@@ -6,28 +6,28 @@ use super::replicas::at_the_answer;
 use super::{tables, words};
 use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
-use goodput_stats::stats::groups::{By, Group};
+use goodput_stats::stats::groups::{Group, GroupBy};
 use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 
 /// The groups of one kind of a step.
-fn of(step: &Step, by: By) -> Vec<&Group> {
+fn of(step: &Step, by: GroupBy) -> Vec<&Group> {
     step.groups.iter().filter(|g| g.by == by).collect()
 }
 
 /// What stands at the head of the column with their names.
-const fn noun(by: By) -> &'static str {
+const fn noun(by: GroupBy) -> &'static str {
     match by {
-        By::Class => "class",
-        By::Turn => "turn",
+        GroupBy::Class => "class",
+        GroupBy::Turn => "turn",
     }
 }
 
 /// Each group at the step of the answer, and the p99 TTFT of each over all levels; empty where requests are all of one kind.
-pub fn section(run: &Run, by: By) -> String {
+pub fn section(run: &Run, by: GroupBy) -> String {
     let Some(step) = at_the_answer(run, |s| !of(s, by).is_empty()) else { return String::new() };
     let counted = match by {
-        By::Class => "",
-        By::Turn => {
+        GroupBy::Class => "",
+        GroupBy::Turn => {
             " Turn 1 is the first message of a conversation; later ones carry the history with the server's own answers."
         }
     };
@@ -45,7 +45,7 @@ pub fn section(run: &Run, by: By) -> String {
     )
 }
 
-fn table(step: &Step, by: By) -> String {
+fn table(step: &Step, by: GroupBy) -> String {
     // Of turns no gaps are pooled.
     let gaps = of(step, by).iter().any(|g| g.quantiles(Metric::Itl).n > 0);
     let mut head = vec![
@@ -93,7 +93,7 @@ fn table(step: &Step, by: By) -> String {
 }
 
 /// TTFT of each group at every step of the series; empty where there is one step.
-fn over_levels(run: &Run, chosen: &Step, by: By) -> String {
+fn over_levels(run: &Run, chosen: &Step, by: GroupBy) -> String {
     let mut steps: Vec<&Step> =
         run.steps.iter().filter(|s| s.series == chosen.series && !of(s, by).is_empty()).collect();
     if steps.len() < 2 {
@@ -109,7 +109,7 @@ fn over_levels(run: &Run, chosen: &Step, by: By) -> String {
             names.push(&g.name);
         }
     }
-    if by == By::Turn {
+    if by == GroupBy::Turn {
         let first = |name: &str| {
             name.split(['-', '+']).next().and_then(|n| n.parse::<u16>().ok()).unwrap_or(u16::MAX)
         };
@@ -117,7 +117,7 @@ fn over_levels(run: &Run, chosen: &Step, by: By) -> String {
     }
     let titles: Vec<String> = names
         .iter()
-        .map(|n| if by == By::Turn { format!("turn {n}") } else { markdown(&clip(n, 40)) })
+        .map(|n| if by == GroupBy::Turn { format!("turn {n}") } else { markdown(&clip(n, 40)) })
         .collect();
     let mut head = vec!["#", "level"];
     head.extend(titles.iter().map(String::as_str));
@@ -133,7 +133,7 @@ fn over_levels(run: &Run, chosen: &Step, by: By) -> String {
 }
 
 /// The same in a line for a terminal: `TTFT p99 by class at 8 req/s: short 180 ms, long 1.2 s`; empty where requests are all of one kind.
-pub fn in_short(run: &Run, by: By) -> String {
+pub fn in_short(run: &Run, by: GroupBy) -> String {
     let Some(step) = at_the_answer(run, |s| !of(s, by).is_empty()) else { return String::new() };
     let said = |g: &Group| {
         let value = g.quantiles(Metric::Ttft).p99.map_or("–".to_owned(), words::latency);
@@ -149,7 +149,7 @@ mod tests {
     use goodput_run::fixture;
 
     /// A run whose steps have classes, or turns.
-    fn with(by: By, names: &[&str]) -> Run {
+    fn with(by: GroupBy, names: &[&str]) -> Run {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
         for s in &mut run.steps {
             let share = 1.0 / names.len() as f64;
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn classes_and_turns_stand_beside_all_requests() {
-        let run = with(By::Class, &["short", "long"]);
-        let text = section(&run, By::Class);
+        let run = with(GroupBy::Class, &["short", "long"]);
+        let text = section(&run, GroupBy::Class);
         assert!(
             text.contains("| short |") && text.contains("| long |") && text.contains("| all together |"),
             "{text}"
@@ -182,14 +182,14 @@ mod tests {
             text.contains("TTFT over the levels") && text.contains("| # | level | short | long |"),
             "{text}"
         );
-        assert_eq!(section(&run, By::Turn), "");
+        assert_eq!(section(&run, GroupBy::Turn), "");
         assert!(
-            in_short(&run, By::Class).starts_with("p99 TTFT by class at "),
+            in_short(&run, GroupBy::Class).starts_with("p99 TTFT by class at "),
             "{}",
-            in_short(&run, By::Class)
+            in_short(&run, GroupBy::Class)
         );
-        let run = with(By::Turn, &["1", "2", "10-19"]);
-        let text = section(&run, By::Turn);
+        let run = with(GroupBy::Turn, &["1", "2", "10-19"]);
+        let text = section(&run, GroupBy::Turn);
         assert!(
             text.contains("turn 1 | turn 2 | turn 10-19 |") && text.contains("server's own answers"),
             "{text}"
@@ -199,6 +199,9 @@ mod tests {
     #[test]
     fn requests_of_one_kind_have_no_section() {
         let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
-        assert_eq!((section(&run, By::Class), in_short(&run, By::Turn)), (String::new(), String::new()));
+        assert_eq!(
+            (section(&run, GroupBy::Class), in_short(&run, GroupBy::Turn)),
+            (String::new(), String::new())
+        );
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use goodput_core::level::Control;
 use goodput_run::rundir::{Imported, Run};
 use goodput_stats::search::answer::Answer;
-use goodput_stats::stats::groups::By;
+use goodput_stats::stats::groups::GroupBy;
 use goodput_stats::stats::step::{Step, StepKind};
 
 /// The report of a run as Markdown, with the charts that the run has: those of [`super::charts::of`].
@@ -62,8 +62,8 @@ pub(super) fn sections(run: &Run, made: &[&Chart], folder: &str) -> Vec<Section>
         ("Against the hardware", roofline::section(run)),
         ("What was sent", sent::section(run)),
         ("What was replayed", replayed::section(run)),
-        ("By class", groups::section(run, By::Class)),
-        ("By turn", groups::section(run, By::Turn)),
+        ("By class", groups::section(run, GroupBy::Class)),
+        ("By turn", groups::section(run, GroupBy::Turn)),
         ("Replicas", replicas::section(run)),
         ("Failures", tables::failures(run)),
         ("Answer checks", checks::section(run)),

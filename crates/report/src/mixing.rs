@@ -5,7 +5,7 @@ use super::{tables, words};
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Status};
-use goodput_stats::stats::groups::By;
+use goodput_stats::stats::groups::GroupBy;
 
 /// A change of less than so many per cent either way is next to nothing.
 const NOTHING: f64 = 2.0;
@@ -106,7 +106,7 @@ fn mixing(run: &Run, a: &Answer) -> Option<Mixing> {
     let mixed = range(run, a)?;
     let at = a.goodput.rate.or(a.goodput.met)?;
     let step = run.nearest(a, at)?;
-    let classes: Vec<_> = step.groups.iter().filter(|g| g.by == By::Class).collect();
+    let classes: Vec<_> = step.groups.iter().filter(|g| g.by == GroupBy::Class).collect();
     let all: f64 = classes.iter().map(|g| g.n as f64).sum();
     let part = |name: &str, n: u64| {
         let series = if under.is_empty() { format!("only {name}") } else { format!("only {name}, {under}") };

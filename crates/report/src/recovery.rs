@@ -7,7 +7,7 @@ use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::recovery::Recovery;
 use goodput_stats::search::recovery::NotMeasured;
-use goodput_stats::stats::recovery::{Counts, IN_A_ROW, LEVEL, Recovered};
+use goodput_stats::stats::recovery::{IN_A_ROW, LEVEL, MissCounts, Recovered};
 
 /// Sentences on the recovery of a run; none where the plan asks for none.
 pub fn sentences(run: &Run) -> Vec<String> {
@@ -85,7 +85,7 @@ fn worst(r: &Recovery, o: &Recovered) -> String {
 }
 
 fn history(o: &Recovered) -> String {
-    let share = |c: &Counts| format!("{} of {}", words::count(c.misses as f64), words::count(c.n as f64));
+    let share = |c: &MissCounts| format!("{} of {}", words::count(c.misses as f64), words::count(c.n as f64));
     let both = format!(
         "{} requests missed before, {} in the second half of the last hold",
         share(&o.before),

@@ -7,7 +7,7 @@ use goodput_core::caveat::Caveat;
 use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::usable_safe_rate;
-use goodput_stats::stats::step::{Apart, Quantiles, Replica, Step, Verdict};
+use goodput_stats::stats::step::{OutlierMetric, Quantiles, Replica, Step, Verdict};
 
 /// So many replicas are shown at most; of more, those with the longest TTFT.
 const MOST: usize = 16;
@@ -54,7 +54,7 @@ pub(super) fn at_the_answer(run: &Run, tells: impl Fn(&Step) -> bool) -> Option<
         let estimate = usable_safe_rate(g).and_then(|safe| run.nearest(a, g.rate.unwrap_or(safe)));
         estimate.or_else(|| run.step_at(a, g.met?, Verdict::Meets))
     });
-    let calm = |s: &&Step| !s.kind.is_aside() && !s.overloaded();
+    let calm = |s: &&Step| !s.kind.is_outside_search() && !s.overloaded();
     let highest = || {
         let calm = run.steps.iter().filter(told).filter(calm);
         calm.max_by(|a, b| a.level.value.total_cmp(&b.level.value))
@@ -94,7 +94,7 @@ fn table(run: &Run, step: &Step) -> String {
             let of = |m: Metric| r.quantiles(m);
             // What one step shows may be chance; it stands in replicas.csv.
             let sure = run.caveats.iter().any(|c| named(c) == Some(&r.url));
-            let apart = r.apart.filter(|_| sure).map_or("", Apart::title);
+            let apart = r.outlier.filter(|_| sure).map_or("", OutlierMetric::title);
             row(markdown(&clip(&r.url, 80)), r.n, r.failed, &of, apart)
         })
         .collect();

@@ -65,7 +65,7 @@ pub fn verdict(s: &Step) -> &'static str {
     match s.verdict {
         Verdict::Meets | Verdict::Undecided if s.kind == StepKind::Baseline => UNKNOWN,
         // They are not measured for a verdict, unless they tell nothing at all.
-        Verdict::Meets | Verdict::Undecided | Verdict::Fails if s.kind.is_beside() => UNKNOWN,
+        Verdict::Meets | Verdict::Undecided | Verdict::Fails if s.kind.is_auxiliary() => UNKNOWN,
         v => sign(v),
     }
 }
@@ -88,7 +88,7 @@ pub fn telling(run: &Run) -> Vec<&Step> {
     {
         // A little more than the interval, for the steps that hem it in.
         let near = |s: &&Step| (low * 0.9..=high * 1.1).contains(&s.level.value);
-        let unloaded_or_soak = |s: &&Step| s.kind.is_aside() || s.kind == StepKind::Confirm;
+        let unloaded_or_soak = |s: &&Step| s.kind.is_outside_search() || s.kind == StepKind::Confirm;
         return run.steps.iter().filter(|s| near(s) || unloaded_or_soak(s)).collect();
     }
     let ends = run.answers.first().map(|a| (a.goodput.met, a.goodput.failed));
@@ -98,7 +98,7 @@ pub fn telling(run: &Run) -> Vec<&Step> {
     };
     let from = met.or(failed).unwrap_or(0.0) * (1.0 - 1e-9);
     let to = failed.or(met).unwrap_or(f64::INFINITY) * (1.0 + 1e-9);
-    let between = |s: &&Step| s.kind.is_aside() || (from..=to).contains(&s.level.value);
+    let between = |s: &&Step| s.kind.is_outside_search() || (from..=to).contains(&s.level.value);
     run.steps.iter().filter(between).collect()
 }
 
@@ -151,7 +151,7 @@ pub fn steps(run: &Run) -> String {
         _ => "verdict".into(),
     };
     // Where answers came in one piece there is no other latency.
-    let whole = run.steps.iter().any(|s| s.response() == Metric::E2e);
+    let whole = run.steps.iter().any(|s| s.response_metric() == Metric::E2e);
     let (other, other_head) = if whole { (Metric::E2e, "e2e p99 ms") } else { (Metric::Tpot, "TPOT p99 ms") };
     head.extend(["requests", "offered req/s", "achieved req/s", "good req/s", "TTFT p99 ms", other_head]);
     let hits = run.steps.iter().any(|s| s.server.hit_rate.is_some());

@@ -8,7 +8,7 @@ use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
-use goodput_stats::stats::groups::By;
+use goodput_stats::stats::groups::GroupBy;
 use goodput_stats::stats::step::{Quantiles, Step, StepKind, Verdict};
 use std::path::{Path, PathBuf};
 
@@ -77,7 +77,7 @@ fn sorted(run: &Run) -> Vec<&Step> {
     let place = |s: &Step| series.iter().position(|name| *name == s.series);
     let mut steps: Vec<&Step> = run.steps.iter().collect();
     steps.sort_by(|a, b| {
-        let key = |s: &Step| (place(s), s.kind != StepKind::Baseline, s.kind.is_beside());
+        let key = |s: &Step| (place(s), s.kind != StepKind::Baseline, s.kind.is_auxiliary());
         key(a).cmp(&key(b)).then(a.level.value.total_cmp(&b.level.value)).then(a.step.cmp(&b.step))
     });
     steps
@@ -95,7 +95,7 @@ fn columns(run: &Run, width: u16) -> Vec<Column> {
             PERCENTILES.into_iter().find(|p| *p == name).map(|p| Column::Latency(l.metric, p))
         })
         .collect();
-    let whole = run.steps.iter().any(|s| s.response() == Metric::E2e);
+    let whole = run.steps.iter().any(|s| s.response_metric() == Metric::E2e);
     // Where answers came in one piece e2e is what there is; that TTFT is not known is shown.
     let (first, beside) = if whole { (Metric::E2e, Metric::Ttft) } else { (Metric::Ttft, Metric::Tpot) };
     let (median, tail) = (Column::Latency(first, "p50"), Column::Latency(first, "p99"));
@@ -218,7 +218,7 @@ fn legend(run: &Run, width: usize) -> Vec<String> {
         (any(|s| s.kind == StepKind::Profile), "profile: under the server's profiler"),
         (any(|s| s.stable == Some(false)), "↗ the backlog grows: no steady latency"),
         (
-            any(|s| s.verdict == Verdict::Undecided && !s.kind.is_aside()),
+            any(|s| s.verdict == Verdict::Undecided && !s.kind.is_outside_search()),
             "undecided: too few requests to tell",
         ),
     ];
@@ -250,7 +250,7 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> String {
         }
     }
     out.push_str(&run.answers.iter().skip(1).map(|a| other(run, a)).collect::<String>());
-    for line in [groups::in_short(run, By::Class), groups::in_short(run, By::Turn)] {
+    for line in [groups::in_short(run, GroupBy::Class), groups::in_short(run, GroupBy::Turn)] {
         if !line.is_empty() {
             out.push_str(&format!("\n{}\n", plain(&line)));
         }

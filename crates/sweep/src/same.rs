@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use goodput_core::caveat::Caveat;
 use goodput_plan::Plan;
 use goodput_run::rundir::{Meta, changed};
-use goodput_stats::server::facts::{Changed, Facts};
+use goodput_stats::server::facts::{ChangedSetting, Facts};
 use std::path::Path;
 
 /// How a plan differs from the one that a run was made with, a line each; nothing is known of folders of earlier versions.
@@ -29,8 +29,8 @@ pub(super) fn check_plan(dir: &Path, earlier: &Meta, now: &Plan, force: bool) ->
 }
 
 /// What servers tell otherwise than they did, each compared with itself.
-pub(super) fn of_facts(then: &[Facts], now: &[Facts]) -> Vec<Changed> {
-    let mut all: Vec<Changed> = Vec::new();
+pub(super) fn of_facts(then: &[Facts], now: &[Facts]) -> Vec<ChangedSetting> {
+    let mut all: Vec<ChangedSetting> = Vec::new();
     for (at, was) in then.iter().enumerate() {
         // Servers that are alike are told together.
         let own: Vec<&Facts> = match &was.servers[..] {
@@ -47,7 +47,7 @@ pub(super) fn of_facts(then: &[Facts], now: &[Facts]) -> Vec<Changed> {
 }
 
 /// What of a server that has one address for the whole sweep is not as it was.
-pub(super) fn of_server(earlier: &Meta, now: &Meta) -> Vec<Changed> {
+pub(super) fn of_server(earlier: &Meta, now: &Meta) -> Vec<ChangedSetting> {
     let own = [
         ("server", &earlier.server, &now.server),
         ("model", &earlier.model, &now.model),
@@ -56,11 +56,11 @@ pub(super) fn of_server(earlier: &Meta, now: &Meta) -> Vec<Changed> {
         ("seed", &earlier.seed.to_string(), &now.seed.to_string()),
     ];
     let changed = own.into_iter().filter(|(_, was, is)| was != is);
-    let changed = changed.map(|(what, was, is)| Changed {
+    let changed = changed.map(|(what, was, is)| ChangedSetting {
         what: what.into(),
         was: was.clone(),
         is: is.clone(),
-        by_itself: false,
+        memory_dependent: false,
     });
     changed.chain(of_facts(&earlier.facts, &now.facts)).collect()
 }
@@ -69,8 +69,8 @@ pub(super) fn of_server(earlier: &Meta, now: &Meta) -> Vec<Changed> {
 ///
 /// # Errors
 /// It does not change by itself, and the sweep is not to go on all the same (`force`): every difference on a line.
-pub(super) fn check(changed: Vec<Changed>, force: bool, noted: &mut Vec<Caveat>) -> Result<()> {
-    if !force && changed.iter().any(|c| !c.by_itself) {
+pub(super) fn check(changed: Vec<ChangedSetting>, force: bool, noted: &mut Vec<Caveat>) -> Result<()> {
+    if !force && changed.iter().any(|c| !c.memory_dependent) {
         let lines: Vec<String> =
             changed.iter().map(|c| format!("{} was {} and is {}", c.what, c.was, c.is)).collect();
         bail!(
@@ -101,7 +101,7 @@ mod tests {
         let then = [facts("a", "1", "100"), facts("b", "2", "100")];
         let now = [facts("b", "2", "100"), facts("a", "1", "90")];
         let changed = of_facts(&then, &now);
-        assert!(changed.len() == 1 && changed[0].by_itself, "{changed:?}");
+        assert!(changed.len() == 1 && changed[0].memory_dependent, "{changed:?}");
         let mut noted = Vec::new();
         check(changed, false, &mut noted).unwrap();
         assert_eq!(

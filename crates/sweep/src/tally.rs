@@ -7,8 +7,8 @@ pub(crate) use sweep::SweepTally;
 use goodput_core::record::{Failure, Finished, Outcome, Phase, Record};
 use goodput_core::slo::{Judged, Limit, Part, Slo};
 use goodput_core::units::ms;
+use goodput_stats::stats::compact_record::CompactRecord;
 use goodput_stats::stats::itl::ItlTally;
-use goodput_stats::stats::kept::Kept;
 use goodput_stats::stats::step::Abort;
 use goodput_stats::stats::verdict::{GROSS, GROSS_INFLATION, gross};
 use hdrhistogram::Histogram;
@@ -34,7 +34,7 @@ const HOUR_US: u64 = 3_600_000_000;
 ///
 /// All that is asked while the step runs is counted as they come, so that a look costs the same however many there are.
 pub(crate) struct StepTally {
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<CompactRecord>,
     pub(crate) itl: ItlTally,
     tiers: Vec<Tier>,
     measured: u64,
@@ -46,7 +46,7 @@ pub(crate) struct StepTally {
     last_home: Duration,
     /// When the last one that was not cut off ended, and whether it did so because nobody was there any more.
     last_end: Option<(Duration, bool)>,
-    /// Failures of the server ([`Kept::is_lost`]).
+    /// Failures of the server ([`CompactRecord::is_lost`]).
     theirs: u64,
     /// Requests that the default timeout ended before anything came.
     silent: u64,
@@ -181,7 +181,7 @@ impl StepTally {
                 *sums = (sums.0 + u64::from(cached), sums.1 + u64::from(input));
             }
         }
-        let kept = Kept::from(r);
+        let kept = CompactRecord::from(r);
         self.ended(r, &kept);
         if finished.retry_after.is_some() || r.failure == Some(Failure::RateLimited) {
             match r.phase {
@@ -194,7 +194,7 @@ impl StepTally {
     }
 
     /// Counts how a request ended.
-    fn ended(&mut self, r: &Record, kept: &Kept) {
+    fn ended(&mut self, r: &Record, kept: &CompactRecord) {
         let own = r.failure == Some(Failure::ClientLimit);
         let nobody = matches!(r.failure, Some(Failure::Connect | Failure::Dns));
         self.held |= own;
@@ -285,9 +285,10 @@ impl StepTally {
     /// The most input tokens that the server may have looked up since a moment of the step, as far as its own requests go: those of
     /// every request that was sent and whose first token did not come before.
     pub(crate) fn asked_since(&self, at: Duration) -> f64 {
-        let open = |r: &&Kept| r.sent.is_some() && r.first_token.is_none_or(|t| t.get() > at);
-        let tokens =
-            |r: &Kept| u64::from(r.attempts.max(1)) * u64::from(r.input_tokens.unwrap_or(r.input_asked));
+        let open = |r: &&CompactRecord| r.sent.is_some() && r.first_token.is_none_or(|t| t.get() > at);
+        let tokens = |r: &CompactRecord| {
+            u64::from(r.attempts.max(1)) * u64::from(r.input_tokens.unwrap_or(r.input_asked))
+        };
         self.kept.iter().filter(open).map(tokens).sum::<u64>() as f64
     }
 

@@ -262,7 +262,10 @@ fn ramps(args: &CompareArgs, sides: &[(String, Plan); 2], out: &Path) -> Result<
 /// The highest step that ran to its end, stable, and achieved what was offered.
 fn taken(run: &Run) -> Option<&Step> {
     let kept = |s: &&Step| {
-        !s.kind.is_aside() && !s.overloaded() && s.completed > 0 && s.achieved_rate >= 0.8 * s.offered_rate
+        !s.kind.is_outside_search()
+            && !s.overloaded()
+            && s.completed > 0
+            && s.achieved_rate >= 0.8 * s.offered_rate
     };
     run.steps.iter().filter(kept).max_by(|a, b| a.level.value.total_cmp(&b.level.value))
 }

@@ -113,7 +113,8 @@ fn centre(run: &Run, plan: &Plan, answer: &Answer) -> Result<(f64, f64)> {
         _ => interval(g).map(|(rate, _)| rate).or_else(bracket).or(g.rate).or(g.met),
     };
     let rate = rate.filter(|r| *r > 0.0).context("the search found no goodput that could be moved")?;
-    let loaded = run.steps.iter().filter(|s| !s.kind.is_aside() && s.level.control == answer.control);
+    let loaded =
+        run.steps.iter().filter(|s| !s.kind.is_outside_search() && s.level.control == answer.control);
     let tried = loaded.map(|s| s.level.value).fold(0.0, f64::max);
     let most = plan.search.max_rate.map_or(tried, |max| tried.min(max.get()));
     Ok((rate, if most > 0.0 { most } else { rate }))
@@ -137,7 +138,7 @@ fn slope(run: &Run, answer: &Answer, centre: f64) -> f64 {
         over.max_by(f64::total_cmp)
     };
     let told = |s: &&Step| {
-        !s.kind.is_aside()
+        !s.kind.is_outside_search()
             && !s.overloaded()
             && s.verdict != Verdict::Invalid
             && s.level.control == answer.control

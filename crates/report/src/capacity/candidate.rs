@@ -13,10 +13,10 @@ use goodput_run::rundir::derive::usable_safe_rate;
 use goodput_run::rundir::variants::State;
 use goodput_stats::capacity::fleet::Replica;
 use goodput_stats::capacity::moved::Moved;
-use goodput_stats::capacity::sizing::{Candidate, Measured};
+use goodput_stats::capacity::sizing::{Candidate, MeasurementConditions};
 use goodput_stats::capacity::{Capacity, Hardware};
 use goodput_stats::search::answer::{Answer, Status};
-use goodput_stats::stats::server::watts_of_one;
+use goodput_stats::stats::server::mean_watts_per_gpu;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -79,7 +79,8 @@ pub fn of_run(
         match candidate(part, answer, &own, given)? {
             Some(mut c) => {
                 let variant = variant(run, &answer.series).map(str::to_owned);
-                c.measured = measured(part, answer, name, given).map(|m| Measured { variant, ..m });
+                c.measured =
+                    measured(part, answer, name, given).map(|m| MeasurementConditions { variant, ..m });
                 c.notes.extend(
                     left_out(run, answer).map(|said| {
                         format!("Planned with is its series {}; {said}.", clip(&answer.series, 80))
@@ -184,7 +185,7 @@ fn watts(run: &Run, answer: &Answer, hardware: &Hardware, c: &Capacity) -> (Opti
         return (Some(watts.get()), None);
     }
     let own = run.steps.iter().find(|s| s.step == c.step && s.series == answer.series);
-    let measured = own.and_then(|s| watts_of_one(&s.metrics));
+    let measured = own.and_then(|s| mean_watts_per_gpu(&s.metrics));
     let all = hardware.gpu_count().map(|n| n as usize);
     match measured.filter(|(_, n)| Some(*n) == all) {
         Some((watts, _)) => {
@@ -254,11 +255,11 @@ fn notes(run: &Run, answer: &Answer, hardware: &Hardware) -> Vec<String> {
     notes
 }
 
-fn measured(run: &Run, answer: &Answer, name: &str, given: &Given) -> Option<Measured> {
+fn measured(run: &Run, answer: &Answer, name: &str, given: &Given) -> Option<MeasurementConditions> {
     let tier = words::tier_of(run, answer);
     let c = run.capacity(answer)?;
     let each = |tokens: Option<f64>| tokens.map(|t| t / c.requests_per_s);
-    Some(Measured {
+    Some(MeasurementConditions {
         run: name.to_owned(),
         variant: None,
         series: answer.series.clone(),

@@ -6,7 +6,7 @@ use crate::words::{figure, precise};
 use goodput_core::units::{short, thousands};
 use goodput_stats::capacity::demand::{Demand, Peak, Source};
 use goodput_stats::capacity::fleet::{Fleet, MONTH_DAYS, Replica, Reserve};
-use goodput_stats::capacity::sizing::Measured;
+use goodput_stats::capacity::sizing::MeasurementConditions;
 use serde::Serialize;
 
 /// One figure: what it is, how it is reckoned, the same with numbers, and what it comes to.
@@ -119,7 +119,7 @@ fn demand(d: &Demand, r: &Reserve) -> Vec<Formula> {
 }
 
 /// How one replica follows from the server that was measured.
-fn one(m: &Measured, f: &Fleet) -> Vec<Formula> {
+fn one(m: &MeasurementConditions, f: &Fleet) -> Vec<Formula> {
     let each = f.replica.rate;
     let all = each * f64::from(m.copies);
     let mut out = vec![formula(

@@ -17,7 +17,7 @@ pub use terminal::print;
 
 use goodput_stats::capacity::Demand;
 use goodput_stats::capacity::fleet::Reserve;
-use goodput_stats::capacity::limit::Kept;
+use goodput_stats::capacity::limit::CostVerdict;
 use goodput_stats::capacity::sizing::Sizing;
 use refused::Refused;
 
@@ -41,7 +41,7 @@ impl Capacity {
     pub fn cost_kept(&self) -> Option<bool> {
         let judged = || self.all.iter().filter_map(|s| s.cost_limit);
         judged().next()?;
-        Some(judged().any(|kept| kept == Kept::Accepted))
+        Some(judged().any(|kept| kept == CostVerdict::Accepted))
     }
 
     /// One line for above a chart or a report.

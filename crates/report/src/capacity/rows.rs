@@ -6,7 +6,7 @@ use crate::words::{figure, precise};
 use goodput_core::units::{short, thousands};
 use goodput_stats::capacity::demand::Demand;
 use goodput_stats::capacity::fleet::{Fleet, MONTH_DAYS, Reserve};
-use goodput_stats::capacity::limit::Kept;
+use goodput_stats::capacity::limit::CostVerdict;
 use goodput_stats::capacity::sizing::{Basis, Sizing};
 
 /// What nothing is known of.
@@ -53,7 +53,7 @@ fn replicas<'a>(demand: &Demand, reserve: &Reserve, s: &Sizing) -> Vec<Row<'a>> 
     let whole = |n: u64| Some(thousands(n as f64));
     let lost = |f: &Fleet| match f.utilisation_peak_one_lost {
         None => Some("none left".into()),
-        Some(u) if f.holds_one_lost() => Some(percent(u)),
+        Some(u) if f.survives_one_lost() => Some(percent(u)),
         Some(u) => Some(format!("✕ {}", percent(u))),
     };
     let mut rows: Vec<Row<'a>> = vec![(
@@ -165,7 +165,7 @@ pub(super) fn of_several(by: Basis, all: &[Sizing]) -> Rows {
         if priced {
             cells.extend([pay(f.cost.map(|c| c.per_day)), pay(f.cost.and_then(|c| c.per_mtok))]);
         }
-        cells.extend(limited.then(|| s.cost_limit.map_or(UNKNOWN, Kept::name).to_owned()));
+        cells.extend(limited.then(|| s.cost_limit.map_or(UNKNOWN, CostVerdict::name).to_owned()));
         cells
     };
     Rows { heads, rows: all.iter().map(row).collect() }

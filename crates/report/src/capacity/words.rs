@@ -6,7 +6,9 @@ use crate::words::{count, figure, precise};
 use goodput_core::units::{short, thousands};
 use goodput_stats::capacity::demand::{Busiest, Demand, Peak, Source};
 use goodput_stats::capacity::fleet::{Fleet, Replica, Reserve};
-use goodput_stats::capacity::sizing::{Basis, Candidate, Sizing, basis, currencies, one_server, unlike};
+use goodput_stats::capacity::sizing::{
+    Basis, Candidate, Sizing, basis, currencies, differences, same_server,
+};
 use goodput_workload::trace::duration_text;
 
 /// So many cases stand in the headline.
@@ -127,7 +129,7 @@ fn ranking(c: &Capacity, all: &[Sizing]) -> String {
     };
     let beside = |s: &Sizing| format!("{} takes {}", s.candidate.name, needs(s));
     let volume = volume(c.demand.per_day);
-    if let Some([one, other]) = one_server(all) {
+    if let Some([one, other]) = same_server(all) {
         let each: Vec<String> = all.iter().take(CASES).map(beside).collect();
         let more = all.len().saturating_sub(CASES);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
@@ -289,7 +291,7 @@ fn window(b: &Busiest) -> String {
 
 /// What comes first where candidates are not alike: what differs, and prices that do not compare.
 pub(super) fn warnings(c: &Capacity) -> Vec<String> {
-    let mut all: Vec<String> = unlike(&c.all)
+    let mut all: Vec<String> = differences(&c.all)
         .into_iter()
         .map(|what| format!("These runs are not alike, so neither are their figures. {}.", capital(&what)))
         .collect();
@@ -361,7 +363,7 @@ pub(super) fn notes(c: &Capacity) -> Vec<String> {
 
 /// What becomes of the peak with one replica fewer, where it is not held.
 fn one_lost(c: &Capacity, f: &Fleet) -> Option<String> {
-    if f.holds_one_lost() {
+    if f.survives_one_lost() {
         return None;
     }
     Some(match f.utilisation_peak_one_lost {

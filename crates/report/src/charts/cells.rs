@@ -90,7 +90,7 @@ impl Cell<'_> {
         let many =
             format!("in flight: mean {}, at most {}", words::figure(s.in_flight_mean), s.in_flight_max);
         c.hint_over(flight.area, of_step(s, [many], mark));
-        let metric = s.response();
+        let metric = s.response_metric();
         let parts = [0, 2].into_iter().filter_map(|pick| percentile(metric, &s.quantiles(metric), pick));
         c.hint_over(ttft.area, of_step(s, parts, mark));
         if let Ttft::Spans(spans) = &self.trace.ttft {

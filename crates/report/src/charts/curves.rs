@@ -51,14 +51,14 @@ pub(super) const fn rgb(hex: u32) -> RGBColor {
 
 /// What the charts step through: the control of the answer, else of the first step that carries a load.
 pub(super) fn control(run: &Run) -> Control {
-    let step = run.steps.iter().find(|s| !s.kind.is_aside());
+    let step = run.steps.iter().find(|s| !s.kind.is_outside_search());
     run.answers.first().map(|a| a.control).or_else(|| step.map(|s| s.level.control)).unwrap_or(Control::Rate)
 }
 
 /// The steps that belong on a curve: of the charts' control, and not the baseline.
 pub(super) fn charted(run: &Run) -> impl Iterator<Item = &Step> {
     let control = control(run);
-    run.steps.iter().filter(move |s| !s.kind.is_aside() && s.level.control == control)
+    run.steps.iter().filter(move |s| !s.kind.is_outside_search() && s.level.control == control)
 }
 
 /// The unloaded server: the baseline step with the most requests that has values of a metric.

@@ -96,7 +96,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
 
 /// TTFT, or e2e where answers came in one piece.
 fn metric(run: &Run) -> Metric {
-    charted(run).map(Step::response).find(|m| *m == Metric::E2e).unwrap_or(Metric::Ttft)
+    charted(run).map(Step::response_metric).find(|m| *m == Metric::E2e).unwrap_or(Metric::Ttft)
 }
 
 /// The limit of the highest percentile on what is shown.

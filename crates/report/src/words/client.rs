@@ -4,7 +4,7 @@ use super::{figure, precise};
 use crate::charts::thousands;
 use goodput_core::units::short;
 use goodput_run::rundir::Run;
-use goodput_stats::stats::own::Most;
+use goodput_stats::stats::client::Maximum;
 
 /// Output tokens of a request, by the longest answers of a step.
 fn tokens(run: &Run) -> f64 {
@@ -15,7 +15,7 @@ fn tokens(run: &Run) -> f64 {
 /// step. None where no step was measured.
 pub fn client_in_short(run: &Run) -> Option<String> {
     let m = run.margin();
-    let of = |m: Most| match m.allowed {
+    let of = |m: Maximum| match m.allowed {
         Some(allowed) => format!("{} of {} ms allowed", figure(m.most), precise(allowed)),
         None => format!("{} ms", figure(m.most)),
     };
@@ -26,7 +26,9 @@ pub fn client_in_short(run: &Run) -> Option<String> {
     } else {
         parts.extend(delays.into_iter().filter_map(|(m, what)| Some(format!("{what} {}", of(m?)))));
         parts.extend(m.busy.map(|m| format!("threads busy {}", percent(m.most))));
-        parts.extend(m.waiting.filter(Most::is_over).map(|m| format!("without a core {}", percent(m.most))));
+        parts.extend(
+            m.waiting.filter(Maximum::is_over).map(|m| format!("without a core {}", percent(m.most))),
+        );
     }
     parts.extend(
         run.meta
@@ -43,15 +45,15 @@ pub fn client_in_short(run: &Run) -> Option<String> {
 }
 
 /// How near the client came to what it may have in flight: of another tool's client that is not known, and no plan of ours bounded it.
-fn in_flight(run: &Run) -> Option<Most> {
+fn in_flight(run: &Run) -> Option<Maximum> {
     run.margin().in_flight.filter(|_| run.meta.imported.is_none())
 }
 
 /// The same for a report: a line of each limit, with the step that came nearest to it.
 pub fn client_lines(run: &Run) -> Vec<String> {
     let m = run.margin();
-    let over = |m: &Most| if m.is_over() { ": above it" } else { "" };
-    let delay = |m: Option<Most>, what: &str, share: f64, limit: &str| {
+    let over = |m: &Maximum| if m.is_over() { ": above it" } else { "" };
+    let delay = |m: Option<Maximum>, what: &str, share: f64, limit: &str| {
         m.map(|m| {
             let allowed = m.allowed.map_or_else(
                 || "; no limit of the SLO is touched".into(),

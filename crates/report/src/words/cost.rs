@@ -4,7 +4,7 @@ use super::{figure, number_and_currency, precise};
 use crate::tables::UNKNOWN;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::adaptive;
-use goodput_stats::capacity::{CostRange, Kept};
+use goodput_stats::capacity::{CostRange, CostVerdict};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::Step;
 
@@ -26,16 +26,16 @@ pub fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
     let at = if r.safe_rate.is_some() { "at the safe rate" } else { "there" };
     let cost = number_and_currency(run, r.cost_per_mtok);
     Some(match r.kept {
-        Kept::Accepted => {
+        CostVerdict::Accepted => {
             format!("accepted: {limit}, which is kept from {from}; {met}, and {at} they cost {cost}")
         }
-        Kept::Undecided => {
+        CostVerdict::Undecided => {
             let open = open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
             format!(
                 "undecided: {limit}, which is kept only from {from}, {open}; {met}, and {at} they cost {cost}"
             )
         }
-        Kept::Rejected => {
+        CostVerdict::Rejected => {
             format!("rejected: {limit}, which is kept only from {from}; {met}, and {at} they cost {cost}")
         }
     })
@@ -47,12 +47,12 @@ pub fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
     let Some(r) = run.cost_range(a) else { return Some(format!("○ not judged: at most {max}")) };
     let from = format!("{} requests/s on", precise(r.from_rate));
     Some(match r.kept {
-        Kept::Accepted => format!("● accepted: at most {max}, kept from {from}"),
-        Kept::Undecided => {
+        CostVerdict::Accepted => format!("● accepted: at most {max}, kept from {from}"),
+        CostVerdict::Undecided => {
             let open = open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
             format!("○ undecided: at most {max}, kept only from {from}, {open}")
         }
-        Kept::Rejected => format!("✕ rejected: at most {max}, kept only from {from}"),
+        CostVerdict::Rejected => format!("✕ rejected: at most {max}, kept only from {from}"),
     })
 }
 

@@ -60,7 +60,7 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
 
 /// What an estimate rests on: all steps under load together.
 fn together(run: &Run, a: &Answer) -> String {
-    let steps = super::steps_of(run, a).into_iter().filter(|s| !s.kind.is_aside());
+    let steps = super::steps_of(run, a).into_iter().filter(|s| !s.kind.is_outside_search());
     let (steps, requests) = steps.fold((0, 0), |(n, due), s| (n + 1, due + s.due_n));
     let several = if steps == 1 { "" } else { "s" };
     format!("a fit to {steps} step{several} under load with {} requests", thousands(requests as f64))
@@ -70,7 +70,7 @@ fn together(run: &Run, a: &Answer) -> String {
 fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let g = &a.goodput;
     let mut open: Vec<&Step> = Vec::new();
-    for s in super::steps_of(run, a).into_iter().filter(|s| !s.kind.is_aside()) {
+    for s in super::steps_of(run, a).into_iter().filter(|s| !s.kind.is_outside_search()) {
         let x = s.level.value;
         let inside =
             g.met.is_none_or(|m| x > m * (1.0 + 1e-9)) && g.failed.is_none_or(|f| x < f * (1.0 - 1e-9));
@@ -84,7 +84,7 @@ fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
 
 /// No level from the lowest on that the search speaks of: what its fit says, where steps ran under load.
 pub(super) fn none_from(run: &Run, a: &Answer) -> Option<f64> {
-    let loaded = super::steps_of(run, a).iter().any(|s| !s.kind.is_aside());
+    let loaded = super::steps_of(run, a).iter().any(|s| !s.kind.is_outside_search());
     run.terms.map(|t| t.lowest).filter(|_| loaded)
 }
 

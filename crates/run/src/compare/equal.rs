@@ -54,8 +54,9 @@ impl Equal<'_> {
 
 /// The steps of a side whose latencies are those of their level: measured to their end, valid, and stable.
 pub fn usable(side: &Side) -> Vec<&Step> {
-    let calm =
-        |s: &&Step| !s.kind.is_aside() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0;
+    let calm = |s: &&Step| {
+        !s.kind.is_outside_search() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0
+    };
     side.run.steps.iter().filter(calm).collect()
 }
 

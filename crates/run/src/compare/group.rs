@@ -340,8 +340,9 @@ fn estimate(old: &Figure, new: &Figure) -> Option<Estimate> {
         (Figure::Runs(a), Figure::Runs(b)) => {
             let variances = [a, b].map(|p| p.error * p.error);
             let all: f64 = variances.iter().sum();
-            let each: f64 = variances.iter().zip([a, b]).map(|(v, p)| v * v / p.freedom()).sum();
-            let freedom = if each > 0.0 { all * all / each } else { a.freedom() + b.freedom() };
+            let each: f64 = variances.iter().zip([a, b]).map(|(v, p)| v * v / p.degrees_of_freedom()).sum();
+            let freedom =
+                if each > 0.0 { all * all / each } else { a.degrees_of_freedom() + b.degrees_of_freedom() };
             Some(Estimate { difference: b.mean - a.mean, error: all.sqrt(), freedom })
         }
         (Figure::Runs(a), Figure::One(b)) => predicted(a, b, b.value - a.mean),
@@ -371,7 +372,7 @@ pub fn change(old: &[&Goodput], new: &[&Goodput]) -> Option<Change> {
 
 /// Returns the difference of a single run from the prediction of several others.
 fn predicted(runs: &Pooled, one: &Study, difference: f64) -> Option<Estimate> {
-    let freedom = runs.predicted_freedom()?;
+    let freedom = runs.predicted_degrees_of_freedom()?;
     Some(Estimate { difference, error: runs.predicted_error().hypot(one.variance.sqrt()), freedom })
 }
 

@@ -70,7 +70,7 @@ fn tail([lost, of]: [u32; 2], [other, of_other]: [u32; 2]) -> f64 {
 
 /// A step that tells whether its server can take the level: run to an end of its own, the client being no limit.
 fn tells(step: &Step) -> bool {
-    !step.kind.is_aside() && !step.broken_off() && step.verdict != Verdict::Invalid
+    !step.kind.is_outside_search() && !step.broken_off() && step.verdict != Verdict::Invalid
 }
 
 /// What each side but the first lost, at each level where it or the baseline lost anything.

@@ -78,7 +78,7 @@ impl Side {
 
 /// What the steps of a side hold fixed.
 pub(super) fn control(side: &Side) -> Control {
-    let of_steps = || side.run.steps.iter().find(|s| !s.kind.is_aside()).map(|s| s.level.control);
+    let of_steps = || side.run.steps.iter().find(|s| !s.kind.is_outside_search()).map(|s| s.level.control);
     side.answer().map(|a| a.control).or_else(of_steps).unwrap_or(Control::Rate)
 }
 

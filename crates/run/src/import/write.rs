@@ -11,8 +11,8 @@ use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::{ALL, Slo};
 use goodput_plan::{MAIN, Plan};
+use goodput_stats::stats::compact_record::CompactRecord;
 use goodput_stats::stats::itl::ItlTally;
-use goodput_stats::stats::kept::Kept;
 use goodput_stats::stats::step::{Step, StepKind};
 use goodput_stats::stats::summary::{StepInput, summarize};
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ impl Writing<'_> {
         let tiers = self.plan.slo.as_slice();
         let tightest = tiers.iter().filter_map(Slo::tightest_itl).min();
         let mut itl = ItlTally::new(tiers);
-        let (mut kept, mut last_end): (Vec<Kept>, _) = (Vec::new(), window.end);
+        let (mut kept, mut last_end): (Vec<CompactRecord>, _) = (Vec::new(), window.end);
         let (level, started) = (found.level, started(&found));
         found.requests.each(|seen| {
             let Seen { mut finished, counted } = seen;
@@ -149,7 +149,7 @@ impl Writing<'_> {
             self.writer.request(MAIN, number, ALL, &finished)?;
             self.counted.add(number, finished.record.id, counted)?;
             itl.add(&finished);
-            kept.push(Kept::from(&finished.record));
+            kept.push(CompactRecord::from(&finished.record));
             if finished.record.outcome == Outcome::Ok {
                 let r = &finished.record;
                 r.input_tokens.into_iter().for_each(|n| self.lengths.0.push(n));

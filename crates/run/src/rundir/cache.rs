@@ -180,7 +180,7 @@ impl Run {
     fn curve(&self) -> Vec<&Step> {
         let Some(a) = self.answers.first() else { return Vec::new() };
         let calm = |s: &&Step| {
-            !s.kind.is_aside()
+            !s.kind.is_outside_search()
                 && s.level.control == a.control
                 && !s.overloaded()
                 && s.verdict != Verdict::Invalid

@@ -22,7 +22,7 @@ use goodput_stats::capacity::Capacity;
 use goodput_stats::search::answer::{Answer, Goodput, Status};
 use goodput_stats::search::windows::together;
 use goodput_stats::stats::cluster::pooled_inflation;
-use goodput_stats::stats::percentile::BOUNDED;
+use goodput_stats::stats::percentile::MIN_N_UPPER_P99;
 use goodput_stats::stats::step::{Abort, Step, StepKind, Verdict};
 use goodput_stats::stats::summary::step_verdict;
 use goodput_stats::stats::verdict::INFLATION;
@@ -43,7 +43,7 @@ pub(crate) fn caveats(
 ) -> Vec<Caveat> {
     let all = steps;
     // The saturated server is meant to be too much, and a profiler slows it down: what they show is no doubt about the answer.
-    let of_search: Vec<Step> = steps.iter().filter(|s| !s.kind.is_beside()).cloned().collect();
+    let of_search: Vec<Step> = steps.iter().filter(|s| !s.kind.is_auxiliary()).cloned().collect();
     let steps = &of_search[..];
     let mut found: Vec<Caveat> = inflation(plan, steps, answers).into_iter().collect();
     if answers.iter().any(|a| bracket(&a.goodput) || bracket(&a.joint_goodput)) {
@@ -88,7 +88,7 @@ pub(crate) fn caveats(
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
     // Even were they independent: how far clusters take the upper bound away stands beside the percentiles.
-    let open = |s: &Step| (1..BOUNDED).contains(&s.quantiles(Metric::Ttft).n);
+    let open = |s: &Step| (1..MIN_N_UPPER_P99).contains(&s.quantiles(Metric::Ttft).n);
     let deciding: Vec<&Step> = steps.iter().filter(|s| !brief(s)).collect();
     let short = deciding.iter().filter(|s| open(s)).count() as u32;
     if short > 0 {
@@ -126,7 +126,7 @@ impl Run {
         let near = |s: &Step| (s.level.value - level).abs() <= 1e-9 * level.abs();
         let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
         // A baseline offers no load: one request at a time is no level of the curve.
-        self.steps.iter().filter(|s| own(s) && near(s) && !s.kind.is_aside()).collect()
+        self.steps.iter().filter(|s| own(s) && near(s) && !s.kind.is_outside_search()).collect()
     }
 
     /// The step at a level of an answer that shows what is said of the level: of those with that verdict on the answer's
@@ -178,7 +178,7 @@ impl Run {
     pub fn nearest(&self, answer: &Answer, level: f64) -> Option<&Step> {
         let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
         let told = |s: &&Step| {
-            !s.kind.is_aside() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0
+            !s.kind.is_outside_search() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0
         };
         let far = |s: &Step| (s.level.value / level).ln().abs();
         let nearer =

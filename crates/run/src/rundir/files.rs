@@ -63,7 +63,7 @@ pub(super) fn text(path: &Path) -> Result<String> {
     String::from_utf8(bytes).context("it is no UTF-8 text").with_context(failed)
 }
 
-/// A new file beside another one, to replace it; it goes where it is dropped. Its name cannot be foreseen, so nobody has laid a link there.
+/// A new file beside another one, to replace it; it goes where it is dropped. Its name cannot be expected_verdict, so nobody has laid a link there.
 ///
 /// # Errors
 /// It cannot be made.

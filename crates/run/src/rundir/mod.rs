@@ -243,7 +243,7 @@ pub struct Run {
     /// What the server runs on, as the plan declares it.
     pub hardware: goodput_stats::capacity::Hardware,
     /// How much delay of its own the client was allowed.
-    pub allowed: goodput_stats::stats::own::Allowed,
+    pub allowed: goodput_stats::stats::client::ClientTolerance,
     /// The most requests in flight that the plan allows.
     pub max_in_flight: u32,
     /// Failures: step, kind, status, count, sample.

@@ -5,7 +5,7 @@ use goodput_core::caveat::{Caveat, OwnFault};
 use goodput_core::record::Failure;
 use goodput_core::slo::Slo;
 use goodput_plan::Plan;
-use goodput_stats::stats::own::{Margin, Own, tightest_of};
+use goodput_stats::stats::client::{ClientTiming, Margin, tightest_of};
 use goodput_stats::stats::step::{Step, Verdict};
 use goodput_stats::stats::summary::tier_verdict;
 
@@ -44,7 +44,7 @@ fn fault(plan: &Plan, s: &Step, failures: &[FailureRow]) -> Option<OwnFault> {
         });
     }
     let (from_due, any) = tightest_of(plan.slo.as_slice());
-    let own = Own::of(s, plan.allowed());
+    let own = ClientTiming::of(s, plan.allowed());
     own.behind().or_else(|| own.doubt(from_due, any))
 }
 
@@ -122,8 +122,9 @@ mod tests {
     #[test]
     fn the_margin_is_that_of_the_worst_step() {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
-        let most =
-            |m: Option<goodput_stats::stats::own::Most>| m.map(|m| (m.most, m.step, m.allowed, m.is_over()));
+        let most = |m: Option<goodput_stats::stats::client::Maximum>| {
+            m.map(|m| (m.most, m.step, m.allowed, m.is_over()))
+        };
         run.steps[3].lateness_p99_ms = Some(12.0);
         (run.steps[1].receive_lag_p99_ms, run.steps[4].receive_lag_p99_ms) = (Some(0.2), Some(0.1));
         run.steps[5].client_busy = Some(0.97);

@@ -9,7 +9,7 @@ use goodput_core::units::ms;
 use goodput_plan::{Plan, Series};
 use goodput_stats::search::Next;
 use goodput_stats::search::recovery::NotMeasured;
-use goodput_stats::stats::recovery::{Course, Recovered, Timed, analyse};
+use goodput_stats::stats::recovery::{Course, Recovered, TimedRequest, analyse};
 use goodput_stats::stats::step::{Abort, Step, StepKind};
 use serde::Serialize;
 use std::path::Path;
@@ -84,7 +84,7 @@ fn of_series(dir: &Path, steps: &[Step], one: &Series) -> Result<Option<Recovery
         course: Some(course),
         abort: step.abort,
         failed: step.failed,
-        metric: Some(step.response().name()),
+        metric: Some(step.response_metric().name()),
         ..bare
     };
     if step.abort.is_none() {
@@ -95,16 +95,16 @@ fn of_series(dir: &Path, steps: &[Step], one: &Series) -> Result<Option<Recovery
 }
 
 /// The requests of the step, settling and tail included: they are in flight with the others.
-fn requests(dir: &Path, plan: &Plan, step: &Step) -> Result<Vec<Timed>> {
+fn requests(dir: &Path, plan: &Plan, step: &Step) -> Result<Vec<TimedRequest>> {
     let classes: Vec<&str> = plan.workload.classes().iter().map(|c| c.name.as_str()).collect();
-    let (slo, metric) = (plan.slo.as_slice().first(), step.response());
+    let (slo, metric) = (plan.slo.as_slice().first(), step.response_metric());
     let mut all = Vec::new();
     each_record(dir, &classes, |series, number, r| {
         if number != step.step || series != step.series || r.phase == Phase::Warmup {
             return;
         }
         let response = metric.of(r).filter(|_| r.outcome != Outcome::Failed);
-        all.push(Timed {
+        all.push(TimedRequest {
             due_s: r.due.as_secs_f64(),
             sent_s: r.sent.unwrap_or(r.due).as_secs_f64(),
             end_s: r.end.as_secs_f64(),

@@ -16,8 +16,8 @@ use goodput_core::units::Fraction;
 use goodput_plan::{Plan, Series};
 use goodput_stats::search::Search;
 use goodput_stats::search::answer::{Goodput, Status};
+use goodput_stats::stats::compact_record::CompactRecord;
 use goodput_stats::stats::itl::ItlTally;
-use goodput_stats::stats::kept::Kept;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_stats::stats::summary::{StepInput, rejudged, step_verdict};
 use row::{COLUMNS, Cells};
@@ -163,7 +163,7 @@ struct Rejudge<'a> {
     done: Vec<bool>,
     /// The step whose requests come, by its place.
     open: Option<usize>,
-    records: Vec<Kept>,
+    records: Vec<CompactRecord>,
     itl: ItlTally,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Rejudge<'a> {
             itl.map(|l| p.title(&l.to_string())).collect()
         };
         // In the order in which they were measured.
-        let own = run.steps.iter().filter(|s| s.series == one.name && !s.kind.is_beside());
+        let own = run.steps.iter().filter(|s| s.series == one.name && !s.kind.is_auxiliary());
         let steps: Vec<Step> = own.cloned().map(|s| Step { limits: kept(&s, slo.tier()), ..s }).collect();
         Some(Self {
             plan: &one.plan,
@@ -200,7 +200,7 @@ impl<'a> Rejudge<'a> {
         let open = self.open.filter(|at| self.steps[*at].step == step);
         self.open = open.or_else(|| self.steps.iter().position(|s| s.step == step));
         let Some(record) = self.open.and_then(|_| row.record(&self.classes)) else { return };
-        self.records.push(Kept::from(&record));
+        self.records.push(CompactRecord::from(&record));
     }
 
     /// Judges the step whose requests have come, unless these are others than its row counts.
@@ -224,7 +224,7 @@ impl<'a> Rejudge<'a> {
         self.records = records;
     }
 
-    fn judge(&self, at: usize, records: &[Kept]) -> Vec<LimitRow> {
+    fn judge(&self, at: usize, records: &[CompactRecord]) -> Vec<LimitRow> {
         let s = &self.steps[at];
         let time = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
         rejudged(&StepInput {

@@ -160,7 +160,7 @@ fn of_part(part: &Run, own: VariantRun, variant: &str, series: &str) -> VariantA
     // No load is offered to a server that misses unloaded: that one step is all there is to measure, and the answer is known.
     let told = |a: &&Answer| {
         let none = a.goodput.status == Status::None;
-        part.steps.iter().any(|s| if none { !s.kind.is_beside() } else { !s.kind.is_aside() })
+        part.steps.iter().any(|s| if none { !s.kind.is_auxiliary() } else { !s.kind.is_outside_search() })
     };
     let answer = part.answers.first().filter(told).cloned();
     let capacity = answer.as_ref().and_then(|a| part.capacity(a));

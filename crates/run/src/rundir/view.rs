@@ -59,7 +59,7 @@ pub fn reach(g: &Goodput, (low, high): (f64, f64)) -> (f64, f64) {
 /// Levels to draw a curve at, ascending, within its reach.
 fn levels(steps: &[Step], a: &Answer) -> Vec<f64> {
     let own = |s: &&Step| s.series == a.series && s.level.control == a.control;
-    let loaded = steps.iter().filter(own).filter(|s| !s.kind.is_aside());
+    let loaded = steps.iter().filter(own).filter(|s| !s.kind.is_outside_search());
     let values: Vec<f64> = loaded.map(|s| s.level.value).filter(|v| *v > 0.0 && v.is_finite()).collect();
     let (low, high) = values.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
     if low >= high {

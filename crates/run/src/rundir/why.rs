@@ -136,7 +136,8 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
 fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> {
     let g = &a.goodput;
     let loaded = || {
-        let own = |s: &&Step| s.series == a.series && s.level.control == a.control && !s.kind.is_aside();
+        let own =
+            |s: &&Step| s.series == a.series && s.level.control == a.control && !s.kind.is_outside_search();
         run.steps.iter().filter(own)
     };
     let lightest = |a: &&Step, b: &&Step| a.level.value.total_cmp(&b.level.value).then(b.due_n.cmp(&a.due_n));
@@ -192,7 +193,7 @@ fn heaviest<'a>(run: &'a Run, series: &str) -> Option<&'a Step> {
             && !s.overloaded()
             && s.verdict != Verdict::Invalid
             && s.completed > 0
-            && !s.kind.is_beside()
+            && !s.kind.is_auxiliary()
     };
     let key = |s: &&Step| (s.kind != StepKind::Baseline, s.level.value);
     run.steps.iter().filter(told).max_by(|a, b| {

@@ -1,20 +1,20 @@
-//! What is asked for: a volume or a rate, its peak, and where both come from.
+//! Demand: a volume or a rate, its peak, and the source of both.
 
 use serde::Serialize;
 use std::str::FromStr;
 
-/// Seconds of a day.
+/// Seconds per day.
 pub const DAY_S: f64 = 86_400.0;
-/// The largest volume of a day that is taken for one: a hundred thousand requests for every person.
-const MOST: f64 = 1e15;
+/// Largest daily volume that is accepted: a hundred thousand requests for every person.
+const MAX_PER_DAY: f64 = 1e15;
 
-/// Requests of a day: positive and finite. Written `5M`, `5,000,000` or `5e6`; k, M and G stand for thousands, millions and thousand millions.
+/// Requests per day: positive and finite. Written `5M`, `5,000,000` or `5e6`; k, M and G stand for 10³, 10⁶ and 10⁹.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct Volume(f64);
 
 impl Volume {
-    /// Requests.
+    /// Returns the number of requests per day.
     pub const fn get(self) -> f64 {
         self.0
     }
@@ -23,8 +23,8 @@ impl Volume {
 impl TryFrom<f64> for Volume {
     type Error = String;
     fn try_from(x: f64) -> Result<Self, String> {
-        // The comparison is false for what is not a number, too.
-        if x > 0.0 && x <= MOST {
+        // The comparison is also false for NaN.
+        if x > 0.0 && x <= MAX_PER_DAY {
             Ok(Self(x))
         } else {
             Err(format!("a daily volume is a positive number of requests, at most 1e15, got {x}"))
@@ -57,113 +57,113 @@ impl FromStr for Volume {
     }
 }
 
-/// A number without the commas or underscores between its groups of three digits; `None` where they stand elsewhere.
+/// Removes the commas or underscores between groups of three digits; `None` if they stand elsewhere.
 fn grouped(text: &str) -> Option<String> {
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     for mark in [',', '_'] {
         let mut groups = whole.split(mark);
         let first = groups.next().unwrap_or_default().len();
         let rest: Vec<&str> = groups.collect();
-        let sound = (1..=3).contains(&first) && rest.iter().all(|g| g.len() == 3);
-        if !rest.is_empty() && !sound {
+        let valid = (1..=3).contains(&first) && rest.iter().all(|g| g.len() == 3);
+        if !rest.is_empty() && !valid {
             return None;
         }
     }
     (!rest.contains([',', '_'])).then(|| format!("{}{rest}", whole.replace([',', '_'], "")))
 }
 
-/// One hour of a profile.
+/// Demand in one hour of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hour {
-    /// What the profile calls it.
+    /// Name of the hour in the profile.
     pub name: String,
-    /// Requests per second, its mean.
+    /// Mean rate in requests per second.
     pub rate: f64,
 }
 
-/// The stretch of a recording in which most requests came.
+/// The interval of a recording with the most requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Busiest {
-    /// How long it is, in seconds.
+    /// Length in seconds.
     pub width_s: f64,
-    /// When it begins, in seconds from the first request.
+    /// Start, in seconds since the first request.
     pub from_s: f64,
-    /// Requests within it.
+    /// Number of requests in it.
     pub requests: u64,
-    /// Requests per second: requests / width.
+    /// Mean rate in requests per second: requests / width.
     pub rate: f64,
-    /// Its rate over the mean of the recording.
+    /// Rate divided by the mean rate of the recording.
     pub peak_to_mean: f64,
 }
 
-/// Where the peak comes from.
+/// Source of the peak.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Peak {
-    /// A ratio that was given; 1 where none was.
+    /// A given ratio; 1 if none was given.
     Given,
-    /// The busiest hour of a profile, by its place.
+    /// The busiest hour of a profile, by its index.
     Hour(usize),
-    /// The busiest stretch of a recording.
+    /// The busiest interval of a recording.
     Busiest(Busiest),
 }
 
-/// Where the demand comes from.
+/// Source of the demand.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// Requests of a day.
+    /// A given number of requests per day.
     Volume,
-    /// Requests per second.
+    /// A given number of requests per second.
     Rate,
     /// An hourly profile.
     Profile {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// Whether it gives the shape alone, and the volume was given beside it.
+        /// True if it gives only the shape, and the volume was given separately.
         shape_only: bool,
     },
-    /// A recording.
+    /// A recorded trace.
     Trace {
-        /// What it is, in one line.
+        /// Description in one line.
         title: String,
-        /// Its requests.
+        /// Number of requests.
         requests: u64,
-        /// How long it is, in seconds.
+        /// Length in seconds.
         span_s: f64,
-        /// Whether it gives the shape alone, and the volume was given beside it.
+        /// True if it gives only the shape, and the volume was given separately.
         shape_only: bool,
     },
 }
 
-/// What is asked for.
+/// Requests that have to be served.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Demand {
-    /// Requests of a day, the mean over days.
+    /// Requests per day, averaged over the days.
     pub per_day: f64,
-    /// Requests per second, the mean: requests of a day / 86,400.
+    /// Mean rate in requests per second: requests per day / 86,400.
     pub mean_rate: f64,
-    /// Peak over mean.
+    /// Peak rate divided by the mean rate.
     pub peak_to_mean: f64,
-    /// Requests per second at the peak: mean × peak-to-mean.
+    /// Rate at the peak in requests per second: mean × peak-to-mean.
     pub peak_rate: f64,
-    /// Where the volume comes from.
+    /// Source of the volume.
     pub source: Source,
-    /// Where the peak comes from.
+    /// Source of the peak.
     pub peak: Peak,
-    /// The hours of a profile, or of a recording of whole days; empty where they are not known.
+    /// Hours of a profile, or of a recording of whole days; empty if not known.
     pub hours: Vec<Hour>,
-    /// The busiest stretches of a recording by their widths, the widest first.
+    /// Busiest intervals of a recording, one per width, the widest first.
     pub busiest: Vec<Busiest>,
 }
 
 impl Demand {
-    /// A volume of a day whose peak is so many times its mean.
+    /// Creates the demand of a daily volume with this ratio of peak to mean.
     pub fn of_volume(volume: Volume, peak_to_mean: f64) -> Self {
         Self::flat(volume.get() / DAY_S, peak_to_mean, Source::Volume)
     }
 
-    /// A mean rate in requests per second, whose peak is so many times as much.
+    /// Creates the demand of a mean rate in requests per second with this ratio of peak to mean.
     pub fn of_rate(rate: f64, peak_to_mean: f64) -> Self {
         Self::flat(rate, peak_to_mean, Source::Rate)
     }
@@ -181,7 +181,7 @@ impl Demand {
         }
     }
 
-    /// The hours of whole days; at least one of them must not be idle.
+    /// Creates the demand of the hours of whole days; at least one of them must have requests.
     pub fn of_hours(hours: Vec<Hour>, file: String) -> Self {
         let mean_rate = hours.iter().map(|h| h.rate).sum::<f64>() / hours.len().max(1) as f64;
         let busiest = (0..hours.len()).rev().max_by(|a, b| hours[*a].rate.total_cmp(&hours[*b].rate));
@@ -196,7 +196,7 @@ impl Demand {
         }
     }
 
-    /// The same shape at another volume.
+    /// Scales the demand to another volume, keeping its shape.
     pub fn scaled_to(mut self, volume: Volume) -> Self {
         let factor = volume.get() / self.per_day;
         self.per_day = volume.get();
@@ -216,7 +216,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn volumes_are_read_as_people_write_them() {
+    fn volumes_are_parsed_as_people_write_them() {
         for (text, want) in [
             ("5M", 5e6),
             (" 5 M ", 5e6),
@@ -277,7 +277,7 @@ mod tests {
         }
 
         #[test]
-        fn whole_volumes_read_back(n in 1..10_u64.pow(15)) {
+        fn whole_volumes_round_trip(n in 1..10_u64.pow(15)) {
             let plain: Volume = n.to_string().parse().unwrap();
             let grouped: Volume = goodput_core::units::thousands(n as f64).parse().unwrap();
             prop_assert!((plain.get() - n as f64).abs() < 0.5);

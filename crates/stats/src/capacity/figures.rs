@@ -1,19 +1,19 @@
-//! What a measured level amounts to: volumes, figures per GPU, and cost.
+//! Figures of a measured level: volumes, rates per GPU, and cost.
 
 use super::positive;
 use crate::stats::step::Step;
 use serde::Serialize;
 
-/// What a measured level amounts to, held all the time and with nothing in reserve.
+/// Figures of a measured level, sustained all the time and without a reserve.
 ///
-/// Every figure comes from one step and is based on one rate, so that they add up and none is more than what was
-/// measured; what that step does not know is `None`, never a guess.
+/// Every figure comes from one step and is based on one rate, so that they are consistent and none exceeds what was measured.
+/// Anything the step does not show is `None`, never a guess.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Capacity {
-    /// The step that the figures come from.
+    /// Number of the step that the figures come from.
     pub step: u32,
-    /// Requests per second: what was achieved at the step, and no more than its level where that is a rate. Poisson
-    /// arrivals may be fewer than the level says.
+    /// Requests per second: the achieved rate of the step, but at most its level if that is a rate, since Poisson arrivals may by
+    /// chance be more than the level says.
     pub requests_per_s: f64,
     /// 60 × requests per second.
     pub requests_per_minute: f64,
@@ -21,19 +21,19 @@ pub struct Capacity {
     pub requests_per_hour: f64,
     /// 86,400 × requests per second.
     pub requests_per_day: f64,
-    /// Output tokens per second at that rate: those of the step's window × requests per second / achieved rate.
+    /// Output tokens per second at that rate: tokens per second of the step × requests per second / achieved rate.
     pub output_tokens_per_s: Option<f64>,
-    /// Prompt tokens per second at that rate, likewise.
+    /// Prompt tokens per second at that rate, scaled like the output tokens.
     pub prompt_tokens_per_s: Option<f64>,
-    /// The rates divided by the number of GPUs, where that is declared.
+    /// The rates divided by the number of GPUs; `None` if that is not declared.
     pub per_gpu: Option<PerGpu>,
-    /// Cost of a million output tokens: price of all GPUs for an hour / 3,600 / output tokens per second × 1,000,000.
+    /// Cost of a million output tokens: price of all GPUs per hour / 3,600 / output tokens per second × 1,000,000.
     pub cost_per_mtok: Option<f64>,
-    /// Cost of a thousand requests: price of all GPUs for an hour / 3,600 / requests per second × 1,000.
+    /// Cost of a thousand requests: price of all GPUs per hour / 3,600 / requests per second × 1,000.
     pub cost_per_1000_requests: Option<f64>,
 }
 
-/// Rates of one GPU: those of the server divided by the number of its GPUs.
+/// Rates per GPU: those of the server divided by its number of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PerGpu {
     /// Requests per second.
@@ -45,15 +45,15 @@ pub struct PerGpu {
 }
 
 impl Capacity {
-    /// The figures of a step. `gpus` is how many the server uses; `price_per_hour` is that of all of them together, in
-    /// any currency. `None` where nothing was completed: then there is no rate to speak of.
+    /// Computes the figures of a step. `gpus` is the number of GPUs of the server, `price_per_hour` the price of all of them
+    /// together, in any currency. `None` if nothing was completed.
     pub fn of(step: &Step, gpus: Option<u32>, price_per_hour: Option<f64>) -> Option<Self> {
         let achieved = step.achieved_rate;
         Self::at(step, step.level.per_s().map_or(achieved, |level| level.min(achieved)), gpus, price_per_hour)
     }
 
-    /// The figures at a rate, in requests per second, that lies between the steps: what a request brings is that of `step`, the one
-    /// nearest to it. As [`Capacity::of`] otherwise.
+    /// Computes the figures at a rate (requests per second) between the steps; the tokens per request are those of `step`, the
+    /// nearest one. Otherwise as [`Capacity::of`].
     pub fn at(step: &Step, rate: f64, gpus: Option<u32>, price_per_hour: Option<f64>) -> Option<Self> {
         let achieved = positive(step.achieved_rate).filter(|_| step.completed > 0)?;
         let rate = positive(rate)?;
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_by_the_minute_hour_and_day() {
+    fn rates_per_minute_hour_and_day_agree() {
         let c = Capacity::of(&step(), Some(4), Some(1.56)).unwrap();
         assert_eq!(c.step, 4);
         for (what, got, want) in [
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays_unknown() {
+    fn unknown_figures_stay_unknown() {
         let bare = Capacity::of(&step(), None, None).unwrap();
         assert!(bare.per_gpu.is_none() && bare.cost_per_mtok.is_none());
         assert!(bare.cost_per_1000_requests.is_none() && bare.output_tokens_per_s.is_some());
@@ -140,7 +140,7 @@ mod tests {
         );
     }
 
-    /// Rows: level, achieved, tokens at what was achieved; then the rate and the tokens that may be promised.
+    /// Rows: level, achieved rate, tokens at the achieved rate; then the rate and the tokens of the figures.
     #[test]
     fn no_figure_exceeds_what_was_measured() {
         for (level, achieved, tokens, rate, scaled) in [
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_counts_what_it_achieved() {
+    fn a_closed_loop_counts_its_achieved_rate() {
         let closed = Step { level: Level::concurrency(64), achieved_rate: 19.5, ..step() };
         let c = Capacity::of(&closed, Some(1), None).unwrap();
         assert!(near(Some(c.requests_per_hour), 19.5 * 3_600.0), "{c:?}");

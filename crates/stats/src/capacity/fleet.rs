@@ -1,4 +1,4 @@
-//! What one replica can take and what is asked for → replicas, GPUs, utilisation, energy and cost.
+//! Fleet size: from the rate of one replica and the demand to replicas, GPUs, utilisation, energy and cost.
 //!
 //! ```text
 //! required rate   = peak rate × headroom                        requests/s
@@ -15,57 +15,57 @@ use super::demand::{DAY_S, Demand};
 use super::{gpu_hour, positive};
 use serde::Serialize;
 
-/// Days of a month: a twelfth of 365. A month has 730 hours.
+/// Days per month: 365 / 12, so a month has 730 hours.
 pub const MONTH_DAYS: f64 = 365.0 / 12.0;
 
-/// Shares of a replica below this are an error of the arithmetic, and no reason for one more.
+/// Relative rounding error: a smaller fraction of a replica does not require another one.
 const TOLERANCE: f64 = 1e-6;
 
-/// What one copy of the model can take, and what it costs.
+/// Capacity and cost of one copy of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Replica {
-    /// Requests per second that it can take.
+    /// Requests per second that it sustains.
     pub rate: f64,
-    /// How many GPUs it needs.
+    /// Number of GPUs.
     pub gpus: u32,
-    /// Output tokens of a request, the mean, where known.
+    /// Mean output tokens per request, if known.
     pub output_tokens: Option<f64>,
     /// Price of one GPU for an hour.
     pub price_per_hour: Option<f64>,
-    /// What one GPU draws under load, in watts.
+    /// Power of one GPU under load, in watts.
     pub watts: Option<f64>,
-    /// Price of a kilowatt-hour, where it comes on top.
+    /// Price of a kilowatt-hour, if energy is paid separately.
     pub energy_price: Option<f64>,
 }
 
 impl Replica {
-    /// What one GPU costs for an hour, energy included where it has a price of its own; `None` where neither is known.
+    /// Returns the cost of one GPU for an hour, energy included if it has a price of its own; `None` if neither is known.
     pub fn cost_per_gpu_hour(&self) -> Option<f64> {
         gpu_hour(self.price_per_hour, self.watts, self.energy_price)
     }
 
-    /// Cost of a thousand requests, the replica at its rate all the time.
+    /// Returns the cost of a thousand requests with the replica always at its rate.
     pub fn full_load_per_1000_requests(&self) -> Option<f64> {
         Some(self.cost_per_gpu_hour()? * f64::from(self.gpus) / 3_600.0 / positive(self.rate)? * 1e3)
     }
 
-    /// Cost of a million output tokens, the replica at its rate all the time.
+    /// Returns the cost of a million output tokens with the replica always at its rate.
     pub fn full_load_per_mtok(&self) -> Option<f64> {
         Some(self.full_load_per_1000_requests()? / positive(self.output_tokens?)? * 1e3)
     }
 
-    /// Requests per second for one currency unit an hour.
+    /// Returns the requests per second that one currency unit per hour buys.
     pub fn rate_per_cost(&self) -> Option<f64> {
         positive(self.cost_per_gpu_hour()? * f64::from(self.gpus)).map(|cost| self.rate / cost)
     }
 }
 
-/// What is held ready beyond the demand.
+/// Capacity held in reserve beyond the demand.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Reserve {
-    /// The peak is multiplied by this.
+    /// Factor by which the peak is multiplied.
     pub headroom: f64,
-    /// Replicas beyond those that are needed, for failures.
+    /// Number of replicas beyond those needed, for failures.
     pub spares: u32,
 }
 
@@ -75,90 +75,91 @@ impl Default for Reserve {
     }
 }
 
-/// How many whole replicas hold a rate: at least one.
+/// Returns how many whole replicas serve a rate: at least one.
 pub fn replicas_for(rate: f64, each: f64) -> u64 {
     let exact = rate / each;
     ((exact * (1.0 - TOLERANCE)).ceil() as u64).max(1)
 }
 
-/// Replicas that hold a demand, and what they come to.
+/// Replicas that serve a demand, with their utilisation, energy and cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fleet {
-    /// Of what it is made.
+    /// The replica that the fleet consists of.
     pub replica: Replica,
-    /// Requests per second that it must take: those at the peak × headroom.
+    /// Requests per second that the fleet must sustain: peak × headroom.
     pub required_rate: f64,
-    /// Replicas that hold the peak, with nothing in reserve.
+    /// Number of replicas for the peak, without a reserve.
     pub replicas_for_peak: u64,
-    /// Replicas that hold the peak with its headroom.
+    /// Number of replicas for the peak with its headroom.
     pub replicas_with_headroom: u64,
-    /// All replicas, with the spare ones.
+    /// Number of all replicas, spares included.
     pub replicas: u64,
-    /// All GPUs.
+    /// Number of all GPUs.
     pub gpus: u64,
-    /// Mean rate over what all replicas can take.
+    /// Mean rate divided by the capacity of all replicas.
     pub utilisation_mean: f64,
-    /// Peak rate over what all replicas can take.
+    /// Peak rate divided by the capacity of all replicas.
     pub utilisation_peak: f64,
-    /// The same with one replica fewer: above 1 the peak is not held then; `None` where none is left.
+    /// Peak rate divided by the capacity with one replica fewer: above 1 the fleet cannot serve the peak then; `None` if no
+    /// replica is left.
     pub utilisation_peak_one_lost: Option<f64>,
-    /// Energy, where the power of a GPU is known.
+    /// Energy; `None` if the power of a GPU is not known.
     pub energy: Option<Energy>,
-    /// Cost, where a price is known.
+    /// Cost; `None` if no price is known.
     pub cost: Option<Cost>,
-    /// The same demand with as many replicas as each hour needs, where hours are known.
+    /// The demand served with only as many replicas as each hour needs; `None` if hours are not known.
     pub autoscaled: Option<Autoscaled>,
 }
 
-/// What all GPUs draw, as if always under load.
+/// Energy of all GPUs, as if always under load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Energy {
     /// Power of all GPUs, in watts.
     pub watts: f64,
-    /// Kilowatt-hours of a day.
+    /// Kilowatt-hours per day.
     pub kwh_per_day: f64,
 }
 
-/// What all GPUs cost, in the currency of the price.
+/// Cost of all GPUs, in the currency of the price.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cost {
-    /// Of an hour.
+    /// Cost per hour.
     pub per_hour: f64,
-    /// Of a day.
+    /// Cost per day.
     pub per_day: f64,
-    /// The part of it that is energy, where that has a price of its own.
+    /// Energy's part of the cost per day, if it has a price of its own.
     pub energy_per_day: Option<f64>,
-    /// Of a month of 365 / 12 days.
+    /// Cost per month of 365 / 12 days.
     pub per_month: f64,
-    /// Of a thousand requests at this demand.
+    /// Cost of a thousand requests at this demand.
     pub per_1000_requests: f64,
-    /// Of a million output tokens at this demand.
+    /// Cost of a million output tokens at this demand.
     pub per_mtok: Option<f64>,
-    /// Of a thousand requests, every replica at its rate all the time.
+    /// Cost of a thousand requests with every replica always at its rate.
     pub full_load_per_1000_requests: Option<f64>,
-    /// Of a million output tokens, every replica at its rate all the time.
+    /// Cost of a million output tokens with every replica always at its rate.
     pub full_load_per_mtok: Option<f64>,
 }
 
-/// A fleet that has in each hour as many replicas as that hour needs; what it takes to start one is not reckoned with.
+/// A fleet with as many replicas in each hour as that hour needs. The time to start one is not included.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Autoscaled {
-    /// GPU-hours of a day, the mean over the days.
+    /// GPU-hours per day, averaged over the days.
     pub gpu_hours_per_day: f64,
-    /// Those of the fixed fleet.
+    /// GPU-hours per day of the fixed fleet.
     pub fixed_gpu_hours_per_day: f64,
-    /// Replicas in the quietest hour.
+    /// Number of replicas in the quietest hour.
     pub least: u64,
-    /// Replicas in the busiest one.
+    /// Number of replicas in the busiest hour.
     pub most: u64,
-    /// Cost of a day, where a price is known.
+    /// Cost per day; `None` if no price is known.
     pub cost_per_day: Option<f64>,
-    /// Replicas in each hour.
+    /// Number of replicas in each hour.
     pub replicas: Vec<u64>,
 }
 
 impl Fleet {
-    /// The fleet that holds a demand. The rate of the replica must be positive.
+    /// Computes the fleet that serves a demand. The rate of the replica must be positive.
     pub fn of(replica: &Replica, demand: &Demand, reserve: &Reserve) -> Self {
         let each = replica.rate;
         let required_rate = demand.peak_rate * reserve.headroom;
@@ -186,12 +187,12 @@ impl Fleet {
         }
     }
 
-    /// Whether the peak is held with one replica fewer.
-    pub fn holds_one_lost(&self) -> bool {
+    /// Returns true if the fleet serves the peak with one replica fewer.
+    pub fn survives_one_lost(&self) -> bool {
         self.utilisation_peak_one_lost.is_some_and(|u| u <= 1.0 + TOLERANCE)
     }
 
-    /// GPUs that a volume of a day needs, in the shape of the demand: what the chart shows.
+    /// Returns the number of GPUs that a daily volume needs with this ratio of peak to mean; used by the chart.
     pub fn gpus_at(replica: &Replica, per_day: f64, peak_to_mean: f64, reserve: &Reserve) -> u64 {
         let needed = replicas_for(per_day / DAY_S * peak_to_mean * reserve.headroom, replica.rate);
         (needed + u64::from(reserve.spares)).saturating_mul(u64::from(replica.gpus))
@@ -219,7 +220,7 @@ impl Cost {
 
 impl Autoscaled {
     fn of(replica: &Replica, fixed_gpus: u64, demand: &Demand, reserve: &Reserve) -> Option<Self> {
-        // Within its hour the peak may be higher than the busiest hour's mean: all hours are taken to have such moments.
+        // The peak may exceed the mean of the busiest hour: every hour is assumed to have moments as much above its mean.
         let busiest = demand.hours.iter().map(|h| h.rate).fold(0.0, f64::max);
         let within = if busiest > 0.0 { (demand.peak_rate / busiest).max(1.0) } else { 1.0 };
         let needed = |rate: f64| {
@@ -262,9 +263,9 @@ mod tests {
         Volume::try_from(per_day).unwrap()
     }
 
-    /// Rows: requests a day, peak over mean, requests/s of a replica, its GPUs, headroom, spares; then replicas and GPUs.
+    /// Rows: requests per day, peak over mean, requests/s per replica, its GPUs, headroom, spares; then replicas and GPUs.
     #[test]
-    fn replicas_are_whole() {
+    fn fractional_replicas_are_rounded_up() {
         for (per_day, ptm, rate, gpus, headroom, spares, replicas, all) in [
             (5e6, 1.0, 35.0, 1, 1.0, 0, 2, 2),   // 57.87 requests/s
             (5e6, 1.0, 35.0, 1, 2.0, 0, 4, 4),   // 115.7
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_named_by_the_load_that_they_are_of() {
+    fn costs_are_at_the_demand_or_at_full_load() {
         let demand = Demand::of_volume(volume(5e6), 1.0);
         let f = Fleet::of(&replica(35.0), &demand, &Reserve { headroom: 2.0, spares: 0 });
         let c = f.cost.unwrap();
@@ -293,7 +294,7 @@ mod tests {
         // 4 × 0.39 × 24, for 150 million tokens and 5 million requests.
         assert!(near(c.per_day, 37.44) && near(c.per_month, 37.44 * 365.0 / 12.0), "{c:?}");
         assert!(near(c.per_mtok.unwrap(), 37.44 / 150.0) && near(c.per_1000_requests, 37.44 / 5_000.0));
-        // 0.39 an hour buys 126,000 requests and 3.78 million tokens.
+        // 0.39 per hour buys 126,000 requests and 3.78 million tokens.
         assert!(
             near(c.full_load_per_mtok.unwrap(), 0.39 / 3.78)
                 && near(c.full_load_per_1000_requests.unwrap(), 0.39 / 126.0)
@@ -303,7 +304,8 @@ mod tests {
                 && near(f.utilisation_peak, f.utilisation_mean)
         );
         assert!(
-            near(f.utilisation_peak_one_lost.unwrap(), 57.870_370_370_370_37 / 105.0) && f.holds_one_lost()
+            near(f.utilisation_peak_one_lost.unwrap(), 57.870_370_370_370_37 / 105.0)
+                && f.survives_one_lost()
         );
         assert!(near(f.replica.rate_per_cost().unwrap(), 35.0 / 0.39));
     }
@@ -333,15 +335,15 @@ mod tests {
     }
 
     #[test]
-    fn one_replica_has_none_to_lose() {
+    fn a_single_replica_survives_no_loss() {
         let f = Fleet::of(&replica(35.0), &Demand::of_rate(10.0, 1.0), &Reserve::default());
-        assert_eq!((f.replicas, f.utilisation_peak_one_lost, f.holds_one_lost()), (1, None, false));
+        assert_eq!((f.replicas, f.utilisation_peak_one_lost, f.survives_one_lost()), (1, None, false));
         let f = Fleet::of(&replica(35.0), &Demand::of_rate(60.0, 1.0), &Reserve::default());
-        assert!(f.utilisation_peak_one_lost.is_some_and(|u| u > 1.0) && !f.holds_one_lost());
+        assert!(f.utilisation_peak_one_lost.is_some_and(|u| u > 1.0) && !f.survives_one_lost());
     }
 
     #[test]
-    fn an_hour_needs_what_it_needs() {
+    fn each_hour_has_its_own_number_of_replicas() {
         let hours =
             (0..24).map(|h| Hour { name: h.to_string(), rate: if h < 12 { 0.0 } else { 70.0 } }).collect();
         let demand = Demand::of_hours(hours, "h".into());
@@ -355,9 +357,9 @@ mod tests {
         assert!((a.cost_per_day.unwrap() - 120.0 * 0.39).abs() < 1e-9);
     }
 
-    /// The busiest minute has three times the rate of its hour: so may those of the others.
+    /// The busiest minute has three times the rate of its hour, and so may the other hours'.
     #[test]
-    fn an_hour_needs_what_its_peaks_need() {
+    fn each_hour_is_sized_for_its_peak() {
         let hours = [10.0, 30.0].map(|rate| Hour { name: rate.to_string(), rate }).to_vec();
         let demand = Demand { peak_rate: 90.0, ..Demand::of_hours(hours, "h".into()) };
         let f = Fleet::of(&replica(10.0), &demand, &Reserve::default());
@@ -367,13 +369,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fleet_holds_the_peak_and_no_smaller_one_does(
+        fn the_fleet_is_the_smallest_that_serves_the_peak(
             per_day in 1.0f64..1e12, ptm in 1.0f64..20.0, rate in 0.001f64..1e4, headroom in 1.0f64..5.0, spares in 0u32..4
         ) {
             let f = Fleet::of(&replica(rate), &Demand::of_volume(volume(per_day), ptm), &Reserve { headroom, spares });
-            let least = f.replicas - u64::from(spares);
-            prop_assert!(least as f64 * rate >= f.required_rate * (1.0 - 2.0 * TOLERANCE));
-            prop_assert!(least == 1 || (least - 1) as f64 * rate < f.required_rate);
+            let needed = f.replicas - u64::from(spares);
+            prop_assert!(needed as f64 * rate >= f.required_rate * (1.0 - 2.0 * TOLERANCE));
+            prop_assert!(needed == 1 || (needed - 1) as f64 * rate < f.required_rate);
             prop_assert!(f.utilisation_mean <= f.utilisation_peak * (1.0 + 1e-9));
             prop_assert!(f.utilisation_peak <= 1.0 / headroom * (1.0 + 2.0 * TOLERANCE));
             prop_assert!(f.replicas_for_peak <= f.replicas_with_headroom && f.replicas_with_headroom <= f.replicas);

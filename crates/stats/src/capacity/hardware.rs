@@ -5,72 +5,72 @@ use crate::roofline::{Bandwidth, FlopRate, Gpu, Machine, Model};
 use goodput_core::units::Positive;
 use serde::{Deserialize, Serialize};
 
-/// The plan's `[hardware]` table: what the server runs on, as declared. Carried into the report.
+/// The plan's `[hardware]` table: what the server runs on, as declared. Copied into the report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Hardware {
     /// Model of the GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
-    /// How many the server uses.
+    /// Number of GPUs that the server uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<std::num::NonZeroU32>,
-    /// How many of them hold one copy of the model together.
+    /// Number of GPUs that hold one copy of the model together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tensor_parallel: Option<std::num::NonZeroU32>,
-    /// What the memory of one of them delivers; that of its data sheet where it is left out and `gpu` is a known one.
+    /// Memory bandwidth of one GPU; by default that of its data sheet, if `gpu` is a known one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bandwidth: Option<Bandwidth>,
-    /// What one of them computes in the precision that is served, dense; likewise.
+    /// Dense compute rate of one GPU in the precision that is served; by default that of its data sheet, if `gpu` is a known one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flops: Option<FlopRate>,
     /// Price of one GPU for an hour, in `currency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<Positive>,
-    /// A label; nothing is converted.
+    /// A label for prices; nothing is converted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
-    /// What one of them draws under load, in watts; measured by `[[metrics]]` where it is left out and they tell.
+    /// Power of one GPU under load, in watts; by default as measured by `[[metrics]]`, if these include it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watts: Option<Positive>,
-    /// Price of a kilowatt-hour, in `currency`, where `price-per-hour` does not include it.
+    /// Price of a kilowatt-hour, in `currency`, unless `price-per-hour` includes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_price: Option<Positive>,
-    /// The most that a million output tokens may cost, in `currency`: a limit of acceptance. Cost falls with the rate, so it bounds
-    /// the rate from below.
+    /// Acceptance limit on the cost of a million output tokens, in `currency`. Cost falls with the rate, so it bounds the rate
+    /// from below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_per_mtok: Option<Positive>,
 }
 
 impl Hardware {
-    /// Number of GPUs, where declared: those of one copy of the model where the plan tells of no others.
+    /// Returns the declared number of GPUs, by default those of one copy of the model.
     pub fn gpu_count(&self) -> Option<u32> {
         self.gpus.or(self.tensor_parallel).map(std::num::NonZeroU32::get)
     }
 
-    /// How many GPUs hold one copy of the model: as the plan has it, one where it has one; `None` where it does not tell.
+    /// Returns how many GPUs hold one copy of the model: as declared, or one if there is only one GPU; `None` if not known.
     pub fn tensor_parallel(&self) -> Option<u32> {
         let declared = self.tensor_parallel.map(std::num::NonZeroU32::get);
         declared.or_else(|| (self.gpu_count().unwrap_or(1) == 1).then_some(1))
     }
 
-    /// How many copies of the model there are, where that is known.
+    /// Returns the number of copies of the model, if known.
     pub fn replicas(&self) -> Option<u32> {
         self.tensor_parallel().map(|each| self.gpu_count().unwrap_or(each) / each)
     }
 
-    /// The GPUs of one copy of a model, where the plan or the table of data sheets tells enough of them.
+    /// Returns the GPUs of one copy of a model, if the plan or the table of data sheets has enough figures.
     pub fn machine(&self, model: &Model) -> Option<Machine> {
         let each = self.tensor_parallel()?;
         Machine::of(self.gpu.as_deref(), self.memory_bandwidth, self.flops, each, model)
     }
 
-    /// How many GPUs take one copy of what was measured: those of one copy of the model where the plan tells, else all of them.
+    /// Returns the number of GPUs of one replica: those of one copy of the model if declared, else all GPUs.
     pub fn gpus_per_replica(&self) -> u32 {
         self.tensor_parallel().or(self.gpu_count()).unwrap_or(1)
     }
 
-    /// What is wrong with the table, or with it beside a `[model]`, if anything.
+    /// Returns what is wrong with the table, by itself or together with a `[model]`; `None` if nothing is.
     pub fn problem(&self, model: Option<&Model>) -> Option<String> {
         let declared = self.tensor_parallel.map(std::num::NonZeroU32::get);
         if let (Some(each), Some(all)) = (declared, self.gpu_count())
@@ -110,15 +110,15 @@ impl Hardware {
         ))
     }
 
-    /// What one GPU costs for an hour: its price, and its energy where both `watts` and `energy-price` are declared; `None` where neither
-    /// is.
+    /// Returns the cost of one GPU for an hour: its price, plus its energy if both `watts` and `energy-price` are declared;
+    /// `None` if neither is.
     pub fn cost_per_gpu_hour(&self) -> Option<f64> {
         let [price, watts, kwh] =
             [self.price_per_hour, self.watts, self.energy_price].map(|x| x.map(Positive::get));
         gpu_hour(price, watts, kwh)
     }
 
-    /// What all GPUs together cost for an hour, energy included as in [`Self::cost_per_gpu_hour`].
+    /// Returns the cost of all GPUs for an hour, energy included as in [`Self::cost_per_gpu_hour`].
     pub fn total_price_per_hour(&self) -> Option<f64> {
         self.cost_per_gpu_hour().map(|each| each * f64::from(self.gpu_count().unwrap_or(1)))
     }
@@ -128,9 +128,9 @@ impl Hardware {
 mod tests {
     use super::*;
 
-    /// Rows: the table, whether there is a `[model]`, and what is said.
+    /// Rows: the table, whether there is a `[model]`, and part of the message.
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn error_messages_say_what_to_write() {
         let model: Model = toml::from_str("parameters = \"8B\"\nprecision = \"fp16\"").unwrap();
         for (table, with_model, says) in [
             ("", false, None),

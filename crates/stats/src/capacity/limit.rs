@@ -1,33 +1,33 @@
-//! A cost as a limit of acceptance: it falls with the rate, so it bounds the rate from below.
+//! Acceptance limit on cost. Cost falls with the rate, so the limit bounds the rate from below.
 
 use super::{Capacity, positive};
 use serde::Serialize;
 
-/// Whether a limit on the cost is kept where the SLO is.
+/// Whether a cost limit is met at a rate at which the SLO is met too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kept {
-    /// At the rate to plan with: the safe one, or the one shown to meet where there is no safe one.
+pub enum CostVerdict {
+    /// Met at the rate to plan with: the safe rate, or the highest rate shown to meet if there is no safe one.
     Accepted,
-    /// Only between the safe rate and the goodput; or only above the goodput, where it is not shown that the SLO is missed.
+    /// Met only between the safe rate and the goodput, or only above the goodput where the SLO is not shown to be missed.
     Undecided,
-    /// At no rate at which the SLO is met.
+    /// Met at no rate at which the SLO is met.
     Rejected,
 }
 
-/// What is known of the rates above the goodput.
+/// Knowledge about the rates above the goodput.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Above {
-    /// The limit was found: the SLO is missed there.
+pub enum AboveGoodput {
+    /// The boundary was found: the SLO is missed above it.
     Missed,
-    /// They were not tried: the highest level meets.
+    /// Not tried: the highest level measured meets.
     NotTried,
-    /// Too little was measured to tell; the SLO is shown to be missed from this many requests per second on, where it is at all.
+    /// Too little was measured to decide. The SLO is shown to be missed from this rate (requests per second) on, if at any.
     Open(Option<f64>),
 }
 
-impl Above {
-    /// Whether the SLO may be met at a rate above the goodput, for all that is known.
+impl AboveGoodput {
+    /// Returns true if, as far as is known, the SLO may be met at this rate above the goodput.
     fn may_meet(self, rate: f64) -> bool {
         match self {
             Self::Missed => false,
@@ -37,8 +37,8 @@ impl Above {
     }
 }
 
-impl Kept {
-    /// The name in files and tables.
+impl CostVerdict {
+    /// Returns the name in files and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
@@ -48,35 +48,40 @@ impl Kept {
     }
 }
 
-/// The rates that are accepted: from where the cost is kept to where the SLO is.
+/// Accepted rates: from the rate at which the cost limit is met to the rate up to which the SLO is met.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CostRange {
-    /// The most that a million output tokens may cost.
+    /// Largest accepted cost of a million output tokens.
     pub max_per_mtok: f64,
-    /// Requests per second from which on the cost is kept: cost at the goodput × goodput / limit.
+    /// Requests per second from which on the cost limit is met: cost at the goodput × goodput / limit.
     pub from_rate: f64,
     /// Requests per second up to which the SLO is met: the goodput, or the highest rate shown to meet.
     pub to_rate: f64,
-    /// The safe one, where there is one.
+    /// Safe rate in requests per second, if there is one.
     pub safe_rate: Option<f64>,
-    /// Cost of a million output tokens at the rate to plan with: the safe one, else the goodput.
+    /// Cost of a million output tokens at the rate to plan with: the safe rate, else the goodput.
     pub cost_per_mtok: f64,
-    /// Whether there are such rates.
-    pub kept: Kept,
+    /// Whether there are accepted rates.
+    pub kept: CostVerdict,
 }
 
 impl CostRange {
-    /// The range of a limit, from what the goodput amounts to, the safe rate where there is one, and what is known above. `None` where the
+    /// Computes the range of a limit from the figures at the goodput and at the safe rate, and what is known above. `None` if the
     /// cost is not known.
-    pub fn of(max_per_mtok: f64, goodput: &Capacity, safe: Option<&Capacity>, above: Above) -> Option<Self> {
+    pub fn of(
+        max_per_mtok: f64,
+        goodput: &Capacity,
+        safe: Option<&Capacity>,
+        above: AboveGoodput,
+    ) -> Option<Self> {
         let cost = positive(goodput.cost_per_mtok?)?;
         let planned = safe.and_then(|s| s.cost_per_mtok).unwrap_or(cost);
-        let keeps = |cost: f64| cost <= max_per_mtok * (1.0 + 1e-9);
+        let meets = |cost: f64| cost <= max_per_mtok * (1.0 + 1e-9);
         let from_rate = cost * goodput.requests_per_s / max_per_mtok;
-        let kept = match (keeps(planned), keeps(cost) || above.may_meet(from_rate)) {
-            (true, _) => Kept::Accepted,
-            (false, true) => Kept::Undecided,
-            (false, false) => Kept::Rejected,
+        let kept = match (meets(planned), meets(cost) || above.may_meet(from_rate)) {
+            (true, _) => CostVerdict::Accepted,
+            (false, true) => CostVerdict::Undecided,
+            (false, false) => CostVerdict::Rejected,
         };
         Some(Self {
             max_per_mtok,
@@ -93,7 +98,8 @@ impl CostRange {
 mod tests {
     use super::*;
 
-    /// A server that costs 1.08 an hour, 0.0003 a second, with 30 output tokens a request: at 10 requests/s one a million tokens.
+    /// Builds a server that costs 1.08 per hour, 0.0003 per second, with 30 output tokens per request: 1 per million tokens at 10
+    /// requests/s.
     fn at(rate: f64) -> Capacity {
         Capacity {
             step: 1,
@@ -109,38 +115,38 @@ mod tests {
         }
     }
 
-    /// Rows: limit, goodput, safe rate; then from which rate on it is kept, and whether that is accepted.
+    /// Rows: limit, goodput, safe rate; then the rate from which on the limit is met, and the verdict.
     #[test]
     fn the_cost_bounds_the_rate_from_below() {
         for (max, goodput, safe, from, kept) in [
-            (0.5, 34.0, Some(31.0), 20.0, Kept::Accepted),
-            (10.0 / 32.0, 34.0, Some(31.0), 32.0, Kept::Undecided),
-            (0.25, 34.0, Some(31.0), 40.0, Kept::Rejected),
-            (0.5, 34.0, None, 20.0, Kept::Accepted),
-            (0.25, 34.0, None, 40.0, Kept::Rejected),
-            (10.0 / 34.0, 34.0, None, 34.0, Kept::Accepted), // to the last bit
+            (0.5, 34.0, Some(31.0), 20.0, CostVerdict::Accepted),
+            (10.0 / 32.0, 34.0, Some(31.0), 32.0, CostVerdict::Undecided),
+            (0.25, 34.0, Some(31.0), 40.0, CostVerdict::Rejected),
+            (0.5, 34.0, None, 20.0, CostVerdict::Accepted),
+            (0.25, 34.0, None, 40.0, CostVerdict::Rejected),
+            (10.0 / 34.0, 34.0, None, 34.0, CostVerdict::Accepted), // to the last bit
         ] {
-            let r = CostRange::of(max, &at(goodput), safe.map(at).as_ref(), Above::Missed).unwrap();
+            let r = CostRange::of(max, &at(goodput), safe.map(at).as_ref(), AboveGoodput::Missed).unwrap();
             assert!((r.from_rate - from).abs() < 1e-9 && r.kept == kept, "{max}, {goodput}: {r:?}");
         }
         let free = Capacity { cost_per_mtok: None, ..at(10.0) };
-        assert_eq!(CostRange::of(1.0, &free, None, Above::Missed), None);
+        assert_eq!(CostRange::of(1.0, &free, None, AboveGoodput::Missed), None);
     }
 
-    /// Kept from 40 requests/s on, with a goodput of 34: rejected only where the SLO is shown to be missed at 40.
+    /// The limit is met from 40 requests/s on, with a goodput of 34: rejected only if the SLO is shown to be missed at 40.
     #[test]
-    fn what_was_not_tried_is_not_rejected() {
+    fn untried_rates_are_not_rejected() {
         for (above, kept) in [
-            (Above::Missed, Kept::Rejected),
-            (Above::NotTried, Kept::Undecided),
-            (Above::Open(None), Kept::Undecided),
-            (Above::Open(Some(48.0)), Kept::Undecided),
-            (Above::Open(Some(40.0)), Kept::Rejected),
+            (AboveGoodput::Missed, CostVerdict::Rejected),
+            (AboveGoodput::NotTried, CostVerdict::Undecided),
+            (AboveGoodput::Open(None), CostVerdict::Undecided),
+            (AboveGoodput::Open(Some(48.0)), CostVerdict::Undecided),
+            (AboveGoodput::Open(Some(40.0)), CostVerdict::Rejected),
         ] {
             let r = CostRange::of(0.25, &at(34.0), Some(&at(31.0)), above).unwrap();
             assert!(r.kept == kept && (r.from_rate - 40.0).abs() < 1e-9, "{above:?}: {r:?}");
             let r = CostRange::of(0.5, &at(34.0), Some(&at(31.0)), above).unwrap();
-            assert_eq!(r.kept, Kept::Accepted, "{above:?}");
+            assert_eq!(r.kept, CostVerdict::Accepted, "{above:?}");
         }
     }
 }

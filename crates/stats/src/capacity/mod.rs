@@ -1,8 +1,9 @@
-//! Goodput, demand and hardware → volumes, GPUs, energy and cost.
+//! Capacity planning: from goodput, demand and hardware to volumes, GPUs, energy and cost.
 //!
-//! Everything here is a pure function of numbers. [`figures`] says what one measured level amounts to, [`demand`] what is asked for
-//! ([`profile`] reads it from a file, [`trace`] from a recording), [`fleet`] how many replicas hold it and what they cost, and
-//! [`limit`] from which rate on a cost is kept.
+//! Everything here is a pure function of numbers. [`figures`] gives the volumes and costs of one measured level, [`demand`] the
+//! required rate ([`profile`] reads it from a file, [`trace`] from a recording), [`fleet`] the replicas that serve it and their
+//! cost, and [`limit`] the rate from which a cost limit is met. [`moved`] extrapolates a fleet to a changed workload, [`sizing`]
+//! compares candidates.
 
 pub mod demand;
 pub mod figures;
@@ -18,9 +19,9 @@ pub use demand::{Demand, Volume};
 pub use figures::{Capacity, PerGpu};
 pub use fleet::{Fleet, Replica, Reserve};
 pub use hardware::Hardware;
-pub use limit::{Above, CostRange, Kept};
+pub use limit::{AboveGoodput, CostRange, CostVerdict};
 
-/// What one GPU costs for an hour: its price, and the energy that it draws where that has a price of its own; `None` where neither is
+/// Returns the cost of one GPU for an hour: its price, plus its energy if that has a price of its own; `None` if neither is
 /// known.
 fn gpu_hour(price: Option<f64>, watts: Option<f64>, energy_price: Option<f64>) -> Option<f64> {
     match (price, watts.zip(energy_price).map(|(w, kwh)| w / 1e3 * kwh)) {
@@ -29,7 +30,7 @@ fn gpu_hour(price: Option<f64>, watts: Option<f64>, energy_price: Option<f64>) -
     }
 }
 
-/// A rate or price that is known: finite and above zero.
+/// Returns a rate or price that is finite and above zero; `None` otherwise.
 fn positive(x: f64) -> Option<f64> {
     (x.is_finite() && x > 0.0).then_some(x)
 }

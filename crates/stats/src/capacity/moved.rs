@@ -1,4 +1,4 @@
-//! The fleet as the workload changes: what more of a factor does to the GPUs, by the measured elasticity of the goodput.
+//! Fleet size under a changed workload, extrapolated from the measured elasticity of the goodput.
 
 use super::demand::Demand;
 use super::fleet::{Fleet, Replica, Reserve};
@@ -6,25 +6,26 @@ use crate::stats::elasticity::Elasticity;
 use goodput_workload::factors::Factor;
 use serde::Serialize;
 
-/// The change that a band is given for: 20 % more of a factor, or 20 % less.
+/// Relative change of a factor for which bands are given: 20 % more, or 20 % less.
 pub const CHANGE: f64 = 0.2;
 
-/// The rate of a replica under a changed workload, relative to that measured.
+/// Rate of a replica under a changed workload, relative to the measured one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Moved {
     /// The factor that changes.
     #[serde(flatten)]
     pub factor: Factor,
-    /// The factor times this: the direction in which the rate falls.
+    /// Multiplier of the factor, in the direction in which the rate falls.
     pub times: f64,
-    /// The rate times this.
+    /// Multiplier of the rate.
     pub rate_times: f64,
-    /// 90 % interval of `rate_times`; `None` where the elasticity has none.
+    /// 90 % interval of `rate_times`; `None` if the elasticity has none.
     pub rate_times90: Option<[f64; 2]>,
 }
 
 impl Moved {
-    /// Extrapolates an elasticity to a change of the factor by [`CHANGE`] in the direction in which the rate falls: rate × timesᵉ.
+    /// Extrapolates an elasticity e to a change of the factor by [`CHANGE`] in the direction in which the rate falls: rate ×
+    /// timesᵉ.
     pub fn of(factor: &Factor, e: &Elasticity) -> Self {
         let times = if e.value > 0.0 { 1.0 - CHANGE } else { 1.0 + CHANGE };
         let rate_times90 = e.interval90.map(|[low, high]| {
@@ -35,20 +36,20 @@ impl Moved {
     }
 }
 
-/// GPUs for the same demand under a changed workload.
+/// Number of GPUs for the same demand under a changed workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Band {
-    /// The change.
+    /// The change of the workload.
     #[serde(flatten)]
     pub moved: Moved,
-    /// GPUs that it takes.
+    /// Number of GPUs at the expected rate.
     pub gpus: u64,
-    /// GPUs at the ends of the interval, the fewest first; `None` where there is no interval.
+    /// Number of GPUs at the ends of the interval, the smaller first; `None` without an interval.
     pub gpus90: Option<[u64; 2]>,
 }
 
 impl Band {
-    /// The fleet of a replica for a demand, with its rate changed.
+    /// Computes the fleet of a replica for a demand, with the replica's rate changed.
     pub fn of(moved: &Moved, replica: &Replica, demand: &Demand, reserve: &Reserve) -> Self {
         let gpus =
             |times: f64| Fleet::of(&Replica { rate: replica.rate * times, ..*replica }, demand, reserve).gpus;

@@ -1,13 +1,16 @@
-//! An hourly profile of demand: a CSV file of hours and requests.
+//! Hourly profile of demand: a CSV file of hours and requests.
 
 use super::demand::{Demand, Hour};
 use jiff::civil::DateTime;
 
-/// Requests of an hour, at most: as many as a volume of a day may have.
-const MOST: f64 = 1e15;
+/// Largest number of requests per hour: as many as a daily volume may have.
+const MAX_PER_HOUR: f64 = 1e15;
 
-/// The demand of a profile: a head `hour,requests` and a row for each hour of one or several whole days, in order. `hour` is a number, which
-/// begins anew after 24, or a time such as `2026-11-20T13:00`; `requests` how many came within it. Empty lines and lines that begin with `#` are passed over.
+/// Parses a profile into a demand.
+///
+/// The file has a header `hour,requests` and a row for each hour of one or more whole days, in order. `hour` is a number that
+/// restarts after 24 hours, or a time such as `2026-11-20T13:00`; `requests` is the number of requests in that hour. Empty lines
+/// and lines that begin with `#` are skipped.
 ///
 /// # Errors
 ///
@@ -25,22 +28,22 @@ pub fn read(text: &str, file: &str) -> Result<Demand, String> {
         return Err(format!("{file}, line {number}: {heads}, and not {:?}", head.join(",")));
     };
     let mut hours = Vec::new();
-    let mut last: Option<Time> = None;
-    let mut first: Option<Time> = None;
+    let mut last: Option<HourName> = None;
+    let mut first: Option<HourName> = None;
     for (number, line) in lines {
         let at = |what: String| format!("{file}, line {number}: {what}");
         let cells = cells(line);
         if cells.len() != head.len() {
             return Err(at(format!("{} cells, where the first line has {}", cells.len(), head.len())));
         }
-        let time = Time::read(cells[hour]).map_err(at)?;
+        let time = HourName::read(cells[hour]).map_err(at)?;
         if let (Some(first), Some(last)) = (first, last) {
             time.follows(last, first).map_err(at)?;
         }
         first = first.or(Some(time));
         last = Some(time);
         let count: f64 =
-            cells[requests].parse().ok().filter(|n| (0.0..=MOST).contains(n)).ok_or_else(|| {
+            cells[requests].parse().ok().filter(|n| (0.0..=MAX_PER_HOUR).contains(n)).ok_or_else(|| {
                 at(format!("{:?} is no number of requests: write 0 or more, without commas", cells[requests]))
             })?;
         hours.push(Hour { name: cells[hour].to_owned(), rate: count / 3_600.0 });
@@ -61,14 +64,14 @@ fn cells(line: &str) -> Vec<&str> {
     line.split(',').map(|c| c.trim().trim_matches('"')).collect()
 }
 
-/// The name of an hour.
+/// Name of an hour.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Time {
+enum HourName {
     Number(u32),
     Date(DateTime),
 }
 
-impl Time {
+impl HourName {
     fn read(text: &str) -> Result<Self, String> {
         let bad = || format!("{text:?} is no hour: write 0, 1, 2 … or a time such as 2026-11-20T13:00");
         if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
@@ -77,7 +80,7 @@ impl Time {
         text.trim_end_matches('Z').parse().map(Self::Date).map_err(|_| bad())
     }
 
-    /// Whether it is the hour after another; numbers begin anew after 24.
+    /// Checks that this hour directly follows another; numbers may restart after 24 hours.
     fn follows(self, last: Self, first: Self) -> Result<(), String> {
         let next = match (self, last, first) {
             (Self::Number(n), Self::Number(l), Self::Number(f)) => {
@@ -94,7 +97,7 @@ impl Time {
     }
 }
 
-impl std::fmt::Display for Time {
+impl std::fmt::Display for HourName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Number(n) => n.fmt(f),
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_their_line() {
+    fn error_messages_name_the_line() {
         let good = day(|h| h.to_string(), |_| 10.0, 24);
         for (text, says) in [
             (String::new(), "is empty"),

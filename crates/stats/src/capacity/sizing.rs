@@ -1,62 +1,62 @@
-//! Candidates beside one another: each with the fleet that it takes, the best for its money first.
+//! Comparison of candidates: each with the fleet it needs, ranked by requests per cost.
 
 use super::demand::Demand;
 use super::fleet::{Fleet, Replica, Reserve};
-use super::limit::Kept;
+use super::limit::CostVerdict;
 use super::moved::{Band, Moved};
 use serde::Serialize;
 
-/// Something that may serve the demand: a server that was measured, or a rate that was given.
+/// A server that may serve the demand: either measured, or given by its rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Candidate {
-    /// What it is called.
+    /// Name of the candidate.
     pub name: String,
-    /// Its GPU, where known.
+    /// Model of its GPU, if known.
     pub gpu: Option<String>,
     /// One replica at the goodput, or at the highest rate shown to meet.
     pub goodput: Replica,
-    /// One replica at the safe rate, where there is one.
+    /// One replica at the safe rate, if there is one.
     pub safe: Option<Replica>,
-    /// What the rates are, in words: `the goodput`, `the highest rate shown to meet`.
+    /// Meaning of the rates, in words: `the goodput`, `the highest rate shown to meet`.
     pub basis: String,
-    /// Label of its prices.
+    /// Currency label of its prices.
     pub currency: Option<String>,
-    /// The most that a million output tokens may cost, where there is a limit.
+    /// Largest accepted cost of a million output tokens; `None` without a limit.
     pub max_cost_per_mtok: Option<f64>,
-    /// What it was measured with; `None` of a rate that was given.
-    pub measured: Option<Measured>,
-    /// What the reader must know of it.
+    /// Conditions of the measurement; `None` for a given rate.
+    pub measured: Option<MeasurementConditions>,
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// What a changed workload does to its rate, where that was measured; the largest effect first.
+    /// Effect of changes of the workload on the rate, as far as measured; the largest effect first.
     pub moved: Vec<Moved>,
 }
 
-/// What a candidate was measured with: candidates that differ in it are not alike.
+/// Conditions of a measurement. Candidates that differ in them are not comparable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
-    /// The run folder.
+pub struct MeasurementConditions {
+    /// Path of the run folder.
     pub run: String,
-    /// Which of its variants, where it has any.
+    /// Name of the variant, if the run has variants.
     pub variant: Option<String>,
-    /// Which of its series.
+    /// Name of the series.
     pub series: String,
-    /// Which of its tiers.
+    /// Name of the SLO tier.
     pub tier: String,
     /// The limits of that tier, in words.
     pub slo: String,
     /// The workload, in words.
     pub workload: String,
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// Copies of it that were measured together: each is taken to have its even share of the rate.
+    /// Number of copies of the model measured together; each is assumed to serve an even share of the rate.
     pub copies: u32,
-    /// Whether the output tokens of a request that costs are reckoned with were given, in place of those that were measured.
+    /// True if costs use a given number of output tokens per request in place of the measured one.
     pub tokens_given: bool,
-    /// Prompt tokens of a request, the mean, where known.
+    /// Mean prompt tokens per request, if known.
     pub prompt_tokens: Option<f64>,
-    /// Output tokens of a request as measured, the mean, where known.
+    /// Mean measured output tokens per request, if known.
     pub output_tokens: Option<f64>,
-    /// Whether time was simulated.
+    /// True if time was simulated.
     pub virtual_time: bool,
 }
 
@@ -65,54 +65,54 @@ pub struct Measured {
 pub struct Sizing {
     /// The candidate.
     pub candidate: Candidate,
-    /// What it takes, each replica at the goodput.
+    /// Fleet with each replica at the goodput.
     pub at_goodput: Fleet,
-    /// What it takes, each replica at the safe rate.
+    /// Fleet with each replica at the safe rate; `None` without one.
     pub at_safe_rate: Option<Fleet>,
-    /// Whether the limit on the cost is kept at this demand, where there is one.
-    pub cost_limit: Option<Kept>,
-    /// What a changed workload does to the fleet that is planned with, where that was measured.
+    /// Whether the cost limit is met at this demand; `None` without a limit or a cost.
+    pub cost_limit: Option<CostVerdict>,
+    /// Size of the planned fleet under changed workloads, as far as measured.
     pub bands: Vec<Band>,
 }
 
 impl Sizing {
-    /// A candidate at a demand.
+    /// Sizes a candidate for a demand.
     pub fn of(candidate: Candidate, demand: &Demand, reserve: &Reserve) -> Self {
         let at_goodput = Fleet::of(&candidate.goodput, demand, reserve);
         let at_safe_rate = candidate.safe.map(|safe| Fleet::of(&safe, demand, reserve));
         let planned = at_safe_rate.as_ref().unwrap_or(&at_goodput);
         let cost = planned.cost.and_then(|c| c.per_mtok);
-        let keeps = |(cost, max): (f64, f64)| {
-            if cost <= max * (1.0 + 1e-9) { Kept::Accepted } else { Kept::Rejected }
+        let judge = |(cost, max): (f64, f64)| {
+            if cost <= max * (1.0 + 1e-9) { CostVerdict::Accepted } else { CostVerdict::Rejected }
         };
-        let cost_limit = cost.zip(candidate.max_cost_per_mtok).map(keeps);
+        let cost_limit = cost.zip(candidate.max_cost_per_mtok).map(judge);
         let bands = candidate.moved.iter().map(|m| Band::of(m, &planned.replica, demand, reserve)).collect();
         Self { candidate, at_goodput, at_safe_rate, cost_limit, bands }
     }
 
-    /// The fleet to plan with: at the safe rate, or at the goodput where there is no safe one.
+    /// Returns the fleet to plan with: at the safe rate, or at the goodput if there is no safe rate.
     pub fn planned(&self) -> &Fleet {
         self.at_safe_rate.as_ref().unwrap_or(&self.at_goodput)
     }
 }
 
-/// Which rate candidates are ranked by.
+/// The rate by which candidates are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// Every one of them has a safe rate.
+    /// The safe rate, since every candidate has one.
     SafeRate,
-    /// One of them has none.
+    /// The goodput, since a candidate lacks a safe rate.
     Goodput,
 }
 
-/// The rate that all candidates have.
+/// Returns the rate that all candidates have.
 pub fn basis(all: &[Sizing]) -> Basis {
     if all.iter().all(|s| s.at_safe_rate.is_some()) { Basis::SafeRate } else { Basis::Goodput }
 }
 
 impl Basis {
-    /// The fleet of a candidate at it.
+    /// Returns the fleet of a candidate at this rate.
     pub fn fleet(self, sizing: &Sizing) -> &Fleet {
         match self {
             Self::SafeRate => sizing.planned(),
@@ -121,19 +121,19 @@ impl Basis {
     }
 }
 
-/// Candidates by what they are paid in, the first one's currency first, those without a price last; within each, those that take the
-/// most requests for their money first, and where there is no price those with the fewest GPUs.
+/// Sorts candidates by currency (in order of first appearance, those without a price last), and within a currency by requests per
+/// cost, the most first; without prices by number of GPUs, the fewest first.
 pub fn ranked(mut all: Vec<Sizing>) -> Vec<Sizing> {
     let by = basis(&all);
     let mut labels: Vec<Option<String>> = Vec::new();
     for s in &all {
-        let label = paid_in(s);
+        let label = currency_of(s);
         if s.at_goodput.cost.is_some() && !labels.contains(&label) {
             labels.push(label);
         }
     }
     let key = |s: &Sizing| match s.at_goodput.cost {
-        Some(_) => labels.iter().position(|l| *l == paid_in(s)).unwrap_or(labels.len()),
+        Some(_) => labels.iter().position(|l| *l == currency_of(s)).unwrap_or(labels.len()),
         None => labels.len(),
     };
     all.sort_by(|a, b| {
@@ -144,15 +144,15 @@ pub fn ranked(mut all: Vec<Sizing>) -> Vec<Sizing> {
     all
 }
 
-/// The label of a candidate's prices; those without one count as the same.
-pub fn paid_in(s: &Sizing) -> Option<String> {
+/// Returns the currency label of a candidate's prices; `None` counts as a currency of its own.
+pub fn currency_of(s: &Sizing) -> Option<String> {
     s.candidate.currency.clone()
 }
 
-/// The currencies that candidates have prices in, in their order; more than one are not compared.
+/// Returns the currencies of the candidates' prices, in order; prices in different currencies are not compared.
 pub fn currencies(all: &[Sizing]) -> Vec<Option<String>> {
     let mut found: Vec<Option<String>> = Vec::new();
-    for label in all.iter().filter(|s| s.at_goodput.cost.is_some()).map(paid_in) {
+    for label in all.iter().filter(|s| s.at_goodput.cost.is_some()).map(currency_of) {
         if !found.contains(&label) {
             found.push(label);
         }
@@ -160,8 +160,8 @@ pub fn currencies(all: &[Sizing]) -> Vec<Option<String>> {
     found
 }
 
-/// Candidates that may stand in one table: those whose prices have the same label; where there are several labels, those without a price
-/// by themselves, last.
+/// Groups candidates whose prices have the same currency label, for one table each. With several currencies, candidates without a
+/// price form the last group.
 pub fn by_currency(all: &[Sizing]) -> Vec<Vec<Sizing>> {
     let labels = currencies(all);
     if labels.len() < 2 {
@@ -169,16 +169,16 @@ pub fn by_currency(all: &[Sizing]) -> Vec<Vec<Sizing>> {
     }
     let mut groups: Vec<Vec<Sizing>> = vec![Vec::new(); labels.len() + 1];
     for s in all {
-        let priced = labels.iter().position(|l| s.at_goodput.cost.is_some() && *l == paid_in(s));
+        let priced = labels.iter().position(|l| s.at_goodput.cost.is_some() && *l == currency_of(s));
         groups[priced.unwrap_or(labels.len())].push(s.clone());
     }
     groups.retain(|g| !g.is_empty());
     groups
 }
 
-/// Two candidates that are one server under other traffic, by their names, where there are such: they are cases, and no rivals for
-/// money.
-pub fn one_server(all: &[Sizing]) -> Option<[&str; 2]> {
+/// Returns the names of two candidates that are the same server under different traffic, if there are any: alternatives of
+/// workload, not of cost.
+pub fn same_server(all: &[Sizing]) -> Option<[&str; 2]> {
     let measured = |s: &Sizing| s.candidate.measured.as_ref().map(|m| (m.run.clone(), m.variant.clone()));
     all.iter().enumerate().find_map(|(i, s)| {
         let own = measured(s)?;
@@ -187,15 +187,15 @@ pub fn one_server(all: &[Sizing]) -> Option<[&str; 2]> {
     })
 }
 
-/// Tokens of a request that differ by more than this share make workloads unlike.
-const ALIKE: f64 = 0.05;
+/// Relative difference of tokens per request above which workloads are not comparable.
+const TOKEN_TOLERANCE: f64 = 0.05;
 
-type Text = fn(&Measured) -> &str;
-type Tokens = fn(&Measured) -> Option<f64>;
+type Text = fn(&MeasurementConditions) -> &str;
+type Tokens = fn(&MeasurementConditions) -> Option<f64>;
 
-/// In what candidates were measured unlike one another, in words; each names the two that differ first.
-pub fn unlike(all: &[Sizing]) -> Vec<String> {
-    let measured: Vec<(&str, &Measured)> = all
+/// Describes in what the candidates' measurements differ; each entry names the first two that differ.
+pub fn differences(all: &[Sizing]) -> Vec<String> {
+    let measured: Vec<(&str, &MeasurementConditions)> = all
         .iter()
         .filter_map(|s| Some((s.candidate.name.as_str(), s.candidate.measured.as_ref()?)))
         .collect();
@@ -213,7 +213,9 @@ pub fn unlike(all: &[Sizing]) -> Vec<String> {
         ("output tokens of a request", |m| m.output_tokens),
     ];
     for (what, of) in tokens {
-        let far = |m: &Measured| of(one).zip(of(m)).filter(|(a, b)| (a / b - 1.0).abs() > ALIKE);
+        let far = |m: &MeasurementConditions| {
+            of(one).zip(of(m)).filter(|(a, b)| (a / b - 1.0).abs() > TOKEN_TOLERANCE)
+        };
         if let Some((name, (a, b))) = others.iter().find_map(|(name, m)| Some((name, far(m)?))) {
             let say = goodput_core::units::short;
             found.push(format!("{what}: {first} has {} in the mean, {name} has {}", say(a), say(b)));
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_requests_for_the_money_come_first() {
+    fn candidates_are_ranked_by_requests_per_cost() {
         let all = sized(vec![
             candidate("a40", 35.0, Some(0.39), Some("USD")), // 90 for a dollar
             candidate("untold", 500.0, None, None),
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn one_without_a_safe_rate_has_all_ranked_by_the_goodput() {
+    fn candidates_are_ranked_by_the_goodput_if_one_lacks_a_safe_rate() {
         let mut open = candidate("a", 35.0, Some(1.0), None);
         open.safe = None;
         let all = sized(vec![open, candidate("b", 36.0, Some(1.0), None)]);
@@ -286,20 +288,20 @@ mod tests {
         assert_eq!(ranked(all)[0].candidate.name, "b");
     }
 
-    /// The limit is judged at the fleet to plan with, at its real utilisation.
+    /// The limit is judged for the fleet to plan with, at its actual utilisation.
     #[test]
-    fn a_cost_limit_holds_at_the_demand() {
+    fn a_cost_limit_is_judged_at_the_demand() {
         let limited =
             |max| Candidate { max_cost_per_mtok: Some(max), ..candidate("a", 35.0, Some(0.39), None) };
         // 2 × 0.39 × 24 for 150 million tokens: 0.125. At full load it would be 0.115 at the safe rate.
         let kept: Vec<_> = sized(vec![limited(0.13), limited(0.12)]).iter().map(|s| s.cost_limit).collect();
-        assert_eq!(kept, [Some(Kept::Accepted), Some(Kept::Rejected)]);
+        assert_eq!(kept, [Some(CostVerdict::Accepted), Some(CostVerdict::Rejected)]);
         assert_eq!(sized(vec![candidate("a", 1.0, None, None)])[0].cost_limit, None);
     }
 
     #[test]
-    fn unlike_runs_are_told() {
-        let measured = Measured {
+    fn differences_between_runs_are_described() {
+        let measured = MeasurementConditions {
             run: "r".into(),
             variant: None,
             series: "main".into(),
@@ -313,13 +315,15 @@ mod tests {
             output_tokens: Some(30.0),
             virtual_time: false,
         };
-        let with = |name: &str, measured: Measured| Candidate {
+        let with = |name: &str, measured: MeasurementConditions| Candidate {
             measured: Some(measured),
             ..candidate(name, 1.0, None, None)
         };
-        let of = |other: Measured| unlike(&sized(vec![with("a", measured.clone()), with("b", other)]));
-        assert!(of(Measured { output_tokens: Some(30.5), ..measured.clone() }).is_empty());
-        let all = of(Measured {
+        let of = |other: MeasurementConditions| {
+            differences(&sized(vec![with("a", measured.clone()), with("b", other)]))
+        };
+        assert!(of(MeasurementConditions { output_tokens: Some(30.5), ..measured.clone() }).is_empty());
+        let all = of(MeasurementConditions {
             slo: "p99 TTFT ≤ 80 ms".into(),
             workload: "x".into(),
             model: "n".into(),

@@ -1,28 +1,29 @@
-//! The demand of a recording: its mean, and its busiest stretch.
+//! Demand of a recorded trace: its mean rate, and its busiest interval.
 
 use super::demand::{Busiest, Demand, Hour, Peak, Source};
 use anyhow::{Result, bail};
 use goodput_workload::trace::{Begin, Trace, duration_text};
 use std::collections::VecDeque;
 
-/// Widths of stretches that are looked at, in seconds, the widest first.
+/// Widths of intervals that are examined, in seconds, the widest first.
 const WIDTHS_S: [f64; 5] = [3_600.0, 600.0, 60.0, 10.0, 1.0];
-/// A recording must be so many times as long as a stretch, or the stretch is most of it and no peak.
-const TIMES: f64 = 5.0;
+/// Smallest ratio of a recording's length to an interval: in a shorter one the interval is most of it and no peak.
+const MIN_LENGTH_RATIO: f64 = 5.0;
 
-/// What a recording asks for: its requests per second, and those of its busiest stretch. That is as long as `width_s`, or by default the
-/// longest of an hour, ten minutes, one, ten seconds and one of which the recording has five.
+/// Returns the demand of a recording: its mean rate, and the rate of its busiest interval. The interval is `width_s` seconds
+/// long, by default the longest of an hour, ten minutes, one minute, ten seconds and one second that fits five times into the
+/// recording.
 ///
 /// # Errors
 ///
-/// It is too short for such a stretch, or cannot be read again.
+/// The recording is too short for such an interval, or cannot be read again.
 pub fn of(trace: &Trace, width_s: Option<f64>) -> Result<Demand> {
     let s = trace.summary();
     let rows = s.arrivals();
     let mut times = Vec::new();
     let mut replay = trace.replay(Begin::First);
     for arrival in replay.by_ref().take(usize::try_from(rows)?) {
-        // What follows an answer has no time of its own: it counts with the request that it follows.
+        // A request that follows an answer has no time of its own: it counts with the request that it follows.
         times.extend(std::iter::repeat_n(arrival.row.at.as_secs_f64(), 1 + arrival.follow_ups.len()));
     }
     if let Some(error) = replay.error() {
@@ -32,7 +33,7 @@ pub fn of(trace: &Trace, width_s: Option<f64>) -> Result<Demand> {
 }
 
 fn demand(times: &[f64], span_s: f64, mean_rate: f64, title: String, width_s: Option<f64>) -> Result<Demand> {
-    let fits = |w: f64| span_s >= TIMES * w;
+    let fits = |w: f64| span_s >= MIN_LENGTH_RATIO * w;
     let own = WIDTHS_S.into_iter().filter(|w| fits(*w));
     let Some(chosen) = width_s.or_else(|| own.clone().next()) else {
         bail!(
@@ -60,7 +61,7 @@ fn demand(times: &[f64], span_s: f64, mean_rate: f64, title: String, width_s: Op
     })
 }
 
-/// The stretch of this width with the most requests, the first of several; `times` ascend.
+/// Finds the interval of this width with the most requests, the first if there are several; `times` ascend.
 fn busiest(times: &[f64], width_s: f64, mean_rate: f64) -> Option<Busiest> {
     let mut inside: VecDeque<f64> = VecDeque::new();
     let mut best: Option<(usize, f64)> = None;
@@ -78,12 +79,13 @@ fn busiest(times: &[f64], width_s: f64, mean_rate: f64) -> Option<Busiest> {
     Some(Busiest { width_s, from_s, requests: requests as u64, rate, peak_to_mean: rate / mean_rate })
 }
 
-/// The last request of a recording comes this long before its end, or one mean gap: an hour that lacks no more than that is whole.
-const LAST_S: f64 = 60.0;
+/// Shortest gap between the last request of a recording and its end, if the mean gap is not longer: an hour that lacks no more
+/// than that is complete.
+const LAST_GAP_S: f64 = 60.0;
 
-/// The hours of the whole days of a recording; none where it has not even one.
+/// Returns the hours of the whole days of a recording; empty if it is shorter than a day.
 fn hours(times: &[f64], span_s: f64, mean_rate: f64) -> Vec<Hour> {
-    let last = mean_rate.recip().max(LAST_S);
+    let last = mean_rate.recip().max(LAST_GAP_S);
     let days = ((span_s + last) / super::demand::DAY_S).floor() as usize;
     let mut counts = vec![0_u64; 24 * days];
     for t in times {
@@ -108,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_stretch_may_begin_anywhere() {
-        // One a second for an hour, and five a second for two minutes from 1,030 s on.
+    fn the_busiest_interval_may_begin_anywhere() {
+        // One request per second for an hour, and five per second for two minutes from 1,030 s on.
         let mut times = every(1.0, 0.0, 3_600.0);
         times.extend(every(0.25, 1_030.0, 1_150.0));
         times.sort_by(f64::total_cmp);
@@ -137,7 +139,7 @@ mod tests {
 
     /// Rows: seconds between requests, hours of the recording, and whole days in it.
     #[test]
-    fn hours_that_were_not_recorded_are_not_idle_ones() {
+    fn unrecorded_hours_are_not_idle_hours() {
         for (gap, hours, days) in [
             (10.0, 23.0, 0),
             (10.0, 23.9, 0),
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn too_short_is_said() {
+    fn a_recording_that_is_too_short_is_an_error() {
         let times = every(0.1, 0.0, 3.0);
         let e = demand(&times, 2.9, 10.0, "t".into(), None).unwrap_err().to_string();
         assert!(e.contains("2.9 s long, too short") && e.contains("--peak-to-mean"), "{e}");
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_on_disk_is_counted_whole() {
+    fn every_request_of_a_trace_on_disk_counts() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/traces");
         for name in ["mooncake.jsonl", "azure-2023.csv", "aiperf-sessions.jsonl"] {
             let trace = Trace::open_for_rewrite(&TraceSource::of(folder.join(name)), None).unwrap();
@@ -179,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_stretch_holds_more(mut times in prop::collection::vec(0.0f64..1_000.0, 1..200), width in 1.0f64..500.0) {
+        fn no_interval_has_more_requests(mut times in prop::collection::vec(0.0f64..1_000.0, 1..200), width in 1.0f64..500.0) {
             times.sort_by(f64::total_cmp);
             let b = busiest(&times, width, 1.0).unwrap();
             let most = times.iter().map(|from| times.iter().filter(|t| **t >= *from && **t - from < width).count()).max();

@@ -45,7 +45,7 @@ impl<'a> Subject<'a> {
         let lighter = |s: &&Step| {
             s.level.control == at.level.control
                 && s.level.value <= 0.5 * at.level.value
-                && !s.kind.is_beside()
+                && !s.kind.is_auxiliary()
                 && !s.overloaded()
         };
         own()
@@ -59,7 +59,7 @@ impl<'a> Subject<'a> {
         let at = self.at;
         let lighter = |s: &&Step| {
             told(s)
-                && !s.kind.is_aside()
+                && !s.kind.is_outside_search()
                 && s.level.control == at.level.control
                 && s.level.value <= at.level.value / 1.5
                 && !s.overloaded()
@@ -73,7 +73,7 @@ impl<'a> Subject<'a> {
         let at = self.at;
         let near = |s: &&Step| {
             s.step != at.step
-                && !s.kind.is_aside()
+                && !s.kind.is_outside_search()
                 && s.level.control == at.level.control
                 && s.level.value <= NO_MORE * at.level.value
         };

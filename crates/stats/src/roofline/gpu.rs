@@ -1,22 +1,22 @@
-//! What common GPUs can do, from their makers' data sheets.
+//! Specifications of common GPUs, from their makers' data sheets.
 
-/// A GPU: bandwidth and memory as the data sheet has them, and the dense tensor rate of FP16 and BF16.
+/// A GPU with the bandwidth, memory and dense FP16/BF16 tensor rate of its data sheet.
 ///
-/// Data sheets of NVIDIA quote rates with 2:4 sparsity beside or instead of dense ones; these are the dense ones. On each of them 8-bit types
-/// (INT8, and FP8 where there is it) go at twice this rate and TF32 at half of it.
+/// NVIDIA's data sheets quote rates with 2:4 sparsity beside or instead of dense ones; these are the dense ones. On each of these
+/// GPUs, 8-bit types (INT8, and FP8 if supported) run at twice this rate and TF32 at half of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gpu {
-    /// Its name here.
+    /// Name in this table.
     pub name: &'static str,
-    /// The words that a plan's `gpu` has where it is this one.
+    /// Words that a plan's `gpu` must contain to mean this GPU.
     words: &'static [&'static str],
-    /// GB/s (1e9 bytes).
+    /// Memory bandwidth in GB/s (1e9 bytes).
     pub bandwidth_gb_s: f64,
-    /// Dense FP16 and BF16, TFLOP/s.
+    /// Dense FP16 and BF16 compute rate in TFLOP/s.
     pub fp16_tflop_s: f64,
-    /// GB.
+    /// Memory in GB.
     pub memory_gb: f64,
-    /// Whether it computes in 4 bits at four times the rate of 16.
+    /// True if it computes in 4 bits at four times the 16-bit rate.
     pub fp4: bool,
 }
 
@@ -28,7 +28,7 @@ const fn gpu(
     Gpu { name, words, bandwidth_gb_s, fp16_tflop_s, memory_gb, fp4: false }
 }
 
-/// Of one name in several makes the particular ones stand first, then the fastest: a floor must not be too high.
+/// The built-in GPUs. Of several makes of one name, the specific ones come first, then the fastest: a floor must not be too high.
 pub const GPUS: &[Gpu] = &[
     // NVIDIA A10 data sheet (2021): 600 GB/s, 125 | 250 TFLOPS (dense | sparse), 24 GB.
     gpu("A10", &["A10"], (600.0, 125.0, 24.0)),
@@ -49,14 +49,14 @@ pub const GPUS: &[Gpu] = &[
     gpu("H100", &["H100"], (3350.0, 989.5, 80.0)),
     // NVIDIA H200 data sheet (2024): 4.8 TB/s, 141 GB, the rates of the H100 SXM.
     gpu("H200", &["H200"], (4800.0, 989.5, 141.0)),
-    // NVIDIA HGX B200 data sheet (2025), a GPU of eight: up to 8 TB/s, 4.5 PFLOPS sparse, 180 GB; FP4 9 PFLOPS dense.
+    // NVIDIA HGX B200 data sheet (2025), one GPU of eight: up to 8 TB/s, 4.5 PFLOPS sparse, 180 GB; FP4 9 PFLOPS dense.
     Gpu { fp4: true, ..gpu("B200", &["B200"], (8000.0, 2250.0, 180.0)) },
     // AMD Instinct MI300X data sheet (2023): 5.3 TB/s, 1,307.4 TFLOPS dense, 192 GB.
     gpu("MI300X", &["MI300X"], (5300.0, 1307.4, 192.0)),
 ];
 
 impl Gpu {
-    /// The GPU that a plan's `gpu` names, in any spelling that has its words: `A100-SXM4-80GB`, `NVIDIA L4`.
+    /// Finds the GPU that a plan's `gpu` names, in any spelling that contains its words: `A100-SXM4-80GB`, `NVIDIA L4`.
     pub fn find(name: &str) -> Option<&'static Self> {
         let upper = name.to_uppercase();
         let word = |w: &str| if matches!(w, "40G" | "80G") { format!("{w}B") } else { w.to_owned() };
@@ -65,7 +65,7 @@ impl Gpu {
         GPUS.iter().find(|gpu| gpu.words.iter().all(|w| words.iter().any(|own| own == w)))
     }
 
-    /// Their names, for messages.
+    /// Returns the names of all GPUs, for messages.
     pub fn names() -> String {
         GPUS.iter().map(|gpu| gpu.name).collect::<Vec<_>>().join(", ")
     }

@@ -1,8 +1,9 @@
-//! What a GPU can do at the most, and so what a token must take at the least (Williams, Waterman & Patterson, "Roofline", CACM 52, 2009).
+//! Roofline model: the peak rates of a GPU, and so the shortest time that a token can take (Williams, Waterman & Patterson,
+//! "Roofline", CACM 52, 2009).
 //!
-//! To write a token, the weights are read once for the whole batch, and the keys and values of every sequence in it; to read a prompt, each
-//! of its tokens is multiplied with every weight. What is left out (activations, attention's own products, launching kernels, sampling, what
-//! GPUs tell one another) only adds to it: these are floors.
+//! To generate a token, the weights are read once for the whole batch, and the keys and values of every sequence in it; to
+//! process a prompt, each of its tokens is multiplied with every weight. Everything left out (activations, attention's own
+//! products, kernel launches, sampling, communication between GPUs) only adds to the time: these are floors.
 
 mod gpu;
 mod model;
@@ -14,53 +15,54 @@ pub use quantity::{Bandwidth, FlopRate, Parameters};
 
 use serde::Serialize;
 
-/// The GPUs that work on one copy of the model together.
+/// The GPUs that hold one copy of the model together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Machine {
-    /// Where its figures come from: a GPU of the built-in table, or the plan.
+    /// Source of its figures: a GPU of the built-in table, or the plan.
     pub source: String,
-    /// How many there are: the plan's `tensor-parallel`.
+    /// Number of GPUs: the plan's `tensor-parallel`.
     pub tensor_parallel: u32,
-    /// GB/s of one of them.
+    /// Memory bandwidth of one GPU in GB/s.
     pub bandwidth_gb_s: f64,
-    /// TFLOP/s of one of them in the precision that is served, dense, where known.
+    /// Dense compute rate of one GPU in TFLOP/s, in the precision that is served, if known.
     pub tflop_s: Option<f64>,
-    /// GB of one of them, where known.
+    /// Memory of one GPU in GB, if known.
     pub memory_gb: Option<f64>,
 }
 
-/// What a token takes at the least, in milliseconds. Reading and computing may go on at the same time: the floor is the longer of both.
+/// Shortest time of a decode iteration (one token per sequence), in milliseconds. Reading and computing may overlap, so the floor
+/// is the longer of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Decode {
-    /// Sequences that are written at the same time.
+    /// Number of sequences decoded together.
     pub batch: f64,
     /// Tokens of a sequence in the KV cache.
     pub context: f64,
-    /// Reading the weights.
+    /// Time to read the weights.
     pub weights_ms: f64,
-    /// Reading keys and values, where the plan says how large they are.
+    /// Time to read keys and values; `None` if the plan does not give their size.
     pub kv_ms: Option<f64>,
-    /// The products with the weights, where the rate of computing is known.
+    /// Time for the products with the weights; `None` if the compute rate is not known.
     pub compute_ms: Option<f64>,
-    /// What it comes to.
+    /// The floor: max(weights + KV, compute).
     pub floor_ms: f64,
 }
 
-/// What reading a prompt takes at the least, in milliseconds.
+/// Shortest time to process a prompt, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Prefill {
-    /// Tokens to be read.
+    /// Number of prompt tokens.
     pub tokens: f64,
-    /// Reading the weights once.
+    /// Time to read the weights once.
     pub weights_ms: f64,
-    /// The products with them, where the rate of computing is known.
+    /// Time for the products with the weights; `None` if the compute rate is not known.
     pub compute_ms: Option<f64>,
-    /// What it comes to.
+    /// The floor: the longer of the two.
     pub floor_ms: f64,
 }
 
 impl Machine {
-    /// The machine of a plan; `None` where its bandwidth is not known. What the plan gives goes before the table.
+    /// Builds the machine of a plan; `None` if its bandwidth is not known. Figures in the plan take precedence over the table.
     pub fn of(
         gpu: Option<&str>,
         bandwidth: Option<Bandwidth>,
@@ -70,7 +72,8 @@ impl Machine {
     ) -> Option<Self> {
         let known = gpu.and_then(Gpu::find);
         let bandwidth_gb_s = bandwidth.map(Bandwidth::get).or(known.map(|g| g.bandwidth_gb_s))?;
-        let tflop_s = flops.map(FlopRate::get).or(known.map(|g| g.fp16_tflop_s * speed(g, model)));
+        let tflop_s =
+            flops.map(FlopRate::get).or(known.map(|g| g.fp16_tflop_s * relative_compute_rate(g, model)));
         let source = match known {
             Some(g) if bandwidth.is_none() && flops.is_none() => format!("data sheet of the {}", g.name),
             Some(g) => format!("the plan, else data sheet of the {}", g.name),
@@ -80,49 +83,49 @@ impl Machine {
         Some(Self { source, tensor_parallel: tensor_parallel.max(1), bandwidth_gb_s, tflop_s, memory_gb })
     }
 
-    /// Bytes per millisecond of all of them.
+    /// Returns the memory bandwidth of all GPUs in bytes per millisecond.
     fn bytes_per_ms(&self) -> f64 {
         self.bandwidth_gb_s * 1e6 * f64::from(self.tensor_parallel)
     }
 
-    /// What so many multiplications and additions take.
-    fn computing_ms(&self, flops: f64) -> Option<f64> {
+    /// Returns the time for this many floating-point operations in milliseconds; `None` if the compute rate is not known.
+    fn compute_ms(&self, flops: f64) -> Option<f64> {
         self.tflop_s.map(|rate| flops / (rate * 1e9 * f64::from(self.tensor_parallel)))
     }
 
-    /// What a token takes where so many sequences are written at once, each with so many tokens in the KV cache.
+    /// Returns the floor of a decode iteration with `batch` sequences, each with `context` tokens in the KV cache.
     pub fn decode(&self, model: &Model, batch: f64, context: f64) -> Decode {
         let batch = batch.max(1.0);
         let weights_ms = model.read() / self.bytes_per_ms();
         let kv_ms = model.kv_per_token().map(|bytes| bytes * batch * context.max(0.0) / self.bytes_per_ms());
-        let compute_ms = self.computing_ms(model.flops_per_token() * batch);
+        let compute_ms = self.compute_ms(model.flops_per_token() * batch);
         let floor_ms = (weights_ms + kv_ms.unwrap_or(0.0)).max(compute_ms.unwrap_or(0.0));
         Decode { batch, context, weights_ms, kv_ms, compute_ms, floor_ms }
     }
 
-    /// What reading so many tokens of a prompt takes.
+    /// Returns the floor of processing this many prompt tokens.
     pub fn prefill(&self, model: &Model, tokens: f64) -> Prefill {
         let weights_ms = model.read() / self.bytes_per_ms();
-        let compute_ms = self.computing_ms(model.flops_per_token() * tokens.max(0.0));
+        let compute_ms = self.compute_ms(model.flops_per_token() * tokens.max(0.0));
         Prefill { tokens, weights_ms, compute_ms, floor_ms: weights_ms.max(compute_ms.unwrap_or(0.0)) }
     }
 
-    /// By how many GB the weights are more than the memory of all of them, if they are.
+    /// Returns by how many GB the weights exceed the memory of all GPUs; `None` if they fit, or if the memory is not known.
     pub fn too_large(&self, model: &Model) -> Option<f64> {
         let over = model.weights() / 1e9 - self.memory_gb? * f64::from(self.tensor_parallel);
         (over > 0.0).then_some(over)
     }
 }
 
-/// How many times as fast as in 16 bits a GPU computes in the precision of the model.
-fn speed(gpu: &Gpu, model: &Model) -> f64 {
+/// Returns the compute rate of a GPU in the precision of the model, relative to 16 bits.
+fn relative_compute_rate(gpu: &Gpu, model: &Model) -> f64 {
     match model.precision {
         Some(Precision::Fp32) => 0.5,
         Some(Precision::Fp16 | Precision::Bf16 | Precision::Int4) => 1.0,
         Some(Precision::Fp8 | Precision::Int8) => 2.0,
         Some(Precision::Fp4) if gpu.fp4 => 4.0,
         Some(Precision::Fp4) => 1.0,
-        // How it is computed is not said: the fastest that such weights may be.
+        // The precision of the computation is not declared: the fastest that is possible with such weights.
         None if model.bytes <= 0.75 && gpu.fp4 => 4.0,
         None if model.bytes <= 1.5 => 2.0,
         None => 1.0,
@@ -166,7 +169,8 @@ mod tests {
         }
     }
 
-    /// Qwen3-0.6B on an A40, as the simulated server has it: weights 1.7 ms, a token of KV 165 ns, 600 tokens of a prompt 4.8 ms at the peak.
+    /// Qwen3-0.6B on an A40, as the simulated server models it: weights 1.7 ms, 165 ns per token of KV, 600 prompt tokens 4.8 ms
+    /// at the peak.
     #[test]
     fn the_published_example() {
         let of = "parameters = \"0.6B\"\nprecision = \"bf16\"\nlayers = 28\nkv-heads = 8\nhead-size = 128";
@@ -188,7 +192,8 @@ mod tests {
             (a40.prefill(&qwen, 1.0).floor_ms - alone.weights_ms).abs() < 1e-12,
             "a short prompt reads them too"
         );
-        // Of very many sequences without context the products take longer than reading the weights: 2·P·B/F > 2·P/bandwidth from 215 on.
+        // With very many sequences without context the products take longer than reading the weights: 2·P·B/F > 2·P/bandwidth
+        // from 215 on.
         let many = a40.decode(&qwen, 400.0, 0.0);
         assert!(many.compute_ms == Some(many.floor_ms) && many.floor_ms > many.weights_ms, "{many:?}");
         assert!(a40.too_large(&qwen).is_none());
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plan_gives_goes_first() {
+    fn the_plan_takes_precedence_over_the_table() {
         let m = model("parameters = \"8B\"\nprecision = \"fp8\"");
         let of = |gpu, bw: &str, flops: Option<FlopRate>| Machine::of(gpu, bandwidth(bw), flops, 1, &m);
         let sheet = of(Some("H100"), "", None).unwrap();

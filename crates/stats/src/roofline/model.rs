@@ -1,10 +1,10 @@
-//! The plan's `[model]`: what of a model its speed follows from.
+//! The plan's `[model]` table: the properties of a model that determine its speed.
 
 use super::quantity::Parameters;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
-/// How a model's weights are stored.
+/// Storage format of a model's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
@@ -25,7 +25,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Bytes of a parameter. Of four bits the scales of their groups are left out: a floor must not be too high.
+    /// Returns the bytes per parameter. For 4-bit formats the scales of the groups are left out: a floor must not be too high.
     pub const fn bytes(self) -> f64 {
         match self {
             Self::Fp32 => 4.0,
@@ -36,61 +36,61 @@ impl Precision {
     }
 }
 
-/// A model, as far as its speed follows from it: the plan's `[model]`.
+/// Properties of a model that determine its speed: the plan's `[model]` table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "Raw", into = "Raw")]
 pub struct Model {
-    /// All of its parameters.
+    /// Number of parameters.
     pub parameters: Parameters,
-    /// Those that a token goes through; all of them unless it is a mixture of experts.
+    /// Parameters active per token; all of them unless the model is a mixture of experts.
     pub active: Option<Parameters>,
-    /// How its weights are stored, where that is said.
+    /// Storage format of the weights, if declared.
     pub precision: Option<Precision>,
-    /// Bytes of a parameter.
+    /// Bytes per parameter.
     pub bytes: f64,
-    /// What a token leaves in the KV cache, where that is said.
+    /// Size of a token in the KV cache, if declared.
     pub kv: Option<Kv>,
 }
 
-/// What a token leaves in the KV cache.
+/// Size of a token in the KV cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kv {
-    /// Layers of the model.
+    /// Number of layers.
     pub layers: NonZeroU32,
-    /// Heads of keys and values in a layer.
+    /// Key-value heads per layer.
     pub heads: NonZeroU32,
-    /// Numbers of a head.
+    /// Numbers per head.
     pub head_size: NonZeroU32,
-    /// Bytes of a number.
+    /// Bytes per number.
     pub bytes: f64,
 }
 
-/// The table as written.
+/// The `[model]` table as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(rename = "ModelTable")]
 struct Raw {
-    /// All parameters of the model, as "8B".
+    /// Number of parameters of the model, such as "8B".
     parameters: Parameters,
-    /// Those that a token goes through, of a mixture of experts.
+    /// Parameters active per token, for a mixture of experts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     active_parameters: Option<Parameters>,
-    /// How the weights are stored.
+    /// Storage format of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     precision: Option<Precision>,
-    /// Bytes of a parameter, in place of `precision`.
+    /// Bytes per parameter, in place of `precision`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes_per_parameter: Option<f64>,
-    /// Layers; with `kv-heads` and `head-size`: what a token takes in the KV cache.
+    /// Number of layers. With `kv-heads` and `head-size` it gives the size of a token in the KV cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     layers: Option<NonZeroU32>,
-    /// Heads of keys and values in a layer.
+    /// Key-value heads per layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kv_heads: Option<NonZeroU32>,
-    /// Numbers of a head.
+    /// Numbers per head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     head_size: Option<NonZeroU32>,
-    /// Bytes of a number in the KV cache; 2 where it is left out, 1 for an FP8 cache.
+    /// Bytes per number in the KV cache; 2 by default, 1 for an FP8 cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kv_bytes: Option<f64>,
 }
@@ -166,22 +166,22 @@ impl From<Model> for Raw {
 }
 
 impl Model {
-    /// Bytes of all weights.
+    /// Returns the size of all weights in bytes.
     pub fn weights(&self) -> f64 {
         self.parameters.get() * self.bytes
     }
 
-    /// Bytes of the weights that a token goes through. The tokens of a batch go through at least as many together.
+    /// Returns the bytes of the weights that one token uses. The tokens of a batch use at least as many together.
     pub fn read(&self) -> f64 {
         self.active.unwrap_or(self.parameters).get() * self.bytes
     }
 
-    /// Multiplications and additions that a token takes: two for each parameter that it goes through.
+    /// Returns the floating-point operations per token: two for each active parameter.
     pub fn flops_per_token(&self) -> f64 {
         2.0 * self.active.unwrap_or(self.parameters).get()
     }
 
-    /// Bytes that a token leaves in the KV cache: its key and its value in each layer.
+    /// Returns the bytes that a token occupies in the KV cache: its key and value in each layer.
     pub fn kv_per_token(&self) -> Option<f64> {
         let of = |kv: Kv| {
             2.0 * f64::from(kv.layers.get())
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_reads_back_the_same() {
+    fn models_round_trip() {
         let qwen = "parameters = \"0.6B\"\nprecision = \"bf16\"\nlayers = 28\nkv-heads = 8\nhead-size = 128";
         let m: Model = toml::from_str(qwen).unwrap();
         assert_eq!(toml::from_str::<Model>(&toml::to_string(&m).unwrap()), Ok(m));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn error_messages_say_what_to_write() {
         for (text, says) in [
             ("precision = \"fp16\"", "missing field `parameters`"),
             ("parameters = \"8B\"", "precision is missing"),

@@ -1,4 +1,5 @@
-//! Quantities of a data sheet, checked where they enter: `"600 GB/s"`, `"312 TFLOP/s"`, `"8B"`; or plain numbers in the first of their units.
+//! Quantities of a data sheet, validated when parsed: `"600 GB/s"`, `"312 TFLOP/s"`, `"8B"`, or plain numbers in the first of
+//! their units.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -12,7 +13,7 @@ macro_rules! quantity {
         impl $name {
             const UNITS: &[(&str, f64)] = &[$(($unit, $factor)),+];
 
-            /// The number in the first of its units.
+            /// Returns the value in the first of its units.
             pub const fn get(self) -> f64 {
                 self.0
             }
@@ -25,13 +26,13 @@ macro_rules! quantity {
         impl std::str::FromStr for $name {
             type Err = String;
             fn from_str(text: &str) -> Result<Self, String> {
-                read(text, Self::UNITS).ok_or_else(|| format!($say, text)).and_then(Self::checked)
+                parse_with_unit(text, Self::UNITS).ok_or_else(|| format!($say, text)).and_then(Self::checked)
             }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}{}", self.0, written(Self::UNITS))
+                write!(f, "{}{}", self.0, first_unit(Self::UNITS))
             }
         }
 
@@ -80,14 +81,14 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// What the memory of one GPU delivers, in GB/s (1e9 bytes).
+    /// Memory bandwidth of one GPU, in GB/s (1e9 bytes).
     Bandwidth,
     "a memory bandwidth is written \"600 GB/s\" or \"3.35 TB/s\" (a plain number is in GB/s), from 1 to 1000000 GB/s, got {}",
     1.0..=1e6,
     [(" GB/s", 1.0), (" TB/s", 1e3)]
 );
 quantity!(
-    /// What one GPU computes in the precision that is served, dense, in TFLOP/s.
+    /// Dense compute rate of one GPU in the precision that is served, in TFLOP/s.
     FlopRate,
     "a rate of computing is written \"312 TFLOP/s\" or \"2.25 PFLOP/s\" (a plain number is in TFLOP/s), from 0.1 to 1000000 TFLOP/s, got {}",
     0.1..=1e6,
@@ -99,15 +100,15 @@ quantity!(
     ]
 );
 quantity!(
-    /// How many parameters a model has.
+    /// Number of parameters of a model.
     Parameters,
     "parameters are written \"8B\", \"600M\" or 8e9 (of a mixture of experts, \"30B\" here and \"3B\" as active-parameters), from 1e6 to 1e14, got {}",
     1e6..=1e14,
     [("", 1.0), ("M", 1e6), ("B", 1e9), ("T", 1e12)]
 );
 
-/// A number with one of the units behind it, in the first of them; `None` where it is no such text.
-fn read(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+/// Parses a number followed by one of the units, and converts it to the first of them; `None` if the text is malformed.
+fn parse_with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     // An exponent belongs to the number.
@@ -120,8 +121,8 @@ fn read(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * factor)
 }
 
-/// The unit in which a quantity is written out.
-fn written(units: &[(&'static str, f64)]) -> &'static str {
+/// Returns the unit in which a quantity is formatted.
+fn first_unit(units: &[(&'static str, f64)]) -> &'static str {
     units.first().map_or("", |(name, _)| name)
 }
 
@@ -131,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quantities_are_read_with_their_units() {
+    fn quantities_are_parsed_with_their_units() {
         for (text, want) in [
             ("600 GB/s", Some(600.0)),
             ("3.35 TB/s", Some(3350.0)),
@@ -184,13 +185,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back_the_same(x in 1.0..1e6_f64) {
+        fn quantities_round_trip(x in 1.0..1e6_f64) {
             let b = Bandwidth::checked(x).unwrap();
             prop_assert_eq!(b.to_string().parse::<Bandwidth>(), Ok(b));
         }
 
         #[test]
-        fn no_text_makes_it_fail(text in ".{0,12}") {
+        fn no_text_panics(text in ".{0,12}") {
             let _ = (text.parse::<Bandwidth>(), text.parse::<FlopRate>(), text.parse::<Parameters>());
         }
     }

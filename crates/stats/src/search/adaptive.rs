@@ -10,7 +10,7 @@ use super::seen::Seen;
 use super::stop::{MissedUnloaded, Stop, dead, plateau};
 use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
-use crate::stats::verdict::{UNLOADED_INFLATION, foreseen};
+use crate::stats::verdict::{UNLOADED_INFLATION, expected_verdict};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Slo;
 use goodput_core::times::StepTimes;
@@ -251,7 +251,7 @@ impl Policy {
                 let fails = |r: &LimitRow| {
                     let each = r.per_request(step.due_n);
                     let (misses, n) = (r.misses as f64 / each, r.n as f64 / each);
-                    foreseen(misses, n, *p0, SUSPICION, SUSPICIOUS_INFLATION) == Verdict::Fails
+                    expected_verdict(misses, n, *p0, SUSPICION, SUSPICIOUS_INFLATION) == Verdict::Fails
                 };
                 step.row(slo.tier(), limit).is_some_and(fails)
             })
@@ -320,7 +320,8 @@ fn counts(steps: &[&Step], tier: &str, limit: &str) -> (f64, f64) {
 pub(super) fn missed_unloaded(baselines: &[&Step], slo: &Slo) -> Option<MissedUnloaded> {
     limits(slo).into_iter().find_map(|(limit, p0)| {
         let (misses, n) = counts(baselines, slo.tier(), &limit);
-        let fails = foreseen(misses, n, p0, 1.0 - BASELINE_CONFIDENCE, UNLOADED_INFLATION) == Verdict::Fails;
+        let fails =
+            expected_verdict(misses, n, p0, 1.0 - BASELINE_CONFIDENCE, UNLOADED_INFLATION) == Verdict::Fails;
         fails.then_some(MissedUnloaded { limit, misses: misses.round() as u64, n: n.round() as u64 })
     })
 }

@@ -95,7 +95,7 @@ impl Flow {
     /// and only steps of one length compare.
     fn of(step: &Step, unqueued_ms: f64) -> Option<Self> {
         let told = step.verdict != Verdict::Invalid && matches!(step.abort, None | Some(Abort::Gross));
-        if !told || step.due_n < ENOUGH || step.measure_s <= 0.0 || step.kind.is_aside() {
+        if !told || step.due_n < ENOUGH || step.measure_s <= 0.0 || step.kind.is_outside_search() {
             return None;
         }
         let load = match step.level.control {
@@ -137,8 +137,8 @@ fn seen(step: &Step, unqueued_ms: f64) -> f64 {
 
 /// The load and throughput of the steps of a curve, from the lowest level.
 fn flows(steps: &[&Step]) -> Vec<Flow> {
-    let loaded = || steps.iter().filter(|s| !s.kind.is_aside());
-    let first = |s: &&&Step| s.quantiles(s.response()).p50;
+    let loaded = || steps.iter().filter(|s| !s.kind.is_outside_search());
+    let first = |s: &&&Step| s.quantiles(s.response_metric()).p50;
     let unqueued_ms = loaded().filter_map(|s| first(&s)).fold(f64::INFINITY, f64::min);
     let mut all: Vec<Flow> = loaded().filter_map(|s| Flow::of(s, unqueued_ms)).collect();
     let talks = loaded().any(|s| s.level.control == Control::Sessions);
@@ -208,9 +208,9 @@ fn of_latency(steps: &[&Step]) -> Option<Knee> {
 
 /// The logarithm of a step's median latency over that of its level, its variance that of a median of log-normal values.
 fn latency(step: &Step) -> Option<Observation> {
-    let q = step.quantiles(step.response());
+    let q = step.quantiles(step.response_metric());
     let (p50, p90) = (q.p50?, q.p90?);
-    let whole = step.abort.is_none() && step.verdict != Verdict::Invalid && !step.kind.is_aside();
+    let whole = step.abort.is_none() && step.verdict != Verdict::Invalid && !step.kind.is_outside_search();
     if !whole || q.n < ENOUGH || p50 <= 0.0 || step.level.value <= 0.0 {
         return None;
     }
@@ -237,8 +237,8 @@ fn marked(steps: &[&Step]) -> Option<Knee> {
         };
         by_level.iter().filter_map(point).collect()
     };
-    kneedle(&curve(|s| s.quantiles(s.response()).p99))
-        .or_else(|| kneedle(&curve(|s| s.quantiles(s.response()).p50)))
+    kneedle(&curve(|s| s.quantiles(s.response_metric()).p99))
+        .or_else(|| kneedle(&curve(|s| s.quantiles(s.response_metric()).p50)))
 }
 
 /// Scaled to [0, 1]; `None` where all are the same or one is no number.

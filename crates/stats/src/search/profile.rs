@@ -193,7 +193,7 @@ impl Search {
     fn held(&self, own: &[&Step]) -> Option<f64> {
         let found = self.tiers.first().map(|slo| self.goodput(own, &Ended::NotSearched, slo));
         let lowest = || {
-            let loaded = own.iter().filter(|s| !s.kind.is_aside());
+            let loaded = own.iter().filter(|s| !s.kind.is_outside_search());
             loaded.map(|s| s.level.value).reduce(f64::min)
         };
         found.and_then(|g| g.safe_rate.filter(|r| *r > 0.0).or(g.met)).or_else(lowest)

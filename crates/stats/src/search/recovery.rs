@@ -105,7 +105,7 @@ impl Search {
 
     /// Returns why no recovery step is measured after these steps of a series; `None` where one is, or none is asked for.
     pub fn recovery_not_measured(&self, series: &str, steps: &[Step]) -> Option<NotMeasured> {
-        let own: Vec<&Step> = steps.iter().filter(|s| s.series == series && !s.kind.is_beside()).collect();
+        let own: Vec<&Step> = steps.iter().filter(|s| s.series == series && !s.kind.is_auxiliary()).collect();
         self.recovery_level(&self.recovery?, &own).err()
     }
 

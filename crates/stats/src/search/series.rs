@@ -408,7 +408,7 @@ fn listed(open: Control, rates: &NonEmpty<Rate>) -> Vec<Level> {
 
 /// The steps of the search of a series. What is measured beside it has no part in verdicts and answers.
 pub(super) fn of_series<'a>(series: &str, steps: &'a [Step]) -> Vec<&'a Step> {
-    steps.iter().filter(|s| s.series == series && !s.kind.is_beside()).collect()
+    steps.iter().filter(|s| s.series == series && !s.kind.is_auxiliary()).collect()
 }
 
 /// Steps that were not interrupted.

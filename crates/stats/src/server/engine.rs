@@ -1,11 +1,12 @@
-//! Which engines are understood, and under which names each tells what: the one table of names.
+//! The engines that are understood, and the names of their metrics: the only table of names.
 //!
-//! Names: reference on server metrics, recorded pages of vLLM and llama.cpp, and the collectors of SGLang and TensorRT-LLM. They are
-//! compared without a prefix of the exporter (`ray_`), with `:` and `_` alike, and without `_total`, which exporters drop or add.
+//! Sources: reference on server metrics, recorded pages of vLLM and llama.cpp, and the collectors of SGLang and TensorRT-LLM.
+//! Names are compared without a prefix of the exporter (`ray_`), with `:` and `_` alike, and without `_total`, which exporters
+//! drop or add.
 
 use serde::{Deserialize, Serialize};
 
-/// A server that is told by the names of its metrics.
+/// A serving engine, recognised by the names of its metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
@@ -25,21 +26,21 @@ pub enum Engine {
 
 /// When an engine adds a request's tokens to its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counts {
-    /// The prompt with the first token, output as it comes.
+pub enum TokenCounting {
+    /// Prompt tokens with the first token, output tokens as they come.
     AsTheyCome,
-    /// The prompt with the first token, the output when the request is over.
+    /// Prompt tokens with the first token, output tokens when the request ends.
     PromptFirst,
-    /// Both when the request is over.
+    /// Both when the request ends.
     WhenOver,
 }
 
 impl Engine {
-    /// All of them; the first that has anything on a page is the one.
+    /// Every engine; the first with any metric on a page is taken.
     pub const ALL: [Self; 6] =
         [Self::Vllm, Self::Sglang, Self::Tgi, Self::LlamaCpp, Self::TensorRtLlm, Self::Triton];
 
-    /// The name for people.
+    /// Returns the name shown to users.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Vllm => "vLLM",
@@ -51,16 +52,16 @@ impl Engine {
         }
     }
 
-    /// When it counts the tokens of a request.
-    pub const fn counts(self) -> Counts {
+    /// Returns when the engine counts the tokens of a request.
+    pub const fn token_counting(self) -> TokenCounting {
         match self {
-            Self::Vllm => Counts::AsTheyCome,
-            Self::LlamaCpp => Counts::PromptFirst,
-            Self::Sglang | Self::Tgi | Self::TensorRtLlm | Self::Triton => Counts::WhenOver,
+            Self::Vllm => TokenCounting::AsTheyCome,
+            Self::LlamaCpp => TokenCounting::PromptFirst,
+            Self::Sglang | Self::Tgi | Self::TensorRtLlm | Self::Triton => TokenCounting::WhenOver,
         }
     }
 
-    /// What the names of its metrics begin with.
+    /// Returns the prefix of the names of its metrics.
     const fn prefix(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",
@@ -72,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// The engine that has metrics of this name, and what is left of the name: without prefix and `_total`.
+    /// Returns the engine that has metrics of this name, and the name without prefix and `_total`.
     pub(super) fn of_name(name: &str) -> Option<(Self, &str)> {
         let name = name.strip_prefix("ray_").unwrap_or(name);
         Self::ALL.into_iter().find_map(|engine| {
@@ -81,7 +82,7 @@ impl Engine {
         })
     }
 
-    /// Where it tells what.
+    /// Returns the metrics that are read of this engine.
     pub(super) const fn sources(self) -> &'static [Source] {
         match self {
             Self::Vllm => VLLM,
@@ -94,22 +95,22 @@ impl Engine {
     }
 }
 
-/// A number that servers tell.
+/// A number that servers report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// Requests being worked on, now.
+    /// Running requests (gauge).
     Running,
-    /// Requests waiting, now.
+    /// Waiting requests (gauge).
     Waiting,
-    /// Share of the KV cache in use, now, of the fullest engine and rank.
+    /// Share of the KV cache in use, of the fullest engine and rank (gauge).
     KvUse,
-    /// Share of prompt tokens from the prefix cache, now, where only the share is told.
+    /// Share of prompt tokens from the prefix cache, if only the share is reported (gauge).
     HitRate,
     /// Preemptions since the start.
     Preemptions,
     /// Prompt tokens (with some engines blocks) looked up in the prefix cache since the start.
     Queries,
-    /// Those found.
+    /// Prompt tokens (or blocks) found in the prefix cache since the start.
     Hits,
     /// Prompt tokens since the start, those from the cache included.
     PromptTokens,
@@ -120,7 +121,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them, in the order of their place in a reading.
+    /// Every signal, in the order of their index in a reading.
     pub const ALL: [Self; 10] = [
         Self::Running,
         Self::Waiting,
@@ -134,7 +135,7 @@ impl Signal {
         Self::Finished,
     ];
 
-    /// The name in `server-metrics.csv`.
+    /// Returns the name in `server-metrics.csv`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -150,39 +151,39 @@ impl Signal {
         }
     }
 
-    /// Whether it only ever grows, from the server's start on.
+    /// Returns true if it only grows while the server runs.
     pub const fn is_counter(self) -> bool {
         !matches!(self, Self::Running | Self::Waiting | Self::KvUse | Self::HitRate)
     }
 
-    /// Whether it is a share between 0 and 1.
+    /// Returns true if it is a share between 0 and 1.
     pub const fn is_share(self) -> bool {
         matches!(self, Self::KvUse | Self::HitRate)
     }
 }
 
-/// A histogram of latencies that servers keep.
+/// A histogram of latencies that servers report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Latency {
-    /// Arrival at the server to first token; its queue is included with every engine that tells it.
+    /// Time from arrival at the server to the first token; includes its queue in every engine that reports it.
     Ttft,
-    /// Waiting for a place in the batch.
+    /// Time spent waiting for a place in the batch.
     Queue,
-    /// From the first iteration to the first token.
+    /// Time from the first iteration to the first token.
     Prefill,
-    /// From the first to the last token.
+    /// Time from the first to the last token.
     Decode,
-    /// Between two tokens.
+    /// Time between two tokens.
     Itl,
-    /// Whole requests.
+    /// Time of whole requests.
     E2e,
 }
 
 impl Latency {
-    /// All of them, in the order of their place in a reading.
+    /// Every latency, in the order of their index in a reading.
     pub const ALL: [Self; 6] = [Self::Ttft, Self::Queue, Self::Prefill, Self::Decode, Self::Itl, Self::E2e];
 
-    /// The names of sum (in seconds) and count in `server-metrics.csv`.
+    /// Returns the names of sum (in seconds) and count in `server-metrics.csv`.
     pub const fn names(self) -> [&'static str; 2] {
         match self {
             Self::Ttft => ["ttft_sum_s", "ttft_count"],
@@ -195,52 +196,52 @@ impl Latency {
     }
 }
 
-/// What a source tells.
+/// Meaning of a source's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum SourceKind {
     Value(Signal),
-    /// A share whose parts are told: used over all.
+    /// Used blocks, the numerator of the share of the KV cache in use.
     Used,
-    /// See [`What::Used`].
+    /// All blocks, the denominator of that share.
     All,
-    /// What the cache did not have, where the queries are this and the hits together.
+    /// Lookups that the prefix cache missed; the queries are these plus the hits.
     Missed,
     Histogram(Latency),
 }
 
-/// How samples with different labels become one number.
+/// How samples with different labels are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// Engines and replicas add up. Ranks that work on the same requests count once.
+pub(super) enum Aggregation {
+    /// Sum over engines and replicas. Ranks that work on the same requests count once.
     Sum,
-    /// The largest: shares, and what every model of an ensemble counts for itself.
+    /// Largest value: for shares, and for what every model of an ensemble counts by itself.
     Max,
 }
 
-/// A metric, by the names that it has had; the first that is on the page counts.
+/// A metric with all names it has had; the first one on the page counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source {
-    pub(super) what: What,
-    pub(super) how: How,
-    /// Without the engine's prefix and `_total`.
+    pub(super) what: SourceKind,
+    pub(super) how: Aggregation,
+    /// Names without the engine's prefix and `_total`.
     pub(super) names: &'static [&'static str],
-    /// Only samples with this label.
+    /// Label that a sample must have.
     pub(super) only: Option<(&'static str, &'static str)>,
-    /// No samples with this label.
-    pub(super) but: Option<(&'static str, &'static str)>,
+    /// Label that a sample must not have.
+    pub(super) except: Option<(&'static str, &'static str)>,
 }
 
 const fn value(signal: Signal, names: &'static [&'static str]) -> Source {
-    let how = if signal.is_share() { How::Max } else { How::Sum };
-    Source { what: What::Value(signal), how, names, only: None, but: None }
+    let how = if signal.is_share() { Aggregation::Max } else { Aggregation::Sum };
+    Source { what: SourceKind::Value(signal), how, names, only: None, except: None }
 }
 
 const fn histogram(span: Latency, names: &'static [&'static str]) -> Source {
-    Source { what: What::Histogram(span), how: How::Sum, names, only: None, but: None }
+    Source { what: SourceKind::Histogram(span), how: Aggregation::Sum, names, only: None, except: None }
 }
 
-const fn part(what: What, names: &'static [&'static str]) -> Source {
-    Source { what, how: How::Sum, names, only: None, but: None }
+const fn part(what: SourceKind, names: &'static [&'static str]) -> Source {
+    Source { what, how: Aggregation::Sum, names, only: None, except: None }
 }
 
 impl Source {
@@ -249,15 +250,15 @@ impl Source {
     }
 
     const fn without(self, label: &'static str, value: &'static str) -> Self {
-        Self { but: Some((label, value)), ..self }
+        Self { except: Some((label, value)), ..self }
     }
 
     const fn max(self) -> Self {
-        Self { how: How::Max, ..self }
+        Self { how: Aggregation::Max, ..self }
     }
 }
 
-/// Versions up to 0.8 have `gpu_` in front of the caches; up to 0.10 a time per output token stands for the gaps.
+/// Versions up to 0.8 have `gpu_` in front of the caches; versions up to 0.10 report a time per output token instead of the gaps.
 const VLLM: &[Source] = &[
     value(Signal::Running, &["num_requests_running"]),
     value(Signal::Waiting, &["num_requests_waiting"]),
@@ -276,7 +277,7 @@ const VLLM: &[Source] = &[
     histogram(Latency::E2e, &["e2e_request_latency_seconds"]),
 ];
 
-/// The gauge `num_retracted_reqs` is of the last batch alone, so only the newer counter is read.
+/// The gauge `num_retracted_reqs` covers the last batch only, so only the newer counter is read.
 const SGLANG: &[Source] = &[
     value(Signal::Running, &["num_running_reqs"]),
     value(Signal::Waiting, &["num_queue_reqs"]),
@@ -294,7 +295,7 @@ const SGLANG: &[Source] = &[
     histogram(Latency::E2e, &["e2e_request_latency_seconds"]),
 ];
 
-/// Its time per token is a mean of each request, first token included: no gap between tokens, so it is left out.
+/// TGI's time per token is a mean per request, first token included, and no gap between tokens, so it is left out.
 const TGI: &[Source] = &[
     value(Signal::Running, &["batch_current_size"]),
     value(Signal::Waiting, &["queue_size"]),
@@ -305,23 +306,23 @@ const TGI: &[Source] = &[
     histogram(Latency::E2e, &["request_duration"]),
 ];
 
-/// `prompt_tokens` are those that were computed, without those from the cache.
+/// `prompt_tokens` counts computed tokens, without those from the cache.
 const LLAMACPP: &[Source] = &[
     value(Signal::Running, &["requests_processing"]),
     value(Signal::Waiting, &["requests_deferred"]),
     value(Signal::KvUse, &["kv_cache_usage_ratio"]),
-    part(What::Missed, &["prompt_tokens"]),
+    part(SourceKind::Missed, &["prompt_tokens"]),
     value(Signal::Hits, &["prompt_tokens_cached"]),
     value(Signal::GenerationTokens, &["tokens_predicted"]),
 ];
 
-/// At `/prometheus/metrics`; its `/metrics` is JSON. The cache counts in blocks.
+/// From `/prometheus/metrics`; TensorRT-LLM's `/metrics` is JSON. The cache counts blocks.
 const TENSORRT_LLM: &[Source] = &[
     value(Signal::Running, &["num_requests_running"]),
     value(Signal::Waiting, &["num_requests_waiting"]),
     value(Signal::KvUse, &["kv_cache_utilization"]),
     value(Signal::HitRate, &["kv_cache_hit_rate"]),
-    part(What::Missed, &["kv_cache_missed_blocks"]),
+    part(SourceKind::Missed, &["kv_cache_missed_blocks"]),
     value(Signal::Hits, &["kv_cache_reused_blocks"]),
     value(Signal::PromptTokens, &["prompt_tokens"]),
     value(Signal::GenerationTokens, &["generation_tokens"]),
@@ -340,7 +341,7 @@ const TRITON: &[Source] = &[
     value(Signal::Waiting, &["trt_llm_request_metrics"]).with("request_type", "waiting").max(),
     value(Signal::Waiting, &["inference_pending_request_count"]).max(),
     value(Signal::KvUse, &["trt_llm_kv_cache_block_metrics"]).with("kv_cache_block_type", "fraction"),
-    part(What::Used, &["trt_llm_kv_cache_block_metrics"]).with("kv_cache_block_type", "used").max(),
-    part(What::All, &["trt_llm_kv_cache_block_metrics"]).with("kv_cache_block_type", "max").max(),
+    part(SourceKind::Used, &["trt_llm_kv_cache_block_metrics"]).with("kv_cache_block_type", "used").max(),
+    part(SourceKind::All, &["trt_llm_kv_cache_block_metrics"]).with("kv_cache_block_type", "max").max(),
     value(Signal::Finished, &["inference_request_success"]).max(),
 ];

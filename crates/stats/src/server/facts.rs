@@ -1,5 +1,5 @@
-//! What a server tells of how it was started: version, lengths, flags. Only what is known to be harmless is taken: a page of settings may
-//! hold keys as well.
+//! How a server was started, as far as it reports it: version, lengths, flags. Only settings known to be harmless are read, since
+//! a page of settings may contain keys as well.
 
 use super::engine::Engine;
 use super::prometheus::{labels, samples};
@@ -7,39 +7,39 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is known of one server, or of several that are alike.
+/// Reported settings of one server, or of several identical ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The servers, by URL; none for the simulated one.
+    /// URLs of the servers; empty for the simulated one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
-    /// Which engine it is, by the names of its metrics.
+    /// The engine, recognised by the names of its metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,
-    /// Its version.
+    /// Version of the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The model by the server's own name, often a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The longest context, prompt and answer together.
+    /// Longest context in tokens, prompt and answer together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_model_len: Option<u32>,
-    /// How many engines (data-parallel ranks) it is made of.
+    /// Number of engines (data-parallel ranks).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engines: Option<u32>,
     /// Flags and sizes, under the server's own names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flags: BTreeMap<String, String>,
-    /// What is read of its metrics, or why nothing is.
+    /// Description of the metrics that are read, or the reason why none are.
     pub metrics: String,
 }
 
-/// Pages that tell something, beside `/v1/models` and the metrics.
+/// Pages with settings, besides `/v1/models` and the metrics.
 pub const PAGES: [&str; 6] =
     ["/version", "/server_info?config_format=json", "/get_server_info", "/server_info", "/props", "/info"];
 
-/// The settings that are taken, by the names that engines give them.
+/// The settings that are read, by the names that engines give them.
 const FLAGS: &[&str] = &[
     // vLLM: /server_info (in development mode), labels of vllm:cache_config_info
     "block_size",
@@ -96,8 +96,8 @@ const FLAGS: &[&str] = &[
     "gpu_type",
 ];
 
-/// Those that follow from how much memory is left when the server starts.
-const BY_ITSELF: &[&str] = &[
+/// Settings that depend on the free memory when the server starts.
+const MEMORY_DEPENDENT: &[&str] = &[
     "kv_cache_size_tokens",
     "max_total_num_tokens",
     "num_gpu_blocks",
@@ -105,19 +105,19 @@ const BY_ITSELF: &[&str] = &[
     "max_batch_total_tokens",
 ];
 
-/// A value longer than this is no setting.
-const LONGEST: usize = 120;
-/// Settings lie no deeper than this.
-const DEPTH: usize = 4;
+/// Longest value of a setting.
+const MAX_VALUE_LEN: usize = 120;
+/// Deepest nesting at which settings are looked for.
+const MAX_DEPTH: usize = 4;
 
 impl Facts {
-    /// Takes what a page of [`PAGES`] tells; what is known already stays.
-    pub fn take(&mut self, page: &str) {
+    /// Reads the settings on a page of [`PAGES`]; settings already known are kept.
+    pub fn read_page(&mut self, page: &str) {
         let Ok(value) = serde_json::from_str::<Value>(page) else { return };
         let top = |names: &[&str]| names.iter().find_map(|n| plain(value.get(*n)?));
         self.version = self.version.take().or_else(|| top(&["version", "build_info"]));
         self.model = self.model.take().or_else(|| top(&["model_path", "model_id"]));
-        self.walk(&value, DEPTH);
+        self.walk(&value, MAX_DEPTH);
     }
 
     fn walk(&mut self, value: &Value, deep: usize) {
@@ -131,7 +131,7 @@ impl Facts {
                 for (name, v) in map {
                     match plain(v) {
                         Some(text) if FLAGS.contains(&name.as_str()) => self.flag(name, text),
-                        // vLLM may tell all of its settings in one text.
+                        // vLLM may report all of its settings in one text.
                         None if v.is_string() => self.pairs(v.as_str().unwrap_or_default()),
                         _ => below(self, v),
                     }
@@ -142,7 +142,7 @@ impl Facts {
         }
     }
 
-    /// `name=value` pairs of a text.
+    /// Reads `name=value` pairs of a text.
     fn pairs(&mut self, text: &str) {
         for pair in text.split([',', ' ', '(', ')']) {
             if let Some((name, v)) = pair.trim().split_once('=')
@@ -158,8 +158,8 @@ impl Facts {
         self.flags.entry(name.to_owned()).or_insert(value);
     }
 
-    /// Takes what a page of metrics tells: labels of the gauges that carry settings.
-    pub fn take_metrics(&mut self, page: &str) {
+    /// Reads the settings on a page of metrics: labels of the gauges that carry them.
+    pub fn read_metrics(&mut self, page: &str) {
         for sample in samples(page) {
             if sample.name.ends_with("config_info") {
                 for (name, v) in labels(sample.labels).filter(|(name, _)| FLAGS.contains(name)) {
@@ -173,14 +173,14 @@ impl Facts {
         }
     }
 
-    /// Takes out of what the server says of itself what may not be written.
+    /// Cleans the texts that the server reported about itself, so that no secret is written.
     pub fn redact(&mut self, clean: impl Fn(&str) -> String) {
         let own = self.version.iter_mut().chain(&mut self.model).chain(self.flags.values_mut());
         own.for_each(|text| *text = clean(text));
     }
 
-    /// Servers that are alike are told once.
-    pub fn alike(all: Vec<Self>) -> Vec<Self> {
+    /// Merges the facts of identical servers.
+    pub fn merge_identical(all: Vec<Self>) -> Vec<Self> {
         let mut out: Vec<Self> = Vec::new();
         for mut facts in all {
             let servers = std::mem::take(&mut facts.servers);
@@ -196,8 +196,8 @@ impl Facts {
         out
     }
 
-    /// What is not as it was, of what both tell.
-    pub fn changed(&self, then: &Self) -> Vec<Changed> {
+    /// Returns the settings that differ from `then`, among those known in both.
+    pub fn changed(&self, then: &Self) -> Vec<ChangedSetting> {
         let number = |n: Option<u32>| n.map(|n| n.to_string());
         let engine = |f: &Self| f.engine.map(|e| e.title().to_owned());
         let own = [
@@ -212,25 +212,30 @@ impl Facts {
             Some((name.clone(), was.clone(), self.flags.get(name)?.clone()))
         };
         let all = own.chain(then.flags.iter().filter_map(flag)).filter(|(_, was, is)| was != is);
-        all.map(|(what, was, is)| Changed { by_itself: BY_ITSELF.contains(&what.as_str()), what, was, is })
-            .collect()
+        all.map(|(what, was, is)| ChangedSetting {
+            memory_dependent: MEMORY_DEPENDENT.contains(&what.as_str()),
+            what,
+            was,
+            is,
+        })
+        .collect()
     }
 }
 
-/// A setting that is not as it was.
+/// A setting that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
-    /// Which.
+pub struct ChangedSetting {
+    /// Name of the setting.
     pub what: String,
-    /// What it was.
+    /// Earlier value.
     pub was: String,
-    /// What it is.
+    /// Current value.
     pub is: String,
-    /// Whether it may be another each time that the same server is started: what was left of its memory.
-    pub by_itself: bool,
+    /// True if it may change whenever the same server is started, since it depends on the free memory.
+    pub memory_dependent: bool,
 }
 
-/// A short text, a number or a truth; nothing for what is empty or `None`.
+/// Returns a short text, a number or a Boolean as text; `None` for anything else, and for empty or null values.
 fn plain(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(s) => s.trim().to_owned(),
@@ -238,7 +243,7 @@ fn plain(value: &Value) -> Option<String> {
         Value::Bool(b) => b.to_string(),
         Value::Null | Value::Array(_) | Value::Object(_) => return None,
     };
-    let fit = text.len() <= LONGEST && !text.chars().any(char::is_control);
+    let fit = text.len() <= MAX_VALUE_LEN && !text.chars().any(char::is_control);
     (fit && !["", "None", "null"].contains(&text.as_str())).then_some(text)
 }
 
@@ -246,15 +251,15 @@ fn plain(value: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn told(pages: &[&str]) -> Facts {
+    fn facts_of(pages: &[&str]) -> Facts {
         let mut facts = Facts::default();
-        pages.iter().for_each(|p| facts.take(p));
+        pages.iter().for_each(|p| facts.read_page(p));
         facts
     }
 
     #[test]
-    fn every_engine_tells_in_its_own_way_and_no_key_gets_out() {
-        let vllm = told(&[
+    fn settings_of_every_engine_are_read_without_keys() {
+        let vllm = facts_of(&[
             r#"{"version":"0.32.0"}"#,
             r#"{"vllm_config":{"cache_config":{"gpu_memory_utilization":0.92,"block_size":16},"scheduler_config":{"max_num_seqs":256},
                 "model_config":{"hf_token":"hf_secret","quantization":null}},"vllm_env":{"VLLM_API_KEY":"hunter2"}}"#,
@@ -263,20 +268,20 @@ mod tests {
         assert_eq!(vllm.flags.get("max_num_seqs").map(String::as_str), Some("256"));
         assert_eq!(vllm.flags.len(), 3, "{vllm:?}");
         let long = "x".repeat(200);
-        let text = told(&[&format!(
+        let text = facts_of(&[&format!(
             r#"{{"vllm_config":"model='m', tensor_parallel_size=4, enable_prefix_caching=True, api_key='hunter2', {long}"}}"#
         )]);
         assert_eq!(text.flags.get("tensor_parallel_size").map(String::as_str), Some("4"));
-        let sglang = told(&[
+        let sglang = facts_of(&[
             r#"{"api_key":"hunter2","admin_api_key":"x","model_path":"/m","tp_size":2,"mem_fraction_static":0.88,
                 "internal_states":[{"max_total_num_tokens":4000}],"version":"0.5.2"}"#,
         ]);
         assert_eq!((sglang.model.as_deref(), sglang.flags.len()), (Some("/m"), 3), "{sglang:?}");
-        let tgi = told(&[
+        let tgi = facts_of(&[
             r#"{"model_id":"org/m","model_dtype":"float16","max_total_tokens":4096,"version":"3.0.0"}"#,
         ]);
         assert_eq!((tgi.version.as_deref(), tgi.flags.len()), (Some("3.0.0"), 2));
-        let llama = told(&[
+        let llama = facts_of(&[
             r#"{"default_generation_settings":{"n_ctx":4096,"params":{"seed":1}},"total_slots":4,"model_path":"/m.gguf","build_info":"b6789"}"#,
         ]);
         assert_eq!((llama.version.as_deref(), llama.flags.len()), (Some("b6789"), 2));
@@ -284,14 +289,14 @@ mod tests {
             assert!(!serde_json::to_string(facts).unwrap().contains("hunter2"));
         }
         for junk in ["", "<html>", "[]", "7", "{\"version\":{}}"] {
-            assert_eq!(told(&[junk]), Facts::default(), "{junk}");
+            assert_eq!(facts_of(&[junk]), Facts::default(), "{junk}");
         }
     }
 
     #[test]
-    fn labels_carry_settings() {
+    fn settings_are_read_from_labels() {
         let mut facts = Facts::default();
-        facts.take_metrics(include_str!("../../../../tests/fixtures/metrics/vllm-preempt-after.txt"));
+        facts.read_metrics(include_str!("../../../../tests/fixtures/metrics/vllm-preempt-after.txt"));
         for (name, value) in
             [("block_size", "128"), ("enable_prefix_caching", "True"), ("gpu_memory_utilization", "0.92")]
         {
@@ -301,15 +306,20 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_are_alike_are_told_once() {
+    fn identical_servers_are_merged() {
         let of = |server: &str, version: &str| Facts {
             servers: vec![server.into()],
             version: Some(version.into()),
             ..Facts::default()
         };
-        let all = Facts::alike(vec![of("a", "1"), of("b", "2"), of("c", "1")]);
+        let all = Facts::merge_identical(vec![of("a", "1"), of("b", "2"), of("c", "1")]);
         assert_eq!((all.len(), all[0].servers.join(" ")), (2, "a c".into()));
-        let version = Changed { what: "version".into(), was: "1".into(), is: "2".into(), by_itself: false };
+        let version = ChangedSetting {
+            what: "version".into(),
+            was: "1".into(),
+            is: "2".into(),
+            memory_dependent: false,
+        };
         assert_eq!(all[1].changed(&all[0]), [version]);
         assert_eq!(all[0].changed(&all[0]), []);
         assert_eq!(all[0].changed(&Facts::default()), [], "what was not known did not change");

@@ -1,36 +1,35 @@
-//! A Prometheus histogram: sum, count, and how many values lie below each bound.
+//! A Prometheus histogram: sum, count, and cumulative counts by upper bound.
 
-use super::reading::LARGEST;
+use super::reading::MAX_VALUE;
 
-/// Buckets that are kept at most; servers have some dozens.
-const MOST_BUCKETS: usize = 1_000;
+/// Largest number of buckets kept; servers have some dozens.
+const MAX_BUCKETS: usize = 1_000;
 
-/// Latencies in seconds, of any number of engines together.
+/// Latencies in seconds, possibly of several engines together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Histogram {
-    /// Of all values.
+    /// Sum of all values.
     pub sum: f64,
-    /// How many values.
+    /// Number of values.
     pub count: f64,
-    /// Upper bound and how many values are not above it, bounds rising, the last infinite; none where the page has none, or where those
-    /// that were added up do not have the same.
+    /// Upper bound and number of values at or below it, with rising bounds, the last infinite. Empty if the page has no buckets,
+    /// or if histograms with different bounds were added up.
     pub buckets: Vec<(f64, f64)>,
 }
 
 impl Histogram {
-    /// Adds one line of a page: `sum`, `count`, or `bucket` with its bound. Of more than a thousand bounds those that come last are passed
-    /// over.
-    pub(super) fn take(&mut self, part: &str, bound: Option<&str>, value: f64) {
+    /// Adds one line of a page: `sum`, `count`, or `bucket` with its bound. Ignores new bounds beyond the first thousand.
+    pub(super) fn add(&mut self, part: &str, bound: Option<&str>, value: f64) {
         if !value.is_finite() {
             return;
         }
         match (part, bound.and_then(|b| b.parse::<f64>().ok())) {
             ("sum", _) => self.sum += value,
             ("count", _) => self.count += value,
-            ("bucket", Some(bound)) if bound.abs() <= LARGEST || bound == f64::INFINITY => {
+            ("bucket", Some(bound)) if bound.abs() <= MAX_VALUE || bound == f64::INFINITY => {
                 match self.buckets.binary_search_by(|b| b.0.total_cmp(&bound)) {
                     Ok(at) => self.buckets[at].1 += value,
-                    Err(at) if self.buckets.len() < MOST_BUCKETS => self.buckets.insert(at, (bound, value)),
+                    Err(at) if self.buckets.len() < MAX_BUCKETS => self.buckets.insert(at, (bound, value)),
                     Err(_) => {}
                 }
             }
@@ -38,8 +37,8 @@ impl Histogram {
         }
     }
 
-    /// The same, if it is one: `None` where it was neither counted nor summed. Buckets that contradict themselves are left out.
-    pub(super) fn sound(mut self) -> Option<Self> {
+    /// Returns the histogram if it is valid; `None` without count and sum. Drops buckets that are inconsistent.
+    pub(super) fn validated(mut self) -> Option<Self> {
         let rising = self.buckets.is_sorted_by(|a, b| a.1 <= b.1);
         let open = self.buckets.last().filter(|b| b.0 == f64::INFINITY).map(|b| b.1);
         if self.count <= 0.0
@@ -50,25 +49,25 @@ impl Histogram {
         if !rising || open.is_none() {
             self.buckets.clear();
         }
-        (self.sum <= LARGEST
-            && self.count <= LARGEST
+        (self.sum <= MAX_VALUE
+            && self.count <= MAX_VALUE
             && (self.count > 0.0 || open.is_some() || self.sum == 0.0))
             .then_some(self)
     }
 
-    /// Both together. Where their bounds differ, only sum and count are known.
+    /// Adds another histogram. If their bounds differ, only sum and count are kept.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {
             sum: self.sum + other.sum,
             count: self.count + other.count,
-            buckets: self.joined(other, |a, b| a + b),
+            buckets: self.combined(other, |a, b| a + b),
         }
     }
 
-    /// What came since an earlier one; `None` where a count went back.
+    /// Returns the values since an earlier histogram; `None` if a count went back.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
-        let buckets = self.joined(earlier, |now, then| now - then);
+        let buckets = self.combined(earlier, |now, then| now - then);
         let back = self.count < earlier.count || buckets.iter().any(|b| b.1 < 0.0);
         (!back).then(|| Self {
             sum: (self.sum - earlier.sum).max(0.0),
@@ -77,7 +76,7 @@ impl Histogram {
         })
     }
 
-    fn joined(&self, other: &Self, each: impl Fn(f64, f64) -> f64) -> Vec<(f64, f64)> {
+    fn combined(&self, other: &Self, each: impl Fn(f64, f64) -> f64) -> Vec<(f64, f64)> {
         let same = self.buckets.len() == other.buckets.len()
             && self.buckets.iter().zip(&other.buckets).all(|(a, b)| a.0.to_bits() == b.0.to_bits());
         if !same {
@@ -86,14 +85,15 @@ impl Histogram {
         self.buckets.iter().zip(&other.buckets).map(|(a, b)| (a.0, each(a.1, b.1))).collect()
     }
 
-    /// Mean in seconds, exact; `None` where there is no value, or no such mean.
+    /// Returns the mean in seconds, exact; `None` without values, or if it is implausible.
     pub fn mean(&self) -> Option<f64> {
-        (self.count > 0.0).then(|| self.sum / self.count).filter(|mean| *mean <= LARGEST)
+        (self.count > 0.0).then(|| self.sum / self.count).filter(|mean| *mean <= MAX_VALUE)
     }
 
-    /// A quantile in seconds, linear within its bucket, so as coarse as the buckets; `None` without buckets or values, and where it lies
-    /// within the first bucket or the one without an upper end: the one may hold anything from nothing on (vLLM's queue times begin with
-    /// one of 0.3 s), the other anything above.
+    /// Returns a quantile in seconds, interpolated linearly within its bucket, so as coarse as the buckets.
+    ///
+    /// `None` without buckets or values, and if the quantile lies within the first bucket or the one without an upper end: the
+    /// first may hold anything from zero on (vLLM's queue times begin with a bucket of 0.3 s), the last anything above.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = q * self.buckets.last().map(|b| b.1).filter(|n| *n > 0.0)?;
         let at = self.buckets.iter().position(|b| b.1 >= rank)?;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_between_is_a_histogram_too() {
+    fn differences_are_histograms() {
         let then = of(1.0, 2.0, &[(1.0, 2.0), (INF, 2.0)]);
         let now = of(4.0, 5.0, &[(1.0, 4.0), (INF, 5.0)]);
         assert_eq!(now.since(&then), Some(of(3.0, 3.0, &[(1.0, 2.0), (INF, 3.0)])));
@@ -144,22 +144,22 @@ mod tests {
         assert_eq!(now.and(&then).buckets, [(1.0, 6.0), (INF, 7.0)]);
     }
 
-    /// A page of 100,000 bounds, falling: a search through all of them for each would take minutes.
+    /// A page of 100,000 falling bounds: a linear search for each would take minutes.
     #[test]
-    fn a_page_of_bounds_is_cut_short() {
+    fn the_number_of_buckets_is_bounded() {
         let mut h = Histogram::default();
-        h.take("bucket", Some("+Inf"), 1e6);
+        h.add("bucket", Some("+Inf"), 1e6);
         for i in (0..100_000_u32).rev() {
-            h.take("bucket", Some(&i.to_string()), f64::from(i));
-            h.take("bucket", Some("99999"), 0.0);
+            h.add("bucket", Some(&i.to_string()), f64::from(i));
+            h.add("bucket", Some("99999"), 0.0);
         }
-        let h = h.sound().unwrap();
-        assert_eq!((h.buckets.len(), h.buckets[0].0, h.count), (MOST_BUCKETS, 99_001.0, 1e6));
-        assert_eq!(of(f64::INFINITY, 1.0, &[]).sound(), None, "added up to more than can be");
+        let h = h.validated().unwrap();
+        assert_eq!((h.buckets.len(), h.buckets[0].0, h.count), (MAX_BUCKETS, 99_001.0, 1e6));
+        assert_eq!(of(f64::INFINITY, 1.0, &[]).validated(), None, "added up to more than can be");
     }
 
     #[test]
-    fn lies_are_not_believed() {
+    fn inconsistent_parts_are_ignored() {
         let mut h = Histogram::default();
         for (part, bound, value) in [
             ("sum", None, 2.0),
@@ -170,10 +170,14 @@ mod tests {
             ("bucket", Some("x"), 1.0),
             ("bucket", None, 1.0),
         ] {
-            h.take(part, bound, value);
+            h.add(part, bound, value);
         }
-        let h = h.sound().unwrap();
+        let h = h.validated().unwrap();
         assert_eq!((h.sum, h.count, h.buckets.len()), (2.0, 3.0, 0), "more below 1 than in all");
-        assert_eq!(of(0.0, 0.0, &[(1.0, 1.0), (INF, 4.0)]).sound().map(|h| h.count), Some(4.0), "no count");
+        assert_eq!(
+            of(0.0, 0.0, &[(1.0, 1.0), (INF, 4.0)]).validated().map(|h| h.count),
+            Some(4.0),
+            "no count"
+        );
     }
 }

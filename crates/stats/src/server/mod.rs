@@ -1,4 +1,4 @@
-//! What the server tells about itself, read from the text of its `/metrics`. Whoever has a client fetches the text.
+//! The server's own metrics: parses the text of its `/metrics` page. Fetching the text is left to the client.
 
 pub mod engine;
 pub mod facts;
@@ -8,6 +8,6 @@ pub mod reading;
 pub mod selected;
 pub mod watch;
 
-pub use engine::{Counts, Engine, Latency, Signal};
+pub use engine::{Engine, Latency, Signal, TokenCounting};
 pub use histogram::Histogram;
 pub use reading::{Reading, Restarted};

@@ -1,17 +1,17 @@
-//! Lines of the Prometheus text format, as far as gauges and counters need it.
+//! Parser of the Prometheus text format, as far as gauges and counters need it.
 
-/// One sample: its name, its labels as written, its value.
+/// One sample of a page.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
-    /// The metric.
+    /// Name of the metric.
     pub name: &'a str,
-    /// What stands between the braces; empty where there are none.
+    /// Labels as written between the braces; empty if there are none.
     pub labels: &'a str,
-    /// The value; may be NaN or infinite.
+    /// Value; may be NaN or infinite.
     pub value: f64,
 }
 
-/// Every sample of a page. Comments, blank lines and lines that are no sample are passed over.
+/// Iterates over the samples of a page. Skips comments, blank lines and malformed lines.
 pub fn samples(text: &str) -> impl Iterator<Item = Sample<'_>> {
     text.lines().filter_map(sample)
 }
@@ -35,7 +35,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some(Sample { name, labels, value })
 }
 
-/// Where the labels end: the first brace that no quotes enclose.
+/// Returns the position of the closing brace: the first one outside quotes.
 fn closing_brace(text: &str) -> Option<usize> {
     let (mut quoted, mut escaped) = (false, false);
     for (at, c) in text.bytes().enumerate() {
@@ -50,7 +50,7 @@ fn closing_brace(text: &str) -> Option<usize> {
     None
 }
 
-/// Names and values of labels, as written: escapes within quotes stay.
+/// Iterates over names and values of labels, as written, with escapes.
 pub fn labels(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -73,9 +73,9 @@ pub fn labels(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The value of one label, as written.
+/// Returns the value of one label, as written.
 pub fn label<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    // Most pages have labels by the thousand that nobody asks for.
+    // A quick check first, since most pages have thousands of labels that are not needed.
     if !text.contains(name) {
         return None;
     }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_samples_or_not() {
+    fn samples_are_parsed_from_lines() {
         let s = |name, labels, value| Some(Sample { name, labels, value });
         for (line, expected, why) in [
             ("a 1", s("a", "", 1.0), "plain"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_told_apart() {
+    fn labels_are_parsed() {
         let all = |text| labels(text).collect::<Vec<_>>();
         assert_eq!(all(r#"a="1",b="x, y=\"z\"", c = "3""#), [("a", "1"), ("b", r#"x, y=\"z\""#), ("c", "3")]);
         for none in ["", "a", "a=1", "a=\"x"] {

@@ -1,63 +1,63 @@
-//! One page of a server's metrics, normalised: whatever the engine, the same numbers.
+//! One page of a server's metrics, normalised across engines.
 
-use super::engine::{Engine, How, Latency, Signal, Source, What};
+use super::engine::{Aggregation, Engine, Latency, Signal, Source, SourceKind};
 use super::histogram::Histogram;
 use super::prometheus::{Sample, label, samples};
 use serde_json::Value;
 
-/// What counts and seconds are at most: anything above, added up or not, is no count of a server's.
-pub(super) const LARGEST: f64 = 1e15;
-/// Engines that are told apart at most.
-const MOST_ENGINES: usize = 1_000;
+/// Upper bound of counts and seconds, single or summed: anything above is not a count of a real server.
+pub(super) const MAX_VALUE: f64 = 1e15;
+/// Largest number of engines that are counted.
+const MAX_ENGINES: usize = 1_000;
 
-/// What a server tells of itself at one moment. Counters count from its start.
+/// A server's metrics at one moment. Counters count from its start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Who tells.
+    /// The engine that the server runs.
     pub engine: Engine,
-    /// How many engines (data-parallel ranks) the server is made of; at least one.
+    /// Number of engines (data-parallel ranks) of the server; at least one.
     pub engines: u32,
     values: [Option<f64>; Signal::ALL.len()],
     histograms: [Option<Histogram>; Latency::ALL.len()],
 }
 
-/// A counter went back: between two readings the server was started anew.
+/// A counter went back between two readings: the server restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restarted;
 
 impl Reading {
-    /// Reads a page, Prometheus' text or TensorRT-LLM's JSON; `None` where no known engine's metrics are on it.
+    /// Parses a page, in Prometheus' text format or TensorRT-LLM's JSON; `None` if it has no metrics of a known engine.
     ///
-    /// What is no number, negative or above 10^15 counts for nothing, by itself and added up, and so does a share above one.
+    /// Ignores values that are not a number, negative or above 10^15, single or summed, and shares above one.
     pub fn read(page: &str) -> Option<Self> {
         let page = page.trim_start_matches('\u{feff}').trim_start();
         if page.starts_with(['[', '{']) { json(page) } else { text(page) }
     }
 
-    /// A number; `None` where the server does not tell.
+    /// Returns a value; `None` if the server does not report it.
     pub fn value(&self, signal: Signal) -> Option<f64> {
         self.values[signal as usize]
     }
 
-    /// A histogram of latencies; `None` where the server does not tell.
+    /// Returns a histogram of latencies; `None` if the server does not report it.
     pub fn histogram(&self, latency: Latency) -> Option<&Histogram> {
         self.histograms[latency as usize].as_ref()
     }
 
-    /// Requests in the server: running and waiting. A gauge that is missing beside its partner is zero.
+    /// Returns the requests in the server, running and waiting. If only one of the two gauges is missing, it counts as zero.
     pub fn in_server(&self) -> Option<f64> {
         let (running, waiting) = (self.value(Signal::Running), self.value(Signal::Waiting));
         (running.is_some() || waiting.is_some()).then(|| running.unwrap_or(0.0) + waiting.unwrap_or(0.0))
     }
 
-    /// Share of the prompt tokens that were found in the prefix cache, of those looked up; `None` where none were.
+    /// Returns the share of looked-up prompt tokens that were found in the prefix cache; `None` if none were looked up.
     pub fn hit_rate(&self) -> Option<f64> {
         let queries = self.value(Signal::Queries).filter(|q| *q > 0.0);
         let counted = queries.zip(self.value(Signal::Hits)).map(|(q, hits)| (hits / q).clamp(0.0, 1.0));
         counted.or_else(|| self.value(Signal::HitRate).filter(|_| self.value(Signal::Queries).is_none()))
     }
 
-    /// Both servers together: of what only one of them tells nothing is known.
+    /// Adds the metrics of another server; those that only one of them reports become unknown.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let values = std::array::from_fn(|i| {
@@ -75,10 +75,10 @@ impl Reading {
         Self { engine: self.engine, engines: self.engines + other.engines, values, histograms }
     }
 
-    /// What was counted since an earlier reading of the same server; gauges stay as they are now.
+    /// Returns what was counted since an earlier reading of the same server; gauges keep their current value.
     ///
     /// # Errors
-    /// A counter went back.
+    /// A counter went back, or the engine is another one.
     pub fn since(&self, earlier: &Self) -> Result<Self, Restarted> {
         if self.engine != earlier.engine {
             return Err(Restarted);
@@ -104,9 +104,9 @@ impl Reading {
         Self { engine, engines: 1, values: [None; Signal::ALL.len()], histograms: Default::default() }
     }
 
-    /// Adds a number that is one, where none is known yet.
+    /// Sets a value that is plausible and not known yet.
     fn set(&mut self, signal: Signal, value: Option<f64>) {
-        let sane = |v: &f64| (0.0..=LARGEST).contains(v) && (!signal.is_share() || *v <= 1.0 + 1e-9);
+        let sane = |v: &f64| (0.0..=MAX_VALUE).contains(v) && (!signal.is_share() || *v <= 1.0 + 1e-9);
         let slot = &mut self.values[signal as usize];
         *slot = slot.or(value.filter(sane));
     }
@@ -116,87 +116,89 @@ impl Reading {
     }
 }
 
-/// What a source has found on the page so far.
+/// Samples of one source on the page so far.
 #[derive(Debug, Clone, Default)]
-struct Found {
-    /// Which of the source's names it is.
+struct SourceSamples {
+    /// Index of the source's name under which they were found; an earlier name takes precedence.
     rank: usize,
     value: Option<f64>,
     histogram: Histogram,
 }
 
 fn text(page: &str) -> Option<Reading> {
-    let mut found: Vec<Vec<Option<Found>>> =
+    let mut found: Vec<Vec<Option<SourceSamples>>> =
         Engine::ALL.iter().map(|e| vec![None; e.sources().len()]).collect();
     let mut engines: Vec<&str> = Vec::new();
-    for sample in samples(page).filter(|s| (0.0..=LARGEST).contains(&s.value)) {
+    for sample in samples(page).filter(|s| (0.0..=MAX_VALUE).contains(&s.value)) {
         let Some((engine, name)) = Engine::of_name(sample.name) else { continue };
         for (source, found) in engine.sources().iter().zip(&mut found[engine as usize]) {
-            take(source, found, name, &sample);
+            add_sample(source, found, name, &sample);
         }
         if let Some(id) = label(sample.labels, "engine").or_else(|| label(sample.labels, "dp_rank"))
-            && engines.len() < MOST_ENGINES
+            && engines.len() < MAX_ENGINES
             && !engines.contains(&id)
         {
             engines.push(id);
         }
     }
     let all = Engine::ALL.into_iter().zip(found);
-    all.map(|(engine, found)| join(engine, &found)).find(|reading| !reading.is_empty()).map(|mut reading| {
-        reading.engines = engines.len().max(1) as u32;
-        reading
-    })
+    all.map(|(engine, found)| combine(engine, &found)).find(|reading| !reading.is_empty()).map(
+        |mut reading| {
+            reading.engines = engines.len().max(1) as u32;
+            reading
+        },
+    )
 }
 
-/// Adds a sample to what a source has found, where it is one of it.
-fn take(source: &Source, found: &mut Option<Found>, name: &str, sample: &Sample<'_>) {
-    let histogram = matches!(source.what, What::Histogram(_));
-    let base = if histogram { of_histogram(name).map_or(name, |(base, _)| base) } else { name };
+/// Adds a sample to those of a source, if it belongs to it.
+fn add_sample(source: &Source, found: &mut Option<SourceSamples>, name: &str, sample: &Sample<'_>) {
+    let histogram = matches!(source.what, SourceKind::Histogram(_));
+    let base = if histogram { histogram_part(name).map_or(name, |(base, _)| base) } else { name };
     let Some(rank) = source.names.iter().position(|n| *n == base) else { return };
     let is = |(key, value)| label(sample.labels, key) == Some(value);
-    if source.only.is_some_and(|l| !is(l)) || source.but.is_some_and(is) {
+    if source.only.is_some_and(|l| !is(l)) || source.except.is_some_and(is) {
         return;
     }
     // Ranks other than the first work on the same requests.
     let again = |key| label(sample.labels, key).is_some_and(|rank| rank != "0");
-    if source.how == How::Sum && ["tp_rank", "pp_rank", "moe_ep_rank"].into_iter().any(again) {
+    if source.how == Aggregation::Sum && ["tp_rank", "pp_rank", "moe_ep_rank"].into_iter().any(again) {
         return;
     }
     if found.as_ref().is_none_or(|f| rank < f.rank) {
-        *found = Some(Found { rank, ..Found::default() });
+        *found = Some(SourceSamples { rank, ..SourceSamples::default() });
     }
     let Some(f) = found.as_mut().filter(|f| f.rank == rank) else { return };
     if histogram {
-        if let Some((_, part)) = of_histogram(name) {
-            f.histogram.take(part, label(sample.labels, "le"), sample.value);
+        if let Some((_, part)) = histogram_part(name) {
+            f.histogram.add(part, label(sample.labels, "le"), sample.value);
         }
     } else {
         f.value = Some(match (source.how, f.value) {
             (_, None) => sample.value,
-            (How::Sum, Some(sum)) => sum + sample.value,
-            (How::Max, Some(most)) => most.max(sample.value),
+            (Aggregation::Sum, Some(sum)) => sum + sample.value,
+            (Aggregation::Max, Some(most)) => most.max(sample.value),
         });
     }
 }
 
-/// The histogram that a name is of, and which part of it.
-fn of_histogram(name: &str) -> Option<(&str, &str)> {
+/// Splits the name of a histogram's sample into the histogram and the part of it.
+fn histogram_part(name: &str) -> Option<(&str, &str)> {
     name.rsplit_once('_').filter(|(_, part)| ["sum", "count", "bucket"].contains(part))
 }
 
-/// What all sources of an engine have found.
-fn join(engine: Engine, found: &[Option<Found>]) -> Reading {
+/// Combines the samples of all sources of an engine.
+fn combine(engine: Engine, found: &[Option<SourceSamples>]) -> Reading {
     let mut reading = Reading::of(engine);
     let (mut used, mut all, mut missed) = (None, None, None);
     for (source, found) in engine.sources().iter().zip(found) {
         let Some(found) = found else { continue };
         match source.what {
-            What::Value(signal) => reading.set(signal, found.value),
-            What::Used => used = found.value,
-            What::All => all = found.value,
-            What::Missed => missed = found.value,
-            What::Histogram(latency) => {
-                reading.histograms[latency as usize] = found.histogram.clone().sound();
+            SourceKind::Value(signal) => reading.set(signal, found.value),
+            SourceKind::Used => used = found.value,
+            SourceKind::All => all = found.value,
+            SourceKind::Missed => missed = found.value,
+            SourceKind::Histogram(latency) => {
+                reading.histograms[latency as usize] = found.histogram.clone().validated();
             }
         }
     }
@@ -204,13 +206,13 @@ fn join(engine: Engine, found: &[Option<Found>]) -> Reading {
     let asked = missed.zip(reading.value(Signal::Hits)).map(|(missed, hits)| missed + hits);
     reading.set(Signal::Queries, asked);
     if engine == Engine::LlamaCpp {
-        // Builds without a count of what was cached tell of what was computed alone.
+        // Builds without a count of cached tokens report computed tokens only.
         reading.set(Signal::PromptTokens, asked);
     }
     reading
 }
 
-/// TensorRT-LLM's own page: the iterations since it was last asked, the newest last; none while it is idle.
+/// Parses TensorRT-LLM's own page: the iterations since the last request, the newest last; none while it is idle.
 fn json(page: &str) -> Option<Reading> {
     let page: Value = serde_json::from_str(page).ok()?;
     let mut reading = Reading::of(Engine::TensorRtLlm);

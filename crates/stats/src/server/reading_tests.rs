@@ -9,7 +9,7 @@ const BEFORE: &str = include_str!("../../../../tests/fixtures/metrics/vllm-preem
 const AFTER: &str = include_str!("../../../../tests/fixtures/metrics/vllm-preempt-after.txt");
 const LLAMACPP: &str = include_str!("../../../../tests/fixtures/metrics/llamacpp.txt");
 
-/// With two data-parallel ranks of two tensor-parallel ones each, which tell the same.
+/// Two data-parallel ranks with two tensor-parallel ranks each, which report the same values.
 const SGLANG: &str = r#"
 sglang:num_running_reqs{model_name="m",dp_rank="0",tp_rank="0",pp_rank="0"} 3.0
 sglang:num_running_reqs{model_name="m",dp_rank="0",tp_rank="1",pp_rank="0"} 3.0
@@ -61,7 +61,7 @@ nv_inference_request_success{model="tensorrt_llm"} 38
 
 type Row = (&'static str, &'static str, Engine, [Option<f64>; 10]);
 
-/// Rows: what it is, its page, the engine, and the values in the order of [`Signal::ALL`]: running, waiting, use of the KV cache, hit rate,
+/// Rows: case, page, engine, and the values in the order of [`Signal::ALL`]: running, waiting, use of the KV cache, hit rate,
 /// preemptions, queries, hits, prompt and output tokens, finished.
 const ROWS: [Row; 9] = {
     let n = None;
@@ -135,11 +135,11 @@ fn close(a: Option<f64>, b: Option<f64>) -> bool {
 }
 
 #[test]
-fn every_engine_is_understood() {
+fn every_engine_is_parsed() {
     for (why, page, engine, values) in ROWS {
         let read = Reading::read(page).unwrap_or_else(|| panic!("{why}"));
         assert_eq!(read.engine, engine, "{why}");
-        // Recordings of the gauges alone have a few counters, too.
+        // Recordings of gauges contain a few counters, too.
         let cut = [BUSY, IDLE, CACHE].contains(&page);
         for (signal, want) in Signal::ALL.into_iter().zip(values).filter(|(_, want)| !cut || want.is_some()) {
             assert!(close(read.value(signal), want), "{why}: {signal:?} is {:?}", read.value(signal));
@@ -150,7 +150,7 @@ fn every_engine_is_understood() {
 }
 
 #[test]
-fn latencies_are_histograms() {
+fn latencies_are_parsed_as_histograms() {
     let read = Reading::read(AFTER).unwrap();
     for (latency, count, mean) in [
         (Latency::Ttft, 135.0, 299.9682788848877 / 135.0),
@@ -171,9 +171,9 @@ fn latencies_are_histograms() {
     assert_eq!(Reading::read(TGI).unwrap().histogram(Latency::E2e).and_then(Histogram::mean), Some(2.0));
 }
 
-/// Rows: a page as exporters and older versions have it; then preemptions, and the hit rate.
+/// Rows: a page of an exporter or an older version; preemptions; the hit rate.
 #[test]
-fn names_change_from_version_to_version() {
+fn names_of_older_versions_are_understood() {
     for (page, preemptions, hit_rate, why) in [
         ("vllm:num_preemptions 3\n", Some(3.0), None, "no _total"),
         ("ray_vllm_num_preemptions_total{x=\"y\"} 3\n", Some(3.0), None, "by Ray"),
@@ -204,7 +204,7 @@ fn names_change_from_version_to_version() {
 }
 
 #[test]
-fn what_is_no_page_of_metrics_tells_nothing() {
+fn other_pages_have_no_reading() {
     for page in [
         "",
         "<html><body>vllm:num_requests_running 3</body></html>",
@@ -228,7 +228,7 @@ fn what_is_no_page_of_metrics_tells_nothing() {
 }
 
 #[test]
-fn a_window_is_what_came_between() {
+fn differences_cover_the_time_between_readings() {
     let (before, after) = (Reading::read(BEFORE).unwrap(), Reading::read(AFTER).unwrap());
     let between = after.since(&before).unwrap();
     let (then, now) = (before.value(Signal::Preemptions).unwrap(), after.value(Signal::Preemptions).unwrap());
@@ -247,9 +247,9 @@ fn a_window_is_what_came_between() {
     );
 }
 
-/// One such number, by itself or added up, became a sum that JSON cannot hold.
+/// One such number, single or summed, became a sum that JSON cannot represent.
 #[test]
-fn what_no_server_counts_is_not_believed() {
+fn implausible_values_are_ignored() {
     for (one, known) in [("1e308", None), ("+Inf", None), ("1e16", None), ("9e14", Some(1.8e15))] {
         let page = format!(
             "vllm:num_requests_running {one}\nvllm:num_requests_waiting {one}\nvllm:kv_cache_usage_perc 0.5\n"
@@ -263,7 +263,7 @@ fn what_no_server_counts_is_not_believed() {
 }
 
 #[test]
-fn the_largest_numbers_are_no_trap() {
+fn the_largest_numbers_do_not_overflow() {
     let page = "vllm:prompt_tokens_total 1.7e308\nvllm:prompt_tokens_total{engine=\"1\"} 1.7e308\nvllm:num_requests_running 1\n";
     assert_eq!(Reading::read(page).unwrap().value(Signal::PromptTokens), None, "their sum is infinite");
 }
@@ -274,7 +274,7 @@ proptest! {
         let _ = Reading::read(&page);
     }
 
-    /// Whatever follows a known name.
+    /// Any text after a known name.
     #[test]
     fn no_line_is_fatal(lines in proptest::collection::vec(("(vllm:num_requests_running|vllm:time_to_first_token_seconds_bucket|sglang:token_usage|nv_)", "[ -~]{0,40}"), 0..20)) {
         let page: String = lines.iter().map(|(name, rest)| format!("{name}{rest}\n")).collect();

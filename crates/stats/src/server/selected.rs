@@ -1,4 +1,4 @@
-//! Series of any Prometheus page that the plan names: found by name and labels, and summed up over a step.
+//! Series of any Prometheus page that the plan names: selected by name and labels, and summarised over a step.
 
 use super::prometheus::{labels, samples};
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// So many series are kept of one page at most, in the order of the page.
-pub const MOST: usize = 256;
-/// Bytes of labels at most: they stand in every row of the series.
-const LONGEST_LABELS: usize = 1 << 10;
-/// A value that is larger, either way, cannot be added up over a step.
-const LARGEST: f64 = 1e20;
+/// Largest number of series kept per page, in the order of the page.
+pub const MAX_SERIES: usize = 256;
+/// Largest size of a series' labels in bytes; they are repeated in every row of the series.
+const MAX_LABEL_BYTES: usize = 1 << 10;
+/// Largest absolute value, so that a sum over a step stays finite.
+const MAX_ABS_VALUE: f64 = 1e20;
 
-/// Which series are wanted: a name, and perhaps labels that they must have, as PromQL writes it: `node_cpu_seconds_total{mode="idle"}`.
+/// Selects series by name, and optionally by labels, as in PromQL: `node_cpu_seconds_total{mode="idle"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Selector {
@@ -23,9 +23,9 @@ pub struct Selector {
 }
 
 impl Selector {
-    fn takes(&self, name: &str, own: &str) -> bool {
+    fn matches(&self, name: &str, own: &str) -> bool {
         self.name == name
-            && own.len() <= LONGEST_LABELS
+            && own.len() <= MAX_LABEL_BYTES
             && self.labels.iter().all(|(n, v)| labels(own).any(|l| l == (n.as_str(), v.as_str())))
     }
 }
@@ -50,7 +50,7 @@ impl FromStr for Selector {
         }
         let inner = inner.unwrap_or_default().trim();
         let found: Vec<(String, String)> = labels(inner).map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
-        // Other operators than = would be read as part of a name, or not at all.
+        // Operators other than `=` would be read as part of a name, or not at all.
         let plain = |n: &str| !n.is_empty() && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if (found.is_empty() && !inner.is_empty())
             || !found.iter().all(|(n, _)| plain(n))
@@ -86,21 +86,21 @@ impl From<Selector> for String {
     }
 }
 
-/// One series at one moment. Each set of labels is a series of its own.
+/// Value of one series at one moment. Each set of labels is a series of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selected {
     /// Name of the metric.
     pub name: String,
-    /// What stands between the braces.
+    /// Labels as written between the braces.
     pub labels: String,
     /// Its value.
     pub value: f64,
-    /// Whether the page calls it a counter, or its name ends in `_total`.
+    /// True if the page declares it a counter, or its name ends in `_total`.
     pub counter: bool,
 }
 
-/// The wanted series of a page, up to [`MOST`]; values that are no number or above 10^20 are left out, and so are series whose labels are
-/// longer than a kibibyte.
+/// Returns the selected series of a page, at most [`MAX_SERIES`]. Leaves out values that are not a number or above 10^20, and
+/// series whose labels are longer than a kibibyte.
 pub fn select(page: &str, wanted: &[Selector]) -> Vec<Selected> {
     let counters: Vec<&str> = page
         .lines()
@@ -108,12 +108,12 @@ pub fn select(page: &str, wanted: &[Selector]) -> Vec<Selected> {
         .filter(|name| wanted.iter().any(|w| w.name == *name))
         .collect();
     let found = samples(page)
-        .filter(|s| s.value.abs() <= LARGEST && wanted.iter().any(|w| w.takes(s.name, s.labels)));
+        .filter(|s| s.value.abs() <= MAX_ABS_VALUE && wanted.iter().any(|w| w.matches(s.name, s.labels)));
     found
-        .take(MOST)
+        .take(MAX_SERIES)
         .map(|s| Selected {
             name: s.name.to_owned(),
-            // They stand in tables: a page is no terminal's.
+            // Labels are shown in tables and on terminals: no control characters.
             labels: s.labels.replace(char::is_control, "\u{fffd}"),
             value: s.value,
             counter: counters.contains(&s.name) || s.name.ends_with("_total"),
@@ -121,33 +121,33 @@ pub fn select(page: &str, wanted: &[Selector]) -> Vec<Selected> {
         .collect()
 }
 
-/// The selectors that find nothing on a page which can be kept.
+/// Returns the selectors that match no series on a page which could be kept.
 pub fn missing<'a>(page: &str, wanted: &'a [Selector]) -> Vec<&'a Selector> {
-    wanted.iter().filter(|w| !samples(page).any(|s| w.takes(s.name, s.labels))).collect()
+    wanted.iter().filter(|w| !samples(page).any(|s| w.matches(s.name, s.labels))).collect()
 }
 
-/// What a series did over a window.
+/// Summary of a series over a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summary {
-    /// How many values.
+pub struct SeriesSummary {
+    /// Number of values.
     pub n: u32,
-    /// Least, mean and largest value.
+    /// Smallest, mean and largest value.
     pub range: [f64; 3],
-    /// Growth a second, where it is a counter that did not go back and was read twice at least.
+    /// Growth per second; `None` unless it is a counter that did not go back and was read at least twice.
     pub per_s: Option<f64>,
-    /// Whether it is a counter.
+    /// True if it is a counter.
     pub counter: bool,
 }
 
-/// Sums series up as they are read; memory grows with the number of series alone.
+/// Summarises series as they are read. Memory grows only with the number of series.
 #[derive(Debug, Clone, Default)]
-pub struct Summing(BTreeMap<(String, String), Sum>);
+pub struct SeriesSums(BTreeMap<(String, String), Sum>);
 
 #[derive(Debug, Clone, Copy)]
 struct Sum {
     n: u32,
-    least: f64,
-    most: f64,
+    min: f64,
+    max: f64,
     sum: f64,
     first: (Duration, f64),
     last: (Duration, f64),
@@ -155,19 +155,19 @@ struct Sum {
     back: bool,
 }
 
-impl Summing {
-    /// Adds what was read at a moment.
+impl SeriesSums {
+    /// Adds the values read at one moment.
     pub fn add(&mut self, at: Duration, all: &[Selected]) {
         for one in all {
             let key = (one.name.clone(), one.labels.clone());
             let v = one.value;
-            if self.0.len() >= MOST && !self.0.contains_key(&key) {
+            if self.0.len() >= MAX_SERIES && !self.0.contains_key(&key) {
                 continue;
             }
             let sum = self.0.entry(key).or_insert(Sum {
                 n: 0,
-                least: v,
-                most: v,
+                min: v,
+                max: v,
                 sum: 0.0,
                 first: (at, v),
                 last: (at, v),
@@ -176,18 +176,18 @@ impl Summing {
             });
             sum.back |= v < sum.last.1;
             (sum.n, sum.sum, sum.last) = (sum.n + 1, sum.sum + v, (at, v));
-            (sum.least, sum.most) = (sum.least.min(v), sum.most.max(v));
+            (sum.min, sum.max) = (sum.min.min(v), sum.max.max(v));
         }
     }
 
-    /// Name, labels and summary of every series.
-    pub fn summaries(&self) -> impl Iterator<Item = (&str, &str, Summary)> {
+    /// Iterates over name, labels and summary of every series.
+    pub fn summaries(&self) -> impl Iterator<Item = (&str, &str, SeriesSummary)> {
         self.0.iter().map(|((name, labels), s)| {
             let seconds = s.last.0.saturating_sub(s.first.0).as_secs_f64();
             let grew = s.counter && !s.back && seconds > 0.0;
-            let summary = Summary {
+            let summary = SeriesSummary {
                 n: s.n,
-                range: [s.least, s.sum / f64::from(s.n.max(1)), s.most],
+                range: [s.min, s.sum / f64::from(s.n.max(1)), s.max],
                 per_s: grew.then(|| (s.last.1 - s.first.1) / seconds),
                 counter: s.counter,
             };
@@ -219,7 +219,7 @@ mod tests {
         let absent = selectors(&["DCGM_FI_DEV_GPU_UTIL{gpu=\"7\"}", "nothing"]);
         assert_eq!(missing(PAGE, &absent).len(), 2);
         let many: String = (0..1000).map(|i| format!("a{{i=\"{i}\"}} 1\n")).collect();
-        assert_eq!(select(&many, &selectors(&["a"])).len(), MOST);
+        assert_eq!(select(&many, &selectors(&["a"])).len(), MAX_SERIES);
         let long = |n| format!("a{{i=\"{}\"}} 1\na 1e300\n", "x".repeat(n));
         let found = |n| {
             (select(&long(n), &selectors(&["a"])).len(), missing(&long(n), &selectors(&["a{i=\"x\"}"])).len())
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_read_back_and_nonsense_is_refused() {
+    fn selectors_round_trip_and_invalid_ones_are_rejected() {
         for text in ["a", "a:b_total{x=\"1\",y=\"2, 3\"}"] {
             assert_eq!(text.parse::<Selector>().unwrap().to_string(), text);
         }
@@ -238,8 +238,8 @@ mod tests {
     }
 
     #[test]
-    fn series_are_summed_up() {
-        let mut sums = Summing::default();
+    fn series_are_summarised() {
+        let mut sums = SeriesSums::default();
         let one = |name: &str, value, counter| Selected {
             name: name.into(),
             labels: String::new(),

@@ -1,15 +1,15 @@
-//! Binomial tails and exact (Clopper–Pearson) bounds through the regularised incomplete beta function, for counts that need
-//! not be whole numbers.
+//! Binomial tails and exact (Clopper–Pearson) bounds through the regularised incomplete beta function, for counts that need not
+//! be whole numbers.
 
 use statrs::function::{beta::beta_reg, erf::erfc};
 
-/// Up to here the continued fraction of statrs converges within the 140 terms it allows itself (measured: 126 at most);
-/// beyond, it returns what it has without saying so.
+/// Up to here the continued fraction of statrs converges within the 140 terms it allows itself (measured: 126 at most). Beyond,
+/// it returns an inexact value without an error.
 const CONVERGES: f64 = 10_000.0;
 
-/// The regularised incomplete beta function I_x(a, b) for positive `a` and `b`.
+/// Returns the regularised incomplete beta function I_x(a, b) for positive `a` and `b`.
 ///
-/// For `a` and `b` both above 10,000 the cube-root normal approximation of Abramowitz & Stegun 26.5.22, off by less than
+/// If `a` and `b` are both above 10,000, uses the cube-root normal approximation of Abramowitz & Stegun 26.5.22, off by less than
 /// 1e-5 there.
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
@@ -27,27 +27,28 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     0.5 * erfc(-z / std::f64::consts::SQRT_2)
 }
 
-/// P(Bin(n, p) ≤ k), for 0 ≤ k ≤ n; n and k need not be whole.
+/// Returns P(Bin(n, p) ≤ k), for 0 ≤ k ≤ n; n and k need not be whole.
 pub(crate) fn at_most(k: f64, n: f64, p: f64) -> f64 {
     if k >= n { 1.0 } else { incomplete_beta(n - k, k + 1.0, 1.0 - p) }
 }
 
-/// P(Bin(n, p) ≥ k), for 0 ≤ k ≤ n; n and k need not be whole.
+/// Returns P(Bin(n, p) ≥ k), for 0 ≤ k ≤ n; n and k need not be whole.
 pub(super) fn at_least(k: f64, n: f64, p: f64) -> f64 {
     if k <= 0.0 { 1.0 } else { incomplete_beta(k, n - k + 1.0, p) }
 }
 
-/// The largest share that `k` of `n` leave possible: P(Bin(n, p) ≤ k) = `alpha` (Clopper & Pearson 1934, one side).
+/// Returns the one-sided upper bound of a share of which `k` of `n` were observed: P(Bin(n, p) ≤ k) = `alpha` (Clopper & Pearson
+/// 1934).
 pub(super) fn upper(k: f64, n: f64, alpha: f64) -> f64 {
     if k >= n { 1.0 } else { solve(|p| at_most(k, n, p) > alpha) }
 }
 
-/// The smallest share that `k` of `n` leave possible: P(Bin(n, p) ≥ k) = `alpha`; 0 without any.
+/// Returns the one-sided lower bound of a share of which `k` of `n` were observed: P(Bin(n, p) ≥ k) = `alpha`; 0 for k = 0.
 pub(super) fn lower(k: f64, n: f64, alpha: f64) -> f64 {
     if k <= 0.0 { 0.0 } else { solve(|p| at_least(k.min(n), n, p) <= alpha) }
 }
 
-/// Where `below` turns from true to false on [0, 1], by bisection to the last bits.
+/// Returns the point of [0, 1] at which `below` turns from true to false, by bisection to the last bits.
 fn solve(below: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -61,7 +62,7 @@ fn solve(below: impl Fn(f64) -> bool) -> f64 {
 mod tests {
     use super::*;
 
-    /// The tail by adding up, in log space.
+    /// The lower tail as a plain sum, in log space.
     fn summed(k: u64, n: u64, p: f64) -> f64 {
         let (mut ln_term, mut sum) = (n as f64 * (1.0 - p).ln(), 0.0);
         for i in 0..=k {
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_agree_with_adding_up() {
+    fn tails_agree_with_plain_sums() {
         for (k, n, p) in [
             (0, 299, 0.01),            // one term
             (5, 1049, 0.01),           // the table of minimal n
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_solve_the_tails() {
+    fn bounds_invert_the_tails() {
         for (k, n) in [(0.0, 299.0), (3.0, 40.0), (0.5, 62.5), (62.0, 62.5), (20_000.0, 1e6)] {
             let (low, high) = (lower(k, n, 0.05), upper(k, n, 0.05));
             assert!(low <= k / n && k / n <= high, "{k} of {n}: {low} {high}");

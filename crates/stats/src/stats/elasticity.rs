@@ -1,51 +1,52 @@
-//! Elasticity of the goodput: the relative change of the boundary rate r\* for a relative change of a workload factor x, d ln r\*/d ln x.
+//! Elasticity of the goodput: the relative change of the boundary rate r\* for a relative change of a workload factor x, d ln
+//! r\*/d ln x.
 //!
-//! r\* is the rate at which the tail of the latency reaches its limit. Write g(r, x) for the logarithm of that tail over its limit, so
-//! that g(r\*(x), x) = 0. Differentiating along this curve (the implicit function theorem) gives
+//! r\* is the rate at which the tail of the latency reaches its limit. Write g(r, x) for the logarithm of that tail over its
+//! limit, so that g(r\*(x), x) = 0. Differentiating along this curve (the implicit function theorem) gives
 //!
 //! ```text
 //! d ln r*/d ln x = − (∂g/∂ ln x) / (∂g/∂ ln r)        both at r*
 //! ```
 //!
-//! Both slopes are central differences between steps that were sent the same requests at the same unit times (common random numbers):
-//! only the rate, or only x, differs. What is common to a pair, above all which bursts the arrivals happened to have, falls out of the
-//! difference. The tail is measured at its own quantile and not by counting misses at the limit: near r\* a step has a handful of misses,
-//! and none at all tells nothing, while the quantile of every step tells how far it is from the limit.
+//! Both slopes are central differences between steps that were sent the same requests at the same unit times (common random
+//! numbers): only the rate, or only x, differs. Whatever is common to a pair, above all the bursts that happened to arrive,
+//! cancels in the difference. The tail is measured at its own quantile and not by counting misses at the limit: near r\* a step
+//! has a handful of misses, and a step without any tells nothing, while its quantile always tells how far it is from the limit.
 //!
-//! With one pair of slopes (bₜ, aₜ) a turn, e = −ā/b̄, and Fieller's theorem bounds it: e is compatible with the turns where the mean of
-//! aₜ + e·bₜ is within Student's t of zero (Fieller, Journal of the Royal Statistical Society B 16, 1954). Where the rate itself has no slope
-//! that could be told from zero, the interval is unbounded and none is given.
+//! With one pair of slopes (bₜ, aₜ) per turn, e = −ā/b̄, and Fieller's theorem bounds it: e is compatible with the turns if the
+//! mean of aₜ + e·bₜ is within Student's t of zero (Fieller, Journal of the Royal Statistical Society B 16, 1954). If the slope
+//! of the rate itself cannot be told from zero, the interval is unbounded and none is given.
 //!
-//! Assumed: the steps are centred on r\* and long enough for the tail to settle. Both hold roughly, and no number of turns shows it, so
-//! the interval is widened by [`MODEL_ERROR`]; `docs/sensitivity.md` has what that reaches.
+//! Assumed: the steps are centred on r\* and long enough for the tail to settle. Both hold only roughly, and no number of turns
+//! shows it, so the interval is widened by [`MODEL_ERROR`]; `docs/sensitivity.md` reports the coverage that results.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Relative error of an elasticity from the finite length of steps, the finite differences and a centre that is not quite r\*: added to the
-/// half-width of the interval in quadrature.
+/// Relative error of an elasticity due to the finite length of steps, the finite differences and an inexact centre r\*: added to
+/// the half-width of the interval in quadrature.
 pub const MODEL_ERROR: f64 = 0.1;
-/// Fewer turns than these give no interval.
-pub const LEAST_TURNS: usize = 3;
-/// A tail is measured between this many times the share of misses that is allowed …
+/// Smallest number of turns with an interval.
+pub const MIN_TURNS: usize = 3;
+/// Start of the part of the tail that is averaged, as a multiple of the allowed share of misses.
 const TAIL_FROM: f64 = 3.0;
-/// … and this many times.
+/// End of that part, as a multiple of the allowed share of misses.
 const TAIL_TO: f64 = 0.3;
 
 /// An elasticity with its 90 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Elasticity {
-    /// d ln r\*/d ln x: −0.8 is 8 % less goodput for 10 % more of the factor.
+    /// d ln r\*/d ln x: −0.8 means 8 % less goodput for 10 % more of the factor.
     pub value: f64,
-    /// 90 % interval; `None` where the turns do not bound it.
+    /// 90 % confidence interval; `None` if the turns do not bound it.
     pub interval90: Option<[f64; 2]>,
 }
 
 /// Returns the mean logarithm of the latencies around the quantile 1 − `allowed`: those between the quantiles 1 − 3·`allowed` and
 /// 1 − 0.3·`allowed`, p97 to p99.7 for a p99.
 ///
-/// An average of order statistics varies less from step to step than the one order statistic at the quantile. `None` where there is no
-/// value, or where requests that failed (infinite) reach into that part of the tail.
+/// An average of order statistics varies less from step to step than the single order statistic at the quantile. `None` if there
+/// is no value, or if requests that failed (infinite) reach into that part of the tail.
 pub fn tail_log(latencies: &mut [f64], allowed: f64) -> Option<f64> {
     latencies.sort_unstable_by(f64::total_cmp);
     let n = latencies.len();
@@ -59,7 +60,7 @@ pub fn tail_log(latencies: &mut [f64], allowed: f64) -> Option<f64> {
 
 /// Estimates an elasticity from the slopes of each turn: `rate` are ∂g/∂ ln r and `factor` ∂g/∂ ln x, paired by turn.
 ///
-/// `None` without a turn, and where the tail does not grow with the rate at all: then there is no boundary to speak of.
+/// `None` without a turn, and if the tail does not grow with the rate: then there is no boundary.
 pub fn elasticity(rate: &[f64], factor: &[f64]) -> Option<Elasticity> {
     let turns = rate.len().min(factor.len());
     let (a, b) = (mean(factor)?, mean(rate)?);
@@ -70,10 +71,10 @@ pub fn elasticity(rate: &[f64], factor: &[f64]) -> Option<Elasticity> {
     Some(Elasticity { value, interval90: interval(rate, factor, value) })
 }
 
-/// Fieller's 90 % interval of −ā/b̄, widened by the model's error.
+/// Returns Fieller's 90 % interval of −ā/b̄, widened by [`MODEL_ERROR`].
 fn interval(rate: &[f64], factor: &[f64], value: f64) -> Option<[f64; 2]> {
     let turns = rate.len().min(factor.len());
-    if turns < LEAST_TURNS {
+    if turns < MIN_TURNS {
         return None;
     }
     let (a, b) = (mean(factor)?, mean(rate)?);
@@ -97,7 +98,7 @@ fn interval(rate: &[f64], factor: &[f64], value: f64) -> Option<[f64; 2]> {
     Some([value - wider(low.min(value)), value + wider(high.max(value))])
 }
 
-/// Mean of values; `None` of none, and where one is not finite.
+/// Returns the mean of values; `None` if there are none, or if one is not finite.
 pub fn mean(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     (!values.is_empty() && sum.is_finite()).then(|| sum / values.len() as f64)
@@ -112,7 +113,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_tail_is_a_part_around_the_quantile() {
+    fn the_tail_surrounds_the_quantile() {
         let mut values: Vec<f64> = (1..=1000).map(f64::from).collect();
         let got = tail_log(&mut values, 0.01).unwrap().exp();
         assert!((975.0..992.0).contains(&got), "{got}: around p99 of 1 … 1000");
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_turns_do_not_bound_has_no_interval() {
+    fn unbounded_elasticities_have_no_interval() {
         let e = elasticity(&[3.0, -1.0, 2.0, -1.0], &[1.0, 0.5, 0.2, 0.4]).unwrap();
         assert_eq!(e.interval90, None, "the rate's slope may be zero");
         assert_eq!(elasticity(&[1.0, 1.0], &[1.0, 1.0]).unwrap().interval90, None, "two turns");
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(elasticity(&[1.0; 4], &[f64::NAN; 4]), None);
     }
 
-    /// Times in system of an M/D/1 queue over so many seconds after as many requests as a settling step has.
+    /// Returns the times in system of an M/D/1 queue over `seconds`, after a settling time of 10 s.
     fn md1(rate: f64, service: f64, seconds: f64, seed: u64) -> Vec<f64> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (mut now, mut free, mut all) = (0.0_f64, 0.0_f64, Vec::new());
@@ -164,9 +165,9 @@ mod tests {
         }
     }
 
-    /// M/D/1 with 50 ms of service and a limit of 200 ms on p99: the elasticity in the service time by the closed form is −2.0.
+    /// M/D/1 with 50 ms of service and a limit of 200 ms on p99: the closed form gives an elasticity in the service time of −2.0.
     #[test]
-    fn the_closed_form_of_md1_is_found() {
+    fn estimates_match_the_closed_form_of_md1() {
         let limit = 0.2;
         let boundary_at = |service: f64| {
             boundary(1.0 / service, 0.99, |r| {

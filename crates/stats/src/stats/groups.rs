@@ -1,9 +1,9 @@
-//! The requests of a step by what they have in common: their class of the mix, and their turn of a conversation.
+//! Groups of requests within a step: by class of the mix, and by turn of a conversation.
 
+use super::compact_record::CompactRecord;
 use super::itl::ItlTally;
-use super::kept::Kept;
 use super::step::{Quantiles, StepKind, by_column};
-use super::tail::{Known, quantiles_by_due};
+use super::tail::{ClusterPrior, quantiles_by_due};
 use super::verdict::INFLATION;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::Metric;
@@ -13,21 +13,21 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Turns up to here stand for themselves; later ones go together, up to each of the others.
-const SINGLE: u16 = 9;
-const TOGETHER: [u16; 4] = [19, 49, 99, u16::MAX];
+/// Turns up to this one have a group each; later ones share groups that end at [`RANGE_ENDS`].
+const LAST_SINGLE_TURN: u16 = 9;
+const RANGE_ENDS: [u16; 4] = [19, 49, 99, u16::MAX];
 
-/// What the requests of a group have in common.
+/// Property by which requests are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum By {
-    /// Their class.
+pub enum GroupBy {
+    /// Class of the mix.
     Class,
-    /// Their turn, from 1: the first message of a conversation.
+    /// Turn of the conversation, from 1 for its first message.
     Turn,
 }
 
-impl By {
+impl GroupBy {
     /// The name used in files.
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,26 +36,26 @@ impl By {
         }
     }
 
-    /// The one of that name.
+    /// Returns the variant of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Class, Self::Turn].into_iter().find(|by| by.name() == name)
     }
 }
 
-/// What the requests of a group did in a step, latencies in milliseconds: a row of `groups.csv`.
+/// Results of one group of requests in a step, latencies in milliseconds: a row of `groups.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// What they have in common …
-    pub by: By,
-    /// … and which it is: the name of the class, `1`, `10-19`.
+    /// Property by which requests are grouped.
+    pub by: GroupBy,
+    /// Name of the group: the name of the class, or the turns, such as `1` or `10-19`.
     pub name: String,
     /// Measured requests.
     pub n: u64,
-    /// Those that failed.
+    /// Number of requests that failed.
     pub failed: u64,
-    /// Those that were cut off.
+    /// Number of requests that were cut off.
     pub cut: u64,
-    /// Those of the failed ones that the plan's timeout ended.
+    /// Number of failed requests that the plan's timeout ended.
     pub failed_timeout: u64,
     /// Percentiles by metric.
     #[serde(flatten, serialize_with = "by_column")]
@@ -64,32 +64,32 @@ pub struct Group {
     pub input_tokens_mean: Option<f64>,
     /// Mean output tokens of a completed request.
     pub output_tokens_mean: Option<f64>,
-    /// Completed within the window per second.
+    /// Requests completed within the window, per second.
     pub achieved_rate: f64,
 }
 
 impl Group {
-    /// The metrics with a value for each request, of which it has percentiles. Of a class those of the ITL are known as well.
+    /// The metrics with percentiles per group, which have one value per request. Classes also have percentiles of the ITL.
     pub const METRICS: [Metric; 4] = [Metric::Ttft, Metric::Ttfc, Metric::Tpot, Metric::E2e];
 
-    /// Percentiles of a metric; empty where nothing was measured.
+    /// Returns the percentiles of a metric; empty if nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         self.latency.get(&metric).copied().unwrap_or_default()
     }
 }
 
-/// The groups of a step: every class of `classes`, where the workload has any, and every turn, where any request is a later one of its
-/// conversation. `itl` has the gaps of each class, `window` is the measured part of the step.
+/// Returns the groups of a step: one per class of `classes`, and one per turn (or range of turns) if any request belongs to a
+/// later turn than the first. `itl` has the gaps of each class, `window` is the measured window.
 pub fn groups(
-    records: &[Kept],
+    records: &[CompactRecord],
     (classes, itl): (&[&str], &ItlTally),
     window: Range<Duration>,
     kind: StepKind,
 ) -> Vec<Group> {
-    let group = |by, name, is: &dyn Fn(&Kept) -> bool| group((by, name), records, &window, kind, is);
+    let group = |by, name, is: &dyn Fn(&CompactRecord) -> bool| group((by, name), records, &window, kind, is);
     let mut all = Vec::new();
     for (class, name) in (0_u16..).zip(classes) {
-        let mut own = group(By::Class, (*name).to_owned(), &|r| r.class == class);
+        let mut own = group(GroupBy::Class, (*name).to_owned(), &|r| r.class == class);
         let inflation = own.quantiles(Metric::Tpot).inflation.unwrap_or(INFLATION);
         let gaps = itl.of_class(usize::from(class)).map(|pool| pool.quantiles(inflation)).filter(|q| q.n > 0);
         own.latency.extend(gaps.map(|q| (Metric::Itl, q)));
@@ -99,16 +99,16 @@ pub fn groups(
         records.iter().filter(|r| r.phase == Phase::Measure && r.turn > 0).map(|r| turn(r.turn)).collect();
     if turns.keys().any(|last| *last > 1) {
         for (last, name) in turns {
-            all.push(group(By::Turn, name, &|r| r.turn > 0 && turn(r.turn).0 == last));
+            all.push(group(GroupBy::Turn, name, &|r| r.turn > 0 && turn(r.turn).0 == last));
         }
     }
     all
 }
 
-/// The group of a turn: the last turn in it, and its name.
+/// Returns the group of a turn: the last turn in it, and its name.
 fn turn(turn: u16) -> (u16, String) {
-    let mut from = SINGLE + 1;
-    for to in TOGETHER {
+    let mut from = LAST_SINGLE_TURN + 1;
+    for to in RANGE_ENDS {
         if turn < from {
             break;
         }
@@ -121,32 +121,33 @@ fn turn(turn: u16) -> (u16, String) {
 }
 
 fn group(
-    (by, name): (By, String),
-    records: &[Kept],
+    (by, name): (GroupBy, String),
+    records: &[CompactRecord],
     window: &Range<Duration>,
     kind: StepKind,
-    is: &dyn Fn(&Kept) -> bool,
+    is: &dyn Fn(&CompactRecord) -> bool,
 ) -> Group {
-    let own: Vec<&Kept> = records.iter().filter(|r| is(r)).collect();
-    let mut measured: Vec<&Kept> = own.iter().copied().filter(|r| r.phase == Phase::Measure).collect();
+    let own: Vec<&CompactRecord> = records.iter().filter(|r| is(r)).collect();
+    let mut measured: Vec<&CompactRecord> =
+        own.iter().copied().filter(|r| r.phase == Phase::Measure).collect();
     measured.sort_unstable_by_key(|r| (r.due, r.id));
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
-    let mut room = Vec::with_capacity(measured.len());
+    let mut buffer = Vec::with_capacity(measured.len());
     let mut of = |metric: Metric| {
-        let told = measured.iter().filter(|r| r.tells(metric));
-        let values = told.filter_map(|r| metric.of(&r.record())).map(ms);
-        quantiles_by_due(values, &mut room, Known::of_kind(kind))
+        let values = measured.iter().filter(|r| r.counts_for(metric));
+        let values = values.filter_map(|r| metric.of(&r.record())).map(ms);
+        quantiles_by_due(values, &mut buffer, ClusterPrior::of_kind(kind))
     };
     let latency: BTreeMap<_, _> =
         Group::METRICS.into_iter().map(|m| (m, of(m))).filter(|(_, q)| q.n > 0).collect();
-    let within = |r: &&&Kept| {
+    let within = |r: &&&CompactRecord| {
         r.phase != Phase::Warmup && r.ok() && window.contains(&r.last_token.unwrap_or(r.end).get())
     };
     let completed = own.iter().filter(within).count() as f64;
     let seconds = (window.end - window.start).as_secs_f64();
-    let mean = |of: fn(&Kept) -> Option<u32>| {
-        let told = measured.iter().filter(|r| r.ok()).filter_map(|r| of(r));
-        let (n, sum) = told.fold((0_u64, 0_u64), |(n, sum), v| (n + 1, sum + u64::from(v)));
+    let mean = |of: fn(&CompactRecord) -> Option<u32>| {
+        let values = measured.iter().filter(|r| r.ok()).filter_map(|r| of(r));
+        let (n, sum) = values.fold((0_u64, 0_u64), |(n, sum), v| (n + 1, sum + u64::from(v)));
         (n > 0).then(|| sum as f64 / n as f64)
     };
     Group {
@@ -163,8 +164,8 @@ fn group(
     }
 }
 
-/// Requests with this outcome that our own timeout ended.
-pub(super) fn timed_out(measured: &[&Kept], outcome: Outcome) -> u64 {
+/// Returns the number of requests with this outcome that the client's own timeout ended.
+pub(super) fn timed_out(measured: &[&CompactRecord], outcome: Outcome) -> u64 {
     measured.iter().filter(|r| r.outcome == outcome && r.is_timed_out()).count() as u64
 }
 
@@ -174,7 +175,7 @@ mod tests {
     use goodput_core::record::{Finished, Record};
 
     #[test]
-    fn later_turns_go_together() {
+    fn later_turns_share_groups() {
         for (number, want) in [
             (1, "1"),
             (9, "9"),
@@ -190,16 +191,16 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart_by_class_and_turn() {
+    fn requests_are_grouped_by_class_and_turn() {
         let request = |id: u64, class: u16, turn: u16, ttft_ms: u64| {
             let mut r = Record::due(id, Phase::Measure, Duration::from_millis(100 * id));
             (r.class, r.turn, r.outcome) = (class, turn, Outcome::Ok);
             r.first_token = Some(r.due + Duration::from_millis(ttft_ms));
             (r.last_token, r.end) = (r.first_token, r.due + Duration::from_millis(ttft_ms));
             (r.input_tokens, r.output_tokens) = (Some(100 * u32::from(turn)), Some(1));
-            Kept::from(&r)
+            CompactRecord::from(&r)
         };
-        let mut records: Vec<Kept> = (0..10).map(|id| request(id, 0, 1, 20)).collect();
+        let mut records: Vec<CompactRecord> = (0..10).map(|id| request(id, 0, 1, 20)).collect();
         records.extend((10..14).map(|id| request(id, 1, 2, 60)));
         records[13].outcome = Outcome::Failed;
         let mut itl = ItlTally::new(&[]).of_classes(3);
@@ -212,18 +213,18 @@ mod tests {
             Duration::ZERO..Duration::from_secs(2),
             StepKind::List,
         );
-        let told: Vec<_> = all
+        let got: Vec<_> = all
             .iter()
             .map(|g| (g.by, g.name.as_str(), g.n, g.failed, g.quantiles(Metric::Ttft).p50, g.achieved_rate))
             .collect();
         assert_eq!(
-            told,
+            got,
             [
-                (By::Class, "chat", 10, 0, Some(20.0), 5.0),
-                (By::Class, "rag", 4, 1, Some(60.0), 1.5),
-                (By::Class, "idle", 0, 0, None, 0.0),
-                (By::Turn, "1", 10, 0, Some(20.0), 5.0),
-                (By::Turn, "2", 4, 1, Some(60.0), 1.5),
+                (GroupBy::Class, "chat", 10, 0, Some(20.0), 5.0),
+                (GroupBy::Class, "rag", 4, 1, Some(60.0), 1.5),
+                (GroupBy::Class, "idle", 0, 0, None, 0.0),
+                (GroupBy::Turn, "1", 10, 0, Some(20.0), 5.0),
+                (GroupBy::Turn, "2", 4, 1, Some(60.0), 1.5),
             ]
         );
         let gaps: Vec<u64> = all.iter().map(|g| g.quantiles(Metric::Itl).n).collect();

@@ -1,24 +1,26 @@
-//! Stretches in which the client as a whole stood still: stopped by a signal, suspended with its machine, or without its quota of CPU time.
+//! Halts: stretches in which the whole client was stopped by a signal, suspended with its machine, or out of its quota of CPU
+//! time.
 //!
-//! The server knows nothing of that and goes on; what it sends lies unread, and what was due is sent afterwards all at once. So the time
-//! counts in every latency that it falls into, of requests that were sent in time as well, of which the lateness tells nothing. It shows in
-//! the records: a request was due, and for a while the client did nothing at all, neither that nor anything else. Where it worked on another
-//! request meanwhile, it was slow, or one of its threads was, and did not stand still. What it does first when it goes on is whatever comes
-//! first, often an answer that lies there, and the stretch ends with that.
+//! The server does not notice and continues. Its output lies unread, and the requests that came due are sent afterwards all at
+//! once. So every latency that overlaps a halt includes it, also of requests sent in time, for which the lateness shows nothing.
+//!
+//! A halt is detected in the records: a request was due, and for a while the client did nothing at all. If it handled another
+//! request meanwhile, the client or one of its threads was slow but not halted. The halt ends with the first thing that the
+//! client does afterwards, often reading an answer that is already there.
 
-use super::kept::{Kept, Nanos};
+use super::compact_record::{CompactRecord, Nanos};
 use goodput_core::caveat::OwnFault;
 use goodput_core::units::ms;
 use std::time::Duration;
 
-/// Shorter ones are lateness like any other.
-const LEAST: Duration = Duration::from_millis(100);
-/// What came due while the client stood still is sent at once, and a server that is loaded to nine tenths takes nine times as long to have
-/// worked it off: so many times the stretch, what is sent afterwards meets a load that the plan does not have.
+/// Shortest halt; anything shorter is lateness like any other.
+const MIN_HALT: Duration = Duration::from_millis(100);
+/// Multiple of a halt's length after which the server has worked off the burst that followed it. A server loaded to nine tenths
+/// takes nine times the length; until then, requests meet a load that the plan does not have.
 const WORKED_OFF: u32 = 10;
 
-/// When the client stood still, in order: from the first request that was due meanwhile to whatever the client did next. (It may have stood
-/// still before that as well: of a time in which nothing was due it is not known whether there was anything to do.)
+/// The halts of a step, in order. Each lasts from the first request that came due in it to the next action of the client. (The
+/// client may have been halted earlier: while nothing is due, that cannot be known.)
 #[derive(Debug, Default)]
 pub(super) struct Halts(Vec<Halt>);
 
@@ -33,25 +35,26 @@ impl Halt {
         self.to - self.from
     }
 
-    /// When the server has worked off what came at once.
+    /// Returns the time at which the server has worked off the burst after the halt.
     fn worked_off(self) -> Duration {
         self.to + self.length() * WORKED_OFF
     }
 }
 
 impl Halts {
-    /// Looks for them in the records of a step, in any order. In a closed loop nothing is due while the client stands still, and none is found.
-    pub(super) fn of(records: &[Kept]) -> Self {
-        let late = |r: &Kept| {
+    /// Detects the halts in the records of a step, in any order. Finds none in a closed loop, where nothing comes due during a
+    /// halt.
+    pub(super) fn of(records: &[CompactRecord]) -> Self {
+        let late = |r: &CompactRecord| {
             let (due, sent) = (r.due.get(), r.sent?.get());
-            (sent.saturating_sub(due) >= LEAST).then_some(due)
+            (sent.saturating_sub(due) >= MIN_HALT).then_some(due)
         };
         let mut due: Vec<Duration> = records.iter().filter_map(late).collect();
         let Some((first, last)) = due.iter().min().copied().zip(due.iter().max().copied()) else {
             return Self::default();
         };
         due.sort_unstable();
-        // Of later moments only the first matters, which is one of these: the last of the late requests was sent.
+        // Of the later timestamps only the first matters, and it is one of these: the last of the late requests was sent.
         let sent = records.iter().filter_map(|r| Some(r.sent?.get())).filter(|t| *t > last).min();
         let near = first..=sent.unwrap_or(last);
         let mut stamps: Vec<Duration> =
@@ -63,19 +66,20 @@ impl Halts {
                 continue;
             }
             let next = stamps.partition_point(|t| *t <= from);
-            halts.extend(stamps.get(next).map(|to| Halt { from, to: *to }).filter(|h| h.length() >= LEAST));
+            halts
+                .extend(stamps.get(next).map(|to| Halt { from, to: *to }).filter(|h| h.length() >= MIN_HALT));
         }
         Self(halts)
     }
 
-    /// So much of the time up to `t` had passed while the client was awake.
+    /// Returns how much of the time up to `t` the client was not halted.
     pub(super) fn awake(&self, t: Duration) -> Duration {
         let before = self.0.iter().take_while(|h| h.from < t);
         t - before.map(|h| h.to.min(t) - h.from).sum::<Duration>()
     }
 
-    /// The record in time that the client was awake.
-    pub(super) fn without(&self, mut r: Kept) -> Kept {
+    /// Returns the record with all times counted without the halts.
+    pub(super) fn without(&self, mut r: CompactRecord) -> CompactRecord {
         if self.0.is_empty() {
             return r;
         }
@@ -87,17 +91,17 @@ impl Halts {
         r
     }
 
-    /// Whether there are none.
+    /// Returns true without halts.
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether what is sent at `t` meets the load of the plan: not what came at once after the client had stood still.
+    /// Returns true if a request sent at `t` meets the load of the plan, and not the burst after a halt.
     pub(super) fn is_calm(&self, t: Duration) -> bool {
         !self.0.iter().any(|h| h.from <= t && t < h.worked_off())
     }
 
-    /// The longest part of a stretch in which the load was that of the plan.
+    /// Returns the longest stretch between `from` and `to` in which the load was that of the plan.
     pub(super) fn calm(&self, from: Duration, to: Duration) -> (Duration, Duration) {
         let mut best = (from, from);
         let mut begin = from;
@@ -112,30 +116,31 @@ impl Halts {
         best
     }
 
-    /// What is to be said of them.
+    /// Returns the fault to report; `None` without halts.
     pub(super) fn fault(&self) -> Option<OwnFault> {
         let total_ms = ms(self.0.iter().map(|h| h.length()).sum());
         (!self.0.is_empty()).then_some(OwnFault::Halted { times: self.0.len() as u64, total_ms })
     }
 }
 
-/// Whenever the client did something about a request.
-fn stamps(r: &Kept) -> impl Iterator<Item = Duration> {
+/// Iterates over the times at which the client did something about a request.
+fn stamps(r: &CompactRecord) -> impl Iterator<Item = Duration> {
     [r.sent, r.first_token, r.first_content, r.last_token, Some(r.end)].into_iter().flatten().map(Nanos::get)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::kept::kept;
+    use crate::stats::compact_record::compact;
     use goodput_core::record::{Outcome, Phase, Record};
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
 
-    /// A request each 10 ms, of which the first token comes after 50 ms and the last after 400; `see` is when the client comes to something.
-    fn records(see: impl Fn(Duration) -> Duration) -> Vec<Kept> {
+    /// Builds a request every 10 ms, whose first token comes after 50 ms and the last after 400; `see` maps a time to when the
+    /// client acts.
+    fn records(see: impl Fn(Duration) -> Duration) -> Vec<CompactRecord> {
         let records: Vec<Record> = (0..1000)
             .map(|id| {
                 let due = ms(10 * id);
@@ -147,11 +152,11 @@ mod tests {
                 r
             })
             .collect();
-        kept(&records)
+        compact(&records)
     }
 
     #[test]
-    fn a_halt_is_found_and_taken_out() {
+    fn a_halt_is_detected_and_removed() {
         // Stopped from 3 s to 5 s, and again from 7 s to 7.2 s.
         let stopped = |t: Duration| match t.as_millis() {
             3000..5000 => ms(5000),
@@ -175,8 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn a_halt_ends_with_whatever_is_done_first() {
-        // An answer that lies there is read a fraction of a millisecond before the first request is sent again.
+    fn a_halt_ends_with_the_first_action() {
+        // An answer that is already there is read a fraction of a millisecond before the first request is sent again.
         let mut all = records(|t| if (3000..4500).contains(&t.as_millis()) { ms(4500) } else { t });
         for r in &mut all {
             if r.sent == Some(Nanos::from(ms(4500))) {
@@ -199,10 +204,10 @@ mod tests {
         assert_eq!(Halts::default().calm(ms(5), ms(9)), (ms(5), ms(9)));
     }
 
-    /// Rows of what is no halt: the client did something else meanwhile.
+    /// Rows of cases without a halt: the client did something else meanwhile.
     #[test]
-    fn a_slow_client_does_not_stand_still() {
-        // Before its first request nothing is known of it, and after that it does something all the time.
+    fn a_slow_client_is_not_halted() {
+        // Before its first request nothing is known of the client, and after that it does something all the time.
         let behind = Halts::of(&records(|t| t + ms(300)));
         assert!(behind.awake(ms(10_000)) >= ms(9_700), "late by as much all the time: {behind:?}");
         let growing = |t: Duration| t.mul_f64(1.5);

@@ -1,4 +1,5 @@
-//! Gaps between successive events with tokens: pooled into a histogram, and counted per request against each ITL limit.
+//! Gaps between successive token events (inter-token latency): pooled in a histogram, and counted per request against each ITL
+//! limit.
 
 use super::percentile::quantiles_by;
 use super::step::Quantiles;
@@ -8,69 +9,69 @@ use goodput_core::slo::{Judged, Limit, Metric, Slo};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// The gaps of a step's measured requests. Memory grows with the number of requests only where the SLO limits ITL.
+/// The gaps of a step's measured requests. Memory grows with the number of requests only if the SLO limits ITL.
 #[derive(Debug, Clone)]
 pub struct ItlTally {
-    /// Gaps of all answered requests …
+    /// Gaps of all answered requests.
     pooled: Pool,
-    /// … and of those of each class of a mix.
+    /// Gaps of the answered requests of each class of a mix.
     classes: Vec<Pool>,
-    /// Every ITL limit of every tier and class, each once.
+    /// Every ITL limit of any tier and class, without duplicates.
     limits: Vec<Limit>,
-    requests: Vec<Entry>,
-    /// Misses by request and limit: `limits.len()` numbers for each entry.
+    requests: Vec<RequestGaps>,
+    /// Misses by request and limit: `limits.len()` numbers per entry of `requests`.
     misses: Vec<u32>,
 }
 
-/// Gaps of many answered requests.
+/// Histogram of the gaps of many answered requests.
 #[derive(Debug, Clone)]
 pub struct Pool {
-    /// In µs, to three significant figures.
+    /// Gaps in µs, to three significant figures.
     gaps: Histogram<u64>,
-    /// Requests that gave gaps to the histogram.
+    /// Number of requests with gaps in the histogram.
     requests: u64,
 }
 
-/// One measured request.
+/// Gaps of one measured request.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct RequestGaps {
     id: u64,
     outcome: Outcome,
-    /// Gaps that count: those that came, and those of a failed or cut request that did not.
+    /// Number of gaps that count: those observed, and for a failed or cut request those that did not come.
     gaps: u32,
-    /// Gaps that a cut request did not live to show.
+    /// Number of gaps that a cut request did not get to.
     censored: u32,
-    /// How long the first of those had been open by then, in µs; 0 where there is none.
+    /// How long the first of those had been open at the cut, in µs; 0 if there is none.
     open_us: u32,
 }
 
-impl Entry {
-    /// Returns true if the gap that was open when the request was cut off was beyond this limit already.
+impl RequestGaps {
+    /// Returns true if the gap that was open at the cut already exceeded this limit.
     fn is_open_over(&self, limit: &Limit) -> bool {
         Duration::from_micros(u64::from(self.open_us)) > limit.limit
     }
 }
 
-/// What one ITL limit counts over a step.
+/// Counts of one ITL limit over a step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ItlCounts {
-    /// Gaps, misses and censored among them.
+    /// Number of gaps, with the misses and the censored among them.
     pub counts: Counts,
-    /// Requests that have gaps.
+    /// Number of requests with gaps.
     pub requests: u64,
-    /// Misses of each of them, in order of `due`.
+    /// Misses of each request, in order of `due`.
     pub by_request: Vec<u64>,
 }
 
-/// What a limit says of requests by their number.
+/// Judgements of one ITL limit by request id.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ByRequest(
-    /// In order of the number: of a million requests half as large as a map, and found as fast.
+pub struct JudgedRequests(
+    /// Sorted by id: half the memory of a map for a million requests, at the same speed.
     Vec<(u64, Judged)>,
 );
 
-impl ByRequest {
-    /// What it says of one; `None` of a request that was not measured.
+impl JudgedRequests {
+    /// Returns the judgement of a request; `None` if it was not measured.
     pub fn get(&self, id: u64) -> Option<Judged> {
         let at = self.0.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         Some(self.0[at].1)
@@ -97,9 +98,11 @@ impl Pool {
         }
     }
 
-    /// Percentiles of the gaps, in ms. In their bounds all gaps of a request are worth one, and `inflation` requests are: that of the
-    /// TPOT, as long gaps are the iterations that slow a request's TPOT (on simulated batching engines at 0.5 to 0.8 of their capacity
-    /// the gaps of 19, 38 and 93 requests were worth one, the TPOTs of 21, 37 and 101).
+    /// Returns the percentiles of the gaps, in ms. For their bounds, all gaps of a request count as one, and `inflation` requests
+    /// as one.
+    ///
+    /// `inflation` is that of the TPOT, since long gaps are the iterations that slow a request's TPOT (on simulated batching
+    /// engines at 0.5 to 0.8 of their capacity the gaps of 19, 38 and 93 requests counted as one, the TPOTs of 21, 37 and 101).
     pub fn quantiles(&self, inflation: f64) -> Quantiles {
         let n = self.gaps.len();
         let per_request = n as f64 / self.requests.max(1) as f64;
@@ -113,7 +116,7 @@ impl Pool {
         })
     }
 
-    /// The histogram: lowest and highest value of each bucket that holds anything, in µs, and how many gaps it holds.
+    /// Returns the non-empty buckets of the histogram: lowest and highest value in µs, and the number of gaps.
     pub fn buckets(&self) -> Vec<(u64, u64, u64)> {
         let bounds = |v| (self.gaps.lowest_equivalent(v), self.gaps.highest_equivalent(v));
         let recorded = self.gaps.iter_recorded();
@@ -125,39 +128,41 @@ impl Pool {
 }
 
 impl ItlTally {
-    /// An empty tally for the ITL limits of these tiers.
+    /// Creates an empty tally for the ITL limits of these tiers.
     pub fn new(tiers: &[Slo]) -> Self {
         let (limits, pooled) = (limits(tiers), Pool::default());
         Self { pooled, classes: Vec::new(), limits, requests: vec![], misses: vec![] }
     }
 
-    /// The same for a mix of so many classes, each of which has its gaps pooled as well.
+    /// Adds a pool for each of `n` classes of a mix.
     pub fn of_classes(self, n: usize) -> Self {
         Self { classes: vec![Pool::default(); n], ..self }
     }
 
-    /// Whether it counts for these tiers, and so many classes of a mix.
+    /// Returns true if the tally was made for the ITL limits of these tiers and this number of classes.
     pub fn counts_for(&self, tiers: &[Slo], classes: usize) -> bool {
         self.classes.len() == classes && self.limits == limits(tiers)
     }
 
-    /// Forgets everything, and makes room for `n` requests as [`super::kept::Kept::room`] does.
+    /// Clears the tally and reserves memory for `n` requests, as [`super::compact_record::CompactRecord::reserve`] does.
     pub fn begin(&mut self, n: usize) {
         self.pooled.reset();
         self.classes.iter_mut().for_each(Pool::reset);
         let n = if self.limits.is_empty() { 0 } else { n };
         self.requests.clear();
-        self.requests.resize(n, Entry { id: 0, outcome: Outcome::Cut, gaps: 0, censored: 1, open_us: 0 });
+        self.requests
+            .resize(n, RequestGaps { id: 0, outcome: Outcome::Cut, gaps: 0, censored: 1, open_us: 0 });
         self.requests.clear();
         self.misses.clear();
         self.misses.resize(n * self.limits.len(), 1);
         self.misses.clear();
     }
 
-    /// Adds a measured request; one of another phase is passed over.
+    /// Adds a measured request; ignores requests of other phases.
     ///
-    /// A failed request counts a miss for every gap it was asked for, one at least; a cut one counts the gaps it had, a miss where the gap
-    /// that was open exceeds the limit already, and is censored for the rest. The histogram takes answered requests only, as the other percentiles do.
+    /// A failed request counts a miss for every gap it was asked for, at least one. A cut one counts the gaps it had, plus a miss
+    /// if the open gap already exceeds the limit, and is censored for the rest. The histogram takes answered requests only, as
+    /// the other percentiles do.
     pub fn add(&mut self, finished: &Finished) {
         let r = &finished.record;
         if r.phase != Phase::Measure {
@@ -182,7 +187,7 @@ impl ItlTally {
         };
         let open = r.last_token.filter(|_| censored > 0).map_or(Duration::ZERO, |t| r.end.saturating_sub(t));
         let open_us = u32::try_from(open.as_micros()).unwrap_or(u32::MAX);
-        let entry = Entry { id: r.id, outcome, gaps, censored, open_us };
+        let entry = RequestGaps { id: r.id, outcome, gaps, censored, open_us };
         self.requests.push(entry);
         for limit in &self.limits {
             let over = |us: &&u32| Duration::from_micros(u64::from(**us)) > limit.limit;
@@ -192,23 +197,24 @@ impl ItlTally {
         }
     }
 
-    /// The gaps of all requests.
+    /// Returns the gaps of all requests.
     pub const fn pooled(&self) -> &Pool {
         &self.pooled
     }
 
-    /// Those of a class of the mix, by its index.
+    /// Returns the gaps of a class of the mix, by its index.
     pub fn of_class(&self, class: usize) -> Option<&Pool> {
         self.classes.get(class)
     }
 
-    /// What a limit counts, over the requests that `counts` accepts by their number; nothing for a limit of no tier.
+    /// Returns the counts of a limit over the requests whose id `counts` accepts; empty for a limit of no tier.
     pub fn counts(&self, limit: &Limit, counts: impl Fn(u64) -> bool) -> ItlCounts {
-        let mut rows: Vec<(Entry, u32)> =
-            self.rows(limit).filter(|(e, _)| e.gaps > 0 && counts(e.id)).collect();
+        let mut rows: Vec<(RequestGaps, u32)> =
+            self.entries(limit).filter(|(e, _)| e.gaps > 0 && counts(e.id)).collect();
         rows.sort_unstable_by_key(|(e, _)| e.id);
-        let sum = |of: &dyn Fn(&(Entry, u32)) -> u32| rows.iter().map(|r| u64::from(of(r))).sum::<u64>();
-        let censored = |r: &(Entry, u32)| r.0.censored - u32::from(r.0.is_open_over(limit));
+        let sum =
+            |of: &dyn Fn(&(RequestGaps, u32)) -> u32| rows.iter().map(|r| u64::from(of(r))).sum::<u64>();
+        let censored = |r: &(RequestGaps, u32)| r.0.censored - u32::from(r.0.is_open_over(limit));
         ItlCounts {
             counts: Counts { n: sum(&|r| r.0.gaps), misses: sum(&|r| r.1), censored: sum(&censored) },
             requests: rows.len() as u64,
@@ -216,10 +222,10 @@ impl ItlTally {
         }
     }
 
-    /// Misses of a limit that was `slack` larger, taken from the histogram for answered requests.
+    /// Returns the misses of a limit enlarged by `slack`; for answered requests they are read from the histogram.
     pub fn misses_with_slack(&self, limit: &Limit, slack: Duration) -> u64 {
         let failed: u64 = self
-            .rows(limit)
+            .entries(limit)
             .filter(|(e, _)| e.outcome != Outcome::Ok)
             .map(|(_, missed)| u64::from(missed))
             .sum();
@@ -228,10 +234,10 @@ impl ItlTally {
         failed + if above <= highest { self.pooled.gaps.count_between(above, highest) } else { 0 }
     }
 
-    /// What a limit says of each request: met where its own gaps miss no more than the limit allows.
-    pub fn judged(&self, limit: &Limit) -> ByRequest {
+    /// Judges each request by a limit: met if its own gaps miss no more than the limit allows.
+    pub fn judged(&self, limit: &Limit) -> JudgedRequests {
         let allowed = limit.percentile.miss_share();
-        let one = |(e, missed): (Entry, u32)| {
+        let one = |(e, missed): (RequestGaps, u32)| {
             let too_many = f64::from(missed) > allowed * f64::from(e.gaps) + 1e-9;
             let judged = match e.outcome {
                 Outcome::Failed => Judged::Missed,
@@ -242,12 +248,12 @@ impl ItlTally {
             };
             (e.id, judged)
         };
-        let mut judged: Vec<(u64, Judged)> = self.rows(limit).map(one).collect();
+        let mut judged: Vec<(u64, Judged)> = self.entries(limit).map(one).collect();
         judged.sort_unstable_by_key(|(id, _)| *id);
-        ByRequest(judged)
+        JudgedRequests(judged)
     }
 
-    fn rows(&self, limit: &Limit) -> impl Iterator<Item = (Entry, u32)> + '_ {
+    fn entries(&self, limit: &Limit) -> impl Iterator<Item = (RequestGaps, u32)> + '_ {
         let width = self.limits.len();
         let at = self.limits.iter().position(|l| l == limit);
         at.into_iter().flat_map(move |at| {
@@ -256,7 +262,7 @@ impl ItlTally {
     }
 }
 
-/// Every ITL limit of every tier and class, each once.
+/// Returns every ITL limit of any tier and class, without duplicates.
 fn limits(tiers: &[Slo]) -> Vec<Limit> {
     let all = tiers.iter().flat_map(Slo::parts).flat_map(|part| part.slo.limits());
     let mut limits: Vec<Limit> = all.filter(|l| l.metric == Metric::Itl).collect();
@@ -305,7 +311,8 @@ mod tests {
         assert_eq!(tally.counts(&other, |_| true), ItlCounts::default(), "a limit of no tier");
     }
 
-    /// Rows: how the request ended, when (its last token came after 50 ms), and its gaps, misses and censored ones of a limit of 10 ms.
+    /// Rows: outcome of the request, when it ended (its last token came after 50 ms), and the gaps, misses and censored of a
+    /// limit of 10 ms.
     #[test]
     fn a_gap_that_is_open_too_long_is_a_miss() {
         let slo = tiers("itl.p95 = \"10ms\"");
@@ -329,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn slack_takes_gaps_off_the_misses() {
+    fn slack_reduces_the_misses() {
         let slo = tiers("itl.p95 = \"10ms\"");
         let limit = slo[0].limits()[0];
         let mut tally = ItlTally::new(&slo);
@@ -342,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_the_gaps() {
+    fn percentiles_match_the_gaps() {
         let mut tally = ItlTally::new(&[]);
         for id in 0..100 {
             let gaps: Vec<u32> = (1..=100).map(|i| i * 1000).collect();

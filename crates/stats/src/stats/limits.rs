@@ -1,15 +1,18 @@
-//! A row of counts per tier and limit, judged, and guarded against the client's own faults (design §6, rule 9).
+//! Counts requests against every limit of the SLO, judges the counts, and guards the verdicts against faults of the client
+//! (design §6, rule 9).
 
+use super::client::{tighter, tightest_by_lag, tightest_from_due};
+use super::client_faults::{ClientFaults, client_limit_at, is_unsent};
 use super::cluster::{clusters, gap, pooled_inflation, scatter};
 use super::co_misses::CoMisses;
-use super::fault::{Client, client_limit_at, is_unsent};
-use super::itl::ByRequest;
-use super::kept::Kept;
-use super::own::{tighter, tightest_by_lag, tightest_from_due};
+use super::compact_record::CompactRecord;
+use super::itl::JudgedRequests;
 use super::steady::{GROWTH_OF_DUE, Steady, Window, stable};
 use super::step::{Abort, LimitRow, StepKind, Verdict};
 use super::summary::StepInput;
-use super::verdict::{Counts, GROSS, GROSS_INFLATION, INFLATION, Shown, UNLOADED_INFLATION, gross, judge};
+use super::verdict::{
+    Counts, GROSS, GROSS_INFLATION, INFLATION, Judgement, UNLOADED_INFLATION, gross, judge,
+};
 use goodput_core::caveat::OwnFault;
 use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase, Record};
@@ -18,58 +21,60 @@ use goodput_core::units::short;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// A row, and what is needed to put it into words.
+/// A judged row, with the numbers needed to explain its verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Counted {
+pub(super) struct JudgedRow {
     pub(super) row: LimitRow,
-    /// The share of misses that is allowed.
+    /// Allowed share of misses.
     pub(super) p0: f64,
-    /// How many requests were worth one in the verdict.
+    /// Inflation used in the verdict: how many requests count as one independent request.
     pub(super) inflation: f64,
-    /// The limit for people: `p99 TTFT ≤ 200ms`.
+    /// The limit as shown to users: `p99 TTFT ≤ 200ms`.
     pub(super) title: String,
-    /// Why the row is invalid, if it is.
+    /// Reason why the row is invalid; `None` if it is valid.
     pub(super) fault: Option<String>,
-    /// Whether any answer came at all.
+    /// True if any request of the row was answered.
     pub(super) answered: bool,
-    /// Measured requests that missed it, as places in the order of `due`; emptied once the limits of a tier are compared.
+    /// Measured requests that missed the limit, as positions in order of `due`; emptied once the limits of a tier have been
+    /// compared.
     pub(super) missed: Vec<u32>,
 }
 
-/// Which of the measured records a count is taken over.
+/// Selection of the measured records that a count covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct View {
-    /// Only those due before the client reached a limit of its own.
-    before: bool,
-    /// As a client without any delay would have seen them; what it never sent it would not have seen at all, nor what it sent while the
-    /// server worked off all that came at once after it had stood still.
+    /// Only requests due before the client reached a limit of its own.
+    before_limit: bool,
+    /// Records as a client without any delay would have seen them. Leaves out requests that were never sent, and those sent while
+    /// the server worked off the burst after a halt of the client.
     ideal: bool,
 }
 
-/// What was counted in one view: the counts, and misses per request in order of `due`.
+/// Counts over one view, with the misses of each request in order of `due`.
 #[derive(Debug, Default)]
 struct Tally {
     counts: Counts,
     by_request: Vec<u64>,
-    /// Places of the requests that missed, among those of the view.
+    /// Positions, within the view, of the requests that missed.
     missed: Vec<u32>,
-    /// How many requests are worth one.
+    /// Number of counted values that belong to one request; 1 except for gaps between tokens.
     inflation: f64,
 }
 
+/// The measured records of a step, with the client's faults.
 struct Judge<'a> {
     input: &'a StepInput<'a>,
-    /// In order of `due`.
-    measured: Vec<&'a Kept>,
-    /// How many of them were due before the client reached a limit of its own.
-    before: usize,
-    client: Client,
+    /// Measured records, in order of `due`.
+    measured: Vec<&'a CompactRecord>,
+    /// Number of them that were due before the client reached a limit of its own.
+    before_limit: usize,
+    client: ClientFaults,
     error: f64,
 }
 
-/// A row per latency limit, `error-rate` where it is set, `joint` and `stability`, for each tier in turn. Limits of
-/// a class are judged over its requests alone, `joint` over all of them, each by the limits that it has.
-pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
+/// Returns, for each tier, one row per latency limit, `error-rate` if it is set, `joint` and `stability`. Limits of a class are
+/// judged over the requests of that class; `joint` over all requests, each by the limits of its class.
+pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<JudgedRow> {
     let judge = Judge::new(input);
     let mut rows = vec![];
     for slo in input.tiers {
@@ -80,8 +85,8 @@ pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<Counted> {
     rows
 }
 
-/// The records of a step judged by other tiers than those that it was measured for: a row per limit of each, without `joint` and
-/// `stability`. Of ITL limits the records tell nothing.
+/// Judges the records of a step against tiers other than those it was measured for: one row per limit, without `joint` and
+/// `stability`. ITL limits are left undecided, since records do not hold the gaps.
 pub fn rejudged(input: &StepInput<'_>) -> Vec<LimitRow> {
     let judge = Judge::new(input);
     input.tiers.iter().flat_map(|slo| judge.tier(slo)).map(|c| c.row).collect()
@@ -89,35 +94,37 @@ pub fn rejudged(input: &StepInput<'_>) -> Vec<LimitRow> {
 
 impl<'a> Judge<'a> {
     fn new(input: &'a StepInput<'a>) -> Self {
-        let mut measured: Vec<&Kept> = input.records.iter().filter(|r| r.phase == Phase::Measure).collect();
+        let mut measured: Vec<&CompactRecord> =
+            input.records.iter().filter(|r| r.phase == Phase::Measure).collect();
         measured.sort_unstable_by_key(|r| (r.due, r.id));
         let limit_at = client_limit_at(input);
-        let before = limit_at.map_or(measured.len(), |at| measured.partition_point(|r| r.due.get() < at));
-        let client = Client::of(input, &measured);
+        let before_limit =
+            limit_at.map_or(measured.len(), |at| measured.partition_point(|r| r.due.get() < at));
+        let client = ClientFaults::of(input, &measured);
         let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
-        Self { input, measured, before, client, error }
+        Self { input, measured, before_limit, client, error }
     }
 
-    /// The measured requests that some limits are about; all of them for what is no part of the SLO.
-    fn of(&self, part: Option<Part<'a>>) -> impl Iterator<Item = &'a Kept> {
+    /// Iterates over the measured requests that a part of the SLO judges; over all of them for `None`.
+    fn judged_by(&self, part: Option<Part<'a>>) -> impl Iterator<Item = &'a CompactRecord> {
         self.measured.iter().copied().filter(move |r| part.is_none_or(|part| part.judges(r.class)))
     }
 
-    /// How long one of some requests takes on average, in seconds.
-    fn mean_e2e_s(own: impl Iterator<Item = &'a Kept>) -> f64 {
+    /// Returns the mean end-to-end time of the answered requests in seconds; 0 without any.
+    fn mean_e2e_s(own: impl Iterator<Item = &'a CompactRecord>) -> f64 {
         let told = own.filter(|r| r.ok()).filter_map(|r| Some(r.record().e2e()?.as_secs_f64()));
         let (n, sum) = told.fold((0_u64, 0.0), |(n, sum), s| (n + 1, sum + s));
         sum / n.max(1) as f64
     }
 
-    fn records(&self, view: View) -> impl Iterator<Item = &'a Kept> {
-        let within = if view.before { self.before } else { self.measured.len() };
-        let seen = |r: &Kept| !is_unsent(r) && self.client.halts.is_calm(r.due.get());
+    fn records(&self, view: View) -> impl Iterator<Item = &'a CompactRecord> {
+        let within = if view.before_limit { self.before_limit } else { self.measured.len() };
+        let seen = |r: &CompactRecord| !is_unsent(r) && self.client.halts.is_calm(r.due.get());
         self.measured[..within].iter().copied().filter(move |r| !view.ideal || seen(r))
     }
 
-    /// What a limit says of a request in a view.
-    fn judged(&self, limit: &Limit, view: View, r: &Kept) -> Judged {
+    /// Judges one request by a limit, in a view.
+    fn judged(&self, limit: &Limit, view: View, r: &CompactRecord) -> Judged {
         if view.ideal {
             limit.judge(&self.client.ideal(r, self.client.lag(), limit.metric).record())
         } else {
@@ -125,15 +132,16 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The rows of a tier's limits, each with how its misses coincide with those of the limits before it.
-    fn tier(&self, slo: &'a Slo) -> Vec<Counted> {
-        let mut all: Vec<Counted> = slo.parts().into_iter().flat_map(|part| self.counts(slo, part)).collect();
+    /// Returns the rows of a tier's limits, each with how its misses coincide with those of the limits before it.
+    fn tier(&self, slo: &'a Slo) -> Vec<JudgedRow> {
+        let mut all: Vec<JudgedRow> =
+            slo.parts().into_iter().flat_map(|part| self.counts(slo, part)).collect();
         let n = self.measured.len() as u64;
         let rate = n as f64 / self.input.measure.as_secs_f64().max(1e-9);
-        let e2e_s = if all.len() > 1 { Self::mean_e2e_s(self.of(None)) } else { 0.0 };
+        let e2e_s = if all.len() > 1 { Self::mean_e2e_s(self.judged_by(None)) } else { 0.0 };
         for at in 1..all.len() {
             let (before, own) = all.split_at_mut(at);
-            let with = |other: &Counted| {
+            let with = |other: &JudgedRow| {
                 let gap = |either| gap(rate, e2e_s, either, n);
                 CoMisses::of(other.row.key(), &own[0].missed, &other.missed, gap)
             };
@@ -143,12 +151,12 @@ impl<'a> Judge<'a> {
         all
     }
 
-    fn counts(&self, slo: &'a Slo, part: Part<'a>) -> Vec<Counted> {
+    fn counts(&self, slo: &'a Slo, part: Part<'a>) -> Vec<JudgedRow> {
         let latencies = part.slo.limits().into_iter().map(|limit| self.latency(slo, part, &limit));
         latencies.chain(part.slo.error_rate.map(|p0| self.errors(slo, part, p0.get()))).collect()
     }
 
-    fn latency(&self, slo: &Slo, part: Part<'a>, limit: &Limit) -> Counted {
+    fn latency(&self, slo: &Slo, part: Part<'a>, limit: &Limit) -> JudgedRow {
         let count = |view| match limit.metric {
             Metric::Itl => self.gaps(part, limit, view),
             _ => self.requests(Some(part), view, |r| self.judged(limit, view, r)),
@@ -170,9 +178,9 @@ impl<'a> Judge<'a> {
         counted
     }
 
-    /// A request that the default timeout ended may still have been answered: unknown, as one that the step's end cut off. One that the plan's
-    /// own timeout ended is an error.
-    fn errors(&self, slo: &Slo, part: Part<'a>, p0: f64) -> Counted {
+    /// Counts failed requests against the error rate. A request ended by the default timeout might still have been answered, so
+    /// it is unknown, like one cut off by the end of the step. One ended by the plan's own timeout is an error.
+    fn errors(&self, slo: &Slo, part: Part<'a>, p0: f64) -> JudgedRow {
         let count = |view| {
             self.requests(Some(part), view, |r| match r.outcome {
                 Outcome::Ok => Judged::Met,
@@ -184,11 +192,11 @@ impl<'a> Judge<'a> {
         self.counted((slo, Some(part)), ("error-rate".into(), None, title), p0, None, count)
     }
 
-    fn joint(&self, slo: &'a Slo) -> Counted {
+    fn joint(&self, slo: &'a Slo) -> JudgedRow {
         let of_part = |part: Part<'a>| {
             let limits = part.slo.joint_limits();
             let gaps = limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l));
-            let gaps: Vec<ByRequest> = gaps.collect();
+            let gaps: Vec<JudgedRequests> = gaps.collect();
             (part, limits, gaps)
         };
         let parts: Vec<_> = slo.parts().into_iter().map(of_part).collect();
@@ -209,7 +217,7 @@ impl<'a> Judge<'a> {
         self.counted((slo, None), ("joint".into(), None, title), p0, doubt, count)
     }
 
-    fn stability(&self, slo: &Slo, steady: &Steady) -> Counted {
+    fn stability(&self, slo: &Slo, steady: &Steady) -> JudgedRow {
         let held = self.client.limited.or(self.client.behind);
         let any = tighter(tightest_from_due(slo), tightest_by_lag(slo));
         let plain = match steady.stable {
@@ -217,11 +225,13 @@ impl<'a> Judge<'a> {
             Some(false) => Verdict::Fails,
             None => Verdict::Undecided,
         };
-        // A client that holds requests back may hide a backlog, or be one; a late one may be one.
+        // A client that holds requests back may hide a backlog, or cause one; a late client may cause one.
         let fault = held.or_else(|| self.client.doubt(any, any).filter(|_| plain == Verdict::Fails));
         let (verdict, fault) = match fault {
             None => (plain, None),
-            Some(_) if !self.client.own.overwhelmed() && self.unstable_by_itself() => (Verdict::Fails, None),
+            Some(_) if !self.client.timing.overwhelmed() && self.unstable_by_itself() => {
+                (Verdict::Fails, None)
+            }
             Some(fault) => (Verdict::Invalid, Some(fault.reason())),
         };
         let row = LimitRow {
@@ -240,7 +250,7 @@ impl<'a> Judge<'a> {
             high: None,
             verdict: self.broken_off(verdict),
         };
-        Counted {
+        JudgedRow {
             row,
             p0: 0.0,
             inflation: 1.0,
@@ -251,8 +261,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the backlog grew before the client's limit, or grows when counted from `sent`, and by more than its own lag can account
-    /// for: answers that lie unread look like a queue of requests that wait for their first token.
+    /// Returns true if the backlog grew before the client's limit, or grows when counted from `sent`, by more than the client's
+    /// receive lag can explain: unread answers look like requests that wait for their first token.
     fn unstable_by_itself(&self) -> bool {
         let lag_explains = self.client.lag() > self.input.measure.mul_f64(GROWTH_OF_DUE);
         if lag_explains || self.input.level.control == Control::Concurrency {
@@ -278,39 +288,39 @@ impl<'a> Judge<'a> {
         p0: f64,
         doubt: Option<OwnFault>,
         count: impl Fn(View) -> Tally,
-    ) -> Counted {
+    ) -> JudgedRow {
         let tally = count(View::default());
         let mut row = self.row((slo, part), limit, limit_ms, &tally);
         let inflation = tally.inflation.max(1.0) * self.inflation(&row, p0);
         let shown = self.shown(&tally, p0, inflation);
         let judged = |view| self.shown(&count(view), p0, inflation).verdict;
-        let ideal = View { ideal: true, before: false };
-        // One gap of each request in flight is as long as the client stood still, and no view of gaps knows which.
+        let ideal = View { ideal: true, before_limit: false };
+        // Every request in flight has one gap as long as the halt of the client, and no view of the gaps tells which.
         let gaps = Metric::of_limit(&row.limit) == Some(Metric::Itl)
             || (part.is_none() && slo.smallest(Metric::Itl).is_some());
         let halted_gaps = gaps && !self.client.halts.is_empty();
         let (verdict, fault) = match (self.client.limited, self.client.behind, doubt) {
-            // What was due before it held anything back stands, unless that was late already.
+            // The verdict of requests due before the client held any back stands, unless those were late already.
             (Some(_), _, doubt)
                 if !halted_gaps
-                    && judged(View { before: true, ideal: doubt.is_some() }) == Verdict::Fails =>
+                    && judged(View { before_limit: true, ideal: doubt.is_some() }) == Verdict::Fails =>
             {
                 (Verdict::Fails, None)
             }
             (None, Some(_), _)
                 if !halted_gaps
-                    && !self.client.own.overwhelmed()
+                    && !self.client.timing.overwhelmed()
                     && shown.verdict == Verdict::Fails
                     && judged(ideal) == Verdict::Fails =>
             {
                 (Verdict::Fails, None)
             }
-            // It was not offered what the level asks for: not even *meets* says anything.
+            // The server was not offered the load that the level asks for: not even *meets* would be meaningful.
             (Some(fault), ..) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault)),
             (None, None, Some(fault)) if halted_gaps && shown.verdict == Verdict::Fails => {
                 (Verdict::Invalid, Some(fault))
             }
-            // With its lateness included, a step that meets, meets.
+            // The client's lateness is included, so a step that meets would meet without it.
             (None, None, Some(fault))
                 if shown.verdict != Verdict::Meets && judged(ideal) != shown.verdict =>
             {
@@ -320,10 +330,10 @@ impl<'a> Judge<'a> {
         };
         let fault = fault.map(|f| f.reason());
         (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict, part, p0));
-        Counted { row, p0, inflation, title, fault, answered: self.answered(part), missed: tally.missed }
+        JudgedRow { row, p0, inflation, title, fault, answered: self.answered(part), missed: tally.missed }
     }
 
-    /// The counts of a tally as a row that is not judged yet.
+    /// Turns a tally into a row that is not yet judged.
     fn row(
         &self,
         (slo, part): (&Slo, Option<Part<'a>>),
@@ -333,8 +343,8 @@ impl<'a> Judge<'a> {
     ) -> LimitRow {
         let hit = tally.by_request.iter().filter(|m| **m > 0).count() as u64;
         let n = tally.by_request.len() as u64;
-        let rate = self.of(part).count() as f64 / self.input.measure.as_secs_f64().max(1e-9);
-        let together = gap(rate, Self::mean_e2e_s(self.of(part)), hit, n);
+        let rate = self.judged_by(part).count() as f64 / self.input.measure.as_secs_f64().max(1e-9);
+        let together = gap(rate, Self::mean_e2e_s(self.judged_by(part)), hit, n);
         let clusters = clusters(tally.by_request.iter().copied(), together);
         LimitRow {
             tier: slo.tier().into(),
@@ -354,8 +364,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How many requests are worth one for this limit. Gaps between tokens have no clusters of their own kind: all of a
-    /// request's are one already.
+    /// Returns how many requests count as one independent request for a limit. Gaps between tokens have no clusters of their own:
+    /// all gaps of a request already form one.
     fn inflation(&self, row: &LimitRow, p0: f64) -> f64 {
         match self.input.kind {
             StepKind::Baseline => UNLOADED_INFLATION,
@@ -365,19 +375,19 @@ impl<'a> Judge<'a> {
     }
 
     fn answered(&self, part: Option<Part<'a>>) -> bool {
-        self.of(part).any(Kept::ok)
+        self.judged_by(part).any(CompactRecord::ok)
     }
 
-    /// Whether a limit of this metric asks for nothing, by plan: it is about gaps between tokens, and every request asked
-    /// for one token at most. Such a limit is met. One that could apply, and by which no answer can be judged (no content
-    /// token came, or all of them in one event), stays undecided.
+    /// Returns true if a limit of this metric cannot apply by plan: it is about gaps between tokens, and every request asked for
+    /// at most one token. Such a limit is met. A limit that could apply but for which no answer could be judged (no content token
+    /// came, or all of them in one event) stays undecided.
     fn void(&self, part: Part<'a>, metric: Metric) -> bool {
         let between = matches!(metric, Metric::Tpot | Metric::Itl);
-        between && self.answered(Some(part)) && self.of(Some(part)).all(|r| r.output_asked <= 1)
+        between && self.answered(Some(part)) && self.judged_by(Some(part)).all(|r| r.output_asked <= 1)
     }
 
-    /// What a tally shows by its bounds, or by gross misses.
-    fn shown(&self, tally: &Tally, p0: f64, inflation: f64) -> Shown {
+    /// Judges a tally by its confidence bounds, or as failed by gross misses.
+    fn shown(&self, tally: &Tally, p0: f64, inflation: f64) -> Judgement {
         let counts = tally.counts;
         let mut shown = judge(counts, p0, self.error, inflation);
         let gross_inflation = match self.input.kind {
@@ -392,18 +402,21 @@ impl<'a> Judge<'a> {
         shown
     }
 
-    /// A step where every request failed fails the limits of which a request was seen; where those were too few to say that nobody is there,
-    /// only what their counts show. One that was stopped for its errors never meets, and fails
-    /// what allows fewer misses (`p0`) than errors are put up with, if the requests that the limit is about failed that often; answers that
-    /// were under way when the plan's timeout ended them are none of those ([`Kept::is_lost`]).
+    /// Adjusts a verdict for the reason why the step was stopped.
+    ///
+    /// - Every request failed: every limit that judges a request fails.
+    /// - No answer, from too few requests to say why: never meets.
+    /// - Stopped for errors: never meets. A limit fails if it allows no larger share of misses (`p0`) than the plan's share of
+    ///   errors, and if more than that share of the requests it judges failed; answers under way when the plan's timeout ended
+    ///   them do not count as failed ([`CompactRecord::is_lost`]).
     fn after_abort(&self, verdict: Verdict, part: Option<Part<'a>>, p0: f64) -> Verdict {
         match (self.input.abort, verdict) {
             (Some(Abort::AllFailed), Verdict::Undecided | Verdict::Meets) => {
-                if self.of(part).next().is_some() { Verdict::Fails } else { Verdict::Undecided }
+                if self.judged_by(part).next().is_some() { Verdict::Fails } else { Verdict::Undecided }
             }
             (Some(Abort::NoAnswer), Verdict::Meets) => Verdict::Undecided,
             (Some(Abort::Errors), Verdict::Undecided | Verdict::Meets) => {
-                let (failed, of) = self.of(part).fold((0.0, 0.0), |(failed, of), r| {
+                let (failed, of) = self.judged_by(part).fold((0.0, 0.0), |(failed, of), r| {
                     (failed + f64::from(u8::from(r.is_lost())), of + 1.0)
                 });
                 let beyond = self.input.max_error_share.is_some_and(|most| p0 <= most && failed > most * of);
@@ -413,8 +426,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A step that was broken off from outside never meets; one in which the server went away shows nothing of a server
-    /// that is there, whatever its last requests looked like.
+    /// Adjusts a verdict for a step that ended early for reasons outside its load: a broken-off step never meets, and one in
+    /// which the server went away decides nothing, whatever its last requests looked like.
     fn broken_off(&self, verdict: Verdict) -> Verdict {
         match (self.input.abort, verdict) {
             (Some(Abort::ServerGone), _) => Verdict::Undecided,
@@ -423,9 +436,14 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn requests(&self, part: Option<Part<'a>>, view: View, judge: impl Fn(&Kept) -> Judged) -> Tally {
+    fn requests(
+        &self,
+        part: Option<Part<'a>>,
+        view: View,
+        judge: impl Fn(&CompactRecord) -> Judged,
+    ) -> Tally {
         let mut tally = Tally { inflation: 1.0, ..Tally::default() };
-        let own = |r: &Kept| part.is_none_or(|part| part.judges(r.class));
+        let own = |r: &CompactRecord| part.is_none_or(|part| part.judges(r.class));
         for (at, r) in (0_u32..).zip(self.records(view)).filter(|(_, r)| own(r)) {
             let judged = judge(r);
             tally.missed.extend((judged == Judged::Missed).then_some(at));
@@ -439,23 +457,23 @@ impl<'a> Judge<'a> {
         tally
     }
 
-    /// Gaps against an ITL limit. All gaps of a request are worth one: an iteration that stalls hits many at once.
+    /// Counts gaps against an ITL limit. All gaps of a request count as one, since an iteration that stalls delays many at once.
     fn gaps(&self, part: Part<'a>, limit: &Limit, view: View) -> Tally {
-        // By a set: in a closed loop over several threads ids do not come in order of `due`.
-        let all = !view.before && part.judges_all();
-        let within = if view.before { self.before } else { self.measured.len() };
+        // A set, since ids are not in order of `due` in a closed loop over several threads.
+        let all = !view.before_limit && part.judges_all();
+        let within = if view.before_limit { self.before_limit } else { self.measured.len() };
         let own = self.measured[..if all { 0 } else { within }].iter().filter(|r| part.judges(r.class));
         let own: HashSet<u64> = own.map(|r| r.id).collect();
         let itl = self.input.itl;
         let mut counted = itl.counts(limit, |id| all || own.contains(&id));
         if view.ideal {
-            // Over the whole step, of which what came before the limit has no more.
+            // The slack is known only for the whole step; what came before the client's limit has no more misses than that.
             let slack = itl.misses_with_slack(limit, self.client.lag());
             let misses = counted.counts.misses;
             counted.counts.misses = if part.judges_all() {
                 misses.min(slack)
             } else {
-                // The pool is that of all classes: of this one, in proportion.
+                // The pool mixes all classes: scale this class's misses in proportion.
                 let pooled = itl.misses_with_slack(limit, Duration::ZERO).max(1);
                 (misses as f64 * (slack as f64 / pooled as f64).min(1.0)).round() as u64
             };
@@ -464,15 +482,15 @@ impl<'a> Judge<'a> {
         Tally { counts: counted.counts, by_request: counted.by_request, missed: Vec::new(), inflation }
     }
 
-    /// Places of the requests that miss an ITL limit by their own gaps.
+    /// Returns the positions of the requests that miss an ITL limit by their own gaps.
     fn missed_gaps(&self, part: Part<'a>, limit: &Limit) -> Vec<u32> {
         let by_request = self.input.itl.judged(limit);
-        let missed = |r: &Kept| part.judges(r.class) && by_request.get(r.id) == Some(Judged::Missed);
+        let missed = |r: &CompactRecord| part.judges(r.class) && by_request.get(r.id) == Some(Judged::Missed);
         (0..).zip(&self.measured).filter(|(_, r)| missed(r)).map(|(at, _)| at).collect()
     }
 }
 
-/// What one request is when all of its limits are taken together.
+/// Combines the judgements of all limits of one request: missed if any is missed, else unknown if any is unknown.
 pub(super) fn together(r: &Record, by_limit: impl Iterator<Item = Judged>) -> Judged {
     let own = match r.outcome {
         Outcome::Ok => Judged::Met,

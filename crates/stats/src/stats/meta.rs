@@ -1,65 +1,68 @@
-//! Several runs as one answer: a random-effects model of their estimates.
+//! Pools several runs into one answer: a random-effects model of their estimates.
 //!
-//! Run i estimates θᵢ with an error of known variance vᵢ, and the θᵢ of runs scatter around a common mean with variance τ²: servers are
-//! started anew, neighbours come and go, caches lie otherwise. The model and its symbols are those of meta-analysis:
+//! Run i estimates θᵢ with an error of known variance vᵢ, and the θᵢ of runs scatter around a common mean with variance τ²:
+//! servers are restarted, neighbours come and go, caches are laid out differently. The model and its symbols are those of
+//! meta-analysis:
 //!
-//! - τ² by Paule and Mandel (Journal of Research of the National Bureau of Standards 87, 1982): the one that makes Σ wᵢ (yᵢ − μ)² equal to
-//!   k − 1, with wᵢ = 1 / (vᵢ + τ²). It needs no normal distribution and no iteration that may fail, and of the usual estimators it is among
-//!   the least biased for few studies (Veroniki et al., Research Synthesis Methods 7, 2016; Langan et al., ibid. 10, 2019), where
-//!   DerSimonian and Laird's is too small.
+//! - τ² by Paule and Mandel (Journal of Research of the National Bureau of Standards 87, 1982): the value that makes Σ wᵢ (yᵢ −
+//!   μ)² equal to k − 1, with wᵢ = 1 / (vᵢ + τ²). It needs no normal distribution and no iteration that may fail, and of the
+//!   usual estimators it is among the least biased for few studies (Veroniki et al., Research Synthesis Methods 7, 2016; Langan
+//!   et al., ibid. 10, 2019), where DerSimonian and Laird's is too small.
 //! - The error of μ by Hartung and Knapp (Statistics in Medicine 20, 2001) and Sidik and Jonkman (ibid. 21, 2002): q / Σ wᵢ with
-//!   q = Σ wᵢ (yᵢ − μ)² / (k − 1), and Student's distribution with k − 1 degrees of freedom. By the definition of τ² above, q is one wherever
-//!   τ² > 0, and less where runs agree better than their own errors allow. It is then taken as one (the modification of Röver, Knapp and
-//!   Friede, BMC Medical Research Methodology 15, 2015): with two or three runs that agree by luck, the plain form is too narrow by far.
-//! - A prediction interval for θ of the next run: μ ± t √(τ² + error²) with k − 2 degrees of freedom (Higgins, Thompson and Spiegelhalter,
-//!   Journal of the Royal Statistical Society A 172, 2009). Two runs have none. Alone it is too narrow where the runs scatter less than their
-//!   own errors: τ² is then often estimated as zero, and a 90 % interval holds the next run in 79 to 85 % of cases (as Partlett and Riley,
-//!   Statistics in Medicine 36, 2017, found; the test below has the cases). So it is widened to the interval that averages over what τ² may be
-//!   (after Nagashima, Noma and Furukawa, Statistical Methods in Medical Research 28, 2019), wherever that one reaches further: Σ wᵢ (yᵢ − μ)²
-//!   at the true τ² is chi-squared with k − 1 degrees of freedom, so each quantile of that distribution has a τ² of its own.
+//!   q = Σ wᵢ (yᵢ − μ)² / (k − 1), and Student's distribution with k − 1 degrees of freedom. By the definition of τ² above, q is
+//!   one whenever τ² > 0, and less if runs agree better than their own errors allow. It is then taken as one (the modification of
+//!   Röver, Knapp and Friede, BMC Medical Research Methodology 15, 2015): with two or three runs that agree by luck, the plain
+//!   form is far too narrow.
+//! - A prediction interval for θ of the next run: μ ± t √(τ² + error²) with k − 2 degrees of freedom (Higgins, Thompson and
+//!   Spiegelhalter, Journal of the Royal Statistical Society A 172, 2009). Two runs have none. Alone it is too narrow if the runs
+//!   scatter less than their own errors: τ² is then often estimated as zero, and a 90 % interval covers the next run in 79 to 85
+//!   % of cases (as Partlett and Riley, Statistics in Medicine 36, 2017, found; the test below has the cases). So it is widened
+//!   to the interval that averages over the possible values of τ² (after Nagashima, Noma and Furukawa, Statistical Methods in
+//!   Medical Research 28, 2019), wherever that one reaches further: Σ wᵢ (yᵢ − μ)² at the true τ² is chi-squared with k − 1
+//!   degrees of freedom, so each quantile of that distribution has a τ² of its own.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
-/// The smallest variance that is reckoned with: estimates without an error of their own are weighed alike.
-const LEAST_VARIANCE: f64 = 1e-12;
-/// Halvings of a bracket in which a root lies.
-const HALVINGS: usize = 45;
-/// Values of τ² that a prediction averages over, at equal distances of its probability.
+/// Lower bound of a variance in weights, so that estimates without an error of their own are weighted equally.
+const MIN_VARIANCE: f64 = 1e-12;
+/// Number of bisections of a bracket that contains a root.
+const BISECTIONS: usize = 45;
+/// Number of values of τ² that a prediction averages over, at equally spaced probabilities.
 const SPREADS: usize = 40;
 
-/// The estimate of one run.
+/// Estimate of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Study {
-    /// The estimate, such as the logarithm of a rate.
+    /// The estimate, such as the logarithm of a rate (yᵢ).
     pub value: f64,
-    /// The variance of its own error; 0 where none is known.
+    /// Variance of its own error (vᵢ); 0 if unknown.
     pub variance: f64,
 }
 
-/// Several runs as one.
+/// Random-effects summary of several runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pooled {
     /// Number of runs.
     pub runs: usize,
-    /// The mean over runs.
+    /// Mean over runs, μ.
     pub mean: f64,
-    /// The standard error of the mean.
+    /// Standard error of the mean.
     pub error: f64,
-    /// The variance between runs, τ².
+    /// Variance between runs, τ².
     pub between: f64,
-    /// The runs.
+    /// The pooled estimates.
     studies: Vec<Study>,
 }
 
 impl Pooled {
-    /// Pools runs; `None` for fewer than two, and where a number is not finite.
+    /// Pools runs; `None` for fewer than two, or if a number is not finite.
     pub fn of(studies: &[Study]) -> Option<Self> {
         let sound = |s: &Study| s.value.is_finite() && s.variance.is_finite() && s.variance >= 0.0;
         if studies.len() < 2 || !studies.iter().all(sound) {
             return None;
         }
         let freedom = (studies.len() - 1) as f64;
-        let between = spread(studies, freedom);
+        let between = between_variance(studies, freedom);
         let (mean, weight, _) = weighted(studies, between);
         Some(Self {
             runs: studies.len(),
@@ -70,60 +73,62 @@ impl Pooled {
         })
     }
 
-    /// For each of several equally likely values of τ²: the mean over runs, and the standard error of the next run.
+    /// Returns, for each of several equally likely values of τ², the mean over runs and the standard error of the next run.
     fn spreads(&self) -> Option<Vec<(f64, f64)>> {
-        let squares = ChiSquared::new(self.freedom()).ok()?;
+        let squares = ChiSquared::new(self.degrees_of_freedom()).ok()?;
         let share = |i: usize| (i as f64 + 0.5) / SPREADS as f64;
         let at = |i: usize| {
-            let between = spread(&self.studies, squares.inverse_cdf(share(i)));
+            let between = between_variance(&self.studies, squares.inverse_cdf(share(i)));
             let (mean, weight, _) = weighted(&self.studies, between);
             (mean, (between + weight.recip()).sqrt())
         };
         Some((0..SPREADS).map(at).collect())
     }
 
-    /// The degrees of freedom of the mean's error.
-    pub fn freedom(&self) -> f64 {
+    /// Returns the degrees of freedom of the mean's error.
+    pub fn degrees_of_freedom(&self) -> f64 {
         (self.runs - 1) as f64
     }
 
-    /// The interval of the mean over runs that holds it with this probability.
+    /// Returns the confidence interval of the mean over runs at this level.
     pub fn interval(&self, level: f64) -> Option<[f64; 2]> {
-        self.around(self.error, self.freedom(), 0.5 + level / 2.0)
+        self.around(self.error, self.degrees_of_freedom(), 0.5 + level / 2.0)
     }
 
-    /// The interval that holds θ of the next run with this probability; `None` for two runs.
+    /// Returns the prediction interval for θ of the next run at this level; `None` for two runs.
     pub fn prediction(&self, level: f64) -> Option<[f64; 2]> {
         let quantile = 0.5 + level / 2.0;
-        let [low, high] = self.around(self.predicted_error(), self.predicted_freedom()?, quantile)?;
+        let [low, high] =
+            self.around(self.predicted_error(), self.predicted_degrees_of_freedom()?, quantile)?;
         Some([low.min(self.averaged(1.0 - quantile)?), high.max(self.averaged(quantile)?)])
     }
 
-    /// The value that θ of the next run exceeds with this probability; `None` for two runs.
+    /// Returns the value that θ of the next run exceeds with this probability; `None` for two runs.
     pub fn predicted_above(&self, confidence: f64) -> Option<f64> {
-        let [low, _] = self.around(self.predicted_error(), self.predicted_freedom()?, confidence)?;
+        let [low, _] =
+            self.around(self.predicted_error(), self.predicted_degrees_of_freedom()?, confidence)?;
         Some(low.min(self.averaged(1.0 - confidence)?))
     }
 
-    /// The standard error of θ of the next run: τ² and the error of the mean together.
+    /// Returns the standard error of θ of the next run: √(τ² + error²).
     pub fn predicted_error(&self) -> f64 {
         (self.between + self.error * self.error).sqrt()
     }
 
-    /// The degrees of freedom of a prediction; `None` for two runs.
-    pub fn predicted_freedom(&self) -> Option<f64> {
+    /// Returns the degrees of freedom of a prediction; `None` for two runs.
+    pub fn predicted_degrees_of_freedom(&self) -> Option<f64> {
         (self.runs > 2).then(|| (self.runs - 2) as f64)
     }
 
-    /// Both ends, so many errors from the mean as Student's distribution has up to `quantile`.
+    /// Returns the mean ± Student's quantile × `error`.
     fn around(&self, error: f64, freedom: f64, quantile: f64) -> Option<[f64; 2]> {
         let half = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(quantile) * error;
         Some([self.mean - half, self.mean + half])
     }
 
-    /// The quantile of θ of the next run, averaged over what τ² may be.
+    /// Returns the quantile of θ of the next run, averaged over the possible values of τ².
     fn averaged(&self, quantile: f64) -> Option<f64> {
-        let student = StudentsT::new(0.0, 1.0, self.freedom()).ok()?;
+        let student = StudentsT::new(0.0, 1.0, self.degrees_of_freedom()).ok()?;
         let spreads = self.spreads()?;
         let reach = student.inverse_cdf(quantile.max(1.0 - quantile));
         let end = |sign: f64| spreads.iter().map(move |(mean, error)| mean + sign * reach * error);
@@ -133,7 +138,7 @@ impl Pooled {
             let each = spreads.iter().map(|(mean, error)| student.cdf((x - mean) / error));
             each.sum::<f64>() / spreads.len() as f64
         };
-        for _ in 0..HALVINGS {
+        for _ in 0..BISECTIONS {
             let middle = 0.5 * (low + high);
             if below(middle) < quantile { low = middle } else { high = middle }
         }
@@ -141,9 +146,9 @@ impl Pooled {
     }
 }
 
-/// The mean with weights 1 / (vᵢ + τ²), the sum of the weights, and the weighted sum of squares around the mean.
+/// Returns the mean with weights 1 / (vᵢ + τ²), the sum of the weights, and the weighted sum of squares around the mean.
 fn weighted(studies: &[Study], between: f64) -> (f64, f64, f64) {
-    let weights = studies.iter().map(|s| (s.variance.max(LEAST_VARIANCE) + between).recip());
+    let weights = studies.iter().map(|s| (s.variance.max(MIN_VARIANCE) + between).recip());
     let pairs: Vec<(f64, f64)> = weights.zip(studies.iter().map(|s| s.value)).collect();
     let sum: f64 = pairs.iter().map(|(w, _)| w).sum();
     let mean = pairs.iter().map(|(w, y)| w * y).sum::<f64>() / sum;
@@ -151,19 +156,19 @@ fn weighted(studies: &[Study], between: f64) -> (f64, f64, f64) {
     (mean, sum, squares)
 }
 
-/// The variance between runs that makes the weighted sum of squares equal to `target`, or zero where it is no more than that without any:
-/// with a target of k − 1 the estimate of Paule and Mandel.
+/// Returns the variance between runs that makes the weighted sum of squares equal to `target`, or zero if the sum is no larger
+/// without any. With a target of k − 1 it is the estimate of Paule and Mandel.
 ///
-/// The sum falls as τ² rises, and it is at most Σ (yᵢ − ȳ)² / τ², since no weight is above 1 / τ²: so the root lies between zero and
-/// Σ (yᵢ − ȳ)² / target.
-fn spread(studies: &[Study], target: f64) -> f64 {
+/// The sum falls as τ² rises, and it is at most Σ (yᵢ − ȳ)² / τ², since no weight is above 1 / τ². So the root lies between zero
+/// and Σ (yᵢ − ȳ)² / target.
+fn between_variance(studies: &[Study], target: f64) -> f64 {
     let squares = |between: f64| weighted(studies, between).2;
     if squares(0.0) <= target {
         return 0.0;
     }
     let mean = studies.iter().map(|s| s.value).sum::<f64>() / studies.len() as f64;
     let (mut low, mut high) = (0.0, studies.iter().map(|s| (s.value - mean).powi(2)).sum::<f64>() / target);
-    for _ in 0..HALVINGS {
+    for _ in 0..BISECTIONS {
         let middle = 0.5 * (low + high);
         if squares(middle) > target { low = middle } else { high = middle }
     }
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_agree_are_as_good_as_their_own_errors() {
+    fn runs_that_agree_keep_their_own_errors() {
         let pooled = Pooled::of(&studies(&[3.0, 3.0, 3.0, 3.0], &[0.04; 4])).unwrap();
         assert!((pooled.mean - 3.0).abs() < 1e-12 && pooled.between.abs() < 1e-12);
         assert!((pooled.error - 0.1).abs() < 1e-12, "not less: {pooled:?}");
@@ -256,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_pooled_is_not() {
+    fn too_few_or_undefined_runs_are_not_pooled() {
         assert_eq!(Pooled::of(&studies(&[1.0], &[0.1])), None);
         assert_eq!(Pooled::of(&studies(&[1.0, f64::NEG_INFINITY], &[0.1, 0.1])), None);
         assert_eq!(Pooled::of(&studies(&[1.0, 2.0], &[0.1, f64::NAN])), None);
@@ -268,13 +273,13 @@ mod tests {
         );
     }
 
-    /// Shares of intervals that hold what they should, over many sets of runs with the errors that sweeps have (2 to 6 %) and a standard deviation
-    /// between runs of `spread`. The last is the prediction by Higgins, Thompson and Spiegelhalter alone.
+    /// Returns the coverage of the intervals over many sets of runs, with the errors that sweeps have (2 to 6 %) and a standard
+    /// deviation of `spread` between runs. The last is that of the prediction by Higgins, Thompson and Spiegelhalter alone.
     fn coverage(runs: usize, spread: f64) -> [f64; 4] {
         const SETS: usize = 300;
         let mut rng = ChaCha8Rng::seed_from_u64(19 + runs as u64);
         let normal = Normal::new(0.0, 1.0).unwrap();
-        let mut held = [0.0; 4];
+        let mut covered = [0.0; 4];
         for _ in 0..SETS {
             let one = |i: usize, rng: &mut ChaCha8Rng| {
                 let error = [0.02, 0.04, 0.06][i % 3];
@@ -289,8 +294,9 @@ mod tests {
             let prediction = pooled.prediction(0.9);
             let within =
                 |ends: Option<[f64; 2]>, x: f64| ends.is_some_and(|[low, high]| low <= x && x <= high);
-            let plain =
-                pooled.predicted_freedom().and_then(|f| pooled.around(pooled.predicted_error(), f, 0.95));
+            let plain = pooled
+                .predicted_degrees_of_freedom()
+                .and_then(|f| pooled.around(pooled.predicted_error(), f, 0.95));
             let came = [
                 within(pooled.interval(0.9), 0.0),
                 within(prediction, next),
@@ -298,13 +304,13 @@ mod tests {
                 prediction.is_some_and(|[low, _]| low <= next),
                 within(plain, next),
             ];
-            held.iter_mut().zip(came).for_each(|(n, yes)| *n += f64::from(u8::from(yes)) / SETS as f64);
+            covered.iter_mut().zip(came).for_each(|(n, yes)| *n += f64::from(u8::from(yes)) / SETS as f64);
         }
-        held
+        covered
     }
 
     #[test]
-    fn intervals_hold_what_they_promise() {
+    fn intervals_have_their_nominal_coverage() {
         for (runs, spread) in [(3, 0.03), (3, 0.1), (5, 0.03), (10, 0.02), (10, 0.05)] {
             let [mean, next, safe, _] = coverage(runs, spread);
             assert!(mean >= 0.85, "{runs} runs, {spread} between: the mean in {mean}");

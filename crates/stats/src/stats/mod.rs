@@ -1,23 +1,30 @@
-//! Statistics of a step: pure functions from records to counts, percentiles and what they show.
+//! Statistics of a step: pure functions from request records to counts, percentiles and verdicts.
 //!
-//! `summary` is the way in: a step's records, as they are `kept`, become one [`step::Step`]. It rests on `percentile` (order statistics with
-//! bounds), `tail` (how many values such a bound may count), `itl` (the pooled gaps), `limits` (a row of counts per limit, guarded against the client's own faults),
-//! `own` (what the client may do wrong), `verdict` (what counts show), `needed` (how many requests would decide what they leave open), `cluster` (how misses come together), `co_misses` (how far two limits are missed together) and `steady` (whether
-//! the backlog grows). `meta` pools the answers of several runs. `replicas` has the same requests by the server that they were dealt to, `groups` by class and turn; `server` is what its own counters say.
+//! Entry point: `summary` turns the compact records of a step (`compact_record`) into one [`step::Step`]. It uses
+//!
+//! - `percentile` (order statistics with confidence bounds) and `tail` (how many values such a bound may count as independent),
+//! - `itl` (pooled gaps between tokens),
+//! - `limits` (one row of counts per limit, guarded against faults of the client: `client`, `client_faults`, `halt`),
+//! - `verdict` (what counts show) and `needed` (how many more requests would decide an undecided limit),
+//! - `cluster` (how misses cluster) and `co_misses` (how often two limits are missed by the same requests),
+//! - `steady` (whether the backlog grows).
+//!
+//! `meta` pools the answers of several runs. `replicas` splits the requests of a step by server, `groups` by class and turn;
+//! `server` summarises the server's own counters.
 
 pub(crate) mod binomial;
+pub mod client;
+mod client_faults;
 pub mod cluster;
 pub mod co_misses;
+pub mod compact_record;
 pub mod elasticity;
-mod fault;
 pub mod groups;
 mod halt;
 pub mod itl;
-pub mod kept;
 mod limits;
 pub mod meta;
 pub mod needed;
-pub mod own;
 pub mod percentile;
 #[cfg(test)]
 mod queues;

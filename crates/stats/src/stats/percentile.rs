@@ -1,59 +1,63 @@
-//! Percentiles as order statistics, with bounds by rank.
+//! Percentiles as order statistics, with confidence bounds by rank.
 
 use super::binomial::{at_least, at_most};
 use super::step::Quantiles;
 
-/// The fewest independent values whose p99 has an upper 95 % bound: ln .025 / ln .99, rounded up.
-pub const BOUNDED: u64 = 368;
-/// Error of each side of the two-sided 95 % bounds.
-const SIDE: f64 = 0.025;
-/// The fewest effective values that bound anything.
-const CLUMPS: f64 = 3.0;
+/// Smallest number of independent values with an upper 95 % bound of the p99: ln .025 / ln .99, rounded up.
+pub const MIN_N_UPPER_P99: u64 = 368;
+/// Probability of error on each side of the two-sided 95 % bounds.
+const TAIL_ERROR: f64 = 0.025;
+/// Smallest effective sample size for which bounds are given.
+const MIN_EFFECTIVE: f64 = 3.0;
 
-/// The rank ⌈p·n⌉ (from 1) of a percentile given in thousandths; whole numbers, so that it is exact.
+/// Returns the rank ⌈p·n⌉ (from 1) of a percentile given in thousandths; in whole numbers, so that it is exact.
 pub fn rank(permille: u64, n: u64) -> u64 {
     (n * permille).div_ceil(1000).max(1)
 }
 
-/// The value at ⌈p·n⌉ of ascending values; `None` without any.
+/// Returns the value at rank ⌈p·n⌉ of ascending values; `None` if there are none.
 pub fn order_statistic(sorted: &[f64], permille: u64) -> Option<f64> {
     let at = rank(permille, sorted.len() as u64) as usize;
     sorted.get(at - 1).copied()
 }
 
-/// Ranks (from 1) of the lower and upper 95 % bound of the p99 of `n` values; no upper one where n is too small.
+/// Returns the ranks (from 1) of the lower and upper 95 % bound of the p99 of `n` values; `None` for the upper one if n is too
+/// small.
 ///
-/// The number of values at or below the true p99 is binomial, so the l-th smallest value lies above it with probability
-/// P(Bin(n, .99) < l): l is the largest rank for which that is ≤ .025, and u the smallest with P(Bin(n, .99) ≥ u) ≤ .025
-/// (David & Nagaraja, *Order Statistics*, §7.1). Where values come in clusters, they are worth n / `inflation` independent
-/// ones: the ranks are taken at that size and scaled back. Fewer than three such clumps give no bound: two of them lie below the p99 so
-/// surely that the lower bound would be the largest value, which is wrong wherever the inflation was set too high.
+/// The number of values at or below the true p99 is binomial, so the l-th smallest value lies above it with probability P(Bin(n,
+/// .99) < l): l is the largest rank for which that is ≤ .025, and u the smallest with P(Bin(n, .99) ≥ u) ≤ .025 (David &
+/// Nagaraja, *Order Statistics*, §7.1).
+///
+/// Clustered values count as n / `inflation` independent ones: the ranks are taken at that effective size and scaled back. An
+/// effective size below three gives no bound: two clusters lie below the p99 so surely that the lower bound would be the largest
+/// value, which is wrong if the inflation was set too high.
 pub fn p99_ranks(n: u64, inflation: f64) -> (Option<u64>, Option<u64>) {
     let inflation = inflation.max(1.0);
     let effective = (n as f64 / inflation).floor();
-    if effective < CLUMPS.min(n as f64).max(1.0) {
+    if effective < MIN_EFFECTIVE.min(n as f64).max(1.0) {
         return (None, None);
     }
-    // Both conditions turn once along the ranks: `last_where` finds the turn.
-    let low = last_where(effective as u64, |l| at_most(l as f64 - 1.0, effective, 0.99) <= SIDE);
-    let high = last_where(effective as u64, |u| at_least(u as f64, effective, 0.99) > SIDE) + 1;
+    // Both conditions change once along the ranks; `last_where` finds the change.
+    let low = last_where(effective as u64, |l| at_most(l as f64 - 1.0, effective, 0.99) <= TAIL_ERROR);
+    let high = last_where(effective as u64, |u| at_least(u as f64, effective, 0.99) > TAIL_ERROR) + 1;
     let scale = n as f64 / effective;
     let low = (low > 0).then(|| ((low as f64 * scale).floor() as u64).clamp(1, n));
     let high = (high <= effective as u64).then(|| ((high as f64 * scale).ceil() as u64).clamp(1, n));
     (low, high)
 }
 
-/// The last rank of 1..=n at which `holds`, which holds up to some rank and not beyond; 0 where it never does.
-fn last_where(n: u64, holds: impl Fn(u64) -> bool) -> u64 {
+/// Returns the last rank of 1..=n that satisfies a predicate which is true up to some rank and false beyond; 0 if it is never
+/// true.
+fn last_where(n: u64, satisfied: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, n + 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if holds(middle) { low = middle } else { high = middle }
+        if satisfied(middle) { low = middle } else { high = middle }
     }
     low
 }
 
-/// Percentiles of `n` values of which `value` gives the one at a rank (from 1) in ascending order.
+/// Returns the percentiles of `n` values, where `value` returns the value at a rank (from 1) in ascending order.
 pub fn quantiles_by(n: u64, inflation: f64, value: impl Fn(u64) -> f64) -> Quantiles {
     if n == 0 {
         return Quantiles::default();
@@ -82,16 +86,16 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_the_published_ones() {
+    fn ranks_match_published_tables() {
         for (n, low, high) in [
             (500, 490, Some(500)),
             (1000, 983, Some(997)),
             (2000, 1971, Some(1989)),
             (5000, 4936, Some(4964)),
             (10_000, 9880, Some(9920)),
-            (BOUNDED, 360, Some(368)), // the first with an upper bound
-            (367, 359, None),          // the last without
-            (1, 1, None),              // one value bounds from below only
+            (MIN_N_UPPER_P99, 360, Some(368)), // the first with an upper bound
+            (367, 359, None),                  // the last without
+            (1, 1, None),                      // one value bounds from below only
         ] {
             let got = p99_ranks(n, 1.0);
             assert_eq!(got.1, high, "upper rank of {n}");
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn clustered_values_are_worth_fewer() {
+    fn clustered_values_count_as_fewer() {
         assert_eq!(p99_ranks(8000, 16.0), (Some(490 * 16), Some(8000)), "as 500 independent ones");
         assert_eq!(p99_ranks(5000, 16.0).1, None, "as 312");
         assert_eq!(p99_ranks(10, 16.0), (None, None), "not even one");
@@ -131,16 +135,16 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_the_true_percentile_as_often_as_they_say() {
+    fn bounds_cover_the_true_percentile_as_often_as_promised() {
         use rand::{RngExt, SeedableRng};
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-        let held = (0..1000)
+        let covered = (0..1000)
             .filter(|_| {
                 let mut values: Vec<f64> = (0..600).map(|_| rng.random::<f64>()).collect();
                 let q = quantiles(&mut values, 1.0);
                 q.p99_low.unwrap() <= 0.99 && q.p99_high.unwrap() >= 0.99
             })
             .count();
-        assert!((940..=995).contains(&held), "{held} of 1000, at least 95 % promised");
+        assert!((940..=995).contains(&covered), "{covered} of 1000, at least 95 % promised");
     }
 }

@@ -1,20 +1,20 @@
-//! Queues with known capacity, for tests: the records that a perfect client would have taken.
+//! Simulated queues with known capacity, for tests: the records that an ideal client would take.
 
 use goodput_core::record::{Outcome, Phase, Record};
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp};
 use std::time::Duration;
 
-/// How long one request holds a server.
+/// Distribution of the service time.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Service {
-    /// Always the mean.
+    /// Constant, equal to the mean.
     Fixed,
     /// Exponential.
     Exponential,
 }
 
-/// `servers` in parallel behind one queue; a request holds one for `mean_s` on average. Capacity: servers / `mean_s`.
+/// A queue in front of `servers` parallel servers; a request occupies one for `mean_s` on average. Capacity: servers / `mean_s`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Queue {
     pub(super) servers: usize,
@@ -23,13 +23,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Requests per second that it can take.
+    /// Returns the capacity in requests per second.
     pub(super) fn capacity(self) -> f64 {
         self.servers as f64 / self.mean_s
     }
 
-    /// Poisson arrivals at `rate` over `settle_s`, then `measure_s`, then a third as long again of tail; what is not done by
-    /// then is cut. The first token comes when service begins, the last when it ends.
+    /// Simulates Poisson arrivals at `rate` over `settle_s`, then `measure_s`, then a tail of a third of `measure_s`. Requests
+    /// unfinished by then are cut off. The first token comes when service begins, the last when it ends.
     pub(super) fn records(self, rate: f64, settle_s: f64, measure_s: f64, seed: u64) -> Vec<Record> {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let gaps = Exp::new(rate).unwrap();
@@ -58,24 +58,25 @@ impl Queue {
     }
 }
 
-/// A batching engine in the small: every iteration gives each running request a token and takes `base_s` + `per_s` for each.
+/// A minimal batching engine: every iteration gives each running request a token and takes `base_s`, plus `per_s` per running
+/// request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Engine {
     pub(super) base_s: f64,
     pub(super) per_s: f64,
     pub(super) slots: usize,
-    /// Mean output length; exponential.
+    /// Mean output length in tokens; exponentially distributed.
     pub(super) tokens: f64,
 }
 
 impl Engine {
-    /// Requests per second that it can take.
+    /// Returns the capacity in requests per second.
     pub(super) fn capacity(self) -> f64 {
         let n = self.slots as f64;
         n / (self.base_s + self.per_s * n) / self.tokens
     }
 
-    /// As [`Queue::records`].
+    /// Simulates arrivals as [`Queue::records`] does.
     pub(super) fn records(self, rate: f64, settle_s: f64, measure_s: f64, seed: u64) -> Vec<Record> {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let (gaps, lengths) = (Exp::new(rate).unwrap(), Exp::new(1.0 / self.tokens).unwrap());
@@ -87,7 +88,7 @@ impl Engine {
             t += gaps.sample(&mut rng);
         }
         let mut times = vec![(f64::MAX, f64::MAX); dues.len()];
-        // Index and tokens left of what runs.
+        // Index and remaining tokens of the running requests.
         let (mut running, mut next, mut now) = (Vec::<(usize, u32)>::new(), 0, 0.0_f64);
         while now < cut_at && (next < dues.len() || !running.is_empty()) {
             if running.is_empty() && next < dues.len() {

@@ -1,10 +1,10 @@
-//! The verdict of a tier from its rows, the limit that binds, and both in words.
+//! The verdict of a tier from its rows, the binding limit, and explanations of both.
 
 use super::cluster::pooled_inflation;
-use super::kept::Kept;
-use super::limits::Counted;
+use super::compact_record::CompactRecord;
+use super::limits::JudgedRow;
 use super::needed::{Needed, needed};
-use super::steady::FEW;
+use super::steady::MIN_REQUESTS;
 use super::step::{LimitRow, Step, Verdict};
 use super::verdict::Counts;
 use goodput_core::record::{Failure, Outcome};
@@ -12,15 +12,16 @@ use goodput_core::units::{Percentile, short, thousands};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
-/// What binds where a limit is missed because requests failed, whether or not the SLO has an error rate.
+/// Name of the binding "limit" if requests failed, whether or not the SLO has an error rate.
 pub const ERRORS: &str = "errors";
 
-/// The verdict of a tier from its rows, and the limit that binds.
+/// Returns the verdict of a tier from its rows, and the key of the binding limit.
 ///
-/// *fails* if any row fails, else *invalid* if any is, else *undecided* if any is, else *meets*; the `joint` row has no say.
-/// Binding is `stability` where the step is not stable; else the failing limit with the largest share of misses relative to
-/// what it allows, or `error-rate` where failures make up at least half of its misses; of a step that meets or is undecided,
-/// the limit nearest to its bound; of an invalid one, none.
+/// *Fails* if any row fails, else *invalid* if any is, else *undecided* if any is, else *meets*; the `joint` row is ignored.
+///
+/// The binding limit is `stability` if the step is not stable; else the failing limit with the largest share of misses relative
+/// to the allowed one, or `error-rate` if failures make up at least half of its misses. For a step that meets or is undecided it
+/// is the limit closest to its bound; an invalid step has none.
 pub fn tier_verdict(rows: &[LimitRow], tier: &str) -> (Verdict, Option<String>) {
     let own: Vec<&LimitRow> = rows.iter().filter(|r| r.tier == tier && r.limit != "joint").collect();
     let verdict = worst(own.iter().map(|r| r.verdict));
@@ -32,8 +33,10 @@ pub fn tier_verdict(rows: &[LimitRow], tier: &str) -> (Verdict, Option<String>) 
     (verdict, binding.map(LimitRow::key))
 }
 
-/// [`ERRORS`] instead of the binding limit of a step that fails, where failed requests make up at least half of its
-/// misses; else the limit as it is. `failed` tells how many did, of those that the limits of a class judge. `error-rate` and `stability` stay, and so do limits of gaps, which failures have none of.
+/// Replaces the binding limit of a failing step by [`ERRORS`] if failed requests make up at least half of its misses.
+///
+/// `failed` returns how many requests failed, of those that the limits of a class judge. `error-rate` and `stability` are never
+/// replaced, nor are limits on gaps, since failed requests have none.
 pub fn blamed(
     binding: Option<String>,
     verdict: Verdict,
@@ -53,14 +56,14 @@ pub fn blamed(
     Some(if errors { ERRORS.to_owned() } else { binding })
 }
 
-/// The verdict of a step on a tier, and what binds: as [`tier_verdict`], with failures blamed for what they miss.
+/// Returns the verdict of a step on a tier, and the binding limit: [`tier_verdict`] followed by [`blamed`].
 pub fn step_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
     let (verdict, binding) = tier_verdict(&step.limits, tier);
     (verdict, blamed(binding, verdict, &step.limits, tier, |class| step.failed_of(class)))
 }
 
-/// The failures among measured requests, most frequent kind first: `48 of 50 requests failed (server-error 500)`.
-pub(super) fn failures(measured: &[&Kept]) -> String {
+/// Describes the failures among measured requests, most frequent kind first: `48 of 50 requests failed (server-error 500)`.
+pub(super) fn failures(measured: &[&CompactRecord]) -> String {
     let mut kinds: BTreeMap<(Failure, Option<NonZeroU16>), u64> = BTreeMap::new();
     for r in measured.iter().filter(|r| r.outcome == Outcome::Failed) {
         if let Some(kind) = r.failure {
@@ -80,7 +83,7 @@ pub(super) fn failures(measured: &[&Kept]) -> String {
     format!("{failed} of {} requests failed ({})", measured.len(), kinds.join(", "))
 }
 
-/// The verdict of all of these together; undecided where there are none.
+/// Returns the worst of several verdicts; undecided if there are none.
 pub fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     let rank = |v: &Verdict| match v {
         Verdict::Meets => 0,
@@ -91,19 +94,21 @@ pub fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
     verdicts.max_by_key(rank).unwrap_or(Verdict::Undecided)
 }
 
-/// The share of misses that a latency limit allows, by its name: 0.01 for `ttft.p99`.
+/// Returns the share of misses that a latency limit allows, parsed from its name: 0.01 for `ttft.p99`.
 fn allowed(row: &LimitRow) -> Option<f64> {
     let (_, percentile) = row.limit.split_once('.')?;
     Some(percentile.parse::<Percentile>().ok()?.miss_share())
 }
 
 fn strongest<'a>(rows: &[&'a LimitRow], verdict: Verdict) -> Option<&'a LimitRow> {
-    let shown = || rows.iter().copied().filter(|r| r.verdict == verdict);
-    let named = |name: &str| shown().find(|r| r.limit == name);
-    let errors_of = |r: &LimitRow| shown().find(|e| e.limit == "error-rate" && e.class == r.class);
+    let with_verdict = || rows.iter().copied().filter(|r| r.verdict == verdict);
+    let named = |name: &str| with_verdict().find(|r| r.limit == name);
+    let errors_of = |r: &LimitRow| with_verdict().find(|e| e.limit == "error-rate" && e.class == r.class);
     let excess = |r: &LimitRow| allowed(r).map(|p0| r.misses as f64 / r.n.max(1) as f64 / p0);
-    let latency =
-        shown().filter_map(|r| Some((r, excess(r)?))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(r, _)| r);
+    let latency = with_verdict()
+        .filter_map(|r| Some((r, excess(r)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(r, _)| r);
     if let (Verdict::Fails, Some(unstable)) = (verdict, named("stability")) {
         return Some(unstable);
     }
@@ -122,10 +127,10 @@ fn nearest<'a>(rows: &[&'a LimitRow]) -> Option<&'a LimitRow> {
     latency.map(|(r, _)| r).or_else(|| rows.iter().copied().find(|r| r.limit == "error-rate"))
 }
 
-/// Why a step has its verdict, in a sentence with numbers. `growth` is that of the requests in flight per second, `error` that of the verdict on
-/// each side.
+/// Explains the verdict of a step in one sentence with numbers. `growth` is the growth of the requests in flight per second,
+/// `error` the probability of error of the verdict (one-sided).
 pub(super) fn reason(
-    rows: &[Counted],
+    rows: &[JudgedRow],
     tier: &str,
     (verdict, error): (Verdict, f64),
     binding: Option<&str>,
@@ -149,14 +154,14 @@ pub(super) fn reason(
                 short(growth.unwrap_or(0.0))
             ),
             _ => format!(
-                "too short, or too few requests, to tell whether the backlog grows: that takes {FEW} requests and two end-to-end times at the least"
+                "too short, or too few requests, to tell whether the backlog grows: that takes {MIN_REQUESTS} requests and two end-to-end times at the least"
             ),
         };
     }
     counted(c, verdict, error)
 }
 
-fn counted(c: &Counted, verdict: Verdict, error: f64) -> String {
+fn counted(c: &JudgedRow, verdict: Verdict, error: f64) -> String {
     let row = &c.row;
     let what = if row.limit.starts_with("itl.") { "gaps" } else { "requests" };
     if row.n == 0 {
@@ -178,10 +183,10 @@ fn counted(c: &Counted, verdict: Verdict, error: f64) -> String {
         _ => format!(
             "{misses}{cut} {} {}–{} %, allowed {allowed} %: too few {what} to tell{}",
             if row.misses == 1 && row.censored == 0 { "leaves" } else { "leave" },
-            // A bound that is as good as none.
+            // A bound this small is as good as none.
             share(if least < 1e-4 { 0.0 } else { least }),
             share(most),
-            Some(enough(needed(counts_of(row), c.p0, error, c.inflation), what))
+            Some(describe_needed(needed(counts_of(row), c.p0, error, c.inflation), what))
                 .filter(|text| !text.is_empty())
                 .map(|text| format!("; {text}"))
                 .unwrap_or_default()
@@ -193,16 +198,18 @@ fn counts_of(row: &LimitRow) -> Counts {
     Counts { n: row.n, misses: row.misses, censored: row.censored }
 }
 
-/// Says how many more requests would decide an undecided latency limit of a step, given all steps measured and the error of a verdict on each side;
-/// `None` for limits that are not about requests, and where no number of them is known to do.
+/// Describes how many more requests would decide an undecided latency limit of a step, given all measured steps and the one-sided
+/// probability of error; `None` for limits that do not count requests, and if no number of requests is known to suffice.
 pub fn would_decide(row: &LimitRow, steps: &[Step], error: f64) -> Option<String> {
     let p0 = allowed(row).filter(|_| !row.limit.starts_with("itl.") && row.verdict == Verdict::Undecided)?;
     let inflation = pooled_inflation(steps, None, (&row.tier, &row.key()), p0);
-    Some(enough(needed(counts_of(row), p0, error, inflation), "requests")).filter(|text| !text.is_empty())
+    Some(describe_needed(needed(counts_of(row), p0, error, inflation), "requests"))
+        .filter(|text| !text.is_empty())
 }
 
-/// How many would do: `298 more requests without a miss would do, or about 1,900 at this share of misses`; empty where no number does.
-fn enough(needed: Needed, what: &str) -> String {
+/// Describes how many more requests are needed: `298 more requests without a miss would do, or about 1,900 at this share of
+/// misses`; empty if no number suffices.
+fn describe_needed(needed: Needed, what: &str) -> String {
     let count = |n: u64| thousands(round_up(n));
     let at_share = needed.at_this_share.map(|(n, shows)| {
         let so = if shows == Verdict::Fails { ", which would fail it" } else { "" };
@@ -218,7 +225,7 @@ fn enough(needed: Needed, what: &str) -> String {
     }
 }
 
-/// Two significant figures, upwards; as it is below a thousand.
+/// Rounds up to two significant figures, from a thousand on.
 fn round_up(n: u64) -> f64 {
     if n < 1000 {
         return n as f64;
@@ -227,7 +234,7 @@ fn round_up(n: u64) -> f64 {
     (n as f64 / unit).ceil() * unit
 }
 
-/// Two significant figures: a bound is worth no more.
+/// Rounds to two significant figures, the precision of a bound.
 fn round(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -264,16 +271,16 @@ mod tests {
     }
 
     #[test]
-    fn the_binding_limit_is_the_one_that_decides() {
+    fn the_binding_limit_decides_the_verdict() {
         use Verdict::{Fails, Invalid, Meets, Undecided};
         for (rows, verdict, binding) in [
             (vec![], Undecided, None),
             (vec![row("ttft.p99", 2, Meets), row("joint", 900, Fails)], Meets, Some("ttft.p99")), // joint has no say
-            // 8 × and 6 × what is allowed.
+            // 8 × and 6 × the allowed share.
             (vec![row("ttft.p99", 80, Fails), row("tpot.p95", 300, Fails)], Fails, Some("ttft.p99")),
             (vec![row("ttft.p99", 80, Fails), row("tpot.p95", 600, Fails)], Fails, Some("tpot.p95")),
             (vec![row("ttft.p99", 80, Fails), row("stability", 0, Fails)], Fails, Some("stability")),
-            // Failures miss every limit: where they make up the misses, they bind.
+            // Failures miss every limit; if they make up the misses, they bind.
             (vec![row("ttft.p99", 80, Fails), row("error-rate", 70, Fails)], Fails, Some("error-rate")),
             (vec![row("ttft.p99", 80, Fails), row("error-rate", 20, Fails)], Fails, Some("ttft.p99")),
             (vec![row("ttft.p99", 80, Fails), row("tpot.p99", 0, Invalid)], Fails, Some("ttft.p99")),
@@ -289,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_blamed_for_what_they_miss() {
+    fn errors_bind_if_failures_make_up_the_misses() {
         use Verdict::{Fails, Undecided};
         for (limit, misses, verdict, failed, want) in [
             ("ttft.p99", 80, Fails, 40, ERRORS),
@@ -330,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_have_numbers() {
+    fn reasons_contain_numbers() {
         for (misses, n, low, high, verdict, want) in [
             (
                 41,
@@ -358,7 +365,7 @@ mod tests {
             ),
         ] {
             let row = LimitRow { n, low: Some(low), high: Some(high), ..row("ttft.p99", misses, verdict) };
-            let c = Counted {
+            let c = JudgedRow {
                 row,
                 p0: 0.01,
                 inflation: 16.0,

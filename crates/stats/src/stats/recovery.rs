@@ -1,33 +1,35 @@
-//! Recovery from a surge of load: how long a server takes to be as it was, and whether its misses depend on what it went through.
+//! Recovery from a surge of load: how long a server takes to return to its earlier state, and whether its misses depend on its
+//! history.
 //!
-//! One step holds a rate, then a higher one, then the first again, without a pause. Its time is cut into windows, and in each of them are
-//! counted the mean requests in flight, the 90th percentile of the response time, and the misses. The *band* is the highest value that any
-//! window of the first hold had. The server has recovered at the first window after the surge from which on [`IN_A_ROW`] windows in a row are
-//! within the band of both: of N + 1 windows that are alike the last is the highest with probability 1/(N + 1), so that a server that is
-//! as it was is found outside in few of them, and the first hold has at least [`LEAST_WINDOWS`].
+//! One step holds a rate, then a higher one, then the first again, without a pause. Its time is cut into windows, and each window
+//! has its mean number of requests in flight, the 90th percentile of the response time, and its misses. The *band* is the highest
+//! value of any window of the first hold. The server has recovered at the first window after the surge from which on [`IN_A_ROW`]
+//! consecutive windows are within the band of both figures. Of N + 1 like windows the last is the highest with probability 1/(N +
+//! 1), so a server in its earlier state is found outside the band in few of them, since the first hold has at least
+//! [`MIN_WINDOWS`].
 //!
-//! *History*: misses in the second half of the last hold, when a server that recovers has done so, against those of the first hold, by an
-//! exact permutation test over blocks of time (Fisher; Good, Permutation Tests, 2000, ch. 3). Blocks that are long against the memory of a
-//! queue may be exchanged where history does not matter, so the test rejects in at most [`LEVEL`] of such cases, however misses cluster
-//! within a block.
+//! *History*: compares the misses in the second half of the last hold, by which time a server that recovers has done so, with
+//! those of the first hold, by an exact permutation test over blocks of time (Fisher; Good, Permutation Tests, 2000, ch. 3).
+//! Blocks that are long compared with the memory of a queue are exchangeable if history does not matter, so the test rejects in
+//! at most [`LEVEL`] of such cases, however misses cluster within a block.
 
 use serde::{Deserialize, Serialize};
 
-/// So many windows in a row within the band are a recovery.
+/// Number of consecutive windows within the band that make a recovery.
 pub const IN_A_ROW: usize = 3;
-/// The first hold is cut into this many windows at the least.
-pub const LEAST_WINDOWS: f64 = 12.0;
+/// Smallest number of windows of the first hold.
+pub const MIN_WINDOWS: f64 = 12.0;
 /// Significance level of the test for history, one-sided.
 pub const LEVEL: f64 = 0.05;
-/// A window has about this many requests, where the hold has them.
+/// Target number of requests per window, if the hold has that many.
 const PER_WINDOW: f64 = 20.0;
-/// Blocks that the first hold is cut into for the test; the second half of the last one has half as many.
+/// Number of blocks of the first hold for the test; the second half of the last hold has half as many.
 const BLOCKS: usize = 8;
 
-/// The course of the load, in seconds from the start of the step.
+/// Course of the load, in seconds since the start of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Course {
-    /// When the first hold begins to count: after the settling time.
+    /// Start of the first hold, after the settling time.
     pub from_s: f64,
     /// Length of each hold.
     pub hold_s: f64,
@@ -36,106 +38,107 @@ pub struct Course {
 }
 
 impl Course {
-    /// Start of the surge.
+    /// Returns the start of the surge.
     pub fn surge_from(&self) -> f64 {
         self.from_s + self.hold_s
     }
 
-    /// End of the surge.
+    /// Returns the end of the surge.
     pub fn surge_to(&self) -> f64 {
         self.surge_from() + self.surge_s
     }
 
-    /// End of the last hold.
+    /// Returns the end of the last hold.
     pub fn to_s(&self) -> f64 {
         self.surge_to() + self.hold_s
     }
 }
 
-/// A request of the step.
+/// Times and result of one request of the step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Timed {
-    /// When it was due, in seconds from the start of the step.
+pub struct TimedRequest {
+    /// When it was due, in seconds since the start of the step.
     pub due_s: f64,
-    /// When it was sent.
+    /// When it was sent, in seconds since the start of the step.
     pub sent_s: f64,
-    /// When it was over.
+    /// When it ended, in seconds since the start of the step.
     pub end_s: f64,
-    /// Its response time in milliseconds: TTFT, or e2e of answers in one piece. Infinite where no token came.
+    /// Response time in milliseconds: TTFT, or e2e for answers in one piece. Infinite if no token came.
     pub response_ms: f64,
-    /// Whether it missed a limit of the SLO.
+    /// True if it missed a limit of the SLO.
     pub missed: bool,
 }
 
-/// A stretch of the step's time.
+/// Figures of one window of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Window {
-    /// Start, in seconds from the start of the step.
+    /// Start, in seconds since the start of the step.
     pub from_s: f64,
     /// Mean requests in flight.
     pub in_flight: f64,
-    /// 90th percentile of the response time of the requests due in it, in milliseconds; `None` without a request, or where a tenth had no
-    /// answer.
+    /// 90th percentile of the response time of the requests due in the window, in milliseconds; `None` without requests, or if a
+    /// tenth of them had no answer.
     pub response_p90_ms: Option<f64>,
-    /// Requests due in it.
+    /// Number of requests due in the window.
     pub n: u64,
     /// Misses among them.
     pub misses: u64,
 }
 
-/// A mean number in flight and a response time, to compare windows by.
+/// The two figures by which windows are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Values {
     /// Mean requests in flight.
     pub in_flight: f64,
-    /// 90th percentile of the response time in milliseconds; `None` where it is not finite.
+    /// 90th percentile of the response time in milliseconds; `None` if it is not finite.
     pub response_p90_ms: Option<f64>,
 }
 
-/// Requests counted, and the misses among them.
+/// Number of requests, and of the misses among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
-    /// Requests.
+pub struct MissCounts {
+    /// Number of requests.
     pub n: u64,
-    /// Misses.
+    /// Number of misses.
     pub misses: u64,
 }
 
-/// How a server took a surge.
+/// Response of a server to a surge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recovered {
     /// Length of a window in seconds.
     pub window_s: f64,
-    /// The highest values of the first hold.
+    /// Highest values of the first hold.
     pub band: Values,
-    /// The highest values from the start of the surge on.
+    /// Highest values from the start of the surge on.
     pub worst: Values,
-    /// Seconds from the end of the surge until the server was back within the band; `None` where it was not before the last hold ended.
+    /// Seconds from the end of the surge until the server was back within the band; `None` if it was not before the last hold
+    /// ended.
     pub recovery_s: Option<f64>,
     /// Misses in the first hold.
-    pub before: Counts,
+    pub before: MissCounts,
     /// Misses during the surge.
-    pub surge: Counts,
+    pub surge: MissCounts,
     /// Misses in the second half of the last hold.
-    pub late: Counts,
-    /// One-sided p of the test that `late` misses more than `before`; `None` where a part has no requests.
+    pub late: MissCounts,
+    /// One-sided p value of the test that `late` has a larger share of misses than `before`; `None` if a part has no requests.
     pub history_p: Option<f64>,
     /// The windows.
     pub windows: Vec<Window>,
 }
 
 impl Recovered {
-    /// Returns true where the safe rate is shown to depend on what came before.
+    /// Returns true if the misses are shown to depend on the history of the load.
     pub fn depends_on_history(&self) -> bool {
         self.history_p.is_some_and(|p| p <= LEVEL)
     }
 }
 
-/// Analyses the requests of a step with this course.
-pub fn analyse(requests: &[Timed], course: &Course) -> Recovered {
-    let first = |r: &&Timed| r.due_s >= course.from_s && r.due_s < course.surge_from();
+/// Analyses the requests of a step with this course of load.
+pub fn analyse(requests: &[TimedRequest], course: &Course) -> Recovered {
+    let first = |r: &&TimedRequest| r.due_s >= course.from_s && r.due_s < course.surge_from();
     let rate = requests.iter().filter(first).count() as f64 / course.hold_s;
-    let window_s = (PER_WINDOW / rate.max(1e-9)).clamp(1.0, (course.hold_s / LEAST_WINDOWS).max(1.0));
+    let window_s = (PER_WINDOW / rate.max(1e-9)).clamp(1.0, (course.hold_s / MIN_WINDOWS).max(1.0));
     let windows = windows(requests, course, window_s);
     let before: Vec<&Window> =
         windows.iter().filter(|w| w.from_s + window_s <= course.surge_from() + 1e-9).collect();
@@ -152,7 +155,10 @@ pub fn analyse(requests: &[Timed], course: &Course) -> Recovered {
     let back = after.windows(IN_A_ROW).position(|some| some.iter().all(|w| within(w)));
     let counts = |from: f64, to: f64| {
         let own = requests.iter().filter(|r| r.due_s >= from && r.due_s < to);
-        own.fold(Counts::default(), |c, r| Counts { n: c.n + 1, misses: c.misses + u64::from(r.missed) })
+        own.fold(MissCounts::default(), |c, r| MissCounts {
+            n: c.n + 1,
+            misses: c.misses + u64::from(r.missed),
+        })
     };
     let late_from = course.to_s() - course.hold_s / 2.0;
     Recovered {
@@ -168,7 +174,7 @@ pub fn analyse(requests: &[Timed], course: &Course) -> Recovered {
     }
 }
 
-/// The highest values of windows; a window whose response time is not finite makes it unknown.
+/// Returns the highest values of several windows; the response time is `None` if it is not finite in any window with requests.
 fn highest<'a>(windows: impl Iterator<Item = &'a Window>) -> Values {
     let mut most = Values { in_flight: 0.0, response_p90_ms: Some(0.0) };
     for w in windows {
@@ -183,7 +189,7 @@ fn highest<'a>(windows: impl Iterator<Item = &'a Window>) -> Values {
 }
 
 /// Cuts each part of the course into windows that begin and end with it.
-fn windows(requests: &[Timed], course: &Course, length: f64) -> Vec<Window> {
+fn windows(requests: &[TimedRequest], course: &Course, length: f64) -> Vec<Window> {
     let parts = [
         (course.from_s, course.hold_s),
         (course.surge_from(), course.surge_s),
@@ -197,7 +203,7 @@ fn windows(requests: &[Timed], course: &Course, length: f64) -> Vec<Window> {
     edges.iter().map(|(from, span)| window(requests, *from, *span)).collect()
 }
 
-fn window(requests: &[Timed], from: f64, span: f64) -> Window {
+fn window(requests: &[TimedRequest], from: f64, span: f64) -> Window {
     let to = from + span;
     let mut all = Window { from_s: from, ..Window::default() };
     let (mut busy, mut times) = (0.0, Vec::new());
@@ -216,9 +222,9 @@ fn window(requests: &[Timed], from: f64, span: f64) -> Window {
     all
 }
 
-/// One-sided p of the permutation test: the share of all ways to choose the late blocks among all blocks whose shares of misses sum up to at
-/// least as much.
-fn history(requests: &[Timed], course: &Course, late_from: f64) -> Option<f64> {
+/// Returns the one-sided p value of the permutation test: of all ways to choose the late blocks among all blocks, the share whose
+/// sum of miss shares is at least the observed one.
+fn history(requests: &[TimedRequest], course: &Course, late_from: f64) -> Option<f64> {
     let length = course.hold_s / BLOCKS as f64;
     let late = BLOCKS / 2;
     let starts = (0..BLOCKS).map(|i| course.from_s + length * i as f64);
@@ -250,9 +256,9 @@ mod tests {
 
     const COURSE: Course = Course { from_s: 10.0, hold_s: 120.0, surge_s: 60.0 };
 
-    /// An M/D/1 queue at 8 requests/s and 1.4 times that in the surge, with so many seconds of service; from the end of the surge on with
-    /// `late`.
-    fn served(service: f64, late: f64, seed: u64) -> Vec<Timed> {
+    /// Simulates an M/D/1 queue at 8 requests/s, and 1.4 times that in the surge. The service time is `service` seconds, and
+    /// `late` from the end of the surge on.
+    fn served(service: f64, late: f64, seed: u64) -> Vec<TimedRequest> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (mut now, mut free, mut all) = (0.0_f64, 0.0_f64, Vec::new());
         while now < COURSE.to_s() {
@@ -260,7 +266,7 @@ mod tests {
             now -= (1.0 - rng.random::<f64>()).ln() / if surge { 11.2 } else { 8.0 };
             free = free.max(now) + if now < COURSE.surge_to() { service } else { late };
             let response_ms = 1e3 * (free - now);
-            all.push(Timed {
+            all.push(TimedRequest {
                 due_s: now,
                 sent_s: now,
                 end_s: free,
@@ -273,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_queue_recovers_as_fast_as_it_drains() {
-        // Ten a second can be served: in a minute at 11.2 about 72 pile up, which drain at 2 a second in 36 s or so.
+        // Ten a second can be served: in a minute at 11.2 about 72 pile up, which drain at 2 a second in about 36 s.
         let r = analyse(&served(0.1, 0.1, 1), &COURSE);
         let took = r.recovery_s.unwrap();
         assert!((15.0..75.0).contains(&took), "{took}");
@@ -290,25 +296,25 @@ mod tests {
     }
 
     #[test]
-    fn a_surge_that_nobody_notices_takes_no_time() {
+    fn a_surge_within_capacity_needs_no_recovery() {
         let r = analyse(&served(0.02, 0.02, 3), &COURSE);
         assert!(r.recovery_s.unwrap() <= 4.0 * r.window_s, "{r:?}");
         assert_eq!((r.history_p, r.depends_on_history()), (Some(1.0), false), "no miss in either");
     }
 
-    /// The same service throughout and a surge that is over in seconds: history does not matter, and the test says that it does in at
-    /// most 5 % of runs.
+    /// Constant service and a surge that is over in seconds: history does not matter, and the test may reject in at most 5 % of
+    /// runs.
     #[test]
-    fn history_is_seldom_found_where_there_is_none() {
+    fn the_history_test_keeps_its_level() {
         let found = (0..200).filter(|seed| analyse(&served(0.07, 0.07, *seed), &COURSE).depends_on_history());
         let n = found.count();
         assert!(n <= 18, "{n} of 200");
     }
 
     #[test]
-    fn what_was_never_answered_is_out_of_the_band() {
+    fn unanswered_requests_are_outside_the_band() {
         let mut all = served(0.02, 0.02, 3);
-        let gone = |r: &&mut Timed| r.due_s > COURSE.surge_to();
+        let gone = |r: &&mut TimedRequest| r.due_s > COURSE.surge_to();
         all.iter_mut().filter(gone).for_each(|r| (r.response_ms, r.missed) = (f64::INFINITY, true));
         let r = analyse(&all, &COURSE);
         assert_eq!((r.recovery_s, r.worst.response_p90_ms), (None, None));

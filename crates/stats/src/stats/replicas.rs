@@ -1,10 +1,10 @@
-//! The replicas of a service behind no balancer: a step's requests by the server that they were dealt to, and which of the
-//! servers is far worse than the others.
+//! Replicas of a service without a load balancer: splits the requests of a step by server, and names a replica that is much worse
+//! than the others.
 
-use super::kept::Kept;
+use super::compact_record::CompactRecord;
 use super::percentile::order_statistic;
-use super::step::{Apart, Replica};
-use super::tail::{Known, quantiles_by_due};
+use super::step::{OutlierMetric, Replica};
+use super::tail::{ClusterPrior, quantiles_by_due};
 use super::verdict::{GROSS, GROSS_INFLATION, gross};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::record::{Failure, Outcome, Phase};
@@ -12,33 +12,33 @@ use goodput_core::slo::{Judged, Metric};
 use goodput_core::units::ms;
 use std::collections::BTreeMap;
 
-/// A replica is far slower where more than a hundredth of its requests takes longer than so many times the others' p99 …
-const FAR: f64 = 1.5;
-/// … and failing where more fail than in the others, by this share of its requests.
-const ALLOWED: f64 = 0.01;
-/// So it has to be in this many parts of the step, of [`PARTS`], by their 90th percentiles.
-const NEARLY_ALL: usize = 9;
+/// A replica is much slower if more than [`ALLOWED_SHARE`] of its requests take longer than this multiple of the others' p99.
+const SLOW_FACTOR: f64 = 1.5;
+/// Share of slow requests that is tolerated, and of failed requests beyond the others' share.
+const ALLOWED_SHARE: f64 = 0.01;
+/// Number of the [`PARTS`] of the step in which a slow replica has to be slower, by the 90th percentile.
+const MIN_SLOW_PARTS: usize = 9;
 const PARTS: usize = 10;
-/// A replica that answered less than this share of what it was dealt is no measure for the others.
-const TELLING: f64 = 0.5;
+/// A replica that answered less than this share of its requests is no reference for the others.
+const MIN_ANSWERED_SHARE: f64 = 0.5;
 
-/// The measured requests of a step by server, in the order of `urls`; none where there are not several, and none of more than
-/// 256, which are not told apart.
+/// Returns the measured requests of a step by server, in the order of `urls`; empty unless there are several, and for more than
+/// 256, whose records do not keep the server.
 ///
-/// A replica stands *apart* where [`gross`], which sees overload and nothing less, says so of what it does beyond the others
-/// (the lower median of their p99s, or of their shares of failed requests), and a slow one is so throughout the step. Queues of
-/// servers that are alike have long busy times of their own: of two simulated M/M/1 queues with 1,500 requests each one was
-/// named in 1 of 200 steps at 0.9 of their capacity and in 5 at 0.95, by the p99 alone in 34 and 62. So one step alone is not
-/// enough where there are more.
-pub fn replicas(records: &[Kept], urls: &[BaseUrl]) -> Vec<Replica> {
+/// A replica is an outlier if [`gross`], which detects overload and nothing less, finds it far beyond the others (the lower
+/// median of their p99s, or of their shares of failed requests), and, if slow, is so throughout the step. Queues of identical
+/// servers have long busy periods of their own: of two simulated M/M/1 queues with 1,500 requests each, one was named in 1 of 200
+/// steps at 0.9 of their capacity and in 5 at 0.95, but in 34 and 62 by the p99 alone. So one step is not enough evidence if
+/// there are more.
+pub fn replicas(records: &[CompactRecord], urls: &[BaseUrl]) -> Vec<Replica> {
     if !(2..=256).contains(&urls.len()) {
         return Vec::new();
     }
-    let mut dealt: Vec<Vec<&Kept>> = vec![Vec::new(); urls.len()];
-    let mut measured: Vec<&Kept> = records.iter().filter(|r| r.phase == Phase::Measure).collect();
+    let mut dealt: Vec<Vec<&CompactRecord>> = vec![Vec::new(); urls.len()];
+    let mut measured: Vec<&CompactRecord> = records.iter().filter(|r| r.phase == Phase::Measure).collect();
     measured.sort_unstable_by_key(|r| (r.due, r.id));
     for r in measured {
-        // What the client could not send is no server's.
+        // Requests that the client could not send belong to no server.
         if r.failure != Some(Failure::ClientLimit)
             && let Some(own) = dealt.get_mut(usize::from(r.target))
         {
@@ -47,21 +47,21 @@ pub fn replicas(records: &[Kept], urls: &[BaseUrl]) -> Vec<Replica> {
     }
     let mut all: Vec<Replica> =
         (0..).zip(urls).zip(&dealt).map(|((target, url), own)| replica(target, url, own)).collect();
-    let apart: Vec<_> = (0..all.len()).map(|i| apart(&all, i, &dealt)).collect();
-    for (replica, apart) in all.iter_mut().zip(apart) {
-        (replica.apart, replica.others) = apart.unzip();
+    let outliers: Vec<_> = (0..all.len()).map(|i| outlier(&all, i, &dealt)).collect();
+    for (replica, outlier) in all.iter_mut().zip(outliers) {
+        (replica.outlier, replica.others) = outlier.unzip();
     }
     all
 }
 
-/// `own` in order of `due`.
-fn replica(target: u16, url: &BaseUrl, own: &[&Kept]) -> Replica {
+/// Summarises the requests of one server, given in order of `due`.
+fn replica(target: u16, url: &BaseUrl, own: &[&CompactRecord]) -> Replica {
     let count = |outcome| own.iter().filter(|r| r.outcome == outcome).count() as u64;
-    let mut room = Vec::with_capacity(own.len());
+    let mut buffer = Vec::with_capacity(own.len());
     let mut of = |metric: Metric| {
-        let told = own.iter().filter(|r| r.tells(metric));
-        let values = told.filter_map(|r| metric.of(&r.record())).map(ms);
-        quantiles_by_due(values, &mut room, Known::default())
+        let values = own.iter().filter(|r| r.counts_for(metric));
+        let values = values.filter_map(|r| metric.of(&r.record())).map(ms);
+        quantiles_by_due(values, &mut buffer, ClusterPrior::default())
     };
     let latency: BTreeMap<_, _> =
         Replica::METRICS.into_iter().map(|m| (m, of(m))).filter(|(_, q)| q.n > 0).collect();
@@ -72,47 +72,51 @@ fn replica(target: u16, url: &BaseUrl, own: &[&Kept]) -> Replica {
         failed: count(Outcome::Failed),
         cut: count(Outcome::Cut),
         latency,
-        apart: None,
+        outlier: None,
         others: None,
     }
 }
 
-/// In what the `i`-th is far worse than the others, and what it is in those.
-fn apart(all: &[Replica], i: usize, dealt: &[Vec<&Kept>]) -> Option<(Apart, f64)> {
+/// Returns the metric in which the `i`-th replica is much worse than the others, and the others' value of it.
+fn outlier(all: &[Replica], i: usize, dealt: &[Vec<&CompactRecord>]) -> Option<(OutlierMetric, f64)> {
     let others = || all.iter().enumerate().filter(|(at, _)| *at != i).map(|(_, r)| r).filter(|r| r.n > 0);
     let me = &all[i];
     let usual = median(others().map(Replica::failed_share).collect())?;
-    if gross(me.failed, me.n - me.cut, usual.max(0.0) + ALLOWED, GROSS_INFLATION) > GROSS {
-        return Some((Apart::Failures, usual));
+    if gross(me.failed, me.n - me.cut, usual.max(0.0) + ALLOWED_SHARE, GROSS_INFLATION) > GROSS {
+        return Some((OutlierMetric::Failures, usual));
     }
-    [(Metric::Ttft, Apart::Ttft), (Metric::Tpot, Apart::Tpot)].into_iter().find_map(|(metric, what)| {
-        let known = others().filter(|r| r.quantiles(metric).n as f64 >= TELLING * r.n as f64);
-        let usual = median(known.filter_map(|r| r.quantiles(metric).p99).collect())?;
-        let judged: Vec<Judged> = dealt[i].iter().map(|r| beyond(metric, r, FAR * usual)).collect();
-        let count = |what| judged.iter().filter(|j| **j == what).count() as u64;
-        let (over, within) = (count(Judged::Missed), count(Judged::Met));
-        let far = gross(over, over + within, ALLOWED, GROSS_INFLATION) > GROSS;
-        (far && throughout(metric, i, dealt)).then_some((what, usual))
-    })
+    [(Metric::Ttft, OutlierMetric::Ttft), (Metric::Tpot, OutlierMetric::Tpot)].into_iter().find_map(
+        |(metric, what)| {
+            let known = others().filter(|r| r.quantiles(metric).n as f64 >= MIN_ANSWERED_SHARE * r.n as f64);
+            let usual = median(known.filter_map(|r| r.quantiles(metric).p99).collect())?;
+            let judged: Vec<Judged> =
+                dealt[i].iter().map(|r| beyond(metric, r, SLOW_FACTOR * usual)).collect();
+            let count = |what| judged.iter().filter(|j| **j == what).count() as u64;
+            let (over, within) = (count(Judged::Missed), count(Judged::Met));
+            let far = gross(over, over + within, ALLOWED_SHARE, GROSS_INFLATION) > GROSS;
+            (far && throughout(metric, i, dealt)).then_some((what, usual))
+        },
+    )
 }
 
-/// Whether the `i`-th is the slower one in nearly every part of the step. One long queue fills a part or two, whatever the server.
-fn throughout(metric: Metric, i: usize, dealt: &[Vec<&Kept>]) -> bool {
-    let parts: Vec<Vec<Option<f64>>> = dealt.iter().map(|own| slow_ends(metric, own)).collect();
+/// Returns true if the `i`-th replica is the slower one in nearly every part of the step. One long queue fills one part or two,
+/// on any server.
+fn throughout(metric: Metric, i: usize, dealt: &[Vec<&CompactRecord>]) -> bool {
+    let parts: Vec<Vec<Option<f64>>> = dealt.iter().map(|own| p90_by_part(metric, own)).collect();
     let slower = |part: &usize| {
         let others = parts.iter().enumerate().filter(|(at, _)| *at != i);
         let usual = median(others.filter_map(|(_, p)| p.get(*part).copied().flatten()).collect());
         let own = parts[i].get(*part).copied().flatten();
-        own.zip(usual).is_some_and(|(own, usual)| own > FAR * usual)
+        own.zip(usual).is_some_and(|(own, usual)| own > SLOW_FACTOR * usual)
     };
-    (0..PARTS).filter(slower).count() >= NEARLY_ALL
+    (0..PARTS).filter(slower).count() >= MIN_SLOW_PARTS
 }
 
-/// The 90th percentile of a metric in each of the parts of a step, in milliseconds.
-fn slow_ends(metric: Metric, own: &[&Kept]) -> Vec<Option<f64>> {
+/// Returns the 90th percentile of a metric in each part of the step, in milliseconds.
+fn p90_by_part(metric: Metric, own: &[&CompactRecord]) -> Vec<Option<f64>> {
     let each = own.len().div_ceil(PARTS).max(1);
-    let of = |part: &[&Kept]| {
-        let answered = part.iter().filter(|r| r.tells(metric));
+    let of = |part: &[&CompactRecord]| {
+        let answered = part.iter().filter(|r| r.counts_for(metric));
         let mut values: Vec<f64> = answered.filter_map(|r| metric.of(&r.record())).map(ms).collect();
         values.sort_unstable_by(f64::total_cmp);
         order_statistic(&values, 900)
@@ -120,11 +124,11 @@ fn slow_ends(metric: Metric, own: &[&Kept]) -> Vec<Option<f64>> {
     own.chunks(each).map(of).collect()
 }
 
-/// Whether a request took longer than this; what failed is counted elsewhere, and what was cut off before it could be told is
-/// not known.
-fn beyond(metric: Metric, r: &Kept, limit_ms: f64) -> Judged {
+/// Judges a request against a latency in milliseconds. Failed requests are counted elsewhere; the latency of requests that were
+/// cut off early is unknown.
+fn beyond(metric: Metric, r: &CompactRecord, limit_ms: f64) -> Judged {
     let waited = ms(r.end.get().saturating_sub(r.due.get()));
-    let value = metric.of(&r.record()).filter(|_| r.tells(metric)).map(ms);
+    let value = metric.of(&r.record()).filter(|_| r.counts_for(metric)).map(ms);
     match value {
         Some(value) if value > limit_ms => Judged::Missed,
         Some(_) => Judged::Met,
@@ -133,7 +137,7 @@ fn beyond(metric: Metric, r: &Kept, limit_ms: f64) -> Judged {
     }
 }
 
-/// The lower median: of two the smaller one.
+/// Returns the lower median: of two values the smaller one.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied()

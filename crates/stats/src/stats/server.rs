@@ -1,9 +1,9 @@
-//! What the server's own counters say of a step, and what the client saw meanwhile.
+//! The server's own counters over a step, and the client's observations over the same interval.
 
-use super::kept::Kept;
+use super::compact_record::CompactRecord;
 use super::step::{Step, Verdict};
-use crate::server::watch::Seen;
-use crate::server::{Counts, Histogram, Latency, Signal};
+use crate::server::watch::ObservedWindow;
+use crate::server::{Histogram, Latency, Signal, TokenCounting};
 use goodput_core::units::ms;
 use serde::Serialize;
 use std::ops::Range;
@@ -11,87 +11,87 @@ use std::time::Duration;
 
 /// One of the server's own latency histograms over the measured window, in milliseconds.
 ///
-/// The mean is exact (the histogram carries sum and count); percentiles are read off its buckets, linear within the bucket, so
-/// they are as coarse as the buckets are.
+/// The mean is exact (the histogram carries sum and count). Percentiles are interpolated linearly within a bucket, so they are as
+/// coarse as the buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ServerLatency {
     /// Observations within the window.
     pub n: f64,
-    /// Their mean.
+    /// Mean of the observations.
     pub mean_ms: f64,
-    /// Median; `None` where the page has no buckets, and where it lies within the first.
+    /// Median; `None` if the page has no buckets, or if it lies within the first.
     pub p50_ms: Option<f64>,
-    /// 99th percentile; `None` also where it lies in the bucket without an upper end.
+    /// 99th percentile; `None` also if it lies in the bucket without an upper end.
     pub p99_ms: Option<f64>,
 }
 
-/// The server's own counters over the measured window, summed over its engines and all of the plan's servers; `None` where it
-/// does not tell. Gauges are sampled; counters are differences between the readings nearest to both ends of the window.
+/// The server's own counters over the measured window, summed over its engines and all servers of the plan; `None` for what it
+/// does not report. Gauges are sampled. Counters are differences between the readings nearest to both ends of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct ServerSide {
-    /// How many samples of its gauges lie within the window.
+    /// Number of gauge samples within the window.
     pub samples: Option<u64>,
-    /// Seconds between the two readings that counters are differences of.
+    /// Seconds between the two readings that the counters are differences of.
     pub seconds: Option<f64>,
-    /// Mean of requests being worked on.
+    /// Mean number of running requests.
     pub running_mean: Option<f64>,
-    /// Most requests being worked on.
+    /// Largest number of running requests.
     pub running_max: Option<f64>,
-    /// Mean of requests waiting.
+    /// Mean number of waiting requests.
     pub waiting_mean: Option<f64>,
-    /// Most requests waiting.
+    /// Largest number of waiting requests.
     pub waiting_max: Option<f64>,
     /// Mean share of the KV cache in use, of the fullest engine.
     pub kv_mean: Option<f64>,
     /// Largest share of the KV cache in use.
     pub kv_max: Option<f64>,
-    /// Preemptions.
+    /// Number of preemptions.
     pub preemptions: Option<f64>,
-    /// Requests that it finished.
+    /// Number of requests the server finished.
     pub finished: Option<f64>,
-    /// Prompt tokens that it counted, those from the cache included.
+    /// Prompt tokens by the server's count, those from the cache included.
     pub prompt_tokens: Option<f64>,
-    /// Output tokens that it counted.
+    /// Output tokens by the server's count.
     pub generation_tokens: Option<f64>,
     /// Share of prompt tokens taken from the prefix cache.
     pub hit_rate: Option<f64>,
-    /// Arrival at the server to first token, its queue included.
+    /// Time from arrival at the server to the first token, queueing included.
     pub ttft: Option<ServerLatency>,
-    /// Waiting for a place in the batch.
+    /// Time spent waiting for a place in the batch.
     pub queue: Option<ServerLatency>,
-    /// From the first iteration to the first token.
+    /// Time from the first iteration to the first token.
     pub prefill: Option<ServerLatency>,
-    /// From the first to the last token.
+    /// Time from the first to the last token.
     pub decode: Option<ServerLatency>,
-    /// Between two tokens.
+    /// Time between two tokens.
     pub itl: Option<ServerLatency>,
-    /// Whole requests.
+    /// Time of whole requests.
     pub e2e: Option<ServerLatency>,
-    /// What the client saw between the same two readings.
+    /// The client's observations between the same two readings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientSide>,
-    /// A counter went back: the server was started anew within the step.
+    /// True if a counter went back: the server restarted within the step.
     pub restarted: bool,
 }
 
-/// What the client saw between the two readings that the server's counters are differences of: to be held against these.
+/// The client's observations between the two readings that the server's counters are differences of, for comparison with these.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct ClientSide {
-    /// First tokens that came.
+    /// Number of first tokens received.
     pub first_tokens: u64,
-    /// Mean time from sending to first token of these; the server cannot know of the client's own lateness.
+    /// Mean time from sending to these first tokens. Counts from `sent`, since the server cannot know of the client's lateness.
     pub ttft_mean_ms: Option<f64>,
-    /// Prompt tokens, counted when the engine counts them.
+    /// Prompt tokens, each counted at the moment the engine counts it.
     pub prompt_tokens: f64,
-    /// Output tokens, counted when the engine counts them.
+    /// Output tokens, each counted at the moment the engine counts it.
     pub output_tokens: f64,
-    /// Mean of requests sent and not over.
+    /// Mean number of requests sent and not yet finished.
     pub in_flight_mean: Option<f64>,
 }
 
 impl ServerSide {
-    /// What was seen of a step, and its requests, with times from its start.
-    pub fn of(seen: &Seen, records: &[Kept]) -> Self {
+    /// Summarises the observed counters of a step. `records` are its requests, with times since its start.
+    pub fn of(seen: &ObservedWindow, records: &[CompactRecord]) -> Self {
         let gauges = &seen.gauges;
         let (counted, range) = match &seen.counted {
             Some((range, counted)) => (Some(counted), Some(range)),
@@ -103,11 +103,11 @@ impl ServerSide {
             samples: Some(u64::from(gauges.samples)),
             seconds: range.map(|r| (r.end - r.start).as_secs_f64()),
             running_mean: gauges.running.mean(),
-            running_max: gauges.running.most(),
+            running_max: gauges.running.max(),
             waiting_mean: gauges.waiting.mean(),
-            waiting_max: gauges.waiting.most(),
+            waiting_max: gauges.waiting.max(),
             kv_mean: gauges.kv_use.mean(),
-            kv_max: gauges.kv_use.most(),
+            kv_max: gauges.kv_use.max(),
             preemptions: value(Signal::Preemptions),
             finished: value(Signal::Finished),
             prompt_tokens: value(Signal::PromptTokens),
@@ -119,12 +119,12 @@ impl ServerSide {
             decode: latency(Latency::Decode),
             itl: latency(Latency::Itl),
             e2e: latency(Latency::E2e),
-            client: range.map(|range| ClientSide::of(records, range, seen.engine.counts())),
+            client: range.map(|range| ClientSide::of(records, range, seen.engine.token_counting())),
             restarted: seen.restarted,
         }
     }
 
-    /// The latencies, each with its name.
+    /// Returns the latencies, each with its name in files.
     pub fn latencies(&self) -> [(&'static str, Option<ServerLatency>); 6] {
         [
             ("ttft", self.ttft),
@@ -136,7 +136,7 @@ impl ServerSide {
         ]
     }
 
-    /// Whether the server told anything at all.
+    /// Returns true if the server reported anything.
     pub fn is_known(&self) -> bool {
         *self != Self::default()
     }
@@ -144,7 +144,7 @@ impl ServerSide {
 
 impl ServerLatency {
     fn of(h: &Histogram) -> Option<Self> {
-        // To the nanosecond: what is left of two large sums differs in its last digits with what was counted before.
+        // Rounded to the nanosecond: the difference of two large sums depends, in its last digits, on earlier observations.
         let ms = |s: f64| (s * 1e9).round() / 1e6;
         Some(Self {
             n: h.count,
@@ -156,28 +156,28 @@ impl ServerLatency {
 }
 
 impl ClientSide {
-    fn of(records: &[Kept], range: &Range<Duration>, counts: Counts) -> Self {
+    fn of(records: &[CompactRecord], range: &Range<Duration>, counts: TokenCounting) -> Self {
         let seconds = (range.end - range.start).as_secs_f64();
         let mut all = Self::default();
         let (mut ttft_ms, mut in_flight_s) = (0.0, 0.0);
         for r in records {
-            let Some(sent) = r.sent.map(super::kept::Nanos::get) else { continue };
+            let Some(sent) = r.sent.map(super::compact_record::Nanos::get) else { continue };
             let over = r.end.get();
             let open = over.min(range.end).saturating_sub(sent.max(range.start));
             in_flight_s += open.as_secs_f64();
-            let Some(first) = r.first_token.map(super::kept::Nanos::get) else { continue };
+            let Some(first) = r.first_token.map(super::compact_record::Nanos::get) else { continue };
             if range.contains(&first) {
                 all.first_tokens += 1;
                 ttft_ms += ms(first.saturating_sub(sent));
             }
-            let counted = if counts == Counts::WhenOver { over } else { first };
+            let counted = if counts == TokenCounting::WhenOver { over } else { first };
             if range.contains(&counted) {
                 all.prompt_tokens += f64::from(r.input_tokens.unwrap_or(r.input_asked));
             }
             let output = f64::from(r.output_tokens.unwrap_or(0));
             all.output_tokens += match counts {
-                Counts::AsTheyCome => {
-                    let last = r.last_token.map_or(first, super::kept::Nanos::get);
+                TokenCounting::AsTheyCome => {
+                    let last = r.last_token.map_or(first, super::compact_record::Nanos::get);
                     output * share_within(first..last, range)
                 }
                 _ if range.contains(&over) => output,
@@ -190,7 +190,7 @@ impl ClientSide {
     }
 }
 
-/// How much of a stretch of time lies within a range; of one without length, all or nothing.
+/// Returns the share of an interval that lies within a range; 0 or 1 for an interval without length.
 fn share_within(stretch: Range<Duration>, range: &Range<Duration>) -> f64 {
     let length = stretch.end.saturating_sub(stretch.start).as_secs_f64();
     if length <= 0.0 {
@@ -200,7 +200,7 @@ fn share_within(stretch: Range<Duration>, range: &Range<Duration>) -> f64 {
 }
 
 impl Step {
-    /// Makes it say nothing of the server: the one that it began with was not there at its end.
+    /// Marks the step as invalid because the server restarted within it.
     pub fn restarted(&mut self) {
         self.verdict = Verdict::Invalid;
         self.limits.iter_mut().for_each(|l| l.verdict = Verdict::Invalid);
@@ -208,48 +208,48 @@ impl Step {
         self.reason = RESTARTED.into();
     }
 
-    /// What an invalid step is invalid for, in short.
+    /// Returns the reason why an invalid step is invalid, in short.
     pub fn fault(&self) -> &'static str {
         if self.server.restarted { "the server was started anew" } else { "the client was the limit" }
     }
 }
 
-/// Why a step is invalid within which the server was started anew.
+/// Reason of a step that is invalid because the server restarted within it.
 pub const RESTARTED: &str = "the server was started anew within the step: its counters went back";
 
-/// A series of `[[metrics]]` over a step: a row of `metrics.csv`. Each set of labels is a series of its own.
+/// One series of `[[metrics]]` over a step: a row of `metrics.csv`. Each set of labels is a series of its own.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricRow {
-    /// The entry of the plan that it is of.
+    /// The entry of the plan it comes from.
     pub source: String,
     /// Name of the metric.
     pub name: String,
-    /// Its labels as the page has them.
+    /// Labels as written on the page.
     pub labels: String,
-    /// How many values within the measured window.
+    /// Number of values within the measured window.
     pub n: u64,
-    /// The least of them; `None` for a counter, as are mean and largest.
+    /// Smallest value; `None` for a counter, like `mean` and `max`.
     pub min: Option<f64>,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: Option<f64>,
-    /// The largest.
+    /// Largest value.
     pub max: Option<f64>,
-    /// Growth of a counter a second.
+    /// Growth of a counter per second.
     pub per_s: Option<f64>,
 }
 
-/// Metrics that tell how busy a GPU is, and by what they have to be multiplied to be a share.
+/// Metrics of GPU utilisation, with the factor that turns them into a share.
 const GPU_USE: [(&str, f64); 4] = [
     // NVIDIA's DCGM exporter: percent of the time in which a kernel ran.
     ("DCGM_FI_DEV_GPU_UTIL", 0.01),
-    // The same by nvidia_gpu_exporter, which asks nvidia-smi.
+    // nvidia_gpu_exporter, which reads the same from nvidia-smi.
     ("nvidia_smi_utilization_gpu_ratio", 1.0),
-    // By exporters over NVML.
+    // Exporters over NVML.
     ("nvidia_gpu_duty_cycle", 0.01),
     ("nvidia_gpu_utilization_gpu", 0.01),
 ];
 
-/// Metrics that tell the power of a GPU, and by what they have to be multiplied to be watts.
+/// Metrics of GPU power, with the factor that turns them into watts.
 const GPU_POWER: [(&str, f64); 4] = [
     ("DCGM_FI_DEV_POWER_USAGE", 1.0),
     ("nvidia_smi_power_draw_watts", 1.0),
@@ -257,25 +257,25 @@ const GPU_POWER: [(&str, f64); 4] = [
     ("nvidia_gpu_power_usage_milliwatts", 1e-3),
 ];
 
-/// Mean of the means of the GPUs' use, as a share, and how many there are; `None` where `[[metrics]]` has none.
+/// Returns the mean utilisation over the GPUs, as a share, and their number; `None` if `[[metrics]]` has none.
 pub fn gpu_use(rows: &[MetricRow]) -> Option<(f64, usize)> {
-    let all = of_gpus(rows, &GPU_USE)?;
+    let all = gpu_means(rows, &GPU_USE)?;
     Some((all.iter().sum::<f64>() / all.len() as f64, all.len()))
 }
 
-/// Mean power of all GPUs together, in watts; `None` where `[[metrics]]` has none.
+/// Returns the mean power of all GPUs together, in watts; `None` if `[[metrics]]` has none.
 pub fn gpu_watts(rows: &[MetricRow]) -> Option<f64> {
-    Some(of_gpus(rows, &GPU_POWER)?.iter().sum())
+    Some(gpu_means(rows, &GPU_POWER)?.iter().sum())
 }
 
-/// Mean of the means of the GPUs' power, in watts, and how many there are; `None` where `[[metrics]]` has none.
-pub fn watts_of_one(rows: &[MetricRow]) -> Option<(f64, usize)> {
-    let all = of_gpus(rows, &GPU_POWER)?;
+/// Returns the mean power per GPU, in watts, and the number of GPUs; `None` if `[[metrics]]` has none.
+pub fn mean_watts_per_gpu(rows: &[MetricRow]) -> Option<(f64, usize)> {
+    let all = gpu_means(rows, &GPU_POWER)?;
     Some((all.iter().sum::<f64>() / all.len() as f64, all.len()))
 }
 
-/// The means of the first of these metrics that there is.
-fn of_gpus(rows: &[MetricRow], known: &[(&str, f64)]) -> Option<Vec<f64>> {
+/// Returns the means, one per GPU, of the first known metric that is present, times its factor.
+fn gpu_means(rows: &[MetricRow], known: &[(&str, f64)]) -> Option<Vec<f64>> {
     known.iter().find_map(|(name, factor)| {
         let own = rows.iter().filter(|r| r.name == *name).filter_map(|r| Some(r.mean? * factor));
         Some(own.collect::<Vec<f64>>()).filter(|all| !all.is_empty())
@@ -289,8 +289,8 @@ mod tests {
     use crate::server::watch::Watch;
     use goodput_core::record::{Outcome, Phase, Record};
 
-    /// A request by its times in milliseconds: sent, first token, last token and end.
-    fn request(times: [u64; 4], input: u32, output: u32) -> Kept {
+    /// Builds a request from its times in milliseconds: sent, first token, last token and end.
+    fn request(times: [u64; 4], input: u32, output: u32) -> CompactRecord {
         let [sent, first, last, end] = times.map(Duration::from_millis);
         let record = Record {
             sent: Some(sent),
@@ -302,11 +302,11 @@ mod tests {
             outcome: Outcome::Ok,
             ..Record::due(0, Phase::Measure, sent)
         };
-        Kept::from(&record)
+        CompactRecord::from(&record)
     }
 
     #[test]
-    fn the_client_counts_when_the_engine_does() {
+    fn the_client_counts_tokens_when_the_engine_does() {
         let records = [
             request([0, 900, 1_900, 2_000], 10, 11), // first token before, nine tenths of the answer within
             request([1_000, 1_500, 2_500, 2_500], 20, 5), // all within
@@ -315,9 +315,9 @@ mod tests {
         ];
         let range = Duration::from_secs(1)..Duration::from_secs(3);
         for (counts, prompt, output) in [
-            (Counts::AsTheyCome, 50.0, 11.0 * 0.9 + 5.0 + 7.0 * 0.5),
-            (Counts::PromptFirst, 50.0, 16.0),
-            (Counts::WhenOver, 30.0, 16.0),
+            (TokenCounting::AsTheyCome, 50.0, 11.0 * 0.9 + 5.0 + 7.0 * 0.5),
+            (TokenCounting::PromptFirst, 50.0, 16.0),
+            (TokenCounting::WhenOver, 30.0, 16.0),
         ] {
             let c = ClientSide::of(&records, &range, counts);
             assert_eq!(
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_pages_become_a_step() {
+    fn recorded_pages_are_summarised() {
         let before =
             Reading::read(include_str!("../../../../tests/fixtures/metrics/vllm-preempt-before.txt"))
                 .unwrap();
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_found_by_the_names_of_their_metrics() {
+    fn gpu_metrics_are_recognised_by_name() {
         let row = |name: &str, mean| MetricRow {
             source: "gpu".into(),
             name: name.into(),

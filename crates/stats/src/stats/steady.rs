@@ -1,31 +1,33 @@
-//! Whether a step was in a steady state: requests in flight, trends, Little's law, and the verdict on stability.
+//! Steadiness of a step: requests in flight, trends, Little's law, and the verdict on stability.
 //!
-//! A request counts as in flight from `due` to its end, in an open loop and in a closed one (where it is due when its slot
-//! is free): what the client has not sent yet is backlog too.
+//! A request counts as in flight from `due` to its end, both in an open and in a closed loop (where it is due when its slot
+//! becomes free): requests that the client has not sent yet belong to the backlog too.
 //!
-//! Records are gone through many times and never copied: of a million of them, a copy in another form is what a step has no room for.
+//! Functions take iterators that can be cloned and pass over the records many times, because a step of a million requests has no
+//! memory for a copy in another form.
 
-use super::kept::{Kept, Nanos};
+use super::compact_record::{CompactRecord, Nanos};
 use goodput_core::record::{Outcome, Phase, Record};
 use std::time::Duration;
 
-/// Standard errors by which growth must exceed zero.
+/// Number of standard errors by which growth must exceed zero to be significant.
 const SIGNIFICANT: f64 = 2.0;
-/// Growth below this share of the requests due in the window is no overload worth the name: 1.03 × capacity.
+/// Growth below this share of the requests due in the window is negligible: it corresponds to 1.03 × capacity.
 pub(super) const GROWTH_OF_DUE: f64 = 0.03;
-/// Where answers come in one piece: a batching engine at nine tenths of its capacity fills its batch by some 6 % of the requests due
-/// in the window, and a queue cannot be told from it. What is less than 1.18 × capacity then shows by e2e alone.
+/// As [`GROWTH_OF_DUE`], for answers in one piece. A batching engine at nine tenths of its capacity fills its batch by some 6 %
+/// of the requests due in the window, and that cannot be told from a queue. Loads below 1.18 × capacity are then detected by e2e
+/// alone.
 const GROWTH_IN_ONE_PIECE: f64 = 0.15;
 /// Growth below this share of the mean is a fluctuation.
 const GROWTH_OF_MEAN: f64 = 0.25;
-/// Batches that the window is cut into, to learn how much the backlog moves by chance.
+/// Number of batches of the window used to estimate the random variation of the backlog.
 const BATCHES: usize = 20;
-/// End-to-end times that a batch is given to fill where queueing cannot be told from being answered.
-const FILLS: f64 = 3.0;
-/// Fewer requests due in the window than this say nothing of a trend.
-pub(super) const FEW: usize = 30;
+/// End-to-end times that a batch is given to fill if queueing cannot be told from being answered.
+const FILL_TIMES: f64 = 3.0;
+/// Smallest number of requests due in the window that can show a trend.
+pub(super) const MIN_REQUESTS: usize = 30;
 
-/// The part of a step that is looked at, in seconds from its start.
+/// An interval of a step, in seconds since its start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     /// Its beginning.
@@ -35,7 +37,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// The measured window.
+    /// Returns the measured window.
     pub fn new(settle: Duration, measure: Duration) -> Self {
         Self { from: settle.as_secs_f64(), to: (settle + measure).as_secs_f64() }
     }
@@ -44,7 +46,7 @@ impl Window {
         (self.to - self.from).max(0.0)
     }
 
-    fn holds(self, at: f64) -> bool {
+    fn contains(self, at: f64) -> bool {
         (self.from..self.to).contains(&at)
     }
 }
@@ -58,29 +60,30 @@ pub struct Slope {
     pub se: f64,
 }
 
-/// What a step's records say of its steadiness.
+/// Measures of how steady a step was.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Steady {
     /// Time average of the requests in flight.
     pub in_flight_mean: f64,
-    /// Most requests in flight.
+    /// Largest number of requests in flight.
     pub in_flight_max: u64,
     /// Growth of the requests in flight, requests/s; `None` for an empty window.
     pub in_flight_slope: Option<f64>,
-    /// Growth of TTFT over `due`, s/s; `None` under three values.
+    /// Growth of TTFT over `due`, s/s; `None` for fewer than three values.
     pub ttft_slope: Option<f64>,
-    /// Little's law: (N − λ·W) / N with the measured requests' λ and W; `None` where nothing was in flight.
+    /// Little's law: (N − λ·W) / N with the measured requests' λ and W; `None` if nothing was in flight.
     pub little_residual: Option<f64>,
-    /// Whether the backlog stayed level; see [`stable`].
+    /// True if the backlog stayed level; see [`stable`].
     pub stable: Option<bool>,
 }
 
-/// Looks at the records of a step (all phases; warm-up is left out) over its measured window. `closed` is a closed loop.
-pub fn steady(records: impl Iterator<Item = Kept> + Clone, window: Window, closed: bool) -> Steady {
+/// Measures the steadiness of a step from its records (all phases; warm-up is left out) over its measured window. `closed` is
+/// true for a closed loop.
+pub fn steady(records: impl Iterator<Item = CompactRecord> + Clone, window: Window, closed: bool) -> Steady {
     let stays = stays(records.clone());
     Steady {
         in_flight_mean: mean(stays.clone(), window),
-        in_flight_max: most(stays.clone(), window),
+        in_flight_max: max_in_flight(stays.clone(), window),
         in_flight_slope: slope(stays.clone(), window).map(|s| s.per_s),
         ttft_slope: ttft_slope(records.clone()),
         little_residual: little_residual(records.clone(), stays.clone(), window),
@@ -88,20 +91,23 @@ pub fn steady(records: impl Iterator<Item = Kept> + Clone, window: Window, close
     }
 }
 
-/// Whether the backlog of an open loop stays level. (A closed loop cannot be unstable: its backlog is bounded by design.)
+/// Returns true if the backlog of an open loop stays level, false if it grows, and `None` if that cannot be decided. (A closed
+/// loop cannot be unstable: its backlog is bounded by design.)
 ///
-/// The backlog is the queue: requests between `due` and their first token. `Some(false)` needs all of: the queue grows by
-/// more than two standard errors of a *random walk* with the increments seen in the step, so that the slow swings of a busy
-/// but stable queue are not taken for a trend; by at least 3 % of the requests due and 25 % of the mean queue; and TTFT
-/// grows as well, or measured requests were cut off before their first token.
+/// The backlog is the queue: requests between `due` and their first token. `Some(false)` needs all of:
 ///
-/// Requests in flight alone would not do: a batching engine fills its batch for several end-to-end times, at any load, and
-/// that looks like a growing backlog. While all in flight still grow and the queue does not, nothing can be told: `None`.
-/// So it is where the load ran for less than two median end-to-end times (of the requests due in the first fifth), with
-/// fewer than 30 requests, or with so few that not even the growth under 1.5 × capacity would be significant.
+/// - the queue grows by more than two standard errors of a *random walk* with the increments seen in the step, so that the slow
+///   swings of a busy but stable queue are not taken for a trend,
+/// - by at least 3 % of the requests due and 25 % of the mean queue,
+/// - and TTFT grows as well, or measured requests were cut off before their first token.
 ///
-/// Shares of 200 simulated steps called unstable, 10 s settled and 60 s (30 s) measured, by load over capacity. Those at 0.95
-/// and below are false alarms. "–" where most steps are `None`.
+/// Requests in flight alone would not do: a batching engine fills its batch for several end-to-end times, at any load, and that
+/// looks like a growing backlog. If the requests in flight still grow and the queue does not, the result is `None`. It is also
+/// `None` if the load ran for less than two median end-to-end times (of the requests due in the first fifth), with fewer than 30
+/// requests, or with so few that not even the growth under 1.5 × capacity would be significant.
+///
+/// Shares of 200 simulated steps called unstable, with 10 s of settling and a measured window of 60 s (30 s), by load over
+/// capacity. Those at 0.95 and below are false alarms; "–" means that most steps are `None`.
 ///
 /// | | 0.5 | 0.9 | 0.95 | 1.0 | 1.1 | 1.2 | 1.5 |
 /// |---|---|---|---|---|---|---|---|
@@ -114,31 +120,36 @@ pub fn steady(records: impl Iterator<Item = Kept> + Clone, window: Window, close
 /// | batching engine, 21/s, e2e 2–12 s | 0 (0) | 0 (0) | 0 (0) | 0 (–) | – (–) | .89 (–) | 1 (1) |
 /// | batching engine, 5/s, e2e 8–50 s | 0 (0) | – (–) | – (–) | – (–) | – (–) | – (–) | – (–) |
 ///
-/// Where answers came in one piece nobody knows how long a request was queued: all in flight are taken for the queue, e2e for
-/// TTFT, the batch is given three end-to-end times to fill, and the growth must be 15 % of the requests due.
-pub fn stable(records: impl Iterator<Item = Kept> + Clone, window: Window) -> Option<bool> {
+/// For answers in one piece it is unknown how long a request was queued: all requests in flight count as the queue, e2e as TTFT,
+/// the batch is given three end-to-end times to fill, and the growth must be 15 % of the requests due.
+pub fn stable(records: impl Iterator<Item = CompactRecord> + Clone, window: Window) -> Option<bool> {
     let (waits, stays) = (waits(records.clone()), stays(records.clone()));
     let (fills, least) =
-        if in_one_piece(records.clone()) { (FILLS, GROWTH_IN_ONE_PIECE) } else { (1.0, GROWTH_OF_DUE) };
-    let queue = Window { from: window.from.max(fills * typical(waits.clone(), window)?), to: window.to };
+        if in_one_piece(records.clone()) { (FILL_TIMES, GROWTH_IN_ONE_PIECE) } else { (1.0, GROWTH_OF_DUE) };
+    let queue = Window { from: window.from.max(fills * median_stay(waits.clone(), window)?), to: window.to };
     let due = count(waits.clone(), queue);
     let trend = slope(waits.clone(), queue)?;
     let chance = SIGNIFICANT * trend.se * queue.length();
-    if due >= FEW
+    if due >= MIN_REQUESTS
         && grows(waits, queue, least)
-        && (starved(records.clone()) || response_slope(records).is_some_and(|s| s > 0.0))
+        && (cut_before_first_token(records.clone()) || response_slope(records).is_some_and(|s| s > 0.0))
     {
         return Some(false);
     }
-    let fill = typical(stays.clone(), window)?;
+    let fill = median_stay(stays.clone(), window)?;
     let late = Window { from: window.from.max(fill), to: window.to };
-    if due < FEW || late.length() < fill || chance > due as f64 / 3.0 || grows(stays, late, GROWTH_OF_DUE) {
+    if due < MIN_REQUESTS
+        || late.length() < fill
+        || chance > due as f64 / 3.0
+        || grows(stays, late, GROWTH_OF_DUE)
+    {
         return None;
     }
     Some(true)
 }
 
-/// Whether more and more requests are inside: significantly, and by enough to matter, which is this share of those due.
+/// Returns true if the number of requests inside grows: significantly, by more than the share `least` of those due, and by more
+/// than a fluctuation.
 fn grows(stays: impl Iterator<Item = Stay> + Clone, w: Window, least: f64) -> bool {
     let Some(trend) = slope(stays.clone(), w) else { return false };
     let growth = trend.per_s * w.length();
@@ -147,38 +158,38 @@ fn grows(stays: impl Iterator<Item = Stay> + Clone, w: Window, least: f64) -> bo
         && growth > GROWTH_OF_MEAN * mean(stays, w)
 }
 
-/// Requests due within the window.
+/// Returns the number of requests due within the window.
 fn count(stays: impl Iterator<Item = Stay>, w: Window) -> usize {
-    stays.filter(|s| w.holds(s.due)).count()
+    stays.filter(|s| w.contains(s.due)).count()
 }
 
-/// The median length of the stays that began in the first fifth of the load: how long it took to fill.
-fn typical(stays: impl Iterator<Item = Stay>, w: Window) -> Option<f64> {
+/// Returns the median length of the stays that began in the first fifth of the load: the time the system takes to fill.
+fn median_stay(stays: impl Iterator<Item = Stay>, w: Window) -> Option<f64> {
     let mut took: Vec<f64> = stays.filter(|s| s.due < w.to / 5.0).map(|s| s.end - s.due).collect();
     took.sort_unstable_by(f64::total_cmp);
     super::percentile::order_statistic(&took, 500)
 }
 
-/// One request's stay: due and end, in seconds.
+/// Stay of one request in the system or in the queue: due and end, in seconds.
 #[derive(Debug, Clone, Copy)]
 struct Stay {
     due: f64,
     end: f64,
 }
 
-/// In the system: from `due` to the end.
-fn stays(records: impl Iterator<Item = Kept> + Clone) -> impl Iterator<Item = Stay> + Clone {
+/// Returns the stays in the system: from `due` to the end.
+fn stays(records: impl Iterator<Item = CompactRecord> + Clone) -> impl Iterator<Item = Stay> + Clone {
     until(records, |r| r.end)
 }
 
-/// In the queue: from `due` to the first token, or the end of one that never had any.
-fn waits(records: impl Iterator<Item = Kept> + Clone) -> impl Iterator<Item = Stay> + Clone {
+/// Returns the stays in the queue: from `due` to the first token, or to the end if none came.
+fn waits(records: impl Iterator<Item = CompactRecord> + Clone) -> impl Iterator<Item = Stay> + Clone {
     until(records, |r| r.first_token.unwrap_or(r.end))
 }
 
 fn until(
-    records: impl Iterator<Item = Kept> + Clone,
-    end: impl Fn(&Kept) -> Nanos + Clone,
+    records: impl Iterator<Item = CompactRecord> + Clone,
+    end: impl Fn(&CompactRecord) -> Nanos + Clone,
 ) -> impl Iterator<Item = Stay> + Clone {
     let loaded = records.filter(|r| r.phase != Phase::Warmup);
     loaded.map(move |r| Stay { due: secs(r.due), end: secs(end(&r).max(r.due)) })
@@ -188,7 +199,7 @@ fn secs(t: Nanos) -> f64 {
     t.get().as_secs_f64()
 }
 
-/// The parts of the stays that lie within the window.
+/// Clips the stays to the window, without those outside.
 fn inside(stays: impl Iterator<Item = Stay>, w: Window) -> impl Iterator<Item = (f64, f64)> {
     stays.map(move |s| (s.due.max(w.from), s.end.min(w.to))).filter(|(a, b)| a < b)
 }
@@ -197,11 +208,11 @@ fn mean(stays: impl Iterator<Item = Stay>, w: Window) -> f64 {
     if w.length() > 0.0 { inside(stays, w).map(|(a, b)| b - a).sum::<f64>() / w.length() } else { 0.0 }
 }
 
-fn most(stays: impl Iterator<Item = Stay>, w: Window) -> u64 {
+fn max_in_flight(stays: impl Iterator<Item = Stay>, w: Window) -> u64 {
     let (mut begin, mut end): (Vec<f64>, Vec<f64>) = inside(stays, w).unzip();
     begin.sort_unstable_by(f64::total_cmp);
     end.sort_unstable_by(f64::total_cmp);
-    // Ends come before beginnings at the same time: a slot that is freed and filled at once holds one request.
+    // Ends before beginnings at the same time: a slot that is freed and filled at once holds one request.
     let (mut over, mut most) = (0, 0);
     for (begun, at) in (1..).zip(begin) {
         over += end[over..].iter().take_while(|end| **end <= at).count();
@@ -210,11 +221,11 @@ fn most(stays: impl Iterator<Item = Stay>, w: Window) -> u64 {
     most as u64
 }
 
-/// Least-squares slope of the step function N(t) over the window, exact: ∫(t − t̄)·N dt / (T³/12).
+/// Returns the least-squares slope of the step function N(t) over the window, exact: ∫(t − t̄)·N dt / (T³/12).
 ///
 /// Its standard error is that of a driftless random walk, σ·√(6/5T) with σ² the variance per second of the increments of N
-/// between batches. A queue at its capacity is such a walk; a stable one swings less, so the error is on the safe side
-/// whatever the autocorrelation.
+/// between batches. A queue at its capacity is such a walk. A stable one swings less, so the error is conservative whatever the
+/// autocorrelation.
 fn slope(stays: impl Iterator<Item = Stay> + Clone, w: Window) -> Option<Slope> {
     let t = w.length();
     if t <= 0.0 {
@@ -226,10 +237,10 @@ fn slope(stays: impl Iterator<Item = Stay> + Clone, w: Window) -> Option<Slope> 
     let mut increments = [0.0_f64; BATCHES];
     let batch = |at: f64| (((at - w.from) / t * BATCHES as f64) as usize).min(BATCHES - 1);
     for s in stays {
-        if w.holds(s.due) {
+        if w.contains(s.due) {
             increments[batch(s.due)] += 1.0;
         }
-        if w.holds(s.end) {
+        if w.contains(s.end) {
             increments[batch(s.end)] -= 1.0;
         }
     }
@@ -239,31 +250,31 @@ fn slope(stays: impl Iterator<Item = Stay> + Clone, w: Window) -> Option<Slope> 
     Some(Slope { per_s: moment / (t.powi(3) / 12.0), se: (1.2 * variance / t).sqrt() })
 }
 
-/// Returns true if the end of the step cut measured requests off before their first token. A timeout of ours does not count: it also ends
-/// requests that a server has lost, however short its queue.
-fn starved(mut records: impl Iterator<Item = Kept>) -> bool {
-    let cut = |r: &Kept| r.outcome == Outcome::Cut && !r.is_timed_out();
+/// Returns true if the end of the step cut off measured requests before their first token. The client's own timeout does not
+/// count: it also ends requests that a server has lost, however short its queue.
+fn cut_before_first_token(mut records: impl Iterator<Item = CompactRecord>) -> bool {
+    let cut = |r: &CompactRecord| r.outcome == Outcome::Cut && !r.is_timed_out();
     records.any(|r| r.phase == Phase::Measure && cut(&r) && r.first_token.is_none())
 }
 
-/// Whether answers came in one piece: with a last token and no first.
-fn in_one_piece(mut records: impl Iterator<Item = Kept>) -> bool {
+/// Returns true if answers came in one piece: with a last token but no first.
+fn in_one_piece(mut records: impl Iterator<Item = CompactRecord>) -> bool {
     records.any(|r| r.first_token.is_none() && r.last_token.is_some())
 }
 
-/// Least-squares slope of TTFT over `due` of the measured requests that got a first token.
-fn ttft_slope(records: impl Iterator<Item = Kept> + Clone) -> Option<f64> {
+/// Returns the least-squares slope of TTFT over `due`, for the measured requests that got a first token.
+fn ttft_slope(records: impl Iterator<Item = CompactRecord> + Clone) -> Option<f64> {
     slope_of(records, Record::ttft)
 }
 
-/// The same of e2e where answers came in one piece.
-fn response_slope(records: impl Iterator<Item = Kept> + Clone) -> Option<f64> {
+/// Returns the least-squares slope of TTFT over `due`, or of e2e for answers in one piece.
+fn response_slope(records: impl Iterator<Item = CompactRecord> + Clone) -> Option<f64> {
     slope_of(records, |r| r.ttft().or_else(|| r.e2e()))
 }
 
-/// Least-squares slope of a latency over `due` of the measured requests that have it and did not fail.
+/// Returns the least-squares slope of a latency over `due`, for the measured requests that have it and did not fail.
 fn slope_of(
-    records: impl Iterator<Item = Kept> + Clone,
+    records: impl Iterator<Item = CompactRecord> + Clone,
     latency: impl Fn(&Record) -> Option<Duration> + Clone,
 ) -> Option<f64> {
     let measured = records.filter(|r| r.phase == Phase::Measure && !r.is_broken());
@@ -277,7 +288,7 @@ fn slope_of(
 }
 
 fn little_residual(
-    records: impl Iterator<Item = Kept>,
+    records: impl Iterator<Item = CompactRecord>,
     stays: impl Iterator<Item = Stay>,
     w: Window,
 ) -> Option<f64> {
@@ -291,18 +302,18 @@ fn little_residual(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::kept::kept;
+    use crate::stats::compact_record::compact;
     use crate::stats::queues::{Engine, Queue, Service};
 
     fn steady(records: &[Record], window: Window, closed: bool) -> Steady {
-        super::steady(kept(records).iter().copied(), window, closed)
+        super::steady(compact(records).iter().copied(), window, closed)
     }
 
     fn stable(records: &[Record], window: Window) -> Option<bool> {
-        super::stable(kept(records).iter().copied(), window)
+        super::stable(compact(records).iter().copied(), window)
     }
 
-    /// Shares of 40 steps that are called unstable and that cannot be told.
+    /// Returns the shares of 40 steps that are called unstable and undecided.
     fn shares(measure: f64, records: impl Fn(u64) -> Vec<Record>) -> (f64, f64) {
         let window = Window { from: 10.0, to: 10.0 + measure };
         let called: Vec<_> = (0..40).map(|seed| stable(&records(seed), window)).collect();
@@ -311,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_are_told_apart() {
+    fn stable_and_overloaded_queues_are_distinguished() {
         for (servers, mean_s, service) in [
             (1, 0.05, Service::Fixed),
             (1, 0.05, Service::Exponential),
@@ -339,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_fills_is_no_overload() {
+    fn a_filling_batch_is_no_overload() {
         for (base_s, per_s, slots) in [(0.04, 0.0008, 256), (0.01, 0.0002, 256)] {
             let e = Engine { base_s, per_s, slots, tokens: 200.0 };
             for load in [0.75, 0.9] {
@@ -351,9 +362,9 @@ mod tests {
         }
     }
 
-    /// The same servers, asked for answers in one piece.
+    /// The servers of the tests above, with answers in one piece.
     #[test]
-    fn answers_in_one_piece_are_told_apart_by_e2e() {
+    fn answers_in_one_piece_are_judged_by_e2e() {
         let whole = |records: Vec<Record>| -> Vec<Record> {
             records.into_iter().map(|r| Record { first_token: None, first_content: None, ..r }).collect()
         };
@@ -374,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_is_not_judged() {
+    fn too_short_or_small_steps_are_undecided() {
         let slow = Queue { servers: 64, mean_s: 16.0, service: Service::Fixed };
         let (_, unknown) = shares(10.0, |seed| slow.records(2.0, 10.0, 10.0, seed));
         assert!(unknown >= 0.95, "20 s of load, 16 s each: {unknown}");

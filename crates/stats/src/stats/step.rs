@@ -1,7 +1,8 @@
-//! A measured step: what `steps.csv` and `limits.csv` hold of it, and all that the search and the reports may see.
+//! A measured step: the content of its rows in `steps.csv` and `limits.csv`, and everything the search and the reports know of
+//! it.
 
 use super::co_misses::CoMisses;
-use super::groups::{By, Group};
+use super::groups::{Group, GroupBy};
 pub use super::server::{ClientSide, MetricRow, ServerLatency, ServerSide};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::{ALL, Metric, key, split};
@@ -16,7 +17,7 @@ macro_rules! named {
         pub enum $name { $($(#[$vdoc])* $variant),+ }
 
         impl $name {
-            /// Every one of them.
+            /// Every variant, in order of declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// The name used in files.
@@ -24,7 +25,7 @@ macro_rules! named {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// The one of that name.
+            /// Returns the variant of that name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|v| v.name() == name)
             }
@@ -41,18 +42,18 @@ macro_rules! named {
 }
 
 named!(
-    /// What a step was measured for.
+    /// Purpose of a step.
     StepKind {
         /// A level that the plan lists.
         List = "list",
-        /// So many requests at once: its window ends with the last answer.
+        /// A given number of requests at once; the window ends with the last answer.
         Burst = "burst",
         /// A level of the ramp.
         Ramp = "ramp",
-        /// One request at a time, before the adaptive search offers any load, or again where it doubts that any level meets: what the server
-        /// does unloaded.
+        /// One request at a time: the unloaded server. Measured before the adaptive search offers load, and again if the search
+        /// doubts that any level meets.
         Baseline = "baseline",
-        /// A level at the likely boundary, chosen by the adaptive search.
+        /// A level near the likely boundary, chosen by the adaptive search.
         Refine = "refine",
         /// The safe rate, held for the last fifth of the budget.
         Hold = "hold",
@@ -60,16 +61,16 @@ named!(
         Confirm = "confirm",
         /// The safe rate, a surge, and the safe rate again, in one step after the search: how the server recovers.
         Recovery = "recovery",
-        /// A closed loop with so many in flight that the server is always full, after the search: the most that it completes.
+        /// A closed loop with enough requests in flight to keep the server full, after the search: its maximum throughput.
         Peak = "peak",
-        /// A level that the server can take, under its profiler, after all else: the profiler slows it down.
+        /// A level that the server sustains, measured under its profiler after everything else, since the profiler slows it down.
         Profile = "profile",
     }
 );
 
 impl StepKind {
-    /// Whether it is measured for its own sake: no verdict and no answer hangs on it.
-    pub const fn is_beside(self) -> bool {
+    /// Returns true for steps that produce no verdict and do not affect the answer: recovery, peak and profile.
+    pub const fn is_auxiliary(self) -> bool {
         matches!(self, Self::Recovery | Self::Peak | Self::Profile)
     }
 
@@ -78,51 +79,51 @@ impl StepKind {
         matches!(self, Self::Refine | Self::Hold)
     }
 
-    /// Whether it is none of the levels of the search: the unloaded server, and what is measured for its own sake.
-    pub const fn is_aside(self) -> bool {
-        matches!(self, Self::Baseline) || self.is_beside()
+    /// Returns true for steps the search did not ask for: the baseline and auxiliary steps.
+    pub const fn is_outside_search(self) -> bool {
+        matches!(self, Self::Baseline) || self.is_auxiliary()
     }
 }
 
 named!(
-    /// What a step shows about the SLO.
+    /// Outcome of judging a step or a limit against the SLO.
     Verdict {
         /// Every limit is shown to be met.
         Meets = "meets",
         /// A limit is shown to be missed, or the step is not stable.
         Fails = "fails",
-        /// Too few requests to tell.
+        /// Too few requests to decide.
         Undecided = "undecided",
-        /// The client was the limit, or the server was started anew: the step says nothing about the server.
+        /// The client was the bottleneck, or the server restarted: the step says nothing about the server.
         Invalid = "invalid",
     }
 );
 
 named!(
-    /// Why a step ended before its time.
+    /// Reason why a step ended early.
     Abort {
-        /// Its misses were far beyond what the SLO allows.
+        /// The misses were far more than the SLO allows.
         Gross = "gross",
-        /// Every request failed, and there were enough of them to say that nobody is there to be measured.
+        /// Every request failed, and there were enough of them to conclude that no server is there to be measured.
         AllFailed = "all-failed",
-        /// Not one answer came by its end, of too few requests to say why.
+        /// No answer came before the end, from too few requests to say why.
         NoAnswer = "no-answer",
-        /// More of its requests failed than the plan puts up with.
+        /// More requests failed than the plan tolerates.
         Errors = "errors",
         /// The server went away.
         ServerGone = "server-gone",
         /// The user interrupted the sweep.
         Interrupted = "interrupted",
-        /// The sweep had come to its deadline.
+        /// The sweep reached its deadline.
         Deadline = "deadline",
-        /// The disk of the run folder was nearly full.
+        /// The disk that holds the run folder was nearly full.
         Disk = "disk",
     }
 );
 
 impl Abort {
-    /// Whether the step was broken off for a reason that has nothing to do with its load: its window was cut, and it is measured again
-    /// when the sweep goes on.
+    /// Returns true if the step was stopped for a reason unrelated to its load. Its window is cut short, and a resumed sweep
+    /// measures it again.
     pub const fn is_broken_off(self) -> bool {
         matches!(self, Self::Interrupted | Self::Deadline | Self::Disk)
     }
@@ -130,11 +131,11 @@ impl Abort {
 
 /// Percentiles of one latency over the measured requests of a step, in milliseconds.
 ///
-/// Order statistics ⌈p·n⌉ of the exact values; `p99_low` and `p99_high` are 95 % bounds of the p99 by rank, at the effective number
-/// n / `inflation`. `p99_high` is `None` where that is too small for one (below 368).
+/// Percentiles are the order statistics ⌈p·n⌉ of the exact values. `p99_low` and `p99_high` are 95 % bounds of the p99 by rank,
+/// at the effective sample size n / `inflation`; `p99_high` is `None` if that is too small for a bound (below 368).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Quantiles {
-    /// How many values.
+    /// Number of values.
     pub n: u64,
     /// Median.
     pub p50: Option<f64>,
@@ -148,89 +149,91 @@ pub struct Quantiles {
     pub p99_low: Option<f64>,
     /// Upper 95 % bound of the p99.
     pub p99_high: Option<f64>,
-    /// How many values are worth one independent value in these bounds; `None` in folders of earlier versions, whose bounds assume
-    /// independent requests.
+    /// Number of values that count as one independent value in these bounds; `None` in folders of earlier versions, whose bounds
+    /// assume independent requests.
     pub inflation: Option<f64>,
 }
 
 impl Quantiles {
-    /// Returns how many independent values these are worth in the bounds of their p99, where that was estimated.
+    /// Returns the effective sample size: how many independent values these count as in the bounds of the p99; `None` if not
+    /// estimated.
     pub fn effective(&self) -> Option<f64> {
         self.inflation.map(|inflation| self.n as f64 / inflation)
     }
 }
 
-/// The counts of one limit in one step, and what they show: a row of `limits.csv`.
+/// Counts and verdict of one limit in one step: a row of `limits.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LimitRow {
     /// Tier of the SLO.
     pub tier: String,
-    /// Class of requests; `all` where there is only one.
+    /// Class of requests; `all` if the workload has only one.
     pub class: String,
-    /// `ttft.p99`, `error-rate`, `joint`, `stability`.
+    /// Name of the limit: `ttft.p99`, `error-rate`, `joint`, `stability`.
     pub limit: String,
-    /// The limit in milliseconds, where it is a latency.
+    /// The limit in milliseconds; `None` unless it is a latency.
     pub limit_ms: Option<f64>,
-    /// Requests (gaps, for ITL) that count.
+    /// Number of requests (gaps, for ITL) judged.
     pub n: u64,
-    /// Misses among them.
+    /// Number of misses among them.
     pub misses: u64,
-    /// Requests cut off before it could be told.
+    /// Number of requests cut off before they could be judged.
     pub censored: u64,
-    /// Clusters of misses: runs in order of `due` that are close together.
+    /// Number of clusters of misses: misses that are close together in order of `due`.
     pub clusters: u64,
-    /// Sum of the squared sizes of the clusters, or the scatter of misses over batches of the step where that is larger
+    /// Sum of the squared cluster sizes, or the scatter of misses over batches of the step if that is larger
     /// ([`super::cluster::scatter`]).
     pub cluster_sq: u64,
-    /// How its misses coincide with those of each latency and error limit before it in its tier; empty for others, and in folders of
-    /// earlier versions.
+    /// How the misses coincide with those of each latency and error limit before this one in its tier; empty for other limits,
+    /// and in folders of earlier versions.
     pub co_misses: Vec<CoMisses>,
-    /// Share that met the limit, censored ones left out.
+    /// Share that met the limit, without the censored ones.
     pub attainment: Option<f64>,
     /// Lower bound of the true attainment, at the verdict's confidence.
     pub low: Option<f64>,
-    /// Upper bound of the true attainment.
+    /// Upper bound of the true attainment, at the verdict's confidence.
     pub high: Option<f64>,
-    /// What the counts show.
+    /// Verdict of these counts.
     pub verdict: Verdict,
 }
 
 named!(
-    /// In what one replica of a service is far worse than the others.
-    Apart {
-        /// Its TTFT.
+    /// The metric in which one replica is much worse than the rest.
+    OutlierMetric {
+        /// Higher TTFT.
         Ttft = "ttft",
-        /// Its TPOT.
+        /// Higher TPOT.
         Tpot = "tpot",
-        /// More of its requests fail.
+        /// A larger share of failed requests.
         Failures = "failures",
     }
 );
 
-/// What one of several servers of a service did in a step, latencies in milliseconds: a row of `replicas.csv`.
+/// Results of one of several servers of a service in one step, latencies in milliseconds: a row of `replicas.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replica {
-    /// Its place in `urls`, from 0.
+    /// Index of the server in `urls`, from 0.
     pub target: u16,
-    /// Its URL, which holds no secret.
+    /// URL of the server, without secrets.
     pub url: String,
-    /// Measured requests that it was dealt; without those that the client could not send.
+    /// Measured requests dealt to it, without those that the client could not send.
     pub n: u64,
-    /// Those that failed.
+    /// Number of requests that failed.
     pub failed: u64,
-    /// Those that were cut off.
+    /// Number of requests that were cut off.
     pub cut: u64,
     /// Percentiles by metric: TTFT, TPOT and e2e.
     #[serde(flatten, serialize_with = "by_column")]
     pub latency: BTreeMap<Metric, Quantiles>,
-    /// In what it is far worse than the others, if it is.
-    pub apart: Option<Apart>,
-    /// What that is measured by in the others: milliseconds, or the share of requests that failed.
+    /// The metric in which this replica is much worse than the others; `None` if it is not.
+    #[serde(rename = "apart")]
+    pub outlier: Option<OutlierMetric>,
+    /// Value of that metric for the other replicas: milliseconds, or the share of failed requests.
     pub others: Option<f64>,
 }
 
-impl Apart {
-    /// The name for people.
+impl OutlierMetric {
+    /// Returns the name shown to users.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Ttft => "TTFT",
@@ -241,21 +244,21 @@ impl Apart {
 }
 
 impl Replica {
-    /// The metrics that it has percentiles of.
+    /// The metrics with percentiles per replica.
     pub const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
 
-    /// Percentiles of a metric; empty where nothing was measured.
+    /// Returns the percentiles of a metric; empty if nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         self.latency.get(&metric).copied().unwrap_or_default()
     }
 
-    /// The share of its requests that failed.
+    /// Returns the share of its requests that failed.
     pub fn failed_share(&self) -> f64 {
         self.failed as f64 / self.n.max(1) as f64
     }
 }
 
-/// Each metric under its name with the unit, as everywhere in `result.json`.
+/// Serialises the percentiles of each metric under its name with the unit, as everywhere in `result.json`.
 pub(super) fn by_column<S: serde::Serializer>(
     of: &BTreeMap<Metric, Quantiles>,
     to: S,
@@ -263,98 +266,98 @@ pub(super) fn by_column<S: serde::Serializer>(
     to.collect_map(of.iter().map(|(metric, q)| (format!("{}_ms", metric.name()), q)))
 }
 
-/// Which part of a trace a step replayed, in requests that come at a time of their own.
+/// The part of a trace that a step replayed, counted in requests with an arrival time of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TracePart {
-    /// Number of the first, from 0.
+    /// Index of the first request, from 0.
     pub from: u64,
-    /// How many, settling and tail included; behind the last of the trace comes its first again.
+    /// Number of requests, settling and tail included. The replay wraps around at the end of the trace.
     pub n: u64,
-    /// How many the trace has.
+    /// Number of requests in the trace.
     pub of: u64,
 }
 
-/// The use of this machine's cores in the measured window of a step, while the server ran on it. Shares are of the time of all cores
-/// that the client may use.
+/// Use of this machine's cores in the measured window of a step, when the server ran on it too. Shares are of the time of all
+/// cores that the client may use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HostLoad {
-    /// Number of those cores.
+    /// Number of cores that the client may use.
     pub cores: u32,
-    /// Share that was busy, with anything.
+    /// Share of time busy, with any process.
     pub busy: f64,
-    /// Share that the server had; `None` where its processes cannot be told.
+    /// Share used by the server; `None` if its processes are not known.
     pub server: Option<f64>,
-    /// Share that neither the server nor the client had; `None` where the server's is not known.
+    /// Share used by neither the server nor the client; `None` if the server's share is not known.
     pub others: Option<f64>,
-    /// Share that a hypervisor gave to other machines.
+    /// Share taken by the hypervisor for other machines (steal time).
     pub steal: f64,
-    /// Share of the window in which something that could run had no core; `None` where the system does not tell.
+    /// Share of the window in which a runnable process had no core; `None` if the system does not report it.
     pub waiting: Option<f64>,
 }
 
-/// What became of one check of the plan in a step: a row of `checks.csv`.
+/// Result of one check of the plan in a step: a row of `checks.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckRow {
-    /// Class of requests; `all` where there is only one.
+    /// Class of requests; `all` if the workload has only one.
     pub class: String,
-    /// The check's name.
+    /// Name of the check.
     pub check: String,
-    /// Measured answers that were asked.
+    /// Number of measured answers checked.
     pub n: u64,
-    /// Those that failed it.
+    /// Number of answers that failed the check.
     pub failed: u64,
-    /// The beginning of the first answer that failed, control characters escaped.
+    /// Beginning of the first answer that failed, control characters escaped.
     pub sample: String,
 }
 
-/// One measured step. Rates are per second of the measured window; `None` is "not known" and an empty cell.
+/// One measured step. Rates are per second of the measured window; `None` means "not known" and is written as an empty cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// The curve it belongs to.
+    /// Name of the series the step belongs to.
     pub series: String,
     /// Number within the sweep, from 1.
     pub step: u32,
-    /// What it was measured for.
+    /// Purpose of the step.
     pub kind: StepKind,
-    /// What was held.
+    /// The load that was offered.
     pub level: Level,
     /// When it started (RFC 3339).
     pub started_at: String,
-    /// Seconds from the start of the sweep to its start and to its end, drain included.
+    /// Seconds from the start of the sweep to the start of the step.
     pub started_s: f64,
-    /// See `started_s`.
+    /// Seconds from the start of the sweep to the end of the step, drain included.
     pub ended_s: f64,
     /// Seconds of load before the measured window.
     pub settle_s: f64,
     /// Seconds of the measured window.
     pub measure_s: f64,
-    /// Seconds that the load was kept on afterwards.
+    /// Seconds of load after the measured window.
     pub tail_s: f64,
-    /// Seconds until the server was empty again.
+    /// Seconds until the server was empty after the load stopped.
     pub drain_s: f64,
-    /// Why it ended early, if it did.
+    /// Why the step ended early; `None` if it ran its full time.
     pub abort: Option<Abort>,
     /// Requests due in the measured window.
     pub due_n: u64,
-    /// Due per second. For a closed loop this is what the loop asked for.
+    /// Requests due per second; for a closed loop, the rate that the loop produced.
     pub offered_rate: f64,
-    /// Sent per second.
+    /// Requests sent per second.
     pub sent_rate: f64,
-    /// Completed within the window per second.
+    /// Requests completed within the window, per second.
     pub achieved_rate: f64,
-    /// Requests per second that met every limit together.
+    /// Requests per second that met all limits together.
     pub good_rate: f64,
     /// Measured requests that completed.
     pub completed: u64,
     /// Measured requests that failed.
     pub failed: u64,
-    /// Measured requests that were cut off.
+    /// Measured requests that were cut off by the end of the step or by the default timeout.
     pub cut: u64,
-    /// Of those that failed, the ones that the plan's own timeout ended.
+    /// Failed requests that the plan's own timeout ended.
     pub failed_timeout: u64,
-    /// Of those that were cut off, the ones that the default timeout ended.
+    /// Cut-off requests that the default timeout ended.
     pub cut_timeout: u64,
-    /// Of those that failed, the ones that the server refused: 429, or 503 with `Retry-After`.
+    /// Failed requests that the server refused: 429, or 503 with `Retry-After`.
     pub refused: u64,
     /// Requests sent a second time because their connection closed before a byte came back.
     pub retried: u64,
@@ -368,13 +371,13 @@ pub struct Step {
     pub output_tokens_mean: Option<f64>,
     /// Percentiles by metric.
     pub latency: BTreeMap<Metric, Quantiles>,
-    /// Share of requests that met every limit together.
+    /// Share of requests that met all limits together.
     pub joint_attainment: Option<f64>,
     /// Mean requests in flight over the window.
     pub in_flight_mean: f64,
-    /// Most requests in flight.
+    /// Largest number of requests in flight.
     pub in_flight_max: u64,
-    /// Growth of the requests in flight, per second.
+    /// Growth of the requests in flight, in requests per second.
     pub in_flight_slope: Option<f64>,
     /// Growth of TTFT, in seconds per second.
     pub ttft_slope: Option<f64>,
@@ -384,61 +387,62 @@ pub struct Step {
     pub lateness_p50_ms: Option<f64>,
     /// 99th percentile of sent − due, in milliseconds.
     pub lateness_p99_ms: Option<f64>,
-    /// 99th percentile of socket readable → stamp, in milliseconds.
+    /// 99th percentile of the delay between "socket readable" and the timestamp, in milliseconds.
     pub receive_lag_p99_ms: Option<f64>,
     /// Connections opened during the measured window.
     pub conn_new: u64,
-    /// The server's own view.
+    /// Summary of the server's own counters.
     pub server: ServerSide,
-    /// Cost per million output tokens, where the plan has a price.
+    /// Cost per million output tokens, in the plan's currency; `None` without a price.
     pub cost_per_mtok: Option<f64>,
-    /// Whether the backlog stayed level; `None` where the step is too short to tell.
+    /// True if the backlog stayed level; `None` if the step is too short to tell.
     pub stable: Option<bool>,
-    /// What the step shows.
+    /// Verdict of the first tier.
     pub verdict: Verdict,
-    /// The limit that decided, or that is nearest; `errors` where failed requests make up at least half of its misses.
+    /// The limit that decided the verdict, or is closest to it; `errors` if failed requests make up at least half of its misses.
     pub binding: Option<String>,
-    /// Why, in words.
+    /// Explanation of the verdict.
     pub reason: String,
-    /// Share of the measured window that the busiest sending thread was on a core.
+    /// Share of the measured window that the busiest sending thread spent on a core.
     pub client_busy: Option<f64>,
-    /// Largest share of the measured window in which a sending thread wanted to run and had no core.
+    /// Largest share of the measured window in which a sending thread was runnable but had no core.
     pub client_waiting: Option<f64>,
-    /// The use of this machine's cores in the measured window, where the server runs on it.
+    /// Use of this machine's cores in the measured window; `None` unless the server runs on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostLoad>,
     /// Counts per tier, class and limit.
     pub limits: Vec<LimitRow>,
-    /// Each class of a mix, and each turn of conversations.
+    /// One group per class of a mix, and per turn of conversations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
-    /// Each server, where the plan names several.
+    /// One entry per server, if the plan names several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<Replica>,
-    /// What became of each check of the plan, where it has any.
+    /// One entry per check of the plan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRow>,
-    /// The series of `[[metrics]]`, where the plan has any.
+    /// The series of `[[metrics]]`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricRow>,
-    /// Which part of a trace it replayed, where the workload is one.
+    /// The part of a trace that was replayed; `None` unless the workload is a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TracePart>,
 }
 
 impl LimitRow {
-    /// Its name among the rows of its tier: `ttft.p99`, or `short/ttft.p99` where it is of the class `short`.
+    /// Returns the name that identifies the row within its tier: `ttft.p99`, or `short/ttft.p99` for a limit of the class
+    /// `short`.
     pub fn key(&self) -> String {
         key(&self.class, &self.limit)
     }
 
-    /// Whether it goes by this key.
+    /// Returns true if the row has this key.
     pub fn is(&self, key: &str) -> bool {
         split(key) == (&self.class, &self.limit)
     }
 
-    /// How many of what the row counts belong to one of its `due_n` requests: gaps between tokens, which stall together; 1 for a limit on
-    /// requests.
+    /// Returns how many of the counted values belong to one of `due_n` requests: for ITL the gaps per request, since they stall
+    /// together; 1 for a limit on requests.
     pub fn per_request(&self, due_n: u64) -> f64 {
         if Metric::of_limit(&self.limit) == Some(Metric::Itl) {
             (self.n as f64 / due_n.max(1) as f64).max(1.0)
@@ -449,23 +453,23 @@ impl LimitRow {
 }
 
 impl Step {
-    /// Percentiles of a metric; empty where nothing was measured.
+    /// Returns the percentiles of a metric; empty if nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         self.latency.get(&metric).copied().unwrap_or_default()
     }
 
-    /// By what its response times are told: TTFT, or e2e where every answer came in one piece.
-    pub fn response(&self) -> Metric {
+    /// Returns the metric that stands for response time: TTFT, or e2e if every answer came in one piece.
+    pub fn response_metric(&self) -> Metric {
         let whole = self.quantiles(Metric::Ttft).n == 0 && self.quantiles(Metric::E2e).n > 0;
         if whole { Metric::E2e } else { Metric::Ttft }
     }
 
-    /// The counts of a limit of a tier, by its [`LimitRow::key`].
+    /// Finds the counts of a limit of a tier by its [`LimitRow::key`].
     pub fn row(&self, tier: &str, key: &str) -> Option<&LimitRow> {
         self.limits.iter().find(|r| r.tier == tier && r.is(key))
     }
 
-    /// Requests per second that met every limit of a tier together; its own figure is that of the first tier.
+    /// Returns the requests per second that met all limits of a tier together; `good_rate` is that of the first tier.
     pub fn good_rate_of(&self, tier: &str) -> f64 {
         match self.row(tier, "joint") {
             Some(r) if self.measure_s > 0.0 => {
@@ -475,18 +479,19 @@ impl Step {
         }
     }
 
-    /// What is known of a class of the mix apart from the others.
+    /// Returns the group of a class of the mix; `None` if the class is not measured separately.
     pub fn class(&self, class: &str) -> Option<&Group> {
-        self.groups.iter().find(|g| g.by == By::Class && g.name == class)
+        self.groups.iter().find(|g| g.by == GroupBy::Class && g.name == class)
     }
 
-    /// Percentiles of a metric over the requests that a limit of this class judges; empty where nothing was measured, or they are not
-    /// known apart.
+    /// Returns the percentiles of a metric over the requests that a limit of this class judges; empty if nothing was measured, or
+    /// if the class is not measured separately.
     ///
-    /// What is the plan's own ([`ALL`]) judges classes without limits of their own: where that is one, it is told apart as well.
+    /// A limit of the plan itself ([`ALL`]) judges the classes without limits of their own. If that is a single class, its group
+    /// is used.
     pub fn quantiles_of(&self, class: &str, metric: Metric) -> Quantiles {
         let own = |name: &str| self.limits.iter().any(|r| r.class == name);
-        let mut rest = self.groups.iter().filter(|g| g.by == By::Class && !own(&g.name));
+        let mut rest = self.groups.iter().filter(|g| g.by == GroupBy::Class && !own(&g.name));
         let group = match (class, rest.next(), rest.next()) {
             (ALL, Some(only), None) => Some(only),
             (ALL, ..) => return self.quantiles(metric),
@@ -495,8 +500,8 @@ impl Step {
         group.map(|g| g.quantiles(metric)).unwrap_or_default()
     }
 
-    /// Measured requests that failed, of those that a limit of this class judges; those that the plan's timeout ended aside, whose metrics
-    /// count as far as they are known.
+    /// Returns the number of failed requests among those that a limit of this class judges, without those that the plan's timeout
+    /// ended: their metrics count as far as they are known.
     pub fn failed_of(&self, class: &str) -> u64 {
         let broken = |failed: u64, by_timeout: u64| failed.saturating_sub(by_timeout);
         if class == ALL {
@@ -511,41 +516,44 @@ impl Step {
         self.abort == Some(Abort::AllFailed) || (broken > 0 && broken == self.due_n)
     }
 
-    /// Whether its latencies are those of an overload, or of a step that was broken off.
+    /// Returns true if the latencies are those of an overload, or of a step that ended early.
     pub fn overloaded(&self) -> bool {
         self.stable == Some(false) || self.abort.is_some()
     }
 
-    /// Whether it was broken off from outside, and shows no more than what came until then.
+    /// Returns true if the step was stopped for a reason unrelated to its load; it shows only what came until then.
     pub fn broken_off(&self) -> bool {
         self.abort.is_some_and(Abort::is_broken_off)
     }
 
-    /// Whether it was too much for the server: its backlog grew, its misses were gross, too many of its requests failed, or nothing was answered.
+    /// Returns true if the load exceeded what the server can take: the backlog grew, misses were gross, too many requests failed,
+    /// or nothing was answered.
     pub fn too_much(&self) -> bool {
         self.stable == Some(false)
             || matches!(self.abort, Some(Abort::Gross | Abort::Errors | Abort::AllFailed | Abort::NoAnswer))
     }
 
-    /// Whether not one answer came.
+    /// Returns true if no answer came at all.
     pub const fn unanswered(&self) -> bool {
         matches!(self.abort, Some(Abort::AllFailed | Abort::NoAnswer))
     }
 
-    /// Whether its failures are mostly refusals: a limit of requests, at the server or before it, and no word on how fast the server is.
+    /// Returns true if at least half of the failures are refusals. They show a rate limit, at the server or before it, and say
+    /// nothing about the speed of the server.
     pub const fn mostly_refused(&self) -> bool {
         self.refused > 0 && 2 * self.refused >= self.failed
     }
 
-    /// Whether refusals stopped it, or were more than this share of its requests.
+    /// Returns true if refusals stopped the step, or were more than this share of its requests.
     pub fn refused_beyond(&self, share: f64) -> bool {
         let stopped = self.unanswered() || self.abort == Some(Abort::Errors);
         self.mostly_refused() && (stopped || self.refused as f64 > share * self.due_n as f64)
     }
 
-    /// The level that it held, as the horizontal axis of a miss curve: what was due where it ran its time, since that is what its misses
-    /// come from; else what was asked for, since when it was ended is an accident of the arrivals that came.
-    pub fn held(&self) -> f64 {
+    /// Returns the load of the step for the horizontal axis of a miss curve. For a rate step that ran its full time, that is the
+    /// rate actually due, since the misses come from it; else the level asked for, since the rate due until an early end depends
+    /// on the chance of the arrivals.
+    pub fn effective_level(&self) -> f64 {
         let ran = self.level.control == Control::Rate && self.abort.is_none() && self.offered_rate > 0.0;
         if ran { self.offered_rate } else { self.level.value }
     }

@@ -1,17 +1,17 @@
-//! A step's records become one [`Step`]: the row of `steps.csv`, the rows of `limits.csv`, and the verdict.
+//! Summarises the records of a step as one [`Step`]: its row of `steps.csv`, its rows of `limits.csv`, and the verdict.
 
-use super::fault::{lateness_ms, sent_in_window};
-use super::groups::{By, Group, groups, timed_out};
+use super::client::ClientTolerance;
+use super::client_faults::{lateness_ms, sent_in_window};
+use super::compact_record::CompactRecord;
+use super::groups::{Group, GroupBy, groups, timed_out};
 use super::itl::ItlTally;
-use super::kept::Kept;
 pub use super::limits::rejudged;
-use super::limits::{Counted, rows};
-use super::own::Allowed;
+use super::limits::{JudgedRow, rows};
 pub use super::reason::{ERRORS, blamed, step_verdict, tier_verdict, worst};
 use super::reason::{failures, reason};
 use super::steady::{Steady, Window, steady};
 use super::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
-use super::tail::{Known, quantiles_by_due};
+use super::tail::{ClusterPrior, quantiles_by_due};
 use super::verdict::INFLATION;
 use goodput_core::level::{Control, Level};
 use goodput_core::record::{Conn, Outcome, Phase};
@@ -20,16 +20,16 @@ use goodput_core::units::ms;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is known of a step when it has ended.
+/// Everything known about a step when it has ended.
 #[derive(Debug, Clone)]
 pub struct StepInput<'a> {
-    /// The curve it belongs to.
+    /// Name of the series the step belongs to.
     pub series: &'a str,
     /// Number within the sweep, from 1.
     pub step: u32,
-    /// What it was measured for.
+    /// Purpose of the step.
     pub kind: StepKind,
-    /// What was held.
+    /// The load that was offered.
     pub level: Level,
     /// When it started (RFC 3339).
     pub started_at: &'a str,
@@ -37,50 +37,51 @@ pub struct StepInput<'a> {
     pub started_s: f64,
     /// Seconds from the start of the sweep to its end, drain included.
     pub ended_s: f64,
-    /// Load before the measured window.
+    /// Length of the settling phase, before the measured window.
     pub settle: Duration,
-    /// The measured window, as it was: shorter than planned where the step was aborted.
+    /// Length of the measured window; shorter than planned if the step was aborted.
     pub measure: Duration,
-    /// How long the load was kept on afterwards.
+    /// Length of the tail: load that continues after the measured window.
     pub tail: Duration,
-    /// How long it took until the server was empty.
+    /// Time until the server was empty after the load stopped.
     pub drain: Duration,
-    /// Why it ended early, if it did.
+    /// Why the step ended early; `None` if it ran its full time.
     pub abort: Option<Abort>,
-    /// Every record of the step, in any order, with times from its start.
-    pub records: &'a [Kept],
-    /// The names of the classes of the mix, by index; none where there is one kind of request.
+    /// Every record of the step, in any order, with times since its start.
+    pub records: &'a [CompactRecord],
+    /// Names of the classes of the mix, by index; empty if the workload has one kind of request.
     pub classes: &'a [&'a str],
-    /// The gaps of its measured requests.
+    /// The gaps between tokens of the measured requests.
     pub itl: &'a ItlTally,
-    /// The steps of the series before this one: their misses tell how misses cluster.
+    /// Earlier steps of the same series; their misses show how misses cluster.
     pub earlier: &'a [Step],
-    /// The tiers of the SLO, resolved; the step's own verdict is that of the first.
+    /// The tiers of the SLO, resolved. The step's own verdict is that of the first.
     pub tiers: &'a [Slo],
-    /// 99th percentile of socket readable → stamp.
+    /// 99th percentile of the delay between "socket readable" and the timestamp, in milliseconds.
     pub receive_lag_p99_ms: Option<f64>,
-    /// Share of the window that the busiest sending thread was on a core.
+    /// Share of the window that the busiest sending thread spent on a core.
     pub client_busy: Option<f64>,
-    /// Largest share of the window in which a sending thread waited for one.
+    /// Largest share of the window in which a sending thread was runnable but had no core.
     pub client_waiting: Option<f64>,
-    /// Confidence of every verdict, on each side.
+    /// Confidence of every verdict (one-sided).
     pub confidence: f64,
-    /// Whether `max-in-flight` was reached, or descriptors or ports ran out.
+    /// True if `max-in-flight` was reached, or the client ran out of file descriptors or ports.
     pub client_limit: bool,
-    /// The plan's `max-in-flight`, where it was reached.
+    /// The plan's `max-in-flight`, if it was reached.
     pub in_flight_limit: Option<u32>,
-    /// How much delay of its own the client may have.
-    pub allowed: Allowed,
-    /// The share of failed requests above which a step is stopped, where it is.
+    /// How much delay the client may add before a verdict is checked without it.
+    pub allowed: ClientTolerance,
+    /// Share of failed requests above which a step is stopped; `None` if the plan sets no such limit.
     pub max_error_share: Option<f64>,
-    /// Price of the server per hour.
+    /// Price of the server per hour, in the plan's currency.
     pub price_per_hour: Option<f64>,
 }
 
 impl StepInput<'_> {
-    /// The measured records, in order of `due`.
-    fn measured(&self) -> Vec<&Kept> {
-        let mut measured: Vec<&Kept> = self.records.iter().filter(|r| r.phase == Phase::Measure).collect();
+    /// Returns the measured records in order of `due`.
+    fn measured(&self) -> Vec<&CompactRecord> {
+        let mut measured: Vec<&CompactRecord> =
+            self.records.iter().filter(|r| r.phase == Phase::Measure).collect();
         measured.sort_unstable_by_key(|r| (r.due, r.id));
         measured
     }
@@ -89,8 +90,8 @@ impl StepInput<'_> {
         self.settle..self.settle + self.measure
     }
 
-    /// Answers, of any phase, whose last token came within the measured window.
-    fn completed_in_window(&self) -> impl Iterator<Item = &Kept> {
+    /// Iterates over complete answers, of any phase, whose last token came within the measured window.
+    fn completed_in_window(&self) -> impl Iterator<Item = &CompactRecord> {
         let window = self.window();
         let loaded = self.records.iter().filter(|r| r.phase != Phase::Warmup && r.ok());
         loaded.filter(move |r| window.contains(&r.last_token.unwrap_or(r.end).get()))
@@ -107,11 +108,11 @@ impl StepInput<'_> {
     }
 }
 
-/// Why a step has its verdict. `growth` is that of the requests in flight per second.
+/// Explains the verdict of a step. `growth` is the growth of the requests in flight, per second.
 fn in_words(
     input: &StepInput<'_>,
-    measured: &[&Kept],
-    counted: &[Counted],
+    measured: &[&CompactRecord],
+    counted: &[JudgedRow],
     tier: &str,
     (verdict, binding, growth): (Verdict, Option<&str>, Option<f64>),
 ) -> String {
@@ -123,7 +124,7 @@ fn in_words(
         .unwrap_or_else(|| reason(counted, tier, (verdict, error), binding, growth))
 }
 
-/// Sums a step up. The server's own counters are left empty: the director fills them in.
+/// Summarises a step. Leaves the server's own counters empty; the director fills them in.
 pub fn summarize(input: &StepInput<'_>) -> Step {
     let (steady, measured) = (input.steady(), input.measured());
     let counted = rows(input, &steady);
@@ -133,7 +134,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let (verdict, binding) = tier_verdict(&limits, tier);
     let groups = groups(input.records, (input.classes, input.itl), input.window(), input.kind);
     let broken = || measured.iter().filter(|r| r.is_broken()).count() as u64;
-    let failed_of = |class: &str| failed_in(&groups, class).unwrap_or_else(broken);
+    let failed_of = |class: &str| failed_of_class(&groups, class).unwrap_or_else(broken);
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
     let growth = steady.in_flight_slope;
     let reason = in_words(input, &measured, &counted, tier, (verdict, binding.as_deref(), growth));
@@ -181,7 +182,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         conn_new: measured.iter().filter(|r| r.conn == Some(Conn::New)).count() as u64,
         server: ServerSide::default(),
         cost_per_mtok: cost(input.price_per_hour, output_tokens_per_s),
-        stable: told(steady.stable, &counted, tier),
+        stable: stability_shown(steady.stable, &counted, tier),
         verdict,
         binding,
         reason,
@@ -197,26 +198,26 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     }
 }
 
-/// Requests that met what a row counts.
+/// Returns the number of requests that met the limit of a row.
 fn good(row: &LimitRow) -> u64 {
     row.n.saturating_sub(row.misses + row.censored)
 }
 
-/// Requests of a class that failed, those ended by the plan's timeout aside, where the class is told apart.
-fn failed_in(groups: &[Group], class: &str) -> Option<u64> {
-    groups.iter().find(|g| g.by == By::Class && g.name == class).map(|g| g.failed - g.failed_timeout)
+/// Returns the number of failed requests of a class, without those ended by the plan's timeout; `None` if the class has no group.
+fn failed_of_class(groups: &[Group], class: &str) -> Option<u64> {
+    groups.iter().find(|g| g.by == GroupBy::Class && g.name == class).map(|g| g.failed - g.failed_timeout)
 }
 
-/// What is said of a step that ended before it could show anything.
+/// Explains a step that ended before it could show anything.
 fn broken_off(abort: Option<Abort>, verdict: Verdict) -> Option<String> {
     let why = abort.filter(|a| a.is_broken_off() || *a == Abort::ServerGone)?;
     (verdict == Verdict::Undecided)
         .then(|| format!("broken off ({why}) before it could be shown that the SLO is met"))
 }
 
-/// Stability as the step shows it: not known where the backlog was the client's; and one that grew until the client held requests back
-/// does not look like growth over the whole window.
-fn told(stable: Option<bool>, rows: &[Counted], tier: &str) -> Option<bool> {
+/// Returns the stability of a step as its `stability` row shows it. Unknown if the backlog was the client's own. A backlog that
+/// grew until the client held requests back does not look like growth over the whole window, so a failed row overrides `stable`.
+fn stability_shown(stable: Option<bool>, rows: &[JudgedRow], tier: &str) -> Option<bool> {
     let row = rows.iter().find(|c| c.row.tier == tier && c.row.limit == "stability")?;
     match row.row.verdict {
         Verdict::Fails => Some(false),
@@ -225,8 +226,10 @@ fn told(stable: Option<bool>, rows: &[Counted], tier: &str) -> Option<bool> {
     }
 }
 
-/// Output and prompt tokens per second of the answers completed within the window. Output tokens are all that were generated, by the
-/// server's count, hidden reasoning included. Where the server does not tell the prompt's tokens, those that were asked for.
+/// Returns output and prompt tokens per second of the answers completed within the window.
+///
+/// Output tokens are all generated tokens by the server's count, hidden reasoning included. Prompt tokens are those asked for if
+/// the server does not report them.
 fn token_rates(input: &StepInput<'_>) -> (f64, f64) {
     let (mut output, mut prompt) = (0_u64, 0_u64);
     for r in input.completed_in_window() {
@@ -236,19 +239,19 @@ fn token_rates(input: &StepInput<'_>) -> (f64, f64) {
     (input.per_s(output as f64), input.per_s(prompt as f64))
 }
 
-/// Cost per million output tokens at this many a second.
+/// Returns the cost per million output tokens at a throughput of `tokens_per_s`.
 fn cost(price_per_hour: Option<f64>, tokens_per_s: f64) -> Option<f64> {
     price_per_hour.filter(|_| tokens_per_s > 0.0).map(|price| price / 3600.0 / tokens_per_s * 1e6)
 }
 
-/// Percentiles of every metric over the requests that tell it, which come in order of `due`.
-fn latencies(measured: &[&Kept], input: &StepInput<'_>) -> BTreeMap<Metric, Quantiles> {
-    // One after the other in the same memory.
+/// Returns the percentiles of every metric over the requests that count for it; `measured` is in order of `due`.
+fn latencies(measured: &[&CompactRecord], input: &StepInput<'_>) -> BTreeMap<Metric, Quantiles> {
+    // One buffer, reused for every metric.
     let mut room = Vec::with_capacity(measured.len());
     let mut of = |metric: Metric| {
-        let answered = measured.iter().filter(|r| r.tells(metric));
+        let answered = measured.iter().filter(|r| r.counts_for(metric));
         let values = answered.filter_map(|r| metric.of(&r.record())).map(ms);
-        quantiles_by_due(values, &mut room, Known::of_kind(input.kind).with(input.earlier, metric))
+        quantiles_by_due(values, &mut room, ClusterPrior::of_kind(input.kind).with(input.earlier, metric))
     };
     let by_request = Metric::ALL.into_iter().filter(|m| *m != Metric::Itl);
     let mut all: BTreeMap<Metric, Quantiles> = by_request.map(|m| (m, of(m))).collect();

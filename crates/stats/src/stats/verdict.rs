@@ -1,64 +1,66 @@
-//! What counts show: misses of a limit against the share that it allows, and the early sign of gross misses.
+//! Verdicts from counts: misses of a limit compared with the share that it allows, and an early test for gross misses.
 
 use super::binomial::{at_least, at_most, lower, upper};
 use super::step::Verdict;
 
-/// How many requests are taken to be worth one independent request before the sweep has shown how its misses cluster
-/// ([`super::cluster::pooled_inflation`]). **Assumed, not measured**: near the boundary misses come in clusters, and the truths
-/// of simulated servers lie between 2 and 51; 16 was the prior mean of the study. Without it the independent bound passes a
-/// server that misses its limit in 36–55 % of runs instead of 5 %.
+/// Assumed number of requests that count as one independent request, before the sweep has shown how its misses cluster
+/// ([`super::cluster::pooled_inflation`]).
+///
+/// **Assumed, not measured**: near the boundary misses cluster, and the true values of simulated servers lie between 2 and 51; 16
+/// was the prior mean of the study. Without it, the bound for independent requests passes a server that misses its limit in 36–55
+/// % of runs instead of 5 %.
 pub const INFLATION: f64 = 16.0;
 
-/// The same for an unloaded server, which has one request at a time and no queue: only a stall of its own can hit two in a row.
-/// Assumed.
+/// Inflation assumed for an unloaded server, which has one request at a time and no queue: only a stall of its own can delay two
+/// in a row.
 pub const UNLOADED_INFLATION: f64 = 2.0;
 
-/// The inflation of [`gross`]: half of [`INFLATION`], since it only has to see overload. With 8 it flagged 0–3 % of steps at
+/// Inflation used by [`gross`]: half of [`INFLATION`], since it only has to detect overload. With 8 it flagged 0–3 % of steps at
 /// the boundary in simulation, and 95 % of those at 1.1 × capacity within 10–20 s (slow engines within 60–120 s).
 pub const GROSS_INFLATION: f64 = 8.0;
 
-/// Above this value [`gross`] says that misses are far beyond what is allowed; an e-value, so wrong at most once in twenty.
+/// Threshold of [`gross`], an e-value: above it, misses are far more than allowed, with an error of at most one in twenty.
 pub const GROSS: f64 = 20.0;
 
-/// What was counted for one limit. `n` includes the misses and the censored.
+/// Counts of one limit. `n` includes the misses and the censored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Requests (gaps, for ITL) that count.
+    /// Number of requests (gaps, for ITL) judged.
     pub n: u64,
-    /// Misses among them.
+    /// Number of misses among them.
     pub misses: u64,
-    /// Those cut off before it could be told.
+    /// Number cut off before they could be judged.
     pub censored: u64,
 }
 
 impl Counts {
-    /// The share that met the limit, censored ones left out; `None` without any.
+    /// Returns the share that met the limit, without the censored ones; `None` if nothing was judged.
     pub fn attainment(self) -> Option<f64> {
-        let told = self.n.saturating_sub(self.censored);
-        (told > 0).then(|| told.saturating_sub(self.misses) as f64 / told as f64)
+        let judged = self.n.saturating_sub(self.censored);
+        (judged > 0).then(|| judged.saturating_sub(self.misses) as f64 / judged as f64)
     }
 }
 
-/// What counts show, with bounds of the true attainment (shares).
+/// A verdict on counts, with confidence bounds of the true attainment (as shares).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shown {
+pub struct Judgement {
     /// Meets, fails or undecided.
     pub verdict: Verdict,
-    /// Lower bound of the attainment; `None` where nothing was counted.
+    /// Lower bound of the attainment; `None` if nothing was counted.
     pub low: Option<f64>,
     /// Upper bound of the attainment.
     pub high: Option<f64>,
 }
 
-/// Judges counts against the share `p0` of misses that is allowed: *meets* if the largest miss share they leave possible is
-/// at most p0, *fails* if the smallest is above it, else *undecided*.
+/// Judges counts against the allowed share `p0` of misses: *meets* if the upper bound of the true miss share is at most p0,
+/// *fails* if the lower bound is above p0, else *undecided*.
 ///
-/// Bounds are Clopper–Pearson's, one-sided at `error`, with counts divided by `inflation`. Censored ones count as misses
-/// where *meets* is judged and as hits where *fails* is. `p0` = 0 is no statistics: any miss fails, and only a step without
-/// a miss meets.
-pub fn judge(counts: Counts, p0: f64, error: f64, inflation: f64) -> Shown {
+/// The bounds are Clopper–Pearson's, one-sided with probability of error `error`, on counts divided by `inflation`. Censored
+/// requests count as misses when *meets* is judged and as hits when *fails* is. `p0` = 0 is not a statistical test: any miss
+/// fails, and only a step without a miss meets.
+pub fn judge(counts: Counts, p0: f64, error: f64, inflation: f64) -> Judgement {
     if counts.n == 0 {
-        return Shown { verdict: Verdict::Undecided, low: None, high: None };
+        return Judgement { verdict: Verdict::Undecided, low: None, high: None };
     }
     let inflation = inflation.max(1.0);
     let n = counts.n as f64 / inflation;
@@ -73,40 +75,40 @@ pub fn judge(counts: Counts, p0: f64, error: f64, inflation: f64) -> Shown {
         (true, _, _) if least > p0 => Verdict::Fails,
         (true, _, _) => Verdict::Undecided,
     };
-    Shown { verdict, low: Some(1.0 - most), high: Some(1.0 - least) }
+    Judgement { verdict, low: Some(1.0 - most), high: Some(1.0 - least) }
 }
 
-/// The verdict that `misses` of `n` would have by [`judge`]; for counts that are expected, so neither need be whole.
-pub fn foreseen(misses: f64, n: f64, p0: f64, error: f64, inflation: f64) -> Verdict {
+/// Returns the verdict that [`judge`] would give for `misses` of `n`. For expected counts, which need not be whole.
+pub fn expected_verdict(misses: f64, n: f64, p0: f64, error: f64, inflation: f64) -> Verdict {
     let (k, n) = (misses / inflation, n / inflation);
     match p0 > 0.0 {
         _ if n <= 0.0 => Verdict::Undecided,
         false if misses < 0.5 => Verdict::Meets,
         false => Verdict::Fails,
-        // A bound lies on one side of p0 just where the tail at p0 is that small: no bound need be solved for.
+        // A bound lies on one side of p0 exactly if the tail at p0 is that small, so no bound has to be solved for.
         true if at_most(k, n, p0) <= error => Verdict::Meets,
         true if at_least(k, n, p0) < error => Verdict::Fails,
         true => Verdict::Undecided,
     }
 }
 
-/// Evidence that `k` of `n` misses are far more than the share `p0` allows: an e-value, above [`GROSS`] at most once in
-/// twenty while the limit holds, however often one looks (Ville's inequality).
+/// Returns the evidence that `k` of `n` misses are far more than the share `p0` allows: an e-value, which exceeds [`GROSS`] in at
+/// most one of twenty steps while the limit holds, however often one looks (Ville's inequality).
 ///
-/// The mean over alternatives q of (q/p0)^k · ((1−q)/(1−p0))^(n−k), exponents divided by `inflation`; q is 1.4, 2, 4, 12 and
-/// 50 times p0, kept below 1. Infinite where p0 is 0 and anything missed.
+/// The mean over alternatives q of (q/p0)^k · ((1−q)/(1−p0))^(n−k), exponents divided by `inflation`; q is 1.4, 2, 4, 12 and 50
+/// times p0, kept below 1. Infinite if p0 is 0 and anything missed.
 pub fn gross(k: u64, n: u64, p0: f64, inflation: f64) -> f64 {
     if p0 <= 0.0 || p0 >= 1.0 {
         return if p0 <= 0.0 && k > 0 { f64::INFINITY } else { 1.0 };
     }
     let (misses, hits) = (k as f64 / inflation, n.saturating_sub(k) as f64 / inflation);
-    // Every alternative lies in (p0, 1), whatever p0 is.
+    // Keeps every alternative in (p0, 1), whatever p0 is.
     let most = p0 + 0.75 * (1.0 - p0);
     let ln_e = [1.4, 2.0, 4.0, 12.0, 50.0].map(|m: f64| {
         let q = (m * p0).min(most);
         misses * (q / p0).ln() + hits * ((1.0 - q) / (1.0 - p0)).ln()
     });
-    // The largest term is taken out, so that no sum overflows before its logarithm is known.
+    // Log-sum-exp: the largest term is factored out, so that the sum cannot overflow.
     let top = ln_e.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     (top + (ln_e.iter().map(|l| (l - top).exp()).sum::<f64>() / ln_e.len() as f64).ln()).exp()
 }
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_n_that_accepts_is_the_published_one() {
+    fn the_smallest_accepting_n_matches_published_tables() {
         for (p0, table) in [
             (0.01, vec![(0, 299), (1, 473), (2, 628), (5, 1049), (10, 1693), (20, 2902)]),
             (0.05, vec![(0, 59), (1, 93), (2, 124), (5, 208), (10, 336), (20, 577)]),
@@ -141,25 +143,25 @@ mod tests {
         assert_eq!(verdict(0, 4769, 0.01, INFLATION), Verdict::Undecided);
     }
 
-    /// What is foreseen of whole counts is what is judged.
+    /// For whole counts, the expected verdict equals the judged one.
     #[test]
-    fn foreseen_is_judged() {
+    fn the_expected_verdict_of_whole_counts_is_the_judged_one() {
         for (k, n) in [(0, 299), (0, 298), (1, 473), (5, 30), (1, 30), (30, 1000), (9, 1000)] {
             for inflation in [1.0, 4.0] {
                 let judged = verdict(k, n, 0.01, inflation);
                 assert_eq!(
-                    foreseen(k as f64, n as f64, 0.01, 0.05, inflation),
+                    expected_verdict(k as f64, n as f64, 0.01, 0.05, inflation),
                     judged,
                     "{k} of {n} / {inflation}"
                 );
             }
         }
-        assert_eq!(foreseen(0.0, 0.0, 0.01, 0.05, 1.0), Verdict::Undecided);
-        assert_eq!(foreseen(1.0, 9.0, 0.0, 0.05, 1.0), Verdict::Fails, "none is allowed");
+        assert_eq!(expected_verdict(0.0, 0.0, 0.01, 0.05, 1.0), Verdict::Undecided);
+        assert_eq!(expected_verdict(1.0, 9.0, 0.0, 0.05, 1.0), Verdict::Fails, "none is allowed");
     }
 
     #[test]
-    fn rejecting_is_cheap() {
+    fn few_requests_suffice_to_reject() {
         for (k, n, p0, inflation, want) in [
             (5, 30, 0.01, 1.0, Verdict::Fails),      // rejects at more than 99.99 %
             (1, 30, 0.01, 1.0, Verdict::Undecided),  // P(≥ 1 of 30) = 26 %
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn gross_sees_overload_and_only_that() {
+    fn gross_detects_overload_only() {
         for (k, n, p0, gross_misses) in [
             (0, 10_000, 0.01, false),
             (100, 10_000, 0.01, false), // at the boundary

@@ -3,8 +3,8 @@
 use super::{Extra, PATIENCE, Page, Scraper, read_all};
 use anyhow::{Context, Result};
 use goodput_run::rundir::Sample;
-use goodput_stats::server::selected::{Selected, Summing, select};
-use goodput_stats::server::watch::{Seen, Watch, since};
+use goodput_stats::server::selected::{Selected, SeriesSums, select};
+use goodput_stats::server::watch::{ObservedWindow, Watch, since};
 use goodput_stats::server::{Latency, Reading, Signal};
 use goodput_stats::stats::step::MetricRow;
 use std::ops::Range;
@@ -26,14 +26,14 @@ pub(crate) struct Following {
     end: watch::Sender<Duration>,
     stop: CancellationToken,
     own: Option<JoinHandle<Watch>>,
-    extra: Vec<JoinHandle<(String, Summing)>>,
+    extra: Vec<JoinHandle<(String, SeriesSums)>>,
 }
 
 /// What was read of a step.
 #[derive(Default)]
 pub(crate) struct Followed {
     watch: Option<Watch>,
-    extra: Vec<(String, Summing)>,
+    extra: Vec<(String, SeriesSums)>,
 }
 
 impl Scraper {
@@ -91,7 +91,7 @@ impl Following {
 
 impl Followed {
     /// What the servers told of a part of the step.
-    pub(crate) fn over(&self, window: &Range<Duration>) -> Option<Seen> {
+    pub(crate) fn over(&self, window: &Range<Duration>) -> Option<ObservedWindow> {
         self.watch.as_ref()?.over(window)
     }
 
@@ -226,8 +226,8 @@ async fn follow_own(
     watch
 }
 
-async fn follow_extra(extra: Extra, mut clock: Clock, out: Out) -> (String, Summing) {
-    let (mut sums, mut next) = (Summing::default(), clock.first());
+async fn follow_extra(extra: Extra, mut clock: Clock, out: Out) -> (String, SeriesSums) {
+    let (mut sums, mut next) = (SeriesSums::default(), clock.first());
     while clock.next(&mut next).await.is_some() {
         let (stop, asked) = (clock.stop.clone(), out.began.elapsed());
         let page = tokio::select! {

@@ -73,7 +73,7 @@ impl Scraper {
                 Some(Ok(probed)) => {
                     f.engine = Some(probed.reading.engine);
                     f.engines = Some(probed.reading.engines);
-                    f.take_metrics(&probed.text);
+                    f.read_metrics(&probed.text);
                     f.redact(|text| probed.page.redacted(text));
                     format!("{} every {}", probed.page.path, settings.interval)
                 }
@@ -94,7 +94,7 @@ impl Scraper {
             interval: settings.interval.0,
             ailing: Arc::default(),
         };
-        Ok(Found { scraper, facts: Facts::alike(facts), noted })
+        Ok(Found { scraper, facts: Facts::merge_identical(facts), noted })
     }
 }
 
@@ -155,7 +155,7 @@ async fn told(client: &Client, target: usize) -> Facts {
     let mut facts = Facts { servers: urls.into_iter().skip(target).take(1).collect(), ..Facts::default() };
     let pages = join_all(PAGES.iter().map(|path| client.page(target, path, BRIEFLY, LARGEST))).await;
     for page in pages.into_iter().flatten() {
-        facts.take(&String::from_utf8_lossy(&page));
+        facts.read_page(&String::from_utf8_lossy(&page));
     }
     facts.redact(|text| client.redacted(text).into_owned());
     facts

@@ -8,8 +8,8 @@ use goodput_core::slo::{ALL, Slo};
 use goodput_plan::MAIN;
 use goodput_run::rundir::Sent;
 use goodput_stats::search::Ask;
+use goodput_stats::stats::compact_record::CompactRecord;
 use goodput_stats::stats::itl::ItlTally;
-use goodput_stats::stats::kept::Kept;
 use std::time::Duration;
 
 /// Room is made for at most so many requests before a step, 192 MB; with more the memory grows as they come home.
@@ -20,13 +20,13 @@ const LIKELY_TAIL: Duration = Duration::from_secs(10);
 /// The memory of a step's requests, which the next step uses again.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<CompactRecord>,
     pub(super) itl: Option<ItlTally>,
 }
 
 /// How many requests a step is likely to come to, with some to spare: rate × (settle + window + tail). A window that is
-/// extended is already foreseen as long as its rate needs on average. Zero where the rate is not known beforehand.
-fn foreseen(ask: &Ask) -> usize {
+/// extended is already expected_verdict as long as its rate needs on average. Zero where the rate is not known beforehand.
+fn expected_verdict(ask: &Ask) -> usize {
     let Some(rate) = ask.level.per_s() else { return 0 };
     let load = ask.settle + ask.measure + ask.tail.min(LIKELY_TAIL);
     // Bursts, and what an extension adds.
@@ -148,8 +148,8 @@ impl SweepTally {
     ///
     /// Takes some 50 ms for a million requests: before the load starts.
     pub(crate) fn begin(&mut self, tiers: &[Slo], classes: usize, ask: &Ask) -> StepTally {
-        let (mut room, n) = (std::mem::take(&mut self.room), foreseen(ask));
-        Kept::room(&mut room.kept, n);
+        let (mut room, n) = (std::mem::take(&mut self.room), expected_verdict(ask));
+        CompactRecord::reserve(&mut room.kept, n);
         // Another series may have other limits and other classes.
         let itl = room.itl.filter(|itl| itl.counts_for(tiers, classes));
         let mut itl = itl.unwrap_or_else(|| ItlTally::new(tiers).of_classes(classes));
@@ -297,7 +297,7 @@ mod tests {
             (ask(Level::rate(1e6), 600, 5), ROOM, ROOM),         // not all that there is
             (ask(Level::concurrency(64), 600, 5), 0, 0),         // its rate will show
         ] {
-            let n = foreseen(&ask);
+            let n = expected_verdict(&ask);
             assert!((least..=most).contains(&n), "{ask:?}: {n}");
         }
     }

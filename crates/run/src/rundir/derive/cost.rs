@@ -1,7 +1,7 @@
 //! The limit on the cost that a plan has, held against an answer.
 
 use crate::rundir::Run;
-use goodput_stats::capacity::{Above, CostRange};
+use goodput_stats::capacity::{AboveGoodput, CostRange};
 use goodput_stats::search::answer::{Answer, Status};
 
 impl Run {
@@ -11,10 +11,10 @@ impl Run {
         let max = self.hardware.max_cost_per_mtok?.get();
         let g = &answer.goodput;
         let above = match g.status {
-            Status::Found | Status::None => Above::Missed,
-            Status::NotReached => Above::NotTried,
+            Status::Found | Status::None => AboveGoodput::Missed,
+            Status::NotReached => AboveGoodput::NotTried,
             Status::Undecided | Status::Invalid => {
-                Above::Open(g.failed.and_then(|level| self.throughput(answer, level)))
+                AboveGoodput::Open(g.failed.and_then(|level| self.throughput(answer, level)))
             }
         };
         CostRange::of(max, &self.capacity(answer)?, self.capacity_at_safe_rate(answer).as_ref(), above)
@@ -24,7 +24,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use crate::fixture;
-    use goodput_stats::capacity::Kept;
+    use goodput_stats::capacity::CostVerdict;
     use goodput_stats::search::answer::Status;
 
     #[test]
@@ -37,9 +37,9 @@ mod tests {
             run.cost_range(&run.answers[0]).map(|r| (r.kept, (10.0 * r.from_rate).round() / 10.0))
         };
         // 0.39 an hour, 30 tokens a request: at 31.6 requests/s, the safe rate, 0.1143; at 33.4, the goodput, 0.1081.
-        assert_eq!(of(0.2), Some((Kept::Accepted, 18.1)));
-        assert_eq!(of(0.11), Some((Kept::Undecided, 32.8)));
-        assert_eq!(of(0.1), Some((Kept::Rejected, 36.1)));
+        assert_eq!(of(0.2), Some((CostVerdict::Accepted, 18.1)));
+        assert_eq!(of(0.11), Some((CostVerdict::Undecided, 32.8)));
+        assert_eq!(of(0.1), Some((CostVerdict::Rejected, 36.1)));
         run.price_per_hour = None;
         assert_eq!(run.cost_range(&run.answers[0]), None);
     }
@@ -51,10 +51,10 @@ mod tests {
         run.price_per_hour = Some(0.39);
         run.hardware.max_cost_per_mtok = Some(0.1.try_into().unwrap());
         for (status, failed, kept) in [
-            (Status::Found, None, Kept::Rejected),
-            (Status::NotReached, None, Kept::Undecided),
-            (Status::Undecided, None, Kept::Undecided),
-            (Status::Undecided, Some(36.0), Kept::Rejected),
+            (Status::Found, None, CostVerdict::Rejected),
+            (Status::NotReached, None, CostVerdict::Undecided),
+            (Status::Undecided, None, CostVerdict::Undecided),
+            (Status::Undecided, Some(36.0), CostVerdict::Rejected),
         ] {
             let g = &mut run.answers[0].goodput;
             (g.status, g.failed) = (status, failed);

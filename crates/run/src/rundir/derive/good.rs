@@ -8,8 +8,9 @@ use goodput_stats::stats::step::{Step, Verdict};
 impl Run {
     /// The steps of the search that an answer rests on: of its series and its kind of level.
     pub fn steps_of(&self, answer: &Answer) -> Vec<&Step> {
-        let own =
-            |s: &&Step| s.series == answer.series && s.level.control == answer.control && !s.kind.is_beside();
+        let own = |s: &&Step| {
+            s.series == answer.series && s.level.control == answer.control && !s.kind.is_auxiliary()
+        };
         self.steps.iter().filter(own).collect()
     }
 

@@ -34,7 +34,7 @@ pub(super) fn shared_cores(steps: &[Step], answers: &[Answer]) -> Option<Caveat>
 fn is_near(step: &Step, answers: &[Answer]) -> bool {
     let levels = |a: &Answer| [a.goodput.rate, a.goodput.met, a.goodput.failed].into_iter().flatten().next();
     let mut own = answers.iter().filter(|a| a.control == step.level.control).filter_map(levels).peekable();
-    if step.kind.is_aside() {
+    if step.kind.is_outside_search() {
         return false;
     }
     own.peek().is_none() || own.any(|level| (step.level.value / level).ln().abs() <= NEAR.ln())
@@ -125,7 +125,7 @@ mod tests {
         };
         assert_eq!((step, steps), (run.steps[at].step, 1));
         run.answers.clear();
-        let all = run.steps.iter().filter(|s| !s.kind.is_aside()).count() as u32;
+        let all = run.steps.iter().filter(|s| !s.kind.is_outside_search()).count() as u32;
         assert!(
             matches!(shared_cores(&run.steps, &[]), Some(Caveat::SharedCores { of, .. }) if of == all),
             "without an answer every step"

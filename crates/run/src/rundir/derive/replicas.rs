@@ -2,7 +2,7 @@
 
 use goodput_core::caveat::Caveat;
 use goodput_core::slo::Metric;
-use goodput_stats::stats::step::{Apart, Replica, Step, Verdict};
+use goodput_stats::stats::step::{OutlierMetric, Replica, Step, Verdict};
 use std::collections::BTreeMap;
 
 /// A slow replica has to be so in a quarter of the steps, and in two where there are two: queues differ by chance.
@@ -15,13 +15,13 @@ pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
         steps.iter().filter(|s| !s.replicas.is_empty() && s.verdict != Verdict::Invalid).collect();
     let mut apart: BTreeMap<(u16, bool), Vec<(&Step, &Replica)>> = BTreeMap::new();
     for step in &told {
-        let counts = |r: &&Replica| match r.apart {
-            Some(Apart::Failures) => true,
-            Some(Apart::Ttft | Apart::Tpot) => step.stable != Some(false),
+        let counts = |r: &&Replica| match r.outlier {
+            Some(OutlierMetric::Failures) => true,
+            Some(OutlierMetric::Ttft | OutlierMetric::Tpot) => step.stable != Some(false),
             None => false,
         };
         for r in step.replicas.iter().filter(counts) {
-            apart.entry((r.target, r.apart == Some(Apart::Failures))).or_default().push((step, r));
+            apart.entry((r.target, r.outlier == Some(OutlierMetric::Failures))).or_default().push((step, r));
         }
     }
     let of = told.len() as u32;
@@ -33,10 +33,10 @@ pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
             let (metric, p99_ms) = (m.title().to_owned(), r.quantiles(m).p99?);
             Some(Caveat::SlowReplica { url: url.clone(), metric, p99_ms, others_ms: others, step, steps, of })
         };
-        match r.apart? {
-            Apart::Ttft => slow(Metric::Ttft),
-            Apart::Tpot => slow(Metric::Tpot),
-            Apart::Failures => Some(Caveat::FailingReplica {
+        match r.outlier? {
+            OutlierMetric::Ttft => slow(Metric::Ttft),
+            OutlierMetric::Tpot => slow(Metric::Tpot),
+            OutlierMetric::Failures => Some(Caveat::FailingReplica {
                 url: url.clone(),
                 share: r.failed_share(),
                 others,
@@ -83,7 +83,7 @@ mod tests {
             "a step broken off tells less"
         );
         let mut few = steps.clone();
-        few.iter_mut().skip(5).for_each(|s| s.replicas[1].apart = None);
+        few.iter_mut().skip(5).for_each(|s| s.replicas[1].outlier = None);
         assert_eq!(replicas(&few), [], "one of eleven is chance");
         let growing = |s: &mut Step| s.stable = Some(false);
         few = steps.clone();
@@ -98,7 +98,7 @@ mod tests {
     fn failures_are_named_with_their_shares() {
         let mut one = steps().swap_remove(0);
         let r = &mut one.replicas[2];
-        (r.n, r.failed, r.apart, r.others) = (200, 50, Some(Apart::Failures), Some(0.01));
+        (r.n, r.failed, r.outlier, r.others) = (200, 50, Some(OutlierMetric::Failures), Some(0.01));
         let found = replicas(&[one]);
         let want = "Replica unix:/run/c.sock is the failing one: in step 1 25 % of its requests failed, of those of the others 1 %.";
         assert_eq!(found.iter().map(Caveat::text).collect::<Vec<_>>(), [want]);

@@ -10,8 +10,8 @@ use super::table::{
 use super::write::HEADS;
 use crate::fixture;
 use crate::rundir::Run;
-use goodput_stats::stats::groups::{By, Group};
-use goodput_stats::stats::step::{Apart, CheckRow, MetricRow, Replica, ServerSide};
+use goodput_stats::stats::groups::{Group, GroupBy};
+use goodput_stats::stats::step::{CheckRow, MetricRow, OutlierMetric, Replica, ServerSide};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ fn columns() -> BTreeMap<&'static str, Vec<String>> {
     let run = fixture::found();
     let step = &run.steps[0];
     let group = Group {
-        by: By::Class,
+        by: GroupBy::Class,
         name: "chat".into(),
         n: 1,
         failed: 0,
@@ -60,7 +60,7 @@ fn columns() -> BTreeMap<&'static str, Vec<String>> {
     };
     let (_, replicas) = fixture::cases().into_iter().find(|(name, _)| *name == "replicas").unwrap();
     let replica: &Replica = replicas.steps.iter().flat_map(|s| &s.replicas).next().unwrap();
-    assert!(replica.apart.is_none_or(|a| Apart::ALL.contains(&a)));
+    assert!(replica.outlier.is_none_or(|a| OutlierMetric::ALL.contains(&a)));
     let check =
         CheckRow { class: "all".into(), check: "json".into(), n: 1, failed: 0, sample: String::new() };
     let metric = MetricRow {

@@ -3,7 +3,7 @@
 use super::{Cells, Row, inflation_cells, quantile_cells, read_latency};
 use anyhow::Result;
 use goodput_core::slo::Metric;
-use goodput_stats::stats::groups::{By, Group};
+use goodput_stats::stats::groups::{Group, GroupBy};
 use goodput_stats::stats::step::Step;
 
 /// The cells of a row of `groups.csv`.
@@ -34,7 +34,7 @@ pub(crate) fn read_group(row: &Row<'_>) -> Result<((String, u32), Group)> {
         latency.extend(read_latency(row, [Metric::Itl])?);
     }
     let group = Group {
-        by: row.named("by", By::from_name)?,
+        by: row.named("by", GroupBy::from_name)?,
         name: row.text("name")?.to_owned(),
         n: row.get("n")?,
         failed: row.get("failed")?,
@@ -59,7 +59,7 @@ mod tests {
         let (_, run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
         let step = &run.steps[0];
         let whole = Group {
-            by: By::Class,
+            by: GroupBy::Class,
             name: "chat, long".into(),
             n: 120,
             failed: 2,
@@ -72,7 +72,8 @@ mod tests {
             output_tokens_mean: None,
             achieved_rate: 1.95,
         };
-        let empty = Group { by: By::Turn, name: "10-19".into(), latency: BTreeMap::new(), ..whole.clone() };
+        let empty =
+            Group { by: GroupBy::Turn, name: "10-19".into(), latency: BTreeMap::new(), ..whole.clone() };
         for group in [whole, empty] {
             let cells = group_cells(step, &group);
             let names = cells.names.iter().map(String::as_str);

@@ -2,7 +2,7 @@
 
 use super::{Cells, Row, inflation_cells, quantile_cells, read_latency};
 use anyhow::Result;
-use goodput_stats::stats::step::{Apart, Replica, Step};
+use goodput_stats::stats::step::{OutlierMetric, Replica, Step};
 
 /// The cells of a row of `replicas.csv`.
 pub(crate) fn replica_cells(step: &Step, r: &Replica) -> Cells {
@@ -15,7 +15,7 @@ pub(crate) fn replica_cells(step: &Step, r: &Replica) -> Cells {
     for metric in Replica::METRICS {
         quantile_cells(&mut c, metric, &r.quantiles(metric));
     }
-    c.opt("apart", r.apart);
+    c.opt("apart", r.outlier);
     c.opt("others", r.others);
     inflation_cells(&mut c, Replica::METRICS, |m| r.quantiles(m));
     c
@@ -30,7 +30,7 @@ pub(crate) fn read_replica(row: &Row<'_>) -> Result<((String, u32), Replica)> {
         failed: row.get("failed")?,
         cut: row.get("cut")?,
         latency: read_latency(row, Replica::METRICS)?,
-        apart: row.opt_text("apart")?.map(|_| row.named("apart", Apart::from_name)).transpose()?,
+        outlier: row.opt_text("apart")?.map(|_| row.named("apart", OutlierMetric::from_name)).transpose()?,
         others: row.opt("others")?,
     };
     Ok((row.step()?, replica))
@@ -53,7 +53,7 @@ mod tests {
                 assert_eq!((&series, number, &read), (&step.series, step.step, replica));
             }
         }
-        let all: Vec<_> = run.steps.iter().flat_map(|s| &s.replicas).map(|r| r.apart).collect();
-        assert!(all.contains(&None) && all.contains(&Some(Apart::Ttft)), "{all:?}");
+        let all: Vec<_> = run.steps.iter().flat_map(|s| &s.replicas).map(|r| r.outlier).collect();
+        assert!(all.contains(&None) && all.contains(&Some(OutlierMetric::Ttft)), "{all:?}");
     }
 }

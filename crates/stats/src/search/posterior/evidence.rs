@@ -7,7 +7,7 @@ use super::prior::{Ease, bursts};
 use super::scatter;
 use crate::search::change::Change;
 use crate::search::refused::served;
-use crate::stats::cluster::{inflation, tells};
+use crate::stats::cluster::{inflation, is_near_boundary};
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use goodput_core::level::Control;
 
@@ -94,7 +94,7 @@ impl Evidence {
     /// queues, and long queues make large clusters; bursts of gamma arrivals make them (1 + cv²)/2 times as large (fitted to the truths
     /// of the development cases of the accuracy harness). g is how much larger than at the boundary they are at the step's level.
     fn inflation(&self, slope: f64, centre: Option<f64>) -> f64 {
-        let near = self.counts.iter().filter(|c| c.rate > 0.0 && tells(c.misses, c.n, self.p0));
+        let near = self.counts.iter().filter(|c| c.rate > 0.0 && is_near_boundary(c.misses, c.n, self.p0));
         let (misses, sum_sq) = near.fold((0.0, 0.0), |(k, sq), c| {
             let there = centre.map_or(1.0, |x| growth(slope, c.rate.ln() - x));
             (k + c.misses, sq + c.cluster_sq / there)
@@ -128,7 +128,7 @@ impl Evidence {
     /// How much more the steps scatter about a fitted curve than their weights say ([`scatter`]). Those that are overloaded have no part in it, nor
     /// those of the server as it was before it changed.
     pub(super) fn scatter(&self, rows: &[Row], fit: &Fit) -> f64 {
-        let near = |c: &Count| c.rate > 0.0 && !c.outdated && tells(c.misses, c.n, self.p0);
+        let near = |c: &Count| c.rate > 0.0 && !c.outdated && is_near_boundary(c.misses, c.n, self.p0);
         let told = self.counts.iter().zip(rows).filter(|(c, _)| near(c));
         scatter::of(told.map(|(_, row)| scatter::deviance(row, fit.mean_share(row.rate))), fit.smooth())
     }
@@ -170,7 +170,7 @@ fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<Co
         return None;
     }
     let (n, misses) = if holds && loaded { (n, misses + cut) } else { (n - cut, misses) };
-    let rate = if loaded { step.held() } else { 0.0 };
+    let rate = if loaded { step.effective_level() } else { 0.0 };
     let sessions = step.level.control == Control::Sessions;
     let arrivals = if sessions { n.min(step.level.value * step.measure_s) } else { n };
     let stopped = matches!(step.kind, StepKind::Ramp | StepKind::Refine) && step.abort == Some(Abort::Gross);

@@ -225,14 +225,14 @@ fn prior(steps: &[&Step], tier: &str) -> Option<Prior> {
     let loaded = || steps.iter().filter(|s| s.kind != StepKind::Baseline && verdict(s) != Verdict::Invalid);
     let ramp = || loaded().filter(|s| s.kind == StepKind::Ramp);
     let failed = ramp().filter(|s| s.too_much() || verdict(s) == Verdict::Fails);
-    let failed = failed.map(|s| s.held()).fold(f64::INFINITY, f64::min);
-    let held = ramp().map(|s| s.held()).filter(|r| *r < failed).fold(0.0, f64::max);
-    let lowest = loaded().map(|s| s.held()).fold(f64::INFINITY, f64::min);
-    let highest = loaded().map(|s| s.held()).fold(0.0, f64::max);
+    let failed = failed.map(|s| s.effective_level()).fold(f64::INFINITY, f64::min);
+    let held = ramp().map(|s| s.effective_level()).filter(|r| *r < failed).fold(0.0, f64::max);
+    let lowest = loaded().map(|s| s.effective_level()).fold(f64::INFINITY, f64::min);
+    let highest = loaded().map(|s| s.effective_level()).fold(0.0, f64::max);
     if highest <= 0.0 {
         return None;
     }
-    let refined = loaded().filter(|s| s.kind != StepKind::Ramp).map(|s| s.held());
+    let refined = loaded().filter(|s| s.kind != StepKind::Ramp).map(|s| s.effective_level());
     let (refined_low, refined_high) =
         refined.fold((f64::INFINITY, 0.0_f64), |(l, h), r| (l.min(r), h.max(r)));
     let from = if held > 0.0 { held } else { lowest };

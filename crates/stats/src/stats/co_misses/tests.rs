@@ -1,9 +1,9 @@
-//! Co-misses by hand, and against the correlation of counts over many steps of a queue.
+//! Co-misses of small cases by hand, and compared with the correlation of counts over many steps of a queue.
 
 use super::*;
 use crate::fixture;
+use crate::stats::compact_record::compact;
 use crate::stats::itl::ItlTally;
-use crate::stats::kept::kept;
 use crate::stats::queues::{Queue, Service};
 use crate::stats::summary::summarize;
 use crate::stats::summary::tests::input;
@@ -12,8 +12,8 @@ use goodput_core::slo::Slo;
 use std::time::Duration;
 
 #[test]
-fn clusters_hold_what_missed_either() {
-    // requests, clusters, product, own squares, the other's
+fn clusters_contain_the_misses_of_either_limit() {
+    // requests, clusters, product, squares of this limit, squares of the other
     for (own, other, gap, want) in [
         (vec![], vec![], 5.0, [0, 0, 0, 0, 0]),
         (vec![3], vec![], 5.0, [0, 1, 0, 1, 0]),
@@ -30,7 +30,7 @@ fn clusters_hold_what_missed_either() {
 }
 
 #[test]
-fn correlation_is_shrunk_where_little_was_seen() {
+fn correlation_is_shrunk_without_much_evidence() {
     let of = |clusters, product, own_sq, other_sq| {
         CoMisses { clusters, product, own_sq, other_sq, ..CoMisses::default() }.correlation()
     };
@@ -45,16 +45,16 @@ fn correlation_is_shrunk_where_little_was_seen() {
     }
 }
 
-/// A step of an M/M/1 at 0.54 of its capacity over 150 s, its requests of two classes in turn of a fair coin.
+/// Simulates a step of an M/M/1 at 0.54 of its capacity over 150 s; the class of each request is the flip of a fair coin.
 fn busy(seed: u64, tiers: &[Slo]) -> Step {
     let queue = Queue { servers: 1, mean_s: 0.05, service: Service::Exponential };
     let classed = |mut r: Record| {
-        // A hash of the number stands for the coin.
+        // The coin is a hash of the request's id.
         r.class = ((r.id.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed) >> 40 & 1) as u16;
         r
     };
     let records: Vec<Record> = queue.records(10.7897, 10.0, 150.0, seed).into_iter().map(classed).collect();
-    let (records, itl) = (kept(&records), ItlTally::new(tiers));
+    let (records, itl) = (compact(&records), ItlTally::new(tiers));
     let mut input = input(10.7897, &records, &itl, tiers);
     (input.measure, input.classes) = (Duration::from_secs(150), &["a", "b"]);
     summarize(&input)
@@ -62,7 +62,7 @@ fn busy(seed: u64, tiers: &[Slo]) -> Step {
 
 /// p99 of the wait .4317 s and of the sojourn .5 s, by the closed forms of the M/M/1.
 #[test]
-fn the_correlation_of_counts_is_that_of_many_steps() {
+fn the_estimated_correlation_matches_that_over_many_steps() {
     let all: Slo = toml::from_str("ttft.p99 = \"431.7ms\"\ne2e.p99 = \"500ms\"").unwrap();
     let by_class = |class, name: &str| goodput_core::slo::ClassSlo {
         class,
@@ -89,7 +89,7 @@ fn the_correlation_of_counts_is_that_of_many_steps() {
         own.for_each(|c| sum.add(c));
         assert_eq!(sum.requests == 0, phi_is_small, "no request is of two classes");
         assert!((sum.correlation() - truth).abs() < 0.12, "{pair:?}: {} for {truth}", sum.correlation());
-        // Ten steps are enough to tell.
+        // Ten steps are enough.
         let few = pooled_correlation(&steps[..10], tier, pair.map(|key| (key, 0.01)));
         let turned = pooled_correlation(&steps[..10], tier, [pair[1], pair[0]].map(|key| (key, 0.01)));
         assert!((few - truth).abs() < 0.25 && (few - turned).abs() < 1e-12, "{pair:?}: {few}, {turned}");
@@ -105,7 +105,7 @@ fn pearson(a: &[f64], b: &[f64]) -> f64 {
 }
 
 #[test]
-fn overloaded_and_unloaded_steps_and_old_folders_say_nothing() {
+fn overloaded_and_unloaded_steps_and_old_folders_are_left_out() {
     let with = |misses, kind, co_misses: Vec<CoMisses>| {
         let mut s = fixture::found().swap_remove(0);
         s.kind = kind;

@@ -1,4 +1,4 @@
-//! Which replica is named, and which is not: chance, failures of all, and what the client could not send name nobody.
+//! Outliers among replicas. Chance, failures of all replicas and requests that the client could not send name none.
 
 use super::*;
 use goodput_core::record::Record;
@@ -10,8 +10,8 @@ fn urls(n: usize) -> Vec<BaseUrl> {
     (0..n).map(|i| format!("http://replica{i}:8000").parse().unwrap()).collect()
 }
 
-/// Requests dealt in turn to `of` servers; TTFT in milliseconds of the i-th, or its failure.
-fn records(n: u64, of: u64, ttft: impl Fn(u64) -> Result<f64, Failure>) -> Vec<Kept> {
+/// Returns requests dealt round-robin to `of` servers; `ttft` returns the TTFT of the i-th in milliseconds, or its failure.
+fn records(n: u64, of: u64, ttft: impl Fn(u64) -> Result<f64, Failure>) -> Vec<CompactRecord> {
     let one = |id: u64| {
         let mut r = Record::due(id, Phase::Measure, Duration::from_millis(10 * id));
         r.target = (id % of) as u16;
@@ -25,17 +25,17 @@ fn records(n: u64, of: u64, ttft: impl Fn(u64) -> Result<f64, Failure>) -> Vec<K
             }
             Err(failure) => (r.outcome, r.failure, r.end) = (Outcome::Failed, Some(failure), r.due),
         }
-        Kept::from(&r)
+        CompactRecord::from(&r)
     };
     (0..n).map(one).collect()
 }
 
-fn named(all: &[Replica]) -> Vec<(u16, Apart)> {
-    all.iter().filter_map(|r| Some((r.target, r.apart?))).collect()
+fn outliers(all: &[Replica]) -> Vec<(u16, OutlierMetric)> {
+    all.iter().filter_map(|r| Some((r.target, r.outlier?))).collect()
 }
 
 #[test]
-fn figures_are_those_of_each_ones_own_requests() {
+fn figures_count_the_requests_of_each_server() {
     let mut all =
         records(
             300,
@@ -54,21 +54,27 @@ fn figures_are_those_of_each_ones_own_requests() {
     assert_eq!(got[1].url, "http://replica1:8000");
 }
 
-/// Rows: why; requests; servers; TTFT or failure of a request; who is named.
+/// Rows: case; requests; servers; TTFT or failure of a request; the outliers.
 #[test]
-fn the_one_far_behind_is_named_and_nobody_else() {
+fn only_the_much_worse_replica_is_an_outlier() {
     type Of = fn(u64) -> Result<f64, Failure>;
-    type Row = (&'static str, u64, u64, Of, &'static [(u16, Apart)]);
+    type Row = (&'static str, u64, u64, Of, &'static [(u16, OutlierMetric)]);
     let rows: [Row; 10] = [
         ("alike", 1000, 2, |id| Ok(50.0 + (id % 7) as f64), &[]),
-        ("twice as slow", 1000, 2, |id| Ok(if id % 2 == 1 { 100.0 } else { 50.0 }), &[(1, Apart::Ttft)]),
+        (
+            "twice as slow",
+            1000,
+            2,
+            |id| Ok(if id % 2 == 1 { 100.0 } else { 50.0 }),
+            &[(1, OutlierMetric::Ttft)],
+        ),
         ("a third slower", 1000, 2, |id| Ok(if id % 2 == 1 { 66.0 } else { 50.0 }), &[]),
         (
             "slow in its tail alone",
             2000,
             2,
             |id| Ok(if id % 10 == 1 { 300.0 } else { 50.0 }),
-            &[(1, Apart::Ttft)],
+            &[(1, OutlierMetric::Ttft)],
         ),
         ("one stall of a second", 2000, 2, |id| Ok(if id % 2 == 1 && id < 30 { 900.0 } else { 50.0 }), &[]),
         ("too few to tell", 12, 2, |id| Ok(if id % 2 == 1 { 100.0 } else { 50.0 }), &[]),
@@ -77,14 +83,14 @@ fn the_one_far_behind_is_named_and_nobody_else() {
             2000,
             5,
             |id| Ok(if id % 5 < 2 { 200.0 } else { 50.0 }),
-            &[(0, Apart::Ttft), (1, Apart::Ttft)],
+            &[(0, OutlierMetric::Ttft), (1, OutlierMetric::Ttft)],
         ),
         (
             "dead",
             1000,
             2,
             |id| if id % 2 == 0 { Err(Failure::Connect) } else { Ok(50.0) },
-            &[(0, Apart::Failures)],
+            &[(0, OutlierMetric::Failures)],
         ),
         ("all fail alike", 1000, 2, |id| if id % 4 < 2 { Err(Failure::RateLimited) } else { Ok(50.0) }, &[]),
         (
@@ -97,47 +103,47 @@ fn the_one_far_behind_is_named_and_nobody_else() {
     ];
     for (why, n, of, ttft, want) in rows {
         let got = replicas(&records(n, of, ttft), &urls(of as usize));
-        assert_eq!(named(&got), want, "{why}: {got:?}");
-        assert!(got.iter().all(|r| r.apart.is_some() == r.others.is_some()), "{why}");
+        assert_eq!(outliers(&got), want, "{why}: {got:?}");
+        assert!(got.iter().all(|r| r.outlier.is_some() == r.others.is_some()), "{why}");
     }
 }
 
 #[test]
-fn slow_tokens_are_seen_where_the_first_one_is_not_late() {
+fn slow_tokens_are_detected_without_slow_first_tokens() {
     let mut all = records(1000, 2, |_| Ok(50.0));
     for r in all.iter_mut().filter(|r| r.target == 1) {
         r.last_token = r.last_token.map(|t| (t.get() + Duration::from_millis(200)).into());
     }
     let got = replicas(&all, &urls(2));
-    assert_eq!(named(&got), [(1, Apart::Tpot)]);
+    assert_eq!(outliers(&got), [(1, OutlierMetric::Tpot)]);
     assert!(got[1].others.is_some_and(|ms| (ms - 10.0).abs() < 1e-6), "{got:?}");
 }
 
 #[test]
-fn there_is_nothing_to_compare_where_there_are_not_several() {
+fn a_single_server_has_no_replicas() {
     let all = records(100, 1, |_| Ok(50.0));
     for n in [0, 1, 257] {
         assert_eq!(replicas(&all, &urls(n)), [], "{n}");
     }
     let got = replicas(&[], &urls(2));
-    assert!(got.iter().all(|r| r.n == 0 && r.apart.is_none()), "{got:?}");
+    assert!(got.iter().all(|r| r.n == 0 && r.outlier.is_none()), "{got:?}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// Servers that are alike, with latencies as a queue has them: nobody is named.
+    /// Identical servers with latencies like those of a queue: no outlier.
     #[test]
-    fn chance_names_nobody(seed in any::<u64>(), n in 20_u64..1500, of in 2_u64..6) {
+    fn chance_makes_no_outlier(seed in any::<u64>(), n in 20_u64..1500, of in 2_u64..6) {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let drawn: Vec<f64> = (0..n).map(|_| 20.0 - 60.0 * rng.random::<f64>().max(1e-12).ln()).collect();
         let got = replicas(&records(n, of, |id| Ok(drawn[id as usize])), &urls(of as usize));
-        prop_assert_eq!(named(&got), vec![]);
+        prop_assert_eq!(outliers(&got), vec![]);
         prop_assert_eq!(got.iter().map(|r| r.n).sum::<u64>(), n);
     }
 }
 
-/// Queues with random service that are alike, at a share of their capacity: in how many of `runs` one is named.
-fn falsely(load: f64, of: u64, n: u64, runs: u64) -> u64 {
+/// Returns in how many of `runs` a replica is named, among identical queues with random service at a share `load` of their capacity.
+fn false_outliers(load: f64, of: u64, n: u64, runs: u64) -> u64 {
     let one = |seed: u64| {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let (mut at, mut free) = (0.0_f64, vec![0.0_f64; of as usize]);
@@ -151,17 +157,17 @@ fn falsely(load: f64, of: u64, n: u64, runs: u64) -> u64 {
             })
             .collect();
         u64::from(
-            !named(&replicas(&records(n, of, |id| Ok(waits[id as usize])), &urls(of as usize))).is_empty(),
+            !outliers(&replicas(&records(n, of, |id| Ok(waits[id as usize])), &urls(of as usize))).is_empty(),
         )
     };
     (0..runs).map(one).sum()
 }
 
-/// Rows: load, servers, requests, and in how many of 60 steps one may be named.
+/// Rows: load, servers, requests, and the largest number of 60 steps in which one may be named.
 #[test]
-fn queues_that_are_alike_are_rarely_told_apart() {
+fn identical_queues_are_rarely_outliers() {
     for (load, of, n, most) in [(0.5, 4, 500, 0), (0.8, 4, 3000, 1), (0.9, 2, 3000, 2), (0.95, 2, 3000, 5)] {
-        let named = falsely(load, of, n, 60);
+        let named = false_outliers(load, of, n, 60);
         assert!(named <= most, "{load} of {of} servers: {named} of 60");
     }
 }

@@ -1,9 +1,9 @@
-//! Precedence of verdicts where the client was late, starved, or at a limit of its own (design §6, rule 9).
+//! Precedence of verdicts if the client was late, starved, or at a limit of its own (design §6, rule 9).
 
 use super::tests::{FAST, TTFT, every, fail, input, step, tiers};
 use super::*;
+use crate::stats::compact_record::compact;
 use crate::stats::itl::ItlTally;
-use crate::stats::kept::kept;
 use crate::stats::queues::{Queue, Service};
 use goodput_core::record::{Failure, Finished, Record};
 
@@ -11,7 +11,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A request that was sent so many ms late, and whose first token was seen so many ms after that; its last 500 ms later.
+/// Changes a request so that it is sent `late` ms late, its first token is seen `first` ms after that, and its last 500 ms later.
 fn request(late: u64, first: u64) -> impl Fn(&mut Record) {
     move |r| {
         let sent = r.due + ms(late);
@@ -21,7 +21,7 @@ fn request(late: u64, first: u64) -> impl Fn(&mut Record) {
     }
 }
 
-/// The client holds back what is due from so many seconds on.
+/// The client holds back requests due from second `from` on.
 fn held(from: u64, before: impl Fn(&mut Record)) -> impl Fn(&mut Record) {
     move |r| {
         if r.due < Duration::from_secs(from) {
@@ -44,9 +44,9 @@ fn check(what: &str, s: &Step, want: Verdict, say: &str) {
     assert!(s.reason.contains(say), "{what}: {}", s.reason);
 }
 
-/// p99 TTFT ≤ 100 ms; 5 ms of lateness and 5 ms of lag are allowed.
+/// p99 TTFT ≤ 100 ms; 5 ms of lateness and 5 ms of lag are tolerated.
 #[test]
-fn a_delay_of_the_client_decides_nothing() {
+fn a_delay_of_the_client_decides_no_verdict() {
     use Verdict::{Fails, Invalid, Meets};
     let lag = |ms| move |i: &mut StepInput<'_>| i.receive_lag_p99_ms = Some(ms);
     let waiting = |share| move |i: &mut StepInput<'_>| i.client_waiting = Some(share);
@@ -73,7 +73,7 @@ fn a_delay_of_the_client_decides_nothing() {
             Invalid,
             "1 ms is allowed",
         ),
-        // The stamp of the first token suffers from the lag as the sending does from lateness.
+        // Lag delays the timestamp of the first token as lateness delays sending.
         (
             "read late, and missed only for that",
             step(TTFT, request(0, 103), lag(6.0)),
@@ -84,7 +84,7 @@ fn a_delay_of_the_client_decides_nothing() {
         ("read late by less than is allowed", step(TTFT, request(0, 103), lag(4.0)), Fails, "p99 TTFT"),
         ("e2e suffers once from each", step(e2e, request(0, 140), lag(39.0)), Fails, "p99 e2e"),
         ("and may flip for it", step(e2e, request(0, 130), lag(39.0)), Invalid, "receive lag of 39 ms"),
-        // Starved threads: what is seen of lateness and lag need not be all.
+        // Starved threads: the observed lateness and lag need not be complete.
         (
             "starved, late by less than is allowed",
             step(TTFT, request(4, 98), waiting(0.5)),
@@ -100,7 +100,7 @@ fn a_delay_of_the_client_decides_nothing() {
             Invalid,
             "the tightest limit of 100 ms); a sending thread waited for a core 50 % of the time and had one 20 %. Stop other programs",
         ),
-        // TPOT counts from the first token: sending late is no part of it.
+        // TPOT counts from the first token, so it excludes lateness.
         (
             "late, under a limit on TPOT",
             step("tpot.p99 = \"10ms\"", |r| (request(150, 60)(r), r.output_tokens = Some(11)).0, keep),
@@ -112,22 +112,22 @@ fn a_delay_of_the_client_decides_nothing() {
     }
 }
 
-/// What the client never came to send says nothing of the server, however long it was due.
+/// Requests that the client never sent say nothing about the server, however long they were due.
 #[test]
-fn requests_that_were_never_sent_are_not_slow() {
+fn unsent_requests_are_not_slow() {
     let unsent = every(2, |r| {
         (r.sent, r.first_token, r.last_token, r.outcome) = (None, None, None, Outcome::Cut);
         r.end = r.due + Duration::from_secs(5);
     });
-    // A step that was broken off is short of sends for that alone: they are not held against it.
+    // A broken-off step lacks sends only because it ended early: no fault of the client.
     let s = step(TTFT, unsent, |i| i.abort = Some(Abort::Gross));
     check("half of them waited in the client", &s, Verdict::Invalid, "p99 lateness of 5000 ms");
     assert_eq!(s.lateness_p99_ms, Some(5000.0));
 }
 
-/// A client far beyond its ceiling, or without a core, says nothing of the server even from `sent` on.
+/// The timestamps of a client far beyond its ceiling, or without a core, say nothing about the server, even counted from `sent`.
 #[test]
-fn a_client_that_falls_behind_is_believed_while_it_has_a_core_to_spare() {
+fn a_client_behind_is_trusted_while_it_has_a_core_to_spare() {
     use Verdict::{Fails, Invalid};
     let late = |sent_within: u64| {
         move |r: &mut Record| {
@@ -151,7 +151,7 @@ fn a_client_that_falls_behind_is_believed_while_it_has_a_core_to_spare() {
 }
 
 #[test]
-fn a_limit_of_the_client_voids_what_came_after_it() {
+fn a_limit_of_the_client_voids_later_requests() {
     use Verdict::{Fails, Invalid};
     for (what, s, want, say) in [
         ("slow before", step(TTFT, held(40, request(0, 150)), at_max), Fails, "p99 TTFT"),
@@ -175,12 +175,12 @@ fn a_limit_of_the_client_voids_what_came_after_it() {
     }
 }
 
-/// 24 requests/s of a server that takes 20.
+/// A step at 24 requests/s of a server with a capacity of 20.
 fn overloaded(slo: &str, change: impl Fn(&mut Record), set: impl Fn(&mut StepInput<'_>)) -> Step {
     let mut records =
         Queue { servers: 1, mean_s: 0.05, service: Service::Fixed }.records(24.0, 10.0, 60.0, 1);
     records.iter_mut().for_each(change);
-    let records = kept(&records);
+    let records = compact(&records);
     let (tiers, itl) = (tiers(slo), ItlTally::new(&[]));
     let mut input = input(24.0, &records, &itl, &tiers);
     set(&mut input);
@@ -188,7 +188,7 @@ fn overloaded(slo: &str, change: impl Fn(&mut Record), set: impl Fn(&mut StepInp
 }
 
 #[test]
-fn a_backlog_is_the_servers_where_it_grew_by_itself() {
+fn a_backlog_that_grew_without_the_client_is_the_servers() {
     const E2E: &str = "e2e.p99 = \"1h\"";
     let all_held = held(45, |_| ());
     let s = overloaded(E2E, all_held, at_max);
@@ -202,14 +202,14 @@ fn a_backlog_is_the_servers_where_it_grew_by_itself() {
     };
     let s = overloaded(E2E, held(45, |_| ()), closed);
     check("a closed loop has no backlog", &s, Verdict::Invalid, "max-in-flight");
-    // Answers that lie unread look like a queue: 3 % of the window is the least growth that counts.
+    // Unread answers look like a queue: 3 % of the window is the smallest growth that counts.
     for (lag_ms, want) in [(100.0, Verdict::Fails), (1_700.0, Verdict::Fails), (3_000.0, Verdict::Invalid)] {
         let s = overloaded(TTFT, |_| (), |i| i.receive_lag_p99_ms = Some(lag_ms));
         assert_eq!(s.row("main", "stability").map(|r| r.verdict), Some(want), "lag of {lag_ms} ms");
     }
 }
 
-/// The server answers in so many ms and has its last token after 2 s; the client sees nothing from the 40th second on, to so many ms.
+/// The server sends the first token after `first` ms and the last after 2 s; the client is halted from the 40th second until `to` ms.
 fn stopped(first: u64, to: u64) -> impl Fn(&mut Record) {
     move |r| {
         let see = |t: Duration| if (ms(40_000)..ms(to)).contains(&t) { ms(to) } else { t };
@@ -220,10 +220,9 @@ fn stopped(first: u64, to: u64) -> impl Fn(&mut Record) {
     }
 }
 
-/// Each request that was in flight has one gap as long as the client stood still, and however late the client was besides, that is not the
-/// server's.
+/// Every request in flight has one gap as long as the halt. However late the client was otherwise, that gap is not the server's.
 #[test]
-fn gaps_of_a_client_that_stood_still_blame_nobody() {
+fn gaps_during_a_halt_are_not_the_servers() {
     let tiers = tiers("ttft.p99 = \"1h\"\nitl.p99 = \"50ms\"");
     let mut itl = ItlTally::new(&tiers);
     let mut records = FAST.records(100.0, 10.0, 60.0, 3);
@@ -236,7 +235,7 @@ fn gaps_of_a_client_that_stood_still_blame_nobody() {
         }
         itl.add(&Finished::new(r.clone(), gaps_us));
     }
-    let records = kept(&records);
+    let records = compact(&records);
     let lagging = |i: &mut StepInput<'_>| i.receive_lag_p99_ms = Some(100.0);
     let starved = |i: &mut StepInput<'_>| i.client_waiting = Some(0.5);
     let judged = |set: &dyn Fn(&mut StepInput<'_>)| {
@@ -255,16 +254,16 @@ fn gaps_of_a_client_that_stood_still_blame_nobody() {
     }
 }
 
-/// A client that was stopped or suspended for a while blames nobody, whichever limit its requests then miss.
+/// A halt of the client is never the server's fault, whichever limit the requests then miss.
 #[test]
-fn a_client_that_stood_still_says_nothing_of_the_server() {
+fn a_halted_client_decides_nothing() {
     for (slo, first, to, blamed) in [
         (TTFT, 60, 43_000, false),
         (TTFT, 60, 41_000, false),
         (TTFT, 60, 40_800, false),
         ("e2e.p99 = \"2050ms\"", 60, 43_000, false),
         ("tpot.p99 = \"2100us\"", 60, 43_000, false),
-        // What is slow without that, is slow.
+        // A server that is slow without the halt is slow.
         (TTFT, 160, 43_000, true),
         ("e2e.p99 = \"1500ms\"", 60, 43_000, true),
     ] {
@@ -273,12 +272,12 @@ fn a_client_that_stood_still_says_nothing_of_the_server() {
             s.limits.iter().filter(|r| r.verdict == Verdict::Fails).map(|r| &*r.limit).collect();
         assert_eq!(!fails.is_empty(), blamed, "{slo}, {first} ms, to {to}: {fails:?}, {}", s.reason);
     }
-    // What stood still is named, also where it was late for nothing else; of what lies between tokens lateness says nothing.
+    // The halt is the fault reported, also if the client was late for no other reason; lateness does not show it between tokens.
     for slo in [TTFT, "tpot.p99 = \"2100us\""] {
         let s = step(slo, stopped(60, 43_000), keep);
         check(slo, &s, Verdict::Invalid, "stood still for 2995 ms");
     }
-    // A server that is good for the load of the plan, and takes a while with a second of it at once: nothing is known of what it does then.
+    // A server that sustains the load of the plan but is slow with a second of it at once: its behaviour then is unknown.
     let at_once = |r: &mut Record| {
         stopped(60, 41_000)(r);
         let held = match r.due.as_millis() {

@@ -1,8 +1,8 @@
-//! Whole steps of simulated queues, and what a faulty client makes of them.
+//! Whole steps of simulated queues, with and without faults of the client.
 
 use super::*;
 use crate::stats::cluster::pooled_inflation;
-use crate::stats::kept::kept;
+use crate::stats::compact_record::compact;
 use crate::stats::queues::{Queue, Service};
 use goodput_core::record::{Failure, Finished, Record};
 
@@ -14,7 +14,7 @@ pub(super) fn tiers(text: &str) -> Vec<Slo> {
 
 pub(in crate::stats) fn input<'a>(
     rate: f64,
-    records: &'a [Kept],
+    records: &'a [CompactRecord],
     itl: &'a ItlTally,
     tiers: &'a [Slo],
 ) -> StepInput<'a> {
@@ -42,17 +42,17 @@ pub(in crate::stats) fn input<'a>(
         confidence: 0.95,
         client_limit: false,
         in_flight_limit: None,
-        allowed: Allowed::default(),
+        allowed: ClientTolerance::default(),
         max_error_share: None,
         price_per_hour: Some(3.6),
     }
 }
 
-/// A step of FAST at 100 req/s with each record changed by `change`, and its input by `set`.
+/// Summarises a step of `FAST` at 100 requests/s, with each record changed by `change` and the input by `set`.
 pub(super) fn step(slo: &str, change: impl Fn(&mut Record), set: impl Fn(&mut StepInput<'_>)) -> Step {
     let mut records = FAST.records(100.0, 10.0, 60.0, 3);
     records.iter_mut().for_each(change);
-    let records = kept(&records);
+    let records = compact(&records);
     let (tiers, itl) = (tiers(slo), ItlTally::new(&tiers(slo)));
     let mut input = input(100.0, &records, &itl, &tiers);
     set(&mut input);
@@ -74,7 +74,7 @@ pub(super) fn every(n: u64, change: impl Fn(&mut Record)) -> impl Fn(&mut Record
 }
 
 #[test]
-fn a_quiet_step_meets_and_its_figures_agree() {
+fn a_lightly_loaded_step_meets_and_its_figures_agree() {
     let s = step(TTFT, |_| (), |_| ());
     assert_eq!(
         (s.verdict, s.binding.as_deref(), s.stable),
@@ -106,9 +106,9 @@ fn a_quiet_step_meets_and_its_figures_agree() {
     );
 }
 
-/// Rows: a step without any answer, and what it shows.
+/// Rows: steps without any answer, and their verdicts.
 #[test]
-fn few_failures_show_no_more_than_their_counts() {
+fn few_failures_decide_no_more_than_their_counts() {
     for (what, step, want, binding) in [
         (
             "ten that were shown to miss, of too few to say that nobody is there",
@@ -239,7 +239,7 @@ fn answers_without_content_miss_a_limit_on_content() {
 #[test]
 fn an_overload_is_unstable_whatever_the_limits() {
     let q = Queue { servers: 1, mean_s: 0.05, service: Service::Fixed };
-    let records = kept(&q.records(24.0, 10.0, 60.0, 1));
+    let records = compact(&q.records(24.0, 10.0, 60.0, 1));
     let (tiers, itl) = (tiers("e2e.p99 = \"1h\""), ItlTally::new(&[]));
     let s = summarize(&input(24.0, &records, &itl, &tiers));
     assert_eq!((s.verdict, s.binding.as_deref(), s.stable), (Verdict::Fails, Some("stability"), Some(false)));
@@ -250,7 +250,7 @@ fn an_overload_is_unstable_whatever_the_limits() {
 }
 
 #[test]
-fn a_late_client_is_no_slow_server() {
+fn a_late_client_is_not_a_slow_server() {
     let late = |ms| {
         move |r: &mut Record| {
             let by = Duration::from_millis(ms);
@@ -277,7 +277,7 @@ fn a_late_client_is_no_slow_server() {
         r.first_token = r.sent.map(|t| t + Duration::from_millis(150));
     };
     assert_eq!(step(TTFT, slow, keep).verdict, Verdict::Fails, "it fails counted from sent as well");
-    // 50 ms a token, 2 of them lag: the limit of 49 ms is missed by the client.
+    // 50 ms per token, 2 of them lag: it is the client that misses the limit of 49 ms.
     let stretched = |r: &mut Record| r.last_token = r.first_token.map(|t| t + Duration::from_millis(50));
     for (lag, want) in [(0.1, Verdict::Fails), (3.0, Verdict::Invalid)] {
         let s = step("tpot.p99 = \"49ms\"", stretched, |i| i.receive_lag_p99_ms = Some(lag));
@@ -286,7 +286,7 @@ fn a_late_client_is_no_slow_server() {
 }
 
 #[test]
-fn a_client_at_its_limit_says_nothing_of_the_server() {
+fn a_client_at_its_limit_decides_nothing() {
     let held = |from: u64| {
         move |r: &mut Record| {
             if r.due >= Duration::from_secs(from) {
@@ -332,7 +332,7 @@ fn gaps_and_tiers_have_rows_of_their_own() {
         let gaps_us = (0..10).map(|i| if stalled && i < 3 { 20_000 } else { 1_000 }).collect();
         itl.add(&Finished::new(r.clone(), gaps_us));
     }
-    let s = summarize(&input(100.0, &kept(&records), &itl, &two));
+    let s = summarize(&input(100.0, &compact(&records), &itl, &two));
     let row = |tier: &str, limit: &str| {
         s.limits.iter().find(|r| r.tier == tier && r.limit == limit).unwrap().clone()
     };
@@ -357,7 +357,7 @@ fn nothing_measured_is_undecided() {
 }
 
 #[test]
-fn failures_are_named_where_they_are_the_cause() {
+fn failures_are_reported_if_they_are_the_cause() {
     let boom = |r: &mut Record| {
         fail(r, Failure::ServerError);
         r.status = Some(500);
@@ -375,7 +375,7 @@ fn failures_are_named_where_they_are_the_cause() {
 }
 
 #[test]
-fn percentiles_know_of_requests_that_were_cut_off() {
+fn percentiles_include_requests_that_were_cut_off() {
     let cut = |r: &mut Record| (r.outcome, r.first_content) = (Outcome::Cut, r.first_token);
     let s = step(TTFT, every(5, cut), |_| ());
     assert!(s.cut > 0);
@@ -388,7 +388,7 @@ fn percentiles_know_of_requests_that_were_cut_off() {
     assert_eq!(s.quantiles(Metric::Ttft).n, s.completed, "a failure is never a latency");
 }
 
-/// What the sweep has seen of clusters decides how many requests are worth one.
+/// The clusters of earlier steps determine how many requests count as one.
 #[test]
 fn the_inflation_is_pooled_over_the_steps() {
     let with = |misses, cluster_sq, n, kind| {
@@ -410,7 +410,7 @@ fn the_inflation_is_pooled_over_the_steps() {
     }
     let other = pooled_inflation(&[with(90, 90, 5000, StepKind::Refine)], None, ("main", "tpot.p99"), 0.01);
     assert!((other - 16.0).abs() < 1e-9, "each limit has its own");
-    // A verdict reckons with it: some forty misses of 6,000 requests, apart from one another.
+    // The verdict uses it: some forty separate misses of 6,000 requests.
     let slow = |r: &mut Record| r.first_token = Some(r.due + Duration::from_millis(150));
     let seen = [with(900, 900, 100_000, StepKind::Refine)];
     let alone = step(TTFT, every(150, slow), |_| ());
@@ -418,11 +418,11 @@ fn the_inflation_is_pooled_over_the_steps() {
     let mut records = FAST.records(100.0, 10.0, 60.0, 3);
     records.iter_mut().for_each(every(150, slow));
     let (tiers, itl) = (tiers(TTFT), ItlTally::new(&tiers(TTFT)));
-    let informed = summarize(&StepInput { earlier: &seen, ..input(100.0, &kept(&records), &itl, &tiers) });
+    let informed = summarize(&StepInput { earlier: &seen, ..input(100.0, &compact(&records), &itl, &tiers) });
     assert_eq!(informed.verdict, Verdict::Meets, "{}", informed.reason);
 }
 
-/// One request at a time has no queue: a few misses say much, but not one.
+/// One request at a time has no queue: a few misses decide, but a single one does not.
 #[test]
 fn an_unloaded_server_is_judged_by_few_requests() {
     let slow = |r: &mut Record| r.first_token = Some(r.due + Duration::from_millis(150));
@@ -433,7 +433,7 @@ fn an_unloaded_server_is_judged_by_few_requests() {
         assert_eq!(records.len(), 10);
         records.iter_mut().take(missed as usize).for_each(slow);
         let (tiers, itl) = (tiers(TTFT), ItlTally::new(&tiers(TTFT)));
-        let records = kept(&records);
+        let records = compact(&records);
         let input = input(1.0, &records, &itl, &tiers);
         let level = Level::concurrency(1);
         let settle = Duration::ZERO;
@@ -445,10 +445,10 @@ fn an_unloaded_server_is_judged_by_few_requests() {
     );
 }
 
-/// Rows: the SLO, whether the plan sets the timeout that ends every request, which of them have their first token only then, the verdict, and
-/// what binds.
+/// Rows: the SLO, whether the plan sets the timeout that ends every request, how many get their first token only then, the verdict,
+/// and the binding limit.
 #[test]
-fn a_first_token_that_came_before_our_own_timeout_counts() {
+fn a_first_token_before_the_clients_timeout_counts() {
     let with_errors = "ttft.p99 = \"100ms\"\nerror-rate = 0.01";
     for (slo, given, slow, verdict, binding) in [
         (TTFT, false, 0, Verdict::Meets, "ttft.p99"),

@@ -1,7 +1,8 @@
-//! The client's own limits: what it may delay, what it did, and from where on a verdict is in doubt for it.
+//! Delays of the load client itself: how much the plan tolerates, how much there was, and when they make a verdict doubtful.
 //!
-//! A delay of the client is in every latency that counts from `due`. So a step that meets, meets; and one that does not is tried without
-//! the delay, wherever the delay is large enough to matter ([`Own::doubt`]): *invalid* if the verdict would flip, else it stands.
+//! Every latency that counts from `due` includes the client's delay. So a step that meets its limits would also meet them without
+//! the delay. A verdict other than *meets* is checked without the delay if the delay is large enough to matter
+//! ([`ClientTiming::doubt`]): if that changes the verdict, the step is *invalid*, else the verdict stands.
 
 use super::step::{Abort, Step};
 use goodput_core::caveat::{Cause, Excess, OwnFault};
@@ -10,51 +11,51 @@ use goodput_core::slo::{Metric, Slo};
 use goodput_core::units::ms;
 use serde::Serialize;
 
-/// From this share of its time on a core on, a thread is said to have been busy where the client was slow.
+/// Share of time on a core from which a thread counts as busy when the client was slow.
 const BUSY: f64 = 0.8;
-/// A smaller share of its time without a core explains nothing.
+/// Share of time without a core below which waiting explains nothing.
 const WAITED: f64 = 0.01;
 
-/// How much delay of its own the client may have before a verdict is tried without it.
+/// How much delay the client may add before a verdict is checked without it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Allowed {
+pub struct ClientTolerance {
     /// p99 of sent − due, as a share of the tightest limit that counts from `due`.
     pub lateness: f64,
-    /// p99 of socket readable → stamp, as a share of the tightest limit that it touches.
+    /// p99 of the delay between "socket readable" and the timestamp, as a share of the tightest limit that it affects.
     pub receive_lag: f64,
-    /// Share of the window in which a sending thread waited for a core.
+    /// Share of the window in which a sending thread was runnable but had no core.
     pub starved: f64,
 }
 
-impl Default for Allowed {
+impl Default for ClientTolerance {
     fn default() -> Self {
         Self { lateness: 0.05, receive_lag: 0.05, starved: 0.1 }
     }
 }
 
-/// What the client did in a step.
+/// Delays of the client in one step, and the use of its threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Own {
-    /// What it may do.
-    pub allowed: Allowed,
-    /// Requests due in the measured window; `None` where nothing follows from their number: in a closed loop, and where a step was broken
-    /// off.
+pub struct ClientTiming {
+    /// The delays that the plan tolerates.
+    pub allowed: ClientTolerance,
+    /// Requests due in the measured window; `None` where their number means nothing: in a closed loop, and for a step that ended
+    /// early.
     pub due: Option<u64>,
     /// Requests sent in the measured window.
     pub sent: u64,
-    /// p99 of sent − due.
+    /// p99 of sent − due, in milliseconds.
     pub lateness_ms: f64,
-    /// p99 of socket readable → stamp.
+    /// p99 of the delay between "socket readable" and the timestamp (the receive lag), in milliseconds.
     pub lag_ms: f64,
-    /// Share of the window that the busiest sending thread was on a core, where known.
+    /// Share of the window that the busiest sending thread spent on a core, if known.
     pub busy: Option<f64>,
-    /// Largest share of the window in which a sending thread waited for one, where known.
+    /// Largest share of the window in which a sending thread was runnable but had no core, if known.
     pub waiting: Option<f64>,
 }
 
-impl Own {
-    /// What the columns of a step tell.
-    pub fn of(s: &Step, allowed: Allowed) -> Self {
+impl ClientTiming {
+    /// Reads the delays from the columns of a step.
+    pub fn of(s: &Step, allowed: ClientTolerance) -> Self {
         let lateness_ms = s.lateness_p99_ms.unwrap_or(0.0);
         Self {
             allowed,
@@ -67,7 +68,8 @@ impl Own {
         }
     }
 
-    /// Whether fewer requests were sent than were due. One due at the very end may be sent just after it, so up to three are no shortfall.
+    /// Returns a fault if fewer requests were sent than were due. A request due at the very end may be sent just after the
+    /// window, so up to three are no shortfall.
     pub fn behind(&self) -> Option<OwnFault> {
         let due = self.due?;
         let short = due.saturating_sub(self.sent) as f64;
@@ -75,22 +77,25 @@ impl Own {
         behind.then(|| OwnFault::Behind { sent: self.sent, due, cause: self.cause() })
     }
 
-    /// Whether the client was so far beyond what it can do that its stamps tell nothing of the server, not even from `sent` on: it is
-    /// behind, and its threads had no core to spare, or it came to less than half of what was due. (Also a client that was halted as a
-    /// whole, by a virtual machine or a quota of CPU time, of which its threads know nothing.) A request then waits for its turn between being sent and
-    /// being written, and its answer before it is read; the receive lag samples the last of these alone.
+    /// Returns true if the client was so overloaded that its timestamps say nothing about the server, not even counted from
+    /// `sent`: it is behind, and either its threads had no core to spare, or it sent less than half of what was due. (The latter
+    /// also covers a client halted as a whole, by a virtual machine or a quota of CPU time, which its threads cannot notice.)
+    ///
+    /// In that state a request waits between being stamped as sent and being written, and its answer waits before it is read; the
+    /// receive lag measures only the last of these.
     pub(super) fn overwhelmed(&self) -> bool {
         let Some(due) = self.due.filter(|_| self.behind().is_some()) else { return false };
         2 * self.sent < due || !matches!(self.cause(), Cause::Unknown)
     }
 
-    /// Why a verdict may rest on the client's delay, if it may: lateness above its share of `from_due`, or a receive lag above its share of
-    /// `by_lag` (limits in ms; `None` where none is touched), or sending threads that were starved.
+    /// Returns a fault of the client that makes a verdict doubtful: lateness above its tolerated share of `from_due`, receive lag
+    /// above its share of `by_lag` (limits in ms; `None` if no limit is affected), or starved sending threads.
     ///
-    /// A thread that waits for a core delays what it sends and what it stamps, so starvation is in the lateness and in the lag already, and
-    /// those decide; where they do, it is told as their cause. But both are p99s of what was seen: of a thread that was away for a part of
-    /// the time it is not known what the pacer did meanwhile, nor which requests it hit. So beyond its own limit starvation is a doubt by
-    /// itself, and the verdict is tried without whatever lateness and lag there were, even below their limits.
+    /// A thread that waits for a core delays what it sends and what it stamps, so starvation is included in lateness and lag.
+    /// Those decide first, and starvation is then reported as their cause. But both are p99s over observed requests: while a
+    /// thread was without a core, it is unknown what the pacer did and which requests it affected. So starvation beyond its own
+    /// tolerance is a doubt by itself, and the verdict is checked without the lateness and lag there were, even if they are
+    /// within their tolerances.
     pub fn doubt(&self, from_due: Option<f64>, by_lag: Option<f64>) -> Option<OwnFault> {
         self.excess(self.lateness_ms, self.allowed.lateness, from_due)
             .map(OwnFault::Late)
@@ -111,7 +116,7 @@ impl Own {
     }
 
     fn cause(&self) -> Cause {
-        // A thread that has little to do is never without a core for long, and is late all the same.
+        // A thread with little to do is rarely without a core for long, but is late all the same.
         let waited_more = |w: &f64| self.busy.is_some_and(|busy| *w > busy.max(WAITED));
         let waiting = self.starved().or_else(|| self.waiting.filter(waited_more));
         match (waiting, self.busy) {
@@ -122,11 +127,12 @@ impl Own {
     }
 }
 
-/// Requests due in the window, where a shortfall of sends would be the client's own.
+/// Returns the number of requests due in the window, if sending fewer would be the client's fault.
 ///
-/// Of what a client far beyond its ceiling never comes to there is no record. So where fewer were due than the rate asks for, by more than
-/// chance does (ten standard deviations of Poisson arrivals), and the last were late by the time that they take (their p99 by half of it,
-/// which rules out the chance of bursts), the rate itself says how many.
+/// A client far beyond its ceiling never gets to some requests and keeps no record of them. So the number follows from the rate
+/// instead, if two conditions hold: fewer requests were due than the rate asks for, by more than chance (ten standard deviations
+/// of Poisson arrivals), and the last ones were late by the time that the missing ones would take (p99 lateness above half of it,
+/// which rules out chance bursts).
 pub(super) fn due(
     due: u64,
     level: Level,
@@ -143,66 +149,67 @@ pub(super) fn due(
     open.then_some(if lost { asked.round() as u64 } else { due })
 }
 
-/// The smallest limit that counts from `due`, in ms: lateness and lag are in it.
+/// Returns the smallest limit that counts from `due`, in ms. Lateness and receive lag both affect it.
 pub fn tightest_from_due(slo: &Slo) -> Option<f64> {
     slo.tightest_from_due().map(ms)
 }
 
-/// The smallest limit on time between tokens, in ms: the lag is in it.
+/// Returns the smallest limit on the time between tokens, in ms. Only the receive lag affects it.
 pub fn tightest_by_lag(slo: &Slo) -> Option<f64> {
     [Metric::Tpot, Metric::Itl].into_iter().filter_map(|m| slo.smallest(m)).min().map(ms)
 }
 
-/// The smaller of two limits, of which there may be none.
+/// Returns the smaller of two optional limits.
 pub fn tighter(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::min)
 }
 
-/// The smallest limits, in ms, of all tiers together: that counts from `due`, and that has the lag in it.
+/// Returns the smallest limits of all tiers together, in ms: those that count from `due`, and those that the receive lag affects.
 pub fn tightest_of(tiers: &[Slo]) -> (Option<f64>, Option<f64>) {
     let from_due = tiers.iter().filter_map(tightest_from_due).reduce(f64::min);
     (from_due, tighter(from_due, tiers.iter().filter_map(tightest_by_lag).reduce(f64::min)))
 }
 
-/// How far the client was from its own limits over the steps of a run: the most that any step had of each.
+/// How close the client came to its limits over the steps of a run: the largest value of each over all steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Margin {
     /// p99 of sent − due, in ms.
-    pub lateness_p99_ms: Option<Most>,
-    /// p99 of socket readable → stamp, in ms.
-    pub receive_lag_p99_ms: Option<Most>,
-    /// Share of the time that a sending thread was on a core.
-    pub busy: Option<Most>,
-    /// Share of the time that one waited for a core.
-    pub waiting: Option<Most>,
+    pub lateness_p99_ms: Option<Maximum>,
+    /// p99 of the receive lag, in ms.
+    pub receive_lag_p99_ms: Option<Maximum>,
+    /// Share of time that a sending thread spent on a core.
+    pub busy: Option<Maximum>,
+    /// Share of time that a sending thread was runnable but had no core.
+    pub waiting: Option<Maximum>,
     /// Requests in flight.
-    pub in_flight: Option<Most>,
+    pub in_flight: Option<Maximum>,
 }
 
-/// The most of something.
+/// Largest value of one measure over the steps of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Most {
-    /// How much.
+pub struct Maximum {
+    /// The value.
     pub most: f64,
-    /// The step that had it; of several the first.
+    /// The step with that value; the first if there are several.
     pub step: u32,
-    /// How much is allowed; `None` where nothing limits it.
+    /// The tolerated value; `None` if there is no limit.
     pub allowed: Option<f64>,
 }
 
-impl Most {
-    /// Whether it is more than is allowed.
+impl Maximum {
+    /// Returns true if the value exceeds the tolerated one.
     pub fn is_over(&self) -> bool {
         self.allowed.is_some_and(|allowed| self.most > allowed)
     }
 }
 
 impl Margin {
-    /// Over all steps, those under overload and invalid ones with the others: it is about the client, not about the server.
-    pub fn of(steps: &[Step], tiers: &[Slo], allowed: Allowed, max_in_flight: u32) -> Self {
+    /// Computes the margin over all steps, including overloaded and invalid ones, since it is about the client and not the
+    /// server.
+    pub fn of(steps: &[Step], tiers: &[Slo], allowed: ClientTolerance, max_in_flight: u32) -> Self {
         let (from_due, any) = tightest_of(tiers);
         let most = |of: fn(&Step) -> Option<f64>, allowed: Option<f64>| {
-            let each = steps.iter().filter_map(|s| Some(Most { most: of(s)?, step: s.step, allowed }));
+            let each = steps.iter().filter_map(|s| Some(Maximum { most: of(s)?, step: s.step, allowed }));
             each.reduce(|a, b| if b.most > a.most { b } else { a })
         };
         Self {
@@ -219,8 +226,8 @@ impl Margin {
 mod tests {
     use super::*;
 
-    const WELL: Own = Own {
-        allowed: Allowed { lateness: 0.05, receive_lag: 0.05, starved: 0.1 },
+    const WELL: ClientTiming = ClientTiming {
+        allowed: ClientTolerance { lateness: 0.05, receive_lag: 0.05, starved: 0.1 },
         due: Some(6000),
         sent: 6000,
         lateness_ms: 0.3,
@@ -241,42 +248,48 @@ mod tests {
         }
     }
 
-    /// Rows: what the client did, against limits of 100 ms from `due` and 20 ms by lag.
+    /// Rows: the client's delays, against limits of 100 ms from `due` and 20 ms by lag.
     #[test]
-    fn a_doubt_begins_where_the_plan_says() {
-        let strict = Allowed { lateness: 0.001, receive_lag: 0.001, starved: 0.001 };
-        let lenient = Allowed { lateness: 1.0, receive_lag: 1.0, starved: 1.0 };
+    fn delays_beyond_the_tolerance_raise_a_doubt() {
+        let strict = ClientTolerance { lateness: 0.001, receive_lag: 0.001, starved: 0.001 };
+        let lenient = ClientTolerance { lateness: 1.0, receive_lag: 1.0, starved: 1.0 };
         for (what, own, want) in [
             ("well", WELL, "none"),
-            ("at 5 % of 100 ms", Own { lateness_ms: 5.0, ..WELL }, "none"),
-            ("above it", Own { lateness_ms: 5.1, ..WELL }, "late"),
-            ("lag above 5 % of 20 ms", Own { lag_ms: 1.1, ..WELL }, "lagging"),
-            ("both: lateness comes first", Own { lateness_ms: 6.0, lag_ms: 2.0, ..WELL }, "late"),
-            ("a tenth of the time without a core", Own { waiting: Some(0.1), ..WELL }, "none"),
-            ("more than that", Own { waiting: Some(0.11), ..WELL }, "starved"),
-            ("not known", Own { waiting: None, ..WELL }, "none"),
+            ("at 5 % of 100 ms", ClientTiming { lateness_ms: 5.0, ..WELL }, "none"),
+            ("above it", ClientTiming { lateness_ms: 5.1, ..WELL }, "late"),
+            ("lag above 5 % of 20 ms", ClientTiming { lag_ms: 1.1, ..WELL }, "lagging"),
+            ("both: lateness comes first", ClientTiming { lateness_ms: 6.0, lag_ms: 2.0, ..WELL }, "late"),
+            ("a tenth of the time without a core", ClientTiming { waiting: Some(0.1), ..WELL }, "none"),
+            ("more than that", ClientTiming { waiting: Some(0.11), ..WELL }, "starved"),
+            ("not known", ClientTiming { waiting: None, ..WELL }, "none"),
             (
                 "starved and late: the delay decides",
-                Own { lateness_ms: 6.0, waiting: Some(0.5), ..WELL },
+                ClientTiming { lateness_ms: 6.0, waiting: Some(0.5), ..WELL },
                 "late",
             ),
-            ("busy alone is no fault", Own { busy: Some(0.99), ..WELL }, "none"),
-            ("a strict plan", Own { allowed: strict, ..WELL }, "late"),
+            ("busy alone is no fault", ClientTiming { busy: Some(0.99), ..WELL }, "none"),
+            ("a strict plan", ClientTiming { allowed: strict, ..WELL }, "late"),
             (
                 "a lenient one",
-                Own { allowed: lenient, lateness_ms: 99.0, lag_ms: 19.0, waiting: Some(0.9), ..WELL },
+                ClientTiming {
+                    allowed: lenient,
+                    lateness_ms: 99.0,
+                    lag_ms: 19.0,
+                    waiting: Some(0.9),
+                    ..WELL
+                },
                 "none",
             ),
         ] {
             assert_eq!(name(own.doubt(Some(100.0), Some(20.0))), want, "{what}");
         }
-        let slow = Own { lateness_ms: 6.0, lag_ms: 2.0, ..WELL };
+        let slow = ClientTiming { lateness_ms: 6.0, lag_ms: 2.0, ..WELL };
         assert_eq!(name(slow.doubt(None, Some(20.0))), "lagging", "no limit counts from due");
         assert_eq!(name(slow.doubt(None, None)), "none", "no limit at all");
     }
 
     #[test]
-    fn threads_tell_why() {
+    fn use_of_the_threads_explains_the_delay() {
         for (busy, waiting, want) in [
             (Some(0.9), Some(0.01), Cause::Busy(0.9)),
             (Some(0.9), Some(0.3), Cause::Starved { waiting: 0.3, busy: Some(0.9) }), // what it had was too little
@@ -287,7 +300,7 @@ mod tests {
             (Some(0.9), None, Cause::Busy(0.9)),
             (None, None, Cause::Unknown),
         ] {
-            let own = Own { busy, waiting, lateness_ms: 6.0, ..WELL };
+            let own = ClientTiming { busy, waiting, lateness_ms: 6.0, ..WELL };
             let Some(OwnFault::Late(e)) = own.doubt(Some(100.0), None) else { panic!("{own:?}") };
             assert_eq!(e.cause, want, "{busy:?} {waiting:?}");
         }
@@ -295,7 +308,7 @@ mod tests {
 
     /// Rows: requests due, and sent.
     #[test]
-    fn sends_below_offered() {
+    fn fewer_sent_than_due_is_a_fault() {
         for (due, sent, want) in [
             (Some(6000), 6000, "none"),
             (Some(6000), 5940, "none"), // 1 %
@@ -306,13 +319,13 @@ mod tests {
             (None, 0, "none"),        // a closed loop, or broken off
             (Some(0), 0, "none"),
         ] {
-            assert_eq!(name(Own { due, sent, ..WELL }.behind()), want, "{sent} of {due:?}");
+            assert_eq!(name(ClientTiming { due, sent, ..WELL }.behind()), want, "{sent} of {due:?}");
         }
     }
 
     /// Rows: the level, requests due in 60 s, p99 of their lateness in s, why the step ended, and how many count as due.
     #[test]
-    fn what_the_client_never_came_to_was_due() {
+    fn requests_the_client_never_got_to_count_as_due() {
         for (level, n, late_s, abort, want) in [
             (Level::rate(100.0), 6000, 0.0, None, Some(6000)),
             (Level::rate(100.0), 5300, 9.0, None, Some(5300)), // chance may do that

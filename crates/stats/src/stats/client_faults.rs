@@ -1,8 +1,8 @@
-//! What the client itself did wrong in a step, so that it is never mistaken for a slow server.
+//! Faults of the client itself in a step, detected so that they are never mistaken for a slow server.
 
+use super::client::{ClientTiming, due};
+use super::compact_record::{CompactRecord, Nanos};
 use super::halt::Halts;
-use super::kept::{Kept, Nanos};
-use super::own::{Own, due};
 use super::summary::StepInput;
 use goodput_core::caveat::OwnFault;
 use goodput_core::record::{Failure, Outcome, Phase};
@@ -10,27 +10,27 @@ use goodput_core::slo::Metric;
 use goodput_core::units::ms;
 use std::time::Duration;
 
-/// What the client did wrong.
+/// Faults of the client in one step.
 #[derive(Debug)]
-pub(super) struct Client {
-    /// It reached a limit of its own and held requests back.
+pub(super) struct ClientFaults {
+    /// The client reached a limit of its own and held requests back.
     pub(super) limited: Option<OwnFault>,
-    /// It sent fewer requests than were due.
+    /// The client sent fewer requests than were due.
     pub(super) behind: Option<OwnFault>,
-    /// Its delays, and what its threads did.
-    pub(super) own: Own,
-    /// When it stood still.
+    /// The client's delays, and the use of its threads.
+    pub(super) timing: ClientTiming,
+    /// Stretches in which the client was halted.
     pub(super) halts: Halts,
-    /// p99 of sent − due of what does not come of that, in ms.
-    otherwise: f64,
+    /// p99 of sent − due over requests not affected by halts, in ms.
+    lateness_without_halts: f64,
 }
 
-impl Client {
-    /// Looks at the measured records of a step.
-    pub(super) fn of(input: &StepInput<'_>, measured: &[&Kept]) -> Self {
+impl ClientFaults {
+    /// Detects the faults in the measured records of a step.
+    pub(super) fn of(input: &StepInput<'_>, measured: &[&CompactRecord]) -> Self {
         let lateness_ms = lateness_ms(measured, 990).unwrap_or(0.0);
         let window_s = input.measure.as_secs_f64();
-        let own = Own {
+        let timing = ClientTiming {
             allowed: input.allowed,
             due: due(measured.len() as u64, input.level, window_s, lateness_ms, input.abort),
             sent: sent_in_window(input) as u64,
@@ -49,43 +49,45 @@ impl Client {
         });
         let halts = Halts::of(input.records);
         let calm = measured.iter().copied().filter(|r| halts.is_calm(r.due.get()));
-        let otherwise = if halts.is_empty() {
+        let lateness_without_halts = if halts.is_empty() {
             lateness_ms
         } else {
-            super::fault::lateness_ms(&calm.collect::<Vec<_>>(), 990).unwrap_or(0.0)
+            self::lateness_ms(&calm.collect::<Vec<_>>(), 990).unwrap_or(0.0)
         };
-        Self { limited, behind: own.behind(), own, halts, otherwise }
+        Self { limited, behind: timing.behind(), timing, halts, lateness_without_halts }
     }
 
-    /// Why a verdict may rest on the client's delay: [`Own::doubt`], or that it stood still for a while, which a p99 need not show. Where it
-    /// was late for that alone, that is what is said.
+    /// Returns a fault that makes a verdict doubtful: see [`ClientTiming::doubt`]. A halt counts as well, since a p99 need not
+    /// show it, and is the fault returned if the client was late only because of it.
     pub(super) fn doubt(&self, from_due: Option<f64>, by_lag: Option<f64>) -> Option<OwnFault> {
-        let otherwise = Own { lateness_ms: self.otherwise, ..self.own }.doubt(from_due, by_lag);
+        let otherwise =
+            ClientTiming { lateness_ms: self.lateness_without_halts, ..self.timing }.doubt(from_due, by_lag);
         let stood_still = self.halts.fault().filter(|_| otherwise.is_none());
-        stood_still.or_else(|| self.own.doubt(from_due, by_lag))
+        stood_still.or_else(|| self.timing.doubt(from_due, by_lag))
     }
 
-    /// A record as a client without any delay would have kept it: see [`without_delay`]; while this one stood still, no time passed.
-    pub(super) fn ideal(&self, r: &Kept, lag: Duration, metric: Metric) -> Kept {
+    /// Returns the record as a client without any delay would have kept it (see [`without_delay`]), with time stopped during
+    /// halts.
+    pub(super) fn ideal(&self, r: &CompactRecord, lag: Duration, metric: Metric) -> CompactRecord {
         self.halts.without(without_delay(r, lag, metric))
     }
 
-    /// The receive lag that every stamp is taken to have suffered.
+    /// Returns the receive lag that every timestamp is assumed to have.
     pub(super) fn lag(&self) -> Duration {
-        Duration::from_secs_f64(self.own.lag_ms / 1e3)
+        Duration::from_secs_f64(self.timing.lag_ms / 1e3)
     }
 }
 
-/// Whether the client never got to send a request before the step was over: then it says nothing of the server.
-pub(super) fn is_unsent(r: &Kept) -> bool {
+/// Returns true if the client had not sent the request when the step ended: the request says nothing about the server.
+pub(super) fn is_unsent(r: &CompactRecord) -> bool {
     r.sent.is_none() && r.outcome == Outcome::Cut
 }
 
-/// Requests sent within the measured window, whenever they were due. One that failed without being handed to a connection
-/// (refused, say) was sent when due, unless it was the client's own limit that held it.
+/// Returns the number of requests sent within the measured window, whenever they were due. A request that failed without being
+/// handed to a connection (refused, say) counts as sent when due, unless the client's own limit held it back.
 pub(super) fn sent_in_window(input: &StepInput<'_>) -> usize {
     let window = input.settle..input.settle + input.measure;
-    let sent = |r: &Kept| {
+    let sent = |r: &CompactRecord| {
         let tried = r.outcome == Outcome::Failed && r.failure != Some(Failure::ClientLimit);
         r.sent.or(tried.then_some(r.due))
     };
@@ -93,9 +95,10 @@ pub(super) fn sent_in_window(input: &StepInput<'_>) -> usize {
     loaded.filter(|r| sent(r).is_some_and(|t| window.contains(&t.get()))).count()
 }
 
-/// A percentile (in thousandths) of sent − due, in ms. One that was never sent was late for as long as it was waited for.
-pub(super) fn lateness_ms(records: &[&Kept], permille: u64) -> Option<f64> {
-    let late = |r: &&Kept| {
+/// Returns a percentile (in thousandths) of sent − due, in ms. The lateness of a request that was never sent is the time it had
+/// waited.
+pub(super) fn lateness_ms(records: &[&CompactRecord], permille: u64) -> Option<f64> {
+    let late = |r: &&CompactRecord| {
         let waited = || is_unsent(r).then(|| r.end.get().saturating_sub(r.due.get()));
         r.record().lateness().or_else(waited)
     };
@@ -104,16 +107,16 @@ pub(super) fn lateness_ms(records: &[&Kept], permille: u64) -> Option<f64> {
     super::percentile::order_statistic(&late, permille)
 }
 
-/// When the first request that the client could not send was due.
+/// Returns the due time of the first request that the client could not send.
 pub(super) fn client_limit_at(input: &StepInput<'_>) -> Option<Duration> {
     let held = input.records.iter().filter(|r| input.client_limit && r.failure == Some(Failure::ClientLimit));
     held.map(|r| r.due.get()).min()
 }
 
-/// What a client that sends when due and stamps at once would have kept, as one metric sees it. What counts from `due` is too
-/// long by the lateness and by the lag of its stamp; TPOT by the lag of the last stamp, where the first had none. (p99 of the
-/// lag: hardly any stamp had more.)
-fn without_delay(r: &Kept, lag: Duration, metric: Metric) -> Kept {
+/// Returns the record that a client which sends when due and stamps at once would have kept, for one metric. Metrics that count
+/// from `due` are too long by the lateness and by the lag of their stamp; TPOT by the lag of the last stamp, if the first had
+/// none. (The p99 of the lag is used: hardly any stamp had more.)
+fn without_delay(r: &CompactRecord, lag: Duration, metric: Metric) -> CompactRecord {
     let mut r = *r;
     r.due = r.sent.unwrap_or(r.due);
     if Metric::FROM_DUE.contains(&metric) {
