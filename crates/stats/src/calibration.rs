@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens of an answer, unless it is TTFT that is compared.
+/// Number of output tokens per answer, except when TTFT is compared.
 pub const TOKENS: u32 = 32;
-/// Tokens of an answer whose tokens come one by one.
+/// Number of output tokens per answer when tokens are streamed one by one.
 pub const ERROR_TOKENS: u32 = 16;
-/// Slots of the closed loop.
+/// Number of slots of the closed loop.
 pub const SLOTS: u32 = 32;
-/// p99 lateness at the highest rate.
+/// Largest p99 lateness, in milliseconds, at which a rate counts as exact.
 pub const EXACT_MS: f64 = 1.0;
 
 /// Median and 99th percentile, in milliseconds.
@@ -20,81 +20,81 @@ pub struct Quantiles {
     pub p99_ms: f64,
 }
 
-/// What was seen at one rate.
+/// Results at one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AtRate {
     /// Requests per second, Poisson arrivals.
     pub rate: f64,
-    /// Requests that were measured.
+    /// Number of measured requests.
     pub n: u64,
-    /// Requests that failed.
+    /// Number of requests that failed.
     pub failed: u64,
-    /// Lateness (sent − due), or what TTFT from `due` is more than the server's own.
+    /// Lateness (sent − due), or by how much TTFT from `due` exceeds the server's own.
     #[serde(flatten)]
     pub quantiles: Quantiles,
 }
 
-/// What a closed loop reached.
+/// Throughput of a closed loop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Closed {
-    /// Slots.
+    /// Number of slots.
     pub slots: u32,
     /// Requests per second.
     pub rate: f64,
-    /// CPU time of this process for a request, in milliseconds.
+    /// CPU time of this process per request, in milliseconds.
     pub cpu_ms: f64,
 }
 
-/// How many streams were open at once.
+/// Number of streams open at once, and the limits of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Streams {
-    /// Streams tried.
+    /// Number of streams tried.
     pub tried: u64,
-    /// Most that the server had at once, by its own count.
+    /// Largest number of streams open at once, by the server's count.
     pub open: u64,
-    /// Streams that failed.
+    /// Number of streams that failed.
     pub lost: u64,
-    /// The process's memory at that time, in MiB, where the system tells.
+    /// Resident memory of the process at that time, in MiB, if the system reports it.
     pub rss_mib: Option<f64>,
-    /// Files that the process may open; `None` for any number.
+    /// Soft limit on open file descriptors; `None` if unlimited.
     pub descriptors: Option<u64>,
-    /// The same if its owner raised the soft limit to the hard one, which goodput does by itself.
+    /// Hard limit on open file descriptors, to which goodput raises the soft limit by itself.
     pub descriptors_hard: Option<u64>,
-    /// Ports of its own for connections to one address, where the system tells.
+    /// Number of local ports for connections to one address, if the system reports it.
     pub ports: Option<u64>,
 }
 
-/// What this machine's client can do.
+/// Limits of the client on this machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Version of goodput.
     pub goodput_version: String,
     /// Operating system, architecture and cores, as in the meta of a run.
     pub host: String,
-    /// When (RFC 3339).
+    /// Time of the calibration (RFC 3339).
     pub at: String,
-    /// The null server's URL where it is not on this machine's own cores.
+    /// URL of the null server, unless it ran on this machine's own cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Threads that sent.
+    /// Number of sending threads.
     pub threads: u64,
     /// Lateness by rate.
     pub lateness: Vec<AtRate>,
-    /// TTFT against the server's own, by rate; empty where the server does not tell.
+    /// Error of TTFT against the server's own, by rate; empty if the server does not report it.
     pub ttft_error: Vec<AtRate>,
-    /// The highest rate whose p99 lateness is below [`EXACT_MS`], in requests per second of [`TOKENS`] tokens in one write.
+    /// Highest rate with a p99 lateness below [`EXACT_MS`], in requests per second, for answers of [`TOKENS`] tokens in one write.
     pub ceiling: f64,
-    /// The same where each of [`ERROR_TOKENS`] tokens comes in a write of its own.
+    /// Highest such rate if each of [`ERROR_TOKENS`] tokens comes in a write of its own.
     pub ceiling_streamed: f64,
-    /// What a closed loop reaches.
+    /// Throughput of a closed loop.
     pub closed: Closed,
-    /// Streams open at once; not tried against a server of others, which holds none.
+    /// Streams open at once; not measured with a server that is not goodput's own null server, since only that one holds streams open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<Streams>,
 }
 
 impl Calibration {
-    /// The highest rate that is thought to be exact for answers of so many tokens, each in a write of its own.
+    /// Returns the highest rate at which answers of this many tokens, each in a write of its own, are expected to be timed exactly.
     ///
     /// A thread needs time for a request and for each token: 1 / rate = a + b·tokens, with a and b from the two ceilings (an answer
     /// in one write counts as a single token).
@@ -105,7 +105,7 @@ impl Calibration {
     }
 }
 
-/// Figures as this machine might have them, for tests.
+/// Plausible calibration, for tests.
 #[cfg(any(test, feature = "fixture"))]
 pub fn example() -> Calibration {
     let quantiles = Quantiles { p50_ms: 0.05, p99_ms: 0.3 };
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_kept_as_they_are() {
+    fn calibrations_round_trip() {
         let c = example();
         let text = serde_json::to_string(&c).unwrap();
         assert_eq!(serde_json::from_str::<Calibration>(&text).unwrap(), c);

@@ -1,4 +1,4 @@
-//! Plausible steps for tests: a server whose latencies rise as a queue's do, judged as the real code would.
+//! Plausible steps for tests, of a server with latencies like a queue's, judged as by the real code.
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be made fails the test")]
 
 use crate::search::answer::Goodput;
@@ -11,13 +11,13 @@ use goodput_core::slo::{Metric, Slo};
 use goodput_core::units::ms;
 use std::collections::BTreeMap;
 
-/// A server and how it is measured.
+/// A synthetic server and the length of its steps.
 pub struct Server {
-    /// Requests per second it can complete.
+    /// Capacity in requests per second.
     pub capacity: f64,
     /// Unloaded TTFT and TPOT in milliseconds.
     pub base: (f64, f64),
-    /// Seconds of each measured window.
+    /// Length of each measured window in seconds.
     pub measure_s: f64,
 }
 
@@ -27,13 +27,13 @@ impl Default for Server {
     }
 }
 
-/// p99 TTFT ≤ 200 ms, p99 TPOT ≤ 20 ms.
+/// Parses an SLO from TOML.
 pub fn slo(text: &str) -> Slo {
     toml::from_str(text).unwrap()
 }
 
 fn quantiles(n: u64, median: f64, tail: f64) -> Quantiles {
-    // Rounded, since powers differ in their last digit from one platform to the next.
+    // Rounded, since powers differ in their last digit between platforms.
     let some = |k: f64| (n > 0).then_some((median * (1.0 + (tail - 1.0) * k) * 1e3).round() / 1e3);
     Quantiles {
         n,
@@ -48,7 +48,7 @@ fn quantiles(n: u64, median: f64, tail: f64) -> Quantiles {
 }
 
 impl Server {
-    /// Percentiles that rise as a queue's do, and without end above the capacity.
+    /// Returns percentiles that rise with load like a queue's, steeply above the capacity.
     fn latency(&self, offered: f64, n: u64) -> BTreeMap<Metric, Quantiles> {
         let load = (offered / self.capacity).min(0.985);
         let rise = 1.0 + 0.32 * load / (1.0 - load);
@@ -59,7 +59,7 @@ impl Server {
         BTreeMap::from([(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2e, e2e)])
     }
 
-    /// The step of a level, judged against the limits.
+    /// Builds the step of a level, judged against the limits.
     pub fn step(&self, slo: &Slo, number: u32, level: Level) -> Step {
         let (offered, in_flight) = match level.control {
             Control::Concurrency => (self.capacity * level.value / (level.value + 12.0), level.value),
