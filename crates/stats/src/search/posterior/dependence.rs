@@ -1,22 +1,22 @@
-//! Several boundaries joined: the lowest of them is where the SLO ends.
+//! Combination of several boundaries: the SLO ends at the lowest of them.
 //!
-//! With S_m the chance that the boundary of limit m lies above a level, independent boundaries would have Π S_m above it together, and fully
-//! dependent ones min S_m. Limits that are missed together are learned of together, so the truth lies between:
-//! S = (1 − ρ)·S_a·S_b + ρ·min(S_a, S_b), ρ being the correlation of their misses ([`crate::stats::co_misses`]). More than two are joined
-//! two at a time, those that depend most on one another first.
+//! Let S_m be the probability that the boundary of limit m lies above a level. Independent boundaries would all lie above it with
+//! probability Π S_m, fully dependent ones with min S_m. Limits that are missed by the same requests are measured with the same
+//! errors, so the truth lies between: S = (1 − ρ)·S_a·S_b + ρ·min(S_a, S_b), where ρ is the correlation of their misses
+//! ([`crate::stats::co_misses`]). More than two are combined two at a time, the most dependent ones first.
 
 use crate::stats::co_misses::pooled_correlation;
 use crate::stats::step::Step;
 
-/// The order in which boundaries are joined, with the correlation of each pair.
+/// The order in which boundaries are combined, with the correlation of each pair.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Joined {
-    /// The second of each pair is joined into the first, which stands for both from then on.
+pub(super) struct JoinTree {
+    /// The second of each pair is merged into the first, which stands for both from then on.
     pairs: Vec<(usize, usize, f64)>,
 }
 
-impl Joined {
-    /// Plans how `n` boundaries are joined, given the correlation of any two; that of groups is the mean over their members.
+impl JoinTree {
+    /// Plans how to combine `n` boundaries, given the correlation of any two; that of groups is the mean over their members.
     pub(super) fn new(n: usize, correlation: impl Fn(usize, usize) -> f64) -> Self {
         let mut groups: Vec<Vec<usize>> = (0..n).map(|i| vec![i]).collect();
         let mut pairs = Vec::with_capacity(n.saturating_sub(1));
@@ -37,7 +37,8 @@ impl Joined {
         Self { pairs }
     }
 
-    /// Plans it for the limits of a tier, given by their keys and the shares of misses that they allow, and `others` independent boundaries.
+    /// Plans how to combine the limits of a tier, given by their keys and allowed shares of misses, and `others` independent
+    /// boundaries.
     pub(super) fn of_limits(steps: &[&Step], tier: &str, limits: &[(&str, f64)], others: usize) -> Self {
         Self::new(limits.len() + others, |a, b| match (limits.get(a), limits.get(b)) {
             (Some(a), Some(b)) => pooled_correlation(steps.iter().copied(), tier, [*a, *b]),
@@ -45,7 +46,7 @@ impl Joined {
         })
     }
 
-    /// Returns the chance that all boundaries lie above a level, given that of each.
+    /// Returns the probability that all boundaries lie above a level, given that of each.
     pub(super) fn all(&self, chances: impl Iterator<Item = f64>) -> f64 {
         let mut chances: Vec<f64> = chances.collect();
         for (a, b, rho) in &self.pairs {
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn dependent_boundaries_count_once() {
         let all =
-            |rho: f64, chances: &[f64]| Joined::new(chances.len(), |_, _| rho).all(chances.iter().copied());
+            |rho: f64, chances: &[f64]| JoinTree::new(chances.len(), |_, _| rho).all(chances.iter().copied());
         assert!((all(0.0, &[0.9, 0.8, 0.5]) - 0.36).abs() < 1e-12);
         assert!((all(1.0, &[0.9, 0.8, 0.5]) - 0.5).abs() < 1e-12);
         assert!((all(0.5, &[0.9, 0.8]) - 0.76).abs() < 1e-12);
@@ -71,9 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn the_most_dependent_are_joined_first() {
-        // 0 and 2 are one; 1 is independent of both: min(.9, .6)·.5.
-        let joined = Joined::new(3, |a, b| if (a, b) == (0, 2) { 1.0 } else { 0.0 });
-        assert!((joined.all([0.9, 0.5, 0.6].into_iter()) - 0.3).abs() < 1e-12, "{joined:?}");
+    fn the_most_dependent_boundaries_are_combined_first() {
+        // 0 and 2 are fully dependent; 1 is independent of both: min(.9, .6)·.5.
+        let tree = JoinTree::new(3, |a, b| if (a, b) == (0, 2) { 1.0 } else { 0.0 });
+        assert!((tree.all([0.9, 0.5, 0.6].into_iter()) - 0.3).abs() < 1e-12, "{tree:?}");
     }
 }

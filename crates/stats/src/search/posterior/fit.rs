@@ -1,67 +1,67 @@
-//! The posterior of one limit's boundary.
+//! Posterior of one limit's boundary.
 //!
 //! The share of misses at rate r is p(r) = 1 − e^(−L(r)). With x = r/r*, C0 = −ln(1 − p0) and p0 the share that the limit allows:
 //!
 //! - L = C0·(f + (1 − f)·G(x)) with a floor f < 1, so that L(r*) = C0: the limit can be met, and r* is its boundary;
 //! - L = C0·(f + G(r/r1)) with f > 1: even the unloaded server misses more than is allowed.
 //!
-//! G rises from 0 to 1 at x = 1 ([`super::prior`]). All is summed over a grid: nothing is sampled, so the same steps give the same
-//! answer (reference: the held-out study of the search, §5).
+//! G rises from 0 to 1 at x = 1 ([`super::prior`]). The posterior is a sum over a grid: nothing is sampled, so the same steps
+//! give the same answer (source: the held-out study of the search, §5).
 
 use super::cliff;
-use super::prior::{self, Ease, Floor, Prior, Shapes, beyond, floors, shapes};
+use super::prior::{self, Clearance, Floor, Prior, Shapes, floors, infeasible_floors, shapes};
 use super::table::ln_share;
 
-/// Points of the grid of ln r*.
+/// Number of points of the grid of ln r*.
 const POINTS: usize = 41;
-/// Points of the grid of ln r1.
-const COARSE: usize = 11;
-/// A cell with less mass than this makes no difference: there are some twenty thousand.
-const NO_MASS: f64 = 1e-9;
-/// L is kept within these bounds: from one miss in ten million to 98 %, or farther up where the limit itself is there.
-const LEAST: f64 = 1e-7;
-const MOST: f64 = 4.0;
+/// Number of points of the grid of ln r1.
+const COARSE_POINTS: usize = 11;
+/// Mass below which a cell is negligible; there are some twenty thousand cells.
+const NEGLIGIBLE_MASS: f64 = 1e-9;
+/// Bounds of L: from one miss in ten million to 98 %, or higher if the limit itself is there.
+const MIN_L: f64 = 1e-7;
+const MIN_MAX_L: f64 = 4.0;
 
-/// The highest L that is told apart, for a limit with this L at its boundary; the table ends at 8.
-fn most(c0: f64) -> f64 {
-    (2.0 * c0).clamp(MOST, 7.9)
+/// Returns the upper bound of L for a limit with `c0` at its boundary; the table ends at 8.
+fn max_l(c0: f64) -> f64 {
+    (2.0 * c0).clamp(MIN_MAX_L, 7.9)
 }
 
-/// What a step says of a limit, with the weight that it is given: one over the number of its requests that are worth one.
+/// Counts of one step for a limit, with the weight of the step: one over the number of its requests that count as one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Row {
-    /// Requests per second, or in flight; 0 for the unloaded server.
+pub(super) struct WeightedCounts {
+    /// Requests per second or in flight; 0 for the unloaded server.
     pub(super) rate: f64,
     pub(super) n: f64,
     pub(super) misses: f64,
     pub(super) weight: f64,
-    /// By how much of ln rate the step may be beyond the capacity without showing it.
-    pub(super) unseen: f64,
+    /// How far (in ln rate) the step may be beyond the capacity without detection.
+    pub(super) undetected: f64,
 }
 
-/// How likely a boundary lies where.
+/// Posterior of a boundary on a grid.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Spread {
-    /// Its logarithm, evenly spaced.
+pub(super) struct BoundaryDensity {
+    /// Logarithm of the boundary, evenly spaced.
     pub(super) grid: Vec<f64>,
-    /// Mass at each point of the grid; adds up to 1.
+    /// Probability mass at each point of the grid; adds up to 1.
     pub(super) mass: Vec<f64>,
 }
 
-impl Spread {
-    /// From masses that need not add up to 1.
+impl BoundaryDensity {
+    /// Creates a density from masses that need not add up to 1.
     pub(super) fn new(mut mass: Vec<f64>, grid: Vec<f64>) -> Self {
         let sum: f64 = mass.iter().sum();
         mass.iter_mut().for_each(|m| *m /= sum);
         Self { grid, mass }
     }
 
-    /// Mean of the logarithm.
+    /// Returns the mean of the logarithm.
     pub(super) fn centre(&self) -> f64 {
         self.grid.iter().zip(&self.mass).map(|(x, m)| x * m).sum()
     }
 
-    /// Chance that it lies below e^`ln_level`: each point's mass is spread evenly over its cell.
+    /// Returns the probability that the boundary lies below e^`ln_level`. Each point's mass is spread evenly over its cell.
     pub(super) fn below(&self, ln_level: f64) -> f64 {
         let width = self.grid[1] - self.grid[0];
         let part = |x: f64| ((ln_level - x) / width + 0.5).clamp(0.0, 1.0);
@@ -69,32 +69,33 @@ impl Spread {
     }
 }
 
-/// What is known of a limit besides its counts.
+/// Prior knowledge of a limit, besides its counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Known {
-    /// The squared coefficient of variation of the gaps between arrivals.
+pub(super) struct LimitPrior {
+    /// Squared coefficient of variation of the gaps between arrivals.
     pub(super) dispersion: f64,
-    pub(super) ease: Ease,
-    /// Its share of the prior chance that some limit of the tier cannot be met: one over the number of limits.
+    pub(super) clearance: Clearance,
+    /// The limit's share of the prior probability that some limit of the tier cannot be met: one over the number of limits.
     pub(super) share: f64,
 }
 
-impl Known {
-    /// The prior chance that the limit cannot be met: (1 − c) of all limits together, c being that of a limit alone.
+impl LimitPrior {
+    /// Returns the prior probability that the limit cannot be met: 1 − (1 − c)^share, so that all limits together have c, the
+    /// probability of a single limit.
     fn infeasible(self) -> f64 {
-        1.0 - (1.0 - self.ease.infeasible()).powf(self.share)
+        1.0 - (1.0 - self.clearance.infeasible()).powf(self.share)
     }
 }
 
-/// The posterior of one limit.
+/// Posterior of one limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fit {
     c0: f64,
-    /// Where r* lies, given that the limit can be met.
-    pub(super) boundary: Spread,
-    /// Chance that it cannot.
+    /// Posterior of r*, given that the limit can be met.
+    pub(super) boundary: BoundaryDensity,
+    /// Probability that the limit cannot be met.
     pub(super) infeasible: f64,
-    /// Posterior mean of d ln p / d ln r at r*, given that it can be met.
+    /// Posterior mean of d ln p / d ln r at r*, given that the limit can be met.
     pub(super) slope: f64,
     /// Masses by boundary, floor and shape.
     cells: Vec<f64>,
@@ -104,7 +105,7 @@ pub(super) struct Fit {
     shapes: Shapes,
 }
 
-/// Ranges of ln r*: the one that is refined, and the one that the prior is spread over.
+/// Ranges of ln r*: the one covered by the grid, and that of the prior.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range {
     pub(super) low: f64,
@@ -124,22 +125,22 @@ impl Range {
 }
 
 impl Fit {
-    pub(super) fn of(rows: &[Row], p0: f64, range: Range, known: Known) -> Self {
-        let Known { dispersion, ease, .. } = known;
-        let shapes = &shapes(dispersion, ease, range.prior.ln_capacity);
+    pub(super) fn of(rows: &[WeightedCounts], p0: f64, range: Range, known: LimitPrior) -> Self {
+        let LimitPrior { dispersion, clearance, .. } = known;
+        let shapes = &shapes(dispersion, clearance, range.prior.ln_capacity);
         let c0 = -(-p0).ln_1p();
-        let (floors, beyond) = (floors(ease), beyond());
+        let (floors, infeasible_floors) = (floors(clearance), infeasible_floors());
         let grid = range.points(POINTS);
         let mut cells = Grid { c0, shapes, floors: &floors }.ln_posterior(rows, &grid);
-        let coarse = Range::wide(range.prior).points(COARSE);
-        let without = Grid { c0, shapes, floors: &beyond }.ln_posterior(rows, &coarse);
+        let coarse = Range::wide(range.prior).points(COARSE_POINTS);
+        let without = Grid { c0, shapes, floors: &infeasible_floors }.ln_posterior(rows, &coarse);
         let per_point = floors.len() * shapes.all.len();
-        // What a narrow range leaves out of the prior's has no mass to speak of, but had its share of the prior.
+        // The part of the prior's range outside a narrow grid has negligible posterior mass, but had its share of the prior.
         let width = grid[1] - grid[0];
         let mass = prior::cliff(dispersion, range.prior.ln_capacity);
         let mut cliff = if mass > 0.0 { cliff::ln_likelihoods(rows, p0, &grid) } else { vec![] };
         for (at, (x, of_point)) in grid.iter().zip(cells.chunks_mut(per_point)).enumerate() {
-            // The trapezoidal rule: a point at an end stands for half as much.
+            // The trapezoidal rule: end points count half.
             let part = if at == 0 || at + 1 == POINTS { 0.5 } else { 1.0 };
             let ln_prior = (range.prior.density(*x) * width * part).ln();
             of_point.iter_mut().for_each(|c| *c += ln_prior + (-mass).ln_1p());
@@ -151,12 +152,12 @@ impl Fit {
         cells.append(&mut cliff);
         let ln_with = normalise(&mut cells) + (1.0 - known.infeasible()).ln();
         let cliff = cells.split_off(smooth);
-        let ln_without = sum_exp(&without) - (COARSE as f64).ln() + known.infeasible().ln();
+        let ln_without = sum_exp(&without) - (COARSE_POINTS as f64).ln() + known.infeasible().ln();
         let at_point = |(at, c): (usize, &[f64])| c.iter().sum::<f64>() + cliff.get(at).unwrap_or(&0.0);
         let mass: Vec<f64> = cells.chunks(per_point).enumerate().map(at_point).collect();
         let mut fit = Self {
             c0,
-            boundary: Spread::new(mass, grid),
+            boundary: BoundaryDensity::new(mass, grid),
             infeasible: 1.0 / (1.0 + (ln_with - ln_without).exp()),
             slope: 0.0,
             cells,
@@ -168,7 +169,7 @@ impl Fit {
         fit
     }
 
-    /// The floors of the cells, with the masses of all shapes, by boundary: one slice for each floor.
+    /// Iterates over the boundaries; for each, over the floors with the masses of all shapes.
     fn by_boundary(&self) -> impl Iterator<Item = (f64, impl Iterator<Item = (f64, &[f64])>)> {
         let per_floor = self.shapes.all.len();
         let points = self.cells.chunks(per_floor * self.floors.len());
@@ -177,7 +178,7 @@ impl Fit {
         })
     }
 
-    /// Sums over all slopes d ln p / d ln r at the boundary, each with its mass.
+    /// Sums `term` over all cells, given the slope d ln p / d ln r at the boundary and the mass of each.
     fn over_slopes(&self, term: impl Fn(f64, f64) -> f64) -> f64 {
         let of_point = |(ln_boundary, floors): (f64, _)| {
             let rise = slopes(&self.shapes, ln_boundary);
@@ -190,36 +191,37 @@ impl Fit {
     }
 
     fn mean_slope(&self) -> f64 {
-        // A cliff has no slope that a weight could follow.
-        self.over_slopes(|slope, mass| slope * mass) / self.smooth().max(1e-9)
+        // A cliff has no slope by which steps could be weighted.
+        self.over_slopes(|slope, mass| slope * mass) / self.no_cliff().max(1e-9)
     }
 
-    /// Chance that there is no cliff, given that the limit can be met.
-    pub(super) fn smooth(&self) -> f64 {
+    /// Returns the probability that there is no cliff, given that the limit can be met.
+    pub(super) fn no_cliff(&self) -> f64 {
         1.0 - self.cliff.iter().sum::<f64>()
     }
 
-    /// Chance that d ln p / d ln r at the boundary is below `slope`, given that the limit can be met. A cliff has no slope so small.
+    /// Returns the probability that d ln p / d ln r at the boundary is below `slope`, given that the limit can be met. A cliff
+    /// has no small slope.
     pub(super) fn slope_below(&self, slope: f64) -> f64 {
         self.over_slopes(|s, mass| if s < slope { mass } else { 0.0 })
     }
 
-    /// Posterior mean of the share of misses at a rate, given that the limit can be met and there is no cliff.
+    /// Returns the posterior mean of the share of misses at a rate, given that the limit can be met and that there is no cliff.
     pub(super) fn mean_share(&self, rate: f64) -> f64 {
         let mut rises = vec![0.0; self.shapes.all.len()];
         let mut sum = 0.0;
         for (ln_boundary, floors) in self.by_boundary() {
             rise(&self.shapes, rate, ln_boundary, &mut rises);
             for (floor, masses) in floors {
-                // Most cells have next to no mass, and a share takes an exponential.
-                let some = masses.iter().zip(&rises).filter(|(m, _)| **m > NO_MASS);
+                // Most cells have negligible mass, and each share costs an exponential.
+                let some = masses.iter().zip(&rises).filter(|(m, _)| **m > NEGLIGIBLE_MASS);
                 sum += some.map(|(m, g)| m * share(self.c0, floor, *g)).sum::<f64>();
             }
         }
-        sum / self.smooth().max(1e-9)
+        sum / self.no_cliff().max(1e-9)
     }
 
-    /// Quantiles of the share of misses at a rate, given that the limit can be met.
+    /// Returns quantiles of the share of misses at a rate, given that the limit can be met.
     pub(super) fn shares<const N: usize>(&self, rate: f64, quantiles: [f64; N]) -> [f64; N] {
         let mut all: Vec<(f64, f64)> = Vec::with_capacity(self.cells.len());
         let mut rises = vec![0.0; self.shapes.all.len()];
@@ -232,7 +234,7 @@ impl Fit {
                 all.push((if rate.ln() > ln_boundary { 1.0 } else { 0.0 }, *mass));
             }
         }
-        all.retain(|(_, m)| *m > NO_MASS);
+        all.retain(|(_, m)| *m > NEGLIGIBLE_MASS);
         all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let total: f64 = all.iter().map(|a| a.1).sum();
         let find = |u: f64| {
@@ -247,7 +249,7 @@ impl Fit {
     }
 }
 
-/// The cells of one kind: floors below the limit, or beyond it.
+/// The cells of one kind: feasible floors, or infeasible ones.
 struct Grid<'a> {
     c0: f64,
     shapes: &'a Shapes,
@@ -255,9 +257,9 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// ln of prior times likelihood, by boundary, floor and shape.
-    fn ln_posterior(&self, rows: &[Row], grid: &[f64]) -> Vec<f64> {
-        let (n, most) = (self.shapes.all.len(), most(self.c0));
+    /// Returns ln(prior × likelihood) by boundary, floor and shape.
+    fn ln_posterior(&self, rows: &[WeightedCounts], grid: &[f64]) -> Vec<f64> {
+        let (n, max_l) = (self.shapes.all.len(), max_l(self.c0));
         let mut cells = Vec::with_capacity(grid.len() * self.floors.len() * n);
         let mut rises = vec![0.0; n];
         for ln_boundary in grid {
@@ -270,17 +272,17 @@ impl Grid<'_> {
                 rise(self.shapes, row.rate, *ln_boundary, &mut rises);
                 let (misses, hits) = (row.weight * row.misses, row.weight * (row.n - row.misses));
                 for (floor, of_floor) in self.floors.iter().zip(cells[from..].chunks_mut(n)) {
-                    // A floor below the limit leaves a part of C0 to the rise; one beyond it leaves none, and the rise is C0 at r1.
+                    // A feasible floor leaves a part of C0 to the rise. An infeasible one does not: the rise is C0 at r1.
                     let left = if floor.share < 1.0 { 1.0 - floor.share } else { 1.0 };
                     let (base, part) = (self.c0 * floor.share, self.c0 * left);
                     if misses > 0.0 {
                         for (cell, g) in of_floor.iter_mut().zip(&rises) {
-                            let l = (base + part * g).clamp(LEAST, most);
+                            let l = (base + part * g).clamp(MIN_L, max_l);
                             *cell += misses * ln_share(l) - hits * l;
                         }
                     } else {
                         for (cell, g) in of_floor.iter_mut().zip(&rises) {
-                            *cell -= hits * (base + part * g).clamp(LEAST, most);
+                            *cell -= hits * (base + part * g).clamp(MIN_L, max_l);
                         }
                     }
                 }
@@ -290,15 +292,15 @@ impl Grid<'_> {
     }
 }
 
-/// The largest exponent that is taken: beyond it every share of misses is 1.
-const STEEPEST: f64 = 600.0;
+/// Largest exponent that is evaluated: beyond it every share of misses is 1.
+const MAX_EXPONENT: f64 = 600.0;
 
-/// G(x) of every shape at a rate, x being the rate over the boundary e^`ln_boundary`.
+/// Computes G(x) of every shape at a rate, where x is the rate over the boundary e^`ln_boundary`.
 fn rise(shapes: &Shapes, rate: f64, ln_boundary: f64, out: &mut [f64]) {
     let x = rate / ln_boundary.exp();
     let mut steep = shapes.bends(ln_boundary);
     for b in &mut steep {
-        *b = (*b * x).min(STEEPEST).exp_m1() / b.exp_m1();
+        *b = (*b * x).min(MAX_EXPONENT).exp_m1() / b.exp_m1();
     }
     let mut power = [x; 2];
     for (to, c) in power.iter_mut().zip(&shapes.powers).skip(1) {
@@ -309,12 +311,12 @@ fn rise(shapes: &Shapes, rate: f64, ln_boundary: f64, out: &mut [f64]) {
     }
 }
 
-/// The share of misses for a floor below the limit and a rise G.
+/// Returns the share of misses for a feasible floor and a rise G.
 fn share(c0: f64, floor: f64, g: f64) -> f64 {
-    -(-(c0 * (floor + (1.0 - floor) * g)).clamp(LEAST, most(c0))).exp_m1()
+    -(-(c0 * (floor + (1.0 - floor) * g)).clamp(MIN_L, max_l(c0))).exp_m1()
 }
 
-/// dG/d ln x of every shape at the boundary e^`ln_boundary`.
+/// Returns dG/d ln x of every shape at the boundary e^`ln_boundary`.
 fn slopes(shapes: &Shapes, ln_boundary: f64) -> Vec<f64> {
     let bends = shapes.bends(ln_boundary);
     let slope = |b: f64| b * b.exp() / b.exp_m1();
@@ -322,18 +324,18 @@ fn slopes(shapes: &Shapes, ln_boundary: f64) -> Vec<f64> {
     shapes.all.iter().map(of).collect()
 }
 
-/// ln Σ e^v, by its largest term.
+/// Returns ln Σ e^v (log-sum-exp).
 fn sum_exp(values: &[f64]) -> f64 {
     let top = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     top + values.iter().map(|v| (v - top).exp()).sum::<f64>().ln()
 }
 
-/// Turns logarithms into masses that add up to 1; returns ln of what they added up to.
+/// Turns logarithms into masses that add up to 1; returns ln of the sum before normalising.
 fn normalise(values: &mut [f64]) -> f64 {
     let top = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut sum = 0.0;
     for v in values.iter_mut() {
-        // Below e^-40 of the largest there is nothing to be seen, and no need for an exponential.
+        // Below e^-40 of the largest a mass is negligible, which saves the exponential.
         *v = if *v < top - 40.0 { 0.0 } else { (*v - top).exp() };
         sum += *v;
     }

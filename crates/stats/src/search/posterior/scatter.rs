@@ -1,24 +1,24 @@
-//! Scatter φ of the steps about the fitted curve: noise between steps that no step knows of, such as a neighbour of the server that comes and goes,
-//! or a cache that is sometimes warm.
+//! Scatter φ of the steps about the fitted curve: noise between steps that does not show within any of them, such as a neighbour
+//! of the server that comes and goes, or a cache that is sometimes warm.
 //!
-//! Each step's deviance, with the weight that it has in the fit, is about χ² of one degree of freedom where the weights are right, and a curve
-//! of two parameters that are well told takes two of them (McCullagh & Nelder 1989, §4.5 and §9.2). Over m steps φ = (ν + Σ D) / (ν + m − 2), ν
-//! being a prior of so many steps without scatter: m is about five, and tells φ to ± 80 % only. Variances are φ times as large, and an interval is
-//! √φ times as wide.
+//! The deviance of each step, with its weight in the fit, is about χ² with one degree of freedom if the weights are right, and a
+//! curve with two well-determined parameters takes two of them (McCullagh & Nelder 1989, §4.5 and §9.2). Over m steps φ = (ν + Σ
+//! D) / (ν + m − 2), where ν is a prior worth this many steps without scatter: m is about five, which determines φ only to ± 80
+//! %. Variances are φ times as large, and an interval is √φ times as wide.
 
-use super::fit::Row;
+use super::fit::WeightedCounts;
 
-/// Steps without scatter that the prior is worth.
+/// Weight ν of the prior, in steps without scatter.
 const PRIOR: f64 = 6.0;
-/// Parameters of a curve that steps tell: where it lies and how steep it is.
+/// Number of parameters of a curve that the steps determine: its position and its steepness.
 const PARAMETERS: f64 = 2.0;
-/// Less scatter is not told from chance, and left alone.
-const LEAST: f64 = 1.25;
-/// More of it is no scatter but a curve of another kind.
-const MOST: f64 = 10.0;
+/// Smallest φ that is told from chance; anything less counts as 1.
+const MIN_PHI: f64 = 1.25;
+/// Largest φ: anything more is not scatter but a curve of another kind.
+const MAX_PHI: f64 = 10.0;
 
 /// Returns the deviance of a step from the share of misses `p`: 2·w·(k·ln(k/np) + (n−k)·ln((n−k)/(n−np))).
-pub(super) fn deviance(row: &Row, p: f64) -> f64 {
+pub(super) fn deviance(row: &WeightedCounts, p: f64) -> f64 {
     let term = |seen: f64, expected: f64| {
         if seen > 0.0 { seen * (seen / expected.max(f64::MIN_POSITIVE)).ln() } else { 0.0 }
     };
@@ -26,23 +26,23 @@ pub(super) fn deviance(row: &Row, p: f64) -> f64 {
     2.0 * row.weight * (term(row.misses, row.n * p) + term(hits, row.n * (1.0 - p)))
 }
 
-/// Returns φ of some deviances, 1 where it is not told from chance. `smooth` is the chance that there is no cliff: of one the family has no
-/// curve to be off from.
-pub(super) fn of(deviances: impl Iterator<Item = f64>, smooth: f64) -> f64 {
+/// Returns φ of several deviances; 1 if it cannot be told from chance. `smooth` is the probability that there is no cliff: a
+/// cliff has no curve in the family to deviate from.
+pub(super) fn phi(deviances: impl Iterator<Item = f64>, smooth: f64) -> f64 {
     let (m, sum) = deviances.fold((0.0, 0.0), |(m, sum), d| (m + 1.0, sum + d));
     if m <= PARAMETERS || smooth < 0.5 {
         return 1.0;
     }
     let phi = (PRIOR + sum) / (PRIOR + m - PARAMETERS);
-    if phi < LEAST { 1.0 } else { phi.min(MOST) }
+    if phi < MIN_PHI { 1.0 } else { phi.min(MAX_PHI) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row(n: f64, misses: f64, weight: f64) -> Row {
-        Row { rate: 1.0, n, misses, weight, unseen: 0.0 }
+    fn row(n: f64, misses: f64, weight: f64) -> WeightedCounts {
+        WeightedCounts { rate: 1.0, n, misses, weight, undetected: 0.0 }
     }
 
     #[test]
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn phi_is_shrunk_and_left_alone_where_it_is_small() {
+    fn phi_is_shrunk_and_small_values_count_as_one() {
         for (what, deviances, smooth, want) in [
             ("as much as is expected", &[1.0, 0.2, 0.9, 0.5, 0.4][..], 1.0, 1.0),
             ("twice as much: (6 + 6) / (6 + 3)", &[2.0, 0.5, 1.5, 1.0, 1.0], 1.0, 12.0 / 9.0),
@@ -70,7 +70,7 @@ mod tests {
             ("two steps", &[30.0, 20.0], 1.0, 1.0),
             ("a cliff", &[30.0, 20.0, 9.0], 0.3, 1.0),
         ] {
-            let got = of(deviances.iter().copied(), smooth);
+            let got = phi(deviances.iter().copied(), smooth);
             assert!((got - want).abs() < 1e-9, "{what}: {got}");
         }
     }

@@ -1,9 +1,9 @@
-//! The posterior on curves that are known, and its limits.
+//! The posterior for known curves, and in extreme cases.
 
-use super::edge::edge;
 use super::evidence::Evidence;
-use super::fit::{Fit, Known, Range, Row};
-use super::prior::{Ease, Prior, beyond, floors, shapes};
+use super::fit::{Fit, LimitPrior, Range, WeightedCounts};
+use super::prior::{Clearance, Prior, floors, infeasible_floors, shapes};
+use super::stability::stability_boundary;
 use super::{Posterior, limits, quantile};
 use crate::search::series::tests::step;
 use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
@@ -12,10 +12,10 @@ use goodput_core::slo::Slo;
 use proptest::prelude::*;
 
 const P0: f64 = 0.01;
-const FAR: Ease = Ease { alone: 8.0, pair: 8.0 };
+const FAR: Clearance = Clearance { alone: 8.0, pair: 8.0 };
 
-fn known(ease: Ease) -> Known {
-    Known { dispersion: 1.0, ease, share: 1.0 }
+fn known(clearance: Clearance) -> LimitPrior {
+    LimitPrior { dispersion: 1.0, clearance, share: 1.0 }
 }
 
 fn flat(low: f64, high: f64) -> Prior {
@@ -28,27 +28,27 @@ fn share(rate: f64) -> f64 {
     -((-P0).ln_1p() * g).exp_m1()
 }
 
-fn row(rate: f64, n: f64) -> Row {
-    Row { rate, n, misses: n * share(rate), weight: 1.0, unseen: 0.0 }
+fn row(rate: f64, n: f64) -> WeightedCounts {
+    WeightedCounts { rate, n, misses: n * share(rate), weight: 1.0, undetected: 0.0 }
 }
 
 #[test]
 fn priors_add_up_to_one() {
     let sum = |ln: &mut dyn Iterator<Item = f64>| ln.map(f64::exp).sum::<f64>();
-    for ease in [Ease::UNKNOWN, FAR, Ease { alone: 4.0, pair: 3.5 }] {
-        assert!((sum(&mut floors(ease).iter().map(|f| f.ln_mass)) - 1.0).abs() < 1e-9);
+    for clearance in [Clearance::UNKNOWN, FAR, Clearance { alone: 4.0, pair: 3.5 }] {
+        assert!((sum(&mut floors(clearance).iter().map(|f| f.ln_mass)) - 1.0).abs() < 1e-9);
         for dispersion in [0.0, 1.0, 6.25] {
             for kind in [0, 1] {
-                let all = shapes(dispersion, ease, None).all;
+                let all = shapes(dispersion, clearance, None).all;
                 let total = sum(&mut all.iter().map(|s| s.ln_mass[kind]));
                 assert!(
                     (total - 1.0).abs() < 1e-9,
-                    "{ease:?}, dispersion {dispersion}, kind {kind}: {total}"
+                    "{clearance:?}, dispersion {dispersion}, kind {kind}: {total}"
                 );
             }
         }
     }
-    assert!((sum(&mut beyond().iter().map(|f| f.ln_mass)) - 1.0).abs() < 1e-9);
+    assert!((sum(&mut infeasible_floors().iter().map(|f| f.ln_mass)) - 1.0).abs() < 1e-9);
     for ln_capacity in [None, Some(14_f64.ln()), Some(0.7_f64.ln()), Some(350_f64.ln())] {
         let prior = Prior { ln_capacity, ..flat(0.2, 300.0) };
         let parts = 20_000;
@@ -59,13 +59,13 @@ fn priors_add_up_to_one() {
     }
 }
 
-/// Much evidence on a curve of the family finds its boundary and its slope, b·e^b/(e^b − 1) at x = 1.
+/// With much evidence on a curve of the family, its boundary and slope are recovered, b·e^b/(e^b − 1) at x = 1.
 #[test]
-fn a_known_curve_is_found() {
-    let rows: Vec<Row> = [5.0, 8.0, 9.5, 10.5, 12.0].map(|r| row(r, 2e5)).to_vec();
-    let wide = Fit::of(&rows, P0, Range::wide(flat(1.0, 100.0)), known(Ease::UNKNOWN));
+fn a_known_curve_is_recovered() {
+    let rows: Vec<WeightedCounts> = [5.0, 8.0, 9.5, 10.5, 12.0].map(|r| row(r, 2e5)).to_vec();
+    let wide = Fit::of(&rows, P0, Range::wide(flat(1.0, 100.0)), known(Clearance::UNKNOWN));
     let around = Range { low: 9_f64.ln(), high: 11_f64.ln(), prior: flat(1.0, 100.0) };
-    let fit = Fit::of(&rows, P0, around, known(Ease::UNKNOWN));
+    let fit = Fit::of(&rows, P0, around, known(Clearance::UNKNOWN));
     assert!((fit.boundary.centre() - 10_f64.ln()).abs() < 0.01, "{}", fit.boundary.centre().exp());
     assert!((fit.slope / 9.0 - 1.0).abs() < 0.12, "{}", fit.slope);
     assert!(fit.infeasible < 1e-6 && wide.infeasible < 1e-6);
@@ -73,16 +73,16 @@ fn a_known_curve_is_found() {
     assert!(low <= median && median <= high && (median / P0 - 1.0).abs() < 0.1, "{low} {median} {high}");
 }
 
-/// The odds against an infeasible limit do not depend on the part of the range that is looked at closely.
+/// The odds of an infeasible limit do not depend on the part of the range that the grid covers.
 #[test]
 fn a_narrow_grid_keeps_the_odds() {
     let rows = [row(6.0, 300.0), row(9.0, 400.0), row(12.0, 400.0), row(0.0, 150.0)];
     for ln_capacity in [None, Some(17_f64.ln())] {
         let prior = Prior { ln_capacity, ..flat(0.2, 60.0) };
-        let wide = Fit::of(&rows, P0, Range::wide(prior), known(Ease::UNKNOWN));
+        let wide = Fit::of(&rows, P0, Range::wide(prior), known(Clearance::UNKNOWN));
         let narrow = super::narrow(&wide, prior, 1.0);
         assert!(narrow.high - narrow.low < 0.8 * (prior.high - prior.low), "{narrow:?}");
-        let fit = Fit::of(&rows, P0, narrow, known(Ease::UNKNOWN));
+        let fit = Fit::of(&rows, P0, narrow, known(Clearance::UNKNOWN));
         let odds = |f: &Fit| (f.infeasible / (1.0 - f.infeasible)).ln();
         assert!((odds(&wide) - odds(&fit)).abs() < 0.15, "{} and {}", wide.infeasible, fit.infeasible);
         assert!((wide.boundary.centre() - fit.boundary.centre()).abs() < 0.05);
@@ -91,18 +91,18 @@ fn a_narrow_grid_keeps_the_odds() {
 
 #[test]
 fn an_unloaded_server_that_misses_is_infeasible() {
-    let fit = |n: f64, misses: f64, ease| {
-        let rows = [Row { rate: 0.0, n, misses, weight: 1.0, unseen: 0.0 }];
-        Fit::of(&rows, P0, Range::wide(flat(0.3, 60.0)), known(ease)).infeasible
+    let fit = |n: f64, misses: f64, clearance| {
+        let rows = [WeightedCounts { rate: 0.0, n, misses, weight: 1.0, undetected: 0.0 }];
+        Fit::of(&rows, P0, Range::wide(flat(0.3, 60.0)), known(clearance)).infeasible
     };
-    assert!((fit(0.0, 0.0, Ease::UNKNOWN) - 0.15).abs() < 1e-6, "nothing but the prior");
+    assert!((fit(0.0, 0.0, Clearance::UNKNOWN) - 0.15).abs() < 1e-6, "nothing but the prior");
     assert!((fit(0.0, 0.0, FAR) - 0.02).abs() < 1e-6, "whose latencies lie far below the limit");
-    assert!(fit(1000.0, 300.0, Ease::UNKNOWN) > 0.999);
-    assert!(fit(1000.0, 0.0, Ease::UNKNOWN) < 0.001);
-    let near = fit(1000.0, 11.0, Ease::UNKNOWN);
+    assert!(fit(1000.0, 300.0, Clearance::UNKNOWN) > 0.999);
+    assert!(fit(1000.0, 0.0, Clearance::UNKNOWN) < 0.001);
+    let near = fit(1000.0, 11.0, Clearance::UNKNOWN);
     assert!(near > 0.2 && near < 0.8, "1.1 % of a thousand may be either: {near}");
-    // An overwhelming case on either side is no trouble for the arithmetic.
-    assert!(fit(1e7, 5e6, Ease::UNKNOWN) > 0.999 && fit(1e7, 0.0, Ease::UNKNOWN) < 0.001);
+    // Overwhelming evidence on either side causes no overflow.
+    assert!(fit(1e7, 5e6, Clearance::UNKNOWN) > 0.999 && fit(1e7, 0.0, Clearance::UNKNOWN) < 0.001);
 }
 
 fn counted(kind: StepKind, rate: f64, n: u64, misses: u64, cluster_sq: u64) -> Step {
@@ -114,7 +114,7 @@ fn counted(kind: StepKind, rate: f64, n: u64, misses: u64, cluster_sq: u64) -> S
 }
 
 #[test]
-fn far_and_lucky_steps_weigh_as_they_should() {
+fn distant_and_lucky_steps_are_weighted_down() {
     let rows = |steps: &[Step]| {
         let all: Vec<&Step> = steps.iter().collect();
         Evidence::of(&all, "main", "ttft.p99", P0, 0.5, 1.0, None).rows(10_f64.ln(), 5.0)
@@ -122,19 +122,19 @@ fn far_and_lucky_steps_weigh_as_they_should() {
     let refine = |rate, misses| counted(StepKind::Refine, rate, 2000, misses, misses * 5);
     let [at, far] = [rows(&[refine(10.0, 20)])[0].weight, rows(&[refine(20.0, 20)])[0].weight];
     assert!(far < 0.3 * at, "a step at twice the boundary: {far} and {at}");
-    // The clusters that a lucky step does not show are assumed: it weighs no more than one with its due of misses.
+    // Clusters that a lucky step does not show are assumed: it weighs no more than one with the expected misses.
     let [lucky, due] = [rows(&[refine(10.0, 0)])[0].weight, at];
     assert!(lucky <= due * 1.01, "{lucky} and {due}");
     assert!((rows(&[counted(StepKind::Baseline, 1.0, 50, 0, 0)])[0].weight - 1.0).abs() < 1e-9);
-    // 0.9·… a ramp too short to have been steady shows nothing by what it held.
+    // A ramp step too short to be steady is no evidence if it holds.
     let mut short = counted(StepKind::Ramp, 8.0, 64, 0, 0);
     short.measure_s = 2.0;
     assert!(rows(&[short]).is_empty());
 }
 
-/// Two steps at each of three rates about a boundary of 10, which agree or do not.
+/// Two steps at each of three rates around a boundary of 10, which agree or scatter.
 #[test]
-fn steps_that_scatter_widen_the_interval() {
+fn scatter_widens_the_interval() {
     let of = |misses: [u64; 6]| {
         let rates = [9.0, 9.0, 10.0, 10.0, 11.0, 11.0];
         let steps: Vec<Step> =
@@ -156,19 +156,19 @@ fn steps_that_scatter_widen_the_interval() {
 }
 
 #[test]
-fn the_edge_of_stability_lies_between_the_steps_that_show_it() {
+fn the_boundary_of_stability_lies_between_stable_and_unstable_steps() {
     let of = |rate: f64, stable| Step { due_n: 4000, stable, ..counted(StepKind::Refine, rate, 4000, 0, 0) };
     let steps = [of(10.0, Some(true)), of(18.0, Some(true)), of(19.0, None), of(22.0, Some(false))];
     let all: Vec<&Step> = steps.iter().collect();
-    let edge_of = |steps: &[&Step]| edge(steps, (1_f64.ln(), 44_f64.ln()), 1.0);
-    let spread = edge_of(&all).unwrap();
+    let boundary_of = |steps: &[&Step]| stability_boundary(steps, (1_f64.ln(), 44_f64.ln()), 1.0);
+    let spread = boundary_of(&all).unwrap();
     assert!(
         spread.below(17_f64.ln()) < 0.1 && spread.below(22.5_f64.ln()) > 0.85,
         "{}",
         spread.centre().exp()
     );
     assert!((18.0..22.0).contains(&spread.centre().exp()), "{}", spread.centre().exp());
-    assert_eq!(edge_of(&all[2..3]), None, "a step that cannot tell");
+    assert_eq!(boundary_of(&all[2..3]), None, "a step that cannot tell");
 }
 
 #[test]
@@ -182,18 +182,18 @@ fn the_limits_of_a_tier_are_those_of_its_rows() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever was counted: masses add up, chances lie in [0, 1] and rise with the level, and quantiles invert them.
+    /// For any counts, masses add up, probabilities lie in [0, 1] and rise with the level, and quantiles invert them.
     #[test]
     fn a_posterior_is_a_distribution(
         counts in proptest::collection::vec((0.1_f64..90.0, 1_u32..5000, 0.0_f64..1.0), 1..5),
         p0 in prop_oneof![Just(0.001), Just(0.01), Just(0.5)],
     ) {
-        let rows: Vec<Row> = counts
+        let rows: Vec<WeightedCounts> = counts
             .into_iter()
-            .map(|(rate, n, share)| Row { rate, n: f64::from(n), misses: (f64::from(n) * share).floor(), weight: 0.2, unseen: 0.05 })
+            .map(|(rate, n, share)| WeightedCounts { rate, n: f64::from(n), misses: (f64::from(n) * share).floor(), weight: 0.2, undetected: 0.05 })
             .collect();
         let prior = flat(0.05, 200.0);
-        let fit = Fit::of(&rows, p0, Range::wide(prior), known(Ease::UNKNOWN));
+        let fit = Fit::of(&rows, p0, Range::wide(prior), known(Clearance::UNKNOWN));
         prop_assert!((fit.boundary.mass.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         prop_assert!((0.0..=1.0).contains(&fit.infeasible) && fit.slope.is_finite());
         let below: Vec<f64> = (0..50).map(|i| fit.boundary.below(prior.low + f64::from(i) * 0.2)).collect();
