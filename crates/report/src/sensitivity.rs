@@ -6,7 +6,7 @@ use super::words;
 use goodput_core::level::Control;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::sensitivity::{Effect, Sensitivity};
-use goodput_stats::capacity::moved::{Band, CHANGE};
+use goodput_stats::capacity::workload_change::{CHANGE, FleetBand};
 use goodput_workload::factors::{Factor, FactorKind};
 
 /// What nothing is known of.
@@ -191,7 +191,7 @@ fn plain_lines(text: &str) -> String {
 }
 
 /// What a changed workload does to the GPUs: `with prompts 20 % longer: 5 GPUs instead of 4 (90 % interval 5 to 6)`.
-pub fn band(band: &Band, planned: u64) -> String {
+pub fn band(band: &FleetBand, planned: u64) -> String {
     let what = change(&band.moved.factor, band.moved.times);
     let gpus =
         |n: u64| format!("{} GPU{}", goodput_core::units::thousands(n as f64), if n == 1 { "" } else { "s" });
@@ -232,13 +232,13 @@ mod tests {
 
     #[test]
     fn bands_say_what_changes() {
-        let moved = goodput_stats::capacity::moved::Moved {
+        let moved = goodput_stats::capacity::workload_change::WorkloadChange {
             factor: Factor { kind: FactorKind::CacheShare, class: None },
             times: 0.8,
             rate_times: 0.9,
             rate_times90: None,
         };
-        let of = |gpus, gpus90| band(&Band { moved: moved.clone(), gpus, gpus90 }, 4);
+        let of = |gpus, gpus90| band(&FleetBand { moved: moved.clone(), gpus, gpus90 }, 4);
         assert_eq!(
             of(5, Some([5, 6])),
             "with 20 % less of the prompts cached: 5 GPUs instead of 4 (90 % interval 5 to 6)"

@@ -12,8 +12,8 @@ use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::usable_safe_rate;
 use goodput_run::rundir::variants::State;
 use goodput_stats::capacity::fleet::Replica;
-use goodput_stats::capacity::moved::Moved;
 use goodput_stats::capacity::sizing::{Candidate, MeasurementConditions};
+use goodput_stats::capacity::workload_change::WorkloadChange;
 use goodput_stats::capacity::{Capacity, Hardware};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::server::mean_watts_per_gpu;
@@ -168,9 +168,9 @@ pub fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Resul
 }
 
 /// What a changed workload does to the rate, where the run has measured it.
-fn moved(run: &Run) -> Vec<Moved> {
+fn moved(run: &Run) -> Vec<WorkloadChange> {
     let effects = run.view.sensitivity.iter().flat_map(|s| &s.effects);
-    effects.filter_map(|e| Some(Moved::of(&e.factor, &e.elasticity?))).collect()
+    effects.filter_map(|e| Some(WorkloadChange::of(&e.factor, &e.elasticity?))).collect()
 }
 
 /// How many copies of the model were measured together.

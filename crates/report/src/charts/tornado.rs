@@ -12,7 +12,7 @@ use crate::sensitivity::{percent, title, value};
 use goodput_core::units::short;
 use goodput_run::rundir::sensitivity::Effect;
 use goodput_run::rundir::{Run, Traces};
-use goodput_stats::capacity::moved::CHANGE;
+use goodput_stats::capacity::workload_change::CHANGE;
 use plotters::style::RGBColor;
 
 /// Height of a factor's row: its name above two bars.

@@ -25,7 +25,7 @@ pub fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
     };
     let at = if r.safe_rate.is_some() { "at the safe rate" } else { "there" };
     let cost = number_and_currency(run, r.cost_per_mtok);
-    Some(match r.kept {
+    Some(match r.verdict {
         CostVerdict::Accepted => {
             format!("accepted: {limit}, which is kept from {from}; {met}, and {at} they cost {cost}")
         }
@@ -46,7 +46,7 @@ pub fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
     let max = number_and_currency(run, run.hardware.max_cost_per_mtok?.get());
     let Some(r) = run.cost_range(a) else { return Some(format!("○ not judged: at most {max}")) };
     let from = format!("{} requests/s on", precise(r.from_rate));
-    Some(match r.kept {
+    Some(match r.verdict {
         CostVerdict::Accepted => format!("● accepted: at most {max}, kept from {from}"),
         CostVerdict::Undecided => {
             let open = open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());

@@ -149,9 +149,9 @@ mod tests {
             ("gpu = \"A100\"\ngpus = 4\ntensor-parallel = 2", true, None),
         ] {
             let h: Hardware = toml::from_str(table).unwrap();
-            let said = h.problem(with_model.then_some(&model));
-            assert_eq!(said.is_some(), says.is_some(), "{table}: {said:?}");
-            assert!(said.unwrap_or_default().contains(says.unwrap_or_default()), "{table}");
+            let problem = h.problem(with_model.then_some(&model));
+            assert_eq!(problem.is_some(), says.is_some(), "{table}: {problem:?}");
+            assert!(problem.unwrap_or_default().contains(says.unwrap_or_default()), "{table}");
         }
         let two: Hardware = toml::from_str("gpu = \"A100\"\ngpus = 4\ntensor-parallel = 2").unwrap();
         assert_eq!((two.tensor_parallel(), two.replicas()), (Some(2), Some(2)));

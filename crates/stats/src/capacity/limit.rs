@@ -62,7 +62,8 @@ pub struct CostRange {
     /// Cost of a million output tokens at the rate to plan with: the safe rate, else the goodput.
     pub cost_per_mtok: f64,
     /// Whether there are accepted rates.
-    pub kept: CostVerdict,
+    #[serde(rename = "kept")]
+    pub verdict: CostVerdict,
 }
 
 impl CostRange {
@@ -78,7 +79,7 @@ impl CostRange {
         let planned = safe.and_then(|s| s.cost_per_mtok).unwrap_or(cost);
         let meets = |cost: f64| cost <= max_per_mtok * (1.0 + 1e-9);
         let from_rate = cost * goodput.requests_per_s / max_per_mtok;
-        let kept = match (meets(planned), meets(cost) || above.may_meet(from_rate)) {
+        let verdict = match (meets(planned), meets(cost) || above.may_meet(from_rate)) {
             (true, _) => CostVerdict::Accepted,
             (false, true) => CostVerdict::Undecided,
             (false, false) => CostVerdict::Rejected,
@@ -89,7 +90,7 @@ impl CostRange {
             to_rate: goodput.requests_per_s,
             safe_rate: safe.map(|s| s.requests_per_s),
             cost_per_mtok: planned,
-            kept,
+            verdict,
         })
     }
 }
@@ -127,7 +128,7 @@ mod tests {
             (10.0 / 34.0, 34.0, None, 34.0, CostVerdict::Accepted), // to the last bit
         ] {
             let r = CostRange::of(max, &at(goodput), safe.map(at).as_ref(), AboveGoodput::Missed).unwrap();
-            assert!((r.from_rate - from).abs() < 1e-9 && r.kept == kept, "{max}, {goodput}: {r:?}");
+            assert!((r.from_rate - from).abs() < 1e-9 && r.verdict == kept, "{max}, {goodput}: {r:?}");
         }
         let free = Capacity { cost_per_mtok: None, ..at(10.0) };
         assert_eq!(CostRange::of(1.0, &free, None, AboveGoodput::Missed), None);
@@ -144,9 +145,9 @@ mod tests {
             (AboveGoodput::Open(Some(40.0)), CostVerdict::Rejected),
         ] {
             let r = CostRange::of(0.25, &at(34.0), Some(&at(31.0)), above).unwrap();
-            assert!(r.kept == kept && (r.from_rate - 40.0).abs() < 1e-9, "{above:?}: {r:?}");
+            assert!(r.verdict == kept && (r.from_rate - 40.0).abs() < 1e-9, "{above:?}: {r:?}");
             let r = CostRange::of(0.5, &at(34.0), Some(&at(31.0)), above).unwrap();
-            assert_eq!(r.kept, CostVerdict::Accepted, "{above:?}");
+            assert_eq!(r.verdict, CostVerdict::Accepted, "{above:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything here is a pure function of numbers. [`figures`] gives the volumes and costs of one measured level, [`demand`] the
 //! required rate ([`profile`] reads it from a file, [`trace`] from a recording), [`fleet`] the replicas that serve it and their
-//! cost, and [`limit`] the rate from which a cost limit is met. [`moved`] extrapolates a fleet to a changed workload, [`sizing`]
+//! cost, and [`limit`] the rate from which a cost limit is met. [`workload_change`] extrapolates a fleet to a changed workload, [`sizing`]
 //! compares candidates.
 
 pub mod demand;
@@ -10,10 +10,10 @@ pub mod figures;
 pub mod fleet;
 pub mod hardware;
 pub mod limit;
-pub mod moved;
 pub mod profile;
 pub mod sizing;
 pub mod trace;
+pub mod workload_change;
 
 pub use demand::{Demand, Volume};
 pub use figures::{Capacity, PerGpu};

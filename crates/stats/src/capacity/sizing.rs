@@ -3,7 +3,7 @@
 use super::demand::Demand;
 use super::fleet::{Fleet, Replica, Reserve};
 use super::limit::CostVerdict;
-use super::moved::{Band, Moved};
+use super::workload_change::{FleetBand, WorkloadChange};
 use serde::Serialize;
 
 /// A server that may serve the demand: either measured, or given by its rate.
@@ -28,7 +28,7 @@ pub struct Candidate {
     /// Notes for the reader.
     pub notes: Vec<String>,
     /// Effect of changes of the workload on the rate, as far as measured; the largest effect first.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<WorkloadChange>,
 }
 
 /// Conditions of a measurement. Candidates that differ in them are not comparable.
@@ -72,7 +72,7 @@ pub struct Sizing {
     /// Whether the cost limit is met at this demand; `None` without a limit or a cost.
     pub cost_limit: Option<CostVerdict>,
     /// Size of the planned fleet under changed workloads, as far as measured.
-    pub bands: Vec<Band>,
+    pub bands: Vec<FleetBand>,
 }
 
 impl Sizing {
@@ -86,7 +86,8 @@ impl Sizing {
             if cost <= max * (1.0 + 1e-9) { CostVerdict::Accepted } else { CostVerdict::Rejected }
         };
         let cost_limit = cost.zip(candidate.max_cost_per_mtok).map(judge);
-        let bands = candidate.moved.iter().map(|m| Band::of(m, &planned.replica, demand, reserve)).collect();
+        let bands =
+            candidate.moved.iter().map(|m| FleetBand::of(m, &planned.replica, demand, reserve)).collect();
         Self { candidate, at_goodput, at_safe_rate, cost_limit, bands }
     }
 
@@ -151,13 +152,13 @@ pub fn currency_of(s: &Sizing) -> Option<String> {
 
 /// Returns the currencies of the candidates' prices, in order; prices in different currencies are not compared.
 pub fn currencies(all: &[Sizing]) -> Vec<Option<String>> {
-    let mut found: Vec<Option<String>> = Vec::new();
+    let mut labels: Vec<Option<String>> = Vec::new();
     for label in all.iter().filter(|s| s.at_goodput.cost.is_some()).map(currency_of) {
-        if !found.contains(&label) {
-            found.push(label);
+        if !labels.contains(&label) {
+            labels.push(label);
         }
     }
-    found
+    labels
 }
 
 /// Groups candidates whose prices have the same currency label, for one table each. With several currencies, candidates without a
@@ -200,12 +201,12 @@ pub fn differences(all: &[Sizing]) -> Vec<String> {
         .filter_map(|s| Some((s.candidate.name.as_str(), s.candidate.measured.as_ref()?)))
         .collect();
     let Some(((first, one), others)) = measured.split_first() else { return Vec::new() };
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     let texts: [(&str, Text); 3] =
         [("SLO", |m| &m.slo), ("workload", |m| &m.workload), ("model", |m| &m.model)];
     for (what, of) in texts {
         if let Some((name, other)) = others.iter().find(|(_, m)| of(m) != of(one)) {
-            found.push(format!("{what}: {first} has \"{}\", {name} has \"{}\"", of(one), of(other)));
+            differences.push(format!("{what}: {first} has \"{}\", {name} has \"{}\"", of(one), of(other)));
         }
     }
     let tokens: [(&str, Tokens); 2] = [
@@ -217,15 +218,19 @@ pub fn differences(all: &[Sizing]) -> Vec<String> {
             of(one).zip(of(m)).filter(|(a, b)| (a / b - 1.0).abs() > TOKEN_TOLERANCE)
         };
         if let Some((name, (a, b))) = others.iter().find_map(|(name, m)| Some((name, far(m)?))) {
-            let say = goodput_core::units::short;
-            found.push(format!("{what}: {first} has {} in the mean, {name} has {}", say(a), say(b)));
+            let short = goodput_core::units::short;
+            differences.push(format!(
+                "{what}: {first} has {} in the mean, {name} has {}",
+                short(a),
+                short(b)
+            ));
         }
     }
     if let Some((name, _)) = others.iter().find(|(_, m)| m.virtual_time != one.virtual_time) {
         let (simulated, real) = if one.virtual_time { (first, name) } else { (name, first) };
-        found.push(format!("clock: {simulated} was measured in simulated time, {real} was not"));
+        differences.push(format!("clock: {simulated} was measured in simulated time, {real} was not"));
     }
-    found
+    differences
 }
 
 #[cfg(test)]
@@ -294,8 +299,9 @@ mod tests {
         let limited =
             |max| Candidate { max_cost_per_mtok: Some(max), ..candidate("a", 35.0, Some(0.39), None) };
         // 2 × 0.39 × 24 for 150 million tokens: 0.125. At full load it would be 0.115 at the safe rate.
-        let kept: Vec<_> = sized(vec![limited(0.13), limited(0.12)]).iter().map(|s| s.cost_limit).collect();
-        assert_eq!(kept, [Some(CostVerdict::Accepted), Some(CostVerdict::Rejected)]);
+        let verdicts: Vec<_> =
+            sized(vec![limited(0.13), limited(0.12)]).iter().map(|s| s.cost_limit).collect();
+        assert_eq!(verdicts, [Some(CostVerdict::Accepted), Some(CostVerdict::Rejected)]);
         assert_eq!(sized(vec![candidate("a", 1.0, None, None)])[0].cost_limit, None);
     }
 

@@ -48,8 +48,8 @@ macro_rules! quantity {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                let said = $say.split(", got").next().unwrap_or_default();
-                schemars::json_schema!({ "type": ["string", "number"], "title": "quantity", "description": said })
+                let description = $say.split(", got").next().unwrap_or_default();
+                schemars::json_schema!({ "type": ["string", "number"], "title": "quantity", "description": description })
             }
         }
 

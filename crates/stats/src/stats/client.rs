@@ -208,16 +208,16 @@ impl Margin {
     /// server.
     pub fn of(steps: &[Step], tiers: &[Slo], allowed: ClientTolerance, max_in_flight: u32) -> Self {
         let (from_due, any) = tightest_of(tiers);
-        let most = |of: fn(&Step) -> Option<f64>, allowed: Option<f64>| {
+        let maximum = |of: fn(&Step) -> Option<f64>, allowed: Option<f64>| {
             let each = steps.iter().filter_map(|s| Some(Maximum { most: of(s)?, step: s.step, allowed }));
             each.reduce(|a, b| if b.most > a.most { b } else { a })
         };
         Self {
-            lateness_p99_ms: most(|s| s.lateness_p99_ms, from_due.map(|l| l * allowed.lateness)),
-            receive_lag_p99_ms: most(|s| s.receive_lag_p99_ms, any.map(|l| l * allowed.receive_lag)),
-            busy: most(|s| s.client_busy, None),
-            waiting: most(|s| s.client_waiting, Some(allowed.starved)),
-            in_flight: most(|s| Some(s.in_flight_max as f64), Some(f64::from(max_in_flight))),
+            lateness_p99_ms: maximum(|s| s.lateness_p99_ms, from_due.map(|l| l * allowed.lateness)),
+            receive_lag_p99_ms: maximum(|s| s.receive_lag_p99_ms, any.map(|l| l * allowed.receive_lag)),
+            busy: maximum(|s| s.client_busy, None),
+            waiting: maximum(|s| s.client_waiting, Some(allowed.starved)),
+            in_flight: maximum(|s| Some(s.in_flight_max as f64), Some(f64::from(max_in_flight))),
         }
     }
 }

@@ -109,8 +109,9 @@ pub(super) fn lateness_ms(records: &[&CompactRecord], permille: u64) -> Option<f
 
 /// Returns the due time of the first request that the client could not send.
 pub(super) fn client_limit_at(input: &StepInput<'_>) -> Option<Duration> {
-    let held = input.records.iter().filter(|r| input.client_limit && r.failure == Some(Failure::ClientLimit));
-    held.map(|r| r.due.get()).min()
+    let held_back =
+        input.records.iter().filter(|r| input.client_limit && r.failure == Some(Failure::ClientLimit));
+    held_back.map(|r| r.due.get()).min()
 }
 
 /// Returns the record that a client which sends when due and stamps at once would have kept, for one metric. Metrics that count

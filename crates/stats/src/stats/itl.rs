@@ -177,13 +177,13 @@ impl ItlTally {
         if self.limits.is_empty() {
             return;
         }
-        let came = finished.gaps_us.len() as u32;
+        let observed = finished.gaps_us.len() as u32;
         let asked = r.output_asked.saturating_sub(1);
         let outcome = if r.is_cut_off() { Outcome::Cut } else { r.outcome };
         let (gaps, censored) = match outcome {
-            Outcome::Ok => (came, 0),
+            Outcome::Ok => (observed, 0),
             Outcome::Failed => (asked.max(1), 0),
-            Outcome::Cut => (came.max(asked), asked.saturating_sub(came)),
+            Outcome::Cut => (observed.max(asked), asked.saturating_sub(observed)),
         };
         let open = r.last_token.filter(|_| censored > 0).map_or(Duration::ZERO, |t| r.end.saturating_sub(t));
         let open_us = u32::try_from(open.as_micros()).unwrap_or(u32::MAX);

@@ -119,8 +119,8 @@ impl<'a> Judge<'a> {
 
     fn records(&self, view: View) -> impl Iterator<Item = &'a CompactRecord> {
         let within = if view.before_limit { self.before_limit } else { self.measured.len() };
-        let seen = |r: &CompactRecord| !is_unsent(r) && self.client.halts.is_calm(r.due.get());
-        self.measured[..within].iter().copied().filter(move |r| !view.ideal || seen(r))
+        let usable = |r: &CompactRecord| !is_unsent(r) && self.client.halts.is_calm(r.due.get());
+        self.measured[..within].iter().copied().filter(move |r| !view.ideal || usable(r))
     }
 
     /// Judges one request by a limit, in a view.
@@ -218,7 +218,7 @@ impl<'a> Judge<'a> {
     }
 
     fn stability(&self, slo: &Slo, steady: &Steady) -> JudgedRow {
-        let held = self.client.limited.or(self.client.behind);
+        let held_back = self.client.limited.or(self.client.behind);
         let any = tighter(tightest_from_due(slo), tightest_by_lag(slo));
         let plain = match steady.stable {
             Some(true) => Verdict::Meets,
@@ -226,7 +226,7 @@ impl<'a> Judge<'a> {
             None => Verdict::Undecided,
         };
         // A client that holds requests back may hide a backlog, or cause one; a late client may cause one.
-        let fault = held.or_else(|| self.client.doubt(any, any).filter(|_| plain == Verdict::Fails));
+        let fault = held_back.or_else(|| self.client.doubt(any, any).filter(|_| plain == Verdict::Fails));
         let (verdict, fault) = match fault {
             None => (plain, None),
             Some(_) if !self.client.timing.overwhelmed() && self.unstable_by_itself() => {
@@ -292,8 +292,8 @@ impl<'a> Judge<'a> {
         let tally = count(View::default());
         let mut row = self.row((slo, part), limit, limit_ms, &tally);
         let inflation = tally.inflation.max(1.0) * self.inflation(&row, p0);
-        let shown = self.shown(&tally, p0, inflation);
-        let judged = |view| self.shown(&count(view), p0, inflation).verdict;
+        let judgement = self.judge_tally(&tally, p0, inflation);
+        let judged = |view| self.judge_tally(&count(view), p0, inflation).verdict;
         let ideal = View { ideal: true, before_limit: false };
         // Every request in flight has one gap as long as the halt of the client, and no view of the gaps tells which.
         let gaps = Metric::of_limit(&row.limit) == Some(Metric::Itl)
@@ -310,26 +310,27 @@ impl<'a> Judge<'a> {
             (None, Some(_), _)
                 if !halted_gaps
                     && !self.client.timing.overwhelmed()
-                    && shown.verdict == Verdict::Fails
+                    && judgement.verdict == Verdict::Fails
                     && judged(ideal) == Verdict::Fails =>
             {
                 (Verdict::Fails, None)
             }
             // The server was not offered the load that the level asks for: not even *meets* would be meaningful.
             (Some(fault), ..) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault)),
-            (None, None, Some(fault)) if halted_gaps && shown.verdict == Verdict::Fails => {
+            (None, None, Some(fault)) if halted_gaps && judgement.verdict == Verdict::Fails => {
                 (Verdict::Invalid, Some(fault))
             }
             // The client's lateness is included, so a step that meets would meet without it.
             (None, None, Some(fault))
-                if shown.verdict != Verdict::Meets && judged(ideal) != shown.verdict =>
+                if judgement.verdict != Verdict::Meets && judged(ideal) != judgement.verdict =>
             {
                 (Verdict::Invalid, Some(fault))
             }
-            _ => (shown.verdict, None),
+            _ => (judgement.verdict, None),
         };
         let fault = fault.map(|f| f.reason());
-        (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict, part, p0));
+        (row.low, row.high, row.verdict) =
+            (judgement.low, judgement.high, self.after_abort(verdict, part, p0));
         JudgedRow { row, p0, inflation, title, fault, answered: self.answered(part), missed: tally.missed }
     }
 
@@ -387,19 +388,19 @@ impl<'a> Judge<'a> {
     }
 
     /// Judges a tally by its confidence bounds, or as failed by gross misses.
-    fn shown(&self, tally: &Tally, p0: f64, inflation: f64) -> Judgement {
+    fn judge_tally(&self, tally: &Tally, p0: f64, inflation: f64) -> Judgement {
         let counts = tally.counts;
-        let mut shown = judge(counts, p0, self.error, inflation);
+        let mut judgement = judge(counts, p0, self.error, inflation);
         let gross_inflation = match self.input.kind {
             StepKind::Baseline => UNLOADED_INFLATION,
             _ => GROSS_INFLATION,
         };
-        if shown.verdict == Verdict::Undecided
+        if judgement.verdict == Verdict::Undecided
             && gross(counts.misses, counts.n, p0, gross_inflation * tally.inflation.max(1.0)) > GROSS
         {
-            shown.verdict = Verdict::Fails;
+            judgement.verdict = Verdict::Fails;
         }
-        shown
+        judgement
     }
 
     /// Adjusts a verdict for the reason why the step was stopped.

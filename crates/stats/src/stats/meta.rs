@@ -297,14 +297,14 @@ mod tests {
             let plain = pooled
                 .predicted_degrees_of_freedom()
                 .and_then(|f| pooled.around(pooled.predicted_error(), f, 0.95));
-            let came = [
+            let covers = [
                 within(pooled.interval(0.9), 0.0),
                 within(prediction, next),
                 // The lower end of the 90 % interval.
                 prediction.is_some_and(|[low, _]| low <= next),
                 within(plain, next),
             ];
-            covered.iter_mut().zip(came).for_each(|(n, yes)| *n += f64::from(u8::from(yes)) / SETS as f64);
+            covered.iter_mut().zip(covers).for_each(|(n, yes)| *n += f64::from(u8::from(yes)) / SETS as f64);
         }
         covered
     }

@@ -126,8 +126,8 @@ mod tests {
     fn percentiles_are_order_statistics() {
         let mut values: Vec<f64> = (1..=1000).rev().map(f64::from).collect();
         let q = quantiles(&mut values, 1.0);
-        let shown = [q.p50, q.p90, q.p95, q.p99, q.p99_low, q.p99_high].map(|v| v.unwrap() as u32);
-        assert_eq!((q.n, shown), (1000, [500, 900, 950, 990, 983, 997]));
+        let values = [q.p50, q.p90, q.p95, q.p99, q.p99_low, q.p99_high].map(|v| v.unwrap() as u32);
+        assert_eq!((q.n, values), (1000, [500, 900, 950, 990, 983, 997]));
         let q = quantiles(&mut [3.0, 1.0], 1.0);
         assert_eq!([q.p50, q.p99].map(|v| v.unwrap() as u32), [1, 3], "⌈.5·2⌉ = 1, ⌈.99·2⌉ = 2");
         assert_eq!(quantiles(&mut [], 1.0), Quantiles::default());

@@ -74,12 +74,12 @@ pub(super) fn failures(measured: &[&CompactRecord]) -> String {
     kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let failed: u64 = kinds.iter().map(|(_, count)| count).sum();
     let several = kinds.len() > 1;
-    let say = |((kind, status), count): &((Failure, Option<NonZeroU16>), u64)| {
+    let describe = |((kind, status), count): &((Failure, Option<NonZeroU16>), u64)| {
         let status = status.map(|s| format!(" {s}")).unwrap_or_default();
         let times = if several { format!(" × {count}") } else { String::new() };
         format!("{}{status}{times}", kind.name())
     };
-    let kinds: Vec<String> = kinds.iter().take(3).map(say).collect();
+    let kinds: Vec<String> = kinds.iter().take(3).map(describe).collect();
     format!("{failed} of {} requests failed ({})", measured.len(), kinds.join(", "))
 }
 
@@ -173,19 +173,19 @@ fn counted(c: &JudgedRow, verdict: Verdict, error: f64) -> String {
     let share = |x: f64| short(round(x * 100.0));
     let misses = format!("{}: {} {} of {} {what}", c.title, row.misses, plural(row.misses), row.n);
     let cut = if row.censored > 0 { format!(", {} more not known", row.censored) } else { String::new() };
-    let (most, least) = (1.0 - row.low.unwrap_or(0.0), 1.0 - row.high.unwrap_or(1.0));
+    let (upper, lower) = (1.0 - row.low.unwrap_or(0.0), 1.0 - row.high.unwrap_or(1.0));
     let allowed = share(c.p0);
     match verdict {
         Verdict::Fails => {
             format!("{misses} ({} %, allowed {allowed} %)", share(row.misses as f64 / row.n as f64))
         }
-        Verdict::Meets => format!("{misses}{cut}: at most {} %, allowed {allowed} %", share(most)),
+        Verdict::Meets => format!("{misses}{cut}: at most {} %, allowed {allowed} %", share(upper)),
         _ => format!(
             "{misses}{cut} {} {}–{} %, allowed {allowed} %: too few {what} to tell{}",
             if row.misses == 1 && row.censored == 0 { "leaves" } else { "leave" },
             // A bound this small is as good as none.
-            share(if least < 1e-4 { 0.0 } else { least }),
-            share(most),
+            share(if lower < 1e-4 { 0.0 } else { lower }),
+            share(upper),
             Some(describe_needed(needed(counts_of(row), c.p0, error, c.inflation), what))
                 .filter(|text| !text.is_empty())
                 .map(|text| format!("; {text}"))

@@ -176,16 +176,16 @@ pub fn analyse(requests: &[TimedRequest], course: &Course) -> Recovered {
 
 /// Returns the highest values of several windows; the response time is `None` if it is not finite in any window with requests.
 fn highest<'a>(windows: impl Iterator<Item = &'a Window>) -> Values {
-    let mut most = Values { in_flight: 0.0, response_p90_ms: Some(0.0) };
+    let mut highest = Values { in_flight: 0.0, response_p90_ms: Some(0.0) };
     for w in windows {
-        most.in_flight = most.in_flight.max(w.in_flight);
-        most.response_p90_ms = match (most.response_p90_ms, w.response_p90_ms) {
+        highest.in_flight = highest.in_flight.max(w.in_flight);
+        highest.response_p90_ms = match (highest.response_p90_ms, w.response_p90_ms) {
             (Some(most), Some(own)) => Some(most.max(own)),
             (most, None) if w.n == 0 => most,
             _ => None,
         };
     }
-    most
+    highest
 }
 
 /// Cuts each part of the course into windows that begin and end with it.
@@ -235,14 +235,14 @@ fn history(requests: &[TimedRequest], course: &Course, late_from: f64) -> Option
         (n > 0).then(|| misses as f64 / n as f64)
     };
     let shares: Vec<f64> = starts.map(share).collect::<Option<_>>()?;
-    let seen: f64 = shares[BLOCKS..].iter().sum();
+    let observed: f64 = shares[BLOCKS..].iter().sum();
     let (mut all, mut as_much) = (0_u32, 0_u32);
     for chosen in 0_u32..1 << shares.len() {
         if chosen.count_ones() as usize == late {
             let sum: f64 =
                 shares.iter().enumerate().filter(|(i, _)| chosen >> i & 1 == 1).map(|(_, s)| s).sum();
             all += 1;
-            as_much += u32::from(sum >= seen - 1e-12);
+            as_much += u32::from(sum >= observed - 1e-12);
         }
     }
     Some(f64::from(as_much) / f64::from(all))

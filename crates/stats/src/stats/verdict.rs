@@ -65,17 +65,17 @@ pub fn judge(counts: Counts, p0: f64, error: f64, inflation: f64) -> Judgement {
     let inflation = inflation.max(1.0);
     let n = counts.n as f64 / inflation;
     let (sure, possible) = (counts.misses, (counts.misses + counts.censored).min(counts.n));
-    let most = upper(possible as f64 / inflation, n, error);
-    let least = lower(sure as f64 / inflation, n, error);
+    let max_share = upper(possible as f64 / inflation, n, error);
+    let min_share = lower(sure as f64 / inflation, n, error);
     let verdict = match (p0 > 0.0, sure, possible) {
         (false, 1.., _) => Verdict::Fails,
         (false, _, 0) => Verdict::Meets,
         (false, _, _) => Verdict::Undecided,
-        (true, _, _) if most <= p0 => Verdict::Meets,
-        (true, _, _) if least > p0 => Verdict::Fails,
+        (true, _, _) if max_share <= p0 => Verdict::Meets,
+        (true, _, _) if min_share > p0 => Verdict::Fails,
         (true, _, _) => Verdict::Undecided,
     };
-    Judgement { verdict, low: Some(1.0 - most), high: Some(1.0 - least) }
+    Judgement { verdict, low: Some(1.0 - max_share), high: Some(1.0 - min_share) }
 }
 
 /// Returns the verdict that [`judge`] would give for `misses` of `n`. For expected counts, which need not be whole.
@@ -103,9 +103,9 @@ pub fn gross(k: u64, n: u64, p0: f64, inflation: f64) -> f64 {
     }
     let (misses, hits) = (k as f64 / inflation, n.saturating_sub(k) as f64 / inflation);
     // Keeps every alternative in (p0, 1), whatever p0 is.
-    let most = p0 + 0.75 * (1.0 - p0);
+    let max_q = p0 + 0.75 * (1.0 - p0);
     let ln_e = [1.4, 2.0, 4.0, 12.0, 50.0].map(|m: f64| {
-        let q = (m * p0).min(most);
+        let q = (m * p0).min(max_q);
         misses * (q / p0).ln() + hits * ((1.0 - q) / (1.0 - p0)).ln()
     });
     // Log-sum-exp: the largest term is factored out, so that the sum cannot overflow.

@@ -34,7 +34,7 @@ mod tests {
         assert_eq!(run.cost_range(&run.answers[0]), None, "no limit");
         let mut of = |limit: f64| {
             run.hardware.max_cost_per_mtok = Some(limit.try_into().unwrap());
-            run.cost_range(&run.answers[0]).map(|r| (r.kept, (10.0 * r.from_rate).round() / 10.0))
+            run.cost_range(&run.answers[0]).map(|r| (r.verdict, (10.0 * r.from_rate).round() / 10.0))
         };
         // 0.39 an hour, 30 tokens a request: at 31.6 requests/s, the safe rate, 0.1143; at 33.4, the goodput, 0.1081.
         assert_eq!(of(0.2), Some((CostVerdict::Accepted, 18.1)));
@@ -58,7 +58,11 @@ mod tests {
         ] {
             let g = &mut run.answers[0].goodput;
             (g.status, g.failed) = (status, failed);
-            assert_eq!(run.cost_range(&run.answers[0]).map(|r| r.kept), Some(kept), "{status:?}, {failed:?}");
+            assert_eq!(
+                run.cost_range(&run.answers[0]).map(|r| r.verdict),
+                Some(kept),
+                "{status:?}, {failed:?}"
+            );
         }
     }
 }

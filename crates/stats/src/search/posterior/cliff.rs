@@ -5,7 +5,7 @@
 //! share p0 that the limit allows. Beyond c the share of misses q depends on the length of the step, so only q > p0 is assumed: q
 //! is uniform on (p0, 1), and the likelihood of k misses of n is ∫ q^k·(1−q)^(n−k) dq.
 //!
-//! A step so little beyond c that the backlog it builds up within its window cannot be terms from chance may still look like one
+//! A step so little beyond c that the backlog it builds up within its window cannot be told from chance may still look like one
 //! below; a step just below c that received more load than intended by chance may look like one beyond.
 
 use super::fit::WeightedCounts;

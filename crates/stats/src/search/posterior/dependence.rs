@@ -1,7 +1,7 @@
 //! Combination of several boundaries: the SLO ends at the lowest of them.
 //!
 //! Let S_m be the probability that the boundary of limit m lies above a level. Independent boundaries would all lie above it with
-//! probability Π S_m, fully dependent ones with min S_m. Limits that are missed by the same requests are measured with the same
+//! probability Π S_m, fully dependent ones with min S_m. The estimates of limits that are missed by the same requests have correlated
 //! errors, so the truth lies between: S = (1 − ρ)·S_a·S_b + ρ·min(S_a, S_b), where ρ is the correlation of their misses
 //! ([`crate::stats::co_misses`]). More than two are combined two at a time, the most dependent ones first.
 

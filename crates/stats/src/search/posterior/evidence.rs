@@ -40,8 +40,8 @@ pub(super) struct StepCounts {
 }
 
 impl StepCounts {
-    /// Returns the inflation shown by the step's own clusters, for steps in which it replaces a smaller pooled one: a short step
-    /// was stopped because it had many misses, so their number says less than in a step of fixed length.
+    /// Returns the inflation that the step's own clusters show, for a stopped ramp step; else 1. It is used where it exceeds the pooled
+    /// one: a short step was stopped because it had many misses, so their number says less than in a step of fixed length.
     fn own_inflation(&self) -> f64 {
         if self.stopped && self.misses > 0.0 { self.cluster_sq / self.misses } else { 1.0 }
     }
@@ -100,8 +100,8 @@ impl Evidence {
     fn inflation(&self, slope: f64, centre: Option<f64>) -> f64 {
         let near = self.counts.iter().filter(|c| c.rate > 0.0 && is_near_boundary(c.misses, c.n, self.p0));
         let (misses, sum_sq) = near.fold((0.0, 0.0), |(k, sq), c| {
-            let there = centre.map_or(1.0, |x| growth(slope, c.rate.ln() - x));
-            (k + c.misses, sq + c.cluster_sq / there)
+            let relative_size = centre.map_or(1.0, |x| growth(slope, c.rate.ln() - x));
+            (k + c.misses, sq + c.cluster_sq / relative_size)
         });
         let assumed = (PER_SLOPE * slope.powf(SLOPE_POWER)).max(MIN_PRIOR) * self.bursts;
         inflation(assumed, misses, sum_sq)

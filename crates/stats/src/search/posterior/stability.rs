@@ -8,13 +8,13 @@ use goodput_core::level::Control;
 const POINTS: usize = 201;
 /// Probability that a step's own test of its backlog is wrong, at any level.
 const TEST_ERROR: f64 = 0.02;
-/// Width of the transition at the capacity, in ln level: closer to it, a growing backlog cannot be judged from a fluctuating one.
+/// Width of the transition at the capacity, in ln level: closer to it, a growing backlog cannot be told from a fluctuating one.
 const TRANSITION: f64 = 0.02;
 /// A backlog that grows by less than this over √n, for n requests, goes undetected: two standard errors, and a little more, of a
 /// walk whose arrivals and departures both have Poisson variance; more if arrivals come in bursts.
 const DETECTION: f64 = 3.0;
 
-/// Returns how far (in ln level) a step of `n` requests may be overloaded without a backlog that can be judged from chance.
+/// Returns how far (in ln level) a step of `n` requests may be overloaded without a backlog that can be told from chance.
 pub(super) fn undetected_overload(bursts: f64, n: f64) -> f64 {
     DETECTION * (bursts / n.max(1.0)).sqrt()
 }
@@ -42,9 +42,9 @@ pub(super) fn stability_boundary(steps: &[&Step], range: (f64, f64), bursts: f64
     let likelihood = |x: &f64| -> f64 {
         let of = |(ln_level, n, stable): &(f64, f64, bool)| {
             let d = ln_level - x;
-            let unseen = undetected_overload(bursts, *n);
+            let undetected = undetected_overload(bursts, *n);
             if *stable {
-                1.0 - above(d, unseen, TRANSITION.max(unseen / 3.0))
+                1.0 - above(d, undetected, TRANSITION.max(undetected / 3.0))
             } else {
                 above(d, 0.0, TRANSITION)
             }

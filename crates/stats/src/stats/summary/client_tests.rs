@@ -22,7 +22,7 @@ fn request(late: u64, first: u64) -> impl Fn(&mut Record) {
 }
 
 /// The client holds back requests due from second `from` on.
-fn held(from: u64, before: impl Fn(&mut Record)) -> impl Fn(&mut Record) {
+fn held_back(from: u64, before: impl Fn(&mut Record)) -> impl Fn(&mut Record) {
     move |r| {
         if r.due < Duration::from_secs(from) {
             return before(r);
@@ -154,19 +154,29 @@ fn a_client_behind_is_trusted_while_it_has_a_core_to_spare() {
 fn a_limit_of_the_client_voids_later_requests() {
     use Verdict::{Fails, Invalid};
     for (what, s, want, say) in [
-        ("slow before", step(TTFT, held(40, request(0, 150)), at_max), Fails, "p99 TTFT"),
-        ("slow and a little late before", step(TTFT, held(40, request(20, 150)), at_max), Fails, "p99 TTFT"),
+        ("slow before", step(TTFT, held_back(40, request(0, 150)), at_max), Fails, "p99 TTFT"),
+        (
+            "slow and a little late before",
+            step(TTFT, held_back(40, request(20, 150)), at_max),
+            Fails,
+            "p99 TTFT",
+        ),
         (
             "only late before",
-            step(TTFT, held(40, request(150, 50)), at_max),
+            step(TTFT, held_back(40, request(150, 50)), at_max),
             Invalid,
             "max-in-flight of 4096",
         ),
-        ("well before", step(TTFT, held(40, request(0, 50)), at_max), Invalid, "step.max-in-flight"),
-        ("from the start", step(TTFT, held(0, request(0, 150)), at_max), Invalid, "max-in-flight of 4096"),
+        ("well before", step(TTFT, held_back(40, request(0, 50)), at_max), Invalid, "step.max-in-flight"),
+        (
+            "from the start",
+            step(TTFT, held_back(0, request(0, 150)), at_max),
+            Invalid,
+            "max-in-flight of 4096",
+        ),
         (
             "descriptors",
-            step(TTFT, held(40, request(0, 50)), |i| i.client_limit = true),
+            step(TTFT, held_back(40, request(0, 50)), |i| i.client_limit = true),
             Invalid,
             "ran out of descriptors or ports",
         ),
@@ -190,17 +200,17 @@ fn overloaded(slo: &str, change: impl Fn(&mut Record), set: impl Fn(&mut StepInp
 #[test]
 fn a_backlog_that_grew_without_the_client_is_the_servers() {
     const E2E: &str = "e2e.p99 = \"1h\"";
-    let all_held = held(45, |_| ());
+    let all_held = held_back(45, |_| ());
     let s = overloaded(E2E, all_held, at_max);
     check("it grew until the client held requests back", &s, Verdict::Fails, "not stable");
     assert_eq!((s.binding.as_deref(), s.stable), (Some("stability"), Some(false)));
-    let s = overloaded(E2E, held(12, |_| ()), at_max);
+    let s = overloaded(E2E, held_back(12, |_| ()), at_max);
     check("too soon to tell", &s, Verdict::Invalid, "max-in-flight");
     let closed = |i: &mut StepInput<'_>| {
         at_max(i);
         i.level = Level::concurrency(8);
     };
-    let s = overloaded(E2E, held(45, |_| ()), closed);
+    let s = overloaded(E2E, held_back(45, |_| ()), closed);
     check("a closed loop has no backlog", &s, Verdict::Invalid, "max-in-flight");
     // Unread answers look like a queue: 3 % of the window is the smallest growth that counts.
     for (lag_ms, want) in [(100.0, Verdict::Fails), (1_700.0, Verdict::Fails), (3_000.0, Verdict::Invalid)] {

@@ -31,10 +31,10 @@ fn quantiles(values: &[f64], known: ClusterPrior) -> Quantiles {
 
 /// Returns in how many of `runs` the bounds covered the truth, and in how many there was an upper bound.
 fn coverage(source: &Source, (metric, p99_ms): (Metric, f64), seconds: f64, runs: u64) -> (u64, u64) {
-    (0..runs).fold((0, 0), |(held, upper), seed| {
+    (0..runs).fold((0, 0), |(covered, upper), seed| {
         let q = quantiles(&values(&source(seconds, seed), metric), ClusterPrior::default());
         let holds = q.p99_low.is_none_or(|l| l <= p99_ms) && q.p99_high.is_none_or(|h| h >= p99_ms);
-        (held + u64::from(holds), upper + u64::from(q.p99_high.is_some()))
+        (covered + u64::from(holds), upper + u64::from(q.p99_high.is_some()))
     })
 }
 
@@ -53,8 +53,8 @@ fn bounds_near_the_boundary_cover_the_p99() {
         ("engine at .5, 60 s", engine(12.3), (Metric::Ttft, 35.18), 60.0),
         ("engine at .5, e2e", engine(12.3), (Metric::E2e, 3555.9), 60.0),
     ] {
-        let (held, _) = coverage(&source, truth, seconds, 100);
-        assert!(held >= 90, "{what}: {held} of 100, where 95 % is printed");
+        let (covered, _) = coverage(&source, truth, seconds, 100);
+        assert!(covered >= 90, "{what}: {covered} of 100, where 95 % is printed");
     }
     // Bounds for independent requests covered it in half of the cases.
     let independent = (0..100_u64).filter(|seed| {
@@ -72,8 +72,8 @@ fn bounds_near_the_boundary_cover_the_p99() {
 fn many_requests_have_an_upper_bound() {
     // M/M/1 at ρ = .6: the p99 of the sojourn is ln 100 / (500 − 300) s.
     let fast = queue(Queue { servers: 1, mean_s: 0.002, service: Service::Exponential }, 300.0);
-    let (held, upper) = coverage(&fast, (Metric::E2e, 23.026), 40.0, 50);
-    assert!(held >= 45 && upper >= 45, "held {held}, with an upper bound {upper} of 50");
+    let (covered, upper) = coverage(&fast, (Metric::E2e, 23.026), 40.0, 50);
+    assert!(covered >= 45 && upper >= 45, "covered {covered}, with an upper bound {upper} of 50");
 }
 
 #[test]

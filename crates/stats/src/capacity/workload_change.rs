@@ -11,7 +11,7 @@ pub const CHANGE: f64 = 0.2;
 
 /// Rate of a replica under a changed workload, relative to the measured one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Moved {
+pub struct WorkloadChange {
     /// The factor that changes.
     #[serde(flatten)]
     pub factor: Factor,
@@ -23,7 +23,7 @@ pub struct Moved {
     pub rate_times90: Option<[f64; 2]>,
 }
 
-impl Moved {
+impl WorkloadChange {
     /// Extrapolates an elasticity e to a change of the factor by [`CHANGE`] in the direction in which the rate falls: rate ×
     /// timesᵉ.
     pub fn of(factor: &Factor, e: &Elasticity) -> Self {
@@ -38,19 +38,19 @@ impl Moved {
 
 /// Number of GPUs for the same demand under a changed workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Band {
+pub struct FleetBand {
     /// The change of the workload.
     #[serde(flatten)]
-    pub moved: Moved,
+    pub moved: WorkloadChange,
     /// Number of GPUs at the expected rate.
     pub gpus: u64,
     /// Number of GPUs at the ends of the interval, the smaller first; `None` without an interval.
     pub gpus90: Option<[u64; 2]>,
 }
 
-impl Band {
+impl FleetBand {
     /// Computes the fleet of a replica for a demand, with the replica's rate changed.
-    pub fn of(moved: &Moved, replica: &Replica, demand: &Demand, reserve: &Reserve) -> Self {
+    pub fn of(moved: &WorkloadChange, replica: &Replica, demand: &Demand, reserve: &Reserve) -> Self {
         let gpus =
             |times: f64| Fleet::of(&Replica { rate: replica.rate * times, ..*replica }, demand, reserve).gpus;
         Self {
@@ -71,7 +71,7 @@ mod tests {
     fn longer_prompts_take_more_gpus_and_fewer_hits_as_well() {
         let factor = |kind| Factor { kind, class: None };
         let e = Elasticity { value: -1.0, interval90: Some([-1.3, -0.7]) };
-        let longer = Moved::of(&factor(FactorKind::PromptLength), &e);
+        let longer = WorkloadChange::of(&factor(FactorKind::PromptLength), &e);
         assert!((longer.times - 1.2).abs() < 1e-12 && (longer.rate_times - 1.0 / 1.2).abs() < 1e-12);
         let replica = Replica {
             rate: 16.0,
@@ -83,10 +83,11 @@ mod tests {
         };
         // 57.87 requests/s: 4 of 16 each; 5 of 13.33; from 14.09 (5) to 12.63 (5).
         let demand = Demand::of_volume(Volume::try_from(5e6).unwrap(), 1.0);
-        let band = Band::of(&longer, &replica, &demand, &Reserve::default());
+        let band = FleetBand::of(&longer, &replica, &demand, &Reserve::default());
         assert_eq!((band.gpus, band.gpus90), (5, Some([5, 5])));
-        let fewer = Moved::of(&factor(FactorKind::CacheShare), &Elasticity { value: 0.5, interval90: None });
+        let fewer =
+            WorkloadChange::of(&factor(FactorKind::CacheShare), &Elasticity { value: 0.5, interval90: None });
         assert!((fewer.times - 0.8).abs() < 1e-12 && fewer.rate_times < 1.0);
-        assert_eq!(Band::of(&fewer, &replica, &demand, &Reserve::default()).gpus90, None);
+        assert_eq!(FleetBand::of(&fewer, &replica, &demand, &Reserve::default()).gpus90, None);
     }
 }
