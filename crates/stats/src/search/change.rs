@@ -101,8 +101,8 @@ impl Median {
     }
 }
 
-/// Returns the last change of the server that a series shows.
-pub(super) fn found(steps: &[&Step]) -> Option<Change> {
+/// Returns the last change of the server that the steps of a series show.
+pub(super) fn last_change(steps: &[&Step]) -> Option<Change> {
     let baselines: Vec<&Step> =
         steps.iter().copied().filter(|s| s.kind == StepKind::Baseline && s.abort.is_none()).collect();
     let mut from = 0;
@@ -112,9 +112,7 @@ pub(super) fn found(steps: &[&Step]) -> Option<Change> {
         from += at;
         last = Some(change);
     }
-    let since = last.map_or(f64::NEG_INFINITY, |c| c.before_s);
-    let later: Vec<&Step> = steps.iter().copied().filter(|s| s.started_s >= since).collect();
-    under_load(&later).or(last)
+    under_load(&current(steps, last)).or(last)
 }
 
 /// The clearest change within some baselines: the number of the first one after it.
@@ -195,14 +193,14 @@ fn under_load(steps: &[&Step]) -> Option<Change> {
     })
 }
 
-/// Returns the seconds of the sweep from which on steps speak of the server as it is now.
-pub(super) fn since(steps: &[&Step]) -> f64 {
-    found(steps).map_or(f64::NEG_INFINITY, |c| c.before_s)
+/// Returns the time, in seconds of the sweep, from which on steps describe the server after its last change.
+pub(super) fn since(change: Option<Change>) -> f64 {
+    change.map_or(f64::NEG_INFINITY, |c| c.before_s)
 }
 
-/// Returns the steps that speak of the server as it is now: all of them, where it did not change.
-pub(super) fn current<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
-    let since = since(steps);
+/// Returns the steps after the last change of the server; all of them if it did not change.
+pub(super) fn current<'a>(steps: &[&'a Step], change: Option<Change>) -> Vec<&'a Step> {
+    let since = since(change);
     steps.iter().copied().filter(|s| s.started_s >= since).collect()
 }
 
@@ -224,7 +222,7 @@ mod tests {
     fn at(medians: &[f64], n: u64) -> Option<(f64, f64)> {
         let steps: Vec<Step> =
             medians.iter().enumerate().map(|(i, m)| baseline(100.0 * i as f64, *m, 1.1 * m, n)).collect();
-        found(&steps.iter().collect::<Vec<_>>()).map(|c| (c.after_s, c.before_s))
+        last_change(&steps.iter().collect::<Vec<_>>()).map(|c| (c.after_s, c.before_s))
     }
 
     #[test]
@@ -261,7 +259,7 @@ mod tests {
             };
             levels.iter().enumerate().map(of).collect()
         };
-        let found = |longer| found(&steps(longer).iter().collect::<Vec<_>>());
+        let found = |longer| last_change(&steps(longer).iter().collect::<Vec<_>>());
         let change = found(1.25).unwrap();
         assert_eq!((change.shows, change.after_s, change.before_s), (Shows::Loaded, 310.0, 450.0));
         assert!((change.speed() - 0.8).abs() < 0.005, "{change:?}");
@@ -290,7 +288,7 @@ mod tests {
                     baseline(100.0 * f64::from(i), p50, p90, 40)
                 })
                 .collect();
-            found(&steps.iter().collect::<Vec<_>>()).is_some()
+            last_change(&steps.iter().collect::<Vec<_>>()).is_some()
         });
         let count = changed.count();
         assert!(count <= 8, "{count} of 400 sweeps of a steady server");

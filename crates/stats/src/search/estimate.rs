@@ -2,7 +2,7 @@
 
 use super::adaptive::Policy;
 use super::answer::{Goodput, Held, Misfit, Status, Support};
-use super::change::{current, found};
+use super::change::current;
 use super::posterior::{Posterior, limits};
 use super::reason::{Evidence, NotSafe, SearchEvidence};
 use super::refine::lowest;
@@ -26,7 +26,7 @@ const TO_HALVE: f64 = 3.0;
 /// Returns the level that is safe at the plan's confidence, if the evidence carries one. It is no higher than the highest level at which the
 /// backlog was seen to stay level: below the boundary of a limit a backlog may still grow, and a step too short to tell is no proof that it does not.
 pub(super) fn safe_level(policy: &Policy, slo: &Slo, steps: &[&Step], posterior: &Posterior) -> Option<f64> {
-    let now = current(steps);
+    let now = current(steps, posterior.change());
     let loaded = || now.iter().filter(|s| s.kind != StepKind::Baseline && !policy.invalid(s));
     let least = loaded().filter(|s| s.due_n >= FEW).map(|s| s.level.value).fold(f64::INFINITY, f64::min);
     let steady = loaded().filter(|s| s.stable == Some(true)).map(|s| s.level.value).fold(0.0, f64::max);
@@ -48,8 +48,8 @@ pub(super) fn estimate(
     posterior: &Posterior,
     bracket: Goodput,
 ) -> Goodput {
-    let change = found(steps);
-    let now = current(steps);
+    let change = posterior.change();
+    let now = current(steps, change);
     let loaded = || now.iter().filter(|s| s.kind != StepKind::Baseline);
     let tested = || loaded().filter(|s| s.due_n >= FEW && !policy.invalid(s)).map(|s| s.level.value);
     let most = tested().fold(0.0, f64::max);

@@ -151,7 +151,7 @@ fn refined(policy: &Policy, seen: &Seen<'_>, widest: &Posterior, times: &Times) 
 
 /// A tier with the posterior of its boundary, if the steps so far give one.
 fn with_posterior<'s>(policy: &Policy, seen: &Seen<'_>, slo: &'s Slo) -> Option<(&'s Slo, Posterior)> {
-    Some((slo, Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion)?))
+    Some((slo, Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion, seen.change)?))
 }
 
 /// The tier whose boundary is known least, of those that need further steps; or why none does.
@@ -225,7 +225,7 @@ fn choose(policy: &Policy, seen: &Seen<'_>, p: &Posterior, usual_s: f64) -> (f64
 /// The highest level that may be measured: nothing is sent at one that overloaded the server, or above it, and what was too much for
 /// the client is kept well away from, as chance decides where that begins.
 fn most(policy: &Policy, seen: &Seen<'_>) -> f64 {
-    let since = since(&seen.all);
+    let since = since(seen.change);
     // A step of the refinement may miss by far and be no overload: it was chosen to be near the boundary.
     let overload = |s: &Step| s.too_much() || (s.kind == StepKind::Ramp && by_far(s));
     let below = |s: &&Step| match () {

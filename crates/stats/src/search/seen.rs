@@ -1,6 +1,7 @@
 //! The steps so far, by what they were measured for.
 
 use super::adaptive::Policy;
+use super::change::{Change, last_change, since};
 use crate::stats::step::{Step, StepKind};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
@@ -16,6 +17,8 @@ pub(super) struct Seen<'a> {
     pub(super) loaded: Vec<&'a Step>,
     /// When the last baseline ended, in seconds of the sweep.
     pub(super) baseline_s: f64,
+    /// The last change of the server that the steps show.
+    pub(super) change: Option<Change>,
     /// Steps under load since the ramp, and since the server last changed.
     pub(super) refined: usize,
     /// Seconds of the budget that are spent.
@@ -36,7 +39,8 @@ impl<'a> Seen<'a> {
         let (first, last) = (steps.first(), steps.last());
         let ended_s = last.map_or(0.0, |s| s.ended_s);
         let steps = &super::retry::confirmed(steps)[..];
-        let since = super::change::since(steps);
+        let change = last_change(steps);
+        let since = since(change);
         let kind = |kind| steps.iter().copied().filter(|s| s.kind == kind).collect::<Vec<&Step>>();
         let baselines = kind(StepKind::Baseline);
         let e2e_s = unloaded_e2e(&baselines);
@@ -63,6 +67,7 @@ impl<'a> Seen<'a> {
             longest_tail_s: (0.1 * policy.budget_s).max(30.0),
             all: steps.to_vec(),
             baselines,
+            change,
         }
     }
 

@@ -4,7 +4,7 @@ use super::adaptive::{BASELINE_CONFIDENCE, Policy, missed_unloaded};
 use super::answer::{Answer, Basis, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
 use super::bracket::{Point, bracket, decided, per_gpu};
-use super::change::since;
+use super::change::{last_change, since};
 use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan};
 use super::confirm;
 use super::estimate::{distrusted, estimate};
@@ -281,7 +281,8 @@ impl Search {
         let slo = self.tiers.iter().find(|slo| slo.tier() == tier)?;
         match &self.levels {
             Levels::Adaptive(policy) => {
-                Posterior::of(&retry::confirmed(&finished(steps)), tier, &limits(slo), policy.dispersion)
+                let steps = retry::confirmed(&finished(steps));
+                Posterior::of(&steps, tier, &limits(slo), policy.dispersion, last_change(&steps))
             }
             _ => self.fit(steps, tier, &limits(slo)).map(|(posterior, _)| posterior),
         }
@@ -299,7 +300,7 @@ impl Search {
         }
         let dispersion = if self.control() == Control::Concurrency { 1.0 } else { self.dispersion };
         let evidence = listed::evidence(&finished(steps), tier);
-        let posterior = Posterior::of(&evidence, tier, limits, dispersion)?;
+        let posterior = Posterior::of(&evidence, tier, limits, dispersion, last_change(&evidence))?;
         Some((posterior, evidence))
     }
 
@@ -314,7 +315,7 @@ impl Search {
         let adaptive = matches!(self.levels, Levels::Adaptive(_));
         let confirmed = if adaptive { retry::confirmed(steps) } else { steps.to_vec() };
         let steps = &confirmed[..];
-        let since = if adaptive { since(steps) } else { f64::NEG_INFINITY };
+        let since = if adaptive { since(last_change(steps)) } else { f64::NEG_INFINITY };
         let point = |step: &&Step| {
             let (verdict, binding) = verdict(step);
             let counts = step_evidence(step, slo.tier(), verdict, binding.as_deref());
@@ -333,7 +334,8 @@ impl Search {
         if let Levels::Adaptive(policy) = &self.levels
             && goodput.status != Status::Invalid
             && let finished = finished(steps)
-            && let Some(posterior) = Posterior::of(&finished, slo.tier(), limits, policy.dispersion)
+            && let Some(posterior) =
+                Posterior::of(&finished, slo.tier(), limits, policy.dispersion, last_change(&finished))
         {
             goodput.reason = Reason::new([decided(&points)], ended.clone());
             goodput = estimate(policy, slo, &finished, &posterior, goodput);

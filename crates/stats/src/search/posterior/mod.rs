@@ -11,7 +11,7 @@ mod scatter;
 mod stability;
 mod table;
 
-use super::change::found;
+use super::change::Change;
 use super::seen::unloaded_e2e;
 use super::view::{Fitted, FittedPoint};
 use crate::stats::step::{Step, StepKind, Verdict};
@@ -62,23 +62,30 @@ pub(super) struct Posterior {
     stability: Option<BoundaryDensity>,
     joined: JoinTree,
     range: (f64, f64),
+    change: Option<Change>,
 }
 
 impl Posterior {
     /// Computes the posterior from the steps of a series, for the limits of a tier. `dispersion` is the squared coefficient of
-    /// variation of the gaps between arrivals. `None` if no step ran under load, or if no limit allows a miss.
-    pub(super) fn of(steps: &[&Step], tier: &str, limits: &[(String, f64)], dispersion: f64) -> Option<Self> {
-        let change = found(steps);
+    /// variation of the gaps between arrivals, `change` the last change of the server that the steps show. `None` if no step ran
+    /// under load, or if no limit allows a miss.
+    pub(super) fn of(
+        steps: &[&Step],
+        tier: &str,
+        limits: &[(String, f64)],
+        dispersion: f64,
+        change: Option<Change>,
+    ) -> Option<Self> {
         let prior = prior(steps, tier)?.after(change);
         let range = (prior.low, prior.high);
         let baselines: Vec<&Step> = steps.iter().copied().filter(|s| s.kind == StepKind::Baseline).collect();
         let e2e_s = unloaded_e2e(&baselines);
         // A limit that allows no miss, or all, has no curve. The former caps the answer by its verdicts.
-        let some = limits
+        let with_curve = limits
             .iter()
             .filter(|(limit, p0)| *p0 > 0.0 && *p0 < 1.0 && !steps.iter().all(|s| void(s, tier, limit)));
         let mut all: Vec<Evidence> = Vec::new();
-        for (limit, p0) in some {
+        for (limit, p0) in with_curve {
             let evidence = Evidence::of(steps, tier, limit, *p0, e2e_s, dispersion, change);
             // TTFC and TTFT, on a server without reasoning, are one limit under two names.
             if !all.iter().any(|e| e.has_same_counts_as(&evidence)) {
@@ -118,7 +125,12 @@ impl Posterior {
             .flatten();
         let joined = JoinTree::of_limits(steps, tier, &named, usize::from(stability.is_some()));
         let limits = all.into_iter().zip(fits).collect();
-        Some(Self { joined, limits, scatter: most_scatter, stability, range })
+        Some(Self { joined, limits, scatter: most_scatter, stability, range, change })
+    }
+
+    /// Returns the last change of the server that the steps show.
+    pub(super) const fn change(&self) -> Option<Change> {
+        self.change
     }
 
     /// Returns the probability that no rate meets all limits: even unloaded, one of them is missed too often.
@@ -236,7 +248,7 @@ fn prior(steps: &[&Step], tier: &str) -> Option<Prior> {
     let ramp = || loaded().filter(|s| s.kind == StepKind::Ramp);
     let failed = ramp().filter(|s| s.too_much() || verdict(s) == Verdict::Fails);
     let failed = failed.map(|s| s.effective_level()).fold(f64::INFINITY, f64::min);
-    let held = ramp().map(|s| s.effective_level()).filter(|r| *r < failed).fold(0.0, f64::max);
+    let passed = ramp().map(|s| s.effective_level()).filter(|r| *r < failed).fold(0.0, f64::max);
     let lowest = loaded().map(|s| s.effective_level()).fold(f64::INFINITY, f64::min);
     let highest = loaded().map(|s| s.effective_level()).fold(0.0, f64::max);
     if highest <= 0.0 {
@@ -245,10 +257,10 @@ fn prior(steps: &[&Step], tier: &str) -> Option<Prior> {
     let refined = loaded().filter(|s| s.kind != StepKind::Ramp).map(|s| s.effective_level());
     let (refined_low, refined_high) =
         refined.fold((f64::INFINITY, 0.0_f64), |(l, h), r| (l.min(r), h.max(r)));
-    let from = if held > 0.0 { held } else { lowest };
+    let from = if passed > 0.0 { passed } else { lowest };
     let low = from.min(refined_low) / RANGE_BELOW;
     let high = if failed.is_finite() { RANGE_ABOVE * failed } else { RANGE_ABOVE_UNFAILED * highest };
-    let ln_capacity = failed.is_finite().then(|| (failed * held.max(failed / 2.0)).sqrt().ln());
+    let ln_capacity = failed.is_finite().then(|| (failed * passed.max(failed / 2.0)).sqrt().ln());
     Some(Prior { low: low.ln(), high: high.max(RANGE_ABOVE * refined_high).ln(), ln_capacity })
 }
 

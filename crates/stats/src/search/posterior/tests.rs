@@ -140,7 +140,7 @@ fn scatter_widens_the_interval() {
         let steps: Vec<Step> =
             rates.iter().zip(misses).map(|(r, k)| counted(StepKind::Refine, *r, 2000, k, 2 * k)).collect();
         let all: Vec<&Step> = steps.iter().collect();
-        Posterior::of(&all, "main", &[("ttft.p99".into(), P0)], 1.0).unwrap()
+        Posterior::of(&all, "main", &[("ttft.p99".into(), P0)], 1.0, None).unwrap()
     };
     let (even, scattered) = (of([8, 12, 18, 22, 36, 44]), of([0, 20, 2, 38, 4, 76]));
     assert_eq!(even.widened(), None);
