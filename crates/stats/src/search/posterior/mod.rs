@@ -123,7 +123,7 @@ impl Posterior {
         let stability = backlog_without_miss(steps, tier, limits)
             .then(|| stability::stability_boundary(steps, range, prior::burst_variance(dispersion)))
             .flatten();
-        let joined = JoinTree::of_limits(steps, tier, &named, usize::from(stability.is_some()));
+        let joined = if stability.is_some() { JoinTree::of_limits(steps, tier, &named, 1) } else { joined };
         let limits = all.into_iter().zip(fits).collect();
         Some(Self { joined, limits, scatter: most_scatter, stability, range, change })
     }
