@@ -10,6 +10,7 @@
 //! A server may be throttled under load alone. So the median TPOT of the steps near the boundary, which no queue has a part in, is held
 //! against their levels in order of time: ln TPOT = a + b·ln level, and from some step on c more (`segmented.rs`).
 
+use super::log_median::{sigma, variance_under_load};
 use super::segmented::{Observation, shift};
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
@@ -35,12 +36,10 @@ const LEAST_SIGMA: f64 = 0.02;
 const MISFIT: f64 = 0.03;
 /// How far from the middle one, in the logarithm, levels are compared.
 const REACH: f64 = 0.3;
-/// Requests that share a batch have alike times: so many are taken to be worth one.
-const ALIKE: f64 = 16.0;
+/// Standard error of a median over that of a mean, for normal values: √(π/2).
 const MEDIAN: f64 = 1.2533;
 /// The median of χ² of one degree of freedom.
 const MEDIAN_CHI: f64 = 0.4549;
-const Z90: f64 = 1.2816;
 
 /// Where a change of the server shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -89,7 +88,7 @@ struct Median {
 impl Median {
     fn of(q: &Quantiles, few: u64) -> Option<Self> {
         let (p50, p90) = (q.p50.filter(|p| *p > 0.0)?, q.p90?);
-        let sigma = ((p90 / p50).ln() / Z90).max(LEAST_SIGMA);
+        let sigma = sigma(p50, p90, LEAST_SIGMA);
         (q.n >= few).then(|| Self { ln: p50.ln(), sigma, n: q.n as f64 })
     }
 
@@ -170,7 +169,7 @@ fn under_load(steps: &[&Step]) -> Option<Change> {
     };
     let points = steps.iter().filter(near).filter_map(|s| {
         let median = Median::of(&s.quantiles(Metric::Tpot), FEW_LOADED)?;
-        let variance = (MEDIAN * median.sigma).powi(2) * ALIKE / median.n + MISFIT.powi(2);
+        let variance = variance_under_load((MEDIAN * median.sigma).powi(2), median.n) + MISFIT.powi(2);
         Some((*s, Observation { x: s.level.value.ln(), y: median.ln, variance }))
     });
     let points: Vec<(&Step, Observation)> = points.collect();

@@ -5,6 +5,7 @@
 //! Haystack", 2011.
 
 use super::answer::{Knee, KneeBasis};
+use super::log_median::{sigma, variance_under_load};
 use super::segmented::{Break, Observation, bend, likely_saturation, saturation};
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use goodput_core::level::Control;
@@ -71,12 +72,10 @@ const SEEN: f64 = 0.3;
 const SIGNIFICANT: f64 = 3.0;
 /// It must lie below it by this share, too.
 const SHORTFALL: f64 = 0.03;
-/// The 90 % quantile of the standard normal distribution.
-const Z90: f64 = 1.2816;
 /// Variance of a median over that of a mean, of normal values.
 const MEDIAN: f64 = std::f64::consts::FRAC_PI_2;
-/// Requests that wait in one queue have alike latencies: so many are taken to be worth one.
-const ALIKE: f64 = 16.0;
+/// Smallest standard deviation of the logarithm of a latency.
+const MIN_SIGMA: f64 = 0.01;
 
 /// The throughput of a step against its load.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -214,8 +213,8 @@ fn latency(step: &Step) -> Option<Observation> {
     if !whole || q.n < ENOUGH || p50 <= 0.0 || step.level.value <= 0.0 {
         return None;
     }
-    let spread = ((p90 / p50).ln() / Z90).max(0.01);
-    let variance = MEDIAN * spread * spread * ALIKE / q.n as f64;
+    let sigma = sigma(p50, p90, MIN_SIGMA);
+    let variance = variance_under_load(MEDIAN * sigma * sigma, q.n as f64);
     Some(Observation { x: step.level.value.ln(), y: p50.ln(), variance })
 }
 

@@ -21,6 +21,7 @@ mod estimate;
 mod hold;
 pub mod knee;
 mod listed;
+mod log_median;
 mod posterior;
 pub mod profile;
 pub mod ramp;
