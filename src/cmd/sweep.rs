@@ -215,7 +215,7 @@ pub(super) fn exit_code(run: &Run, plan: &Plan) -> u8 {
 
 /// A plan that limits what tokens may cost accepts only a rate that keeps the limit.
 fn by_cost(run: &Run, answer: &Answer, code: u8) -> u8 {
-    match run.cost_range(answer).map(|range| range.kept) {
+    match run.cost_range(answer).map(|range| range.verdict) {
         Some(CostVerdict::Rejected) if code == 0 => 2,
         Some(CostVerdict::Undecided) if code == 0 => UNDECIDED,
         _ => code,
