@@ -2,7 +2,7 @@
 
 use super::found::{Found, FoundStep, Requests, Seen};
 use super::{Options, plan};
-use crate::rundir::imported::COUNTED;
+use crate::rundir::table::{CountedColumns, RowsWriter};
 use crate::rundir::{self, Imported, ImportedStep, Meta, Run, Sent, Writer, json};
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::Caveat;
@@ -16,8 +16,6 @@ use goodput_stats::stats::kept::Kept;
 use goodput_stats::stats::step::{Step, StepKind};
 use goodput_stats::stats::summary::{StepInput, summarize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -278,35 +276,25 @@ fn counted(found: &Found, options: &Options) -> String {
 
 /// Counts of output tokens by the tool itself, where they differ: a file that is there only if there are any.
 struct Counted {
-    path: std::path::PathBuf,
-    file: Option<BufWriter<File>>,
+    dir: std::path::PathBuf,
+    rows: Option<RowsWriter<CountedColumns>>,
 }
 
 impl Counted {
     fn new(dir: &Path) -> Self {
-        Self { path: dir.join(COUNTED), file: None }
-    }
-
-    fn failed(&self) -> String {
-        format!("failed to write {}", self.path.display())
+        Self { dir: dir.to_owned(), rows: None }
     }
 
     fn add(&mut self, step: u32, id: u64, tokens: Option<u32>) -> Result<()> {
-        let Some(tokens) = tokens else { return Ok(()) };
-        let failed = self.failed();
-        let mut write = || -> std::io::Result<()> {
-            if self.file.is_none() {
-                let mut file = BufWriter::new(File::create_new(&self.path)?);
-                writeln!(file, "step,id,output_tokens")?;
-                self.file = Some(file);
-            }
-            self.file.as_mut().map_or(Ok(()), |file| writeln!(file, "{step},{id},{tokens}"))
+        let Some(output_tokens) = tokens else { return Ok(()) };
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            none => none.insert(RowsWriter::open(&self.dir)?),
         };
-        write().context(failed)
+        rows.add(&CountedColumns { step, id, output_tokens })
     }
 
     fn end(&mut self) -> Result<()> {
-        let failed = self.failed();
-        self.file.as_mut().map_or(Ok(()), Write::flush).context(failed)
+        self.rows.as_mut().map_or(Ok(()), RowsWriter::flush)
     }
 }

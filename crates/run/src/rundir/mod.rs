@@ -16,17 +16,16 @@ pub mod matrix;
 pub mod offline;
 mod own;
 mod read;
-mod records;
 pub mod recovery;
 pub mod repeats;
-mod requests;
+pub(crate) mod requests;
 mod resume;
 mod scaled;
 pub mod sensitivity;
 mod sketch;
 pub mod space;
 mod split;
-mod table;
+pub(crate) mod table;
 mod traces;
 pub mod variants;
 mod view;
@@ -44,6 +43,7 @@ pub use resume::{Left, left, tidy};
 pub use scaled::{Reach, Scaled, SloScale};
 pub use sketch::Sketch;
 pub use space::Disk;
+pub use table::variants_table;
 pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
 pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
@@ -264,6 +264,10 @@ pub struct Run {
     pub parts: Vec<Self>,
 }
 
+impl table::TableRow for FailureRow {
+    const FILE: &'static str = FAILURES;
+}
+
 /// A row of `failures.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailureRow {
@@ -280,5 +284,6 @@ pub struct FailureRow {
     /// How many.
     pub count: u64,
     /// The beginning of one body, control characters escaped.
+    #[serde(default)]
     pub sample: String,
 }

@@ -5,6 +5,7 @@ mod pooled;
 
 pub use pooled::{CONFIDENCE, PooledAnswer, Shortfall, study};
 
+use super::table::repeats_table;
 use super::{Meta, PLAN, RESULT, Run, files, replace};
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::Caveat;
@@ -260,67 +261,7 @@ fn assemble(plan: &Plan, settings: Settings, found: Vec<(u32, Run)>) -> Repeats 
 pub fn write(dir: &Path, repeats: &Repeats) -> Result<()> {
     let json = serde_json::to_string_pretty(repeats).context("failed to write the repeats as JSON")?;
     replace(&dir.join(REPEATS), json.as_bytes())?;
-    replace(&dir.join(REPEATS_TABLE), &table(repeats)?)
-}
-
-/// The columns of [`REPEATS_TABLE`].
-pub(super) const COLUMNS: [&str; 15] = [
-    "run",
-    "folder",
-    "seed",
-    "started",
-    "state",
-    "series",
-    "tier",
-    "class",
-    "control",
-    "status",
-    "rate",
-    "low",
-    "high",
-    "safe_rate",
-    "binding",
-];
-
-/// The rows of [`REPEATS_TABLE`]: one for each run and answer, and one for each run without any.
-fn table(repeats: &Repeats) -> Result<Vec<u8>> {
-    let mut to = csv::Writer::from_writer(Vec::new());
-    to.write_record(COLUMNS)?;
-    for run in &repeats.runs {
-        let own = [
-            run.run.to_string(),
-            run.folder.clone(),
-            run.seed.to_string(),
-            run.started.clone().unwrap_or_default(),
-            run.state.name().to_owned(),
-        ];
-        let blank = || vec![String::new(); COLUMNS.len() - own.len()];
-        let answers: Vec<Vec<String>> = run.answers.iter().map(cells).collect();
-        let answers = if answers.is_empty() { vec![blank()] } else { answers };
-        for answer in answers {
-            to.write_record(own.iter().chain(&answer))?;
-        }
-    }
-    to.into_inner().context("failed to write the table of runs")
-}
-
-/// The cells of an answer.
-fn cells(answer: &Answer) -> Vec<String> {
-    let g = &answer.goodput;
-    let number = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
-    let names =
-        [&answer.series, &answer.tier, &answer.class].map(|text| super::cell::guarded(text).into_owned());
-    let mut cells = names.to_vec();
-    cells.extend([
-        answer.control.name().to_owned(),
-        g.status.name().to_owned(),
-        number(g.rate),
-        number(g.interval90.map(|ends| ends[0])),
-        number(g.interval90.map(|ends| ends[1])),
-        number(g.safe_rate),
-        super::cell::guarded(g.binding.as_deref().unwrap_or_default()).into_owned(),
-    ]);
-    cells
+    replace(&dir.join(REPEATS_TABLE), &repeats_table(&repeats.runs)?)
 }
 
 /// Removes the runs and the files of an earlier `sweep --repeat`, and nothing else.

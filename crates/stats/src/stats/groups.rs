@@ -8,7 +8,7 @@ use super::verdict::INFLATION;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::Metric;
 use goodput_core::units::ms;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const SINGLE: u16 = 9;
 const TOGETHER: [u16; 4] = [19, 49, 99, u16::MAX];
 
 /// What the requests of a group have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
     /// Their class.
