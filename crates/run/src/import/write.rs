@@ -10,11 +10,12 @@ use goodput_core::distribution::Lengths;
 use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::{ALL, Slo};
-use goodput_plan::{MAIN, Plan};
+use goodput_plan::{MAIN, MeasuredWorkload, Plan};
 use goodput_stats::stats::itl::ItlTally;
 use goodput_stats::stats::kept::Kept;
 use goodput_stats::stats::step::{Step, StepKind};
 use goodput_stats::stats::summary::{StepInput, summarize};
+use goodput_workload::summary::PromptSource;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -210,10 +211,13 @@ fn meta(
     (options, sent, steps): (&Options, Vec<Sent>, &[Step]),
     imported: Imported,
 ) -> Meta {
-    let lengths = match &plan.workload.source {
-        goodput_workload::config::Source::Prompts(prompts) => prompts.to_string(),
-        other => format!("{other:?}"),
-    };
+    let mut workload = plan.workload.summary(plan::pacing(found));
+    workload.cache = None;
+    for kind in &mut workload.requests {
+        if let PromptSource::Synthetic(lengths) = kind.prompts {
+            kind.prompts = PromptSource::Measured(lengths);
+        }
+    }
     let first = steps.iter().map(|s| s.started_at.as_str()).min().unwrap_or_default();
     let mut traffic: Vec<String> =
         imported.left_out.iter().map(|what| format!("Not imported: {what}.")).collect();
@@ -225,9 +229,9 @@ fn meta(
         host: format!("not recorded: the client was {}", imported.title()),
         seed: plan.seed,
         started: first.to_owned(),
-        server: plan::server_title(found, options),
+        server: plan::measured_server(found, options),
         model: found.model.clone().unwrap_or_default(),
-        workload: format!("{lengths} as measured, {}, cache not known", plan::arrivals_title(found)),
+        workload: MeasuredWorkload::Traffic(workload),
         sent,
         traffic,
         slo: plan.slo.summary(),

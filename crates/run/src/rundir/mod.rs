@@ -53,7 +53,7 @@ pub use write::{Histogram, Sample, Writer, write_result};
 
 use goodput_core::caveat::Caveat;
 use goodput_core::distribution::Distribution;
-use goodput_plan::Purpose;
+use goodput_plan::{MeasuredServer, MeasuredWorkload, Purpose};
 use goodput_stats::calibration::Calibration;
 use goodput_stats::search::answer::Answer;
 use goodput_stats::server::facts::Facts;
@@ -106,12 +106,12 @@ pub struct Meta {
     pub seed: u32,
     /// When the sweep started (RFC 3339).
     pub started: String,
-    /// The URL, or `simulated PRESET`.
-    pub server: String,
+    /// The server that was asked.
+    pub server: MeasuredServer,
     /// The model that was asked.
     pub model: String,
-    /// One line: `600 in / 30 out tokens, Poisson arrivals, cold cache`.
-    pub workload: String,
+    /// The workload that was sent.
+    pub workload: MeasuredWorkload,
     /// One line per tier: `p99 TTFT ≤ 200ms, p99 TPOT ≤ 50ms`.
     pub slo: String,
     /// GPU model, where the plan declares one.

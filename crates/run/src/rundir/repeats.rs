@@ -10,7 +10,7 @@ use super::{Meta, PLAN, RESULT, Run, files, replace};
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::Caveat;
 use goodput_core::units::Span;
-use goodput_plan::Plan;
+use goodput_plan::{MeasuredServer, MeasuredWorkload, Plan};
 use goodput_stats::search::answer::Answer;
 use goodput_stats::search::config::Mode;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ pub struct Repeats {
     pub goodput_version: &'static str,
     /// The plan's name.
     pub name: String,
-    /// Server, model, workload and SLO, in a line each.
+    /// Server, model, workload and SLO.
     pub about: About,
     /// The settings of the runs.
     pub settings: Settings,
@@ -102,15 +102,15 @@ pub struct Repeats {
     pub pooled: Vec<PooledAnswer>,
 }
 
-/// Server, model, workload and SLO of the runs, in a line each.
+/// Server, model, workload and SLO of the runs; `None` and empty while no run was begun.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct About {
     /// The server.
-    pub server: String,
+    pub server: Option<MeasuredServer>,
     /// The model.
     pub model: String,
     /// The workload.
-    pub workload: String,
+    pub workload: Option<MeasuredWorkload>,
     /// The limits.
     pub slo: String,
 }
@@ -118,9 +118,9 @@ pub struct About {
 impl From<&Meta> for About {
     fn from(meta: &Meta) -> Self {
         Self {
-            server: meta.server.clone(),
+            server: Some(meta.server.clone()),
             model: meta.model.clone(),
-            workload: meta.workload.clone(),
+            workload: Some(meta.workload.clone()),
             slo: meta.slo.clone(),
         }
     }
