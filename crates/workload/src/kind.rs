@@ -91,7 +91,9 @@ impl Kind<'_> {
             (_, RequestSource::Prompts(Prompts::Synthetic(recipe))) => PromptSource::Synthetic(*recipe),
             (Some(summary), _) => PromptSource::Files(summary.title.clone()),
             (None, RequestSource::Prompts(prompts)) => PromptSource::Files(prompts.to_string()),
-            (None, RequestSource::Trace(trace)) => PromptSource::Files(format!("trace {}", name(&trace.file))),
+            (None, RequestSource::Trace(trace)) => {
+                PromptSource::Files(format!("trace {}", name(&trace.file)))
+            }
         }
     }
 
