@@ -109,7 +109,7 @@ pub fn said(plan: &Plan, contents: &[FileContents], json: bool) -> Result<String
         if series.len() > 1 || series[0].variant.is_some() {
             let one = |s: &Series| {
                 anyhow::Ok(
-                    serde_json::json!({ "name": s.name, "server": s.plan.server_title(), "would_run": would_run(&s.plan)? }),
+                    serde_json::json!({ "name": s.name, "server": s.plan.measured_server().to_string(), "would_run": would_run(&s.plan)? }),
                 )
             };
             value["series"] = series.iter().map(one).collect::<Result<_>>()?;
@@ -155,7 +155,7 @@ fn several_words(plan: &Plan, series: &[Series]) -> String {
     let mut out = format!(
         "{} is sound.\n  server    {}\n{}{}  series    {}: {}\n",
         plan.name,
-        plan.server_title(),
+        plan.measured_server().to_string(),
         spoken(&plan.server),
         hardware(plan),
         series.len(),
@@ -309,7 +309,12 @@ fn preview(plan: &Plan) -> Preview {
 }
 
 fn words(plan: &Plan, p: &Preview) -> String {
-    let server = format!("  server    {}\n{}{}", plan.server_title(), spoken(&plan.server), hardware(plan));
+    let server = format!(
+        "  server    {}\n{}{}",
+        plan.measured_server().to_string(),
+        spoken(&plan.server),
+        hardware(plan)
+    );
     format!("{} is sound.\n{server}{}", plan.name, sent_words(plan, p))
 }
 
@@ -416,7 +421,7 @@ fn kinds(plan: &Plan) -> String {
     for (class, kind) in w.classes().iter().zip(w.kinds()) {
         let whose = class.slo.as_ref().map_or("the plan's limits".to_owned(), crate::slo::Slo::summary);
         let share = short(100.0 * kind.share);
-        lines.push(format!("class {}: {share} % of the arrivals, {kind}; {whose}", class.name));
+        lines.push(format!("class {}: {share} % of the arrivals, {}; {whose}", class.name, kind.prompts()));
     }
     if w.control() == Control::Sessions {
         let settle = plan.step.settle.0;

@@ -85,7 +85,7 @@ mod tests {
         ]);
         let plan = plan.unwrap();
         assert_eq!(
-            (plan.name.as_str(), plan.server_title().as_str()),
+            (plan.name.as_str(), plan.measured_server().to_string().as_str()),
             ("latency, 64 in / 128 out", "http://h:1")
         );
         assert!(plan.slo.is_none() && matches!(plan.search.mode, Mode::Concurrency(_)));

@@ -47,7 +47,10 @@ fn sweep(plan: &Path) -> Seen {
     let numbers = |name| cells(dir.path(), name).iter().map(|c| c.parse().unwrap_or(f64::NAN)).collect();
     Seen {
         control: steps[0]["control"].as_str().unwrap().to_owned(),
-        workload: result["meta"]["workload"].as_str().unwrap().to_owned(),
+        workload: result["meta"]["workload"]["traffic"]["requests"][0]["prompts"]["files"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
         asked: numbers("input_asked"),
         counted: numbers("input_tokens"),
         turns: cells(dir.path(), "turn").iter().map(|c| c.parse().unwrap()).collect(),

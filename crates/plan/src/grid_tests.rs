@@ -24,7 +24,11 @@ fn one_knob_has_a_point_for_each_value() {
         all.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
         ["max-num-seqs=8", "max-num-seqs=16"]
     );
-    assert!(all[1].plan.server_title().contains("max-num-seqs 16"), "{}", all[1].plan.server_title());
+    assert!(
+        all[1].plan.measured_server().to_string().contains("max-num-seqs 16"),
+        "{}",
+        all[1].plan.measured_server().to_string()
+    );
     assert_eq!(all[1].plan.search.peak.map(|p| p.concurrency.get()), Some(32));
     assert_eq!(all[1].variant.as_ref().unwrap().knobs, [("max-num-seqs".to_owned(), "16".to_owned())]);
     let again = Plan::from_text(&whole.to_toml().unwrap()).unwrap();
@@ -40,9 +44,9 @@ fn several_knobs_are_varied_one_at_a_time_or_in_full() {
     assert_eq!(names(&format!("full = true\n{text}"))[1], "s=8 t=4096");
     let all = plan(text).unwrap().series();
     assert!(
-        all[3].plan.server_title().contains("max-num-seqs 16, max-num-batched-tokens 4096"),
+        all[3].plan.measured_server().to_string().contains("max-num-seqs 16, max-num-batched-tokens 4096"),
         "{}",
-        all[3].plan.server_title()
+        all[3].plan.measured_server().to_string()
     );
 }
 

@@ -5,6 +5,7 @@ mod environment;
 mod extra;
 mod files;
 mod grid;
+mod measured;
 mod overlay;
 pub mod own;
 mod purpose;
@@ -26,6 +27,7 @@ mod variant;
 pub use environment::Environment;
 pub use extra::Extra;
 pub use grid::Grid;
+pub use measured::{MeasuredServer, MeasuredWorkload};
 pub use purpose::Purpose;
 pub use row::{Bottleneck, Row};
 pub use schema::schema;
@@ -314,16 +316,6 @@ impl Plan {
         match &self.server.target {
             Target::Simulated(table) => Ok(Some(table.clone().try_into().context("in [server.simulated]")?)),
             Target::Url(_) | Target::Urls(_) => Ok(None),
-        }
-    }
-
-    /// Who is asked, in words: the URLs, or what is simulated.
-    pub fn server_title(&self) -> String {
-        match self.simulated() {
-            Ok(Some(sim)) => sim.to_string(),
-            Ok(None) | Err(_) => {
-                self.server.target.urls().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-            }
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::{Plan, Tiers, Variant};
 use crate::server::extras::ExtraBody;
-use goodput_stats::search::config::Mode;
 use goodput_workload::config::{Cache, Class, Source};
 
 /// The name of the only series of a plan that asks for one curve.
@@ -42,18 +41,6 @@ impl Plan {
             only.name = MAIN.into();
         }
         Ok(all)
-    }
-}
-
-impl Plan {
-    /// What is sent, in one line; a closed loop has no arrivals of its own.
-    pub fn sent(&self) -> String {
-        match self.search.mode {
-            _ if !self.rows.is_empty() => matrix(self),
-            Mode::Concurrency(_) | Mode::Ladder(_) => self.workload.closed(),
-            Mode::Burst(_) => self.workload.closed().replacen("closed loop", "all at once", 1),
-            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => self.workload.to_string(),
-        }
     }
 }
 
@@ -125,12 +112,6 @@ fn caches(of: Series) -> Vec<Series> {
         return vec![of];
     }
     [Cache::Cold, Cache::Warm].map(|cache| part(&of, cache.name(), |plan| plan.workload.cache = cache)).into()
-}
-
-/// The rows in one line; what each of them sends stands with its answer.
-fn matrix(plan: &Plan) -> String {
-    let names: Vec<&str> = plan.rows.iter().map(|row| row.name.as_str()).collect();
-    format!("a matrix of {}: {}", names.len(), names.join(", "))
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ fn each_variant_is_a_series_with_its_own_plan() {
     let all = whole.series();
     assert_eq!(all.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["fp16", "fp8"]);
     let [base, other] = &all[..] else { panic!("two") };
-    assert_eq!(base.plan.server_title(), "http://127.0.0.1:8000");
-    assert_eq!(other.plan.server_title(), "http://10.0.0.1:9");
+    assert_eq!(base.plan.measured_server().to_string(), "http://127.0.0.1:8000");
+    assert_eq!(other.plan.measured_server().to_string(), "http://10.0.0.1:9");
     assert_eq!(other.plan.server.model.as_deref(), Some("m-fp8"));
     assert!(matches!(&other.plan.search.mode, Mode::Rates(r) if r.len() == 2));
     assert!(

@@ -17,8 +17,8 @@ use std::net::SocketAddr;
 pub(super) fn serve(plan: &Plan, address: SocketAddr) -> Result<(Live, Listener)> {
     let about = vec![
         ("name", plan.name.clone()),
-        ("server", plan.server_title()),
-        ("workload", plan.sent()),
+        ("server", plan.measured_server().to_string()),
+        ("workload", plan.measured_workload().to_string()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     let (live, page) = Live::new(plan.slo.as_slice(), about);
@@ -66,9 +66,9 @@ pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) ->
         host: machine(),
         seed: plan.seed,
         started: jiff::Timestamp::now().to_string(),
-        server: plan.server_title(),
+        server: plan.measured_server(),
         model: ready.map(|r| r.model.clone()).or_else(|| plan.server.model.clone()).unwrap_or_default(),
-        workload: plan.sent(),
+        workload: plan.measured_workload(),
         sent: Vec::new(),
         traffic: plan.workload.file_summaries.iter().filter_map(|f| f.note.clone()).collect(),
         slo: plan.slo.summary(),

@@ -49,19 +49,16 @@ pub(super) fn of_facts(then: &[Facts], now: &[Facts]) -> Vec<ChangedSetting> {
 /// What of a server that has one address for the whole sweep is not as it was.
 pub(super) fn of_server(earlier: &Meta, now: &Meta) -> Vec<ChangedSetting> {
     let own = [
-        ("server", &earlier.server, &now.server),
-        ("model", &earlier.model, &now.model),
-        ("workload", &earlier.workload, &now.workload),
-        ("SLO", &earlier.slo, &now.slo),
-        ("seed", &earlier.seed.to_string(), &now.seed.to_string()),
+        // As text, which is all that folders of earlier versions have.
+        ("server", earlier.server.to_string(), now.server.to_string()),
+        ("model", earlier.model.clone(), now.model.clone()),
+        ("workload", earlier.workload.to_string(), now.workload.to_string()),
+        ("SLO", earlier.slo.clone(), now.slo.clone()),
+        ("seed", earlier.seed.to_string(), now.seed.to_string()),
     ];
     let changed = own.into_iter().filter(|(_, was, is)| was != is);
-    let changed = changed.map(|(what, was, is)| ChangedSetting {
-        what: what.into(),
-        was: was.clone(),
-        is: is.clone(),
-        memory_dependent: false,
-    });
+    let changed =
+        changed.map(|(what, was, is)| ChangedSetting { what: what.into(), was, is, memory_dependent: false });
     changed.chain(of_facts(&earlier.facts, &now.facts)).collect()
 }
 

@@ -80,7 +80,7 @@ impl Servers {
         let titles = plan.series();
         let server = |name: &str| {
             let own = titles.iter().find(|s| s.variant.as_ref().is_some_and(|v| v.name == name));
-            own.map(|s| s.plan.server_title()).unwrap_or_default()
+            own.map(|s| s.plan.measured_server()).unwrap_or_default()
         };
         let one = |v: Variant| {
             let known = earlier.iter().find(|run| run.name == v.name).cloned().unwrap_or_default();

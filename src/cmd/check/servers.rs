@@ -5,7 +5,7 @@ use crate::plan::{Series, Variant};
 /// How the server of a variant is come by; empty where the plan has none.
 pub(super) fn started(series: &Series) -> String {
     let Some(variant) = &series.variant else { return String::new() };
-    let mut out = format!("  server    {}\n", series.plan.server_title());
+    let mut out = format!("  server    {}\n", series.plan.measured_server().to_string());
     if let Some(start) = &variant.start {
         let at =
             start.working_directory.as_ref().map(|p| format!(", in {}", p.display())).unwrap_or_default();

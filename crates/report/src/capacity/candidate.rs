@@ -223,12 +223,12 @@ fn notes(run: &Run, answer: &Answer, hardware: &Hardware) -> Vec<String> {
         ),
         Control::Sessions => notes.push("Its requests are turns of conversations: the demand counts turns, not conversations.".into()),
         Control::TraceScale => notes.push("Its requests came as in the trace that was replayed.".into()),
-        Control::Rate if !run.meta.workload.contains("Poisson") && run.meta.workload.contains(" arrivals") => {
+        Control::Rate if run.meta.workload.has_other_arrivals() => {
             notes.push("Its requests did not come as Poisson arrivals: those of independent users do, and need room for their scatter.".into());
         }
         Control::Rate => {}
     }
-    if run.meta.virtual_time || run.meta.server.starts_with("simulated") {
+    if run.meta.virtual_time || run.meta.server.is_simulated() {
         notes.push("It is a simulated server: a rehearsal, and no figure to buy by.".into());
     }
     if hardware.gpu_count().is_none() {

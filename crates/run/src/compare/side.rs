@@ -61,9 +61,9 @@ impl Side {
             series: self.series().to_owned(),
             tier: self.tier.clone(),
             started: meta.started.clone(),
-            server: self.plan.server_title(),
+            server: self.plan.measured_server().to_string(),
             model: self.model(),
-            workload: self.plan.sent(),
+            workload: self.plan.measured_workload().to_string(),
             slo: self.slo().map(Slo::summary).unwrap_or_default(),
         }
     }

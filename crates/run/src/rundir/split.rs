@@ -145,7 +145,7 @@ impl Found {
         let plan = &one.plan;
         let mut noted: Vec<Caveat> = self.noted.iter().filter(own).cloned().collect();
         let mut meta = Meta {
-            workload: plan.sent(),
+            workload: plan.measured_workload(),
             slo: plan.slo.summary(),
             sent: sent.cloned().collect(),
             model: plan.server.model.clone().unwrap_or_else(|| self.meta.model.clone()),
@@ -155,7 +155,7 @@ impl Found {
             // A server of its own, maybe on hardware of its own.
             let run = self.meta.variants.iter().find(|v| v.name == variant.name);
             let run = run.cloned().unwrap_or_default();
-            meta.server = plan.server_title();
+            meta.server = plan.measured_server();
             meta.model = run.model.unwrap_or(meta.model);
             (meta.gpu, meta.gpus) = (plan.hardware.gpu.clone(), plan.hardware.gpu_count());
             (meta.words, meta.facts) = (run.words, run.facts);
@@ -186,7 +186,7 @@ mod tests {
             assert!(part.steps.iter().all(|s| s.series == part.series()) && part.parts.is_empty());
             assert_eq!(part.answers.len(), 1);
             assert!(
-                part.meta.workload.ends_with(&format!("{} cache", part.series())),
+                part.meta.workload.to_string().ends_with(&format!("{} cache", part.series())),
                 "{}",
                 part.meta.workload
             );

@@ -2,7 +2,9 @@ use super::*;
 use crate::fixture;
 use crate::rundir::{PLAN, RESULT, Run, Writer, check_free, json};
 use goodput_core::record::Finished;
+use goodput_core::record::{Outcome, Phase};
 use std::path::PathBuf;
+use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 const PLAN_TOML: &str = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"200ms\"\nsearch.rates = [1, 2, 3, 4]\n\
