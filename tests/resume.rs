@@ -8,7 +8,7 @@
 mod common;
 
 use common::{goodput, result, until};
-use goodput::caveat::Caveat;
+use goodput::caveat::{Caveat, SweepCaveat};
 use goodput::plan::Plan;
 use goodput::rundir::{self, Disk, Meta, Run, Writer, json};
 use goodput::stats::step::{Abort, Step};
@@ -386,7 +386,11 @@ fn a_sweep_ends_before_its_disk_is_full() {
     let measured = runtime.block_on(goodput::sweep::run(&plan, &options, CancellationToken::new())).unwrap();
     let aborts: Vec<_> = measured.steps.iter().filter_map(|s| s.abort).collect();
     assert!(aborts.contains(&Abort::Disk), "{aborts:?}");
-    assert!(measured.caveats.iter().any(|c| matches!(c, Caveat::DiskLow { .. })), "{:?}", measured.caveats);
+    assert!(
+        measured.caveats.iter().any(|c| matches!(c, Caveat::Sweep(SweepCaveat::DiskLow { .. }))),
+        "{:?}",
+        measured.caveats
+    );
     let written: u64 = fs::read_dir(&run).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
     assert!(written < room, "{written}: within what there was");
     goodput().arg("report").arg(&run).assert().success().stdout(contains("The disk was nearly full"));

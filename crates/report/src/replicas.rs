@@ -15,7 +15,9 @@ const MOST: usize = 16;
 /// Each replica at the step of the answer, and which is far worse than the others; empty where there are not several.
 pub fn section(run: &Run) -> String {
     let Some(step) = chosen(run) else { return String::new() };
-    let mut said: Vec<String> = run.caveats.iter().filter(|c| named(c).is_some()).map(Caveat::text).collect();
+    let context = words::Context::of(run);
+    let of_replicas = run.caveats.iter().filter(|c| named(c).is_some());
+    let mut said: Vec<String> = of_replicas.map(|c| words::caveat(c, context).text).collect();
     said.push(match said.len() {
         0 => "No replica is far worse than the others.".into(),
         _ => "The service can take no more than its worst replica while requests are dealt in turn.".into(),
@@ -35,7 +37,7 @@ pub fn section(run: &Run) -> String {
 /// The URL of the replica that a caveat names, where it does.
 fn named(caveat: &Caveat) -> Option<&str> {
     match caveat {
-        Caveat::SlowReplica { url, .. } | Caveat::FailingReplica { url, .. } => Some(url),
+        Caveat::Replicas(caveat) => Some(caveat.url()),
         _ => None,
     }
 }

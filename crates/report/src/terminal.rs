@@ -288,8 +288,8 @@ pub(super) fn caveats(run: &Run) -> String {
     if !caveats.is_empty() {
         out.push_str("\nRead this with care:\n");
     }
-    for (text, advice) in caveats {
-        out.push_str(&format!("! {}\n  → {}\n", plain(&text), plain(advice)));
+    for said in caveats {
+        out.push_str(&format!("! {}\n  → {}\n", plain(&said.text), plain(said.advice)));
     }
     out
 }

@@ -2,6 +2,7 @@
 //! in `evidence`, its figures in `figures`, and how the client did in `client`.
 
 mod answer;
+mod caveat;
 mod client;
 mod cost;
 mod estimate;
@@ -13,6 +14,7 @@ mod support;
 
 pub(super) use answer::remedy;
 pub use answer::{Said, headline, sentences};
+pub use caveat::{CaveatWords, Context, caveat};
 pub use client::{client_in_short, client_lines};
 pub use cost::{cost_limit, cost_verdict, step_cost};
 pub(super) use estimate::ends;

@@ -21,7 +21,7 @@ pub fn result(run: &Run) -> Value {
     let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
     let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
     let caveat = |c: &Caveat| {
-        let mut value = json!({ "caveat": c, "text": c.text(), "advice": run.advice(c) });
+        let mut value = json!({ "caveat": c });
         // Of several series those that it is about, where it is not about all.
         let series = run.series_of(c);
         if !series.is_empty() {

@@ -15,7 +15,7 @@ use super::{
     RESULT, Run, SERVER, STEPS, SUMMARIES, Traces, View, Why,
 };
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_plan::Plan;
 use goodput_stats::stats::groups::Group;
 use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
@@ -118,10 +118,12 @@ impl Run {
         failures: Vec<FailureRow>,
         mut caveats: Vec<Caveat>,
     ) -> Result<Self> {
-        caveats.extend(meta.resumed.last().map(|last| Caveat::Resumed {
-            times: meta.resumed.len() as u32,
-            at: last.at.clone(),
-            step: last.step,
+        caveats.extend(meta.resumed.last().map(|last| {
+            Caveat::Sweep(SweepCaveat::Resumed {
+                times: meta.resumed.len() as u32,
+                at: last.at.clone(),
+                step: last.step,
+            })
         }));
         let found = Found { plan_toml, meta, steps, failures, noted: caveats };
         match &plan.series()[..] {
@@ -181,7 +183,7 @@ fn rows(
             Ok(()) => {}
             Err(_) if last && torn => {
                 let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                caveats.push(Caveat::TornRow { file });
+                caveats.push(Caveat::Sweep(SweepCaveat::TornRow { file }));
             }
             Err(e) => {
                 return Err(e).with_context(|| format!("failed to read row {row} of {}", path.display()));
@@ -290,8 +292,10 @@ fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
         }
     }
     let mut found: Vec<Caveat> =
-        torn.then(|| Caveat::TornRow { file: REQUESTS.into() }).into_iter().collect();
-    found.extend(open.into_iter().map(|(step, requests)| Caveat::PartialStep { step, requests }));
+        torn.then(|| Caveat::Sweep(SweepCaveat::TornRow { file: REQUESTS.into() })).into_iter().collect();
+    found.extend(
+        open.into_iter().map(|(step, requests)| Caveat::Sweep(SweepCaveat::PartialStep { step, requests })),
+    );
     Ok(found)
 }
 

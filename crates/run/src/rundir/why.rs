@@ -4,7 +4,7 @@ mod lengths;
 
 use super::{Run, own};
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{ClientCaveat, OwnFault};
 use goodput_core::slo::Metric;
 use goodput_core::units::Percentile;
 use goodput_engine::config::Engine;
@@ -13,6 +13,7 @@ use goodput_plan::{Plan, Series};
 use goodput_stats::diagnosis::{Curve, Facts, Finding, Flags, OwnLimit, Roofline, Untold, diagnose};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::server::facts::Facts as ServerFacts;
+use goodput_stats::stats::client_fault;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_workload::config::Cache;
 use goodput_workload::kind::RequestSource;
@@ -75,15 +76,19 @@ impl Why {
     }
 }
 
-/// In which steps the client was the limit.
+/// Returns the steps in which the client was the limit.
 fn own_limits(plan: &Plan, run: &Run) -> Vec<OwnLimit> {
-    let of = |c: Caveat| match c {
-        Caveat::Client { step, ref fault, .. } => {
-            Some(OwnLimit { step, text: fault.text(), advice: run.advice(&c).to_owned() })
-        }
-        _ => None,
+    let advice = |fault: &OwnFault| match run.meta.imported {
+        Some(_) => client_fault::OTHER_TOOL,
+        None => client_fault::advice(fault),
     };
-    own::faults(plan, &run.steps, &run.failures).into_iter().filter_map(of).collect()
+    let limit = |caveat: ClientCaveat| match caveat {
+        ClientCaveat::OwnLimit { step, fault, .. } => {
+            Some(OwnLimit { step, text: client_fault::text(&fault), advice: advice(&fault).to_owned() })
+        }
+        ClientCaveat::BeyondCalibration { .. } => None,
+    };
+    own::faults(plan, &run.steps, &run.failures).into_iter().filter_map(limit).collect()
 }
 
 /// What was served, and on what: curves that agree in this may be read together.

@@ -1,5 +1,6 @@
 //! A row of counts per tier and limit, judged, and guarded against the client's own faults (design §6, rule 9).
 
+use super::client_fault;
 use super::cluster::{clusters, gap, pooled_inflation, scatter};
 use super::co_misses::CoMisses;
 use super::fault::{Client, client_limit_at, is_unsent};
@@ -222,7 +223,7 @@ impl<'a> Judge<'a> {
         let (verdict, fault) = match fault {
             None => (plain, None),
             Some(_) if !self.client.own.overwhelmed() && self.unstable_by_itself() => (Verdict::Fails, None),
-            Some(fault) => (Verdict::Invalid, Some(fault.reason())),
+            Some(fault) => (Verdict::Invalid, Some(client_fault::reason(&fault))),
         };
         let row = LimitRow {
             tier: slo.tier().into(),
@@ -318,7 +319,7 @@ impl<'a> Judge<'a> {
             }
             _ => (shown.verdict, None),
         };
-        let fault = fault.map(|f| f.reason());
+        let fault = fault.as_ref().map(client_fault::reason);
         (row.low, row.high, row.verdict) = (shown.low, shown.high, self.after_abort(verdict, part, p0));
         Counted { row, p0, inflation, title, fault, answered: self.answered(part), missed: tally.missed }
     }

@@ -6,6 +6,7 @@
 //! the backlog grows). `meta` pools the answers of several runs. `replicas` has the same requests by the server that they were dealt to, `groups` by class and turn; `server` is what its own counters say.
 
 pub(crate) mod binomial;
+pub mod client_fault;
 pub mod cluster;
 pub mod co_misses;
 pub mod elasticity;
