@@ -1,7 +1,8 @@
-//! `result.json` with its words: the facts of the run folder, each caveat with its text and advice.
+//! `result.json` with its words: the facts of the run folder, each caveat and each finding in English beside its data.
 
-use crate::words::{Context, caveat};
+use crate::words::{Context, caveat, finding};
 use goodput_run::rundir::{Run, json};
+use goodput_stats::diagnosis::Finding;
 use serde_json::Value;
 
 /// Returns the result of a run as JSON, schema `goodput/1`. Every number is finite or null.
@@ -16,7 +17,29 @@ pub fn result(run: &Run) -> Value {
         value["text"] = words.text.into();
         value["advice"] = words.advice.into();
     }
+    let values = result["findings"].as_array_mut().into_iter().flatten();
+    for (value, fact) in values.zip(&run.why.findings) {
+        tell(value, fact);
+    }
+    let values = result["untold"].as_array_mut().into_iter().flatten();
+    for (value, fact) in values.zip(&run.why.untold) {
+        value["missing"] = fact.missing.iter().map(|source| finding::source(*source)).collect();
+        if let Some(next) = &fact.next {
+            value["next"]["text"] = finding::next(&next.measurement).into();
+        }
+    }
     result
+}
+
+/// Adds its words to a finding.
+fn tell(value: &mut Value, fact: &Finding) {
+    value["title"] = finding::title(fact.kind).into();
+    value["advice"] = fact.advice.iter().map(finding::advice).collect();
+    value["next"]["text"] = finding::next(&fact.next.measurement).into();
+    let evidence = value["evidence"].as_array_mut().into_iter().flatten();
+    for (value, one) in evidence.zip(&fact.evidence) {
+        value["text"] = finding::evidence(&one.fact).into();
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod cost;
 mod estimate;
 mod evidence;
 mod figures;
+pub mod finding;
 mod reason;
 mod refused;
 mod support;

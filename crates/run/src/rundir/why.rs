@@ -4,7 +4,7 @@ mod lengths;
 
 use super::{Run, own};
 use anyhow::Result;
-use goodput_core::caveat::{ClientCaveat, OwnFault};
+use goodput_core::caveat::ClientCaveat;
 use goodput_core::slo::Metric;
 use goodput_core::units::Percentile;
 use goodput_engine::config::Engine;
@@ -13,7 +13,6 @@ use goodput_plan::{Plan, Series};
 use goodput_stats::diagnosis::{Curve, Facts, Finding, Flags, OwnLimit, Roofline, Untold, diagnose};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::server::facts::Facts as ServerFacts;
-use goodput_stats::stats::client_fault;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_workload::config::Cache;
 use goodput_workload::kind::RequestSource;
@@ -49,6 +48,7 @@ impl Why {
         let curves: Vec<Curve> = series.iter().flat_map(|one| curves(run, one)).collect();
         let facts = Facts {
             own: own_limits(plan, run),
+            imported: run.meta.imported.is_some(),
             lengths: lengths::points(dir, run, &series)?,
             again: format!(
                 "goodput sweep plan.toml{}",
@@ -78,14 +78,8 @@ impl Why {
 
 /// Returns the steps in which the client was the limit.
 fn own_limits(plan: &Plan, run: &Run) -> Vec<OwnLimit> {
-    let advice = |fault: &OwnFault| match run.meta.imported {
-        Some(_) => client_fault::OTHER_TOOL,
-        None => client_fault::advice(fault),
-    };
     let limit = |caveat: ClientCaveat| match caveat {
-        ClientCaveat::OwnLimit { step, fault, .. } => {
-            Some(OwnLimit { step, text: client_fault::text(&fault), advice: advice(&fault).to_owned() })
-        }
+        ClientCaveat::OwnLimit { step, fault, .. } => Some(OwnLimit { step, fault }),
         ClientCaveat::BeyondCalibration { .. } => None,
     };
     own::faults(plan, &run.steps, &run.failures).into_iter().filter_map(limit).collect()
