@@ -126,7 +126,7 @@ fn goes_on(search: &str, cuts: &[f64]) {
         let said = resumed["caveats"].to_string();
         let torn =
             ["steps.csv", "limits.csv", "server.csv", "server-metrics.csv"].map(|f| format!("{f} was torn"));
-        for says in torn.iter().map(String::as_str).chain(["its 5 requests stand in", "resumed once"]) {
+        for says in torn.iter().map(String::as_str).chain(["its 5 requests are in", "resumed once"]) {
             assert!(said.contains(says), "{says}: {said}");
         }
     }

@@ -117,7 +117,7 @@ mod tests {
     fn replicas_stand_beside_the_pooled_figures() {
         let run = case("replicas");
         insta::assert_snapshot!(section(&run), @r"
-        Replica http&#58;//b:8000 is the slow one: in step 8 its p99 TTFT was 318 ms, that of the others 127 ms (it stood apart in 6 of 11 steps). The service can take no more than its worst replica while requests are dealt in turn.
+        Replica http&#58;//b:8000 is slower than the others: in step 8 its p99 TTFT was 318 ms, theirs 127 ms (as in 6 of 11 steps). The service can take no more than its worst replica while requests are dealt in turn.
 
         Step 8 at 32 req/s, milliseconds; all steps stand in replicas.csv.
 

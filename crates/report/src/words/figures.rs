@@ -234,8 +234,8 @@ pub fn caveats(run: &Run) -> Vec<CaveatWords> {
         }
         match like.len() {
             0 | 1 => {}
-            2 => text.push_str(" So it was in another step."),
-            n => text.push_str(&format!(" So it was in {} other steps.", n - 1)),
+            2 => text.push_str(" The same happened in another step."),
+            n => text.push_str(&format!(" The same happened in {} other steps.", n - 1)),
         }
         let simulated = matches!(c, Caveat::Origin(OriginCaveat::Simulated | OriginCaveat::VirtualTime));
         if let Some(n) = run.meta.gpus.filter(|n| simulated && *n > 1) {
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(
             said[1].text.starts_with("In step 2 the client sent late")
-                && said[1].text.ends_with("So it was in 2 other steps."),
+                && said[1].text.ends_with("The same happened in 2 other steps."),
             "{said:?}"
         );
         run.caveats = vec![

@@ -18,7 +18,7 @@ pub(super) fn words(caveat: &AnswersCaveat) -> CaveatWords {
         ),
         AnswersCaveat::NoContent { requests, of } => CaveatWords::new(
             format!(
-                "{requests} of {of} answers ended before any content came, all of their tokens being reasoning. They miss limits on TTFC."
+                "{requests} of {of} answers had reasoning but no content. They miss limits on TTFC."
             ),
             "Ask for longer answers (output-tokens), or for less reasoning (server.body).",
         ),
@@ -44,13 +44,13 @@ fn timed_out(requests: u64, of: u64, after_s: f64, is_error: bool) -> String {
     let after = short(after_s);
     if is_error {
         format!(
-            "{requests} of {of} requests were not over after {after} s, the plan's step.timeout: each counts as an error. Limits that were met by then \
+            "{requests} of {of} requests did not finish within {after} s, the plan's step.timeout: each counts as an error. Limits that were met by then \
              count as met."
         )
     } else {
         format!(
-            "{requests} of {of} requests were cut off by goodput's default timeout, after {after} s or more. A metric that was known by then counts as \
-             it is, one past its limit is a miss; all else is unknown. They are no errors, and not completed."
+            "{requests} of {of} requests were cancelled by goodput's default timeout, after {after} s or more. A metric that was known by then counts as \
+             measured, one that was past its limit as a miss; the rest is unknown. They count neither as errors nor as completed."
         )
     }
 }

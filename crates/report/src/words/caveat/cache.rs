@@ -31,7 +31,7 @@ pub(super) fn words(caveat: &CacheCaveat) -> CaveatWords {
         ),
         CacheCaveat::HitRatesDiffer { low, low_step, high, high_step } => CaveatWords::new(
             format!(
-                "Steps are not alike: {} of the prompt tokens came from the server's prefix cache in step {low_step}, {} in step {high_step}.",
+                "Steps differ in their cache hits: {} of the prompt tokens came from the server's prefix cache in step {low_step}, {} in step {high_step}.",
                 percent(*low),
                 percent(*high)
             ),

@@ -9,19 +9,19 @@ pub(super) fn words(caveat: &ClientCaveat, context: Context) -> CaveatWords {
     match caveat {
         ClientCaveat::BeyondCalibration { asked, most, unit } => CaveatWords::new(
             format!(
-                "The plan asks for up to {} {unit}, and this machine's client was calibrated for {}: beyond that it is the client that is \
-                 measured.",
+                "The plan asks for up to {} {unit}, and this machine's client was calibrated for {}: beyond that the client is measured, \
+                 not the server.",
                 short(*asked),
                 short(*most)
             ),
-            "Measure from a machine with more cores, or split the load over several; `goodput calibrate` tells what each can do.",
+            "Measure from a machine with more cores, or split the load over several; `goodput calibrate` shows what each can do.",
         ),
         ClientCaveat::OwnLimit { step, fault, invalid } => {
             let said = client_fault::text(fault);
             let text = if *invalid {
-                format!("Step {step} is invalid, it tells nothing of the server: {said}.")
+                format!("Step {step} is invalid and shows nothing about the server: {said}.")
             } else {
-                format!("In step {step} {said}. Its verdict stands all the same.")
+                format!("In step {step} {said}. Its verdict holds nevertheless.")
             };
             CaveatWords::new(text, advice(fault, context))
         }

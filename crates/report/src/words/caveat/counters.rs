@@ -47,8 +47,8 @@ pub(super) fn words(caveat: &CountersCaveat) -> CaveatWords {
         ),
         CountersCaveat::InFlightDiffers { step, steps, client, server } => CaveatWords::new(
             format!(
-                "In step {step} the client had {} requests in flight on average, and the server {} running and waiting (Little's law \
-                 wants them equal){}.",
+                "In step {step} the client had {} requests in flight on average, and the server {} running and waiting (by Little's law \
+                 they should be equal){}.",
                 short(*client),
                 short(*server),
                 and_alike(*steps)
@@ -57,7 +57,7 @@ pub(super) fn words(caveat: &CountersCaveat) -> CaveatWords {
                 "Requests wait before they reach the engine: in a proxy, a balancer, or the API server, which the engine's own queue does not \
                  show."
             } else {
-                "Somebody else uses the server, or it goes on with requests that were given up."
+                "Somebody else uses the server, or it continues requests that were cancelled."
             },
         ),
     }
@@ -65,5 +65,5 @@ pub(super) fn words(caveat: &CountersCaveat) -> CaveatWords {
 
 /// How many other steps are like it, in brackets; nothing where there is only one step.
 fn and_alike(steps: u32) -> String {
-    and_other_steps(steps).replacen("(and in", "(and alike in", 1)
+    and_other_steps(steps).replacen("(and in", "(and similarly in", 1)
 }

@@ -8,7 +8,7 @@ pub(super) fn words(caveat: &HostCaveat) -> CaveatWords {
         HostCaveat::SharedCores { step, steps, of, neighbours } => {
             let (text, advice) = shared(*step, neighbours);
             let among = if *of > 1 {
-                format!(" So it was, or less so, in {steps} of the {of} steps near the answer.")
+                format!(" It was so, to the same or a lesser degree, in {steps} of the {of} steps near the answer.")
             } else {
                 String::new()
             };
@@ -22,26 +22,26 @@ fn shared(step: u32, neighbours: &Neighbours) -> (String, &'static str) {
     match neighbours {
         Neighbours::Processes { share, waiting } => {
             let waited = waiting.map_or(String::new(), |w| {
-                format!(", and something that could run had no core for {} of the time", percent(w))
+                format!(", and something runnable had no core for {} of the time", percent(w))
             });
             (
                 format!(
                     "Other processes had {} of this machine's cores in step {step} while the server ran here{waited}",
                     percent(*share)
                 ),
-                "The server may take more by itself: stop the other programs, or give the server cores that nobody else uses (taskset, a \
+                "The server may take more load alone: stop the other programs, or give the server cores that nobody else uses (taskset, a \
                  container's cpuset), and measure again; host_others in steps.csv has every step, and --repeat shows how much the answer moves.",
             )
         }
         Neighbours::Unknown { busy, waiting } => (
             format!(
-                "This machine's cores were {} busy in step {step} while the server ran here, and something that could run had no core for {} of \
-                 the time; whether the server itself or a neighbour had them cannot be told, since its processes are not to be seen from here",
+                "This machine's cores were {} busy in step {step} while the server ran here, and something runnable had no core for {} of \
+                 the time; goodput cannot tell whether the server itself or a neighbour had them, because the server's processes are not visible from here",
                 percent(*busy),
                 percent(*waiting)
             ),
-            "Look at what else runs (top): if it is not the server alone, stop it and measure again; run goodput as the server's user, outside of \
-             its container, to have its share told.",
+            "Look at what else runs (top): if it is not the server alone, stop it and measure again; run goodput as the server's user, outside \
+             its container, so that its share can be measured.",
         ),
         Neighbours::Machines { steal } => (
             format!(

@@ -44,7 +44,7 @@ pub(super) fn words(caveat: &LengthsCaveat) -> CaveatWords {
         ),
         LengthsCaveat::TokensUnknown { requests } => CaveatWords::new(
             format!(
-                "The server sent no usage for {requests} answers in one piece: how many tokens they have is not known."
+                "The server sent no usage for {requests} non-streamed answers: their token counts are unknown."
             ),
             "Trust e2e; token rates leave these answers out.",
         ),

@@ -26,5 +26,5 @@ fn imported(tool: &str, missing: &[String], counted: &str) -> String {
         [] => String::new(),
         some => format!(" Not known: {}.", some.join("; ")),
     };
-    format!("Imported from {tool}: its client measured this, not ours. {counted}{missing}")
+    format!("Imported from {tool}: that tool's client measured this, not goodput's. {counted}{missing}")
 }

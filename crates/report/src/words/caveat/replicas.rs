@@ -11,7 +11,7 @@ pub(super) fn words(caveat: &ReplicasCaveat) -> CaveatWords {
     match caveat {
         ReplicasCaveat::SlowReplica { url, metric, p99_ms, others_ms, step, steps, of } => CaveatWords::new(
             format!(
-                "Replica {url} is the slow one: in step {step} its p99 {metric} was {} ms, that of the others {} ms{}.",
+                "Replica {url} is slower than the others: in step {step} its p99 {metric} was {} ms, theirs {} ms{}.",
                 short(*p99_ms),
                 short(*others_ms),
                 among(*steps, *of)
@@ -20,7 +20,7 @@ pub(super) fn words(caveat: &ReplicasCaveat) -> CaveatWords {
         ),
         ReplicasCaveat::FailingReplica { url, share, others, step, steps, of } => CaveatWords::new(
             format!(
-                "Replica {url} is the failing one: in step {step} {} % of its requests failed, of those of the others {} %{}.",
+                "Replica {url} fails more than the others: in step {step} {} % of its requests failed, of theirs {} %{}.",
                 short(share * 100.0),
                 short(others * 100.0),
                 among(*steps, *of)
@@ -30,7 +30,7 @@ pub(super) fn words(caveat: &ReplicasCaveat) -> CaveatWords {
     }
 }
 
-/// In how many steps a replica stood apart; nothing where there is but one step.
+/// Returns in how many steps a replica was worse; nothing where there is only one step.
 fn among(steps: u32, of: u32) -> String {
-    if of > 1 { format!(" (it stood apart in {steps} of {of} steps)") } else { String::new() }
+    if of > 1 { format!(" (as in {steps} of {of} steps)") } else { String::new() }
 }

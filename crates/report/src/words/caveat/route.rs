@@ -12,10 +12,10 @@ pub(super) fn words(caveat: &RouteCaveat) -> CaveatWords {
         ),
         RouteCaveat::Proxy { url, of_environment } => CaveatWords::new(
             format!(
-                "Requests go through the proxy {url}{}: its time is part of every latency, and its limits may be those that are found.",
+                "Requests go through the proxy {url}{}: its delay is part of every latency, and its limits may be the ones that are measured.",
                 if *of_environment { ", which the environment names" } else { "" }
             ),
-            "To measure the server alone go past it: server.proxy = \"none\", or NO_PROXY.",
+            "To measure the server alone, bypass it: server.proxy = \"none\", or NO_PROXY.",
         ),
     }
 }

@@ -13,12 +13,12 @@ pub(super) fn words(caveat: &SearchCaveat, context: Context) -> CaveatWords {
         SearchCaveat::InflationAssumed { inflation, limit, pooled } => CaveatWords::new(
             inflated(*inflation, limit, *pooled),
             advice(
-                "More time (--budget) decides more; the assumption is on the cautious side.",
-                "Longer steps (step.measure, step.min-requests) decide more; the assumption is on the cautious side.",
+                "More time (--budget) decides more levels; the assumption is cautious.",
+                "Longer steps (step.measure, step.min-requests) decide more levels; the assumption is cautious.",
             ),
         ),
         SearchCaveat::BracketOnly => CaveatWords::new(
-            "The answer is the bracket between two measured levels; it carries no interval and no safe rate.",
+            "The answer is a bracket between two measured levels, without a confidence interval and without a safe rate.",
             advice(
                 "More time narrows it (--budget), down to search.adaptive.width where that is set.",
                 "More levels between its two ends narrow it (search.rates, search.concurrency).",
@@ -36,7 +36,7 @@ pub(super) fn words(caveat: &SearchCaveat, context: Context) -> CaveatWords {
             advice("Give it more time (--budget).", "Use longer steps (step.measure, step.min-requests)."),
         ),
         SearchCaveat::ClosedLoop => CaveatWords::new(
-            "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that Poisson traffic may have.",
+            "A closed loop hides the queue that independent arrivals build: on ordinary servers its answer is 1.1–2.4 times the rate that the server takes from Poisson arrivals.",
             "Before promising a rate to independent users, measure it: search.rates or search.ramp.",
         ),
     }
@@ -46,11 +46,11 @@ fn inflated(assumed: f64, limit: &str, pooled: f64) -> String {
     let assumed = short(assumed);
     if short(pooled.round()) == assumed {
         return format!(
-            "Misses come in bunches, so {assumed} requests count as one independent request (assumed: the sweep saw too few misses to tell)."
+            "Misses cluster, so {assumed} requests count as one independent request (an assumption: the sweep saw too few misses to measure it)."
         );
     }
     format!(
-        "Misses come in bunches, so several requests count as one: assumed {assumed} at first, {} by what the sweep saw for {}.",
+        "Misses cluster, so several requests count as one independent request: {assumed} was assumed at first, and {} was measured for {}.",
         short(pooled),
         binding(limit)
     )
@@ -63,7 +63,7 @@ fn wide(tier: Option<&str>, control: Control, factor: f64) -> String {
         Control::TraceScale => "speed",
     };
     format!(
-        "The bracket{} is wide: it fails at {} times the {what} shown to meet; between them nothing is decided.",
+        "The bracket{} is wide: the level that fails is {} times the {what} that meets, and nothing between them is decided.",
         tier.map(|t| format!(" of {t}")).unwrap_or_default(),
         short(factor)
     )
@@ -76,7 +76,7 @@ fn few(steps: u32, refine: Option<u32>) -> String {
         (None, 1) => "1 step has".into(),
         (None, n) => format!("{n} steps have"),
     };
-    format!("{of} too few requests for an upper bound of the p99 (below 368 independent requests).")
+    format!("{of} too few requests for an upper bound of the p99 (fewer than 368 independent requests).")
 }
 
 #[cfg(test)]
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn an_assumption_says_what_it_came_to() {
         let text = |pooled| inflated(16.0, "ttft.p99.9", pooled);
-        assert!(text(15.8).contains("so 16 requests count as one independent request (assumed"));
-        assert!(text(6.93).ends_with("assumed 16 at first, 6.93 by what the sweep saw for p99.9 TTFT."));
+        assert!(text(15.8).contains("so 16 requests count as one independent request (an assumption"));
+        assert!(text(6.93).ends_with("16 was assumed at first, and 6.93 was measured for p99.9 TTFT."));
     }
 
     #[test]

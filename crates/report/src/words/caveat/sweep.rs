@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(super) fn words(caveat: &SweepCaveat, context: Context) -> CaveatWords {
     match caveat {
         SweepCaveat::BudgetSpent { next } => CaveatWords::new(
-            format!("The budget ended the sweep: the step at {} could have ended after it.", short(*next)),
+            format!("The budget ended the sweep: the next step, at {}, might not have finished within it.", short(*next)),
             if context.adaptive {
                 "Give it more time (--budget)."
             } else {
@@ -24,24 +24,24 @@ pub(super) fn words(caveat: &SweepCaveat, context: Context) -> CaveatWords {
             let (whose, advice) = if *named {
                 (
                     "search.deadline",
-                    "goodput sweep --resume RUN measures the rest, with as much time again; a later search.deadline in a new sweep.",
+                    "goodput sweep --resume RUN measures the rest, with the same time again; or set a later search.deadline in a new sweep.",
                 )
             } else {
                 (
-                    "reckoned from what its steps can take at the longest",
-                    "Look at what took so long, a server that hardly answers or hardly starts; goodput sweep --resume RUN measures the rest.",
+                    "computed from the longest that its steps can take",
+                    "Find out what took so long, such as a server that hardly answers or starts slowly; goodput sweep --resume RUN measures the rest.",
                 )
             };
             CaveatWords::new(
                 format!(
-                    "The sweep had come to its deadline of {span} ({whose}) and was ended: the answer rests on the steps measured until then."
+                    "The sweep ended at its deadline of {span} ({whose}): the answer rests on the steps measured until then."
                 ),
                 advice,
             )
         }
         SweepCaveat::DiskLow { free, reserve } => CaveatWords::new(
             format!(
-                "The disk was nearly full ({} free, and {} are kept for the reports), so the sweep was ended: the answer rests on the steps \
+                "The disk was nearly full ({} free, and {} are kept for the reports), so the sweep ended: the answer rests on the steps \
                  measured until then.",
                 bytes(*free),
                 bytes(*reserve)
@@ -57,11 +57,11 @@ pub(super) fn words(caveat: &SweepCaveat, context: Context) -> CaveatWords {
                 "The plan was changed before the sweep was resumed (--force): {}.",
                 differences.join("; ")
             ),
-            "Steps before and after were not measured alike: start a new sweep, unless the difference cannot matter.",
+            "Steps before and after were measured under different plans: start a new sweep, unless the difference cannot matter.",
         ),
         SweepCaveat::BrokenOff { step, requests } => CaveatWords::new(
             format!(
-                "A try at step {step} was broken off: its {requests} requests stand in requests-partial.csv and are not judged."
+                "An attempt at step {step} was aborted: its {requests} requests are in requests-partial.csv and are not judged."
             ),
             "There is nothing to do: the step is measured again.",
         ),
@@ -70,7 +70,7 @@ pub(super) fn words(caveat: &SweepCaveat, context: Context) -> CaveatWords {
             "goodput sweep --resume RUN measures that step again and goes on.",
         ),
         SweepCaveat::TornRow { file } => CaveatWords::new(
-            format!("The last row of {file} was torn and has been dropped."),
+            format!("The last row of {file} was incomplete and was dropped."),
             "The run was killed while writing; nothing else is affected.",
         ),
     }
@@ -81,5 +81,5 @@ fn resumed(times: u32, at: &str, step: u32) -> String {
         1 => "once, at".to_owned(),
         n => format!("{n} times, last at"),
     };
-    format!("The sweep was resumed {often} {at}, from step {step} on; the time in between spent no budget.")
+    format!("The sweep was resumed {often} {at}, from step {step} on; the pause did not count against the budget.")
 }
