@@ -105,7 +105,12 @@ impl Flags {
             (Self::Simulated, Knob::Tokens) => Some("server.simulated.max-num-batched-tokens"),
             (Self::Simulated, Knob::PrefixCache) => Some("server.simulated.prefix-cache"),
             (Self::Simulated, Knob::MaxLength) => Some("server.simulated.max-model-len"),
-            _ => None,
+            (Self::Tgi, Knob::PrefixCache)
+            | (Self::LlamaCpp, Knob::MaxLength | Knob::Graphs)
+            | (Self::TensorRtLlm, Knob::KvType | Knob::Quantisation | Knob::Graphs)
+            | (Self::Simulated, Knob::KvType | Knob::Quantisation | Knob::TensorParallel | Knob::Graphs) => {
+                None
+            }
         }
     }
 }

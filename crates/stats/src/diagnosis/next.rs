@@ -212,7 +212,7 @@ fn ladder(s: &Subject<'_>) -> String {
 const fn list(s: &Subject<'_>) -> &'static str {
     match s.at.level.control {
         Control::Concurrency => "concurrency",
-        _ => "rates",
+        Control::Rate | Control::Sessions | Control::TraceScale => "rates",
     }
 }
 
@@ -221,7 +221,7 @@ fn below(s: &Subject<'_>) -> String {
     let level = s.at.level;
     let of = |share: f64| match level.control {
         Control::Concurrency => (level.value * share).round().max(1.0),
-        _ => level.value * share,
+        Control::Rate | Control::Sessions | Control::TraceScale => level.value * share,
     };
     let mut all = [0.5, 0.7, 0.85].map(|share| short(of(share))).to_vec();
     all.dedup();

@@ -17,9 +17,7 @@ pub(super) fn words(caveat: &AnswersCaveat) -> CaveatWords {
             "Set step.timeout to the longest that an answer may take.",
         ),
         AnswersCaveat::NoContent { requests, of } => CaveatWords::new(
-            format!(
-                "{requests} of {of} answers had reasoning but no content. They miss limits on TTFC."
-            ),
+            format!("{requests} of {of} answers had reasoning but no content. They miss limits on TTFC."),
             "Ask for longer answers (output-tokens), or for less reasoning (server.body).",
         ),
         AnswersCaveat::HiddenReasoning { requests, of, share } => CaveatWords::new(

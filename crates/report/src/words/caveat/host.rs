@@ -8,7 +8,9 @@ pub(super) fn words(caveat: &HostCaveat) -> CaveatWords {
         HostCaveat::SharedCores { step, steps, of, neighbours } => {
             let (text, advice) = shared(*step, neighbours);
             let among = if *of > 1 {
-                format!(" It was so, to the same or a lesser degree, in {steps} of the {of} steps near the answer.")
+                format!(
+                    " It was so, to the same or a lesser degree, in {steps} of the {of} steps near the answer."
+                )
             } else {
                 String::new()
             };

@@ -8,7 +8,10 @@ use std::time::Duration;
 pub(super) fn words(caveat: &SweepCaveat, context: Context) -> CaveatWords {
     match caveat {
         SweepCaveat::BudgetSpent { next } => CaveatWords::new(
-            format!("The budget ended the sweep: the next step, at {}, might not have finished within it.", short(*next)),
+            format!(
+                "The budget ended the sweep: the next step, at {}, might not have finished within it.",
+                short(*next)
+            ),
             if context.adaptive {
                 "Give it more time (--budget)."
             } else {
@@ -19,26 +22,7 @@ pub(super) fn words(caveat: &SweepCaveat, context: Context) -> CaveatWords {
             "The sweep was interrupted: the answer rests on the steps measured until then.",
             "goodput sweep --resume RUN measures the rest.",
         ),
-        SweepCaveat::Deadline { deadline_s, named } => {
-            let span = Span(Duration::try_from_secs_f64(deadline_s.round()).unwrap_or_default());
-            let (whose, advice) = if *named {
-                (
-                    "search.deadline",
-                    "goodput sweep --resume RUN measures the rest, with the same time again; or set a later search.deadline in a new sweep.",
-                )
-            } else {
-                (
-                    "computed from the longest that its steps can take",
-                    "Find out what took so long, such as a server that hardly answers or starts slowly; goodput sweep --resume RUN measures the rest.",
-                )
-            };
-            CaveatWords::new(
-                format!(
-                    "The sweep ended at its deadline of {span} ({whose}): the answer rests on the steps measured until then."
-                ),
-                advice,
-            )
-        }
+        SweepCaveat::Deadline { deadline_s, named } => deadline(*deadline_s, *named),
         SweepCaveat::DiskLow { free, reserve } => CaveatWords::new(
             format!(
                 "The disk was nearly full ({} free, and {} are kept for the reports), so the sweep ended: the answer rests on the steps \
@@ -76,10 +60,33 @@ pub(super) fn words(caveat: &SweepCaveat, context: Context) -> CaveatWords {
     }
 }
 
+fn deadline(deadline_s: f64, named: bool) -> CaveatWords {
+    let span = Span(Duration::try_from_secs_f64(deadline_s.round()).unwrap_or_default());
+    let (whose, advice) = if named {
+        (
+            "search.deadline",
+            "goodput sweep --resume RUN measures the rest, with the same time again; or set a later search.deadline in a new sweep.",
+        )
+    } else {
+        (
+            "computed from the longest that its steps can take",
+            "Find out what took so long, such as a server that hardly answers or starts slowly; goodput sweep --resume RUN measures the rest.",
+        )
+    };
+    CaveatWords::new(
+        format!(
+            "The sweep ended at its deadline of {span} ({whose}): the answer rests on the steps measured until then."
+        ),
+        advice,
+    )
+}
+
 fn resumed(times: u32, at: &str, step: u32) -> String {
     let often = match times {
         1 => "once, at".to_owned(),
         n => format!("{n} times, last at"),
     };
-    format!("The sweep was resumed {often} {at}, from step {step} on; the pause did not count against the budget.")
+    format!(
+        "The sweep was resumed {often} {at}, from step {step} on; the pause did not count against the budget."
+    )
 }
