@@ -17,13 +17,13 @@ pub const fn title(kind: Kind) -> &'static str {
         Kind::Preemption => "requests are preempted: they lose their KV cache and are computed again",
         Kind::KvExhaustion => "the KV cache is full",
         Kind::BatchTooSmall => "the batch is too small: requests wait while the server has room",
-        Kind::CacheMisses => "the prefix cache is not as warm as the prompts would have it",
+        Kind::CacheMisses => "the prefix cache hits less than the prompts allow",
         Kind::CommunicationBound => "the GPUs wait for one another",
-        Kind::PrefillBound => "TTFT is prefill-bound: reading the prompt sets it",
+        Kind::PrefillBound => "TTFT is prefill-bound: reading the prompt takes most of it",
         Kind::DecodeBound => "TPOT is decode-bound: a token takes about as long as for one request alone",
-        Kind::BatchingTradeOff => "batching: more tokens in all, and each of them later",
+        Kind::BatchingTradeOff => "batching: more tokens in total, but each of them later",
         Kind::Queueing => "queueing: requests wait before their first token",
-        Kind::Unstable => "unstable: more comes than the server gets done",
+        Kind::Unstable => "unstable: more requests arrive than the server completes",
     }
 }
 

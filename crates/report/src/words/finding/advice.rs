@@ -51,18 +51,18 @@ fn batch(change: &BatchChange, flag: &str) -> String {
             format!("If requests are preempted, lower {flag}{}", below(*ran))
         }
         BatchChange::Cap => format!(
-            "Cap how many are written at a time at what the limit allows: lower {flag} until TPOT holds"
+            "Cap the sequences that are written at a time at what the limit allows: lower {flag} until TPOT holds"
         ),
         BatchChange::AdmitMore => format!("Let it take more sequences at a time: raise {flag}"),
         BatchChange::RaiseFull => format!(
-            "Every place of the batch is taken while others wait: raise {flag}, as far as TPOT bears it"
+            "Every place of the batch is taken while others wait: raise {flag}, as far as TPOT allows"
         ),
         BatchChange::RaiseIfFewRun => format!("If requests wait while few run, raise {flag}"),
         BatchChange::MoreTokens => {
-            format!("If it takes no more even so, the tokens of an iteration are the limit: raise {flag}")
+            format!("If that does not help, the tokens of an iteration are the limit: raise {flag}")
         }
         BatchChange::SmallerPrefillChunks => {
-            format!("Let prompts take less of each iteration: lower {flag} (TTFT grows for it)")
+            format!("Let prompts take less of each iteration: lower {flag} (TTFT grows in return)")
         }
         BatchChange::LargerPrefillChunks => format!(
             "Try more prompt tokens in an iteration, so that prompts that come together are read together: raise {flag}"
@@ -77,16 +77,18 @@ fn memory(change: MemoryChange, flag: &str) -> String {
             format!("And give the KV cache of more requests room: raise {flag}")
         }
         MemoryChange::RoomForPrefixes => {
-            format!("Give it room for the prefixes beside the running requests: raise {flag}")
+            format!("Give the prefix cache room beside the running requests: raise {flag}")
         }
-        MemoryChange::SmallerKvType => format!("Halve what a token takes in it: {flag}"),
+        MemoryChange::SmallerKvType => format!("Halve the KV cache that a token takes: {flag}"),
         MemoryChange::MoreGpus => {
-            format!("Or put the weights on more GPUs, so that each has more left for it: {flag}")
+            format!(
+                "Or put the weights on more GPUs, so that each has more memory left for the KV cache: {flag}"
+            )
         }
         MemoryChange::ShorterContext => format!("If no request needs it, lower {flag}"),
         MemoryChange::PrefixCacheOn => format!("See that the prefix cache is on: {flag}"),
         MemoryChange::CachePrefixes => {
-            format!("Where prompts begin alike, let the prefix cache have that: {flag}")
+            format!("Where prompts begin alike, let the prefix cache serve that part: {flag}")
         }
     }
 }
@@ -97,9 +99,11 @@ fn compute(change: &ComputeChange, flag: &str) -> String {
             format!("Use fewer GPUs for a copy of the model and more copies: {flag}")
         }
         ComputeChange::MoreGpusForPrefill => format!("Or let more GPUs read a prompt together: {flag}"),
-        ComputeChange::MoreGpusForDecode => format!("Let more GPUs read them together: {flag}"),
+        ComputeChange::MoreGpusForDecode => format!("Let more GPUs read the weights together: {flag}"),
         ComputeChange::EightBits => {
-            format!("Compute in 8 bits where the GPU can ({flag} fp8): at best that halves it")
+            format!(
+                "Compute in 8 bits where the GPU can ({flag} fp8): at best that halves the time to read a prompt"
+            )
         }
         ComputeChange::SmallerWeights { floor_ms } => {
             let least = floor_ms.map(|ms| format!(" (the least would then be {})", time(ms)));
@@ -127,7 +131,7 @@ const fn deployment(change: DeploymentChange) -> &'static str {
         DeploymentChange::CheckHost => {
             "Look at the host: a slow core, tokenising and sampling in the engine's loop cost every token the same."
         }
-        DeploymentChange::ShorterPrompts => "Send shorter prompts: what need not be read costs nothing.",
+        DeploymentChange::ShorterPrompts => "Send shorter prompts: tokens that are not sent cost nothing.",
         DeploymentChange::SpeculativeDecoding => {
             "Write several tokens at a time (speculative decoding), or take a GPU with more memory bandwidth."
         }
@@ -135,7 +139,7 @@ const fn deployment(change: DeploymentChange) -> &'static str {
             "Less load does not help: this is the pace of one request alone."
         }
         DeploymentChange::Capacity => {
-            "This is the capacity of the server as it is: a queue before it only hides that for a while."
+            "This is the capacity of the server as it is: a queue in front of it only hides that for a while."
         }
     }
 }

@@ -104,7 +104,7 @@ fn latency(fact: &LatencyFact) -> String {
         }
         LatencyFact::MedianTtft { now_ms, before_ms } => {
             let rise = now_ms / before_ms;
-            let how = if rise < 1.5 { "holds" } else { "rises less" };
+            let how = if rise < 1.5 { "hardly rises" } else { "rises less" };
             format!(
                 "the median {how}, to {} times: {} against {}",
                 level_number(rise),
@@ -273,7 +273,7 @@ mod tests {
             ),
             (
                 LatencyFact::MedianTtft { now_ms: 22.0, before_ms: 15.0 }.into(),
-                "the median holds, to 1.47 times: 22 ms against 15 ms",
+                "the median hardly rises, to 1.47 times: 22 ms against 15 ms",
             ),
             (
                 ThroughputFact::BacklogGrows { per_second: Some(2.5), at }.into(),

@@ -16,10 +16,10 @@ pub fn next(measurement: &Measurement) -> String {
             "With prompts half as long TTFT must fall by about that share, and the goodput rise".into()
         }
         Measurement::ShortAndLongPrompts => {
-            "A matrix with a short and a long prompt tells overhead from prefill".into()
+            "A matrix with a short and a long prompt separates overhead from prefill".into()
         }
         Measurement::OneRequestAlone => {
-            "One request alone, without load: its TPOT is what no flag for batches can better".into()
+            "One request alone, without load: no batching flag can make TPOT shorter than that".into()
         }
         Measurement::ClosedLoop => {
             "A closed loop with fewer and more in flight shows where TPOT passes its limit, and what that costs in tokens/s".into()
@@ -28,7 +28,7 @@ pub fn next(measurement: &Measurement) -> String {
             "The same with evenly spaced arrivals: where the tail falls to the median, it is requests that come together".into()
         }
         Measurement::LowerLevels => {
-            "Levels below this one show how much of it is there without the backlog".into()
+            "Lower levels show how much of the latency remains without the backlog".into()
         }
         Measurement::RowOfHalfThePrompt => {
             "Add a row to plan.toml that is like this one with half of its input-tokens: TTFT must fall by about that share".into()
@@ -40,10 +40,10 @@ pub fn next(measurement: &Measurement) -> String {
             "Add a row to plan.toml that is like this one with half of its load: it tells how much of this is the load's".into()
         }
         Measurement::LengthsAroundTheMean => {
-            "Prompts of different lengths around the same mean: the unloaded step then tells what each token costs".into()
+            "Prompts of different lengths around the same mean: the unloaded step then shows what each token costs".into()
         }
         Measurement::UnloadedStep => {
-            "With an unloaded step before the others there is something to hold them against".into()
+            "An unloaded step before the others gives a baseline to compare them with".into()
         }
     }
 }
