@@ -138,7 +138,7 @@ fn a_killed_sweep_goes_on_with_prompts_that_the_server_has_not_seen() {
         _ => requests(&run.join("requests-partial.csv"), next..=next),
     };
     assert!(first_try.abs_diff(partial.len()) <= 1, "{first_try} or one that is torn: {}", partial.len());
-    let says = format!("its {} requests stand in", partial.len());
+    let says = format!("its {} requests are in", partial.len());
     assert!(partial.is_empty() || result["caveats"].to_string().contains(&says), "{}", result["caveats"]);
     let again = requests(&run.join("requests.csv"), 1..=6);
     assert!(again.iter().filter(|(step, ..)| *step == next).count() >= partial.len());

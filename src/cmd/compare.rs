@@ -6,7 +6,7 @@ use crate::cli::CompareArgs;
 use crate::cmd::say;
 use crate::compare::gate::{self, Gate, Held};
 use crate::compare::{self, Comparison, Side};
-use crate::report::comparison::{markdown, terminal, write_all};
+use crate::report::comparison::{json_of, markdown, terminal, write_all};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -72,9 +72,7 @@ fn tell(args: &CompareArgs, comparison: &Comparison, sides: &[Side], out: Option
         append(file, &markdown::summary(comparison))?;
     }
     if args.json {
-        return say(
-            &serde_json::to_string_pretty(comparison).context("failed to write the comparison as JSON")?
-        );
+        return say(&json_of(comparison)?);
     }
     let files: Vec<String> = files.iter().map(|f| format!("  {}", f.display())).collect();
     let files = if files.is_empty() { String::new() } else { format!("\n\n{}", files.join("\n")) };

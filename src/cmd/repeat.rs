@@ -1,7 +1,7 @@
 //! `sweep --repeat`: one plan several times, and the pooled answer of the runs.
 
 use super::sweep::{INTERRUPTED, UNDECIDED, drive, exit_code, of_met};
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SweepArgs;
 use crate::client::config::Target;
 use crate::cmd::{consent, report, say};
@@ -175,11 +175,13 @@ impl One<'_> {
             tracing::info!("run {} of {}: {}", self.run, self.settings.repeats, line(done));
         }
         Ok(match () {
-            () if run.caveats.contains(&Caveat::Interrupted) => {
+            () if run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) => {
                 super::sweep::hint(self.dir);
                 Ended::All(INTERRUPTED)
             }
-            () if run.caveats.iter().any(|c| matches!(c, Caveat::DiskLow { .. })) => Ended::All(UNDECIDED),
+            () if run.caveats.iter().any(|c| matches!(c, Caveat::Sweep(SweepCaveat::DiskLow { .. }))) => {
+                Ended::All(UNDECIDED)
+            }
             () => Ended::Itself,
         })
     }

@@ -3,9 +3,10 @@
 use crate::cli::ReportArgs;
 use crate::cmd::{repeat, say, say_in_colour};
 use crate::peers;
+use crate::report::result::result;
 use crate::report::{pictures, several, terminal, write_all};
 use crate::rundir::repeats::is_repeated;
-use crate::rundir::{self, Run, json};
+use crate::rundir::{self, Run};
 use anyhow::{Context, Result, bail};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -57,15 +58,16 @@ pub(crate) fn remake(dir: &Path) -> Result<(Run, Vec<PathBuf>)> {
 }
 
 fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
-    rundir::write_result(dir, &json::result(run))?;
+    rundir::write_result(dir, &result(run))?;
     write_all(run, dir).with_context(|| format!("failed to write the reports into {}", dir.display()))
 }
 
 /// Prints the answer to standard output, in words or as JSON.
 pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
     if json {
-        return say(&serde_json::to_string_pretty(&json::result(run))
-            .context("failed to write the result as JSON")?);
+        return say(
+            &serde_json::to_string_pretty(&result(run)).context("failed to write the result as JSON")?
+        );
     }
     let both = |width| {
         let usual = || match run.parts.is_empty() {

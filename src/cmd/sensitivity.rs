@@ -2,7 +2,7 @@
 
 mod design;
 
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SensitivityArgs;
 use crate::cmd::consent;
 use crate::cmd::sweep::{INTERRUPTED, answer, default_folder, drive, hint};
@@ -71,7 +71,9 @@ fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
 pub(crate) fn after_sweep(dir: &Path, plan: &Plan) -> Result<Result<(), ExitCode>> {
     let Some(asked) = &plan.sensitivity else { return Ok(Ok(())) };
     let run = rundir::read(dir)?;
-    if run.caveats.iter().any(Caveat::ends_sweep) || run.caveats.contains(&Caveat::Interrupted) {
+    if run.caveats.iter().any(Caveat::ends_sweep)
+        || run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted))
+    {
         return Ok(Ok(()));
     }
     match pairs(dir, plan, asked, false) {
@@ -130,7 +132,7 @@ fn resumed(dir: &Path, folder: &Path) -> Result<Result<(), ExitCode>> {
 /// The exit code where the pairs were interrupted, with how to go on.
 fn interrupted(dir: &Path, folder: &Path) -> Result<(), ExitCode> {
     let found = rundir::read(folder).map_err(|e| anyhow!(e));
-    if found.is_ok_and(|run| run.caveats.contains(&Caveat::Interrupted)) {
+    if found.is_ok_and(|run| run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted))) {
         hint(dir);
         return Err(ExitCode::from(INTERRUPTED));
     }

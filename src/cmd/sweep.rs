@@ -1,7 +1,7 @@
 //! `sweep`: run a plan and answer.
 
 use crate::capacity::CostVerdict;
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, ServerCaveat, SweepCaveat};
 use crate::cli::SweepArgs;
 use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals};
 use crate::launch::Groups;
@@ -192,7 +192,7 @@ pub(crate) fn default_folder(name: &str) -> PathBuf {
 /// The exit code that the answer stands for (design §2). Of several series or tiers the first one's decides, as it does for
 /// `goodput` in `result.json`: a plan names first what it is about.
 pub(super) fn exit_code(run: &Run, plan: &Plan) -> u8 {
-    if run.caveats.contains(&Caveat::Interrupted) {
+    if run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) {
         return INTERRUPTED;
     }
     if run.caveats.iter().any(Caveat::ends_sweep) {
@@ -201,7 +201,7 @@ pub(super) fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if !run.variants.is_empty() {
         return of_variants(run, plan);
     }
-    if run.caveats.iter().any(|c| matches!(c, Caveat::ServerGone { .. })) {
+    if run.caveats.iter().any(|c| matches!(c, Caveat::Server(ServerCaveat::ServerGone { .. }))) {
         return UNDECIDED;
     }
     if !run.purpose.is_goodput() {

@@ -144,7 +144,7 @@ fn steps_replay_parts_of_their_own() {
     // 160 s and the tail, four requests a second, at half to twice the speed: some 3,200 of 4,000.
     assert!(drawn.iter().zip([320, 640, 960, 1280]).all(|(p, n)| (n..n + 100).contains(&p.1)), "{drawn:?}");
     assert!(
-        report.contains("## What was replayed") && !report.contains("the answer speaks of those parts"),
+        report.contains("## What was replayed") && !report.contains("the answer holds for those parts"),
         "{report}"
     );
     let again = goodput().current_dir(dir.path()).args(["report", "run"]).output().unwrap();
@@ -158,7 +158,7 @@ fn steps_replay_parts_of_their_own() {
     let (first, report) = run("start = \"first\"");
     assert!(first.iter().all(|p| p.0 == 0), "{first:?}");
     assert!(
-        report.contains("were sent (3") && report.contains("the answer speaks of those parts"),
+        report.contains("were sent (3") && report.contains("the answer holds for those parts"),
         "{report}"
     );
 }

@@ -21,6 +21,7 @@ pub mod recovery;
 pub mod repeats;
 pub mod replayed;
 pub mod replicas;
+pub mod result;
 pub mod roofline;
 pub mod scale;
 pub mod sensitivity;

@@ -246,7 +246,7 @@ pub(super) fn charts(run: &Run, made: &[&Chart], folder: &str) -> String {
 pub(super) fn caveats(run: &Run) -> String {
     words::caveats(run)
         .iter()
-        .map(|(text, advice)| format!("- {} *{}*\n", markdown(text), markdown(advice)))
+        .map(|said| format!("- {} *{}*\n", markdown(&said.text), markdown(said.advice)))
         .collect()
 }
 

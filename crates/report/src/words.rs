@@ -2,17 +2,20 @@
 //! in `evidence`, its figures in `figures`, and how the client did in `client`.
 
 mod answer;
+mod caveat;
 mod client;
 mod cost;
 mod estimate;
 mod evidence;
 mod figures;
+pub mod finding;
 mod reason;
 mod refused;
 mod support;
 
 pub(super) use answer::remedy;
 pub use answer::{Said, headline, sentences};
+pub use caveat::{CaveatWords, Context, caveat};
 pub use client::{client_in_short, client_lines};
 pub use cost::{cost_limit, cost_verdict, step_cost};
 pub(super) use estimate::ends;

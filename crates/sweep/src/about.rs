@@ -4,7 +4,7 @@ use super::listen::Listener;
 use super::live::Live;
 use super::prepare::Prepared;
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::level::Level;
 use goodput_load::load::host::machine;
 use goodput_plan::Plan;
@@ -60,7 +60,7 @@ pub(super) fn highest(plan: &Plan) -> Option<Level> {
 
 /// What is known before the first step. Where each variant has a server of its own, none is `ready` for all of them.
 pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) -> Meta {
-    let of_all = || virtual_time.then_some(Caveat::VirtualTime).into_iter().collect();
+    let of_all = || virtual_time.then_some(Caveat::Origin(OriginCaveat::VirtualTime)).into_iter().collect();
     Meta {
         goodput_version: env!("CARGO_PKG_VERSION").into(),
         host: machine(),

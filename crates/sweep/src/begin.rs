@@ -5,6 +5,7 @@ use super::machine::warn_of_descriptors;
 use super::prepare::Prepared;
 use super::variant::Servers;
 use anyhow::Result;
+use goodput_core::caveat::Caveat;
 use goodput_load::client::way;
 use goodput_load::load::host::Host;
 use goodput_plan::{Plan, Series};
@@ -25,7 +26,7 @@ pub(super) struct Folder<'a> {
 impl Folder<'_> {
     fn write(&self, servers: &Servers, ending: Option<&Ending>) -> Result<()> {
         let mut meta = Meta { variants: servers.runs.clone(), ..self.meta.clone() };
-        meta.noted.extend(ending.and_then(Ending::caveat));
+        meta.noted.extend(ending.and_then(Ending::caveat).map(Caveat::from));
         let noted = meta.noted.clone();
         let (toml, steps) = (self.plan_toml.to_owned(), self.steps.to_vec());
         let run = Run::assemble(self.plan, toml, meta, steps, Vec::new(), noted)?;

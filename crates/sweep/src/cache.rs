@@ -7,7 +7,7 @@ use super::scrape::Followed;
 use super::tally::StepTally;
 use super::{Sweep, prepare};
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, CountersCaveat};
 use goodput_load::client::Client;
 use goodput_stats::server::Signal;
 use goodput_workload::config::Cache;
@@ -73,11 +73,11 @@ impl Sweep<'_> {
     fn note_others(&mut self, asked: f64, own: f64) {
         let step = self.steps.len() as u32 + 1;
         for noted in &mut self.meta.noted {
-            if let Caveat::OtherClients { steps, .. } = noted {
+            if let Caveat::Counters(CountersCaveat::OtherClients { steps, .. }) = noted {
                 *steps += 1;
                 return;
             }
         }
-        self.note(Caveat::OtherClients { step, asked, own, steps: 1 });
+        self.note(CountersCaveat::OtherClients { step, asked, own, steps: 1 });
     }
 }

@@ -1,7 +1,7 @@
 //! Input lengths in tokens without a tokenizer: how many words the server counts as how many tokens.
 
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::level::Level;
 use goodput_core::message::Message;
 use goodput_core::record::{Phase, Record};
@@ -48,7 +48,9 @@ pub(crate) async fn calibrate(
     timeout: Duration,
 ) -> Result<(WordRates, Vec<Caveat>)> {
     let probe = Probe { host, client, encoder, timeout };
-    let unknown = |reason| (WordRate::UNKNOWN.into(), vec![Caveat::InputNotCalibrated { reason }]);
+    let unknown = |reason| {
+        (WordRate::UNKNOWN.into(), vec![Caveat::Lengths(LengthsCaveat::InputNotCalibrated { reason })])
+    };
     let rate = match probe.words().await? {
         Ok(rate) => rate,
         Err(reason) => return Ok(unknown(reason)),
@@ -57,7 +59,7 @@ pub(crate) async fn calibrate(
     let mut noted = Vec::new();
     match probe.prefixes(&rates, series, seed).await? {
         Ok((system, shared)) => (rates.system, rates.shared) = (system, shared),
-        Err(reason) => noted.push(Caveat::InputNotCalibrated { reason }),
+        Err(reason) => noted.push(Caveat::Lengths(LengthsCaveat::InputNotCalibrated { reason })),
     }
     rates.texts = probe.texts(traffic, seed, &rates).await?;
     for (_, class) in
@@ -68,8 +70,9 @@ pub(crate) async fn calibrate(
         } else {
             format!(" of class {class}")
         };
-        noted
-            .push(Caveat::InputNotCalibrated { reason: format!("the server counted none of the texts{of}") });
+        noted.push(Caveat::Lengths(LengthsCaveat::InputNotCalibrated {
+            reason: format!("the server counted none of the texts{of}"),
+        }));
     }
     Ok((rates, noted))
 }

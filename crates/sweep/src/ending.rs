@@ -6,8 +6,8 @@
 use super::Sweep;
 use super::bounds::Deadline;
 use anyhow::{Error, anyhow};
-use goodput_core::caveat::Caveat;
-use goodput_core::units::Span;
+use goodput_core::caveat::SweepCaveat;
+use goodput_core::units::{Span, bytes};
 use goodput_plan::Series;
 use goodput_run::rundir::RESULT;
 use goodput_run::rundir::space::Low;
@@ -91,24 +91,28 @@ impl Ending {
     }
 
     /// What is said of it in reports, if it is to end.
-    pub(super) fn caveat(&self) -> Option<Caveat> {
+    pub(super) fn caveat(&self) -> Option<SweepCaveat> {
         Some(match self.why()? {
-            Why::Interrupted => Caveat::Interrupted,
-            Why::Deadline(d) => Caveat::Deadline { deadline_s: d.after.as_secs_f64(), named: d.named },
-            Why::Disk(low) => Caveat::DiskLow { free: low.free, reserve: low.reserve },
+            Why::Interrupted => SweepCaveat::Interrupted,
+            Why::Deadline(d) => SweepCaveat::Deadline { deadline_s: d.after.as_secs_f64(), named: d.named },
+            Why::Disk(low) => SweepCaveat::DiskLow { free: low.free, reserve: low.reserve },
         })
     }
 
     /// The error of a sweep that ends before it has measured anything.
     pub(super) fn too_early(&self) -> Error {
-        match self.caveat() {
-            None | Some(Caveat::Interrupted) => anyhow!("interrupted before anything was measured"),
-            Some(Caveat::Deadline { deadline_s, .. }) => anyhow!(
+        match self.why() {
+            None | Some(Why::Interrupted) => anyhow!("interrupted before anything was measured"),
+            Some(Why::Deadline(deadline)) => anyhow!(
                 "nothing was measured before the deadline of {}: the server did not get ready in that time; look at it, or give the sweep \
                  more (search.deadline)",
-                Span(Duration::try_from_secs_f64(deadline_s).unwrap_or_default())
+                Span(deadline.after)
             ),
-            Some(other) => anyhow!("nothing was measured: {}", other.text()),
+            Some(Why::Disk(low)) => anyhow!(
+                "nothing was measured: the disk is nearly full ({} free, and {} are kept for the reports)",
+                bytes(low.free),
+                bytes(low.reserve)
+            ),
         }
     }
 
@@ -195,7 +199,7 @@ mod tests {
         let ending = Ending::begin(user.clone(), SOON);
         user.cancel();
         ending.token().cancelled().await;
-        assert_eq!(ending.caveat(), Some(Caveat::Interrupted));
+        assert_eq!(ending.caveat(), Some(SweepCaveat::Interrupted));
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use super::Sweep;
 use super::ending::Ending;
 use super::looks::TICK;
 use anyhow::Result;
-use goodput_core::caveat::{Caveat, Refusal};
+use goodput_core::caveat::{Caveat, Refusal, ServerCaveat};
 use goodput_core::units::{Fraction, Span};
 use goodput_load::client::Client;
 use goodput_run::rundir::{LeftAlone, Meta};
@@ -52,7 +52,7 @@ impl Sweep<'_> {
             whole_seconds(asked),
             whole_seconds(wait),
         ));
-        self.note(Caveat::Refused { step: number, how: Refusal::AskedToWait { asked_s, waited_s } });
+        self.note(ServerCaveat::Refused { step: number, how: Refusal::AskedToWait { asked_s, waited_s } });
         tokio::select! {
             biased;
             // What is left of it is waited for when the sweep goes on.
@@ -93,7 +93,7 @@ impl Sweep<'_> {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                self.note(Caveat::NotDrained { step: number, left });
+                self.note(ServerCaveat::NotDrained { step: number, left });
                 return Ok(());
             }
             sleep(TICK).await;
@@ -133,7 +133,10 @@ pub(super) async fn leave_alone_still(earlier: &Meta, step: u32, ending: &Ending
         () = sleep(left) => {}
     }
     let waited_s = left.as_secs_f64();
-    Ok(Some(Caveat::Refused { step, how: Refusal::AskedToWait { asked_s: waited_s, waited_s } }))
+    Ok(Some(Caveat::Server(ServerCaveat::Refused {
+        step,
+        how: Refusal::AskedToWait { asked_s: waited_s, waited_s },
+    })))
 }
 
 fn whole_seconds(d: Duration) -> Span {

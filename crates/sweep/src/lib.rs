@@ -39,10 +39,10 @@ use anyhow::{Context, Result};
 use begin::{Folder, first_ready, in_order, look_around};
 use bounds::over_budget;
 use ending::{Ending, broke_off};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ClientCaveat, SweepCaveat};
 use goodput_core::level::Level;
 use goodput_core::record::Finished;
-use goodput_core::units::Span;
+use goodput_core::units::{Span, short};
 use goodput_load::calibrate::beyond;
 use goodput_load::launch::Groups;
 use goodput_load::load::host::Host;
@@ -352,7 +352,7 @@ impl<'a> Sweep<'a> {
             }
             let begins = self.now() + self.still_alone(&self.series);
             if over_budget(self.plan, self.meta.budget, begins, &ask) {
-                self.note(Caveat::BudgetSpent { next: ask.level.value });
+                self.note(SweepCaveat::BudgetSpent { next: ask.level.value });
                 return self.write_result().map(|()| After::Nothing);
             }
             self.note_beyond(ask.level);
@@ -373,13 +373,20 @@ impl<'a> Sweep<'a> {
         let calibration = self.meta.calibration.as_ref();
         let calibration = calibration.filter(|_| !self.host.is_paused());
         let beyond = calibration.and_then(|c| beyond(c, &share));
-        let told = self.meta.noted.iter().any(|c| matches!(c, Caveat::BeyondCalibration { .. }));
+        let told = self
+            .meta
+            .noted
+            .iter()
+            .any(|c| matches!(c, Caveat::Client(ClientCaveat::BeyondCalibration { .. })));
         if let Some(caveat) = beyond.filter(|_| !told) {
-            tracing::warn!(
-                "warning: {} {}",
-                caveat.text(),
-                caveat.advice(matches!(self.plan.search.mode, Mode::Adaptive(_)))
-            );
+            if let ClientCaveat::BeyondCalibration { asked, most, unit } = &caveat {
+                tracing::warn!(
+                    "warning: the plan asks for up to {} {unit}, and this machine's client was calibrated for {}: beyond that it is the \
+                     client that is measured",
+                    short(*asked),
+                    short(*most)
+                );
+            }
             self.note(caveat);
         }
     }
@@ -391,8 +398,8 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn note(&mut self, caveat: Caveat) {
-        self.meta.noted.push(caveat);
+    fn note(&mut self, caveat: impl Into<Caveat>) {
+        self.meta.noted.push(caveat.into());
     }
 
     /// Replaces `result.json` by what is known now.

@@ -3,7 +3,7 @@
 
 use super::Sweep;
 use anyhow::{Result, anyhow, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::ServerCaveat;
 use goodput_core::level::Level;
 use goodput_core::units::Span;
 use goodput_load::client::Client;
@@ -51,7 +51,7 @@ impl Sweep<'_> {
             }
         };
         let Err(why) = done else { return Ok(true) };
-        self.note(Caveat::Profiler { step, tried, why: format!("{why:#}") });
+        self.note(ServerCaveat::Profiler { step, tried, why: format!("{why:#}") });
         Ok(false)
     }
 

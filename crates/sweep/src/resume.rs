@@ -15,7 +15,7 @@ use super::tally::SweepTally;
 use super::variant::Servers;
 use super::{Options, Sweep, disk, finish, idle, own_budget, same, step};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::redact;
 use goodput_core::units::Span;
 use goodput_load::launch::Groups;
@@ -244,14 +244,7 @@ fn opened(hold: Hold, (plan, plan_toml): (&Plan, &str), meta: &Meta, steps: &[St
 
 /// The notes of a sweep that goes on: what was true of its end is not any more, and what is counted again is counted anew.
 fn resumed_meta(mut meta: Meta, ready: Option<&Prepared>, found: Vec<Caveat>, next: u32) -> Meta {
-    meta.noted.retain(|c| match c {
-        Caveat::BudgetSpent { .. } => false,
-        ended if ended.ends_sweep() => false,
-        Caveat::NotDrained { step, .. } | Caveat::Refused { step, .. } | Caveat::Profiler { step, .. } => {
-            *step < next
-        }
-        other => !SweepTally::counts(other),
-    });
+    meta.noted.retain(|c| c.scope().on_resume.keeps(next));
     for caveat in ready.iter().flat_map(|r| &r.noted) {
         if !meta.noted.contains(caveat) {
             meta.noted.push(caveat.clone());
@@ -325,8 +318,9 @@ impl Again<'_> {
 /// Prompts keep the lengths that they had, unless the server has begun to count otherwise. `kept` is how it counted words, `noted` what
 /// was noted of it.
 pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepared) -> Result<()> {
-    let uncalibrated =
-        |noted: &[Caveat]| noted.iter().any(|c| matches!(c, Caveat::InputNotCalibrated { .. }));
+    let uncalibrated = |noted: &[Caveat]| {
+        noted.iter().any(|c| matches!(c, Caveat::Lengths(LengthsCaveat::InputNotCalibrated { .. })))
+    };
     if !uncalibrated(noted) && !uncalibrated(&ready.noted) {
         let (was, is) = (kept.base(), ready.rate.base());
         let words = was.words(ready.traffic.mean_input());
@@ -340,6 +334,6 @@ pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepa
     }
     ready.rate = kept.clone();
     ready.count();
-    ready.noted.retain(|c| !matches!(c, Caveat::InputNotCalibrated { .. }));
+    ready.noted.retain(|c| !matches!(c, Caveat::Lengths(LengthsCaveat::InputNotCalibrated { .. })));
     Ok(())
 }

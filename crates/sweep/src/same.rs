@@ -1,7 +1,7 @@
 //! A sweep goes on under the plan, and on the server, that it began with.
 
 use anyhow::{Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ServerCaveat, SweepCaveat};
 use goodput_plan::Plan;
 use goodput_run::rundir::{Meta, changed};
 use goodput_stats::server::facts::{ChangedSetting, Facts};
@@ -25,7 +25,7 @@ pub(super) fn check_plan(dir: &Path, earlier: &Meta, now: &Plan, force: bool) ->
             differences.join("\n  ")
         );
     }
-    Ok(Some(Caveat::PlanChanged { differences }))
+    Ok(Some(Caveat::Sweep(SweepCaveat::PlanChanged { differences })))
 }
 
 /// What servers tell otherwise than they did, each compared with itself.
@@ -75,7 +75,11 @@ pub(super) fn check(changed: Vec<ChangedSetting>, force: bool, noted: &mut Vec<C
             lines.join("\n  ")
         );
     }
-    noted.extend(changed.into_iter().map(|c| Caveat::ServerChanged { what: c.what, was: c.was, is: c.is }));
+    noted.extend(
+        changed
+            .into_iter()
+            .map(|c| Caveat::Server(ServerCaveat::ServerChanged { what: c.what, was: c.was, is: c.is })),
+    );
     Ok(())
 }
 
@@ -103,7 +107,11 @@ mod tests {
         check(changed, false, &mut noted).unwrap();
         assert_eq!(
             noted,
-            [Caveat::ServerChanged { what: "num_gpu_blocks".into(), was: "100".into(), is: "90".into() }],
+            [Caveat::Server(ServerCaveat::ServerChanged {
+                what: "num_gpu_blocks".into(),
+                was: "100".into(),
+                is: "90".into()
+            })],
             "what was left of its memory is another each time"
         );
     }

@@ -7,7 +7,7 @@
 use super::prepare::Prepared;
 use super::{After, Sweep};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::SweepCaveat;
 use goodput_plan::Series;
 use goodput_stats::search::config::Mode;
 use goodput_stats::search::{Next, Search};
@@ -68,7 +68,7 @@ impl<'a> Sweep<'a> {
             // Both of a pair or neither.
             let begins = done.iter().all(|n| *n == done[0]);
             if begins && self.no_time_for_all(series) {
-                self.note(Caveat::BudgetSpent { next: ask.level.value });
+                self.note(SweepCaveat::BudgetSpent { next: ask.level.value });
                 self.write_result()?;
                 return Ok(After::Nothing);
             }

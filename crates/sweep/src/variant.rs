@@ -5,7 +5,7 @@ use super::prepare::{self, Prepared};
 use super::resume::keep_lengths;
 use super::same;
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::redact;
 use goodput_load::client::key::ApiKey;
@@ -213,7 +213,12 @@ impl Servers {
                 (run.model, run.words) = (Some(ready.model.clone()), Some(ready.rate.clone()));
                 run.facts = ready.facts.clone();
                 // That of the run as a whole is noted there.
-                run.noted = ready.noted.iter().filter(|c| **c != Caveat::VirtualTime).cloned().collect();
+                run.noted = ready
+                    .noted
+                    .iter()
+                    .filter(|c| **c != Caveat::Origin(OriginCaveat::VirtualTime))
+                    .cloned()
+                    .collect();
                 self.current = Some(current);
                 Ok(Some(ready))
             }

@@ -1,6 +1,6 @@
 //! `compare --measure`: two servers in turns, into an ordinary run folder.
 
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::CompareArgs;
 use crate::client::BaseUrl;
 use crate::cmd::consent;
@@ -73,7 +73,7 @@ pub(super) fn measure(args: &CompareArgs) -> Result<Result<PathBuf, ExitCode>> {
         return Ok(Err(code));
     }
     let (run, _) = report::remake(&out)?;
-    if run.caveats.contains(&Caveat::Interrupted) {
+    if run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) {
         tracing::warn!(
             "interrupted: `goodput compare {0}` compares what was measured; `goodput sweep --resume {0}` goes on",
             out.display()
@@ -211,7 +211,7 @@ fn looked_at(args: &CompareArgs, plan: &Plan, dir: &Path) -> Result<Result<Run, 
         return Ok(Err(code));
     }
     let (run, _) = report::remake(dir)?;
-    if run.caveats.contains(&Caveat::Interrupted) {
+    if run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) {
         tracing::warn!(
             "interrupted before the comparison itself had begun: there is nothing to resume, start it again (--rate spares the ramps)"
         );

@@ -278,6 +278,7 @@ fn measured(run: &Run, answer: &Answer, name: &str, given: &Given) -> Option<Mea
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_core::caveat::SweepCaveat;
     use goodput_run::fixture;
 
     fn case(name: &str) -> Run {
@@ -430,12 +431,12 @@ mod tests {
         };
         let mut run = case("interval");
         assert_eq!(told(&run), [false]);
-        run.caveats.push(Caveat::Interrupted);
+        run.caveats.push(Caveat::Sweep(SweepCaveat::Interrupted));
         assert_eq!(told(&run), [true]);
         let mut several = fixture::variants();
         several.variants[1].state = State::Running;
         for part in &mut several.parts {
-            part.caveats.push(Caveat::Interrupted);
+            part.caveats.push(Caveat::Sweep(SweepCaveat::Interrupted));
         }
         assert_eq!(told(&several), [false, true]);
     }

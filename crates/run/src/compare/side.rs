@@ -4,7 +4,7 @@ use super::requests::{Requests, read};
 use super::{About, equal};
 use crate::rundir::{self, Run};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_core::level::Control;
 use goodput_core::slo::Slo;
 use goodput_plan::Plan;
@@ -42,7 +42,7 @@ impl Side {
     /// The step in which its server stopped answering, if it did.
     pub fn gone(&self) -> Option<u32> {
         self.run.caveats.iter().find_map(|c| match c {
-            Caveat::ServerGone { step } => Some(*step),
+            Caveat::Server(ServerCaveat::ServerGone { step }) => Some(*step),
             _ => None,
         })
     }

@@ -5,7 +5,7 @@ use super::{Options, plan};
 use crate::rundir::table::{CountedColumns, RowsWriter};
 use crate::rundir::{self, Imported, ImportedStep, Meta, Run, Sent, Writer, json};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::distribution::Lengths;
 use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase};
@@ -239,11 +239,11 @@ fn meta(
         gpus: plan.hardware.gpu_count(),
         notes: plan.notes.clone(),
         virtual_time: false,
-        noted: vec![Caveat::Imported {
+        noted: vec![Caveat::Origin(OriginCaveat::Imported {
             tool: imported.title(),
             missing: imported.missing.clone(),
             counted: counted(found, options),
-        }],
+        })],
         budget: None,
         words: None,
         calibration: None,

@@ -15,7 +15,7 @@ use super::{
     RESULT, Run, SERVER, STEPS, SUMMARIES, Traces, View, Why,
 };
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_plan::Plan;
 use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -117,10 +117,12 @@ impl Run {
         failures: Vec<FailureRow>,
         mut caveats: Vec<Caveat>,
     ) -> Result<Self> {
-        caveats.extend(meta.resumed.last().map(|last| Caveat::Resumed {
-            times: meta.resumed.len() as u32,
-            at: last.at.clone(),
-            step: last.step,
+        caveats.extend(meta.resumed.last().map(|last| {
+            Caveat::Sweep(SweepCaveat::Resumed {
+                times: meta.resumed.len() as u32,
+                at: last.at.clone(),
+                step: last.step,
+            })
         }));
         let found = Found { plan_toml, meta, steps, failures, noted: caveats };
         match &plan.series()[..] {
@@ -228,7 +230,9 @@ fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
         }
     }
     let mut found: Vec<Caveat> =
-        torn.then(|| Caveat::TornRow { file: REQUESTS.into() }).into_iter().collect();
-    found.extend(open.into_iter().map(|(step, requests)| Caveat::PartialStep { step, requests }));
+        torn.then(|| Caveat::Sweep(SweepCaveat::TornRow { file: REQUESTS.into() })).into_iter().collect();
+    found.extend(
+        open.into_iter().map(|(step, requests)| Caveat::Sweep(SweepCaveat::PartialStep { step, requests })),
+    );
     Ok(found)
 }

@@ -8,7 +8,7 @@ pub use pooled::{CONFIDENCE, PooledAnswer, Shortfall, study};
 use super::table::repeats_table;
 use super::{Meta, PLAN, RESULT, Run, files, replace};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_core::units::Span;
 use goodput_plan::{MeasuredServer, MeasuredWorkload, Plan};
 use goodput_stats::search::answer::Answer;
@@ -222,7 +222,9 @@ fn assemble(plan: &Plan, settings: Settings, found: Vec<(u32, Run)>) -> Repeats 
     for run in 1..=settings.repeats {
         let read = found.next_if(|(number, _)| *number == run).map(|(_, read)| read);
         let ended = |read: &Run| {
-            read.caveats.iter().any(|c| c.ends_sweep() || matches!(c, Caveat::PartialStep { .. }))
+            read.caveats
+                .iter()
+                .any(|c| c.ends_sweep() || matches!(c, Caveat::Sweep(SweepCaveat::PartialStep { .. })))
         };
         let state = match &read {
             None => State::Waiting,

@@ -14,7 +14,7 @@ use super::{
 };
 use anyhow::{Context, Result, bail};
 use csv::ByteRecord;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_core::record::Record;
 use goodput_plan::{Plan, Series};
 use goodput_stats::stats::step::{Abort, Step};
@@ -93,10 +93,12 @@ pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Le
             Ok(())
         })?;
         if torn {
-            found.push(Caveat::TornRow { file: name.into() });
+            found.push(Caveat::Sweep(SweepCaveat::TornRow { file: name.into() }));
         }
     }
-    found.extend(apart.into_iter().map(|(step, requests)| Caveat::BrokenOff { step, requests }));
+    found.extend(
+        apart.into_iter().map(|(step, requests)| Caveat::Sweep(SweepCaveat::BrokenOff { step, requests })),
+    );
     Ok(Left { plan, plan_toml: run.plan_toml, meta: run.meta, steps, warmups, found })
 }
 

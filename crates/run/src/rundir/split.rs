@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::rundir::Sent;
-    use goodput_core::caveat::LengthsOf;
+    use goodput_core::caveat::{LengthsCaveat, LengthsOf, OriginCaveat, ServerCaveat};
 
     #[test]
     fn every_series_is_a_run_of_its_own() {
@@ -219,14 +219,15 @@ mod tests {
 
     #[test]
     fn a_caveat_belongs_to_the_series_of_its_step() {
-        let late = Caveat::NotDrained { step: 2, left: 1.0 };
+        let late = Caveat::Server(ServerCaveat::NotDrained { step: 2, left: 1.0 });
         let of = LengthsOf { series: Some("warm".into()), class: None };
-        let long = Caveat::InputLengthOff { asked: 60.0, got: 84.0, of };
-        let run = fixture::pair_with(vec![Caveat::VirtualTime, late.clone(), long.clone()]);
+        let long = Caveat::Lengths(LengthsCaveat::InputLengthOff { asked: 60.0, got: 84.0, of });
+        let run =
+            fixture::pair_with(vec![Caveat::Origin(OriginCaveat::VirtualTime), late.clone(), long.clone()]);
         assert_eq!(run.series_of(&late), ["cold"]);
         assert_eq!(run.series_of(&long), ["warm"]);
-        assert!(run.series_of(&Caveat::VirtualTime).is_empty(), "of the whole run");
-        let twice = run.caveats.iter().filter(|c| **c == Caveat::VirtualTime).count();
+        assert!(run.series_of(&Caveat::Origin(OriginCaveat::VirtualTime)).is_empty(), "of the whole run");
+        let twice = run.caveats.iter().filter(|c| **c == Caveat::Origin(OriginCaveat::VirtualTime)).count();
         assert_eq!(twice, 1, "said once though it is of both");
     }
 }

@@ -3,7 +3,7 @@
 use super::{Extra, LARGEST, PATIENCE, Page, Scraper};
 use anyhow::{Context, Result};
 use futures_util::future::join_all;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::units::Span;
 use goodput_load::client::Client;
@@ -82,7 +82,11 @@ impl Scraper {
         if !named.is_empty() {
             for (url, page) in settings.pages.iter().zip(&pages) {
                 let why = page.as_ref().err().cloned();
-                noted.extend(why.map(|why| Caveat::MetricsSilent { source: url.to_string(), why }));
+                noted.extend(
+                    why.map(|why| {
+                        Caveat::Server(ServerCaveat::MetricsSilent { source: url.to_string(), why })
+                    }),
+                );
             }
         }
         let own: Vec<Page> =
@@ -193,7 +197,7 @@ async fn silent(extra: &Extra) -> Option<Caveat> {
             format!("the page has no {}", names.join(", "))
         }
     };
-    Some(Caveat::MetricsSilent { source: extra.title.clone(), why })
+    Some(Caveat::Server(ServerCaveat::MetricsSilent { source: extra.title.clone(), why }))
 }
 
 /// Of what is known of the servers: what is read of their metrics, for whoever starts the sweep.
