@@ -40,7 +40,9 @@ fn repeated_runs_are_pooled_and_compared_as_one_side() {
         .assert()
         .code(0)
         .stdout(contains("mean over runs").and(contains("from 3 of 3 runs")).and(contains("next run")))
-        .stderr(contains("3 runs of fast, each 4m at the longest, 12m in all").and(contains("run 3 of 3")));
+        .stderr(
+            contains("3 runs of fast, each at most 4m, at most 12m in total").and(contains("run 3 of 3")),
+        );
     let all = json(&out.join("repeats.json"));
     let first = &all["pooled"][0];
     assert_eq!((&first["status"], &first["runs"], &first["pooled"]), (&"found".into(), &3.into(), &3.into()));
@@ -161,7 +163,7 @@ fn runs_without_a_rate_are_told_and_give_no_safe_one() {
         .args(["--repeat", "5"])
         .assert()
         .code(0)
-        .stdout(contains("5 runs, one after the other, each with the budget above: 20m in all"));
+        .stdout(contains("5 runs, one after the other, each with the budget above: at most 20m in total"));
 }
 
 #[test]
