@@ -140,7 +140,7 @@ fn more_runs(out: &Path) {
         .arg(out.join("run-01"))
         .assert()
         .code(1)
-        .stderr(contains("is no folder of repeated runs"));
+        .stderr(contains("is not a folder of repeated runs"));
 }
 
 #[test]
@@ -170,7 +170,11 @@ fn runs_without_a_rate_are_told_and_give_no_safe_one() {
 fn what_cannot_be_repeated_is_refused_with_the_reason() {
     let dir = tempdir().unwrap();
     let (path, out) = (plan(dir.path(), "x", "", SEARCH), dir.path().join("out"));
-    repeat(&path, &out, "2").arg("--restart").assert().code(1).stderr(contains("this plan starts none"));
+    repeat(&path, &out, "2")
+        .arg("--restart")
+        .assert()
+        .code(1)
+        .stderr(contains("restarts the server that the plan starts"));
     assert!(!out.exists(), "nothing is left of what was refused");
     repeat(&path, &out, "1").assert().code(1).stderr(contains("1 is not in 2..=999"));
     goodput().arg("sweep").arg(&path).arg("--restart").assert().code(1).stderr(contains("--repeat"));

@@ -115,7 +115,7 @@ fn files_that_cannot_be_used_are_named() {
         (key(&pem("both.pem"), &pem("client.key")), &["holds a key as well"]),
         (format!("client-cert = {cert:?}"), &["server.tls.client-cert", "has no key", "client-key ="]),
         (format!("client-key = {:?}", pem("client.key")), &["[server.tls]", "client-cert ="]),
-        (format!("insecure = true, ca = {:?}", pem("ca.pem")), &["[server.tls]", "verifies nothing"]),
+        (format!("insecure = true, ca = {:?}", pem("ca.pem")), &["[server.tls]", "verifies no certificate"]),
         ("cacert = \"x\"".into(), &["unknown field `cacert`", "`ca`"]),
     ];
     for (table, says) in rows {

@@ -81,7 +81,7 @@ impl TryFrom<String> for ReadyUrl {
         };
         let page = if url.0.starts_with('/') { format!("http://localhost{}", url.0) } else { url.0.clone() };
         if url::Url::parse(&page).is_ok_and(|parsed| query_holds_secret(&parsed, &page)) {
-            return Err("ready-url seems to contain a key, a token or a password, which would end up in files: leave it out".into());
+            return Err("ready-url seems to contain a key or a token, or has user:password@, which would end up in files: leave it out".into());
         }
         if url.0.starts_with('/') || whole() {
             return Ok(url);
