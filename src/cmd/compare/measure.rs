@@ -278,7 +278,10 @@ fn ramps(args: &CompareArgs, sides: &[(String, Plan); 2], out: &Path) -> Result<
 /// Returns the highest step that was not overloaded and achieved at least 80 % of the offered rate.
 fn highest_sustained(run: &Run) -> Option<&Step> {
     let sustained = |s: &&Step| {
-        !s.kind.is_outside_search() && !s.overloaded() && s.completed > 0 && s.achieved_rate >= 0.8 * s.offered_rate
+        !s.kind.is_outside_search()
+            && !s.overloaded()
+            && s.completed > 0
+            && s.achieved_rate >= 0.8 * s.offered_rate
     };
     run.steps.iter().filter(sustained).max_by(|a, b| a.level.value.total_cmp(&b.level.value))
 }

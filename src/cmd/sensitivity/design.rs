@@ -114,10 +114,13 @@ fn centre(run: &Run, plan: &Plan, answer: &Answer) -> Result<(f64, f64)> {
     let rate = match g.status {
         Status::None => bail!("no rate meets the SLO, so there is no goodput to measure the sensitivity of"),
         Status::Invalid => bail!("the client was the limit, so the goodput is unknown"),
-        Status::Found | Status::NotReached | Status::Undecided => interval(g).map(|(rate, _)| rate).or_else(bracket).or(g.rate).or(g.met),
+        Status::Found | Status::NotReached | Status::Undecided => {
+            interval(g).map(|(rate, _)| rate).or_else(bracket).or(g.rate).or(g.met)
+        }
     };
     let rate = rate.filter(|r| *r > 0.0).context("the search found no goodput")?;
-    let loaded = run.steps.iter().filter(|s| !s.kind.is_outside_search() && s.level.control == answer.control);
+    let loaded =
+        run.steps.iter().filter(|s| !s.kind.is_outside_search() && s.level.control == answer.control);
     let tried = loaded.map(|s| s.level.value).fold(0.0, f64::max);
     let most = plan.search.max_rate.map_or(tried, |max| tried.min(max.get()));
     Ok((rate, if most > 0.0 { most } else { rate }))
