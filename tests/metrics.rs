@@ -462,8 +462,8 @@ fn series_of_other_pages_are_summed_up() {
 fn mistakes_in_the_plan_are_told() {
     let dir = tempdir().unwrap();
     for (server, tables, says) in [
-        ("metrics-url = \"gpu:9400\"", "", "a URL begins with http"),
-        ("metrics-interval = \"1ms\"", "", "lies between 100ms and 60s"),
+        ("metrics-url = \"gpu:9400\"", "", "does not begin with http"),
+        ("metrics-interval = \"1ms\"", "", "must be between 100ms and 60s"),
         ("metrics = \"no\"", "", "expected a boolean"),
         ("", "[[metrics]]\nurl = \"http://a\"\nseries = []", "the list is empty"),
         ("", "[[metrics]]\nurl = \"http://a\"\nseries = [\"rate(a[5m])\"]", "names no series"),

@@ -73,7 +73,7 @@ fn check(plan: &Path, control: &str) {
     }
     assert!(said.contains("\n  files     ") && said.contains("\n            prompts  mean "), "{said}");
     if plan.ends_with("sharegpt-conversations.toml") {
-        assert!(said.contains("1.31 requests a session on average; its users think for 1s in all"), "{said}");
+        assert!(said.contains("1.31 requests per session on average; think time 1s in total"), "{said}");
     }
     if control == "trace-scale" {
         // Not one request for each unit of speed.

@@ -248,7 +248,7 @@ impl Servers {
     /// Starts the command of a variant, where it has one and nothing is in its place.
     async fn launch(&self, variant: &Variant, urls: &[BaseUrl]) -> Result<Option<Launched>, String> {
         let Some(start) = &variant.start else { return Ok(None) };
-        let filled = start.filled(|name| std::env::var(name).ok());
+        let filled = start.expand(|name| std::env::var(name).ok());
         // Before anything is told of what is in its way: that may be the same command.
         for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| !is_everyday(s)) {
             redact::register_secret(secret, log::HIDDEN);
@@ -457,7 +457,7 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
     };
     let other = match elsewhere {
         // The key is the server's own.
-        Some(base) => Some(Client::http(&server.elsewhere(base), None)?),
+        Some(base) => Some(Client::http(&server.for_other_host(base), None)?),
         None => None,
     };
     let deadline = Instant::now() + start.timeout.0;

@@ -13,7 +13,7 @@ use driver::{Driver, Load};
 use goodput_core::caveat::ClientCaveat;
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::units::Span;
-use goodput_plan::own::OwnLimits;
+use goodput_plan::client::ClientLimits;
 use goodput_plan::server::{Server, Target};
 use goodput_stats::calibration::{Calibration, Closed, ERROR_TOKENS, SLOTS, Streams, TOKENS};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub struct Servers {
 /// No server answers, or the system gives no threads or timers.
 pub async fn calibrate(
     servers: &Servers,
-    own: &OwnLimits,
+    own: &ClientLimits,
     interrupt: &CancellationToken,
     say: impl Fn(&str),
 ) -> Result<Calibration> {

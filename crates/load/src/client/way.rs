@@ -117,11 +117,11 @@ mod tests {
             "url = \"https://a\"\napi-key-env = \"KEY\"\nheaders = { x-team = \"t\" }\nproxy = \"http://proxy:1\"\n\
              tls = { ca = \"ca.pem\", client-cert = \"me.pem\" }",
         );
-        let other = own.elsewhere("https://b".parse().unwrap());
+        let other = own.for_other_host("https://b".parse().unwrap());
         assert_eq!((other.tls.ca.clone(), other.tls.client_cert.clone()), (Some("ca.pem".into()), None));
         assert!(other.key.is_none() && other.headers.is_empty() && other.proxy == own.proxy);
         let insecure = server("url = \"https://a\"\ntls.insecure = true");
-        assert!(!insecure.elsewhere("https://b".parse().unwrap()).tls.insecure);
+        assert!(!insecure.for_other_host("https://b".parse().unwrap()).tls.insecure);
     }
 
     #[cfg(unix)]

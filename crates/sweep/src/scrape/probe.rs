@@ -10,7 +10,7 @@ use goodput_load::client::Client;
 use goodput_load::client::key::ApiKey;
 use goodput_load::load::host::Host;
 use goodput_plan::Plan;
-use goodput_plan::server::pages::{OwnMetrics, PageUrl};
+use goodput_plan::server::pages::{PageUrl, ServerMetrics};
 use goodput_plan::server::{Connections, Server, Target};
 use goodput_stats::server::facts::{Facts, PAGES};
 use goodput_stats::server::selected::missing;
@@ -130,7 +130,7 @@ fn named_pages(plan: &Plan, own: &Client, pages: &[PageUrl]) -> Result<Vec<Page>
 
 /// A page of a server that is none of the plan's.
 fn elsewhere(of: &Server, url: &PageUrl) -> Result<Page> {
-    let server = patient(of.elsewhere(url.base().clone()));
+    let server = patient(of.for_other_host(url.base().clone()));
     let client = Client::http(&server, None::<ApiKey>).with_context(|| format!("failed to read {url}"))?;
     Ok(Page { client, target: 0, path: url.path().to_owned() })
 }
@@ -144,7 +144,7 @@ fn origin(url: &BaseUrl) -> String {
     url.join("/").origin().ascii_serialization()
 }
 
-fn extra(of: &Server, e: &goodput_plan::Extra, interval: Span) -> Result<Extra> {
+fn extra(of: &Server, e: &goodput_plan::MetricsPage, interval: Span) -> Result<Extra> {
     Ok(Extra {
         title: e.title(),
         page: elsewhere(of, &e.url)?,
@@ -201,7 +201,7 @@ async fn silent(extra: &Extra) -> Option<Caveat> {
 }
 
 /// Of what is known of the servers: what is read of their metrics, for whoever starts the sweep.
-pub(crate) fn said(facts: &[Facts], settings: &OwnMetrics) -> Option<String> {
+pub(crate) fn said(facts: &[Facts], settings: &ServerMetrics) -> Option<String> {
     let silent: Vec<&Facts> = facts.iter().filter(|f| f.engine.is_none()).collect();
     let first = silent.first().filter(|_| settings.read)?;
     Some(format!(
