@@ -6,7 +6,7 @@ use super::encode::NamedCells;
 use crate::rundir::files::{self, is_empty, open_to_append};
 use anyhow::{Context, Result, bail};
 use csv::StringRecord;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, SweepCaveat};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -35,7 +35,7 @@ pub(crate) fn read_rows<T: TableRow>(dir: &Path, caveats: &mut Vec<Caveat>) -> R
             Err(e) => Err(e.into()),
         };
         if torn && reader.position().byte() >= bytes.len() as u64 {
-            caveats.push(Caveat::TornRow { file: T::FILE.into() });
+            caveats.push(SweepCaveat::TornRow { file: T::FILE.into() }.into());
             return Ok(rows);
         }
         rows.push(row.with_context(|| format!("failed to read line {line} of {}", path.display()))?);
