@@ -66,8 +66,7 @@ fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
 pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
     if json {
         return print_line(
-            &serde_json::to_string_pretty(&result(run))
-                .context("failed to write the result as JSON")?,
+            &serde_json::to_string_pretty(&result(run)).context("failed to write the result as JSON")?,
         );
     }
     let both = |width| {

@@ -273,7 +273,7 @@ fn an_error_names_the_file_the_line_and_the_column() {
     for torn in ["main,2,all,json,9,0,ab", "main,2,al", "main,2,all,json,9,0,\"a\nb"] {
         let (rows, caveats) = read(&format!("{head}{whole}{torn}"));
         assert_eq!(rows.unwrap().len(), 1, "{torn}");
-        assert_eq!(caveats, [Caveat::from(SweepCaveat::TornRow { file: "checks.csv".into() })]);
+        assert_eq!(caveats, [Caveat::Sweep(SweepCaveat::TornRow { file: "checks.csv".into() })]);
     }
     for empty in ["", head] {
         assert!(read(empty).0.unwrap().is_empty());
