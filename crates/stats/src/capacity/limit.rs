@@ -3,7 +3,7 @@
 use super::{Capacity, positive};
 use serde::Serialize;
 
-/// Whether a cost limit is met at a rate at which the SLO is met too.
+/// Verdict on a cost limit, over the rates at which the SLO is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostVerdict {
@@ -61,7 +61,7 @@ pub struct CostRange {
     pub safe_rate: Option<f64>,
     /// Cost of a million output tokens at the rate to plan with: the safe rate, else the goodput.
     pub cost_per_mtok: f64,
-    /// Whether there are accepted rates.
+    /// Verdict on the limit.
     #[serde(rename = "kept")]
     pub verdict: CostVerdict,
 }

@@ -69,7 +69,7 @@ pub struct Sizing {
     pub at_goodput: Fleet,
     /// Fleet with each replica at the safe rate; `None` without one.
     pub at_safe_rate: Option<Fleet>,
-    /// Whether the cost limit is met at this demand; `None` without a limit or a cost.
+    /// Verdict on the cost limit at this demand; `None` without a limit or a cost.
     pub cost_limit: Option<CostVerdict>,
     /// Size of the planned fleet under changed workloads, as far as measured.
     pub bands: Vec<FleetBand>,

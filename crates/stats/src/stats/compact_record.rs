@@ -63,7 +63,7 @@ pub struct CompactRecord {
     pub status: Option<NonZeroU16>,
     /// Phase of the step in which it was due.
     pub phase: Phase,
-    /// Whether its connection was new or reused.
+    /// New or reused connection, if known.
     pub conn: Option<Conn>,
     /// Number of times it was sent.
     pub attempts: u8,

@@ -48,6 +48,11 @@ pub(in crate::stats) fn input<'a>(
     }
 }
 
+/// Formats a number of requests as the reasons do.
+fn count(n: u64) -> String {
+    goodput_core::units::thousands(n as f64)
+}
+
 /// Summarises a step of `FAST` at 100 requests/s, with each record changed by `change` and the input by `set`.
 pub(super) fn step(slo: &str, change: impl Fn(&mut Record), set: impl Fn(&mut StepInput<'_>)) -> Step {
     let mut records = FAST.records(100.0, 10.0, 60.0, 3);
@@ -84,7 +89,7 @@ fn a_lightly_loaded_step_meets_and_its_figures_agree() {
     );
     assert_eq!(
         s.reason,
-        format!("p99 TTFT ≤ 100 ms: 0 misses of {} requests: at most 0.79 %, allowed 1 %", s.due_n)
+        format!("p99 TTFT ≤ 100 ms: 0 misses of {} requests: at most 0.79 %, allowed 1 %", count(s.due_n))
     );
     for (what, got, want, within) in [
         ("offered", s.offered_rate, 100.0, 5.0),
@@ -364,7 +369,10 @@ fn failures_are_reported_if_they_are_the_cause() {
     };
     let s = step(TTFT, every(5, boom), |_| ());
     assert_eq!((s.verdict, s.binding.as_deref()), (Verdict::Fails, Some("errors")));
-    assert_eq!(s.reason, format!("{} of {} requests failed (server-error 500)", s.failed, s.due_n));
+    assert_eq!(
+        s.reason,
+        format!("{} of {} requests failed (server-error 500)", count(s.failed), count(s.due_n))
+    );
     assert_eq!(step_verdict(&s, "main"), (s.verdict, s.binding.clone()), "the search sees the same");
     let two = |r: &mut Record| if r.id.is_multiple_of(2) { boom(r) } else { fail(r, Failure::Timeout) };
     let s = step(TTFT, two, |_| ());
