@@ -234,7 +234,7 @@ fn requests_per_s(plan: &Plan, level: Level) -> Option<f64> {
 /// Returns the fewest requests with which a step can show that the strictest percentile of the SLO is met: without a single miss, the
 /// binomial bound at 95 % is ln 0.05 / ln p, times the assumed inflation.
 fn least_to_meet(plan: &Plan) -> Option<f64> {
-    let parts = plan.slo.as_slice().first()?.parts();
+    let parts = plan.slo.as_slice().first()?.limit_groups();
     let share = parts
         .iter()
         .flat_map(|part| part.slo.limits())

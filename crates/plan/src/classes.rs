@@ -30,11 +30,11 @@ pub(super) fn problem(tiers: &Tiers, classes: &[Class]) -> Option<String> {
     let tiers = tiers.as_slice();
     match without {
         _ if classes.is_empty() => None,
-        Some(class) if tiers.iter().any(|slo| !slo.is_any()) => Some(format!(
+        Some(class) if tiers.iter().any(|slo| !slo.has_limits()) => Some(format!(
             "class {} has no limit: add [workload.class.slo] to it, or a limit to [slo], which applies to classes without one",
             class.name
         )),
-        None if tiers.iter().any(super::Slo::is_any) => Some(
+        None if tiers.iter().any(super::Slo::has_limits) => Some(
             "the limits of [slo] apply to no request, since every [[workload.class]] has its own: remove [slo], or the \
              [workload.class.slo] of the classes that it is meant for"
                 .into(),
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_class_has_its_own_limits_or_those_of_the_plan() {
         let p = plan("slo.ttft.p99 = \"5s\"", "slo.profile = \"chat\"", "").unwrap();
-        let parts = p.slo.as_slice()[0].parts();
+        let parts = p.slo.as_slice()[0].limit_groups();
         assert_eq!(parts.iter().map(|p| p.class()).collect::<Vec<_>>(), ["all", "a"]);
         assert!(!parts[1].slo.tpot.is_empty(), "the profile is filled in");
         let again = Plan::from_text(&p.to_toml().unwrap()).unwrap();

@@ -4,7 +4,7 @@ use super::{Plan, Series, classes, extra, row};
 use crate::server::PromptForm;
 use crate::server::extras::ExtraBody;
 use goodput_core::check::Check;
-use goodput_core::slo::{Metric, Part, Slo};
+use goodput_core::slo::{LimitGroup, Metric, Slo};
 use goodput_core::tokens::Tokenizer;
 use goodput_core::units::{Fraction, Span};
 use goodput_stats::search::config::{Mode, Over};
@@ -120,7 +120,7 @@ impl Plan {
 
     /// Fills in `step.max-error-share`, twice the error rate that the SLO allows.
     fn fill_error_share(&mut self, series: &[Series]) -> Result<(), String> {
-        let parts = series.iter().flat_map(|s| s.plan.slo.as_slice()).flat_map(Slo::parts);
+        let parts = series.iter().flat_map(|s| s.plan.slo.as_slice()).flat_map(Slo::limit_groups);
         let rate = parts.filter_map(|part| part.slo.error_rate).map(Fraction::get).fold(0.0, f64::max);
         match self.step.max_error_share.map(Fraction::get) {
             None => {
@@ -199,11 +199,11 @@ impl Plan {
     /// Returns the first limit above a timeout, as the names of its tier and of itself.
     fn limit_above(&self, timeout: Duration) -> Option<(String, String)> {
         self.slo.as_slice().iter().find_map(|slo| {
-            let above = |part: Part<'_>| {
+            let above = |part: LimitGroup<'_>| {
                 let limit = part.slo.limits().into_iter().find(|l| l.limit > timeout)?;
                 Some((format!("tier {}", slo.tier()), part.title(&limit.to_string())))
             };
-            slo.parts().into_iter().find_map(above)
+            slo.limit_groups().into_iter().find_map(above)
         })
     }
 }

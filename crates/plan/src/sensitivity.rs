@@ -151,7 +151,7 @@ impl SensitivityPlan {
 
 /// Returns true if a tier has a limit on a latency that each request has, unlike gaps between tokens.
 fn has_request_limit(slo: &Slo) -> bool {
-    slo.parts().iter().any(|part| part.slo.limits().iter().any(|l| l.metric != Metric::Itl))
+    slo.limit_groups().iter().any(|part| part.slo.limits().iter().any(|l| l.metric != Metric::Itl))
 }
 
 impl Plan {

@@ -1,7 +1,7 @@
 //! The request timeout and its defaults.
 
 use super::Plan;
-use goodput_core::slo::{Metric, Part, Slo};
+use goodput_core::slo::{LimitGroup, Metric, Slo};
 use goodput_stats::stats::step::Step;
 use std::time::Duration;
 
@@ -100,8 +100,8 @@ impl Plan {
         by_default(self.parts().map(|part| part.slo), self.workload.longest_output())
     }
 
-    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        self.slo.as_slice().iter().flat_map(Slo::parts)
+    fn parts(&self) -> impl Iterator<Item = LimitGroup<'_>> {
+        self.slo.as_slice().iter().flat_map(Slo::limit_groups)
     }
 
     /// Returns the timeout of a request before anything is measured.

@@ -33,7 +33,7 @@ use figures::number_and_currency;
 use super::charts::thousands;
 use super::escape::clip;
 use goodput_core::level::Control;
-use goodput_core::slo::{ALL, Limit, Metric, Part, Slo, split};
+use goodput_core::slo::{ALL, Limit, LimitGroup, Metric, Slo, split_limit_key};
 use goodput_core::units::{ms, short};
 use goodput_plan::MeasuredWorkload;
 use goodput_run::rundir::{Meta, Run};
@@ -87,7 +87,7 @@ pub fn limit(l: &Limit) -> String {
 /// Every limit of a tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms and at most 1 % errors`; where classes have limits of their own,
 /// `p99 TTFT ≤ 200 ms for short and p99 TTFT ≤ 5 s for all other classes`.
 pub fn slo(slo: &Slo) -> String {
-    let of_part = |part: Part<'_>| {
+    let of_part = |part: LimitGroup<'_>| {
         let mut limits: Vec<String> = part.slo.limits().iter().map(limit).collect();
         let errors = part.slo.error_rate;
         limits.extend(errors.map(|e| format!("at most {} % errors", short(e.get() * 100.0))));
@@ -98,7 +98,7 @@ pub fn slo(slo: &Slo) -> String {
         };
         format!("{}{whose}", list(&limits))
     };
-    let parts: Vec<String> = slo.parts().into_iter().map(of_part).collect();
+    let parts: Vec<String> = slo.limit_groups().into_iter().map(of_part).collect();
     parts.join("; ")
 }
 
@@ -146,7 +146,7 @@ pub fn binding_in_short(key: &str) -> String {
 
 /// Class and limit of a key that names a class; `None` of what is no such key, as `req/s`.
 fn of_class(key: &str) -> Option<(&str, &str)> {
-    let (class, limit) = split(key);
+    let (class, limit) = split_limit_key(key);
     let is_limit = Metric::of_limit(limit).is_some() || limit == "error-rate";
     (class != ALL && is_limit).then_some((class, limit))
 }

@@ -96,7 +96,7 @@ struct Buckets(Arc<[f64]>);
 
 impl Buckets {
     fn of(bounds: &[f64], tiers: &[Slo], metric: Metric) -> Self {
-        let parts = tiers.iter().flat_map(Slo::parts);
+        let parts = tiers.iter().flat_map(Slo::limit_groups);
         let limits = parts.flat_map(|p| p.slo.limits()).filter(|l| l.metric == metric);
         let mut all: Vec<f64> = limits.map(|l| l.limit.as_secs_f64()).chain(bounds.iter().copied()).collect();
         all.sort_by(f64::total_cmp);
@@ -349,7 +349,7 @@ impl Live {
 fn limits_of(tiers: &[Slo]) -> Family<OfSlo, Number> {
     let family = Family::<OfSlo, Number>::default();
     for slo in tiers {
-        for part in slo.parts() {
+        for part in slo.limit_groups() {
             for limit in part.slo.limits() {
                 let of = OfSlo {
                     tier: slo.tier().to_owned(),

@@ -5,7 +5,7 @@ mod sweep;
 pub(crate) use sweep::SweepTally;
 
 use goodput_core::record::{Failure, Finished, Outcome, Phase, Record};
-use goodput_core::slo::{Judged, Limit, Part, Slo};
+use goodput_core::slo::{Judged, Limit, LimitGroup, Slo};
 use goodput_core::units::ms;
 use goodput_stats::stats::compact_record::CompactRecord;
 use goodput_stats::stats::itl::ItlTally;
@@ -95,7 +95,7 @@ impl Told {
 
 impl Tier {
     fn new(slo: &Slo) -> Self {
-        Self { parts: slo.parts().iter().map(Limits::new).collect() }
+        Self { parts: slo.limit_groups().iter().map(Limits::new).collect() }
     }
 
     fn add(&mut self, r: &Record) {
@@ -104,10 +104,10 @@ impl Tier {
 }
 
 impl Limits {
-    fn new(part: &Part<'_>) -> Self {
+    fn new(part: &LimitGroup<'_>) -> Self {
         Self {
-            class: part.index(),
-            others: part.others(),
+            class: part.class_index(),
+            others: part.classes_with_limits(),
             seen: 0,
             limits: part.slo.limits().into_iter().map(|limit| (limit, Told::default())).collect(),
             errors: part.slo.error_rate.map(|p0| (p0.get(), Told::default())),

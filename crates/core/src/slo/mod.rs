@@ -1,9 +1,9 @@
 //! The SLO: limits on percentiles, built-in profiles of published limits, and the judgement of single requests.
 
-mod parts;
+mod limit_group;
 mod profile;
 
-pub use parts::{ALL, ClassSlo, Part, key, split};
+pub use limit_group::{ALL, ClassSlo, LimitGroup, limit_key, split_limit_key};
 pub use profile::{PROFILES, Profile, ProfileName, profile_names};
 
 use crate::record::{Outcome, Record};
@@ -37,9 +37,9 @@ impl Metric {
     /// Metrics that count from `due`; the others count between tokens.
     pub const FROM_DUE: [Self; 3] = [Self::Ttft, Self::Ttfc, Self::E2e];
 
-    /// Parses the metric out of a limit's name in `limits.csv`, such as `ttft.p99`, or out of its [`key`].
+    /// Parses the metric out of a limit's name in `limits.csv`, such as `ttft.p99`, or out of its [`limit_key`].
     pub fn of_limit(limit: &str) -> Option<Self> {
-        let (name, _) = split(limit).1.split_once('.')?;
+        let (name, _) = split_limit_key(limit).1.split_once('.')?;
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
@@ -233,7 +233,7 @@ impl Slo {
     }
 
     /// Returns the tier's latency limits in the order of metrics and percentiles, without those of classes; see
-    /// [`Slo::parts`].
+    /// [`Slo::limit_groups`].
     pub fn limits(&self) -> Vec<Limit> {
         Metric::ALL
             .into_iter()
@@ -247,14 +247,15 @@ impl Slo {
     /// 50ms`. Limits of classes follow theirs.
     pub fn summary(&self) -> String {
         let name = self.name.as_ref().map(|n| format!("{n}: ")).unwrap_or_default();
-        let line = |part: Part<'_>| {
-            let mut limits: Vec<String> = part.slo.limits().iter().map(Limit::to_string).collect();
-            let errors = part.slo.error_rate;
+        let line = |group: LimitGroup<'_>| {
+            let mut limits: Vec<String> = group.slo.limits().iter().map(Limit::to_string).collect();
+            let errors = group.slo.error_rate;
             limits.extend(errors.map(|e| format!("errors ≤ {} %", crate::units::short(e.get() * 100.0))));
-            let class = if part.class() == ALL { String::new() } else { format!("class {}: ", part.class()) };
+            let class =
+                if group.class() == ALL { String::new() } else { format!("class {}: ", group.class()) };
             format!("{class}{}", limits.join(", "))
         };
-        format!("{name}{}", self.parts().into_iter().map(line).collect::<Vec<_>>().join("; "))
+        format!("{name}{}", self.limit_groups().into_iter().map(line).collect::<Vec<_>>().join("; "))
     }
 
     /// Returns the SLO under a new name with every latency limit, also of classes, multiplied by `factor`. Drops ITL
@@ -301,12 +302,12 @@ impl Slo {
 
     /// Returns the largest limit on a metric, over the tier and its classes.
     pub fn largest(&self, metric: Metric) -> Option<Duration> {
-        self.every().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).max()
+        self.with_classes().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).max()
     }
 
     /// Returns the smallest limit on a metric, over the tier and its classes.
     pub fn smallest(&self, metric: Metric) -> Option<Duration> {
-        self.every().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).min()
+        self.with_classes().flat_map(|slo| slo.table(metric).values()).map(|s| s.0).min()
     }
 
     /// Returns the smallest limit that counts from `due`, which a late client or a growing queue would miss; `None` if
@@ -347,7 +348,7 @@ impl Slo {
 
     /// Checks the table as [`Slo::problem`] does, calling it `tier` in the message.
     pub fn problem_of(&self, tier: &str) -> Option<String> {
-        if !self.is_any() && !self.by_class() {
+        if !self.has_limits() && !self.has_class_limits() {
             return Some(format!(
                 "{tier} has no limit: set profile = \"chat\", or a limit such as ttft.p99 = \"200ms\" (profiles: {})",
                 profile_names().join(", ")
@@ -465,9 +466,9 @@ mod tests {
             "ttft.p99 = \"200ms\"\ntpot.p99 = \"50ms\"\nitl.p99 = \"90ms\"\nerror-rate = 0.01",
         )
         .unwrap();
-        let own =
+        let class =
             ClassSlo { class: 1, name: "short".into(), slo: toml::from_str("e2e.p95 = \"3s\"").unwrap() };
-        let slo = Slo { classes: vec![own], ..slo };
+        let slo = Slo { classes: vec![class], ..slo };
         let half = slo.scaled(0.5, "half");
         assert_eq!(
             half.summary(),

@@ -16,7 +16,7 @@ use super::throughput::level_title;
 use super::{Format, Scene, thousands};
 use crate::escape::clip;
 use crate::words;
-use goodput_core::slo::{Limit, key};
+use goodput_core::slo::{Limit, limit_key};
 use goodput_run::rundir::{Run, Traces, reach};
 use goodput_stats::stats::step::{LimitRow, Step, Verdict};
 
@@ -81,7 +81,7 @@ fn targets(run: &Run) -> Vec<Target> {
         text,
         share,
     };
-    let parts = tier.parts();
+    let parts = tier.limit_groups();
     let latencies = parts.iter().flat_map(|p| p.slo.limits().into_iter().map(move |l| (p, l)));
     let mut all: Vec<Target> = latencies
         .map(|(p, l)| target(p.class(), l.name(), p.title(&within(&l)), l.percentile.share()))
@@ -96,7 +96,7 @@ fn targets(run: &Run) -> Vec<Target> {
     }));
     all.retain(|t| charted(run).any(|s| t.row(s).is_some()));
     let binding = answer.goodput.binding.as_deref();
-    all.sort_by_key(|t| binding != Some(key(&t.class, &t.name).as_str()));
+    all.sort_by_key(|t| binding != Some(limit_key(&t.class, &t.name).as_str()));
     all.truncate(MOST);
     all
 }
@@ -182,7 +182,7 @@ fn place(plot: &Plot, target: &Target, step: &Step) -> Option<Point> {
 /// The fitted curve of a target, over the levels of the steps that are shown.
 fn fit(run: &Run, target: &Target, curves: &[Curve<'_>]) -> Option<Fit> {
     let answer = run.answers.first().filter(|a| a.tier == target.tier)?;
-    let fitted = run.view.fitted.iter().find(|f| f.limit == key(&target.class, &target.name))?;
+    let fitted = run.view.fitted.iter().find(|f| f.limit == limit_key(&target.class, &target.name))?;
     let own = curves.iter().filter(|c| c.series == answer.series).flat_map(|c| &c.steps);
     let levels = own.map(|s| s.level.value).fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
     Fit::of(fitted, reach(&answer.goodput, levels))

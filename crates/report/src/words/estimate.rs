@@ -163,7 +163,7 @@ fn figures(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
         return "the backlog grew".into();
     }
     let tier = super::tier_of(run, a);
-    let parts = tier.map(goodput_core::slo::Slo::parts).unwrap_or_default();
+    let parts = tier.map(goodput_core::slo::Slo::limit_groups).unwrap_or_default();
     let all = parts.iter().flat_map(|p| p.slo.limits().into_iter().map(|l| (p.class(), p.key(&l.name()), l)));
     let limits: Vec<_> = all.collect();
     let named = |name: &str| limits.iter().find(|(_, key, _)| key == name);

@@ -3,7 +3,7 @@
 use super::{binding, many, step_level};
 use crate::charts::thousands;
 use goodput_core::level::Control;
-use goodput_core::slo::split;
+use goodput_core::slo::split_limit_key;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Status};
@@ -92,8 +92,8 @@ pub(super) fn none_from(run: &Run, a: &Answer) -> Option<f64> {
 pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
     let name = a.goodput.binding.as_deref()?;
     let slo = super::tier_of(run, a)?;
-    let (class, limit) = split(name);
-    let part = slo.parts().into_iter().find(|part| part.class() == class)?;
+    let (class, limit) = split_limit_key(name);
+    let part = slo.limit_groups().into_iter().find(|part| part.class() == class)?;
     let allowed = part.slo.limits().iter().find(|l| l.name() == limit)?.percentile.miss_share();
     let unloaded = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
     let rows = unloaded.filter_map(|s| s.row(&a.tier, name));

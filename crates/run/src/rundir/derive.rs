@@ -16,7 +16,7 @@ use goodput_core::caveat::{
 };
 use goodput_core::level::Control;
 use goodput_core::record::Failure;
-use goodput_core::slo::{Limit, Metric, Part};
+use goodput_core::slo::{Limit, LimitGroup, Metric};
 use goodput_core::units::Fraction;
 use goodput_plan::Plan;
 use goodput_plan::server::Target;
@@ -240,11 +240,11 @@ fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> 
         return None;
     }
     let slo = plan.slo.as_slice().first()?;
-    let of_part = |part: Part<'_>| {
+    let of_part = |part: LimitGroup<'_>| {
         let share = |l: Limit| (part.key(&l.name()), l.percentile.miss_share());
         part.slo.limits().into_iter().map(share).collect::<Vec<_>>()
     };
-    let limits: Vec<(String, f64)> = slo.parts().into_iter().flat_map(of_part).collect();
+    let limits: Vec<(String, f64)> = slo.limit_groups().into_iter().flat_map(of_part).collect();
     let binding = answers.first().and_then(|a| a.goodput.binding.as_deref());
     let (limit, p0) =
         limits.iter().find(|(key, _)| Some(key.as_str()) == binding).or_else(|| limits.first())?;

@@ -117,8 +117,8 @@ fn requests(dir: &Path, plan: &Plan, step: &Step) -> Result<Vec<TimedRequest>> {
 
 /// Returns true for a request that missed a limit of the tier, or failed.
 fn missed(slo: &Slo, r: &Record) -> bool {
-    let judged = |part: &goodput_core::slo::Part<'_>| {
+    let judged = |part: &goodput_core::slo::LimitGroup<'_>| {
         part.judges(r.class) && part.slo.limits().iter().any(|l| l.judge(r) == Judged::Missed)
     };
-    r.outcome == Outcome::Failed || slo.parts().iter().any(judged)
+    r.outcome == Outcome::Failed || slo.limit_groups().iter().any(judged)
 }

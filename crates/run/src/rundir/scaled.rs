@@ -159,9 +159,9 @@ impl<'a> Rejudge<'a> {
     fn new(run: &Run, one: &'a Series) -> Option<Self> {
         let slo = one.plan.slo.as_slice().first()?;
         let tiers: Vec<Slo> = FACTORS.iter().map(|f| slo.scaled(*f, &name(*f))).collect();
-        let limited = |slo: &Slo| slo.parts().iter().any(|p| !p.slo.limits().is_empty());
+        let limited = |slo: &Slo| slo.limit_groups().iter().any(|p| !p.slo.limits().is_empty());
         let search = searcher(&one.plan).ok().filter(|_| limited(&tiers[0]))?;
-        let gaps = |p: &goodput_core::slo::Part<'_>| -> Vec<String> {
+        let gaps = |p: &goodput_core::slo::LimitGroup<'_>| -> Vec<String> {
             let itl = p.slo.limits().into_iter().filter(|l| l.metric == Metric::Itl);
             itl.map(|l| p.title(&l.to_string())).collect()
         };
@@ -171,7 +171,7 @@ impl<'a> Rejudge<'a> {
         Some(Self {
             plan: &one.plan,
             search,
-            without: slo.parts().iter().flat_map(gaps).collect(),
+            without: slo.limit_groups().iter().flat_map(gaps).collect(),
             classes: one.plan.workload.classes().iter().map(|c| c.name.as_str()).collect(),
             done: vec![false; steps.len()],
             steps,

@@ -4,7 +4,7 @@ use super::requests::each_record;
 use super::{PLAN, RESULT, files, read};
 use anyhow::{Result, anyhow};
 use goodput_core::record::{Outcome, Phase, Record};
-use goodput_core::slo::{Judged, Limit, Metric, Part, Slo};
+use goodput_core::slo::{Judged, Limit, LimitGroup, Metric, Slo};
 use goodput_core::units::ms;
 use goodput_plan::Plan;
 use goodput_plan::sensitivity::{Immovable, Side, factor_series, rate_series};
@@ -164,9 +164,9 @@ fn effect<'a>(
 }
 
 /// A limit on something that every request has, with the requests that it is about.
-fn limits(slo: &Slo) -> Vec<(Part<'_>, Limit)> {
+fn limits(slo: &Slo) -> Vec<(LimitGroup<'_>, Limit)> {
     let mut all = Vec::new();
-    for part in slo.parts() {
+    for part in slo.limit_groups() {
         let own = part.slo.limits().into_iter().filter(|l| l.metric != Metric::Itl);
         all.extend(own.map(|limit| (part, limit)));
     }
@@ -217,7 +217,7 @@ impl Cells {
         let limits = limits(slo);
         for step in steps {
             let Some(own) = latencies.get_mut(&(step.series.clone(), step.step)) else { continue };
-            let over = |((part, limit), tail): (&(Part<'_>, Limit), &mut Vec<f64>)| {
+            let over = |((part, limit), tail): (&(LimitGroup<'_>, Limit), &mut Vec<f64>)| {
                 if tail.is_empty() {
                     // A class without a request in this step.
                     return Some((part.key(&limit.name()), f64::NEG_INFINITY));

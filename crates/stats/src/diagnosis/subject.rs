@@ -3,7 +3,7 @@
 use super::facts::{Curve, Facts};
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
-use goodput_core::slo::{Metric, split};
+use goodput_core::slo::{Metric, split_limit_key};
 
 /// Steps with up to so many times the load of the one that is looked into still tell of it.
 const NO_MORE: f64 = 1.25;
@@ -83,7 +83,7 @@ impl<'a> Subject<'a> {
     /// What is limited or asked about: TTFT or TPOT; of e2e the part of it that load has made longer, or else the longer one.
     pub(super) fn focus(&self) -> Option<Metric> {
         let key = self.curve.limit.as_deref().or(self.curve.question.as_deref())?;
-        match split(key).1 {
+        match split_limit_key(key).1 {
             "stability" => Some(Metric::Ttft),
             limit => match Metric::of_limit(limit)
                 .or_else(|| Metric::ALL.into_iter().find(|m| m.name() == limit))?
@@ -112,7 +112,8 @@ impl<'a> Subject<'a> {
 
     /// Percentiles of a metric over the requests that the limit judges.
     pub(super) fn quantiles(&self, step: &Step, metric: Metric) -> Quantiles {
-        let class = self.curve.limit.as_deref().map_or(goodput_core::slo::ALL, |limit| split(limit).0);
+        let class =
+            self.curve.limit.as_deref().map_or(goodput_core::slo::ALL, |limit| split_limit_key(limit).0);
         let own = step.quantiles_of(class, metric);
         if own.n > 0 { own } else { step.quantiles(metric) }
     }
@@ -120,8 +121,12 @@ impl<'a> Subject<'a> {
     /// The percentile that is limited, or the p99, with its name.
     pub(super) fn tail(&self, step: &Step, metric: Metric) -> Option<(f64, &'static str)> {
         let q = self.quantiles(step, metric);
-        let named =
-            self.curve.limit.as_deref().and_then(|limit| split(limit).1.split_once('.')).map(|(_, p)| p);
+        let named = self
+            .curve
+            .limit
+            .as_deref()
+            .and_then(|limit| split_limit_key(limit).1.split_once('.'))
+            .map(|(_, p)| p);
         match named {
             Some("p90") => q.p90.map(|v| (v, "p90")),
             Some("p95") => q.p95.map(|v| (v, "p95")),

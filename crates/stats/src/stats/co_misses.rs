@@ -17,7 +17,7 @@ use serde::Serialize;
 /// here, not gaps.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CoMisses {
-    /// Key of the other limit ([`goodput_core::slo::key`]).
+    /// Key of the other limit ([`goodput_core::slo::limit_key`]).
     pub limit: String,
     /// Number of requests that missed both.
     pub requests: u64,

@@ -264,7 +264,7 @@ impl ItlTally {
 
 /// Returns every ITL limit of any tier and class, without duplicates.
 fn limits(tiers: &[Slo]) -> Vec<Limit> {
-    let all = tiers.iter().flat_map(Slo::parts).flat_map(|part| part.slo.limits());
+    let all = tiers.iter().flat_map(Slo::limit_groups).flat_map(|part| part.slo.limits());
     let mut limits: Vec<Limit> = all.filter(|l| l.metric == Metric::Itl).collect();
     limits.sort_unstable();
     limits.dedup();

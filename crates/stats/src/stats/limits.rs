@@ -17,7 +17,7 @@ use super::verdict::{
 use goodput_core::caveat::OwnFault;
 use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase, Record};
-use goodput_core::slo::{ALL, Judged, Limit, Metric, Part, Slo};
+use goodput_core::slo::{ALL, Judged, Limit, LimitGroup, Metric, Slo};
 use goodput_core::units::short;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -107,7 +107,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Iterates over the measured requests that a part of the SLO judges; over all of them for `None`.
-    fn judged_by(&self, part: Option<Part<'a>>) -> impl Iterator<Item = &'a CompactRecord> {
+    fn judged_by(&self, part: Option<LimitGroup<'a>>) -> impl Iterator<Item = &'a CompactRecord> {
         self.measured.iter().copied().filter(move |r| part.is_none_or(|part| part.judges(r.class)))
     }
 
@@ -136,7 +136,7 @@ impl<'a> Judge<'a> {
     /// Returns the rows of a tier's limits, each with how its misses coincide with those of the limits before it.
     fn tier(&self, slo: &'a Slo) -> Vec<JudgedRow> {
         let mut all: Vec<JudgedRow> =
-            slo.parts().into_iter().flat_map(|part| self.counts(slo, part)).collect();
+            slo.limit_groups().into_iter().flat_map(|part| self.counts(slo, part)).collect();
         let n = self.measured.len() as u64;
         let rate = n as f64 / self.input.measure.as_secs_f64().max(1e-9);
         let e2e_s = if all.len() > 1 { Self::mean_e2e_s(self.judged_by(None)) } else { 0.0 };
@@ -152,12 +152,12 @@ impl<'a> Judge<'a> {
         all
     }
 
-    fn counts(&self, slo: &'a Slo, part: Part<'a>) -> Vec<JudgedRow> {
+    fn counts(&self, slo: &'a Slo, part: LimitGroup<'a>) -> Vec<JudgedRow> {
         let latencies = part.slo.limits().into_iter().map(|limit| self.latency(slo, part, &limit));
         latencies.chain(part.slo.error_rate.map(|p0| self.errors(slo, part, p0.get()))).collect()
     }
 
-    fn latency(&self, slo: &Slo, part: Part<'a>, limit: &Limit) -> JudgedRow {
+    fn latency(&self, slo: &Slo, part: LimitGroup<'a>, limit: &Limit) -> JudgedRow {
         let count = |view| match limit.metric {
             Metric::Itl => self.gaps(part, limit, view),
             _ => self.requests(Some(part), view, |r| self.judged(limit, view, r)),
@@ -181,7 +181,7 @@ impl<'a> Judge<'a> {
 
     /// Counts failed requests against the error rate. A request ended by the default timeout might still have been answered, so
     /// it is unknown, like one cut off by the end of the step. One ended by the plan's own timeout is an error.
-    fn errors(&self, slo: &Slo, part: Part<'a>, p0: f64) -> JudgedRow {
+    fn errors(&self, slo: &Slo, part: LimitGroup<'a>, p0: f64) -> JudgedRow {
         let count = |view| {
             self.requests(Some(part), view, |r| match r.outcome {
                 Outcome::Ok => Judged::Met,
@@ -194,13 +194,13 @@ impl<'a> Judge<'a> {
     }
 
     fn joint(&self, slo: &'a Slo) -> JudgedRow {
-        let of_part = |part: Part<'a>| {
+        let of_part = |part: LimitGroup<'a>| {
             let limits = part.slo.joint_limits();
             let gaps = limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l));
             let gaps: Vec<JudgedRequests> = gaps.collect();
             (part, limits, gaps)
         };
-        let parts: Vec<_> = slo.parts().into_iter().map(of_part).collect();
+        let parts: Vec<_> = slo.limit_groups().into_iter().map(of_part).collect();
         let count = |view| {
             self.requests(None, view, |r| {
                 let Some((_, limits, gaps)) = parts.iter().find(|(part, ..)| part.judges(r.class)) else {
@@ -284,7 +284,7 @@ impl<'a> Judge<'a> {
 
     fn counted(
         &self,
-        (slo, part): (&Slo, Option<Part<'a>>),
+        (slo, part): (&Slo, Option<LimitGroup<'a>>),
         (limit, limit_ms, title): (String, Option<f64>, String),
         p0: f64,
         doubt: Option<OwnFault>,
@@ -338,7 +338,7 @@ impl<'a> Judge<'a> {
     /// Turns a tally into a row that is not yet judged.
     fn row(
         &self,
-        (slo, part): (&Slo, Option<Part<'a>>),
+        (slo, part): (&Slo, Option<LimitGroup<'a>>),
         limit: String,
         limit_ms: Option<f64>,
         tally: &Tally,
@@ -376,14 +376,14 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn answered(&self, part: Option<Part<'a>>) -> bool {
+    fn answered(&self, part: Option<LimitGroup<'a>>) -> bool {
         self.judged_by(part).any(CompactRecord::ok)
     }
 
     /// Returns true if a limit of this metric cannot apply by plan: it is about gaps between tokens, and every request asked for
     /// at most one token. Such a limit is met. A limit that could apply but for which no answer could be judged (no content token
     /// came, or all of them in one event) stays undecided.
-    fn void(&self, part: Part<'a>, metric: Metric) -> bool {
+    fn void(&self, part: LimitGroup<'a>, metric: Metric) -> bool {
         let between = matches!(metric, Metric::Tpot | Metric::Itl);
         between && self.answered(Some(part)) && self.judged_by(Some(part)).all(|r| r.output_asked <= 1)
     }
@@ -411,7 +411,7 @@ impl<'a> Judge<'a> {
     /// - Stopped for errors: never meets. A limit fails if it allows no larger share of misses (`p0`) than the plan's share of
     ///   errors, and if more than that share of the requests it judges failed; answers under way when the plan's timeout ended
     ///   them do not count as failed ([`CompactRecord::is_lost`]).
-    fn after_abort(&self, verdict: Verdict, part: Option<Part<'a>>, p0: f64) -> Verdict {
+    fn after_abort(&self, verdict: Verdict, part: Option<LimitGroup<'a>>, p0: f64) -> Verdict {
         match (self.input.abort, verdict) {
             (Some(Abort::AllFailed), Verdict::Undecided | Verdict::Meets) => {
                 if self.judged_by(part).next().is_some() { Verdict::Fails } else { Verdict::Undecided }
@@ -440,7 +440,7 @@ impl<'a> Judge<'a> {
 
     fn requests(
         &self,
-        part: Option<Part<'a>>,
+        part: Option<LimitGroup<'a>>,
         view: View,
         judge: impl Fn(&CompactRecord) -> Judged,
     ) -> Tally {
@@ -460,7 +460,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Counts gaps against an ITL limit. All gaps of a request count as one, since an iteration that stalls delays many at once.
-    fn gaps(&self, part: Part<'a>, limit: &Limit, view: View) -> Tally {
+    fn gaps(&self, part: LimitGroup<'a>, limit: &Limit, view: View) -> Tally {
         // A set, since ids are not in order of `due` in a closed loop over several threads.
         let all = !view.before_limit && part.judges_all();
         let within = if view.before_limit { self.before_limit } else { self.measured.len() };
@@ -485,7 +485,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns the positions of the requests that miss an ITL limit by their own gaps.
-    fn missed_gaps(&self, part: Part<'a>, limit: &Limit) -> Vec<u32> {
+    fn missed_gaps(&self, part: LimitGroup<'a>, limit: &Limit) -> Vec<u32> {
         let by_request = self.input.itl.judged(limit);
         let missed = |r: &CompactRecord| part.judges(r.class) && by_request.get(r.id) == Some(Judged::Missed);
         (0..).zip(&self.measured).filter(|(_, r)| missed(r)).map(|(at, _)| at).collect()

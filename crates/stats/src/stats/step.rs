@@ -5,7 +5,7 @@ use super::co_misses::CoMisses;
 use super::groups::{Group, GroupBy};
 pub use super::server::{ClientSide, MetricRow, ServerLatency, ServerSide};
 use goodput_core::level::{Control, Level};
-use goodput_core::slo::{ALL, Metric, key, split};
+use goodput_core::slo::{ALL, Metric, limit_key, split_limit_key};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -442,12 +442,12 @@ impl LimitRow {
     /// Returns the name that identifies the row within its tier: `ttft.p99`, or `short/ttft.p99` for a limit of the class
     /// `short`.
     pub fn key(&self) -> String {
-        key(&self.class, &self.limit)
+        limit_key(&self.class, &self.limit)
     }
 
     /// Returns true if the row has this key.
     pub fn is(&self, key: &str) -> bool {
-        split(key) == (&self.class, &self.limit)
+        split_limit_key(key) == (&self.class, &self.limit)
     }
 
     /// Returns how many of the counted values belong to one of `due_n` requests: for ITL the gaps per request, since they stall

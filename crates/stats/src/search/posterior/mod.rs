@@ -19,7 +19,7 @@ use crate::stats::summary::tier_verdict;
 use dependence::JoinTree;
 use evidence::Evidence;
 use fit::{BoundaryDensity, Fit, LimitPrior, Range, WeightedCounts};
-use goodput_core::slo::{Metric, Part, Slo};
+use goodput_core::slo::{LimitGroup, Metric, Slo};
 use prior::Prior;
 
 /// Factor by which the range of the boundary extends below the highest ramp step that held (without one, below the lowest rate under
@@ -35,16 +35,16 @@ const FLAT: f64 = 1.5;
 /// Number of passes of the fit; each takes the weights of the steps from the one before.
 const PASSES: usize = 3;
 
-/// Returns the limits of a tier, those of classes included, by their keys ([`goodput_core::slo::key`]), with the allowed share of
+/// Returns the limits of a tier, those of classes included, by their keys ([`goodput_core::slo::limit_key`]), with the allowed share of
 /// misses of each.
 pub(super) fn limits(slo: &Slo) -> Vec<(String, f64)> {
-    let of_part = |part: Part<'_>| {
+    let of_part = |part: LimitGroup<'_>| {
         let latencies =
             part.slo.limits().into_iter().map(|l| (part.key(&l.name()), l.percentile.miss_share()));
         let errors = part.slo.error_rate.map(|p0| (part.key("error-rate"), p0.get()));
         latencies.chain(errors).collect::<Vec<_>>()
     };
-    slo.parts().into_iter().flat_map(of_part).collect()
+    slo.limit_groups().into_iter().flat_map(of_part).collect()
 }
 
 /// Returns true if a limit cannot apply to a step, by plan: it is about gaps between tokens, and every answer has a single token.
