@@ -2,6 +2,7 @@
 
 pub mod caveat;
 pub mod check;
+mod checked;
 pub mod distribution;
 pub mod endpoint;
 pub mod key;

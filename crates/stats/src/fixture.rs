@@ -5,7 +5,7 @@ use crate::search::answer::Goodput;
 use crate::search::reason::{Ended, LevelEvidence};
 use crate::search::stop::Stop;
 use crate::search::{Point, bracket as of_verdicts, step_evidence};
-use crate::stats::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
+use crate::stats::step::{Abort, LimitRow, Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::{Metric, Slo};
 use goodput_core::units::ms;
@@ -75,10 +75,7 @@ impl Server {
         let joint =
             1.0 - limits.iter().filter(|l| l.n > 0).map(|l| l.misses as f64 / l.n as f64).fold(0.0, f64::max);
         Step {
-            series: "main".into(),
             step: number,
-            kind: StepKind::List,
-            level,
             started_at: "2026-11-20T10:15:00Z".into(),
             started_s: f64::from(number - 1) * 140.0,
             ended_s: f64::from(number) * 140.0,
@@ -93,12 +90,6 @@ impl Server {
             achieved_rate: achieved,
             good_rate: achieved * if stable { joint } else { 0.02 },
             completed: n,
-            failed: 0,
-            cut: 0,
-            failed_timeout: 0,
-            cut_timeout: 0,
-            refused: 0,
-            retried: 0,
             output_tokens_per_s: achieved * 30.0,
             prompt_tokens_per_s: achieved * 600.0,
             input_tokens_mean: Some(601.3),
@@ -108,27 +99,18 @@ impl Server {
             in_flight_mean: in_flight,
             in_flight_max: (in_flight * 2.5) as u64 + 1,
             in_flight_slope: Some(if stable { 0.0 } else { offered - self.capacity }),
-            ttft_slope: None,
             little_residual: Some(0.01),
             lateness_p50_ms: Some(0.04),
             lateness_p99_ms: Some(0.31),
-            receive_lag_p99_ms: None,
             conn_new: 3,
-            server: ServerSide::default(),
-            cost_per_mtok: None,
             stable: Some(stable),
             verdict,
             binding: limits.iter().find(|l| l.verdict == verdict).map(|l| l.limit.clone()),
             reason: shown(verdict, stable).into(),
             client_busy: Some(0.08),
             client_waiting: Some(0.002),
-            host: None,
             limits,
-            groups: Vec::new(),
-            replicas: Vec::new(),
-            checks: Vec::new(),
-            metrics: Vec::new(),
-            trace: None,
+            ..Step::blank(level)
         }
     }
 }

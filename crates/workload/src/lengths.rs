@@ -1,5 +1,6 @@
 //! Distributions of prompt and answer lengths in tokens.
 
+use goodput_core::checked;
 use goodput_core::units::Positive;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -54,51 +55,30 @@ impl From<TokenCount> for u32 {
 
 /// Bounds of a uniform distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "RawUniform", into = "RawUniform")]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Uniform {
-    min: TokenCount,
-    max: TokenCount,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawUniform {
     /// Shortest length.
     min: TokenCount,
     /// Longest length.
     max: TokenCount,
 }
 
-impl TryFrom<RawUniform> for Uniform {
-    type Error = String;
-    fn try_from(r: RawUniform) -> Result<Self, String> {
-        if r.min <= r.max {
-            Ok(Self { min: r.min, max: r.max })
-        } else {
-            Err(format!("min {} is above max {}", r.min.0, r.max.0))
-        }
-    }
-}
+checked!(Uniform);
 
-impl From<Uniform> for RawUniform {
-    fn from(u: Uniform) -> Self {
-        Self { min: u.min, max: u.max }
+impl Uniform {
+    fn check(&self) -> Result<(), String> {
+        if self.min <= self.max {
+            Ok(())
+        } else {
+            Err(format!("min {} is above max {}", self.min.0, self.max.0))
+        }
     }
 }
 
 /// Mean, coefficient of variation and bounds of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "RawMoments", into = "RawMoments")]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Moments {
-    mean: Positive,
-    cv: Positive,
-    min: Option<TokenCount>,
-    max: Option<TokenCount>,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawMoments {
     /// Mean length.
     mean: Positive,
     /// Coefficient of variation: standard deviation divided by mean.
@@ -109,27 +89,20 @@ struct RawMoments {
     max: Option<TokenCount>,
 }
 
-impl TryFrom<RawMoments> for Moments {
-    type Error = String;
-    fn try_from(r: RawMoments) -> Result<Self, String> {
-        let (low, high) = (r.min.map_or(1, TokenCount::get), r.max.map_or(u32::MAX, TokenCount::get));
+checked!(Moments);
+
+impl Moments {
+    fn check(&self) -> Result<(), String> {
+        let (low, high) = (self.min.map_or(1, TokenCount::get), self.max.map_or(u32::MAX, TokenCount::get));
         if low > high {
             return Err(format!("min {low} is above max {high}"));
         }
-        if !(f64::from(low)..=f64::from(high)).contains(&r.mean.get()) {
-            return Err(format!("the mean {} is not between min {low} and max {high}", r.mean));
+        if !(f64::from(low)..=f64::from(high)).contains(&self.mean.get()) {
+            return Err(format!("the mean {} is not between min {low} and max {high}", self.mean));
         }
-        Ok(Self { mean: r.mean, cv: r.cv, min: r.min, max: r.max })
+        Ok(())
     }
-}
 
-impl From<Moments> for RawMoments {
-    fn from(m: Moments) -> Self {
-        Self { mean: m.mean, cv: m.cv, min: m.min, max: m.max }
-    }
-}
-
-impl Moments {
     fn clamp(&self, x: f64) -> u32 {
         let (low, high) = (self.min.map_or(1, TokenCount::get), self.max.map_or(u32::MAX, TokenCount::get));
         (x.round().clamp(f64::from(low), f64::from(high))) as u32
@@ -165,16 +138,8 @@ const GRID: u32 = 4_000;
 
 /// Median, 90th percentile and upper bound of a lognormal distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "RawQuantiles", into = "RawQuantiles")]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Quantiles {
-    p50: Positive,
-    p90: Positive,
-    max: Option<TokenCount>,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawQuantiles {
     /// Median length.
     p50: Positive,
     /// 90th percentile of the length.
@@ -184,29 +149,22 @@ struct RawQuantiles {
     max: Option<TokenCount>,
 }
 
-impl TryFrom<RawQuantiles> for Quantiles {
-    type Error = String;
-    fn try_from(r: RawQuantiles) -> Result<Self, String> {
-        if r.p50.get() < 1.0 {
-            return Err(format!("p50 {} is below 1 token", r.p50));
-        }
-        if r.p50 > r.p90 {
-            return Err(format!("p50 {} is above p90 {}", r.p50, r.p90));
-        }
-        if let Some(max) = r.max.filter(|max| f64::from(max.0) < r.p50.get()) {
-            return Err(format!("max {} is below p50 {}", max.0, r.p50));
-        }
-        Ok(Self { p50: r.p50, p90: r.p90, max: r.max })
-    }
-}
-
-impl From<Quantiles> for RawQuantiles {
-    fn from(q: Quantiles) -> Self {
-        Self { p50: q.p50, p90: q.p90, max: q.max }
-    }
-}
+checked!(Quantiles);
 
 impl Quantiles {
+    fn check(&self) -> Result<(), String> {
+        if self.p50.get() < 1.0 {
+            return Err(format!("p50 {} is below 1 token", self.p50));
+        }
+        if self.p50 > self.p90 {
+            return Err(format!("p50 {} is above p90 {}", self.p50, self.p90));
+        }
+        match self.max.filter(|max| f64::from(max.0) < self.p50.get()) {
+            Some(max) => Err(format!("max {} is below p50 {}", max.0, self.p50)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns μ and σ of the logarithm: the median is e^μ, the 90th percentile e^(μ + 1.28 σ).
     fn log_moments(&self) -> (f64, f64) {
         (self.p50.get().ln(), (self.p90.get() / self.p50.get()).ln() / Z90)

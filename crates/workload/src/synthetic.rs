@@ -1,32 +1,24 @@
 //! Synthetic prompts of given lengths, with shared prefixes.
 
 use super::lengths::{Lengths, TokenCount};
+use goodput_core::checked;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Lengths and shared prefixes of generated prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "RawSynthetic", into = "RawSynthetic")]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Synthetic {
     /// Input tokens as the server counts them, shared prefix included.
     pub input_tokens: Lengths,
     /// Output tokens.
     pub output_tokens: Lengths,
-    /// Prefix shared between requests.
+    /// Prefix shared between requests, sent as the system message.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_prefix: Option<SharedPrefix>,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawSynthetic {
-    /// Input tokens as the server counts them, shared prefix included.
-    input_tokens: Lengths,
-    /// Output tokens.
-    output_tokens: Lengths,
-    /// Prefix shared between requests, sent as the system message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shared_prefix: Option<SharedPrefix>,
-}
+checked!(Synthetic);
 
 /// Prefix shared between requests, sent as the system message.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -45,33 +37,18 @@ impl SharedPrefix {
     }
 }
 
-impl TryFrom<RawSynthetic> for Synthetic {
-    type Error = String;
-    fn try_from(r: RawSynthetic) -> Result<Self, String> {
-        if let Some(p) = r.shared_prefix
-            && f64::from(p.tokens.get()) >= r.input_tokens.mean()
-        {
-            return Err(format!(
+impl Synthetic {
+    fn check(&self) -> Result<(), String> {
+        match self.shared_prefix.filter(|p| f64::from(p.tokens.get()) >= self.input_tokens.mean()) {
+            Some(p) => Err(format!(
                 "shared-prefix.tokens ({}) is part of input-tokens and must be below their mean ({})",
                 p.tokens.get(),
-                r.input_tokens.mean()
-            ));
+                self.input_tokens.mean()
+            )),
+            None => Ok(()),
         }
-        Ok(Self {
-            input_tokens: r.input_tokens,
-            output_tokens: r.output_tokens,
-            shared_prefix: r.shared_prefix,
-        })
     }
-}
 
-impl From<Synthetic> for RawSynthetic {
-    fn from(s: Synthetic) -> Self {
-        Self { input_tokens: s.input_tokens, output_tokens: s.output_tokens, shared_prefix: s.shared_prefix }
-    }
-}
-
-impl Synthetic {
     /// Returns the mean tokens of a prompt in the shared prefix. A prompt too short for the whole prefix contains as
     /// much of it as leaves one unique token.
     pub fn shared_tokens(&self) -> f64 {

@@ -108,7 +108,7 @@ pub fn parse(item: Item<'_>) -> Parsed {
     }
     // Checked once as a whole: it is checked string by string otherwise.
     let raw = match str::from_utf8(data) {
-        Ok(text) => serde_json::from_str::<Raw>(text),
+        Ok(text) => serde_json::from_str::<WireEvent>(text),
         Err(_) => serde_json::from_slice(data),
     };
     match raw {
@@ -143,15 +143,15 @@ fn message(error: &Value) -> Option<Box<str>> {
 
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
-struct Raw {
+struct WireEvent {
     choices: Choices,
-    usage: Option<RawUsage>,
+    usage: Option<WireUsage>,
     error: Option<Value>,
     object: IsError,
     message: Option<Value>,
 }
 
-impl Raw {
+impl WireEvent {
     fn into_event(self) -> Event {
         let own = self.error.as_ref().and_then(message);
         // Old vLLM: {"object": "error", "message": …}.
@@ -159,13 +159,13 @@ impl Raw {
             let said = self.message.as_ref().and_then(message).unwrap_or_else(|| "error".into());
             self.object.0.then_some(said)
         });
-        Event { usage: self.usage.map(RawUsage::usage), error, ..self.choices.0 }
+        Event { usage: self.usage.map(WireUsage::usage), error, ..self.choices.0 }
     }
 }
 
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
-struct RawUsage {
+struct WireUsage {
     prompt_tokens: Count,
     completion_tokens: Count,
     prompt_tokens_details: Option<Details>,
@@ -182,7 +182,7 @@ struct Details {
     reasoning_tokens: Count,
 }
 
-impl RawUsage {
+impl WireUsage {
     fn usage(self) -> Usage {
         Usage {
             prompt: self.prompt_tokens.0,
@@ -201,7 +201,7 @@ impl RawUsage {
 
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
-struct RawChoice {
+struct WireChoice {
     delta: Option<Delta>,
     text: Text,
     finish_reason: Finish,
@@ -243,7 +243,7 @@ impl Function {
 struct Choices(Event);
 
 impl Choices {
-    fn add(&mut self, choice: RawChoice) {
+    fn add(&mut self, choice: WireChoice) {
         let e = &mut self.0;
         e.has_choice = true;
         e.text = e.text.max(choice.text);
@@ -366,7 +366,7 @@ lenient!(Choices, ChoicesVisitor {
     skip!(Choices, map);
     fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<Choices, A::Error> {
         let mut all = Choices::default();
-        while let Some(choice) = a.next_element::<Option<RawChoice>>()? {
+        while let Some(choice) = a.next_element::<Option<WireChoice>>()? {
             all.add(choice.unwrap_or_default());
         }
         Ok(all)

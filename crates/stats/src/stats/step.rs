@@ -461,6 +461,70 @@ impl LimitRow {
     }
 }
 
+#[cfg(any(test, feature = "fixture"))]
+impl Step {
+    /// Creates the first step of the series `main`, in which nothing was measured, for tests to fill in. With it a new field is set in
+    /// one place for all of them.
+    pub fn blank(level: Level) -> Self {
+        Self {
+            series: "main".into(),
+            step: 1,
+            kind: StepKind::List,
+            level,
+            started_at: String::new(),
+            started_s: 0.0,
+            ended_s: 0.0,
+            settle_s: 0.0,
+            measure_s: 0.0,
+            tail_s: 0.0,
+            drain_s: 0.0,
+            abort: None,
+            due_n: 0,
+            offered_rate: 0.0,
+            sent_rate: 0.0,
+            achieved_rate: 0.0,
+            good_rate: 0.0,
+            completed: 0,
+            failed: 0,
+            cut: 0,
+            failed_timeout: 0,
+            cut_timeout: 0,
+            refused: 0,
+            retried: 0,
+            output_tokens_per_s: 0.0,
+            prompt_tokens_per_s: 0.0,
+            input_tokens_mean: None,
+            output_tokens_mean: None,
+            latency: BTreeMap::new(),
+            joint_attainment: None,
+            in_flight_mean: 0.0,
+            in_flight_max: 0,
+            in_flight_slope: None,
+            ttft_slope: None,
+            little_residual: None,
+            lateness_p50_ms: None,
+            lateness_p99_ms: None,
+            receive_lag_p99_ms: None,
+            conn_new: 0,
+            server: ServerSide::default(),
+            cost_per_mtok: None,
+            stable: None,
+            verdict: Verdict::Undecided,
+            binding: None,
+            reason: String::new(),
+            client_busy: None,
+            client_waiting: None,
+            host: None,
+            limits: Vec::new(),
+            groups: Vec::new(),
+            replicas: Vec::new(),
+            checks: Vec::new(),
+            metrics: Vec::new(),
+            trace: None,
+        }
+    }
+}
+
 impl Step {
     /// Returns the percentiles of a metric; empty if nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {

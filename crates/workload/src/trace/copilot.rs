@@ -2,7 +2,7 @@
 
 use super::format::Layout;
 use super::json::{bad_json, error_text};
-use super::row::{BadRow, Item, RawRow, session, tokens};
+use super::row::{BadRow, Item, UncheckedRow, session, tokens};
 use super::time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -79,7 +79,11 @@ pub(super) fn calls(line: &[u8], number: u64, layout: &Layout, into: &mut VecDeq
     }
 }
 
-fn parse_call(call: &Call<'_>, id: u64, layout: &Layout) -> Result<Option<RawRow>, (&'static str, String)> {
+fn parse_call(
+    call: &Call<'_>,
+    id: u64,
+    layout: &Layout,
+) -> Result<Option<UncheckedRow>, (&'static str, String)> {
     let missing = || "is missing".to_owned();
     let at = call.timestamp.as_deref().ok_or(("timestamp", missing()))?;
     let at = time::parse(at, layout.unit).map_err(|e| ("timestamp", e))?;
@@ -93,7 +97,14 @@ fn parse_call(call: &Call<'_>, id: u64, layout: &Layout) -> Result<Option<RawRow
     if input == 0 || output == 0 {
         return Ok(None);
     }
-    Ok(Some(RawRow { at, input, output: Some(output), session: Some(id), cached, ..RawRow::default() }))
+    Ok(Some(UncheckedRow {
+        at,
+        input,
+        output: Some(output),
+        session: Some(id),
+        cached,
+        ..UncheckedRow::default()
+    }))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Endless replay of a trace.
 
 use super::Trace;
-use super::row::RawRow;
+use super::row::UncheckedRow;
 use super::spool::SpoolRows;
 use anyhow::{Context, Result};
 use std::sync::Arc;
@@ -142,7 +142,7 @@ fn cut_short() -> String {
     "the temporary file of the trace ends too early".into()
 }
 
-impl RawRow {
+impl UncheckedRow {
     fn replayed(self, at: Duration) -> TraceRow {
         TraceRow {
             at,

@@ -2,7 +2,7 @@
 
 use super::format::Layout;
 use super::json::{bad_json, text};
-use super::row::{BadRow, Item, RawRow, session, tokens};
+use super::row::{BadRow, Item, UncheckedRow, session, tokens};
 use super::time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -142,7 +142,7 @@ pub(super) fn request(line: &[u8], number: u64, layout: &Layout, hashing: Option
 /// Field and reason of an error.
 type FieldError = (&'static str, String);
 
-fn parse(r: &Request<'_>, layout: &Layout, hashing: Option<&Hashing>) -> Result<RawRow, FieldError> {
+fn parse(r: &Request<'_>, layout: &Layout, hashing: Option<&Hashing>) -> Result<UncheckedRow, FieldError> {
     let at = r.timestamp.or(r.time).or(r.created).and_then(text);
     let at = at.ok_or(("timestamp", "is missing, and so are time and created".to_owned()))?;
     let at = time::parse(&at, layout.unit).map_err(|e| ("timestamp", e))?;
@@ -184,7 +184,7 @@ fn parse(r: &Request<'_>, layout: &Layout, hashing: Option<&Hashing>) -> Result<
     // Blocks are counted by characters, the prompt in tokens: drop blocks beyond its length.
     blocks.truncate(hashing.map_or(0, |h| input.div_ceil(h.block_tokens) as usize));
     let session = r.session_id.and_then(text).map(|t| session(&t));
-    Ok(RawRow { at, input, output, blocks, session, estimated, ..RawRow::default() })
+    Ok(UncheckedRow { at, input, output, blocks, session, estimated, ..UncheckedRow::default() })
 }
 
 fn prompt_text(r: &Request<'_>) -> Result<CollectedText, FieldError> {

@@ -12,7 +12,7 @@ const SHOWN: usize = 40;
 
 /// A recorded request, with its time on the trace's own clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct RawRow {
+pub(super) struct UncheckedRow {
     /// Time in ns; for a follow-up, that of the first row of its conversation.
     pub(super) at: i64,
     /// Line of the first row of its conversation, in formats with follow-ups; else 0.
@@ -33,7 +33,7 @@ pub(super) struct RawRow {
 #[derive(Debug)]
 pub(super) enum Item {
     /// A request.
-    Row(RawRow),
+    Row(UncheckedRow),
     /// A request that failed when it was recorded.
     Failed,
     /// A record that cannot be parsed.
@@ -82,7 +82,7 @@ pub(super) fn check(values: &Values<'_>, layout: &Layout, line: u64) -> Item {
     }
 }
 
-fn parse(values: &Values<'_>, layout: &Layout, line: u64) -> Result<Option<RawRow>, BadRow> {
+fn parse(values: &Values<'_>, layout: &Layout, line: u64) -> Result<Option<UncheckedRow>, BadRow> {
     let bad = |field: &str, reason: String| BadRow { line, field: field.to_owned(), reason };
     let names = &layout.names;
     let name_of = |name: &Option<String>| name.clone().unwrap_or_default();
@@ -136,7 +136,7 @@ fn parse(values: &Values<'_>, layout: &Layout, line: u64) -> Result<Option<RawRo
         // Block ids are unique only within their conversation.
         blocks.iter_mut().for_each(|b| *b = hash(&(session, *b)));
     }
-    Ok(Some(RawRow {
+    Ok(Some(UncheckedRow {
         at,
         conversation_line: 0,
         after,

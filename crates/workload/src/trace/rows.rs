@@ -4,7 +4,7 @@ use super::csv::CsvRows;
 use super::format::Layout;
 use super::json::JsonRows;
 use super::requests::Hashing;
-use super::row::{BadRow, Item, RawRow};
+use super::row::{BadRow, Item, UncheckedRow};
 use crate::bytes;
 use anyhow::{Context, Result, anyhow};
 use std::collections::VecDeque;
@@ -61,7 +61,11 @@ impl Rows {
     /// # Errors
     ///
     /// The file cannot be read, or a row is bad and bad rows are not skipped; names file, line and field.
-    pub(super) fn next(&mut self, layout: &Layout, hashing: Option<&Hashing>) -> Result<Option<RawRow>> {
+    pub(super) fn next(
+        &mut self,
+        layout: &Layout,
+        hashing: Option<&Hashing>,
+    ) -> Result<Option<UncheckedRow>> {
         loop {
             match self.ready.pop_front() {
                 Some(Item::Row(row)) => return Ok(Some(row)),

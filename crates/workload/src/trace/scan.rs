@@ -2,7 +2,7 @@
 
 use super::format::{self, Format, Layout};
 use super::requests::Hashing;
-use super::row::RawRow;
+use super::row::UncheckedRow;
 use super::rows::Rows;
 use super::sort::{Sorted, Sorter};
 use super::source::TraceSource;
@@ -93,7 +93,7 @@ impl Input {
     }
 
     /// Adds the next row in order of time.
-    fn add(&self, into: &mut Accumulator, row: &RawRow) -> Result<()> {
+    fn add(&self, into: &mut Accumulator, row: &UncheckedRow) -> Result<()> {
         let first = *into.first.get_or_insert(row.at);
         self.check_span(row.at, first)?;
         if self.in_window(row.at, first) {

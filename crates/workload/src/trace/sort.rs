@@ -2,7 +2,7 @@
 //!
 //! Runs are sorted in memory and written one after another, then merged while reading.
 
-use super::row::RawRow;
+use super::row::UncheckedRow;
 use super::spool::{SpoolRows, temporary, write};
 use anyhow::{Context, Result};
 use std::cmp::Reverse;
@@ -16,7 +16,7 @@ const RUN_BYTES: usize = 24 << 20;
 
 /// Accepts rows in any order.
 pub(super) struct Sorter {
-    run: Vec<RawRow>,
+    run: Vec<UncheckedRow>,
     bytes: usize,
     max_bytes: usize,
     file: File,
@@ -29,7 +29,7 @@ pub(super) struct Sorted {
     runs: Vec<SpoolRows>,
     /// The next row of each run, by time and position in the file.
     heads: BinaryHeap<Reverse<(i64, u64, usize)>>,
-    rows: Vec<Option<RawRow>>,
+    rows: Vec<Option<UncheckedRow>>,
 }
 
 impl Sorter {
@@ -52,8 +52,8 @@ impl Sorter {
     /// # Errors
     ///
     /// The temporary file cannot be written.
-    pub(super) fn push(&mut self, row: RawRow) -> Result<()> {
-        self.bytes += size_of::<RawRow>() + 8 * row.blocks.capacity();
+    pub(super) fn push(&mut self, row: UncheckedRow) -> Result<()> {
+        self.bytes += size_of::<UncheckedRow>() + 8 * row.blocks.capacity();
         self.run.push(row);
         if self.bytes >= self.max_bytes { self.flush() } else { Ok(()) }
     }
@@ -99,7 +99,7 @@ impl Sorted {
     /// # Errors
     ///
     /// The temporary file cannot be read.
-    pub(super) fn next(&mut self) -> Result<Option<RawRow>> {
+    pub(super) fn next(&mut self) -> Result<Option<UncheckedRow>> {
         let Some(Reverse((.., run))) = self.heads.pop() else { return Ok(None) };
         let row = self.rows[run].take();
         self.advance(run)?;
@@ -126,22 +126,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn row() -> impl Strategy<Value = RawRow> {
+    fn row() -> impl Strategy<Value = UncheckedRow> {
         let lengths =
             (any::<i64>(), any::<u32>(), proptest::option::of(0..9u32), proptest::option::of(0..9u32));
         let after = proptest::option::of(0..1_000u64);
         let rest = (proptest::collection::vec(any::<u64>(), 0..5), any::<Option<u64>>(), any::<bool>());
         (lengths, after, 0..5u64, rest).prop_map(
-            |((at, input, output, cached), after, conversation_line, (blocks, session, estimated))| RawRow {
-                at: at / 1_000_000_000_000_000_000, // many equal times
-                conversation_line,
-                after,
-                input,
-                output,
-                blocks,
-                session,
-                cached,
-                estimated,
+            |((at, input, output, cached), after, conversation_line, (blocks, session, estimated))| {
+                UncheckedRow {
+                    at: at / 1_000_000_000_000_000_000, // many equal times
+                    conversation_line,
+                    after,
+                    input,
+                    output,
+                    blocks,
+                    session,
+                    cached,
+                    estimated,
+                }
             },
         )
     }
@@ -154,7 +156,7 @@ mod tests {
                 sorter.push(row).unwrap();
             }
             let mut sorted = sorter.finish().unwrap();
-            let got: Vec<RawRow> = std::iter::from_fn(|| sorted.next().unwrap()).collect();
+            let got: Vec<UncheckedRow> = std::iter::from_fn(|| sorted.next().unwrap()).collect();
             let mut want = rows;
             want.sort_by_key(|r| (r.at, r.conversation_line));
             prop_assert_eq!(got, want, "rows of one moment keep their order");

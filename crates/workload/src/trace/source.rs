@@ -2,6 +2,7 @@
 
 use super::format::Format;
 use crate::lengths::{Lengths, TokenCount};
+use goodput_core::checked;
 use goodput_core::units::Span;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 /// A trace file and how to read and replay it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", try_from = "Raw", into = "Raw")]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(rename = "TraceTable")]
 pub struct TraceSource {
     /// Path of the file; gzip and zstd are recognised by their first bytes.
     pub file: PathBuf,
@@ -19,6 +21,7 @@ pub struct TraceSource {
     /// Part to replay, counted from the first row; everything by default.
     pub window: Option<Window>,
     /// Names of columns, in formats where they are not fixed.
+    #[serde(default, skip_serializing_if = "Columns::is_empty")]
     pub columns: Columns,
     /// Unit of numeric timestamps; that of the format by default.
     pub unit: Option<Unit>,
@@ -27,10 +30,14 @@ pub struct TraceSource {
     /// Answer length for rows that have none.
     pub output_tokens: Option<Lengths>,
     /// Skips and counts rows that cannot be read, instead of failing.
+    #[serde(default)]
     pub skip_bad_rows: bool,
-    /// Position at which the replay of a step begins.
+    /// Position at which the replay of a step begins; `"drawn"` by default.
+    #[serde(default, skip_serializing_if = "Start::is_drawn")]
     pub start: Start,
 }
+
+checked!(TraceSource);
 
 /// Position at which the replay of a step begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -47,33 +54,6 @@ impl Start {
     fn is_drawn(&self) -> bool {
         *self == Self::Drawn
     }
-}
-
-#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[schemars(rename = "TraceTable")]
-struct Raw {
-    /// Path of the file; gzip and zstd are recognised by their first bytes.
-    file: PathBuf,
-    /// Format; recognised from the first row by default.
-    format: Option<Format>,
-    /// Part to replay, counted from the first row; everything by default.
-    window: Option<Window>,
-    /// Names of columns, in formats where they are not fixed.
-    #[serde(default, skip_serializing_if = "Columns::is_empty")]
-    columns: Columns,
-    /// Unit of numeric timestamps; that of the format by default.
-    unit: Option<Unit>,
-    /// Tokens per prefix block; those of the format by default.
-    block_tokens: Option<TokenCount>,
-    /// Answer length for rows that have none.
-    output_tokens: Option<Lengths>,
-    /// Skips and counts rows that cannot be read, instead of failing.
-    #[serde(default)]
-    skip_bad_rows: bool,
-    /// Position at which the replay of a step begins; `"drawn"` by default.
-    #[serde(default, skip_serializing_if = "Start::is_drawn")]
-    start: Start,
 }
 
 impl TraceSource {
@@ -117,57 +97,17 @@ impl TraceSource {
     }
 }
 
-impl TryFrom<Raw> for TraceSource {
-    type Error = String;
-    fn try_from(r: Raw) -> Result<Self, String> {
-        let source = Self {
-            file: r.file,
-            format: r.format,
-            window: r.window,
-            columns: r.columns,
-            unit: r.unit,
-            block_tokens: r.block_tokens,
-            output_tokens: r.output_tokens,
-            skip_bad_rows: r.skip_bad_rows,
-            start: r.start,
-        };
-        source.check()?;
-        Ok(source)
-    }
-}
-
-impl From<TraceSource> for Raw {
-    fn from(s: TraceSource) -> Self {
-        Self {
-            file: s.file,
-            format: s.format,
-            window: s.window,
-            columns: s.columns,
-            unit: s.unit,
-            block_tokens: s.block_tokens,
-            output_tokens: s.output_tokens,
-            skip_bad_rows: s.skip_bad_rows,
-            start: s.start,
-        }
-    }
-}
-
 /// Part of a trace, in times from its first row, excluding its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "RawWindow", into = "RawWindow")]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Window {
-    from: Option<Span>,
-    to: Option<Span>,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawWindow {
     /// Start of the window.
     from: Option<Span>,
     /// End of the window, exclusive.
     to: Option<Span>,
 }
+
+checked!(Window);
 
 impl Window {
     /// Creates a window; either end may be open.
@@ -176,13 +116,18 @@ impl Window {
     ///
     /// Both ends are open, or the window is empty.
     pub fn new(from: Option<Span>, to: Option<Span>) -> Result<Self, String> {
-        match (from, to) {
+        let window = Self { from, to };
+        window.check().map(|()| window)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match (self.from, self.to) {
             (None, None) => Err("a window needs from, to, or both".into()),
             (from, Some(to)) if from.unwrap_or(Span::secs(0)) >= to => Err(format!(
                 "the window is empty: from {} is not before to {to}",
                 from.unwrap_or(Span::secs(0))
             )),
-            _ => Ok(Self { from, to }),
+            _ => Ok(()),
         }
     }
 
@@ -194,19 +139,6 @@ impl Window {
     /// Returns the end, if set.
     pub fn to(&self) -> Option<Duration> {
         self.to.map(|s| s.0)
-    }
-}
-
-impl TryFrom<RawWindow> for Window {
-    type Error = String;
-    fn try_from(r: RawWindow) -> Result<Self, String> {
-        Self::new(r.from, r.to)
-    }
-}
-
-impl From<Window> for RawWindow {
-    fn from(w: Window) -> Self {
-        Self { from: w.from, to: w.to }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The file has no name: the system removes it with its last reader, even if the program is killed.
 
-use super::row::RawRow;
+use super::row::UncheckedRow;
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -56,7 +56,7 @@ impl Spooler {
     /// # Errors
     ///
     /// The temporary file cannot be written.
-    pub(super) fn push(&mut self, row: &RawRow) -> Result<()> {
+    pub(super) fn push(&mut self, row: &UncheckedRow) -> Result<()> {
         if row.after.is_none() {
             if self.arrivals.is_multiple_of(self.interval) {
                 self.marks.push(Mark { arrival: self.arrivals, at: row.at, byte: self.byte });
@@ -136,7 +136,7 @@ impl Spool {
 pub(super) struct SpoolRows {
     from: BufReader<FileRange>,
     /// A row that was read ahead.
-    peeked: Option<RawRow>,
+    peeked: Option<UncheckedRow>,
 }
 
 impl SpoolRows {
@@ -151,7 +151,7 @@ impl SpoolRows {
     /// # Errors
     ///
     /// The file cannot be read.
-    pub(super) fn next(&mut self) -> Result<Option<RawRow>> {
+    pub(super) fn next(&mut self) -> Result<Option<UncheckedRow>> {
         match self.peeked.take() {
             Some(row) => Ok(Some(row)),
             None => read(&mut self.from).context("failed to read the rows of a trace back"),
@@ -159,7 +159,7 @@ impl SpoolRows {
     }
 
     /// Puts a row back, to be returned next.
-    pub(super) fn put_back(&mut self, row: RawRow) {
+    pub(super) fn put_back(&mut self, row: UncheckedRow) {
         self.peeked = Some(row);
     }
 }
@@ -180,7 +180,7 @@ const NONE: u32 = u32::MAX;
 const NO_TIME: u64 = u64::MAX;
 
 /// Writes a row; returns its size in bytes.
-pub(super) fn write(out: &mut impl Write, row: &RawRow) -> io::Result<u64> {
+pub(super) fn write(out: &mut impl Write, row: &UncheckedRow) -> io::Result<u64> {
     out.write_all(&row.at.to_le_bytes())?;
     for n in [row.conversation_line, row.after.unwrap_or(NO_TIME)] {
         out.write_all(&n.to_le_bytes())?;
@@ -196,7 +196,7 @@ pub(super) fn write(out: &mut impl Write, row: &RawRow) -> io::Result<u64> {
     Ok(42 + 8 * (row.blocks.len() + usize::from(row.session.is_some())) as u64)
 }
 
-fn read(from: &mut impl Read) -> io::Result<Option<RawRow>> {
+fn read(from: &mut impl Read) -> io::Result<Option<UncheckedRow>> {
     let mut eight = [0; 8];
     match from.read(&mut eight[..1])? {
         0 => return Ok(None),
@@ -221,7 +221,7 @@ fn read(from: &mut impl Read) -> io::Result<Option<RawRow>> {
     let blocks = (0..count).map(|_| long(from)).collect::<io::Result<_>>()?;
     let some = |n: u32| Some(n).filter(|n| *n != NONE);
     let (output, cached) = (some(output), some(cached));
-    Ok(Some(RawRow {
+    Ok(Some(UncheckedRow {
         at,
         conversation_line,
         after,
@@ -258,15 +258,15 @@ mod tests {
         let mut spooler = Spooler::new().unwrap();
         for i in 0..arrivals {
             // Two at each moment; every third has two follow-ups.
-            let row = RawRow {
+            let row = UncheckedRow {
                 at: i / 2 * 10,
                 conversation_line: i as u64,
                 input: i as u32 + 1,
-                ..RawRow::default()
+                ..UncheckedRow::default()
             };
             spooler.push(&row).unwrap();
             for k in 0..if i % 3 == 0 { 2 } else { 0 } {
-                spooler.push(&RawRow { after: Some(k), ..row.clone() }).unwrap();
+                spooler.push(&UncheckedRow { after: Some(k), ..row.clone() }).unwrap();
             }
         }
         spooler.finish().unwrap()

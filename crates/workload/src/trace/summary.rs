@@ -2,7 +2,7 @@
 
 use super::counts::{ArrivalStats, Bin, Dispersion, OverTime};
 use super::id_set::IdSet;
-use super::row::{BadRow, RawRow};
+use super::row::{BadRow, UncheckedRow};
 use goodput_core::distribution::Lengths;
 pub use goodput_core::distribution::{Bar, Distribution};
 use serde::Serialize;
@@ -147,7 +147,7 @@ impl Builder {
     }
 
     /// Adds a row of the window, in order of time.
-    pub(super) fn push(&mut self, row: &RawRow) {
+    pub(super) fn push(&mut self, row: &UncheckedRow) {
         let first = self.rows == 0;
         if first {
             self.base = row.at;
@@ -264,13 +264,13 @@ impl Summary {
 mod tests {
     use super::*;
 
-    fn row(at_s: i64, input: u32, blocks: &[u64]) -> RawRow {
-        RawRow {
+    fn row(at_s: i64, input: u32, blocks: &[u64]) -> UncheckedRow {
+        UncheckedRow {
             at: at_s * 1_000_000_000,
             input,
             output: Some(5),
             blocks: blocks.into(),
-            ..RawRow::default()
+            ..UncheckedRow::default()
         }
     }
 

@@ -1,13 +1,13 @@
 //! An answer that came as one JSON document.
 
-use super::{Delta, Event, Finish, IsError, Parsed, RawUsage, Text, message};
+use super::{Delta, Event, Finish, IsError, Parsed, WireUsage, Text, message};
 use serde_json::Value;
 
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
 struct Document {
     choices: Option<Vec<Choice>>,
-    usage: Option<RawUsage>,
+    usage: Option<WireUsage>,
     error: Option<Value>,
     object: IsError,
     message: Option<Value>,
@@ -24,7 +24,7 @@ struct Choice {
 /// Reads a whole answer as one event. What is no JSON object, or one with neither a choice nor an error, is malformed.
 pub fn parse_whole(body: &[u8]) -> Parsed {
     let Ok(document) = serde_json::from_slice::<Document>(body) else { return Parsed::Malformed };
-    let mut event = Event { usage: document.usage.map(RawUsage::usage), ..Event::default() };
+    let mut event = Event { usage: document.usage.map(WireUsage::usage), ..Event::default() };
     for choice in document.choices.into_iter().flatten() {
         event.has_choice = true;
         event.text = event.text.max(choice.text);

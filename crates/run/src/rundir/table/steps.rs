@@ -100,7 +100,6 @@ impl TableRow for StepColumns {
 }
 
 impl From<&Step> for StepColumns {
-    #[expect(clippy::too_many_lines, reason = "a line per column")]
     fn from(s: &Step) -> Self {
         Self {
             series: s.series.clone(),
@@ -200,7 +199,6 @@ impl StepColumns {
 
 /// The step of a row; what other files hold of it is empty.
 impl From<StepColumns> for Step {
-    #[expect(clippy::too_many_lines, reason = "a line per field")]
     fn from(c: StepColumns) -> Self {
         Self {
             host: c.host(),

@@ -5,7 +5,7 @@ use crate::search::answer::{Basis, KneeBasis, Status};
 use crate::search::config::Open;
 use crate::search::reason::{FitEvidence, LevelsEvidence};
 use crate::search::stop::HighestKey;
-use crate::stats::step::{LimitRow, Quantiles, ServerSide};
+use crate::stats::step::{LimitRow, Quantiles};
 use goodput_core::slo::Metric;
 use goodput_workload::arrivals::Arrivals;
 use std::collections::BTreeMap;
@@ -45,60 +45,17 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
     let ttft = Quantiles { p99: Some(10.0 + level.value), ..Quantiles::default() };
     let e2e = Quantiles { p50: Some(500.0), ..Quantiles::default() };
     Step {
-        series: "main".into(),
-        step: 1,
-        kind: StepKind::List,
-        level,
-        started_at: String::new(),
-        started_s: 0.0,
-        ended_s: 0.0,
         settle_s: 10.0,
         measure_s: 60.0,
-        tail_s: 0.0,
-        drain_s: 0.0,
-        abort: None,
         due_n: 1200,
         offered_rate: level.value,
         sent_rate: level.value,
         achieved_rate: level.value,
-        good_rate: 0.0,
-        completed: 0,
-        failed: 0,
-        cut: 0,
-        failed_timeout: 0,
-        cut_timeout: 0,
-        refused: 0,
-        retried: 0,
-        output_tokens_per_s: 0.0,
-        prompt_tokens_per_s: 0.0,
-        input_tokens_mean: None,
-        output_tokens_mean: None,
         latency: BTreeMap::from([(Metric::Ttft, ttft), (Metric::E2e, e2e)]),
-        joint_attainment: None,
-        in_flight_mean: 0.0,
-        in_flight_max: 0,
-        in_flight_slope: None,
-        ttft_slope: None,
-        little_residual: None,
-        lateness_p50_ms: None,
-        lateness_p99_ms: None,
-        receive_lag_p99_ms: None,
-        conn_new: 0,
-        server: ServerSide::default(),
-        cost_per_mtok: None,
         stable: Some(true),
         verdict,
-        binding: None,
-        reason: String::new(),
-        client_busy: None,
-        client_waiting: None,
-        host: None,
         limits: vec![row("ttft.p99", verdict), row("joint", verdict), row("stability", Verdict::Meets)],
-        groups: Vec::new(),
-        replicas: Vec::new(),
-        checks: Vec::new(),
-        metrics: Vec::new(),
-        trace: None,
+        ..Step::blank(level)
     }
 }
 
