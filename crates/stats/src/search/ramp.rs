@@ -39,7 +39,7 @@ impl Course<'_> {
         let fails = |slo: &Slo| tier_verdict(&last.limits, slo.tier()).0 == Verdict::Fails;
         let missed = !self.tiers.is_empty() && self.tiers.iter().all(fails);
         let by_rule = overloaded(done)
-            .or_else(|| missed.then(|| Stop::SloMissed { level: last.level }))
+            .or(missed.then_some(Stop::SloMissed { level: last.level }))
             .or_else(|| self.at_max(last));
         by_rule.map_or_else(|| Ok(self.rate(done.len())), Err)
     }

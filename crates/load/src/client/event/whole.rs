@@ -1,6 +1,6 @@
 //! An answer that came as one JSON document.
 
-use super::{Delta, Event, Finish, IsError, Parsed, WireUsage, Text, message};
+use super::{Delta, Event, Finish, IsError, Parsed, Text, WireUsage, message};
 use serde_json::Value;
 
 #[derive(serde::Deserialize, Default)]

@@ -38,7 +38,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             Status::NotReached,
             Basis::Fit,
             Some((20.0, 20.0)),
-            |e| matches!(e, Fit(HighestMeets { level, chance }) if level.value == 20.0 && *chance > 0.9),
+            |e| matches!(e, Fit(HighestMeets { level, chance }) if *level == Level::rate(20.0) && *chance > 0.9),
         ),
         // No verdict by single levels, but the boundary is among them.
         (
@@ -53,7 +53,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             Status::Found,
             Basis::Fit,
             Some((19.0, 27.0)),
-            |e| matches!(e, Levels(Bracket { met, failed }) if (met.level.value, failed.level.value) == (10.0, 30.0)),
+            |e| matches!(e, Levels(Bracket { met, failed }) if (met.level, failed.level) == (Level::rate(10.0), Level::rate(30.0))),
         ),
         // At the boundary at the highest level: what lies above it was not measured.
         (
@@ -69,7 +69,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             Status::Undecided,
             Basis::Bracket,
             None,
-            |e| matches!(e, Fit(BelowLowest { level }) if level.value == 20.0),
+            |e| matches!(e, Fit(BelowLowest { level }) if *level == Level::rate(20.0)),
         ),
         // A verdict that no curve agrees with.
         (
@@ -77,7 +77,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             Status::Found,
             Basis::Bracket,
             Some((10.0, 10.0)),
-            |e| matches!(e, Levels(Bracket { met, failed }) if (met.level.value, failed.level.value) == (10.0, 20.0)),
+            |e| matches!(e, Levels(Bracket { met, failed }) if (met.level, failed.level) == (Level::rate(10.0), Level::rate(20.0))),
         ),
     ];
     for (levels, status, basis, rate, says) in cases {

@@ -35,7 +35,7 @@ fn what_refuses_a_load_may_take_a_lower_one() {
             Some(Abort::AllFailed),
             vec![20.0, 30.0, 10.0],
             Status::Found,
-            |r| matches!(r.evidence(), [.., Levels(Bracket { met, .. })] if met.level.value == 20.0),
+            |r| matches!(r.evidence(), [.., Levels(Bracket { met, .. })] if met.level == Level::rate(20.0)),
         ),
         ("rates = [20, 30, 10]", 0.0, Some(Abort::AllFailed), vec![20.0, 10.0], Status::Undecided, |r| {
             matches!(r.evidence(), [Refused { refused: 600, due: 600, .. }, ..])
