@@ -197,7 +197,7 @@ impl Plan {
         Ok(Counter::Exact(Arc::new(move |text| tokenizer.count(text))))
     }
 
-    /// Opens the files of the workload and records their contents in `workload.found`.
+    /// Opens the files of the workload and records their contents in `workload.file_summaries`.
     ///
     /// # Errors
     /// A file cannot be read, or its content is not valid; the message names file, line and field.
