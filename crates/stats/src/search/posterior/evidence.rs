@@ -35,13 +35,13 @@ pub(super) struct StepCounts {
     arrivals: f64,
     /// True if the server has changed since.
     outdated: bool,
-    /// True for a step of the ramp or the refinement that was stopped for its misses.
+    /// True for a step of the ramp that was stopped for its misses.
     stopped: bool,
 }
 
 impl StepCounts {
-    /// Returns the inflation that the step's own clusters show, for a step stopped for its misses; else 1. It is used where it exceeds
-    /// the pooled one: a step was stopped because it had many misses, so their number says less than in a step of fixed length.
+    /// Returns the inflation that the step's own clusters show, for a ramp step stopped for its misses; else 1. It is used where it
+    /// exceeds the pooled one: a short step was stopped because it had many misses, so their number says less than in a step of fixed length.
     fn own_inflation(&self) -> f64 {
         if self.stopped && self.misses > 0.0 { self.cluster_sq / self.misses } else { 1.0 }
     }
@@ -188,7 +188,7 @@ fn count(step: &Step, tier: &str, limit: &str, p0: f64, e2e_s: f64) -> Option<St
     let rate = if loaded { step.effective_level() } else { 0.0 };
     let sessions = step.level.control == Control::Sessions;
     let arrivals = if sessions { n.min(step.level.value * step.measure_s) } else { n };
-    let stopped = matches!(step.kind, StepKind::Ramp | StepKind::Refine) && step.abort == Some(Abort::Gross);
+    let stopped = step.kind == StepKind::Ramp && step.abort == Some(Abort::Gross);
     Some(StepCounts {
         rate,
         n,
