@@ -42,6 +42,15 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 const NEGOTIATION: &str = "able about above accept across act add after";
 const NEGOTIATION_TOKENS: u32 = 2;
 
+/// The series of a plan, and the files that they send from, opened.
+#[derive(Clone, Copy)]
+pub(crate) struct PlanSeries<'a> {
+    /// The series, in the order of the plan.
+    pub(crate) series: &'a [Series],
+    /// The requests of the plan as a whole.
+    pub(crate) traffic: &'a Traffic,
+}
+
 /// A server that is ready to be measured.
 pub(crate) struct Prepared {
     /// One for each thread that sends.
@@ -67,20 +76,19 @@ pub(crate) struct Prepared {
     pub(crate) facts: Vec<Facts>,
     /// How often the sweep was resumed.
     pub(crate) resumed: u32,
+    /// False once the server has said that it cannot empty its prefix cache.
+    pub(crate) resets: bool,
     /// Stops when the sweep ends.
     _embedded: Option<Embedded>,
 }
 
-/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `plan` is
-/// that of the first of the `series`, `whole` what the plan sends in all of them.
+/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `plan` is that of the first series
+/// of `all`.
 ///
-/// Errors say what to check; nothing has been measured yet.
-pub(crate) async fn prepare(
-    plan: &Plan,
-    (whole, series): (&Traffic, &[Series]),
-    host: &Host,
-) -> Result<Prepared> {
-    let traffic = opened(plan, whole)?;
+/// # Errors
+/// The server cannot be measured: the message says what to check. Nothing has been measured yet.
+pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Host) -> Result<Prepared> {
+    let traffic = opened(plan, all.traffic)?;
     // A file that is not there is no reason to ask a server first.
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
     let (clients, aside, embedded) = connect(plan, host)?;
@@ -117,7 +125,8 @@ pub(crate) async fn prepare(
         // Tokens are sent as such: nothing is to be learned of words.
         (WordRate::UNKNOWN.into(), Vec::new())
     } else {
-        calibrate::calibrate(host, &client, &encoder, (whole, series), plan.seed, timeout).await?
+        let probe = calibrate::Probe { host, client: &client, encoder: &encoder, timeout };
+        calibrate::calibrate(&probe, all, plan.seed).await?
     };
     noted.extend(uncalibrated);
     if host.is_paused() {
@@ -141,6 +150,7 @@ pub(crate) async fn prepare(
         scraper: found.scraper,
         facts: found.facts,
         resumed: 0,
+        resets: true,
         _embedded: embedded,
     };
     ready.count();
@@ -189,10 +199,10 @@ impl Prepared {
     ///
     /// # Errors
     /// The series, and what does not fit; or a file that cannot be read.
-    pub(crate) fn check_series(&self, series: &[Series], traffic: &Traffic) -> Result<()> {
-        for one in series {
+    pub(crate) fn check_series(&self, all: PlanSeries<'_>) -> Result<()> {
+        for one in all.series {
             let context = || format!("in the series {}", one.name);
-            let traffic = opened(&one.plan, traffic).with_context(context)?;
+            let traffic = opened(&one.plan, all.traffic).with_context(context)?;
             check_length(&traffic.with_rates(&self.rate), self.max_model_len).with_context(context)?;
         }
         Ok(())
@@ -257,53 +267,44 @@ fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {
     }
 }
 
-/// Sends the warm-up requests, at least one for every shared prefix; they count for nothing.
-pub(crate) async fn warm_up(
-    plan: &Plan,
+/// Requests that are sent before a step and not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// The warm-up requests of the plan, at least one for every shared prefix.
+    Warmup,
+    /// Every shared prefix once, with one output token, so that the server's prefix cache holds them when a step begins.
+    Prefixes,
+}
+
+impl Before {
+    /// Returns the number of requests to send.
+    fn requests(self, plan: &Plan, traffic: &Traffic) -> u32 {
+        match (self, plan.server.warmup_requests) {
+            (Self::Warmup, 0) => 0,
+            (Self::Warmup, n) => n.max(traffic.groups()),
+            (Self::Prefixes, _) => traffic.shared_prefixes(),
+        }
+    }
+}
+
+/// Sends requests that are not counted, a few at a time, and returns them once all have finished.
+pub(crate) async fn send_before(
+    what: Before,
+    series: &Series,
     host: &Host,
-    series: &str,
     ready: &Prepared,
     interrupt: &CancellationToken,
 ) -> Result<Vec<Finished>> {
-    let wanted = match plan.server.warmup_requests {
-        0 => 0,
-        n => n.max(ready.traffic.groups()),
-    };
+    let plan = &series.plan;
+    let wanted = what.requests(plan, &ready.traffic);
     if wanted == 0 {
         return Ok(Vec::new());
     }
-    send_before(plan, host, series, ready, interrupt, (wanted, false)).await
-}
-
-/// Sends every shared prefix once, with one output token, so that the server's prefix cache has them when a step begins;
-/// nothing where nothing is shared. They count for nothing.
-pub(crate) async fn warm_prefixes(
-    plan: &Plan,
-    host: &Host,
-    series: &str,
-    ready: &Prepared,
-    interrupt: &CancellationToken,
-) -> Result<Vec<Finished>> {
-    match ready.traffic.shared_prefixes() {
-        0 => Ok(Vec::new()),
-        n => send_before(plan, host, series, ready, interrupt, (n, true)).await,
-    }
-}
-
-/// Sends requests that count for nothing, a few at a time: so many, and whether for their shared prefixes alone.
-async fn send_before(
-    plan: &Plan,
-    host: &Host,
-    series: &str,
-    ready: &Prepared,
-    interrupt: &CancellationToken,
-    (wanted, prefixes): (u32, bool),
-) -> Result<Vec<Finished>> {
-    let key = StepKey { seed: plan.seed, series: series.into(), step: 0 };
+    let key = StepKey { seed: plan.seed, series: series.name.clone(), step: 0 };
     let slots = WARMUP_SLOTS.min(wanted as usize).min(plan.step.max_in_flight as usize);
     let chains =
         Chains::new(&ready.traffic, &key, Level::concurrency(slots as u32)).map_err(anyhow::Error::msg)?;
-    let chains = if prefixes { chains.prefixes_only() } else { chains };
+    let chains = if what == Before::Prefixes { chains.prefixes_only() } else { chains };
     let prompter = Prompter::new(&ready.traffic, key, ready.rate.clone()).resumed(ready.resumed);
     let builder = Builder::new(chains, prompter, ready.encoders.clone()).as_ids(ready.ids.clone());
     let builder = builder.first(wanted as usize);
