@@ -38,7 +38,9 @@ fn ready_plans_and_profiles_check() {
 fn check_prints_what_would_run() {
     let args = ["check", "demo-virtual", "--set", "search.rates=[1, 2]", "--set", "step.measure=100s"];
     goodput().args(args).assert().success().stdout(
-        contains("2: 1, 2 req/s").and(contains("about 390 in these steps")).and(contains("p99 TTFT ≤ 200 ms")),
+        contains("2: 1, 2 req/s")
+            .and(contains("about 390 in these steps"))
+            .and(contains("p99 TTFT ≤ 200 ms")),
     );
     let out = goodput().args(args).arg("--json").assert().success();
     let json: serde_json::Value = serde_json::from_slice(&out.get_output().stdout).unwrap();

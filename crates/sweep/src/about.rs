@@ -81,7 +81,7 @@ pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) ->
         virtual_time,
         noted: ready.map_or_else(of_all, |r| r.noted.clone()),
         budget: None,
-        words: ready.map(|r| r.rate.clone()),
+        words: ready.map(|r| r.load.terms().words.clone()),
         calibration: None,
         facts: ready.map(|r| r.facts.clone()).unwrap_or_default(),
         environment: plan.environment.clone().into(),

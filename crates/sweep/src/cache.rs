@@ -7,7 +7,7 @@ use super::ending::Ending;
 use super::journal::Journal;
 use super::prepare::Before;
 use super::runner::{Runner, Task};
-use super::scrape::Followed;
+use super::scrape::MetricsRead;
 use super::tally::StepTally;
 use anyhow::Result;
 use goodput_load::client::Client;
@@ -76,7 +76,7 @@ impl Runner {
     }
 
     /// Reads the use of the prefix cache by a step that has drained.
-    pub(super) async fn cache_use(&self, read: &Followed, tally: &StepTally) -> Result<CacheUse> {
+    pub(super) async fn cache_use(&self, read: &MetricsRead, tally: &StepTally) -> Result<CacheUse> {
         let now = self.ready.scraper.read().await?;
         let Some((at, moved)) = now.and_then(|now| read.since_start(&now)) else {
             return Ok(CacheUse { hit_rate: tally.cached_share(), others: None });

@@ -9,7 +9,7 @@ use super::journal::Journal;
 use super::next::{After, after, highest, in_order, is_measured, series_steps};
 use super::prepare::PlanSeries;
 use super::retry_after::{Waits, is_respected, server_key};
-use super::runner::{Measured, Runner, Task, share};
+use super::runner::{Measured, Runner, Task};
 use super::scrape;
 use super::variant::Servers;
 use anyhow::{Context, Result};
@@ -208,7 +208,7 @@ impl<'a> Sweep<'a> {
     /// Warns once, before it is tried, that the plan asks for more than this machine's client was calibrated for.
     fn note_beyond(&mut self, runner: &Runner, series: &Series, level: Level) {
         let calibration = self.meta.calibration.as_ref().filter(|_| !runner.host.is_paused());
-        let share = share(&series.plan, &runner.ready, level);
+        let share = runner.ready.load.share(level);
         let beyond = calibration.and_then(|c| beyond(c, &share));
         let is_noted = self.meta.noted.iter().any(|c| matches!(c, Caveat::BeyondCalibration { .. }));
         if let Some(caveat) = beyond.filter(|_| !is_noted) {

@@ -28,6 +28,7 @@ use goodput_stats::search::{Ask, Next};
 use goodput_stats::stats::step::Step;
 use goodput_workload::rate::WordRates;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -207,7 +208,7 @@ impl Earlier {
         &self,
         plan: &Plan,
         all: PlanSeries<'_>,
-        host: &Host,
+        host: &Arc<Host>,
         force: bool,
     ) -> Result<Prepared> {
         let earlier = &self.meta;
@@ -227,7 +228,7 @@ impl Earlier {
         let mut noted = Vec::new();
         same::check(same::of_server(earlier, &now), force, &mut noted)?;
         ready.noted.extend(noted);
-        ready.resumed = earlier.resumed.len() as u32 + 1;
+        ready.load.set_resumed(earlier.resumed.len() as u32 + 1);
         match earlier.words.as_ref().filter(|_| !force) {
             Some(words) => keep_lengths(words, &earlier.noted, &mut ready)?,
             None => tracing::info!("the lengths of prompts were measured anew"),
@@ -252,7 +253,7 @@ impl Earlier {
             }
         }
         meta.noted.extend(self.found.iter().chain(&self.plan_changed).cloned());
-        meta.words = ready.map(|r| r.rate.clone()).or(meta.words);
+        meta.words = ready.map(|r| r.load.terms().words.clone()).or(meta.words);
         meta.resumed.push(Resumed {
             at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             step: next,
@@ -296,8 +297,8 @@ pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepa
     let uncalibrated =
         |noted: &[Caveat]| noted.iter().any(|c| matches!(c, Caveat::InputNotCalibrated { .. }));
     if !uncalibrated(noted) && !uncalibrated(&ready.noted) {
-        let (was, is) = (kept.base(), ready.rate.base());
-        let words = was.words(ready.traffic.mean_input());
+        let (was, is) = (kept.base(), ready.load.terms().words.base());
+        let words = was.words(ready.load.traffic().mean_input());
         let (was, is) = (was.tokens(words), is.tokens(words));
         if (is - was).abs() > (0.02 * was).max(2.0) {
             bail!(
@@ -306,8 +307,7 @@ pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepa
             );
         }
     }
-    ready.rate = kept.clone();
-    ready.count();
+    ready.load.set_words(kept.clone());
     ready.noted.retain(|c| !matches!(c, Caveat::InputNotCalibrated { .. }));
     Ok(())
 }

@@ -5,31 +5,29 @@ use super::clock::SweepClock;
 use super::ending::Ending;
 use super::host::Neighbours;
 use super::journal::Journal;
-use super::next::{likely_connections, surge};
+use super::next::likely_connections;
 use super::prepare::{Before, Prepared, send_before};
 use super::profile::{Moment, Profiled};
-use super::scrape::Followed;
-use super::step::Running;
+use super::scrape::MetricsRead;
+use super::step::{Followed, Running};
 use super::tally::StepTally;
 use super::variant::Servers;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use goodput_core::caveat::Caveat;
-use goodput_core::level::{Control, Level};
 use goodput_core::record::Finished;
-use goodput_load::load::host::{Host, Share};
-use goodput_load::load::lag::{self, Samples};
+use goodput_load::load::firing::{Delays, TraceStart};
+use goodput_load::load::host::Host;
 use goodput_plan::{Plan, Series};
 use goodput_stats::search::Ask;
 use goodput_stats::stats::step::{ServerSide, Step, StepKind, TracePart};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// The means by which steps are run: the threads that send, the servers of the plan, and the one that is ready.
 pub(super) struct Runner {
-    pub(super) host: Host,
+    pub(super) host: Arc<Host>,
     pub(super) servers: Servers,
     pub(super) ready: Prepared,
 }
@@ -69,29 +67,6 @@ pub(super) struct Measured {
     pub(super) others: Option<OtherClients>,
 }
 
-/// Samples the receive lag of every thread that sends, while a step runs.
-struct LagSampler {
-    stop: CancellationToken,
-    /// `None` in simulated time, which knows no lag.
-    threads: Option<JoinSet<std::io::Result<Samples>>>,
-}
-
-impl LagSampler {
-    fn start(host: &Host, share: &Share) -> Self {
-        let stop = CancellationToken::new();
-        let sample = || host.each(host.used(share), |_| lag::sample(stop.clone()));
-        let threads = (!host.is_paused()).then(sample);
-        Self { stop, threads }
-    }
-
-    async fn end(self) -> Result<Vec<Samples>> {
-        self.stop.cancel();
-        let Some(threads) = self.threads else { return Ok(Vec::new()) };
-        let lags = threads.join_all().await.into_iter().collect::<Result<_, _>>();
-        lags.context("the receive-lag sampler failed")
-    }
-}
-
 impl Runner {
     /// Sends the warm-up requests of a series.
     ///
@@ -114,7 +89,7 @@ impl Runner {
         series: &Series,
         ending: &Ending,
     ) -> Result<Vec<Finished>> {
-        send_before(what, series, &self.host, &self.ready, &ending.token()).await
+        send_before(what, series, &self.ready.load, &ending.token()).await
     }
 
     /// Runs a step. Its requests go into the journal as they finish; its row of `steps.csv` is not yet written.
@@ -136,19 +111,23 @@ impl Runner {
             _ => Profiled::Not,
         };
         let before = self.ready.scraper.read().await?;
-        let lags = LagSampler::start(&self.host, &self.paced(task));
         let neighbours = Neighbours::watch(task.plan(), self.servers.group(), self.host.is_paused());
         let mut running = self.start(task, before, neighbours)?;
-        journal.begin_step(task.series, task.number, task.ask.level, self.share(task).rate);
+        journal.begin_step(
+            task.series,
+            task.number,
+            task.ask.level,
+            self.ready.load.share(task.ask.level).rate,
+        );
         let followed = self.follow(task, &mut running, &mut tally, journal, ending).await;
         let after = match &profiled {
             Profiled::Done => self.profiler(task, Moment::After, journal.dir(), ending).await?,
             Profiled::Not | Profiled::Failed(_) => Profiled::Not,
         };
         noted.extend([profiled, after].into_iter().filter_map(Profiled::caveat));
-        running.abort = followed?;
-        let lags = lags.end().await?;
-        let measured = self.conclude(task, running, tally, &lags, journal).await?;
+        let Followed { abort, delays } = followed?;
+        running.abort = abort;
+        let measured = self.conclude(task, running, tally, &delays, journal).await?;
         noted.extend(measured.noted);
         Ok(Measured { noted, ..measured })
     }
@@ -159,22 +138,22 @@ impl Runner {
         task: Task<'_>,
         mut running: Running,
         mut tally: StepTally,
-        lags: &[Samples],
+        delays: &Delays,
         journal: &mut Journal,
     ) -> Result<Measured> {
         let read = running.end_metrics(task, journal).await?;
         let checks = self.ready.reader.rows(&task.plan().workload);
         let mut so_far = running.so_far(task);
-        let counted = so_far.counted();
-        so_far.own = lag::worst(lags, counted.start, counted.end);
-        let trace = running.trace.and_then(|(from, of)| {
+        let counted = so_far.with_rates();
+        so_far.own = delays.within(&counted);
+        let trace = running.firing.trace.and_then(|TraceStart { from, of }| {
             let last = tally.kept.iter().map(|r| r.id).max()?;
-            Some(TracePart { from, n: self.ready.traffic.chain(last) + 1, of })
+            Some(TracePart { from, n: self.ready.load.traffic().chain(last) + 1, of })
         });
         let host = running.neighbours.end();
         let mut step = Step { checks, trace, host, ..so_far.conclude(&mut tally) };
         let others = self.add_server_side(&mut step, &read, &counted, &tally).await?;
-        let left_alone = tally.wait_until.map(|until| running.began + until);
+        let left_alone = tally.wait_until.map(|until| running.firing.began + until);
         Ok(Measured { step, tally, left_alone, noted: Vec::new(), others })
     }
 
@@ -183,7 +162,7 @@ impl Runner {
     async fn add_server_side(
         &self,
         step: &mut Step,
-        read: &Followed,
+        read: &MetricsRead,
         counted: &Range<Duration>,
         tally: &StepTally,
     ) -> Result<Option<OtherClients>> {
@@ -202,32 +181,7 @@ impl Runner {
     /// Opens as many connections as the step is likely to need.
     async fn warm_connections(&self, task: Task<'_>, ending: &Ending) {
         let n = likely_connections(task.plan(), task.ask.level, task.earlier);
-        let share = self.share(task);
-        let warmed = self.host.warm(&self.ready.clients, &share, n);
+        let warmed = self.ready.load.warm(task.ask.level, n);
         ending.within(Duration::ZERO, warmed).await;
     }
-
-    /// Returns how the load at the level of a step is spread over the threads that send.
-    fn share(&self, task: Task<'_>) -> Share {
-        share(task.plan(), &self.ready, task.ask.level)
-    }
-
-    /// Returns how the load of a step is spread over the threads that send, at the pace of its kind.
-    pub(super) fn paced(&self, task: Task<'_>) -> Share {
-        let share = self.share(task);
-        let faster = surge(task.plan(), &task.ask).map_or(1.0, |surge| surge.factor);
-        let pace = task.plan().pace(task.ask.kind);
-        Share { pace, rate: share.rate.map(|rate| rate * faster), ..share }
-    }
-}
-
-/// Returns how the load at a level is spread over the threads that send.
-pub(super) fn share(plan: &Plan, ready: &Prepared, level: Level) -> Share {
-    let rate = match level.control {
-        Control::Concurrency => None,
-        Control::Rate | Control::Sessions | Control::TraceScale => {
-            Some(level.value * plan.workload.per_level())
-        }
-    };
-    Share { rate, ..Share::of(level, ready.traffic.mean_output()) }
 }

@@ -23,6 +23,7 @@ use goodput_plan::Plan;
 use goodput_run::rundir::{self, Meta, Run, Writer};
 use goodput_stats::stats::step::Step;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything that a sweep is started with.
@@ -70,7 +71,7 @@ struct Opening<'a> {
     plan: &'a Plan,
     plan_toml: String,
     all: PlanSeries<'a>,
-    host: Host,
+    host: Arc<Host>,
     live: Option<(Live, Listener)>,
     options: &'a Options,
     virtual_time: bool,
@@ -99,7 +100,7 @@ pub(super) async fn conduct(setup: Setup<'_>) -> Result<Run> {
     }
     preflight(&plan, &series, virtual_time)?;
     let live = options.listen.map(|address| serve(&plan, address)).transpose()?;
-    let host = Host::of(&plan.client, virtual_time)?;
+    let host = Arc::new(Host::of(&plan.client, virtual_time)?);
     let all = PlanSeries { series: &series, traffic: &traffic };
     let plan_toml = plan.to_toml()?;
     let keep = options.keep.clone();
@@ -202,7 +203,7 @@ impl<'a> Opening<'a> {
 
 impl Sweep<'_> {
     /// Makes the first server ready that can be, of the series that have something left to measure. Returns nothing if there is none.
-    async fn first_ready(&mut self, servers: &mut Servers, host: &Host) -> Result<Option<Prepared>> {
+    async fn first_ready(&mut self, servers: &mut Servers, host: &Arc<Host>) -> Result<Option<Prepared>> {
         self.write_result(servers)?;
         for one in in_order(self.all.series, &self.steps) {
             if self.ending.has_come() {

@@ -10,32 +10,25 @@ use super::looks::{Looks, TICK, drain, failing};
 use super::next::surge;
 use super::progress::Shown;
 use super::runner::{Runner, Task};
-use super::scrape::{Followed, Following};
+use super::scrape::{Following, MetricsRead};
 use super::tally::StepTally;
 use anyhow::{Context, Result, bail};
-use goodput_core::record::Finished;
-use goodput_core::slo::Slo;
-use goodput_load::load::host::Firing;
-use goodput_load::load::job::{Gauge, Job};
-use goodput_load::load::lag;
-use goodput_load::load::source::Builder;
+use goodput_load::load::firing::{Delays, Firing};
+use goodput_load::load::lag::OwnDelay;
+use goodput_load::load::local::Load;
+use goodput_load::load::spec::{Selection, Spec, StepSpec};
 use goodput_plan::Plan;
 use goodput_stats::search::Ask;
 use goodput_stats::server::Reading;
 use goodput_stats::stats::step::{Abort, StepKind};
-use goodput_workload::draw::{Chains, StepKey};
-use goodput_workload::prompts::Prompter;
-use std::sync::Arc;
+use goodput_workload::draw::StepKey;
+use goodput_workload::part::Part;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
 
 /// The interval at which `requests.csv` is brought to disk.
 const FLUSH: Duration = Duration::from_secs(1);
-/// Finished requests of one step that may wait for the director. Further ones wait in their own tasks, never in the sending loop.
-const HOME: usize = 1 << 16;
 /// The time before the end of a window at which it is extended, if it is short of requests.
 const EXTEND_BEFORE: Duration = Duration::from_millis(200);
 
@@ -48,28 +41,21 @@ pub(super) struct Running {
     started: Duration,
     /// Its early end, if it has come.
     pub(super) abort: Option<EarlyEnd>,
-    home: mpsc::Receiver<Finished>,
+    /// Its load.
+    pub(super) firing: Firing,
     /// Length of the measured window, as it is now.
-    window: watch::Sender<Duration>,
-    gauge: Arc<Gauge>,
-    stop: CancellationToken,
-    cut: CancellationToken,
-    pub(super) began: Instant,
-    /// The load; taken when it is awaited.
-    load: Option<Firing>,
+    window: Duration,
     /// Asks whether the server still answers, while that is in doubt.
     probe: Option<JoinHandle<bool>>,
     /// The metrics read meanwhile; taken when they are awaited.
     following: Option<Following>,
-    /// The request of a trace with which the step began, and the number of requests in the trace.
-    pub(super) trace: Option<(u64, u64)>,
     /// The cores of this machine, if the server runs on it.
     pub(super) neighbours: Neighbours,
 }
 
 impl Running {
     fn window_end(&self) -> Duration {
-        self.ask.settle + *self.window.borrow()
+        self.ask.settle + self.window
     }
 
     /// Passes the end of the window on to the readers of metrics.
@@ -78,18 +64,18 @@ impl Running {
     }
 
     /// Sets the window of a burst to the time that it took: it ends with the last answer, which is within it.
-    fn close_burst(&self, tally: &StepTally) {
+    fn close_burst(&mut self, tally: &StepTally) {
         let last = tally.kept.iter().map(|r| r.end.get()).max();
         if let Some(last) = last.filter(|_| self.ask.kind == StepKind::Burst && self.abort.is_none()) {
-            self.window.send_replace(last + Duration::from_nanos(1));
+            self.window = last + Duration::from_nanos(1);
         }
     }
 
     /// Ends the sending, and the step with it. The first reason stands.
     fn end(&mut self, why: Abort) {
-        let end = *self.abort.get_or_insert(EarlyEnd { why, at: self.began.elapsed() });
+        let end = *self.abort.get_or_insert(EarlyEnd { why, at: self.firing.began.elapsed() });
         self.announce_window_end(end.at);
-        self.stop.cancel();
+        self.firing.stop();
     }
 
     /// Writes the metrics read since the last time.
@@ -99,11 +85,11 @@ impl Running {
     }
 
     /// Stops reading metrics and returns what was read.
-    pub(super) async fn end_metrics(&mut self, task: Task<'_>, journal: &mut Journal) -> Result<Followed> {
+    pub(super) async fn end_metrics(&mut self, task: Task<'_>, journal: &mut Journal) -> Result<MetricsRead> {
         self.write_samples(task, journal)?;
         match self.following.take() {
             Some(following) => following.ended().await,
-            None => Ok(Followed::default()),
+            None => Ok(MetricsRead::default()),
         }
     }
 
@@ -119,10 +105,10 @@ impl Running {
             started: self.started,
             ended: task.clock.now(),
             settle: self.ask.settle,
-            window: *self.window.borrow(),
+            window: self.window,
             abort: self.abort,
-            own: lag::OwnDelay::default(),
-            client_limit: self.gauge.client_limit(),
+            own: OwnDelay::default(),
+            client_limit: self.firing.status().client_limit,
         }
     }
 
@@ -130,28 +116,27 @@ impl Running {
     fn shown(&self, tally: &StepTally) -> Shown {
         Shown {
             level: self.ask.level,
-            elapsed: self.began.elapsed(),
+            elapsed: self.firing.began.elapsed(),
             end: self.window_end(),
-            in_flight: self.gauge.in_flight(),
+            in_flight: self.firing.status().in_flight,
             p99: tally.response_p99(),
         }
     }
 
     /// Looks at the misses of the step, if a look is due.
     fn look(&mut self, tally: &StepTally, looks: &mut Looks, elapsed: Duration) {
-        let window = *self.window.borrow();
-        let share = elapsed.saturating_sub(self.ask.settle).as_secs_f64() / window.as_secs_f64();
+        let share = elapsed.saturating_sub(self.ask.settle).as_secs_f64() / self.window.as_secs_f64();
         if self.abort.is_none() && looks.take(share.min(1.0), tally) {
             self.end(Abort::Gross);
         }
     }
 
     /// Extends the window, if it is short of requests.
-    fn extend(&self, plan: &Plan, tally: &StepTally, elapsed: Duration) {
-        let due_so_far = tally.measured() + self.gauge.measured_open();
-        let window = *self.window.borrow();
-        if let Some(longer) = extended(plan, &self.ask, Window { window, elapsed, due_so_far }) {
-            self.window.send_replace(longer);
+    fn extend(&mut self, plan: &Plan, tally: &StepTally, elapsed: Duration) {
+        let due_so_far = tally.measured() + self.firing.status().measured_open;
+        if let Some(longer) = extended(plan, &self.ask, Window { window: self.window, elapsed, due_so_far }) {
+            self.window = longer;
+            self.firing.extend(longer);
             self.announce_window_end(self.window_end());
         }
     }
@@ -214,6 +199,43 @@ impl Drain {
     }
 }
 
+/// Returns the load of a step.
+fn spec(task: Task<'_>, load: &Load) -> Spec {
+    let (ask, plan) = (task.ask, task.plan());
+    let prompts = StepKey { seed: plan.seed, series: task.series.name.clone(), step: task.number };
+    // Variants that alternate have the same arrivals and lengths, and each prompts of its own.
+    let arrivals = match task.round {
+        Some(step) => StepKey { seed: plan.seed, series: alternate::TOGETHER.into(), step },
+        None => prompts.clone(),
+    };
+    let step = StepSpec {
+        prompts,
+        arrivals,
+        in_series: task.round.unwrap_or(task.earlier.len() as u32 + 1),
+        selection: match ask.kind == StepKind::Burst {
+            true => Selection::First(ask.level.value as u64),
+            false => Selection::All,
+        },
+        hurried: ask.kind == StepKind::Baseline,
+        surge: surge(plan, &ask),
+        pace: plan.pace(ask.kind),
+        phase: None,
+        settle: ask.settle,
+        measure: ask.measure,
+        timeout: plan.step_timeout(task.earlier),
+    };
+    let (plan, terms) = (load.plan().clone(), load.terms().clone());
+    Spec { plan, terms, step, level: ask.level, part: Part::WHOLE }
+}
+
+/// The end of a load.
+pub(super) struct Followed {
+    /// The early end of the step, if it had one.
+    pub(super) abort: Option<EarlyEnd>,
+    /// The delays of the client itself.
+    pub(super) delays: Delays,
+}
+
 impl Runner {
     /// Starts the load of a step, and reading metrics beside it. `before` is what the servers told just before.
     pub(super) fn start(
@@ -222,79 +244,25 @@ impl Runner {
         before: Option<Vec<Reading>>,
         neighbours: Neighbours,
     ) -> Result<Running> {
-        let (ask, plan) = (task.ask, task.plan());
+        let ask = task.ask;
         let started_at = jiff::Timestamp::now().to_string();
         let started = task.clock.now();
-        let (builder, trace) = self.bodies(task)?;
-        let (send_home, home) = mpsc::channel(HOME);
-        let (window, window_seen) = watch::channel(ask.measure);
-        let (gauge, stop, cut) =
-            (Arc::<Gauge>::default(), CancellationToken::new(), CancellationToken::new());
-        let began = Instant::now();
-        let timeout = plan.step_timeout(task.earlier);
-        let job = Job {
-            began,
-            settle: ask.settle,
-            window: window_seen,
-            phase: None,
-            timeout: timeout.after,
-            timeout_is_error: timeout.is_error,
-            max_in_flight: plan.step.max_in_flight,
-            itl_limit: plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min(),
-            keep_text: self.ready.reader.wants_text(),
-            home: send_home,
-            gauge: gauge.clone(),
-            stop: stop.clone(),
-            cut: cut.clone(),
-        };
-        let load = self.host.fire(job, &self.ready.clients, &builder, self.paced(task))?;
+        let firing = self.ready.load.fire(&spec(task, &self.ready.load))?;
+        let following = self.ready.scraper.follow(firing.began, ask.settle, ask.settle + ask.measure, before);
         Ok(Running {
             ask,
             started_at,
             started,
             abort: None,
-            home,
-            window,
-            gauge,
-            stop,
-            cut,
-            began,
-            load: Some(load),
+            firing,
+            window: ask.measure,
             probe: None,
-            following: Some(self.ready.scraper.follow(began, ask.settle, ask.settle + ask.measure, before)),
-            trace,
+            following: Some(following),
             neighbours,
         })
     }
 
-    /// Returns the builder of a step's requests, and the place in a trace at which they begin.
-    fn bodies(&self, task: Task<'_>) -> Result<(Builder, Option<(u64, u64)>)> {
-        let (ask, plan, traffic) = (task.ask, task.plan(), &self.ready.traffic);
-        let key = StepKey { seed: plan.seed, series: task.series.name.clone(), step: task.number };
-        // Variants that alternate have the same arrivals and lengths, and each prompts of its own.
-        let drawn = match task.round {
-            Some(step) => StepKey { seed: plan.seed, series: alternate::TOGETHER.into(), step },
-            None => key.clone(),
-        };
-        let in_series = task.round.unwrap_or(task.earlier.len() as u32 + 1);
-        let chains = Chains::new(traffic, &drawn, ask.level).map_err(anyhow::Error::msg)?;
-        let chains = chains.in_series(&drawn, in_series);
-        let trace = chains.trace_position();
-        let chains = if ask.kind == StepKind::Baseline { chains.without_think_times() } else { chains };
-        let chains = match surge(plan, &ask) {
-            Some(surge) => chains.with_surge(surge),
-            None => chains,
-        };
-        let prompter = Prompter::new(traffic, key, self.ready.rate.clone()).resumed(self.ready.resumed);
-        let builder = Builder::new(chains, prompter, self.ready.encoders.clone());
-        let builder = builder.as_ids(self.ready.ids.clone());
-        Ok(match ask.kind {
-            StepKind::Burst => (builder.first(ask.level.value as usize), trace),
-            _ => (builder, trace),
-        })
-    }
-
-    /// Takes requests home until the load has ended; returns the early end of the step, if it had one.
+    /// Takes requests home until the load has ended.
     pub(super) async fn follow(
         &mut self,
         task: Task<'_>,
@@ -302,18 +270,18 @@ impl Runner {
         tally: &mut StepTally,
         journal: &mut Journal,
         ending: &Ending,
-    ) -> Result<Option<EarlyEnd>> {
+    ) -> Result<Followed> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut looks, mut flushed) = (Looks::new(&running.ask), Instant::now());
         let interrupt = ending.token();
-        let sent_all = running.load.as_ref().context("the load is awaited once")?.sent_all.clone();
+        let mut sent_all = std::pin::pin!(running.firing.sent_all());
         let mut drain = Drain { until: None, ending: false, short: task.plan().step.drain.0 };
         loop {
             tokio::select! {
                 biased;
                 () = interrupt.cancelled(), if !drain.ending => drain.sweep_ends(running, ending.abort()),
-                () = sent_all.cancelled(), if drain.until.is_none() => drain.begin(running),
+                () = &mut sent_all, if drain.until.is_none() => drain.begin(running),
                 _ = ticks.tick() => {
                     if flushed.elapsed() >= FLUSH {
                         journal.flush(ending)?;
@@ -322,11 +290,11 @@ impl Runner {
                     running.write_samples(task, journal)?;
                     self.tick(task, running, tally, &mut looks).await?;
                     if drain.is_over() {
-                        running.cut.cancel();
+                        running.firing.cut();
                     }
                     journal.tick(&running.shown(tally));
                 }
-                finished = running.home.recv() => match finished {
+                finished = running.firing.finished.recv() => match finished {
                     Some(mut finished) => {
                         self.ready.read(&mut finished);
                         journal.request(task.series, task.number, &finished)?;
@@ -336,16 +304,17 @@ impl Runner {
                 },
             }
         }
-        running.load.take().context("the load is awaited once")?.ended().await?;
+        let delays = running.firing.ended().await?;
         running.close_burst(tally);
         let burst = running.ask.kind == StepKind::Burst;
-        if running.abort.is_none() && !burst && running.began.elapsed() < running.window_end() {
-            match self.ready.traffic.failure() {
+        if running.abort.is_none() && !burst && running.firing.began.elapsed() < running.window_end() {
+            match self.ready.load.traffic().failure() {
                 Some(why) => bail!("the load of the step ended before its window did: {why}"),
                 None => bail!("the load of the step ended before its window did"),
             }
         }
-        self.last_reason(running, tally, ending).await
+        let abort = self.last_reason(running, tally, ending).await?;
+        Ok(Followed { abort, delays })
     }
 
     /// Returns the early end of a step whose requests have all finished. The first signs of a dying server look like gross misses.
@@ -356,7 +325,7 @@ impl Runner {
         ending: &Ending,
     ) -> Result<Option<EarlyEnd>> {
         let abort = running.abort;
-        let at = abort.map_or(running.began.elapsed(), |end| end.at);
+        let at = abort.map_or(running.firing.began.elapsed(), |end| end.at);
         let settled = abort.is_some_and(|end| end.why.is_broken_off() || end.why == Abort::ServerGone);
         if !settled && tally.ended_unreachable() {
             let client = self.ready.client().clone();
@@ -385,16 +354,16 @@ impl Runner {
         {
             running.end(Abort::ServerGone);
         }
-        if let Some(why) = failing(task.plan(), tally, running.gauge.in_flight()) {
+        if let Some(why) = failing(task.plan(), tally, running.firing.status().in_flight) {
             running.end(why);
         }
-        let elapsed = running.began.elapsed();
+        let elapsed = running.firing.began.elapsed();
         running.neighbours.look(elapsed, running.ask.settle, running.window_end());
         running.look(tally, looks, elapsed);
         running.extend(task.plan(), tally, elapsed);
         // The load continues until the measured requests have finished, but not for ever.
         if elapsed >= running.window_end() + running.ask.tail {
-            running.stop.cancel();
+            running.firing.stop();
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use goodput_run::rundir::variants::State;
 use goodput_run::rundir::{LOGS, VariantRun};
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -184,7 +185,7 @@ impl Servers {
         &mut self,
         one: &Series,
         all: PlanSeries<'_>,
-        host: &Host,
+        host: &Arc<Host>,
         interrupt: &CancellationToken,
     ) -> Result<Option<Prepared>> {
         let (Some(at), Some(variant)) = (self.at(one), &one.variant) else { return Ok(None) };
@@ -225,7 +226,7 @@ impl Servers {
                 let run = &mut self.runs[at];
                 let started = current.launched.as_ref().filter(|_| !is_kept);
                 run.ready_s = started.map(|_| began.elapsed().as_secs_f64());
-                (run.model, run.words) = (Some(ready.model.clone()), Some(ready.rate.clone()));
+                (run.model, run.words) = (Some(ready.model.clone()), Some(ready.load.terms().words.clone()));
                 run.facts = ready.facts.clone();
                 // That of the run as a whole is noted there.
                 run.noted = ready.noted.iter().filter(|c| **c != Caveat::VirtualTime).cloned().collect();
@@ -310,7 +311,7 @@ impl Servers {
         &self,
         one: &Series,
         own: PlanSeries<'_>,
-        host: &Host,
+        host: &Arc<Host>,
         launched: Option<&mut Launched>,
     ) -> Result<Prepared, Not> {
         if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(|v| v.start.as_ref()))
@@ -327,7 +328,7 @@ impl Servers {
         }
         let mut ready = prepare::prepare(&plan, own, host).await?;
         ready.check_series(own)?;
-        ready.resumed = self.resumed;
+        ready.load.set_resumed(self.resumed);
         let Some(known) = known else { return Ok(ready) };
         same::check(same::of_facts(&known.facts, &ready.facts), self.force, &mut ready.noted)?;
         if let Some(words) = known.words.as_ref().filter(|_| !self.force) {

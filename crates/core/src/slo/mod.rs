@@ -6,9 +6,9 @@ mod profile;
 pub use parts::{ALL, ClassSlo, Part, key, split};
 pub use profile::{PROFILES, Profile, ProfileName, profile_names};
 
-use jiff::fmt::friendly::{Spacing, SpanPrinter};
 use crate::record::{Outcome, Record};
 use crate::units::{Fraction, Percentile, Span, ms};
+use jiff::fmt::friendly::{Spacing, SpanPrinter};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, time::Duration};
 

@@ -173,7 +173,8 @@ fn counted(c: &JudgedRow, verdict: Verdict, error: f64) -> String {
     }
     let share = |x: f64| short(round(x * 100.0));
     let count = |n: u64| thousands(n as f64);
-    let misses = format!("{}: {} {} of {} {what}", c.title, count(row.misses), plural(row.misses), count(row.n));
+    let misses =
+        format!("{}: {} {} of {} {what}", c.title, count(row.misses), plural(row.misses), count(row.n));
     let cut =
         if row.censored > 0 { format!(", {} more not known", count(row.censored)) } else { String::new() };
     let (upper, lower) = (1.0 - row.low.unwrap_or(0.0), 1.0 - row.high.unwrap_or(1.0));
