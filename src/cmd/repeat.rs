@@ -203,7 +203,7 @@ impl One<'_> {
             plan.seed,
             own.display()
         );
-        let measured = drive(options.virtual_time, (self.dir, self.groups), async |interrupt| {
+        let measured = drive(options.virtual_time, self.dir, self.groups, async |interrupt| {
             sweep::run(&plan, &options, interrupt).await.map(drop)
         });
         Ok(measured.with_context(|| self.named())?.map(|()| true))
@@ -221,7 +221,7 @@ impl One<'_> {
         }
         let options = Options { keep: self.keep.clone(), out: PathBuf::new(), ..self.options.clone() };
         tracing::info!("run {} of {} goes on: {}", self.run, self.settings.repeats, own.display());
-        let measured = drive(resumption.virtual_time(), (self.dir, self.groups), async |interrupt| {
+        let measured = drive(resumption.virtual_time(), self.dir, self.groups, async |interrupt| {
             Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
         });
         Ok(measured.with_context(|| self.named())?.map(|()| true))

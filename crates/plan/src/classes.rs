@@ -5,8 +5,8 @@ use goodput_core::slo::ClassSlo;
 use goodput_workload::config::Class;
 
 impl Plan {
-    /// Gives every tier the limits of the classes as the workload has them now.
-    pub(super) fn settle_classes(&mut self) {
+    /// Copies the limits of the classes of the workload into every tier. A plan that is deserialized without being resolved lacks them there.
+    pub fn settle_classes(&mut self) {
         let own =
             |(class, c): (u16, &Class)| Some(ClassSlo { class, name: c.name.clone(), slo: c.slo.clone()? });
         let classes: Vec<ClassSlo> = (0..).zip(self.workload.classes()).filter_map(own).collect();

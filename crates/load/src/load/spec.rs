@@ -46,7 +46,9 @@ mod series_plan {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Plan>, D::Error> {
         let SeriesPlan { mut plan, only } = SeriesPlan::deserialize(from)?;
-        Arc::make_mut(&mut plan).workload.only = only;
+        let own = Arc::make_mut(&mut plan);
+        own.workload.only = only;
+        own.settle_classes();
         Ok(plan)
     }
 }

@@ -196,7 +196,7 @@ async fn a_spec_is_the_same_on_another_machine() {
         TALK,
         MIX,
         "alone = true\ncache = \"pair\"\nclass = [\n{ name = \"a\", weight = 1, prompts.synthetic = { \
-                     input-tokens.fixed = 900, output-tokens.fixed = 3, shared-prefix = { tokens = 40, groups = 3 } } },\n{ name = \"b\", \
+                     input-tokens.fixed = 900, output-tokens.fixed = 3, shared-prefix = { tokens = 40, groups = 3 } }, slo.ttft.p90 = \"3s\" },\n{ name = \"b\", \
                      weight = 3, prompts.synthetic = { input-tokens.fixed = 9, output-tokens.fixed = 3 } }]",
     ] {
         let whole = plan(workload);
