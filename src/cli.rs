@@ -19,25 +19,26 @@ use clap::{Args, Parser, Subcommand};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// How many requests per second can an LLM server take while p99 TTFT and p99 TPOT still meet the SLO?
+/// Find how many requests per second an LLM server can serve within its SLO.
 ///
-/// A plan (TOML) steps the load up, each step is judged against the SLO, and the answer comes with its evidence: tables,
-/// charts and a report in a run folder. The answer goes to standard output, progress to standard error.
+/// A sweep loads the server step by step, judges each step against the SLO and reports the highest load that meets it. The run folder
+/// keeps the evidence: tables, charts and a report. The answer goes to standard output, progress to standard error.
 #[derive(Debug, Parser)]
 #[command(name = "goodput", version, propagate_version = true, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
 const EXIT_CODES: &str = "Exit codes:
-  0    a goodput was found, or the SLO was met up to the plan's max-rate, or all that a matrix expects held; a gate held
+  0    success: a goodput was found, or the SLO was met up to max-rate or the highest listed level,
+       or every expectation of a matrix held, or every gate held
   1    error
-  2    ran, but no level meets the SLO, or not at a cost within hardware.max-cost-per-mtok, or something that a matrix
-       expects, or a gate, did not hold
-  3    undecided or invalid, or met at every level tried, max-rate not among them
-  130  interrupted; what was measured until then is in the run folder
+  2    no level meets the SLO, or none within hardware.max-cost-per-mtok,
+       or an expectation of a matrix failed, or a gate failed
+  3    undecided or invalid, or the SLO was met at every level tried but max-rate was not reached
+  130  interrupted; the run folder keeps what was measured
 
 Example:
   goodput sweep demo --out runs/demo";
@@ -45,33 +46,33 @@ Example:
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a sweep and answer.
+    /// Run a sweep and report the goodput.
     Sweep(SweepArgs),
-    /// How fast is a single request, without contention and beside a few others?
+    /// Measure the latency of single requests and at low concurrency, without an SLO.
     Latency(LatencyArgs),
-    /// How much does the server complete at the most, however long it takes?
+    /// Measure peak throughput, ignoring latency.
     Throughput(ThroughputArgs),
     /// Write a commented plan to start from.
     Init(InitArgs),
-    /// Validate a plan; print what would run, how many requests, how long.
+    /// Validate a plan and show what it would run: levels, requests, time.
     Check(CheckArgs),
-    /// Measure how exact and how fast this machine's client is, against a server that answers at once.
+    /// Measure the timing accuracy and the maximum load of this machine's client.
     Calibrate(CalibrateArgs),
-    /// Read results of vLLM bench serve, GuideLLM, AIPerf or inference-perf into a run folder.
+    /// Convert results of vLLM bench serve, GuideLLM, AIPerf or inference-perf into a run folder.
     Import(ImportArgs),
-    /// Remake every report and chart from a run folder.
+    /// Rebuild the reports and charts of a run folder.
     Report(ReportArgs),
-    /// Set runs beside one another: what differs, by how much, and what of that is noise; a gate for CI.
+    /// Compare runs, tell changes from noise, and check gates in CI.
     Compare(CompareArgs),
-    /// How many GPUs a demand takes, and what they cost: from a run, several, or a rate as given.
+    /// Calculate how many GPUs a demand needs and what they cost.
     Capacity(Box<CapacityArgs>),
-    /// What moves the goodput, and by how much: longer prompts and answers, cache hits, burstiness, the mix.
+    /// Measure how the workload changes the goodput: prompt and answer length, cache hits, burstiness, class mix.
     Sensitivity(SensitivityArgs),
-    /// Serve the simulated server on a port.
+    /// Serve a simulated LLM server on a port.
     Simulate(SimulateArgs),
-    /// Describe a recorded trace: rates, bursts, lengths, prefixes; or write it anew without its text.
+    /// Describe a recorded trace (rates, bursts, lengths, shared prefixes), or anonymise it.
     Trace(TraceArgs),
-    /// Print completions for a shell.
+    /// Print shell completions.
     Completions(CompletionsArgs),
     /// Print the manual page.
     #[command(after_help = "Example:\n  goodput man | man -l -")]
@@ -81,34 +82,34 @@ pub enum Command {
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  goodput sweep demo                                          a built-in plan, no server needed
-  goodput sweep --url http://127.0.0.1:8000 --slo chat        a real server, the built-in default plan
-  goodput sweep plan.toml --set step.measure=30s --json       change a key of the plan, answer as JSON
-  goodput sweep plan.toml --repeat 5                          five runs, their mean, and what the next one may be
-  goodput sweep --resume runs/demo-20261120-141500            go on with a sweep that was killed or interrupted")]
+  goodput sweep demo                                      a built-in plan; needs no server
+  goodput sweep --url http://127.0.0.1:8000 --slo chat    your server, with the default plan
+  goodput sweep plan.toml --set step.measure=30s --json   override a key; answer as JSON
+  goodput sweep plan.toml --repeat 5                      five runs and their pooled answer
+  goodput sweep --resume runs/demo-20261120-141500        resume an interrupted sweep")]
 pub struct SweepArgs {
-    /// The plan: a file, or the name of a built-in plan; without it the default plan.
+    /// Plan to run: a file, or the name of a built-in plan [default: the built-in plan `default`].
     pub plan: Option<PathBuf>,
-    /// Server to measure; ends in /v1 or not. Replaces the plan's server.
+    /// Base URL of the server, with or without /v1. Overrides the plan's server.
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// Model to ask for; by default the one that the server lists.
+    /// Model to request. Overrides the plan's model [default: the model that the server lists].
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// SLO profile, in place of the plan's limits.
+    /// SLO profile to judge by, instead of the plan's limits.
     #[arg(long, value_name = "PROFILE")]
     pub slo: Option<String>,
-    /// Begin no step that could end later than this. More time makes the interval of the answer narrower.
+    /// Time budget of the search, such as 30m: no step starts that could end later. More time narrows the interval of the answer.
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Span>,
-    /// After the search, soak the server at the safe rate for this long; the soak has a verdict of its own, and is not part of
-    /// the budget.
+    /// After the search, soak the server at the safe rate for this long. The soak has its own verdict and does not count against the
+    /// budget.
     #[arg(long, value_name = "TIME")]
     pub confirm: Option<Span>,
-    /// Go on with the sweep of a run folder, at the step that it had come to; the time in between spends no budget.
+    /// Resume an interrupted sweep at the step it reached. The pause does not count against the budget.
     ///
-    /// Plan and server are those of the run: where one of them has changed, the differences are shown and nothing is done, unless
-    /// --force is given. --budget gives the sweep more time than it had; of the other options only --repeat, --listen, --yes and --json go with it.
+    /// Uses the plan and the server of the run. If one of them has changed, goodput shows the differences and stops, unless --force is
+    /// given. --budget replaces the budget of the run. The only other options allowed are --repeat, --listen, --yes and --json.
     #[arg(
         long,
         value_name = "RUN",
@@ -118,34 +119,35 @@ pub struct SweepArgs {
     /// Run folder [default: runs/NAME-TIMESTAMP].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Run the plan N times, each with its own seed and the whole budget, into run-01, run-02 … of the run folder, and pool the answers.
+    /// Run the plan N times and pool the answers. Each run has its own seed, the full budget, and a folder run-01, run-02, …
     ///
-    /// The summary has each run's answer, the mean over runs with its interval, how much runs differ, and from three runs on what the next
-    /// one may be; the exit code is that of the pooled answer. With --resume FOLDER, interrupted runs go on, and --repeat N adds runs up to N.
+    /// The summary lists the answer of each run, their mean with its interval, the spread between runs and, from three runs on, the range
+    /// to expect of a next run. The exit code is that of the pooled answer. With --resume FOLDER, interrupted runs are resumed, and
+    /// --repeat N adds runs until there are N.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(crate::rundir::repeats::MOST)))]
     pub repeat: Option<u32>,
-    /// With --repeat: stop and start anew, between runs, the server that the plan starts. Without it the server stays up.
+    /// With --repeat: restart the server that the plan starts before each further run [default: it keeps running].
     #[arg(long, requires = "repeat", conflicts_with = "resume")]
     pub restart: bool,
-    /// Change a key of the plan; may be repeated.
+    /// Override a key of the plan, as in step.measure=30s. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Simulate time: the plan's server must be simulated.
+    /// Run in simulated time. The plan's server must be simulated.
     #[arg(long)]
     pub virtual_time: bool,
-    /// What `calibrate --save` wrote on this machine: warns before the start where the plan asks for more than the client can
-    /// do, and puts the figures into the report.
+    /// File written by `goodput calibrate --save` on this machine. Warns before the start if the plan needs more than the client can do,
+    /// and adds the figures to the report.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
-    /// While it runs, serve the sweep's own metrics for Prometheus at http://ADDR/metrics: latencies, load, verdicts, the answer
-    /// so far. With port 0 any free one.
+    /// While the sweep runs, serve its metrics for Prometheus at http://ADDR/metrics: latency, load, verdicts, the answer so far.
+    /// Port 0 picks a free port.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Send more than 10 requests a second, or one at a time as fast as it answers, to a public address without being asked whether that
-    /// may be. Private addresses and names of a cluster are never asked about.
+    /// Do not ask before loading a public address with more than 10 requests/s, or with single requests as fast as it answers. goodput
+    /// never asks about private addresses and cluster-internal names.
     #[arg(long)]
     pub yes: bool,
-    /// Replace an earlier run in the run folder; with --resume, go on though plan or server are not what they were.
+    /// Overwrite an earlier run in the run folder. With --resume: continue even if the plan or the server has changed.
     #[arg(long)]
     pub force: bool,
     /// Print the answer as JSON.
@@ -153,38 +155,38 @@ pub struct SweepArgs {
     pub json: bool,
 }
 
-/// What `latency` and `throughput` have in common: whom they ask, what they send, and where it goes.
+/// Arguments that `latency` and `throughput` share: server, request size, output.
 #[derive(Debug, Args)]
 pub struct OfflineArgs {
-    /// Server to measure; ends in /v1 or not.
+    /// Base URL of the server, with or without /v1.
     #[arg(long, value_name = "URL", conflicts_with = "simulated")]
     pub url: Option<String>,
-    /// A preset of the simulated server in the place of a real one.
+    /// Measure a preset of the simulated server instead of a real server.
     #[arg(long, value_name = "PRESET")]
     pub simulated: Option<String>,
-    /// Model to ask for; by default the one that the server lists.
+    /// Model to request [default: the model that the server lists].
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// Input tokens of every request.
+    /// Input tokens per request.
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub input_tokens: u32,
-    /// Output tokens of every request.
+    /// Output tokens per request.
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub output_tokens: u32,
     /// Run folder [default: runs/NAME-TIMESTAMP].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Change a key of the plan that these options make, as prompts or headers; may be repeated.
+    /// Set a key of the plan that these options make, such as the prompts or a header. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Simulate time: the server must be simulated.
+    /// Run in simulated time. The server must be simulated.
     #[arg(long)]
     pub virtual_time: bool,
-    /// Send more than 10 requests a second, or one at a time as fast as it answers, to a public address without being asked whether that
-    /// may be. Private addresses and names of a cluster are never asked about.
+    /// Do not ask before loading a public address with more than 10 requests/s, or with single requests as fast as it answers. goodput
+    /// never asks about private addresses and cluster-internal names.
     #[arg(long)]
     pub yes: bool,
-    /// Replace an earlier run in the run folder.
+    /// Overwrite an earlier run in the run folder.
     #[arg(long)]
     pub force: bool,
     /// Print the figures as JSON.
@@ -195,20 +197,20 @@ pub struct OfflineArgs {
 /// Arguments of `latency`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  goodput latency --url http://127.0.0.1:8000                             one request alone, then 4, 8, 16 and 32 at once
+  goodput latency --url http://127.0.0.1:8000                  1, 4, 8, 16 and 32 in flight
   goodput latency --url http://127.0.0.1:8000 --concurrency 1,2 --requests 100
-  goodput latency --simulated a40-qwen3-0.6b --virtual-time               no server needed, over in seconds")]
+  goodput latency --simulated a40-qwen3-0.6b --virtual-time    needs no server; done in seconds")]
 pub struct LatencyArgs {
-    /// Requests in flight, one step each.
+    /// Requests in flight; each number is one step.
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', default_values_t = [1, 4, 8, 16, 32].map(|n| std::num::NonZeroU32::new(n).expect("not zero")))]
     pub concurrency: Vec<std::num::NonZeroU32>,
-    /// At least so many requests at each of them, however long that takes, up to ten minutes.
+    /// Measure at least this many requests in each step. A step takes at most 10 minutes, or --duration if that is longer.
     #[arg(long, value_name = "N")]
     pub requests: Option<std::num::NonZeroU32>,
-    /// How long each of them is measured [default: 30s, or with --requests as long as these take].
+    /// Measured time of each step [default: 30s; with --requests: 5s, or until they are measured].
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
-    /// Whom to ask, and with what.
+    /// Server, request size and output.
     #[command(flatten)]
     pub common: OfflineArgs,
 }
@@ -216,20 +218,20 @@ pub struct LatencyArgs {
 /// Arguments of `throughput`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  goodput throughput --url http://127.0.0.1:8000                          twice as many in flight until it buys no more
-  goodput throughput --url http://127.0.0.1:8000 --all 1000               everything at once, until the last answer
-  goodput throughput --simulated a40-qwen3-0.6b --virtual-time            no server needed, over in seconds")]
+  goodput throughput --url http://127.0.0.1:8000                  double concurrency until it peaks
+  goodput throughput --url http://127.0.0.1:8000 --all 1000       1000 requests at once
+  goodput throughput --simulated a40-qwen3-0.6b --virtual-time    needs no server; done in seconds")]
 pub struct ThroughputArgs {
-    /// Send so many requests at once, and wait for all of them, in place of the ladder.
+    /// Send N requests at once and wait for all of them, instead of increasing concurrency step by step.
     #[arg(long, value_name = "N")]
     pub all: Option<std::num::NonZeroU32>,
-    /// The ladder goes no higher than this.
+    /// Highest number of requests in flight.
     #[arg(long, value_name = "N", default_value_t = std::num::NonZeroU32::new(512).expect("not zero"), conflicts_with = "all")]
     pub max_concurrency: std::num::NonZeroU32,
-    /// How long each number in flight is measured at the least [default: 30s]; with --all, how long all of it may take [default: 10m].
+    /// Measured time of each step [default: 30s]. With --all: the longest that the whole batch may take [default: 10m].
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
-    /// Whom to ask, and with what.
+    /// Server, request size and output.
     #[command(flatten)]
     pub common: OfflineArgs,
 }
@@ -238,10 +240,10 @@ pub struct ThroughputArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  goodput init plan.toml && goodput check plan.toml")]
 pub struct InitArgs {
-    /// Where to write it.
+    /// File to write.
     #[arg(default_value = "plan.toml")]
     pub plan: PathBuf,
-    /// Replace a file that is there.
+    /// Overwrite an existing file.
     #[arg(long)]
     pub force: bool,
 }
@@ -250,21 +252,22 @@ pub struct InitArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   goodput check demo
-  goodput check --schema > plan.schema.json     for editors: put `#:schema ./plan.schema.json` first in a plan")]
+  goodput check --schema > plan.schema.json
+        for editors: make `#:schema ./plan.schema.json` the first line of a plan")]
 pub struct CheckArgs {
-    /// The plan: a file, or the name of a built-in plan.
+    /// Plan to check: a file, or the name of a built-in plan.
     #[arg(required_unless_present = "schema")]
     pub plan: Option<PathBuf>,
-    /// Print the JSON Schema of plans, for editors that complete and check keys, and do nothing else.
+    /// Print the JSON Schema of plans, for completion and checks in editors, and exit.
     #[arg(long, conflicts_with_all = ["plan", "set", "repeat", "json"])]
     pub schema: bool,
-    /// Change a key of the plan; may be repeated.
+    /// Override a key of the plan, as in step.measure=30s. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Print the time that `sweep --repeat N` takes in all, too.
+    /// Also print how long `sweep --repeat N` takes in total.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=i64::from(crate::rundir::repeats::MOST)))]
     pub repeat: Option<u32>,
-    /// Print the plan as resolved, as JSON, with what would run.
+    /// Print the plan with profiles and defaults filled in, and what it would run, as JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -272,22 +275,21 @@ pub struct CheckArgs {
 /// Arguments of `calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  goodput calibrate                                     about two minutes, on an otherwise idle machine
-  goodput calibrate --save client.json                  kept, for the sweeps of this machine:
-  goodput sweep plan.toml --calibration client.json     warns where the plan asks for more, and says so in the report")]
+  goodput calibrate                                    two minutes, on an otherwise idle machine
+  goodput calibrate --save client.json                 save the figures for later sweeps
+  goodput sweep plan.toml --calibration client.json    warn if the plan exceeds the client")]
 pub struct CalibrateArgs {
-    /// A null server elsewhere (`goodput simulate --preset null`), so that it takes no core of this machine; by default one
-    /// is started here.
+    /// Null server on another machine (`goodput simulate --preset null`), so that it takes no cores from the client [default: start one
+    /// on this machine].
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// How many threads send, as `client.threads` of a plan; by default as many as this machine has cores, eight at most.
+    /// Number of sending threads, as client.threads in a plan [default: one per core, at most 8].
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroU32>,
-    /// Send more than 10 requests a second, or one at a time as fast as it answers, to a public address without being asked whether that
-    /// may be. Private addresses and names of a cluster are never asked about.
+    /// Do not ask before loading a public address. goodput never asks about private addresses and cluster-internal names.
     #[arg(long, requires = "url")]
     pub yes: bool,
-    /// Keep the figures in this file, for `sweep --calibration`.
+    /// Save the figures in this file, for `sweep --calibration`.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Print the figures as JSON.
@@ -298,18 +300,15 @@ pub struct CalibrateArgs {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  goodput report runs/demo                                            every report and chart anew, and result.json
-  goodput report runs/demo --chart latency --width 180mm --format png  one chart, as wide as a page
-  goodput report runs/demo --theme dark --charts-dir slides            a dark set beside the report's own
-  goodput report runs/demo --as vllm                                   the same requests as another tool counts them")]
+  goodput report runs/demo                                     result.json, reports and charts
+  goodput report runs/demo --chart latency --width 180mm       one chart, as wide as a page
+  goodput report runs/demo --theme dark --charts-dir slides    dark charts in a separate folder
+  goodput report runs/demo --as vllm                           as vLLM bench serve would report it")]
 pub struct ReportArgs {
-    /// The run folder.
+    /// Run folder.
     pub run: PathBuf,
-    /// Charts alone.
-    #[command(flatten)]
-    pub charts: ChartArgs,
-    /// Print the figures that another tool would report of the same requests, beside ours, and why they differ: vllm, guidellm,
-    /// aiperf or inference-perf. Writes nothing.
+    /// Print the figures that another tool would report for these requests, beside goodput's, and why they differ: vllm, guidellm, aiperf
+    /// or inference-perf. Writes no files.
     #[arg(
         long = "as",
         value_name = "TOOL",
@@ -319,6 +318,9 @@ pub struct ReportArgs {
     /// Print the answer as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Options that draw charts only; last, because their help heading applies to all arguments after it.
+    #[command(flatten)]
+    pub charts: ChartArgs,
 }
 
 /// Arguments of `simulate`.
@@ -326,29 +328,29 @@ pub struct ReportArgs {
 #[command(after_help = "Examples:
   goodput simulate --preset a40-qwen3-0.6b --set max-num-seqs=64 --port 8000
   goodput simulate --preset 4xa100-llama-70b-util --set gpu-memory-utilization=0.85
-  goodput simulate --preset null --set first=20ms --set gap=5ms    exact delays, told in the field server-timing
-  goodput simulate --preset null --unix /tmp/null.sock             on a Unix socket
-  goodput simulate --fault stall=0.02 --fault status-500=0.01      what a client must be able to take")]
+  goodput simulate --preset null --set first=20ms --set gap=5ms    exact delays
+  goodput simulate --preset null --unix /tmp/null.sock             listen on a Unix socket
+  goodput simulate --fault stall=0.02 --fault status-500=0.01      inject faults, to test a client")]
 pub struct SimulateArgs {
-    /// What to simulate: the engines demo, a40-qwen3-0.6b, 4xa100-llama-70b and 4xa100-llama-70b-util, the queues md1, mm1 and
-    /// mmc, fixed, null.
+    /// Server to simulate: an engine (demo, a40-qwen3-0.6b, 4xa100-llama-70b, 4xa100-llama-70b-util), a queue (md1, mm1, mmc), or fixed
+    /// delays (fixed, null).
     #[arg(long, default_value = "demo", value_name = "PRESET")]
     pub preset: String,
-    /// Change a parameter of the preset, as in [server.simulated] of a plan; may be repeated. Here null also takes first (the
-    /// delay of the first token) and gap (that from token to token).
+    /// Override a parameter of the preset, with the keys of [server.simulated] in a plan. Repeatable. Here null also takes first (time to
+    /// first token) and gap (time between tokens).
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Play a fault on this share of the requests; may be repeated. `all=P` is each of them, save those that are named besides. A name
-    /// that does not exist lists them; docs/faults.md says what each does. `--set fault-after=100` answers the first hundred as it should.
+    /// Inject a fault into this share of the requests. Repeatable. all=P injects every fault that is not named separately; an unknown name
+    /// lists the faults, and docs/faults.md describes them. --set fault-after=100 starts after 100 requests without faults.
     #[arg(long, value_name = "NAME=PROBABILITY")]
     pub fault: Vec<String>,
-    /// Listen on a Unix socket, whose file must not exist yet, in place of a port; only with the preset null.
+    /// Listen on a Unix socket instead of a port. Only for the preset null; the socket file must not exist yet.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port"])]
     pub unix: Option<PathBuf>,
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDR")]
     pub host: IpAddr,
-    /// Port to listen on; 0 takes a free one.
+    /// Port to listen on; 0 picks a free port.
     #[arg(long, default_value_t = 8000)]
     pub port: u16,
 }
@@ -356,30 +358,30 @@ pub struct SimulateArgs {
 /// Arguments of `trace`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  goodput trace conversation_trace.jsonl --out trace          table, trace/trace.png and trace/trace.svg
-  goodput trace azure.csv.gz --window 10m..40m --json         a part of it, as JSON
-  goodput trace log.csv --column timestamp=ts --column input-tokens=prompt_len --column output-tokens=gen_len --unit ms
+  goodput trace conversation_trace.jsonl --out trace     also draws trace/trace.png and .svg
+  goodput trace azure.csv.gz --window 10m..40m --json    a part of the trace, as JSON
+  goodput trace log.csv --unit ms --column timestamp=ts --column input-tokens=prompt_len
   goodput trace requests.jsonl --anonymise trace.jsonl.gz --prefix-blocks 16
-                                                              times, lengths and prefixes of a log of requests, no text")]
+        times, lengths and shared prefixes of a request log, without its text")]
 pub struct TraceArgs {
-    /// The trace: JSONL or CSV, plain or compressed with gzip or zstd; or a JSONL log of requests.
+    /// Trace file: JSONL or CSV, plain or compressed with gzip or zstd; or a request log in JSONL.
     pub file: PathBuf,
-    /// Its format, where the first row does not tell: mooncake, azure, burstgpt, vllm, weka, copilot, requests, csv, jsonl.
+    /// Format of the trace [default: detected from the first row]: mooncake, azure, burstgpt, vllm, weka, copilot, requests, csv, jsonl.
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
-    /// The part to describe, from the first row on: 10m..40m, 10m.. or ..40m.
+    /// Part of the trace to describe, counted from its first row: 10m..40m, 10m.. or ..40m.
     #[arg(long, value_name = "FROM..TO")]
     pub window: Option<Window>,
-    /// Name of a column or field; KEY is timestamp, input-tokens, output-tokens, hash-ids, session or failed. May be repeated.
+    /// Name of a column or field. KEY is timestamp, input-tokens, output-tokens, hash-ids, session or failed. Repeatable.
     #[arg(long = "column", value_name = "KEY=NAME")]
     pub columns: Vec<String>,
-    /// Unit of timestamps that are plain numbers: s, ms, us or ns; by default that of the format.
+    /// Unit of numeric timestamps: s, ms, us or ns [default: that of the format].
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<Unit>,
-    /// Tokens in a prefix block; by default those of the format.
+    /// Tokens per prefix block [default: that of the format].
     #[arg(long, value_name = "N")]
     pub block_tokens: Option<std::num::NonZeroU32>,
-    /// Count rows that cannot be read and leave them out, in place of an error.
+    /// Skip and count unreadable rows instead of stopping with an error.
     #[arg(long)]
     pub skip_bad_rows: bool,
     /// Write trace.png and trace.svg into this folder.
@@ -388,14 +390,14 @@ pub struct TraceArgs {
     /// Print the description as JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write times and lengths, and nothing else, as JSONL that goodput reads; compressed where the name ends in .gz.
+    /// Write only times and lengths, as JSONL that goodput reads back. Compressed if the name ends in .gz.
     #[arg(long, value_name = "FILE")]
     pub anonymise: Option<PathBuf>,
-    /// Write ids of prefix blocks of so many tokens as well: hashes under a salt, so that prompts that begin alike still do.
+    /// Also write ids of prefix blocks of N tokens, as salted hashes: prompts that share a prefix still share its ids.
     #[arg(long, value_name = "N", requires = "anonymise")]
     pub prefix_blocks: Option<std::num::NonZeroU32>,
-    /// Salt of those hashes; by default a random one that is not kept. Several files under one salt share their ids: keep it
-    /// secret, since whoever knows it can try out texts.
+    /// Salt of the hashes [default: random, and not saved]. Files written with one salt share their ids. Keep the salt secret: whoever knows
+    /// it can test guesses of the text.
     #[arg(long, value_name = "TEXT", requires = "prefix_blocks")]
     pub salt: Option<String>,
 }
@@ -406,7 +408,7 @@ pub struct TraceArgs {
     after_help = "Example:\n  goodput completions bash > ~/.local/share/bash-completion/completions/goodput"
 )]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// Shell.
     pub shell: clap_complete::Shell,
 }
 

@@ -1,4 +1,4 @@
-//! How many requests per second can an LLM server take while p99 TTFT and p99 TPOT still meet the SLO?
+//! Finds how many requests per second an LLM server can serve within its SLO.
 //!
 //! Data flows one way:
 //!
@@ -11,10 +11,10 @@
 //!
 //! The middle is pure: [`workload`] draws requests from a seed, [`slo`] judges a record, [`stats`] turns records into a
 //! step, [`search`] turns steps into the next level or an answer. Only [`client`], [`load`], [`sim`] and [`sweep`] are
-//! async ([`calibrate`] uses the same client); [`sweep`] is the director that joins the parts. Reports are made from the files of a run folder alone.
+//! async ([`calibrate`] uses the same client); [`sweep`] directs the other parts. Reports are made only from the files of a run folder.
 //!
-//! Each part is a crate of this workspace, in `crates/`; `CONTRIBUTING.md` lists them and says where things go. This crate is the command, and
-//! exports the others under the names of their modules.
+//! Each part is a crate of this workspace, in `crates/`; `CONTRIBUTING.md` lists them. This crate is the command-line program, and re-exports
+//! the other crates under their module names.
 
 pub mod cli;
 mod cmd;
@@ -30,19 +30,19 @@ pub use goodput_stats::{capacity, diagnosis, roofline, search, server, stats};
 pub use goodput_sweep as sweep;
 pub use goodput_workload as workload;
 
-/// How exact and how fast this machine's client is.
+/// Calibration: the timing accuracy and the maximum load of this machine's client.
 pub mod calibrate {
     pub use goodput_load::calibrate::*;
     pub use goodput_stats::calibration::*;
 }
 
-/// The client, and the plan's table that names the server.
+/// The HTTP client, and the plan's `[server]` table.
 pub mod client {
     pub use goodput_core::endpoint::{Api, BaseUrl};
     pub use goodput_core::secrets;
     pub use goodput_load::client::*;
     pub use goodput_plan::server::key::KeySource;
-    pub use goodput_plan::server::pages::{OwnMetrics, PageUrl};
+    pub use goodput_plan::server::pages::{PageUrl, ServerMetrics};
     pub use goodput_plan::server::proxy::Proxy;
     pub use goodput_plan::server::tls::Tls;
     pub use goodput_plan::server::{Connections, Http, PromptForm, Server, Target, extras, pages};
@@ -54,14 +54,14 @@ pub mod client {
     }
 }
 
-/// Load: the threads that send, and the plan's tables for them.
+/// Load generation: the sending threads and their tables in the plan.
 pub mod load {
     pub use goodput_core::times as config;
     pub use goodput_load::load::*;
-    pub use goodput_plan::own;
+    pub use goodput_plan::client::ClientLimits;
 }
 
-/// The simulated server: the models of engines, and the server over them.
+/// The simulated server: engine models, and the HTTP server in front of them.
 pub mod sim {
     pub use goodput_engine as engine;
     pub use goodput_engine::{config, fault};
@@ -72,17 +72,17 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-/// What the fuzz targets need of commands, which otherwise only print it.
+/// Command output as text, for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::cmd::check::said as check_plan;
+    pub use crate::cmd::check::description as check_plan;
 }
 
-/// Standard error, with no secret and nothing in it that a terminal would obey: names, and what servers said, are part of messages. Each is
-/// one write.
-struct Told;
+/// Standard error for log messages, with secrets redacted and terminal control characters escaped, since messages quote names and servers.
+/// Each message is one write.
+struct LogWriter;
 
-impl std::io::Write for Told {
+impl std::io::Write for LogWriter {
     fn write(&mut self, message: &[u8]) -> std::io::Result<usize> {
         let text = report::escape::shown(&String::from_utf8_lossy(message));
         redact::Stderr.write_all(text.as_bytes()).map(|()| message.len())
@@ -93,14 +93,14 @@ impl std::io::Write for Told {
     }
 }
 
-/// Does what the command line asks; the exit code is that of the answer.
+/// Runs the command and returns its exit code.
 pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let filter = EnvFilter::try_from_env("GOODPUT_LOG").unwrap_or_else(|_| EnvFilter::new("goodput=info"));
-    // Fails where a subscriber is set already, as in tests that call this twice: then that one serves.
+    // Fails if a subscriber is already installed, as in tests that call this twice.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        .with_writer(|| Told)
+        .with_writer(|| LogWriter)
         .without_time()
         .with_target(false)
         .with_level(false)

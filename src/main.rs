@@ -1,4 +1,4 @@
-//! Parse, run, exit code.
+//! The `goodput` binary: parses the command line, runs the command and returns its exit code.
 
 use clap::Parser;
 use std::io::Write;
@@ -8,20 +8,20 @@ fn main() -> ExitCode {
     goodput::redact::install_panic_hook();
     let cli = match goodput::cli::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(told) => {
-            // Where standard output is closed nobody reads the help.
-            let _ = told.print();
-            // A mistake on the command line is an error like others: 2 is an answer.
-            return if told.use_stderr() { ExitCode::from(1) } else { ExitCode::SUCCESS };
+        Err(usage) => {
+            // A closed standard output has no reader for the help.
+            let _ = usage.print();
+            // clap exits with 2 on a usage error; here 2 is an answer, so it is 1, as for every other error.
+            return if usage.use_stderr() { ExitCode::from(1) } else { ExitCode::SUCCESS };
         }
     };
     match goodput::run(&cli) {
         Ok(code) => code,
         Err(error) => {
-            // Nothing is left to tell where standard error is closed as well.
-            // What a server or a file said is part of it.
-            let said = goodput::report::escape::shown(&format!("error: {error:#}\n"));
-            let _ = goodput::redact::Stderr.write_all(said.as_bytes());
+            // The message may quote a server or a file, so its control characters are escaped.
+            let message = goodput::report::escape::shown(&format!("error: {error:#}\n"));
+            // With standard error closed too, there is nowhere left to report to.
+            let _ = goodput::redact::Stderr.write_all(message.as_bytes());
             ExitCode::from(1)
         }
     }

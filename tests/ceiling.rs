@@ -72,7 +72,7 @@ fn a_plan_beyond_the_calibration_is_told_before_it_starts() {
         std::fs::write(&calibration, at(ceiling)).unwrap();
         let run = format!("run-{ceiling}");
         let said = String::from_utf8(sweep(&run).stderr).unwrap();
-        assert!(said.contains("another kind of machine"), "{said}");
+        assert!(said.contains("measured on another machine"), "{said}");
         assert_eq!(said.contains("calibrated for 100:"), beyond, "{said}");
         let report = std::fs::read_to_string(dir.path().join(run).join("report.md")).unwrap();
         assert!(report.contains("calibration: p99 lateness stays below 1 ms"), "{report}");
@@ -82,6 +82,9 @@ fn a_plan_beyond_the_calibration_is_told_before_it_starts() {
     let refused = sweep("refused");
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(said.contains("is no calibration") && said.contains("goodput calibrate --save"), "{said}");
+    assert!(
+        said.contains("is not a calibration file") && said.contains("goodput calibrate --save"),
+        "{said}"
+    );
     assert!(!dir.path().join("refused").exists(), "nothing was begun");
 }

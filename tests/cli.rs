@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::tempdir;
 
-/// Every plan of `sweeps/` is sound, as a file and by its name; every profile is known to `--slo`.
+/// Every plan of `sweeps/` is valid, as a file and by its name; every profile is known to `--slo`.
 #[test]
 fn ready_plans_and_profiles_check() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -26,7 +26,7 @@ fn ready_plans_and_profiles_check() {
         assert_eq!(names, known, "every file of {folder} is built in");
     }
     for (name, _) in goodput::plan::SWEEPS {
-        goodput().args(["check", name]).assert().success().stdout(contains("is sound"));
+        goodput().args(["check", name]).assert().success().stdout(contains("valid plan"));
         goodput().arg("check").arg(root.join("sweeps").join(format!("{name}.toml"))).assert().success();
     }
     for (name, _) in goodput::slo::PROFILES {
@@ -66,12 +66,12 @@ fn check_says_what_the_adaptive_search_would_do() {
     goodput().args(["check", "a40-qwen3-0.6b"]).assert().success().stdout(
         contains("one request at a time, then rates that triple")
             .and(contains("never above 200 req/s"))
-            .and(contains("30m at the longest"))
+            .and(contains("at most 30m"))
             .and(contains("rates below 0.166 req/s")),
     );
     let args =
         ["check", "demo", "--set", "search.adaptive.over=\"concurrency\"", "--set", "search.confirm=\"5m\""];
-    let says = contains("numbers of workers that triple").and(contains("and 5m for the soak"));
+    let says = contains("concurrencies that triple").and(contains("plus 5m for the soak"));
     goodput().args(args).assert().success().stdout(says);
 }
 

@@ -1,7 +1,7 @@
 //! Run folders that an earlier version wrote (2026-11-23, before answers and caveats were typed facts) still read, and make reports.
 
 use assert_cmd::Command;
-use goodput::rundir::Run;
+use goodput::rundir;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,8 @@ fn a_run_of_an_earlier_version_still_reads_and_reports() {
     let to = tempfile::tempdir().unwrap();
     for (name, answers, says) in CASES {
         let dir = copy(name, to.path());
-        let run = Run::read(&dir).unwrap();
+        let run = rundir::read(&dir).unwrap();
+        assert!(run.meta.server.is_simulated(), "{name}: {}", run.meta.server);
         let got: Vec<(&str, &str, Option<String>)> = run
             .answers
             .iter()
@@ -33,7 +34,7 @@ fn a_run_of_an_earlier_version_still_reads_and_reports() {
         assert_eq!(got, want, "{name}");
         Command::cargo_bin("goodput").unwrap().arg("report").arg(&dir).assert().success();
         let report = fs::read_to_string(dir.join("report.md")).unwrap();
-        for part in *says {
+        for part in says {
             assert!(report.contains(part), "{name}: no {part:?} in its report");
         }
         assert!(fs::metadata(dir.join("report.html")).unwrap().len() > 100_000, "{name}");

@@ -7,7 +7,7 @@
 #[expect(unreachable_pub, reason = "the fuzz targets have them from a crate of their own")]
 mod parsers;
 
-use goodput::caveat::Caveat;
+use goodput::caveat::{Caveat, SweepCaveat};
 use goodput::{report, rundir};
 use parsers::{BETWEEN, TARGETS, run_folder, seeds};
 use proptest::prelude::*;
@@ -289,8 +289,9 @@ fn rows_that_are_none() {
     let steps: String = (5_000..9_000).map(|step| format!("main,{step}{}\n", ",".repeat(33))).collect();
     fs::write(&path, [&sound[..], "x\n".repeat(1 << 20).as_bytes(), steps.as_bytes()].concat()).unwrap();
     let run = rundir::read(dir.path()).unwrap();
-    let torn = run.caveats.iter().filter(|c| matches!(c, Caveat::TornRow { .. })).count();
-    let partial = run.caveats.iter().filter(|c| matches!(c, Caveat::PartialStep { .. })).count();
+    let torn = run.caveats.iter().filter(|c| matches!(c, Caveat::Sweep(SweepCaveat::TornRow { .. }))).count();
+    let partial =
+        run.caveats.iter().filter(|c| matches!(c, Caveat::Sweep(SweepCaveat::PartialStep { .. }))).count();
     assert_eq!((torn, partial), (1, 100));
     fs::write(&path, [&sound[..], b"\"", "x\n".repeat(5 << 20).as_bytes()].concat()).unwrap();
     let e = format!("{:#}", rundir::read(dir.path()).unwrap_err());

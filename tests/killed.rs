@@ -138,7 +138,7 @@ fn a_killed_sweep_goes_on_with_prompts_that_the_server_has_not_seen() {
         _ => requests(&run.join("requests-partial.csv"), next..=next),
     };
     assert!(first_try.abs_diff(partial.len()) <= 1, "{first_try} or one that is torn: {}", partial.len());
-    let says = format!("its {} requests stand in", partial.len());
+    let says = format!("its {} requests are in", partial.len());
     assert!(partial.is_empty() || result["caveats"].to_string().contains(&says), "{}", result["caveats"]);
     let again = requests(&run.join("requests.csv"), 1..=6);
     assert!(again.iter().filter(|(step, ..)| *step == next).count() >= partial.len());
@@ -234,7 +234,7 @@ fn a_second_signal_leaves_at_once_and_the_folder_is_sound() {
     });
     let mut said = std::io::BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     signal(&child, "-INT");
-    assert!(said.any(|line| line.contains("once more leaves at once")));
+    assert!(said.any(|line| line.contains("interrupt again to exit at once")));
     signal(&child, "-TERM");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(said.any(|line| line.contains("goodput sweep --resume")));
@@ -298,7 +298,7 @@ fn an_interrupted_sweep_reports_and_exits_130() {
     let mut begun = begin(dir.path());
     let mut said = std::io::BufReader::new(begun.child.stderr.take().unwrap()).lines().map(Result::unwrap);
     signal(&begun.child, "-TERM");
-    assert!(said.any(|line| line.contains("once more leaves at once")));
+    assert!(said.any(|line| line.contains("interrupt again to exit at once")));
     begun.open();
     let said: Vec<String> = said.collect();
     let output = begun.child.wait_with_output().unwrap();

@@ -302,7 +302,7 @@ fn a_page_that_hangs_lies_or_dies_disturbs_nothing() {
         let waiting = samples.iter().filter(|s| s["name"] == "waiting").count();
         assert_eq!(waiting > 0, told, "{what}: {waiting} samples");
         assert!(samples.iter().all(|s| number(s, "value").is_finite()), "{what}");
-        assert_eq!(said.contains("tell nothing"), !told, "{what}: {said}");
+        assert_eq!(said.contains("are missing or incomplete"), !told, "{what}: {said}");
         if page_does == Page::Well {
             let server = &step["server"];
             assert_eq!(
@@ -348,7 +348,8 @@ fn a_server_that_is_started_anew_makes_its_step_invalid() {
         step["server"]["preemptions"].is_null() && step["reason"].as_str().unwrap().contains("started anew")
     );
     assert!(
-        said.contains("Step 1 is invalid: the server was started anew") && !said.contains("the client was"),
+        said.contains("Step 1 is invalid: the server restarted during it")
+            && !said.contains("the client was"),
         "{said}"
     );
     goodput().args(["report", run.to_str().unwrap()]).assert().code(predicates::ord::ne(1));
@@ -440,7 +441,9 @@ fn series_of_other_pages_are_summed_up() {
     let pairs = read.iter().enumerate().flat_map(|(i, a)| read[i + 1..].iter().map(move |b| (a, b)));
     assert!(per_s > 0.0 && pairs.into_iter().any(|(a, b)| is_of(a, b)), "{per_s} a second: {read:?}");
     assert_eq!(step["metrics"].as_array().map(Vec::len), Some(4));
-    for want in ["the page has no absent", "127.0.0.1:9 tell nothing", "2 GPUs 70 % busy", "250 W"] {
+    for want in
+        ["the page has no absent", "127.0.0.1:9 are missing or incomplete", "2 GPUs 70 % busy", "250 W"]
+    {
         assert!(said.contains(want) || said.contains(&want.replace("250 W", "251 W")), "{want}: {said}");
     }
     let all = [
@@ -459,8 +462,8 @@ fn series_of_other_pages_are_summed_up() {
 fn mistakes_in_the_plan_are_told() {
     let dir = tempdir().unwrap();
     for (server, tables, says) in [
-        ("metrics-url = \"gpu:9400\"", "", "a URL begins with http"),
-        ("metrics-interval = \"1ms\"", "", "lies between 100ms and 60s"),
+        ("metrics-url = \"gpu:9400\"", "", "does not begin with http"),
+        ("metrics-interval = \"1ms\"", "", "must be between 100ms and 60s"),
         ("metrics = \"no\"", "", "expected a boolean"),
         ("", "[[metrics]]\nurl = \"http://a\"\nseries = []", "the list is empty"),
         ("", "[[metrics]]\nurl = \"http://a\"\nseries = [\"rate(a[5m])\"]", "names no series"),

@@ -8,7 +8,7 @@
 mod common;
 
 use common::{goodput, result, until};
-use goodput::caveat::Caveat;
+use goodput::caveat::{Caveat, SweepCaveat};
 use goodput::plan::Plan;
 use goodput::rundir::{self, Disk, Meta, Run, Writer, json};
 use goodput::stats::step::{Abort, Step};
@@ -126,7 +126,7 @@ fn goes_on(search: &str, cuts: &[f64]) {
         let said = resumed["caveats"].to_string();
         let torn =
             ["steps.csv", "limits.csv", "server.csv", "server-metrics.csv"].map(|f| format!("{f} was torn"));
-        for says in torn.iter().map(String::as_str).chain(["its 5 requests stand in", "resumed once"]) {
+        for says in torn.iter().map(String::as_str).chain(["its 5 requests are in", "resumed once"]) {
             assert!(said.contains(says), "{says}: {said}");
         }
     }
@@ -386,7 +386,11 @@ fn a_sweep_ends_before_its_disk_is_full() {
     let measured = runtime.block_on(goodput::sweep::run(&plan, &options, CancellationToken::new())).unwrap();
     let aborts: Vec<_> = measured.steps.iter().filter_map(|s| s.abort).collect();
     assert!(aborts.contains(&Abort::Disk), "{aborts:?}");
-    assert!(measured.caveats.iter().any(|c| matches!(c, Caveat::DiskLow { .. })), "{:?}", measured.caveats);
+    assert!(
+        measured.caveats.iter().any(|c| matches!(c, Caveat::Sweep(SweepCaveat::DiskLow { .. }))),
+        "{:?}",
+        measured.caveats
+    );
     let written: u64 = fs::read_dir(&run).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
     assert!(written < room, "{written}: within what there was");
     goodput().arg("report").arg(&run).assert().success().stdout(contains("The disk was nearly full"));

@@ -257,7 +257,7 @@ fn the_job_is_one_that_the_command_takes() {
         |path: &Path, mount: &str| path.starts_with(mount) && job.contains(&format!("mountPath: {mount}\n"));
     assert!(at(sweep.plan.as_deref().unwrap(), "/plan") && at(sweep.out.as_deref().unwrap(), "/work/runs"));
     let plan = Plan::from_text(&below(&job, "plan.toml: |").join("\n")).unwrap();
-    assert!(plan.server_title().contains(".svc.cluster.local"));
+    assert!(plan.measured_server().to_string().contains(".svc.cluster.local"));
     let manifest = toml("Cargo.toml");
     let version = manifest["workspace"]["package"]["version"].as_str().unwrap();
     assert!(job.contains(&format!("image: goodput:{version}\n")));

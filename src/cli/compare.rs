@@ -1,28 +1,33 @@
-//! The arguments of `compare`.
+//! Arguments of `compare`.
 
 use crate::units::{Rate, Span};
 use clap::Args;
 use std::path::PathBuf;
 
-const HELP: &str = "A gate is COLUMN[@LEVEL] >= CHANGE or <= CHANGE: goodput >= -5%, ttft.p99 <= +10% (in turns all equal rates together, which is
-also ttft.p99@pooled; else at every one), ttft.p99@20 <= +20ms, failures <= +0.5pp, cost-per-mtok <= 0%. It fails where the whole 95 % interval of the change lies beyond the threshold; it holds where the change
-itself is within it; it fails as well where the percentile is now that of requests that failed, or a rate can no longer be taken; it is
-undecided where the change is beyond the threshold and the interval reaches within, or nothing tells
-the noise. The names of the columns stand in the JSON, and in the message of a gate with a wrong one.
+const HELP: &str = "Gates:
+  COLUMN[@LEVEL] >= CHANGE or COLUMN[@LEVEL] <= CHANGE, for example
+    goodput >= -5%        ttft.p99 <= +10%        ttft.p99@20 <= +20ms
+    failures <= +0.5pp    cost-per-mtok <= 0%     ttft.p99@pooled <= +10%
+  Without @LEVEL, a gate on a latency checks every level that the runs share, or all levels
+  pooled if they were measured in turns. The error for an unknown COLUMN lists all columns.
+    holds      the change is within the threshold
+    fails      the whole 95 % interval of the change is beyond the threshold, or the percentile
+               now falls on failed requests, or the server no longer sustains the level
+    undecided  the change is beyond the threshold but its interval is not, or the noise is unknown
 
 Exit codes:
   0    compared, and every gate holds
-  1    error, or unlike runs without --force
+  1    error, or the runs differ in SLO, workload, cache or measurement (see --force)
   2    a gate fails
-  3    no gate fails, and one is undecided, or a server stopped answering
+  3    no gate fails, but one is undecided or a server stopped answering
   130  --measure was interrupted
 
 Examples:
   goodput compare runs/before runs/after --gate 'goodput >= -5%' --summary \"$GITHUB_STEP_SUMMARY\"
-  goodput compare runs/variants                          the series of one run with one another
+  goodput compare runs/variants             the series of one run with each other
   goodput compare runs/variants#bf16 runs/variants#fp8 --out runs/bf16-fp8
-  goodput compare runs/before runs/after                 each made by `sweep --repeat`: all runs of each
-  goodput compare runs/b1 runs/b2 runs/b3 --against runs/a1 runs/a2 runs/a3 --gate 'goodput >= -5%'
+  goodput compare runs/before runs/after    folders of `sweep --repeat`: all runs of each
+  goodput compare runs/b1 runs/b2 --against runs/a1 runs/a2 --gate 'goodput >= -5%'
   goodput compare --measure http://127.0.0.1:8000 http://127.0.0.1:8001 --slo chat --budget 10m
   goodput compare --measure a.toml b.toml --rate 10 --rate 20 --virtual-time";
 
@@ -30,59 +35,60 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct CompareArgs {
-    /// Run folders, the baseline first; RUN#NAME takes one series or tier of a run. One run with several series, or several
-    /// tiers, is compared with itself. With --measure: two plans (files or names of built-in ones) or URLs of servers.
+    /// Run folders, the baseline first. RUN#NAME selects one series or SLO tier of a run. A single run must have several series or tiers,
+    /// which are compared with each other. With --measure: two plans (files or built-in names) or server URLs.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<String>,
-    /// Runs of the baseline: those before it are then one side together, and these the other. A folder made by `sweep --repeat` stands for all
-    /// of its runs, here and without --against, where each argument is a side.
+    /// Compare two groups of runs: these are the baseline, the runs before --against are the other side. A folder of `sweep --repeat`
+    /// stands for all of its runs, also without --against.
     #[arg(long, value_name = "RUN", num_args = 1.., conflicts_with = "measure")]
     pub against: Vec<String>,
-    /// Measure the two first, in turns at equal rates, both with the same requests.
+    /// Measure two servers first: in turns, at the same rates, with the same requests.
     #[arg(long)]
     pub measure: bool,
-    /// Fail where a change is beyond this: see below. May be repeated.
+    /// Exit with code 2 if a change is beyond this threshold; see Gates below. Repeatable.
     #[arg(long, value_name = "GATE")]
     pub gate: Vec<String>,
-    /// Compare runs that did not measure the same thing all the same.
+    /// Compare runs even if they differ in SLO, workload, cache or measurement.
     #[arg(long)]
     pub force: bool,
     /// Print the comparison as JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write compare.md, compare.json and charts into this folder. With --measure it is the run folder [default:
+    /// Write compare.md, compare.json and charts into this folder. With --measure, it is also the run folder [default:
     /// runs/NAME-TIMESTAMP].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Append a summary in GitHub's Markdown to this file, as to $GITHUB_STEP_SUMMARY.
+    /// Append a summary in GitHub Markdown to this file, such as $GITHUB_STEP_SUMMARY.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
-    /// With --measure: a rate to measure at; may be repeated. By default the plans' list of rates, else a third and two thirds
-    /// of the highest rate that both took in a short ramp.
+    /// With --measure: rate to measure at. Repeatable [default: the rates that both plans list; else one third and two thirds of the
+    /// highest rate that both servers sustain in a short ramp].
     #[arg(long, value_name = "REQ/S", requires = "measure", value_parser = rate)]
     pub rate: Vec<Rate>,
-    /// With --measure: the time for all of it, the ramp included.
+    /// With --measure: time for the whole measurement, including the ramps.
     #[arg(long, value_name = "TIME", default_value = "10m", requires = "measure")]
     pub budget: Span,
-    /// With --measure: the plan for servers that are given by URL [default: the built-in default plan].
+    /// With --measure: plan for servers given by URL [default: the built-in plan `default`].
     #[arg(long, value_name = "PLAN", requires = "measure")]
     pub plan: Option<PathBuf>,
-    /// With --measure: SLO profile, in place of the plans' limits.
+    /// With --measure: SLO profile to judge by, instead of the plans' limits.
     #[arg(long, value_name = "PROFILE", requires = "measure")]
     pub slo: Option<String>,
-    /// With --measure: change a key of both plans; may be repeated.
+    /// With --measure: override a key of both plans. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", requires = "measure")]
     pub set: Vec<String>,
-    /// With --measure: send more than 10 requests a second to a public address without being asked whether that may be.
+    /// With --measure: do not ask before loading a public address with more than 10 requests/s.
     #[arg(long, requires = "measure")]
     pub yes: bool,
-    /// With --measure: simulate time; both servers must be simulated.
+    /// With --measure: run in simulated time. Both servers must be simulated.
     #[arg(long, requires = "measure")]
     pub virtual_time: bool,
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
-    let x: f64 =
-        text.parse().map_err(|_| format!("{text:?} is no rate: write requests per second, as 12.5"))?;
+    let x: f64 = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a rate: write requests per second, such as 12.5"))?;
     Rate::try_from(x).map_err(|e| e.to_string())
 }

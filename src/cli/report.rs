@@ -1,39 +1,39 @@
-//! Which charts `report` draws, and how they look.
+//! Chart options of `report`.
 
 use crate::report::charts::{Look, Theme};
 use crate::report::pictures::{Format, Wanted};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Charts alone, drawn as asked for. With any of these `report` draws charts and leaves report.md and result.json as they are.
+/// Options that make `report` draw only charts and leave report.md and result.json as they are.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Charts alone")]
+#[command(next_help_heading = "Charts only")]
 pub struct ChartArgs {
-    /// Draw only the chart of this name, as its file in charts/ is called; may be given several times.
+    /// Draw only the chart of this name, as in the name of its file in charts/. Repeatable.
     #[arg(long, value_name = "NAME")]
     pub chart: Vec<String>,
-    /// As PNG or as SVG; both without it. Slides are PNG.
+    /// File format [default: both; slides are always PNG].
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Colours, on white or on a dark ground.
+    /// Colour theme [default: light].
     #[arg(long, value_enum)]
     pub theme: Option<Theme>,
-    /// Width of the picture, in in, mm, cm, pt or px (of 1/96 inch), for example 7.5in, 180mm or 1200px; 7.5in without it. Type keeps its
-    /// size. Slides stay 16:9.
+    /// Width with its unit (in, mm, cm, pt, or px of 1/96 inch), such as 180mm or 1200px [default: 7.5in]. The font size stays the same,
+    /// and slides stay 16:9.
     #[arg(long, value_name = "LENGTH", value_parser = width)]
     pub width: Option<u32>,
-    /// Pixels of a PNG for each px of its width: 1 is 96 dpi, 3 (without it) 288 dpi.
+    /// PNG pixels per px of width: 1 is 96 dpi, 3 is 288 dpi [default: 3].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     pub scale: Option<u32>,
-    /// Folder for them, made where it is not there. Without it charts/ of the run folder, in the dark theme charts-dark/.
+    /// Folder for the charts; created if missing [default: charts/ in the run folder, charts-dark/ for the dark theme].
     #[arg(long, value_name = "DIR")]
     pub charts_dir: Option<PathBuf>,
 }
 
-/// The narrowest and the widest picture, in px.
+/// Allowed widths of a chart, in px.
 const WIDTHS: std::ops::RangeInclusive<f64> = 600.0..=2000.0;
 
-/// A length with its unit as px of 1/96 inch.
+/// Parses a length with its unit into px (1/96 inch).
 fn width(text: &str) -> Result<u32, String> {
     let text = text.trim();
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -45,18 +45,18 @@ fn width(text: &str) -> Result<u32, String> {
         "pt" => 72.0,
         "px" => 96.0,
         "" => return Err("it needs a unit: in, mm, cm, pt or px".into()),
-        other => return Err(format!("{other:?} is none of the units in, mm, cm, pt and px")),
+        other => return Err(format!("{other:?} is not a unit: use in, mm, cm, pt or px")),
     };
-    let number: f64 = number.trim().parse().map_err(|_| format!("{number:?} is no number"))?;
+    let number: f64 = number.trim().parse().map_err(|_| format!("{number:?} is not a number"))?;
     let px = number / per_inch * 96.0;
     if !WIDTHS.contains(&px) {
-        return Err("a chart can be from 6.25in (159mm, 600px) to 20.8in (529mm, 2000px) wide".into());
+        return Err("a chart is from 6.25in (159mm, 600px) to 20.8in (529mm, 2000px) wide".into());
     }
     Ok(px.round() as u32)
 }
 
 impl ChartArgs {
-    /// What is to be drawn, and the folder for it; `None` where nothing of it was asked for.
+    /// Returns the charts to draw and their folder; `None` if no option asks for charts only.
     pub fn wanted(&self, run: &Path) -> Option<(Wanted, PathBuf)> {
         let none = self.chart.is_empty()
             && self.format.is_none()
@@ -91,13 +91,13 @@ mod tests {
         }
         for (text, part) in [
             ("720", "needs a unit"),
-            ("7em", "none of the units"),
-            ("widemm", "none of the units"),
+            ("7em", "is not a unit"),
+            ("widemm", "is not a unit"),
             ("1in", "from 6.25in"),
             ("9000px", "from 6.25in"),
             ("-7in", "from 6.25in"),
-            ("1.2.3in", "no number"),
-            ("mm", "no number"),
+            ("1.2.3in", "not a number"),
+            ("mm", "not a number"),
         ] {
             assert!(width(text).unwrap_err().contains(part), "{text}: {:?}", width(text));
         }

@@ -1,4 +1,4 @@
-//! `capacity`: how many GPUs a demand takes, and what they cost.
+//! `capacity`: calculates how many GPUs a demand needs and what they cost.
 
 use crate::capacity::demand::Demand;
 use crate::capacity::fleet::{Replica, Reserve};
@@ -6,7 +6,7 @@ use crate::capacity::sizing::{Candidate, Sizing, ranked};
 use crate::capacity::{Hardware, Volume, profile, trace};
 use crate::cli::CapacityArgs;
 use crate::cmd::report::{WIDEST, wrapped};
-use crate::cmd::{say, say_in_colour};
+use crate::cmd::{print_coloured, print_line};
 use crate::report::capacity::candidate::{Given, of_run};
 use crate::report::capacity::refused::Refused;
 use crate::report::capacity::{Capacity, json, print, render};
@@ -20,7 +20,8 @@ use std::io::{ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Reckons, writes what is asked for, and prints the answer; the exit code tells whether there is one and a limit on the cost is kept.
+/// Sizes the fleet, writes the files of `--out` and prints the answer. Returns exit code 3 if no candidate has a rate, 2 if none stays
+/// within the cost limit.
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<ExitCode> {
     let demand = demand(args)?;
     let reserve = Reserve { headroom: args.headroom, spares: args.spare_replicas };
@@ -35,13 +36,15 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<ExitCode> {
         None => Vec::new(),
     };
     if args.json {
-        say(&serde_json::to_string_pretty(&json(&c)).context("failed to write the capacity as JSON")?)?;
+        print_line(
+            &serde_json::to_string_pretty(&json(&c)).context("failed to write the capacity as JSON")?,
+        )?;
     } else if std::io::stdout().is_terminal() {
         let width = textwrap::termwidth().clamp(40, WIDEST);
         let text = wrapped(&print(&c, &files, u16::try_from(width).ok()), width);
-        say_in_colour(text.trim_end())?;
+        print_coloured(text.trim_end())?;
     } else {
-        say(print(&c, &files, None).trim_end())?;
+        print_line(print(&c, &files, None).trim_end())?;
     }
     Ok(ExitCode::from(match (c.all.is_empty(), c.cost_kept()) {
         (true, _) => 3,
@@ -50,27 +53,27 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<ExitCode> {
     }))
 }
 
-/// What is given and cannot be used is an error, and not passed over.
+/// Rejects options that would have no effect.
 fn check(args: &CapacityArgs, c: &Capacity) -> Result<()> {
     let any = |of: fn(&Sizing) -> bool| c.all.is_empty() || c.all.iter().any(of);
     if args.energy_price.is_some() {
-        let untold = c.all.iter().filter(|s| s.candidate.goodput.watts.is_none());
-        let untold: Vec<&str> = untold.map(|s| s.candidate.name.as_str()).collect();
-        if !untold.is_empty() {
+        let unknown = c.all.iter().filter(|s| s.candidate.goodput.watts.is_none());
+        let unknown: Vec<&str> = unknown.map(|s| s.candidate.name.as_str()).collect();
+        if !unknown.is_empty() {
             bail!(
-                "--energy-price needs what a GPU draws, which is not known of {}: give --watts, or hardware.watts in the plan of the run",
-                untold.join(", ")
+                "--energy-price needs the power of a GPU, which is unknown for {}: add --watts, or hardware.watts to the plan of the run",
+                unknown.join(", ")
             );
         }
     }
     if args.max_cost_per_mtok.is_some() && !any(|s| s.cost_limit.is_some()) {
         bail!(
-            "--max-cost-per-mtok needs what a GPU costs and how long answers are: give --price-per-hour and --output-tokens, or \
-             hardware.price-per-hour in the plan of the run"
+            "--max-cost-per-mtok needs the price of a GPU and the length of answers: add --price-per-hour and --output-tokens, or \
+             hardware.price-per-hour to the plan of the run"
         );
     }
     if args.currency.is_some() && !any(|s| s.at_goodput.cost.is_some()) {
-        bail!("--currency is a label of prices, and there is none: give --price-per-hour");
+        bail!("--currency labels prices, but there is no price: add --price-per-hour");
     }
     Ok(())
 }
@@ -92,8 +95,9 @@ fn demand(args: &CapacityArgs) -> Result<Demand> {
     if let Some(rate) = args.rate {
         return Ok(Demand::of_rate(rate.get(), args.peak_to_mean));
     }
-    let volume: Volume =
-        args.daily_volume.context("say what is asked for: --daily-volume, --rate, --profile or --trace")?;
+    let volume: Volume = args
+        .daily_volume
+        .context("the demand is missing: add --daily-volume, --rate, --profile or --trace")?;
     Ok(Demand::of_volume(volume, args.peak_to_mean))
 }
 
@@ -114,12 +118,12 @@ fn source(args: &CapacityArgs, path: &Path) -> Result<TraceSource> {
     };
     source.check().map_err(anyhow::Error::msg)?;
     if args.peak_window.is_some_and(|w| w.0.is_zero()) {
-        bail!("--peak-window: a stretch has a length, such as 1m");
+        bail!("--peak-window is zero: write a length, such as 1m");
     }
     Ok(source)
 }
 
-/// What may serve the demand, and the answers that cannot.
+/// Returns the candidates that can serve the demand, and the answers that cannot with their reasons.
 fn candidates(args: &CapacityArgs) -> Result<(Vec<Candidate>, Vec<Refused>)> {
     let given = Given {
         gpus_per_replica: args.gpus_per_replica,
@@ -131,32 +135,32 @@ fn candidates(args: &CapacityArgs) -> Result<(Vec<Candidate>, Vec<Refused>)> {
         output_tokens: args.output_tokens,
     };
     if args.goodput.is_some() {
-        return Ok((vec![as_given(args, &given)?], Vec::new()));
+        return Ok((vec![given_rate(args, &given)?], Vec::new()));
     }
-    let (mut found, mut refused) = (Vec::new(), Vec::new());
+    let (mut usable, mut refused) = (Vec::new(), Vec::new());
     let runs: Vec<(PathBuf, Option<&str>)> =
         args.runs.iter().map(|run| rundir::folder_and_part(run)).collect();
     for (dir, select) in &runs {
         let run = rundir::read(dir)?;
-        let (own, others) = of_run(&run, (&name(dir, &runs), dir), *select, &given)?;
-        found.extend(own);
+        let (candidates, others) = of_run(&run, (&name(dir, &runs), dir), *select, &given)?;
+        usable.extend(candidates);
         refused.extend(others);
     }
-    Ok((found, refused))
+    Ok((usable, refused))
 }
 
-/// The last part of the path, where that tells the runs apart.
+/// Returns the last component of a run folder's path if it is unique among the runs, else the whole path.
 fn name(dir: &Path, all: &[(PathBuf, Option<&str>)]) -> String {
     let last = |dir: &Path| dir.file_name().map(|n| n.to_string_lossy().into_owned());
     let unique = all.iter().filter(|(other, _)| other != dir).all(|(other, _)| last(other) != last(dir));
     last(dir).filter(|_| unique).unwrap_or_else(|| dir.display().to_string())
 }
 
-/// A rate as given, with nothing measured.
-fn as_given(args: &CapacityArgs, given: &Given) -> Result<Candidate> {
-    let rate = args.goodput.context("a rate is given")?.get();
+/// Returns the candidate of `--goodput`: a given rate, with nothing measured.
+fn given_rate(args: &CapacityArgs, given: &Given) -> Result<Candidate> {
+    let rate = args.goodput.context("--goodput is missing")?.get();
     if let Some(safe) = args.safe_rate.filter(|safe| safe.get() > rate) {
-        bail!("--safe-rate {safe} is above --goodput {rate}: the safe rate is at most the goodput");
+        bail!("--safe-rate {safe} is above --goodput {rate}: lower it; the safe rate is at most the goodput");
     }
     let hardware = given.over(&Hardware::default());
     let goodput = Replica {
@@ -176,15 +180,14 @@ fn as_given(args: &CapacityArgs, given: &Given) -> Result<Candidate> {
         currency: hardware.currency,
         max_cost_per_mtok: hardware.max_cost_per_mtok.map(Positive::get),
         measured: None,
-        notes: vec![
-            "The rate is as given: with which SLO and workload it was found is not known here.".into(),
-        ],
+        notes: vec!["The rate was given with --goodput; its SLO and workload are unknown.".into()],
         moved: Vec::new(),
     })
 }
 
-/// Markdown, JSON and the chart, each beside its place and moved there. The chart has a folder of its own: the folder may be that of a
-/// run, whose charts/ has one of this name too. An earlier chart goes where there is none now.
+/// Writes Markdown, JSON and charts into `dir`, each file atomically, and returns their paths. Removes an earlier chart if there is none now.
+///
+/// Charts go to capacity-charts/ because `dir` may be a run folder, whose charts/ has a file of the same name.
 fn write(c: &Capacity, dir: &Path) -> Result<Vec<PathBuf>> {
     let charts = dir.join("capacity-charts");
     let slides = charts.join("slides");
@@ -213,7 +216,7 @@ fn write(c: &Capacity, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Removes files that may be there, and then the folders that hold nothing else.
+/// Removes files, if they exist, and then the folders that are empty.
 fn remove(files: &[PathBuf], folders: &[&Path]) -> Result<()> {
     folders.iter().try_for_each(|folder| rundir::no_link(folder))?;
     for file in files {
@@ -225,7 +228,7 @@ fn remove(files: &[PathBuf], folders: &[&Path]) -> Result<()> {
         }
     }
     for folder in folders {
-        // One that holds anything else stays.
+        // Fails if the folder holds anything else, which then stays.
         let _ = fs::remove_dir(folder);
     }
     Ok(())

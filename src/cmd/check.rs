@@ -1,18 +1,18 @@
-//! `check`: is the plan sound, and what would run?
+//! `check`: validates a plan and shows what it would run.
 
 mod after_search;
 mod bounds;
 mod files;
 mod hardware;
+mod network;
+mod protocol;
 mod servers;
-mod spoken;
-mod way;
 
 use crate::cli::CheckArgs;
 use crate::client::way as route;
-use crate::cmd::say;
+use crate::cmd::print_line;
 use crate::level::{Control, Level};
-use crate::plan::{Basis, PER_TOKEN, Plan, Series, Source, schema};
+use crate::plan::{PER_TOKEN, Plan, Series, Source, TimeoutBasis, schema};
 use crate::search::config::{Adaptive, Mode, Over, Ramp};
 use crate::stats::verdict::INFLATION;
 use crate::sweep::longest_step;
@@ -21,76 +21,80 @@ use crate::workload::file_contents::FileContents;
 use anyhow::{Context, Result};
 use hardware::hardware;
 use serde::Serialize;
-use servers::{started, starts};
-use spoken::spoken;
+use servers::{server_lines, start_count};
 use std::time::Duration;
 
-/// A ramp without `max-rate` has no last level; so many of its levels are shown.
+/// Number of levels shown for a ramp without `max-rate`, which has no last level.
 const RAMP_SHOWN: usize = 12;
 
-/// What a plan would run.
+/// The steps that a plan would run.
 #[derive(Debug, Serialize)]
 struct Preview {
-    /// Each level with the requests expected in settle and window (`None` for a closed loop) and its longest time.
+    /// The steps, in order.
     steps: Vec<PreviewStep>,
-    /// Requests expected in all steps, where they are known.
+    /// Requests expected in all steps; `None` if unknown, as in a closed loop.
     requests: Option<u64>,
-    /// The longest that all steps together can take, in seconds.
+    /// Longest duration of all steps together, in seconds.
     longest_s: f64,
-    /// Whether there may be more steps than shown.
+    /// True if the plan may run more steps than shown.
     open_ended: bool,
 }
 
+/// One step that a plan would run.
 #[derive(Debug, Serialize)]
 struct PreviewStep {
     control: Control,
     level: f64,
+    /// Requests expected while settling and in the measured window; `None` in a closed loop.
     requests: Option<u64>,
+    /// Measured time, in seconds.
     window_s: f64,
-    /// So many windows it is measured in.
+    /// Number of windows that the measured time is split into.
     windows: u32,
+    /// Longest duration, in seconds.
     longest_s: f64,
 }
 
-/// Validates the plan, reads its files, and prints what would run; sends nothing.
+/// Validates the plan, reads its files and prints what it would run. Sends no requests.
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let Some(plan) = &args.plan else {
-        return say(&serde_json::to_string_pretty(&schema()).context("failed to write JSON")?);
+        return print_line(&serde_json::to_string_pretty(&schema()).context("failed to write JSON")?);
     };
     let mut plan = Plan::load(&Source::find(plan)?, &args.set)?;
     let contents = plan.open_files()?.file_contents();
     plan.series().iter().try_for_each(|one| route::check(&one.plan.server))?;
-    let said = said(&plan, &contents, args.json)?;
+    let description = description(&plan, &contents, args.json)?;
     match args.repeat {
-        Some(repeats) => say(&repeated(&plan, repeats, &said, args.json)?),
-        None => say(&said),
+        Some(repeats) => print_line(&with_repeats(&plan, repeats, &description, args.json)?),
+        None => print_line(&description),
     }
 }
 
-/// Adds the time that several runs of a plan take to the output of `check`.
-fn repeated(plan: &Plan, repeats: u32, said: &str, json: bool) -> Result<String> {
-    let all_s = f64::from(repeats) * longest_of(plan);
+/// Adds the time that `repeats` runs take to the description of a plan.
+fn with_repeats(plan: &Plan, repeats: u32, description: &str, json: bool) -> Result<String> {
+    let all_s = f64::from(repeats) * longest_total_s(plan);
     if json {
-        let mut value: serde_json::Value = serde_json::from_str(said).context("failed to write JSON")?;
+        let mut value: serde_json::Value =
+            serde_json::from_str(description).context("failed to write JSON")?;
         value["repeats"] = serde_json::json!({ "runs": repeats, "longest_s": all_s });
         return serde_json::to_string_pretty(&value).context("failed to write JSON");
     }
     let all = Span(Duration::from_secs(all_s.round() as u64));
     Ok(format!(
-        "{said}\n  repeated  {repeats} runs, one after the other, each with the budget above: {all} in all at the longest"
+        "{description}\n  repeated  {repeats} runs, one after the other, each with the budget above: at most {all} in total"
     ))
 }
 
-/// The longest that all series of a plan can take, in seconds.
-pub(super) fn longest_of(plan: &Plan) -> f64 {
+/// Returns the longest duration of all series of a plan, in seconds.
+pub(super) fn longest_total_s(plan: &Plan) -> f64 {
     plan.series().iter().map(|one| longest_s(&one.plan)).sum()
 }
 
-/// What is said of a plan, in words or as JSON, and of the files whose contents are known.
+/// Describes a plan and the contents of its data files (`contents`), as text or as JSON.
 ///
 /// # Errors
-/// It cannot be written as JSON.
-pub fn said(plan: &Plan, contents: &[FileContents], json: bool) -> Result<String> {
+/// The description cannot be written as JSON.
+pub fn description(plan: &Plan, contents: &[FileContents], json: bool) -> Result<String> {
     let series = plan.series();
     let warnings = route::warnings_of(&series);
     for warning in &warnings {
@@ -109,30 +113,30 @@ pub fn said(plan: &Plan, contents: &[FileContents], json: bool) -> Result<String
         if series.len() > 1 || series[0].variant.is_some() {
             let one = |s: &Series| {
                 anyhow::Ok(
-                    serde_json::json!({ "name": s.name, "server": s.plan.server_title(), "would_run": would_run(&s.plan)? }),
+                    serde_json::json!({ "name": s.name, "server": s.plan.measured_server().to_string(), "would_run": would_run(&s.plan)? }),
                 )
             };
             value["series"] = series.iter().map(one).collect::<Result<_>>()?;
-            value["longest_s"] = longest_of(plan).into();
+            value["longest_s"] = longest_total_s(plan).into();
         }
         return serde_json::to_string_pretty(&value).context("failed to write JSON");
     }
-    let said = match &series[..] {
+    let text = match &series[..] {
         // The rows of a matrix are listed together.
-        _ if !plan.rows.is_empty() => words(plan, &preview(plan)),
-        [only] if only.variant.is_none() => words(plan, &preview(plan)),
-        several => several_words(plan, several),
+        _ if !plan.rows.is_empty() => one_series(plan, &preview(plan)),
+        [only] if only.variant.is_none() => one_series(plan, &preview(plan)),
+        several => several_series(plan, several),
     };
-    Ok(said + &bounds::words(plan) + &files::words(contents))
+    Ok(text + &bounds::text(plan) + &files::text(contents))
 }
 
-/// The longest that a plan of one series can take, what comes after the search included.
+/// Returns the longest duration of a plan with one series, including the steps after the search, in seconds.
 fn longest_s(plan: &Plan) -> f64 {
     let soak = plan.search.confirm.map_or(0.0, |t| t.0.as_secs_f64());
     preview(plan).longest_s + soak + peak_s(plan) + after_search::longest_s(plan)
 }
 
-/// The longest that the saturated step after the search can take.
+/// Returns the longest duration of the peak step after the search, in seconds.
 fn peak_s(plan: &Plan) -> f64 {
     let Some(peak) = plan.search.peak else { return 0.0 };
     let (settle, measure) =
@@ -140,50 +144,54 @@ fn peak_s(plan: &Plan) -> f64 {
     (settle.0 + measure.0 + plan.step.tail() + plan.step.drain.0).as_secs_f64()
 }
 
-/// What is said of the saturated step, where the plan has one.
+/// Describes the peak step; empty if the plan has none.
 fn peak(plan: &Plan) -> String {
     plan.search.peak.map_or_else(String::new, |peak| {
         let settle = peak.settle.unwrap_or(plan.step.settle);
         let measure = peak.measure.unwrap_or(plan.step.measure);
-        format!("\n  peak      {} in flight after it, {settle} settle + {measure} measured", peak.concurrency)
+        format!(
+            "\n  peak      after the search, {} requests in flight: {settle} settling + {measure} measured",
+            peak.concurrency
+        )
     })
 }
 
-/// A plan of several series: what each would run, and the time of all.
-fn several_words(plan: &Plan, series: &[Series]) -> String {
+/// Describes a plan with several series: what each would run, and the time of all.
+fn several_series(plan: &Plan, series: &[Series]) -> String {
     let names: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
     let mut out = format!(
-        "{} is sound.\n  server    {}\n{}{}  series    {}: {}\n",
+        "valid plan: {}\n  server    {}\n{}{}  series    {}: {}\n",
         plan.name,
-        plan.server_title(),
-        spoken(&plan.server),
+        plan.measured_server().to_string(),
+        protocol::lines(&plan.server),
         hardware(plan),
         series.len(),
         names.join("; ")
     );
-    let said: Vec<String> = series.iter().map(|s| sent_words(&s.plan, &preview(&s.plan))).collect();
+    let loads: Vec<String> = series.iter().map(|s| load(&s.plan, &preview(&s.plan))).collect();
     let variants = series.iter().any(|s| s.variant.is_some());
-    // Variants mostly differ in their servers alone.
-    let alike = variants && said.iter().all(|s| *s == said[0]);
-    for (one, said) in series.iter().zip(&said) {
-        out += &format!("{}\n{}", one.name, started(one));
+    // Most variants differ only in their servers, so a load that all share is shown once.
+    let alike = variants && loads.iter().all(|l| *l == loads[0]);
+    for (one, load) in series.iter().zip(&loads) {
+        out += &format!("{}\n{}", one.name, server_lines(one));
         if (&one.plan.server.tls, &one.plan.server.proxy) != (&plan.server.tls, &plan.server.proxy) {
-            out += &way::way(&one.plan.server);
+            out += &network::lines(&one.plan.server);
         }
         if !alike {
-            out += &format!("{said}\n");
+            out += &format!("{load}\n");
         }
     }
     if alike {
-        out += &format!("each of them\n{}\n", said[0]);
+        out += &format!("each series\n{}\n", loads[0]);
     }
     let all: f64 = series.iter().map(|s| longest_s(&s.plan)).sum();
     let all = Span(Duration::from_secs(all.round() as u64));
-    let starts = starts(series);
+    let starts = start_count(series);
     let order = if plan.alternate.is_some() { "in turns" } else { "one after the other" };
-    out + &format!("in all\n  time      {} series, {order}: {all} at the longest{starts}", series.len())
+    out + &format!("total\n  time      {} series, {order}: at most {all}{starts}", series.len())
 }
 
+/// Returns the levels of a plan that are known in advance, and true if there may be more.
 fn levels(plan: &Plan) -> (Vec<Level>, bool) {
     let max = plan.search.max_rate.map_or(f64::INFINITY, |r| r.get());
     match &plan.search.mode {
@@ -200,7 +208,7 @@ fn levels(plan: &Plan) -> (Vec<Level>, bool) {
             (below.map(Level::concurrency).collect(), false)
         }
         Mode::Burst(n) => (vec![Level::concurrency(n.get())], false),
-        // It chooses its levels as it goes.
+        // The search chooses its levels while it runs.
         Mode::Adaptive(_) => (Vec::new(), true),
     }
 }
@@ -218,13 +226,13 @@ fn ramp_levels(ramp: &Ramp, max: f64, open: Control) -> (Vec<Level>, bool) {
     (levels, false)
 }
 
-/// Requests per second that a level asks for: of conversations the turns of all, once they have got going.
+/// Returns the requests per second at a level; for conversations, the turns per second in the steady state. `None` in a closed loop.
 fn requests_per_s(plan: &Plan, level: Level) -> Option<f64> {
     (level.control != Control::Concurrency).then(|| level.value * plan.workload.per_level())
 }
 
-/// Requests that a step needs, at the least, to show that the strictest percentile of the SLO is met: without a single miss
-/// the binomial bound at 95 % is ln 0.05 / ln p, times the assumed inflation.
+/// Returns the fewest requests with which a step can show that the strictest percentile of the SLO is met: without a single miss, the
+/// binomial bound at 95 % is ln 0.05 / ln p, times the assumed inflation.
 fn least_to_meet(plan: &Plan) -> Option<f64> {
     let parts = plan.slo.as_slice().first()?.parts();
     let share = parts
@@ -235,7 +243,7 @@ fn least_to_meet(plan: &Plan) -> Option<f64> {
     Some(INFLATION * 0.05_f64.ln() / share.ln())
 }
 
-/// What `check` says of levels whose window is too short for a verdict of *meets*.
+/// Describes the levels whose window is too short for the verdict *meets*; `None` if there are none.
 fn too_short(plan: &Plan, levels: &[Level]) -> Option<String> {
     let least = least_to_meet(plan)?;
     let expected =
@@ -244,8 +252,8 @@ fn too_short(plan: &Plan, levels: &[Level]) -> Option<String> {
         levels.iter().filter(|l| expected(l).is_some_and(|n| n < least)).map(|l| short(l.value)).collect();
     (!short_of.is_empty()).then(|| {
         format!(
-            "  note      showing that this SLO is met takes about {} requests in a step without a miss, until the sweep has \
-             seen how misses cluster: {}{} can be shown to fail, not to meet; step.min-requests = {:.0} extends \
+            "  note      to show that this SLO is met, a step needs about {} requests without a miss, until the sweep has \
+             measured how misses cluster: {}{} can only be shown to fail; step.min-requests = {:.0} extends \
              steps, up to step.max-duration",
             hundreds(least),
             short_of.join(", "),
@@ -255,7 +263,7 @@ fn too_short(plan: &Plan, levels: &[Level]) -> Option<String> {
     })
 }
 
-/// A count to the next hundred, with a separator before the last three digits: `4,800`.
+/// Rounds a count up to the next hundred and separates the last three digits, as in `4,800`.
 fn hundreds(n: f64) -> String {
     let n = (n / 100.0).ceil() as u64 * 100;
     if n < 1_000 { n.to_string() } else { format!("{},{:03}", n / 1_000, n % 1_000) }
@@ -266,7 +274,7 @@ fn preview(plan: &Plan) -> Preview {
         let all: Vec<Preview> = plan.series().iter().map(|row| preview(&row.plan)).collect();
         return Preview {
             requests: all.iter().map(|p| p.requests).sum(),
-            // A row's reference takes as long as the row at the most.
+            // The reference step of a row takes at most as long as the row.
             longest_s: plan
                 .rows
                 .iter()
@@ -308,61 +316,67 @@ fn preview(plan: &Plan) -> Preview {
     }
 }
 
-fn words(plan: &Plan, p: &Preview) -> String {
-    let server = format!("  server    {}\n{}{}", plan.server_title(), spoken(&plan.server), hardware(plan));
-    format!("{} is sound.\n{server}{}", plan.name, sent_words(plan, p))
+/// Describes a plan with one series, or a matrix.
+fn one_series(plan: &Plan, p: &Preview) -> String {
+    let protocol = protocol::lines(&plan.server);
+    let server = format!("  server    {}\n{protocol}{}", plan.measured_server(), hardware(plan));
+    format!("valid plan: {}\n{server}{}", plan.name, load(plan, p))
 }
 
-/// The timeout of a request, what it rests on, and how a request counts that it ends.
+/// Describes the timeout of a request, its basis, and whether a timed-out request counts as an error.
 fn timeout(plan: &Plan) -> String {
     let after = Span(plan.timeout());
     let why = match plan.timeout_basis() {
-        Basis::Given => {
-            return format!("{after} a request (step.timeout); one that takes longer is an error");
+        TimeoutBasis::Given => {
+            return format!("{after} per request (step.timeout); a request that takes longer is an error");
         }
-        Basis::Limits => "twice the longest answer that meets the SLO".into(),
-        Basis::Tokens { tokens, known } => format!(
+        TimeoutBasis::Limits => "twice the longest answer that meets the SLO".into(),
+        TimeoutBasis::Tokens { tokens, known } => format!(
             "twice {tokens} output tokens at {} each, {}",
             Span(PER_TOKEN),
-            if known { "which no limit bounds" } else { "since the plan does not say how long answers are" }
+            if known {
+                "since no limit bounds them"
+            } else {
+                "since the plan does not set the answer length"
+            }
         ),
-        Basis::Step => "the longest that a step may last".into(),
-        Basis::Least => "the least default".into(),
+        TimeoutBasis::Step => "the longest that a step may take".into(),
+        TimeoutBasis::Least => "the shortest default".into(),
     };
-    format!("{after} a request: {why}; one that takes longer is cut off, and is no error")
+    format!("{after} per request: {why}; a request that takes longer is cancelled and is not an error")
 }
 
-/// What a plan of one series sends, at which levels, and for how long.
-fn sent_words(plan: &Plan, p: &Preview) -> String {
+/// Describes the load of a plan with one series: requests, levels and times.
+fn load(plan: &Plan, p: &Preview) -> String {
     let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
     let mut out = format!(
         "  workload  {}\n{}  SLO       {}\n  timeout   {}\n",
-        if plan.rows.is_empty() { plan.workload.to_string() } else { "its rows'".into() },
-        kinds(plan),
+        if plan.rows.is_empty() { plan.workload.to_string() } else { "one per row".into() },
+        classes_and_conversations(plan),
         plan.slo.summary(),
         timeout(plan)
     );
     if !plan.rows.is_empty() {
-        return out + &rows(plan, p);
+        return out + &matrix_rows(plan, p);
     }
     if let Mode::Adaptive(a) = &plan.search.mode {
-        return out + &adaptive(plan, a) + &after_search::words(plan) + &peak(plan);
+        return out + &adaptive(plan, a) + &after_search::text(plan) + &peak(plan);
     }
     let ramp = matches!(plan.search.mode, Mode::Ramp(_));
     let more = match (p.open_ended, ramp) {
-        (true, _) => " and on, until the search stops the ramp",
-        (false, true) => ", or until the search stops the ramp",
+        (true, _) => ", …, until the search stops the ramp",
+        (false, true) => ", unless the search stops the ramp earlier",
         (false, false) => "",
     };
     let list: Vec<String> = p.steps.iter().map(|s| short(s.level)).collect();
     let control = p.steps.first().map_or("", |s| s.control.unit());
     let up_to = if ramp && !p.open_ended { "up to " } else { "" };
     out += &format!("  steps     {up_to}{}: {}{control}{more}\n", p.steps.len(), list.join(", "));
-    out += &format!("            each {} settle + {} measured\n", plan.step.settle, windows(plan, p));
+    out += &format!("            each {} settling + {} measured\n", plan.step.settle, windows(plan, p));
     match p.requests {
         Some(n) => {
             out += &format!(
-                "  requests  about {n} in these steps, {} for warm-up\n",
+                "  requests  about {n} in these steps, plus {} for warm-up\n",
                 plan.server.warmup_requests
             )
         }
@@ -373,16 +387,12 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
     let in_windows = p.steps.iter().map(|s| s.windows).max().filter(|n| *n > 1);
     if let Some(n) = in_windows {
         out += &format!(
-            "            a level in up to {n} windows (step.window), each drained before the next, judged together\n"
+            "            up to {n} windows per level (step.window), each drained before the next and judged together\n"
         );
     }
-    out += &format!(
-        "  time      about {} where requests are short, {} at the longest",
-        span(least),
-        span(p.longest_s)
-    );
+    out += &format!("  time      about {} if requests are short, at most {}", span(least), span(p.longest_s));
     let levels: Vec<Level> = p.steps.iter().map(|s| Level { control: s.control, value: s.level }).collect();
-    out += &after_search::words(plan);
+    out += &after_search::text(plan);
     out += &peak(plan);
     if let Some(note) = too_short(plan, &levels) {
         out += &format!("\n{note}");
@@ -390,8 +400,8 @@ fn sent_words(plan: &Plan, p: &Preview) -> String {
     out
 }
 
-/// The rows of a matrix, and how long they take.
-fn rows(plan: &Plan, p: &Preview) -> String {
+/// Describes the rows of a matrix and their total time.
+fn matrix_rows(plan: &Plan, p: &Preview) -> String {
     let mut out = String::new();
     for (i, row) in plan.series().iter().enumerate() {
         let (levels, w) = (levels(&row.plan).0, &row.plan.workload);
@@ -401,77 +411,80 @@ fn rows(plan: &Plan, p: &Preview) -> String {
         let head = if i == 0 { "rows" } else { "" };
         out += &format!("  {head:9} {}: {}, {sends}\n", row.name, level.unwrap_or_default());
     }
-    let referred = plan.rows.iter().filter(|r| !r.unloaded()).count();
+    let with_reference = plan.rows.iter().filter(|r| !r.unloaded()).count();
     out += &format!(
-        "            each {} settle + {} measured; {referred} of them have one request at a time before them, for as long\n",
+        "            each {} settling + {} measured; {with_reference} of them follow a reference step of the same length with one request at a \
+         time\n",
         plan.step.settle,
         windows(plan, p)
     );
-    out + &format!("  time      {} at the longest", Span(Duration::from_secs(p.longest_s.round() as u64)))
+    out + &format!("  time      at most {}", Span(Duration::from_secs(p.longest_s.round() as u64)))
 }
 
-/// The classes of a mix and what is known of conversations, a line each; empty for single requests of one kind.
-fn kinds(plan: &Plan) -> String {
+/// Describes the classes of a mix and the conversations, one per line; empty for single requests of one kind.
+fn classes_and_conversations(plan: &Plan) -> String {
     let (w, mut lines) = (&plan.workload, Vec::new());
     for (class, kind) in w.classes().iter().zip(w.kinds()) {
-        let whose = class.slo.as_ref().map_or("the plan's limits".to_owned(), crate::slo::Slo::summary);
+        let limits = class.slo.as_ref().map_or("the limits of [slo]".to_owned(), crate::slo::Slo::summary);
         let share = short(100.0 * kind.share);
-        lines.push(format!("class {}: {share} % of the arrivals, {kind}; {whose}", class.name));
+        lines.push(format!("class {}: {share} % of the arrivals, {}; {limits}", class.name, kind.prompts()));
     }
     if w.control() == Control::Sessions {
         let settle = plan.step.settle.0;
         let think = Duration::from_secs_f64(w.think_s().round());
-        let thinks = match (w.thinks_as_recorded(), think.is_zero()) {
-            (true, true) => "think as long as was recorded".to_owned(),
-            (true, false) => format!("think for {} in all, and some as long as was recorded", Span(think)),
-            (false, _) => format!("think for {} in all", Span(think)),
+        let think_time = match (w.thinks_as_recorded(), think.is_zero()) {
+            (true, true) => "as recorded".to_owned(),
+            (true, false) => format!("{} in total, partly as recorded", Span(think)),
+            (false, _) => format!("{} in total", Span(think)),
         };
-        lines.push(format!("{} requests a session on average; its users {thinks}", short(w.per_level())));
+        lines.push(format!(
+            "{} requests per session on average; think time {think_time}",
+            short(w.per_level())
+        ));
         if settle < think {
             lines.push(format!(
-                "note: the last turns of a session come some {} after its first: step.settle = {} is too short to reach the \
+                "note: the last turn of a session is due about {} after its first, so step.settle = {} is too short to reach the \
                  steady mix of turns{}",
                 Span(think),
                 Span(settle),
-                if matches!(plan.search.mode, Mode::Adaptive(_)) { " (the adaptive search settles longer by itself)" } else { "" }
+                if matches!(plan.search.mode, Mode::Adaptive(_)) { " (the adaptive search settles longer)" } else { "" }
             ));
         }
     }
     lines.into_iter().map(|line| format!("            {line}\n")).collect()
 }
 
-/// What the adaptive search would do, and from which level on its answers speak.
+/// Describes the adaptive search, and the lowest level that it can judge.
 fn adaptive(plan: &Plan, a: &Adaptive) -> String {
     let control = plan.workload.control();
     let unit = control.unit();
-    let (levels, most) = match a.over {
-        Over::Rate => (
-            open_levels(control),
-            plan.search.max_rate.map(|r| format!(", never above {r}{unit}, one at a time included")),
-        ),
+    let (levels, limit) = match a.over {
+        Over::Rate => {
+            (open_levels(control), plan.search.max_rate.map(|r| format!(", never above {r}{unit}")))
+        }
         Over::Concurrency => {
-            ("numbers of workers", Some(format!(", never above {} (max-in-flight)", plan.step.max_in_flight)))
+            ("concurrencies", Some(format!(", never above {} (max-in-flight)", plan.step.max_in_flight)))
         }
     };
     let width = short(100.0 * a.width.get());
     let soak =
         plan.search.confirm.map(|t| format!(", then a soak of {t} at the safe rate")).unwrap_or_default();
     let mut out = format!(
-        "  steps     chosen by the search: one request at a time, then {levels} that triple until one is too much{},\n\
-         \x20           then at the likely boundary, until its 90 % interval is within {width} % of it{soak}\n\
-         \x20 requests  as many as the server takes, {} for warm-up\n  time      {} at the longest",
-        most.unwrap_or_default(),
+        "  steps     chosen by the search{}: one request at a time, then {levels} that triple until one misses the\n\
+         \x20           SLO, then levels near the limit until its 90 % interval is within {width} % of it{soak}\n\
+         \x20 requests  as many as the server takes, plus {} for warm-up\n  time      at most {}",
+        limit.unwrap_or_default(),
         plan.server.warmup_requests,
         a.budget
     );
     if let Some(length) = plan.search.confirm {
-        out += &format!(", and {length} for the soak");
+        out += &format!(", plus {length} for the soak");
     }
     let lowest = plan.searcher().ok().and_then(|s| s.terms()).map(|t| t.lowest);
     if let (Over::Rate, Some(lowest)) = (a.over, lowest) {
         out += &format!(
-            "\n  note      in this time nothing can be said of {} below {}{unit}; a server slower than about {}{unit} gets a \
-             wide interval",
+            "\n  note      this time is too short to judge {} below {}{unit}; a server with a limit below about {}{unit}\n\
+             \x20           gets a wide interval",
             open_levels(control),
             short(lowest),
             short(10.0 * lowest)
@@ -480,12 +493,12 @@ fn adaptive(plan: &Plan, a: &Adaptive) -> String {
     out
 }
 
-/// What the levels of an open loop are.
+/// Names the levels of an open loop: speeds of a trace, or rates.
 fn open_levels(control: Control) -> &'static str {
     if control == Control::TraceScale { "speeds" } else { "rates" }
 }
 
-/// The measured window of the steps: one where they are alike, else the shortest and the longest.
+/// Returns the measured window of the steps, or the shortest and the longest if they differ.
 fn windows(plan: &Plan, p: &Preview) -> String {
     let span = |s: f64| Span(Duration::from_secs(s.round() as u64)).to_string();
     let least = p.steps.iter().map(|s| s.window_s).min_by(f64::total_cmp);

@@ -1,19 +1,19 @@
-//! `compare`: runs beside one another, and gates on what changed.
+//! `compare`: compares runs and checks gates on the changes.
 
 mod measure;
 
 use crate::cli::CompareArgs;
-use crate::cmd::say;
+use crate::cmd::print_line;
 use crate::compare::gate::{self, Gate, Held};
 use crate::compare::{self, Comparison, Side};
-use crate::report::comparison::{markdown, terminal, write_all};
+use crate::report::comparison::{json_of, markdown, terminal, write_all};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Compares, writes what is asked for, prints the answer; the exit code is that of the gates.
+/// Compares the runs, writes the requested files and prints the comparison. Returns the exit code of the gates.
 pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
     let gates = gates(&args.gate)?;
     let (runs, out) = if args.measure {
@@ -35,21 +35,21 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
             (sides, comparison)
         }
     };
-    comparison.asked = asked(args, &runs);
+    comparison.asked = replay_arguments(args, &runs);
     comparison.gates = gates.iter().flat_map(|gate| gate.judge(&comparison)).collect();
-    tell(args, &comparison, &sides, out.as_deref())?;
-    let gone = sides.iter().any(|s| s.gone().is_some());
+    write_and_print(args, &comparison, &sides, out.as_deref())?;
+    let server_gone = sides.iter().any(|s| s.gone().is_some());
     Ok(ExitCode::from(match gate::all(&comparison.gates) {
         Held::Fails => 2,
         Held::Undecided => 3,
-        // Whatever was measured before a server went away, it is no pass.
-        Held::Holds if gone => 3,
+        // Gates hold only on the steps before the server stopped answering.
+        Held::Holds if server_gone => 3,
         Held::Holds => 0,
     }))
 }
 
-/// The arguments that compare the same again.
-fn asked(args: &CompareArgs, runs: &[String]) -> Vec<String> {
+/// Returns the arguments that repeat the comparison.
+fn replay_arguments(args: &CompareArgs, runs: &[String]) -> Vec<String> {
     let gates = args.gate.iter().flat_map(|g| ["--gate".to_owned(), g.clone()]);
     let force = (args.force && !args.measure).then(|| "--force".to_owned());
     let against = (!args.against.is_empty()).then(|| "--against".to_owned());
@@ -57,12 +57,18 @@ fn asked(args: &CompareArgs, runs: &[String]) -> Vec<String> {
     runs.iter().cloned().chain(against).chain(force).chain(gates).collect()
 }
 
-/// The gates as written; a mistake in any of them is told before anything is measured.
+/// Parses all gates, so that a mistake is reported before anything is measured.
 fn gates(texts: &[String]) -> Result<Vec<Gate>> {
     texts.iter().map(|text| Gate::parse(text).map_err(|e| anyhow!("--gate: {e}"))).collect()
 }
 
-fn tell(args: &CompareArgs, comparison: &Comparison, sides: &[Side], out: Option<&Path>) -> Result<()> {
+/// Writes the files of `--out` and `--summary`, and prints the comparison.
+fn write_and_print(
+    args: &CompareArgs,
+    comparison: &Comparison,
+    sides: &[Side],
+    out: Option<&Path>,
+) -> Result<()> {
     let mut files = Vec::new();
     if let Some(dir) = out {
         files = write_all(comparison, sides, dir)
@@ -72,21 +78,19 @@ fn tell(args: &CompareArgs, comparison: &Comparison, sides: &[Side], out: Option
         append(file, &markdown::summary(comparison))?;
     }
     if args.json {
-        return say(
-            &serde_json::to_string_pretty(comparison).context("failed to write the comparison as JSON")?
-        );
+        return print_line(&json_of(comparison)?);
     }
     let files: Vec<String> = files.iter().map(|f| format!("  {}", f.display())).collect();
     let files = if files.is_empty() { String::new() } else { format!("\n\n{}", files.join("\n")) };
-    say(&format!("{}{files}", terminal::text(comparison)))
+    print_line(&format!("{}{files}", terminal::text(comparison)))
 }
 
-/// Appends a text to a file that may be there.
+/// Appends text and a line break to a file, which is created if missing.
 fn append(file: &Path, text: &str) -> Result<()> {
-    let named = || format!("failed to write {}", file.display());
+    let failure = || format!("failed to write {}", file.display());
     if file.is_dir() {
         bail!("--summary {} is a folder: name a file", file.display());
     }
-    let mut to = OpenOptions::new().create(true).append(true).open(file).with_context(named)?;
-    to.write_all(format!("{text}\n").as_bytes()).with_context(named)
+    let mut to = OpenOptions::new().create(true).append(true).open(file).with_context(failure)?;
+    to.write_all(format!("{text}\n").as_bytes()).with_context(failure)
 }

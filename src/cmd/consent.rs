@@ -1,4 +1,4 @@
-//! Before load is sent to a public address, somebody says that it may be.
+//! Confirmation before loading a public address.
 
 use crate::client::Proxy;
 use crate::client::config::BaseUrl;
@@ -11,145 +11,157 @@ use crate::workload::config::Source;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, IsTerminal, Write};
 
-/// So many requests a second are sent to anybody without a question.
-const UNASKED: f64 = 10.0;
+/// Highest rate, in requests per second, that needs no confirmation.
+const MAX_UNCONFIRMED: f64 = 10.0;
 
-/// A closed loop of one worker, in words: how many a second that is, the server says.
-const ALONE: &str = "one request at a time, as fast as it answers";
+/// Description of a closed loop with one worker, whose rate depends on the server.
+const ONE_AT_A_TIME: &str = "one request at a time, as fast as it answers";
 
-/// Asks, on the terminal, whether the load of plans may be sent where a server of them has a public address and the load may pass 10 requests
-/// a second, once for each address; never where all are private, and not where `yes` was said on the command line. At the beginning, since
-/// nobody sits at the terminal when a sweep gets there.
+/// Asks on the terminal before the plans load a public address with more than 10 requests per second, once per address.
+///
+/// Asks nothing for private addresses, or if `yes` is set. Asks before the sweep starts, because later nobody watches the terminal.
 ///
 /// # Errors
-/// It may not be, or there is no terminal to ask on.
+/// The user declines, or there is no terminal to ask on.
 pub(crate) fn ask(plans: &[&Plan], yes: bool) -> Result<()> {
-    let mut all: Vec<Sent> = Vec::new();
+    let mut targets: Vec<LoadTarget> = Vec::new();
     for series in plans.iter().flat_map(|plan| plan.series()) {
-        let Some(most) = may_send(&series) else { continue };
+        let Some(load) = load_to_confirm(&series) else { continue };
         let server = &series.plan.server;
         for url in server.target.urls() {
-            let sent = (url.clone(), server.proxy.clone(), most.clone());
-            if !all.contains(&sent) {
-                all.push(sent);
+            let target = LoadTarget { url: url.clone(), proxy: server.proxy.clone(), load: load.clone() };
+            if !targets.contains(&target) {
+                targets.push(target);
             }
         }
     }
-    of_urls(&all, yes)
+    ask_for(&targets, yes)
 }
 
-/// Whom something is sent, the proxy on the way, and how much, in words.
-pub(crate) type Sent = (BaseUrl, Proxy, String);
+/// A server, and the load that it may get.
+#[derive(PartialEq, Eq)]
+pub(crate) struct LoadTarget {
+    /// Address of the server.
+    pub(crate) url: BaseUrl,
+    /// Proxy setting on the way to it.
+    pub(crate) proxy: Proxy,
+    /// Description of the load, such as "up to 40 requests per second".
+    pub(crate) load: String,
+}
 
-/// The same for these.
+/// Asks on the terminal before loading public addresses, once per address.
 ///
 /// # Errors
-/// As [`ask`].
-pub(crate) fn of_urls(all: &[Sent], yes: bool) -> Result<()> {
+/// The user declines, or there is no terminal to ask on.
+pub(crate) fn ask_for(targets: &[LoadTarget], yes: bool) -> Result<()> {
     if yes {
         return Ok(());
     }
-    for what in questions(all, public) {
-        one(&what)?;
+    for warning in warnings(targets, public) {
+        confirm(&warning)?;
     }
     Ok(())
 }
 
-/// What there is to ask about, once for each public address.
-fn questions(all: &[Sent], public: impl Fn(&BaseUrl, &Proxy) -> Option<Public>) -> Vec<String> {
-    let mut looked: Vec<(&BaseUrl, &Proxy, Option<Public>)> = Vec::new();
-    let mut places: Vec<(Public, &BaseUrl, Vec<&str>)> = Vec::new();
-    for (url, proxy, most) in all {
-        let known = looked.iter().find(|(u, p, _)| (*u, *p) == (url, proxy)).map(|(.., leads)| leads.clone());
-        let leads = known.unwrap_or_else(|| {
-            let leads = public(url, proxy);
-            looked.push((url, proxy, leads.clone()));
-            leads
+/// Returns one warning for each public address among the targets. Calls `public` once per server, since it resolves names.
+fn warnings(targets: &[LoadTarget], public: impl Fn(&BaseUrl, &Proxy) -> Option<Public>) -> Vec<String> {
+    /// A public address with everything that may be sent to it.
+    struct Destination<'a> {
+        address: Public,
+        url: &'a BaseUrl,
+        loads: Vec<&'a str>,
+    }
+    let mut resolved: Vec<(&BaseUrl, &Proxy, Option<Public>)> = Vec::new();
+    let mut destinations: Vec<Destination<'_>> = Vec::new();
+    for LoadTarget { url, proxy, load } in targets {
+        let known = resolved.iter().find(|(u, p, _)| (*u, *p) == (url, proxy)).map(|(.., to)| to.clone());
+        let address = known.unwrap_or_else(|| {
+            let address = public(url, proxy);
+            resolved.push((url, proxy, address.clone()));
+            address
         });
-        let Some(leads) = leads else { continue };
-        let at = places.iter().position(|(to, ..)| *to == leads).unwrap_or_else(|| {
-            places.push((leads, url, Vec::new()));
-            places.len() - 1
-        });
-        if !places[at].2.contains(&most.as_str()) {
-            places[at].2.push(most);
+        let Some(address) = address else { continue };
+        match destinations.iter_mut().find(|d| d.address == address) {
+            Some(known) if known.loads.contains(&load.as_str()) => {}
+            Some(known) => known.loads.push(load),
+            None => destinations.push(Destination { address, url, loads: vec![load] }),
         }
     }
-    let shown = |(leads, url, most): &(Public, &BaseUrl, Vec<&str>)| {
-        format!("{url} has {leads}, and this may send it {}", most.join("; "))
+    let text = |d: &Destination<'_>| {
+        format!("{} has {}, and this may send it {}", d.url, d.address, d.loads.join("; "))
     };
-    places.iter().map(shown).collect()
+    destinations.iter().map(text).collect()
 }
 
-/// One question.
-fn one(what: &str) -> Result<()> {
+/// Shows a warning on the terminal and asks for confirmation.
+fn confirm(warning: &str) -> Result<()> {
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
         bail!(
-            "{what}: say --yes if it is yours to load, or keep the load at {UNASKED} req/s and below (search.max-rate = {UNASKED}; of a closed \
-             loop workload.pace = {UNASKED})"
+            "{warning}: add --yes if you may load this server, or limit the load to {MAX_UNCONFIRMED} req/s (search.max-rate = \
+             {MAX_UNCONFIRMED}; in a closed loop workload.pace = {MAX_UNCONFIRMED})"
         );
     }
     let mut err = std::io::stderr().lock();
-    write!(err, "{what}.\nIs it yours to load, and does whoever pays for it know? [y/N] ")
+    write!(err, "{warning}.\nMay you load this server, and does its owner know? [y/N] ")
         .and_then(|()| err.flush())
         .context("failed to ask on the terminal")?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).context("failed to read the answer")?;
     if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        bail!("nothing was sent");
+        bail!("not confirmed: no requests were sent");
     }
     Ok(())
 }
 
-/// What a series may send, in words, where that may be more than goes unasked.
-fn may_send(series: &Series) -> Option<String> {
+/// Describes the load of a series; `None` if it stays within [`MAX_UNCONFIRMED`].
+fn load_to_confirm(series: &Series) -> Option<String> {
     let plan = &series.plan;
     let (search, per_level) = (&plan.search, plan.workload.per_level());
-    let beyond = |rate: f64| (rate * per_level > UNASKED).then_some(rate * per_level);
-    let most = search.max_rate.map(Rate::get);
-    // What a trace sends at the speed of its own is known once it is read.
-    let untold = matches!(plan.workload.source, Source::Trace(_));
+    let above = |rate: f64| (rate * per_level > MAX_UNCONFIRMED).then_some(rate * per_level);
+    let max_rate = search.max_rate.map(Rate::get);
+    // The rate of a trace at its own speed is unknown until the trace is read.
+    let is_trace = matches!(plan.workload.source, Source::Trace(_));
     let closed = |in_flight: u32| {
-        let paced = plan.pace(StepKind::List).is_some_and(|pace| pace * per_level <= UNASKED);
+        let paced = plan.pace(StepKind::List).is_some_and(|pace| pace * per_level <= MAX_UNCONFIRMED);
         (!paced).then(|| match in_flight {
-            1 => ALONE.to_owned(),
+            1 => ONE_AT_A_TIME.to_owned(),
             n => format!("requests as fast as it answers, up to {n} at once"),
         })
     };
-    // One at a time first: of a search that chooses its rates, and where a list asks for it.
-    let alone = || {
-        let first = search.baseline || matches!(search.mode, Mode::Adaptive(_));
-        let paced = plan.pace(StepKind::Baseline).is_some_and(|pace| pace * per_level <= UNASKED);
-        (first && !paced).then(|| ALONE.to_owned())
+    // The adaptive search, and lists that ask for it, begin with a closed loop of one worker.
+    let baseline = || {
+        let has_baseline = search.baseline || matches!(search.mode, Mode::Adaptive(_));
+        let paced = plan.pace(StepKind::Baseline).is_some_and(|pace| pace * per_level <= MAX_UNCONFIRMED);
+        (has_baseline && !paced).then(|| ONE_AT_A_TIME.to_owned())
     };
     let rate = match &search.mode {
         Mode::Rates(rates) => {
-            // A surge after the search is above the rate that was found, and never above max-rate.
+            // A surge after the search multiplies the rate found, up to max-rate.
             let surge = plan.recovery.map_or(1.0, |recovery| recovery.factor.get());
             let highest = rates.iter().map(|r| r.get()).reduce(f64::max);
-            highest.map(|rate| most.map_or(rate * surge, |most| rate.max(most.min(rate * surge))))
+            highest.map(|rate| max_rate.map_or(rate * surge, |max| rate.max(max.min(rate * surge))))
         }
-        Mode::Adaptive(a) if a.over == Over::Rate => most,
-        Mode::Ramp(_) => most,
-        Mode::Concurrency(n) => return closed(n.iter().map(|n| n.get()).max().unwrap_or(1)).or_else(alone),
+        Mode::Adaptive(a) if a.over == Over::Rate => max_rate,
+        Mode::Ramp(_) => max_rate,
+        Mode::Concurrency(n) => {
+            return closed(n.iter().map(|n| n.get()).max().unwrap_or(1)).or_else(baseline);
+        }
         Mode::Ladder(ladder) => return closed(ladder.max.get()),
         Mode::Burst(n) => return closed(n.get()),
-        Mode::Adaptive(_) => return closed(plan.step.max_in_flight).or_else(alone),
+        Mode::Adaptive(_) => return closed(plan.step.max_in_flight).or_else(baseline),
     };
-    // A step under the profiler has a level of its own.
-    let profiled = || {
+    // The profile step has its own level.
+    let profile = || {
         let level = plan.profile.as_ref()?.level?.get();
-        beyond(level).map(|rate| format!("up to {} requests a second", short(rate)))
+        above(level).map(|rate| format!("up to {} requests per second", short(rate)))
     };
     let peak = || search.peak.and_then(|peak| closed(peak.concurrency.get()));
     match rate {
         None => Some("as many requests as it can take".into()),
-        Some(_) if untold => {
-            Some("a trace, at more than 10 requests a second for all that is known yet".into())
-        }
+        Some(_) if is_trace => Some("a trace, possibly at more than 10 requests per second".into()),
         Some(rate) => {
-            let most = beyond(rate).map(|rate| format!("up to {} requests a second", short(rate)));
-            most.or_else(profiled).or_else(peak).or_else(alone)
+            let listed = above(rate).map(|rate| format!("up to {} requests per second", short(rate)));
+            listed.or_else(profile).or_else(peak).or_else(baseline)
         }
     }
 }
@@ -158,24 +170,24 @@ fn may_send(series: &Series) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(search: &str) -> Option<String> {
-        paced("", search)
+    fn load(search: &str) -> Option<String> {
+        paced_load("", search)
     }
 
-    fn paced(pace: &str, search: &str) -> Option<String> {
+    fn paced_load(pace: &str, search: &str) -> Option<String> {
         let text = format!(
             "name = \"x\"\n[server]\nurl = \"http://203.0.113.7\"\n[slo]\nttft.p99 = \"1s\"\n[workload]\n{pace}\n[workload.prompts.synthetic]\n\
              input-tokens = {{ fixed = 9 }}\noutput-tokens = {{ fixed = 9 }}\n[search]\n{search}\n"
         );
-        may_send(&Plan::from_text(&text).unwrap().series()[0])
+        load_to_confirm(&Plan::from_text(&text).unwrap().series()[0])
     }
 
     #[test]
-    fn what_may_pass_ten_a_second_is_asked_about() {
+    fn loads_above_ten_requests_per_second_need_confirmation() {
         for (search, asks) in [
             ("", Some("as many")),
             ("max-rate = 10", None),
-            ("max-rate = 10.5", Some("up to 10.5 requests a second")),
+            ("max-rate = 10.5", Some("up to 10.5 requests per second")),
             ("rates = [1, 10]", None),
             ("rates = [1, 40, 2]", Some("up to 40 requests")),
             ("rates = [1]\n[profile]\nlevel = 500", Some("up to 500 requests")),
@@ -190,14 +202,14 @@ mod tests {
             ("adaptive = { over = \"concurrency\" }\nmax-rate = 5", Some("up to 4096 at once")),
             ("concurrency = [1, 8]", Some("up to 8 at once")),
         ] {
-            let got = of(search);
+            let got = load(search);
             assert_eq!(got.is_some(), asks.is_some(), "{search}: {got:?}");
             assert!(got.unwrap_or_default().contains(asks.unwrap_or_default()), "{search}");
         }
     }
 
     #[test]
-    fn a_pace_bounds_what_is_sent_by_workers_and_nothing_else() {
+    fn a_pace_limits_closed_loops_but_not_rates() {
         for (pace, search, asks) in [
             ("pace = 10", "concurrency = [8]", false),
             ("pace = 11", "concurrency = [8]", true),
@@ -205,26 +217,32 @@ mod tests {
             ("pace = 10", "rates = [40]", true),
             ("pace = 10", "", true),
         ] {
-            assert_eq!(paced(pace, search).is_some(), asks, "{pace}, {search}");
+            assert_eq!(paced_load(pace, search).is_some(), asks, "{pace}, {search}");
         }
     }
 
     #[test]
-    fn without_a_terminal_it_takes_a_yes() {
-        let to = |url: &str| [(url.parse().unwrap(), Proxy::None, "a lot".to_owned())];
+    fn without_a_terminal_a_public_address_needs_yes() {
+        let to = |url: &str| {
+            [LoadTarget { url: url.parse().unwrap(), proxy: Proxy::None, load: "a lot".to_owned() }]
+        };
         let (public, private) = (to("http://203.0.113.7"), to("http://10.0.0.1"));
-        // The tests of a crate have no terminal on all three at once, or somebody is asked and says nothing.
+        // Run from a terminal, the test would wait for an answer.
         if !std::io::stdin().is_terminal() {
-            let said = of_urls(&public, false).unwrap_err().to_string();
-            assert!(said.contains("--yes") && said.contains("203.0.113.7"), "{said}");
+            let error = ask_for(&public, false).unwrap_err().to_string();
+            assert!(error.contains("--yes") && error.contains("203.0.113.7"), "{error}");
         }
-        assert!(of_urls(&public, true).is_ok());
-        assert!(of_urls(&private, false).is_ok());
+        assert!(ask_for(&public, true).is_ok());
+        assert!(ask_for(&private, false).is_ok());
     }
 
     #[test]
     fn each_address_is_asked_about_once() {
-        let to = |url: &str, most: &str| (url.parse().unwrap(), Proxy::None, most.to_owned());
+        let to = |url: &str, load: &str| LoadTarget {
+            url: url.parse().unwrap(),
+            proxy: Proxy::None,
+            load: load.to_owned(),
+        };
         let all = [
             to("http://one.example.com", "a lot"),
             to("http://one.example.com", "more"),
@@ -232,15 +250,15 @@ mod tests {
             to("http://10.0.0.1", "a lot"),
             to("http://two.example.com", "a lot"),
         ];
-        let looked = std::cell::Cell::new(0);
+        let lookups = std::cell::Cell::new(0);
         let public = |url: &BaseUrl, _: &Proxy| {
-            looked.set(looked.get() + 1);
+            lookups.set(lookups.get() + 1);
             let last = if url.to_string().contains("two") { 2 } else { 1 };
             let address = std::net::IpAddr::from([203, 0, 113, last]);
             (!url.to_string().contains("10.0")).then_some(Public::Address(address))
         };
-        let asked = questions(&all, public);
-        assert_eq!((asked.len(), looked.get()), (2, 4), "{asked:?}");
+        let asked = warnings(&all, public);
+        assert_eq!((asked.len(), lookups.get()), (2, 4), "{asked:?}");
         assert!(asked[0].contains("203.0.113.1, and") && asked[0].ends_with("a lot; more"), "{asked:?}");
         assert!(asked[1].contains("203.0.113.2, and"), "{asked:?}");
     }

@@ -1,18 +1,18 @@
-//! `completions` and `man`: what shells and readers are told of the command line.
+//! `completions` and `man`: documentation generated from the command line.
 
 use crate::cli::{Cli, CompletionsArgs};
-use crate::cmd::say;
+use crate::cmd::print_line;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
-/// Prints the completions of a shell.
+/// Prints the completions for a shell.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "goodput", &mut text);
-    say(String::from_utf8(text).context("completions are text")?.trim_end())
+    print_line(String::from_utf8(text).context("the completions are not UTF-8")?.trim_end())
 }
 
-/// Prints the manual page, every subcommand included.
+/// Prints the manual page, including every subcommand.
 pub(crate) fn man() -> Result<()> {
     let mut command = Cli::command();
     command.build();
@@ -25,5 +25,5 @@ pub(crate) fn man() -> Result<()> {
         page.render_options_section(&mut text).context("failed to write the manual page")?;
         page.render_extra_section(&mut text).context("failed to write the manual page")?;
     }
-    say(String::from_utf8(text).context("the manual page is text")?.trim_end())
+    print_line(String::from_utf8(text).context("the manual page is not UTF-8")?.trim_end())
 }

@@ -1,4 +1,4 @@
-//! `import`: results of another tool as a run folder, and its report.
+//! `import`: converts results of another tool into a run folder with reports.
 
 use crate::cli::ImportArgs;
 use crate::cmd::sweep::{answer, default_folder};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::process::ExitCode;
 
-/// Imports what was named, makes the reports and prints the answer.
+/// Imports the files, makes the reports and prints the answer.
 pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode> {
     let options = Options {
         files: args.files.clone(),
@@ -26,7 +26,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode> {
     import::import(&options, &out)?;
     if args.slo.is_none() && !args.set.iter().any(|set| set.trim_start().starts_with("slo")) {
         tracing::info!(
-            "judged by the SLO profile chat: choose limits with --slo PROFILE or --set slo.ttft.p99=200ms"
+            "judged by the SLO profile chat; choose other limits with --slo PROFILE or --set slo.ttft.p99=200ms"
         );
     }
     let path = out.join(PLAN);

@@ -1,21 +1,21 @@
-//! `init`: a commented plan to start from.
+//! `init`: writes a commented plan to start from.
 
 use crate::cli::InitArgs;
-use crate::cmd::say;
+use crate::cmd::print_line;
 use anyhow::{Context, Result, bail};
 
-/// The plan that `init` writes.
+/// Text of the plan.
 const TEMPLATE: &str = include_str!("init.toml");
 
-/// Writes the plan; a file that is there is kept unless `--force`.
+/// Writes the plan. Fails if the file exists, unless `--force` is given.
 pub(crate) fn init(args: &InitArgs) -> Result<()> {
     if args.plan.exists() && !args.force {
-        bail!("{} is there already: choose another name, or replace it with --force", args.plan.display());
+        bail!("{} already exists: choose another name, or overwrite it with --force", args.plan.display());
     }
     std::fs::write(&args.plan, TEMPLATE)
         .with_context(|| format!("failed to write {}", args.plan.display()))?;
-    say(&format!(
-        "wrote {0}: set server.url and the SLO, then\n  goodput check {0}\n  goodput sweep {0}",
+    print_line(&format!(
+        "wrote {0}; set server.url and the SLO in it, then run\n  goodput check {0}\n  goodput sweep {0}",
         args.plan.display()
     ))
 }
@@ -26,7 +26,7 @@ mod tests {
     use crate::plan::Plan;
 
     #[test]
-    fn the_template_is_a_plan() {
+    fn the_template_parses() {
         Plan::parse(TEMPLATE).unwrap();
     }
 }

@@ -1,22 +1,22 @@
-//! `latency`: how fast is a single request, without contention and beside a few others?
+//! `latency`: measures the latency of single requests and at low concurrency.
 
 use super::offline::{measure, quoted};
 use crate::cli::LatencyArgs;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// A window that `--requests` extends.
-const SHORT: &str = "5s";
-/// How long a level is measured where nobody says.
-const USUAL: &str = "30s";
+/// Measured window with `--requests`, which extends it.
+const MIN_WINDOW: &str = "5s";
+/// Measured window without `--requests` and `--duration`.
+const DEFAULT_WINDOW: &str = "30s";
 
-/// Measures a closed loop at each of the levels, and prints how fast it was.
+/// Measures a closed loop at each concurrency and prints the latencies.
 pub(crate) fn latency(args: &LatencyArgs) -> Result<ExitCode> {
     let mut levels: Vec<u32> = args.concurrency.iter().map(|n| n.get()).collect();
     levels.sort_unstable();
     levels.dedup();
-    let usual = if args.requests.is_some() { SHORT } else { USUAL };
-    let window = args.duration.map_or_else(|| usual.to_owned(), |d| d.to_string());
+    let default = if args.requests.is_some() { MIN_WINDOW } else { DEFAULT_WINDOW };
+    let window = args.duration.map_or_else(|| default.to_owned(), |d| d.to_string());
     let mut sets = vec![
         format!("search.concurrency={levels:?}"),
         quoted("step.measure", &window),
@@ -24,9 +24,9 @@ pub(crate) fn latency(args: &LatencyArgs) -> Result<ExitCode> {
     ];
     if let Some(n) = args.requests {
         sets.push(format!("step.min-requests={n}"));
-        // A longer window than the most would contradict it.
-        let most = args.duration.filter(|d| d.0.as_secs() > 600);
-        sets.extend(most.map(|d| quoted("step.max-duration", &d.to_string())));
+        // The default max-duration of 10 min would contradict a longer window.
+        let longer = args.duration.filter(|d| d.0.as_secs() > 600);
+        sets.extend(longer.map(|d| quoted("step.max-duration", &d.to_string())));
     }
     measure("latency", &sets, &args.common)
 }

@@ -1,4 +1,4 @@
-//! The subcommands: read, do, write.
+//! The subcommands, one module each.
 
 pub(crate) mod calibrate;
 pub(crate) mod capacity;
@@ -24,17 +24,17 @@ use crate::report::terminal;
 use anyhow::{Context, Result};
 use std::io::Write;
 
-/// Writes to standard output, where the answer goes: nothing in it that a terminal would obey.
-pub(crate) fn say(text: &str) -> Result<()> {
+/// Writes a line or several to standard output, with terminal control characters escaped.
+pub(crate) fn print_line(text: &str) -> Result<()> {
     write(&shown(text))
 }
 
-/// The same to a terminal, with verdicts and caveats in colour unless `NO_COLOR` is set.
-pub(crate) fn say_in_colour(text: &str) -> Result<()> {
+/// Writes to a terminal as [`print_line`] does, with verdicts and caveats in colour unless `NO_COLOR` is set.
+pub(crate) fn print_coloured(text: &str) -> Result<()> {
     write(&terminal::paint(&shown(text), std::env::var_os("NO_COLOR").is_none()))
 }
 
-/// A reader that has gone away is no error.
+/// Writes to standard output. A closed pipe is not an error, as after `| head`.
 fn write(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {

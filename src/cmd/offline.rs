@@ -1,4 +1,4 @@
-//! What `latency` and `throughput` have in common: their options make a plan, and the plan is measured as any other.
+//! Shared part of `latency` and `throughput`: turns their options into a plan and measures it.
 
 use crate::cli::OfflineArgs;
 use crate::cmd::consent;
@@ -9,12 +9,12 @@ use anyhow::{Context, Result, bail};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-/// `key="value"`, as `--set` has it.
+/// Formats `key="value"`, as in `--set`.
 pub(super) fn quoted(key: &str, value: &str) -> String {
     format!("{key}={}", toml::Value::String(value.to_owned()))
 }
 
-/// Measures what a purpose asks for, with these keys of the plan besides the common ones, and prints it.
+/// Measures a plan made from a purpose (`latency` or `throughput`), `sets` and the common options, and prints the figures.
 pub(super) fn measure(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<ExitCode> {
     let plan = plan(purpose, sets, args)?;
     consent::ask(&[&plan], args.yes)?;
@@ -30,7 +30,7 @@ pub(super) fn measure(purpose: &str, sets: &[String], args: &OfflineArgs) -> Res
     run(&plan, &options, args.json)
 }
 
-/// The plan that the options make.
+/// Returns the plan made from the options.
 fn plan(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<Plan> {
     let (input, output) = (args.input_tokens, args.output_tokens);
     let mut all = vec![
@@ -50,10 +50,10 @@ fn plan(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<Plan> {
     }
     if !table.contains_key("server") {
         bail!(
-            "there is no server to ask: name one with --url URL, or simulate one with --simulated a40-qwen3-0.6b"
+            "no server to measure: name one with --url URL, or simulate one with --simulated a40-qwen3-0.6b"
         );
     }
-    Plan::from_text(&table.to_string()).context("in the plan that the options make")
+    Plan::from_text(&table.to_string()).context("in the plan made from the options")
 }
 
 #[cfg(test)]
@@ -63,17 +63,17 @@ mod tests {
     use crate::search::config::Mode;
     use clap::Parser;
 
-    fn of(line: &[&str]) -> Result<Plan> {
+    fn plan_of(line: &[&str]) -> Result<Plan> {
         match Cli::try_parse_from(line)?.command {
             Command::Latency(args) => plan("latency", &["search.concurrency=[1, 4]".into()], &args.common),
             Command::Throughput(args) => plan("throughput", &["search.burst=9".into()], &args.common),
-            _ => panic!("neither"),
+            _ => panic!("neither latency nor throughput"),
         }
     }
 
     #[test]
     fn options_make_a_plan() {
-        let plan = of(&[
+        let plan = plan_of(&[
             "goodput",
             "latency",
             "--url",
@@ -85,23 +85,23 @@ mod tests {
         ]);
         let plan = plan.unwrap();
         assert_eq!(
-            (plan.name.as_str(), plan.server_title().as_str()),
+            (plan.name.as_str(), plan.measured_server().to_string().as_str()),
             ("latency, 64 in / 128 out", "http://h:1")
         );
         assert!(plan.slo.is_none() && matches!(plan.search.mode, Mode::Concurrency(_)));
-        let plan = of(&["goodput", "throughput", "--simulated", "demo"]).unwrap();
+        let plan = plan_of(&["goodput", "throughput", "--simulated", "demo"]).unwrap();
         assert!(matches!(plan.search.mode, Mode::Burst(n) if n.get() == 9));
     }
 
     #[test]
-    fn mistakes_are_named() {
-        for (line, says) in [
+    fn errors_name_the_mistake() {
+        for (line, message) in [
             (&["goodput", "latency"][..], "--url URL"),
             (&["goodput", "latency", "--simulated", "demon"], "there is no preset"),
             (&["goodput", "latency", "--simulated", "demo", "--set", "search.rates=[1]"], "closed loop"),
         ] {
-            let e = format!("{:#}", of(line).unwrap_err());
-            assert!(e.contains(says) || e.contains("demon"), "{line:?}: {e}");
+            let e = format!("{:#}", plan_of(line).unwrap_err());
+            assert!(e.contains(message) || e.contains("demon"), "{line:?}: {e}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! `sweep --repeat`: one plan several times, and the pooled answer of the runs.
+//! `sweep --repeat`: runs one plan several times and pools the answers.
 
 use super::sweep::{INTERRUPTED, UNDECIDED, drive, exit_code, of_met};
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SweepArgs;
 use crate::client::config::Target;
-use crate::cmd::{consent, report, say};
+use crate::cmd::{consent, print_line, report};
 use crate::launch::Groups;
 use crate::plan::Plan;
 use crate::report::repeats::{is_complete, line, page, terminal};
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Runs a plan several times, each into a folder of its own within that of the options.
+/// Runs a plan several times, each run in its own subfolder of the run folder.
 pub(super) fn begin(plan: &Plan, options: &Options, args: &SweepArgs, repeats: u32) -> Result<ExitCode> {
     check(plan, args)?;
     let dir = &options.out;
@@ -33,16 +33,16 @@ pub(super) fn begin(plan: &Plan, options: &Options, args: &SweepArgs, repeats: u
         budget: options.budget.map(Span).filter(|_| !matches!(plan.search.mode, Mode::Adaptive(_))),
     };
     repeats::begin(dir, plan, &settings)?;
-    go_on(dir, plan, &settings, options, args)
+    measure_all(dir, plan, &settings, options, args)
 }
 
-/// Goes on with the runs of a folder: the one that was interrupted, and those that were not begun. With `--repeat` there are so many in all.
+/// Resumes the interrupted run of a folder and measures the runs that have not started. `--repeat` sets the total number of runs.
 pub(super) fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     let (mut settings, mut plan) = (repeats::settings(dir)?, repeats::plan(dir)?);
     if let Some(wanted) = args.repeat {
         if wanted < settings.repeats {
             bail!(
-                "{} has {} runs, and --repeat {wanted} asks for fewer: --resume only adds runs; remove the folders of those that are not wanted",
+                "{} has {} runs, but --repeat {wanted} asks for fewer: --resume only adds runs; delete the folders of the runs to drop",
                 dir.display(),
                 settings.repeats
             );
@@ -65,42 +65,41 @@ pub(super) fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
         ..Options::default()
     };
     repeats::begin(dir, &plan, &settings)?;
-    go_on(dir, &plan, &settings, &options, args)
+    measure_all(dir, &plan, &settings, &options, args)
 }
 
-/// Refuses what cannot be repeated, with the reason.
+/// Rejects plans and options that cannot be repeated.
 fn check(plan: &Plan, args: &SweepArgs) -> Result<()> {
     if !plan.rows.is_empty() || !plan.purpose.is_goodput() || plan.slo.is_none() {
         bail!(
-            "--repeat pools rates that meet an SLO, and this plan looks for none (a matrix, a latency or a throughput): repeat it with a loop \
-             of `goodput sweep`"
+            "--repeat pools rates that meet an SLO, but this plan does not search for one (it is a matrix, or measures latency or throughput): \
+             run `goodput sweep` in a loop instead"
         );
     }
     if args.restart && !launches(plan) {
         bail!(
-            "--restart restarts the server that a plan starts, and this plan starts none: no [[variant]] and no [grid] of it has a command; \
-             start the server by a command there, or restart it yourself between sweeps and compare the folders (`goodput compare RUN RUN RUN \
-             --against RUN RUN RUN`)"
+            "--restart restarts the server that the plan starts, but no [[variant]] or [grid] of this plan has a command: add one, or restart \
+             the server yourself between sweeps and compare the folders (`goodput compare RUN RUN RUN --against RUN RUN RUN`)"
         );
     }
     Ok(())
 }
 
-/// Returns true if a plan starts a server itself.
+/// Returns true if the plan starts a server.
 fn launches(plan: &Plan) -> bool {
     plan.series().iter().any(|one| one.variant.as_ref().is_some_and(|v| v.start.is_some()))
 }
 
-/// The end of one run of several.
-enum Ended {
-    /// Its search is done, or its own deadline has come.
-    Itself,
-    /// A signal, or a full disk: no further run is begun.
-    All(u8),
+/// Decision after one run of several.
+enum Next {
+    /// The next run starts.
+    Continue,
+    /// No further run starts, because of a signal or a full disk; exit with this code.
+    Stop(u8),
 }
 
-/// Measures the runs that are not done, and writes and prints what they come to.
-fn go_on(
+/// Measures the runs that are not done, then writes and prints the summary.
+fn measure_all(
     dir: &Path,
     plan: &Plan,
     settings: &Settings,
@@ -110,35 +109,35 @@ fn go_on(
     let keep = if settings.restart || !launches(plan) { Keep::default() } else { Keep::between_sweeps() };
     let groups = Groups::default();
     announce(plan, settings, dir);
-    let mut ended = Ok(Ended::Itself);
+    let mut next = Ok(Next::Continue);
     for run in 1..=settings.repeats {
-        let one = One { dir, plan, settings, options, keep: &keep, groups: &groups, run };
-        ended = one.measure(args);
-        if !matches!(ended, Ok(Ended::Itself)) {
+        let repetition = Repetition { dir, plan, settings, options, keep: &keep, groups: &groups, run };
+        next = repetition.measure(args);
+        if !matches!(next, Ok(Next::Continue)) {
             break;
         }
     }
     let stopped = stop(&keep);
-    // Of runs that were measured before an error, what they come to is told all the same.
-    let told = tell(dir, args.json);
-    let ended = ended?;
+    // After an error, the runs measured so far are still summarised.
+    let summary = summarise(dir, args.json);
+    let next = next?;
     stopped?;
-    let repeats = told?;
-    Ok(ExitCode::from(match ended {
-        Ended::All(code) => code,
-        Ended::Itself => code_of(dir, plan, &repeats)?,
+    let repeats = summary?;
+    Ok(ExitCode::from(match next {
+        Next::Stop(code) => code,
+        Next::Continue => code_of(dir, plan, &repeats)?,
     }))
 }
 
-/// Says how many runs there are and how long they may take in all.
+/// Logs the number of runs and their longest total time.
 fn announce(plan: &Plan, settings: &Settings, dir: &Path) {
     let each: f64 = match settings.budget {
         Some(budget) => budget.0.as_secs_f64(),
-        None => super::check::longest_of(plan),
+        None => super::check::longest_total_s(plan),
     };
     let span = |s: f64| Span(std::time::Duration::from_secs(s.round() as u64));
     tracing::info!(
-        "{} runs of {}, each {} at the longest, {} in all, into {}",
+        "{} runs of {}, each at most {}, at most {} in total, into {}",
         settings.repeats,
         plan.name,
         span(each),
@@ -147,51 +146,53 @@ fn announce(plan: &Plan, settings: &Settings, dir: &Path) {
     );
 }
 
-/// One run of several.
-struct One<'a> {
+/// One run of a repeated plan.
+struct Repetition<'a> {
     dir: &'a Path,
     plan: &'a Plan,
     settings: &'a Settings,
     options: &'a Options,
     keep: &'a Keep,
     groups: &'a Groups,
+    /// Number of the run, from 1.
     run: u32,
 }
 
-impl One<'_> {
-    /// Measures the run, or goes on with it, and makes its reports; does nothing where it is done.
-    fn measure(&self, args: &SweepArgs) -> Result<Ended> {
-        let own = repeats::folder_of(self.dir, self.run);
-        let begun = own.join(RESULT).is_file();
-        let measured = if begun { self.go_on(&own, args)? } else { self.begin(&own)? };
-        let Ok(measured) = measured else { return Ok(Ended::All(INTERRUPTED)) };
+impl Repetition<'_> {
+    /// Measures or resumes the run and makes its reports. Does nothing if the run is done.
+    fn measure(&self, args: &SweepArgs) -> Result<Next> {
+        let folder = repeats::folder_of(self.dir, self.run);
+        let begun = folder.join(RESULT).is_file();
+        let measured = if begun { self.resume(&folder, args)? } else { self.begin(&folder)? };
+        let Ok(measured) = measured else { return Ok(Next::Stop(INTERRUPTED)) };
         if !measured {
-            return Ok(Ended::Itself);
+            return Ok(Next::Continue);
         }
-        let (run, _) = report::remake(&own)?;
+        let (run, _) = report::remake(&folder)?;
         let repeats = repeats::read(self.dir)?;
         repeats::write(self.dir, &repeats)?;
         if let Some(done) = repeats.runs.iter().find(|r| r.run == self.run) {
             tracing::info!("run {} of {}: {}", self.run, self.settings.repeats, line(done));
         }
         Ok(match () {
-            () if run.caveats.contains(&Caveat::Interrupted) => {
+            () if run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) => {
                 super::sweep::hint(self.dir);
-                Ended::All(INTERRUPTED)
+                Next::Stop(INTERRUPTED)
             }
-            () if run.caveats.iter().any(|c| matches!(c, Caveat::DiskLow { .. })) => Ended::All(UNDECIDED),
-            () => Ended::Itself,
+            () if run.caveats.iter().any(|c| matches!(c, Caveat::Sweep(SweepCaveat::DiskLow { .. }))) => {
+                Next::Stop(UNDECIDED)
+            }
+            () => Next::Continue,
         })
     }
 
-    /// Measures the run from its beginning; returns true, since something was measured. The inner error is the exit code of an interruption before
-    /// anything was.
-    fn begin(&self, own: &Path) -> Result<Result<bool, ExitCode>> {
+    /// Measures the run from the start and returns true. The inner error is the exit code of an interruption before anything was measured.
+    fn begin(&self, folder: &Path) -> Result<Result<bool, ExitCode>> {
         let plan = seeded(self.plan, self.run);
         let options = Options {
-            out: own.to_owned(),
-            // What is there of it has no result: it was killed before anything was measured.
-            force: own.exists(),
+            out: folder.to_owned(),
+            // A folder without a result is from a run that was killed before anything was measured.
+            force: folder.exists(),
             groups: self.groups.clone(),
             keep: self.keep.clone(),
             ..self.options.clone()
@@ -201,64 +202,64 @@ impl One<'_> {
             self.run,
             self.settings.repeats,
             plan.seed,
-            own.display()
+            folder.display()
         );
         let measured = drive(options.virtual_time, self.dir, self.groups, async |interrupt| {
             sweep::run(&plan, &options, interrupt).await.map(drop)
         });
-        Ok(measured.with_context(|| self.named())?.map(|()| true))
+        Ok(measured.with_context(|| self.title())?.map(|()| true))
     }
 
-    /// Goes on with the run; returns false where nothing was left to measure. The inner error is as in [`One::begin`].
-    fn go_on(&self, own: &Path, args: &SweepArgs) -> Result<Result<bool, ExitCode>> {
-        let resumption = Resumption::open(own, args.budget)
-            .with_context(|| self.named())?
+    /// Resumes the run; returns false if nothing was left to measure. The inner error is the exit code of an interruption.
+    fn resume(&self, folder: &Path, args: &SweepArgs) -> Result<Result<bool, ExitCode>> {
+        let resumption = Resumption::open(folder, args.budget)
+            .with_context(|| self.title())?
             .with_groups(self.groups.clone());
-        resumption.check_plan(args.force).with_context(|| self.named())?;
+        resumption.check_plan(args.force).with_context(|| self.title())?;
         if resumption.is_done() {
             resumption.close(args.force)?;
             return Ok(Ok(false));
         }
         let options = Options { keep: self.keep.clone(), out: PathBuf::new(), ..self.options.clone() };
-        tracing::info!("run {} of {} goes on: {}", self.run, self.settings.repeats, own.display());
+        tracing::info!("resuming run {} of {}: {}", self.run, self.settings.repeats, folder.display());
         let measured = drive(resumption.virtual_time(), self.dir, self.groups, async |interrupt| {
             Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
         });
-        Ok(measured.with_context(|| self.named())?.map(|()| true))
+        Ok(measured.with_context(|| self.title())?.map(|()| true))
     }
 
-    fn named(&self) -> String {
+    fn title(&self) -> String {
         format!("in run {} of {}", self.run, self.settings.repeats)
     }
 }
 
-/// Stops the server that was kept between runs.
+/// Stops the server that was kept running between runs.
 fn stop(keep: &Keep) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("failed to start a runtime")?.block_on(keep.stop())
 }
 
-/// Returns the plan of a run: its seed, and that of a simulated server, are one more for each run before it.
+/// Returns the plan of a run: from run to run, the seeds of the plan and of a simulated server go up by one.
 fn seeded(plan: &Plan, run: u32) -> Plan {
-    let mut own = plan.clone();
-    own.seed = repeats::seed_of(plan, run);
-    if let Target::Simulated(table) = &mut own.server.target {
-        shift(table, run - 1, true);
+    let mut seeded = plan.clone();
+    seeded.seed = repeats::seed_of(plan, run);
+    if let Target::Simulated(table) = &mut seeded.server.target {
+        shift_seed(table, run - 1, true);
     }
-    for variant in &mut own.variants {
+    for variant in &mut seeded.variants {
         let simulated = variant.set.get_mut("server").and_then(|server| server.get_mut("simulated"));
         if let Some(table) = simulated.and_then(toml::Value::as_table_mut) {
-            shift(table, run - 1, false);
+            shift_seed(table, run - 1, false);
         }
     }
-    own
+    seeded
 }
 
-/// Adds to the seed of a simulated server; a missing seed is the default where `or_default`.
-fn shift(table: &mut toml::Table, by: u32, or_default: bool) {
+/// Adds `by` to the seed of a simulated server. A missing seed counts as the default if `or_default` is set, else it stays missing.
+fn shift_seed(table: &mut toml::Table, by: u32, or_default: bool) {
     const SEED: &str = "seed";
-    let known = table.get(SEED).map(toml::Value::as_integer);
-    let seed = match known {
+    let given = table.get(SEED).map(toml::Value::as_integer);
+    let seed = match given {
         Some(seed) => seed,
         None => or_default.then_some(DEFAULT_SEED as i64),
     };
@@ -267,22 +268,22 @@ fn shift(table: &mut toml::Table, by: u32, or_default: bool) {
     }
 }
 
-/// Reads the runs of a folder, writes what they come to, and prints it.
-pub(super) fn tell(dir: &Path, json: bool) -> Result<Repeats> {
+/// Reads the runs of a folder, and writes and prints their summary.
+pub(super) fn summarise(dir: &Path, json: bool) -> Result<Repeats> {
     let repeats = repeats::read(dir)?;
     repeats::write(dir, &repeats)?;
     let path = dir.join(REPEATS_PAGE);
     rundir::replace(&path, page(&repeats, dir).as_bytes())?;
     if json {
-        say(&serde_json::to_string_pretty(&repeats).context("failed to write the repeats as JSON")?)?;
+        print_line(&serde_json::to_string_pretty(&repeats).context("failed to write the repeats as JSON")?)?;
         return Ok(repeats);
     }
     let files = [path, dir.join(REPEATS_TABLE)].map(|path| path.display().to_string());
-    say(&terminal(&repeats, &files))?;
+    print_line(&terminal(&repeats, &files))?;
     Ok(repeats)
 }
 
-/// Returns the exit code of the pooled answer. Of several series the first one's decides, of variants the best one's.
+/// Returns the exit code of the pooled answer: that of the first series, or of the best variant.
 fn code_of(dir: &Path, plan: &Plan, repeats: &Repeats) -> Result<u8> {
     if !is_complete(repeats) {
         return Ok(UNDECIDED);
@@ -305,10 +306,10 @@ fn code_of(dir: &Path, plan: &Plan, repeats: &Repeats) -> Result<u8> {
     if code != 0 || plan.hardware.max_cost_per_mtok.is_none() {
         return Ok(code);
     }
-    // A plan that limits what tokens may cost accepts only a rate that keeps the limit: in every run.
+    // With a cost limit, the runs must agree on whether their rates stay within it.
     let mut codes = Vec::new();
-    for own in repeats::begun(dir)? {
-        codes.push(exit_code(&rundir::read(&own)?, plan));
+    for folder in repeats::begun(dir)? {
+        codes.push(exit_code(&rundir::read(&folder)?, plan));
     }
     codes.dedup();
     Ok(if let [only] = codes[..] { only } else { UNDECIDED })

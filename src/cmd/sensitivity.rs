@@ -1,8 +1,8 @@
-//! `sensitivity`: paired steps around the goodput of a run, one property of the workload moved at a time.
+//! `sensitivity`: paired steps near the goodput of a run, each with one property of the workload changed.
 
 mod design;
 
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SensitivityArgs;
 use crate::cmd::consent;
 use crate::cmd::sweep::{INTERRUPTED, answer, default_folder, drive, hint};
@@ -15,7 +15,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs the sweep of a plan, or takes that of a run folder; measures the pairs, writes the reports, and prints the answer.
+/// Runs the sweep of a plan, unless given a run folder; then measures the pairs, writes the reports and prints the answer.
 pub(crate) fn sensitivity(args: &SensitivityArgs) -> Result<ExitCode> {
     if args.target.join(RESULT).is_file() {
         return of_run(&args.target, args);
@@ -25,7 +25,7 @@ pub(crate) fn sensitivity(args: &SensitivityArgs) -> Result<ExitCode> {
     sets.extend(args.url.as_deref().map(|url| format!("server.url={}", quoted(url))));
     sets.extend(args.budget.map(|b| format!("sensitivity.budget={}", quoted(&b.to_string()))));
     let mut plan = Plan::load(&Source::find(&args.target)?, &sets)?;
-    // The folder's plan has the table, so that a sweep that is resumed measures the pairs as well.
+    // Puts the table into the plan of the run folder, so that a resumed sweep measures the pairs too.
     let asked = plan.sensitivity.get_or_insert_default().clone();
     if let Some(problem) = asked.problem(&plan) {
         bail!("{problem}");
@@ -41,11 +41,11 @@ pub(crate) fn sensitivity(args: &SensitivityArgs) -> Result<ExitCode> {
     crate::cmd::sweep::measure(&plan, &options, args.json)
 }
 
-/// The pairs of a run that was measured before.
+/// Measures the pairs of an existing run.
 fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
     if !args.set.is_empty() || args.url.is_some() || args.out.is_some() || args.virtual_time {
         bail!(
-            "{} is a run folder, which has a plan, a server and a clock of its own: --set, --url, --out and --virtual-time go with a plan",
+            "{} is a run folder with its own plan, server and clock: leave out --set, --url, --out and --virtual-time, or name a plan",
             dir.display()
         );
     }
@@ -58,7 +58,10 @@ fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
         bail!("{problem}");
     }
     if args.budget.is_some() && !args.force && dir.join(FOLDER).join(RESULT).is_file() {
-        bail!("{} has pairs already, which keep their budget: --force measures them anew", dir.display());
+        bail!(
+            "{} already has pairs, measured within their own budget: --force measures them again",
+            dir.display()
+        );
     }
     if let Err(code) = pairs(dir, &plan, &asked, args.force)? {
         return Ok(code);
@@ -66,37 +69,38 @@ fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
     answer(dir, &plan, args.json)
 }
 
-/// Measures the pairs after a sweep whose plan asks for them. Where there is no answer to move, that is said, and the sweep stands as it is;
-/// the inner error is the exit code of an interruption.
+/// Measures the pairs after a sweep whose plan asks for them. A failure to do so is logged, and the sweep keeps its answer. The inner error
+/// is the exit code of an interruption.
 pub(crate) fn after_sweep(dir: &Path, plan: &Plan) -> Result<Result<(), ExitCode>> {
     let Some(asked) = &plan.sensitivity else { return Ok(Ok(())) };
     let run = rundir::read(dir)?;
-    if run.caveats.iter().any(Caveat::ends_sweep) || run.caveats.contains(&Caveat::Interrupted) {
+    if run.caveats.iter().any(Caveat::ends_sweep)
+        || run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted))
+    {
         return Ok(Ok(()));
     }
     match pairs(dir, plan, asked, false) {
         Err(e) => {
-            tracing::warn!("warning: what moves the answer was not measured: {e:#}");
+            tracing::warn!("warning: the sensitivity was not measured: {e:#}");
             Ok(Ok(()))
         }
         other => other,
     }
 }
 
-/// Measures the pairs of a run in their own folder, or goes on with those that were begun. The inner error is the exit code of an
-/// interruption.
+/// Measures the pairs of a run in their own folder, or resumes them. The inner error is the exit code of an interruption.
 ///
 /// # Errors
-/// The run has no answer to move, there is too little time, or the server cannot be measured.
-fn pairs(dir: &Path, plan: &Plan, asked: &SensitivityPlan, anew: bool) -> Result<Result<(), ExitCode>> {
+/// The run has no goodput, the budget is too small, or the server cannot be measured.
+fn pairs(dir: &Path, plan: &Plan, asked: &SensitivityPlan, again: bool) -> Result<Result<(), ExitCode>> {
     let folder = dir.join(FOLDER);
-    if folder.join(RESULT).is_file() && !anew {
-        return resumed(dir, &folder);
+    if folder.join(RESULT).is_file() && !again {
+        return resume(dir, &folder);
     }
     let run = rundir::read(dir)?;
     let design = design::of(&run, plan, asked)?;
     let paired = plan.paired(&design.factors, &design.pairing)?;
-    tracing::info!("{}", design::said(&design, plan));
+    tracing::info!("{}", design::summary(&design, plan));
     let options = Options {
         out: folder.clone(),
         force: true,
@@ -111,8 +115,8 @@ fn pairs(dir: &Path, plan: &Plan, asked: &SensitivityPlan, anew: bool) -> Result
     Ok(measured.and_then(|()| interrupted(dir, &folder)))
 }
 
-/// Goes on with pairs that were begun; nothing where none is left.
-fn resumed(dir: &Path, folder: &Path) -> Result<Result<(), ExitCode>> {
+/// Resumes interrupted pairs. Does nothing if none are left.
+fn resume(dir: &Path, folder: &Path) -> Result<Result<(), ExitCode>> {
     let resumption = Resumption::open(folder, None)?;
     resumption.check_plan(false)?;
     if resumption.is_done() {
@@ -127,10 +131,10 @@ fn resumed(dir: &Path, folder: &Path) -> Result<Result<(), ExitCode>> {
     Ok(measured.and_then(|()| interrupted(dir, folder)))
 }
 
-/// The exit code where the pairs were interrupted, with how to go on.
+/// Returns the exit code as an error if the pairs were interrupted, and logs how to resume.
 fn interrupted(dir: &Path, folder: &Path) -> Result<(), ExitCode> {
-    let found = rundir::read(folder).map_err(|e| anyhow!(e));
-    if found.is_ok_and(|run| run.caveats.contains(&Caveat::Interrupted)) {
+    let run = rundir::read(folder).map_err(|e| anyhow!(e));
+    if run.is_ok_and(|run| run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted))) {
         hint(dir);
         return Err(ExitCode::from(INTERRUPTED));
     }

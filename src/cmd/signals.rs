@@ -1,5 +1,5 @@
-//! Signals: the first one ends the sweep with a report of what was measured, the second one leaves at once, with no server left behind.
-//! While reports are made, which takes a thread all of its time, the first leaves at once as well.
+//! Signals: the first one ends the sweep with a report of what was measured; the second one kills the started servers and exits at once.
+//! While reports are made, which keeps the main thread busy, the first signal exits at once too.
 
 use super::sweep::{INTERRUPTED, hint};
 use crate::launch::Groups;
@@ -12,72 +12,72 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Words that have not come through in so many looks, [`LOOK`] each, are not waited for. Looks are counted and not the time that passes: while
-/// the machine, or this process, is halted, nobody could have said them, so a halt takes one look at most.
-const LOOKS: usize = 200;
-/// How long a look lasts.
-const LOOK: Duration = Duration::from_millis(5);
+/// Maximum number of polls, [`POLL`] each, to wait for a message to be written. Polls are counted instead of elapsed time: if the machine or
+/// the process is suspended, the suspension uses up at most one poll.
+const MAX_POLLS: usize = 200;
+/// Duration of one poll.
+const POLL: Duration = Duration::from_millis(5);
 
-/// What a signal is about.
+/// The sweep that signals apply to.
 struct Watched {
     interrupt: CancellationToken,
     out: PathBuf,
     groups: Groups,
-    /// Whether it is being measured; else its reports are made.
-    measures: bool,
+    /// True while the sweep is measured, false while its reports are made.
+    measuring: bool,
 }
 
-/// Signals are the process's, and so is this: the sweep that runs, or ran last.
-static NOW: Mutex<Option<Watched>> = Mutex::new(None);
-/// Whether they are watched for, which they are from the first sweep to the end of the process.
-static WATCHES: OnceLock<()> = OnceLock::new();
+/// The sweep that runs or ran last; global because signals are.
+static CURRENT: Mutex<Option<Watched>> = Mutex::new(None);
+/// Set once the signal thread runs, which it does from the first sweep to the end of the process.
+static STARTED: OnceLock<()> = OnceLock::new();
 
-fn now() -> MutexGuard<'static, Option<Watched>> {
-    NOW.lock().unwrap_or_else(PoisonError::into_inner)
+fn current() -> MutexGuard<'static, Option<Watched>> {
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until it is dropped, the first signal is for what runs.
+/// Guard of a running measurement: until it is dropped, the first signal interrupts the sweep.
 pub(crate) struct Measuring(());
 
 impl Drop for Measuring {
     fn drop(&mut self) {
-        if let Some(watched) = &mut *now() {
-            watched.measures = false;
+        if let Some(watched) = &mut *current() {
+            watched.measuring = false;
         }
     }
 }
 
-/// From now on the first signal cancels `interrupt`, and the second one ends all `groups` and leaves.
+/// Makes the first signal cancel `interrupt`, and the second one kill all `groups` and exit.
 ///
 /// # Errors
-/// The system gives no thread, or lets nobody watch for a signal.
+/// The operating system refuses a thread or a signal handler.
 pub(crate) fn watch(interrupt: CancellationToken, out: &Path, groups: &Groups) -> Result<Measuring> {
-    *now() = Some(Watched { interrupt, out: out.to_owned(), groups: groups.clone(), measures: true });
-    if WATCHES.get().is_none() {
+    *current() = Some(Watched { interrupt, out: out.to_owned(), groups: groups.clone(), measuring: true });
+    if STARTED.get().is_none() {
         start()?;
-        // Nobody else starts one: sweeps run one after the other.
-        let _ = WATCHES.set(());
+        // Cannot fail: sweeps run one after the other, so no other caller has set it.
+        let _ = STARTED.set(());
     }
     Ok(Measuring(()))
 }
 
-/// A thread of its own: whatever the others are busy with, a signal is heard.
+/// Starts the signal thread, separate so that signals are handled however busy the other threads are.
 fn start() -> Result<()> {
-    let (tell, told) = mpsc::channel();
+    let (ready, started) = mpsc::channel();
     let listen = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = match runtime.context("failed to start a runtime for signals") {
             Ok(runtime) => runtime,
-            Err(e) => return drop(tell.send(Err(e))),
+            Err(e) => return drop(ready.send(Err(e))),
         };
         runtime.block_on(async {
-            match heard().await {
-                Ok(heard) => {
-                    // Whoever started this thread waits for it.
-                    let _ = tell.send(Ok(()));
-                    heard.await;
+            match handler().await {
+                Ok(handler) => {
+                    // The receiver cannot be gone: `start` waits for this.
+                    let _ = ready.send(Ok(()));
+                    handler.await;
                 }
-                Err(e) => drop(tell.send(Err(e))),
+                Err(e) => drop(ready.send(Err(e))),
             }
         });
     };
@@ -85,73 +85,74 @@ fn start() -> Result<()> {
         .name("signals".into())
         .spawn(listen)
         .context("failed to start a thread for signals")?;
-    told.recv().context("the thread for signals has failed")?
+    started.recv().context("the thread for signals has failed")?
 }
 
-/// Watches from now on; the future hears what comes. A terminal that is closed is a signal as well, since servers that were started do not
-/// see it; under `nohup` it is none.
-async fn heard() -> Result<impl Future<Output = ()>> {
+/// Installs the signal handlers, and returns a future that handles the signals.
+///
+/// Handles SIGHUP too, because started servers do not notice that the terminal closed; not under `nohup`, which ignores it.
+async fn handler() -> Result<impl Future<Output = ()>> {
     let mut int = signal(SignalKind::interrupt()).context("failed to watch for Ctrl-C")?;
     let mut term = signal(SignalKind::terminate()).context("failed to watch for SIGTERM")?;
-    let heeded = !hangup_is_ignored();
-    let hangup = heeded.then(|| signal(SignalKind::hangup())).transpose();
+    let handle_hangup = !hangup_is_ignored();
+    let hangup = handle_hangup.then(|| signal(SignalKind::hangup())).transpose();
     let mut hangup = hangup.context("failed to watch for SIGHUP")?;
-    // A limit on the size of files is then an error of whoever writes, and no sudden end.
+    // With a handler for SIGXFSZ, exceeding the file size limit is a write error instead of the end of the process.
     let mut size =
         signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).context("failed to watch for SIGXFSZ")?;
     Ok(async move {
         loop {
             tokio::select! {
-                _ = int.recv() => came(),
-                _ = term.recv() => came(),
-                Some(_) = async { hangup.as_mut()?.recv().await } => came(),
+                _ = int.recv() => on_signal(),
+                _ = term.recv() => on_signal(),
+                Some(_) = async { hangup.as_mut()?.recv().await } => on_signal(),
                 _ = size.recv() => {}
             }
         }
     })
 }
 
-/// A signal has come.
-fn came() {
-    let now = now();
-    let Some(watched) = &*now else { std::process::exit(i32::from(INTERRUPTED)) };
-    if watched.measures && !watched.interrupt.is_cancelled() {
+/// Handles a signal: the first one interrupts the measurement, any other exits.
+fn on_signal() {
+    let current = current();
+    let Some(watched) = &*current else { std::process::exit(i32::from(INTERRUPTED)) };
+    if watched.measuring && !watched.interrupt.is_cancelled() {
         watched.interrupt.cancel();
-        drop(now);
-        say(|| {
+        drop(current);
+        log_with_timeout(|| {
             tracing::warn!(
-                "interrupted: finishing what is in flight, then reporting; once more leaves at once"
+                "interrupted: finishing the requests in flight, then reporting; interrupt again to exit at once"
             );
         });
         return;
     }
     watched.groups.kill();
     let out = watched.out.clone();
-    drop(now);
-    say(move || hint(&out));
+    drop(current);
+    log_with_timeout(move || hint(&out));
     std::process::exit(i32::from(INTERRUPTED));
 }
 
-/// Says something on a thread that is waited for no longer than [`LOOKS`]: a terminal that is stopped, and a pager that reads no further,
-/// take nothing, and the next signal is to be heard all the same.
-fn say(words: impl FnOnce() + Send + 'static) {
-    let (tell, told) = mpsc::channel();
-    let said = std::thread::Builder::new().name("words".into()).spawn(move || {
-        words();
-        // Nobody listens any more where it took too long.
-        let _ = tell.send(());
+/// Logs a message on a separate thread and waits at most [`MAX_POLLS`] for it: a stopped terminal or a stalled pager blocks the write, and
+/// must not block the next signal.
+fn log_with_timeout(log: impl FnOnce() + Send + 'static) {
+    let (done, finished) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("log".into()).spawn(move || {
+        log();
+        // Fails if the receiver has stopped waiting.
+        let _ = done.send(());
     });
-    if said.is_ok() {
-        come_through(|look| told.recv_timeout(look) != Err(RecvTimeoutError::Timeout));
+    if thread.is_ok() {
+        poll_until_done(|wait| finished.recv_timeout(wait) != Err(RecvTimeoutError::Timeout));
     }
 }
 
-/// Waits until `heard`, which looks for so long, says so; whether it did.
-fn come_through(mut heard: impl FnMut(Duration) -> bool) -> bool {
-    (0..LOOKS).any(|_| heard(LOOK))
+/// Polls `is_done`, which may block for the time given, at most [`MAX_POLLS`] times. Returns true if it is done.
+fn poll_until_done(mut is_done: impl FnMut(Duration) -> bool) -> bool {
+    (0..MAX_POLLS).any(|_| is_done(POLL))
 }
 
-/// Whether this process was started to outlive its terminal, by the system's word; also where it does not say.
+/// Returns true if the process ignores SIGHUP, as under `nohup`, or if /proc does not tell.
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -162,25 +163,25 @@ fn hangup_is_ignored() -> bool {
 mod tests {
     use super::*;
 
-    /// Row: in which looks the process is halted for a second each, after how much time of its own the words come through, if at all, and
-    /// whether they are heard.
+    /// Cases: the polls during which the process is suspended for a second, the running time after which the message is written (if ever), and
+    /// whether the wait sees it.
     #[test]
-    fn a_halt_takes_no_words_away() {
-        for (halts, said_after, is_heard) in [
+    fn a_suspended_process_does_not_use_up_the_timeout() {
+        for (halts, written_after, is_seen) in [
             (0..0, Some(0.0), true),
             (1..3, Some(0.1), true),
             (0..50, Some(0.9), true),
             (0..0, Some(1.1), false), // a terminal that is stopped
             (0..0, None, false),
         ] {
-            let (mut look, mut own, mut passed) = (0, 0.0, 0.0);
-            let heard = come_through(|lasts| {
-                own += lasts.as_secs_f64();
-                passed += if halts.contains(&look) { 1.0 } else { lasts.as_secs_f64() };
-                look += 1;
-                said_after.is_some_and(|said| own > said)
+            let (mut poll, mut running, mut passed) = (0, 0.0, 0.0);
+            let seen = poll_until_done(|wait| {
+                running += wait.as_secs_f64();
+                passed += if halts.contains(&poll) { 1.0 } else { wait.as_secs_f64() };
+                poll += 1;
+                written_after.is_some_and(|time| running > time)
             });
-            assert_eq!(heard, is_heard, "{halts:?}, {said_after:?}: {passed} s");
+            assert_eq!(seen, is_seen, "{halts:?}, {written_after:?}: {passed} s");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `simulate`: the simulated server on a port.
+//! `simulate`: serves the simulated server on a port.
 
 mod fault;
 
@@ -10,21 +10,18 @@ use crate::sim::serve;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::de::DeserializeOwned;
 
-/// Serves until interrupted.
+/// Serves until Ctrl-C.
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
     Descriptors::raise();
     let faulty = !args.fault.is_empty();
     if args.preset.parse() == Ok(Preset::Null) && !faulty {
         return null(args);
     }
-    ensure!(
-        args.unix.is_none(),
-        "--unix: only the preset null listens on a Unix socket, and it plays no faults there"
-    );
+    ensure!(args.unix.is_none(), "--unix works only with the preset null and without --fault: use --port");
     let mut settings = table(&args.set)?;
     fault::add(&mut settings, &args.fault)?;
     let sim = read(&args.preset, settings)?;
-    // Before it says that it listens.
+    // Checked before the server logs that it listens.
     sim.check_startup().map_err(anyhow::Error::msg)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -36,7 +33,7 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
     })
 }
 
-/// The null server, on one thread, so that the client has the other cores.
+/// Serves the null server on one thread, which leaves the other cores to the client.
 fn null(args: &SimulateArgs) -> Result<()> {
     let settings = null_settings(&args.set)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -61,27 +58,29 @@ fn null(args: &SimulateArgs) -> Result<()> {
     })
 }
 
-/// Listens on the port, and says so.
+/// Listens on the port and logs the address.
 fn listen(args: &SimulateArgs, what: &impl std::fmt::Display) -> Result<tokio::net::TcpListener> {
-    let listener = serve::listen((args.host, args.port).into())
-        .with_context(|| format!("failed to listen on {}:{}; is the port taken?", args.host, args.port))?;
+    let listener = serve::listen((args.host, args.port).into()).with_context(|| {
+        format!("failed to listen on {}:{}: choose another port if this one is in use", args.host, args.port)
+    })?;
     let address = listener.local_addr().context("the socket has no address")?;
     if !args.host.is_loopback() {
         tracing::warn!(
-            "warning: listening on {address}: anyone who reaches this machine there can use the server, without a key; --host 127.0.0.1, \
-             the default, keeps it on this machine"
+            "warning: listening on {address}: anyone who can reach this address can use the server without a key; --host 127.0.0.1, the \
+             default, limits it to this machine"
         );
     }
     tracing::info!("{what} on http://{address}/v1 (Ctrl-C stops it)");
     Ok(listener)
 }
 
+/// Waits for Ctrl-C.
 async fn interrupted() {
-    // Without a handler there is only the default: to end, which is what is wanted.
+    // If no handler can be installed, the default action ends the process, which serves as well.
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// What is set of the null server, which over a socket has delays besides.
+/// Parses the settings of the null server, which over a socket also has delays.
 fn null_settings(sets: &[String]) -> Result<null::Settings> {
     let text = table(sets)?.to_string();
     let settings: null::Settings = parse(&text)?;
@@ -89,7 +88,7 @@ fn null_settings(sets: &[String]) -> Result<null::Settings> {
     Ok(settings)
 }
 
-/// The server of a preset and what is set beside it.
+/// Parses a preset with its settings.
 fn read(preset: &str, mut table: toml::Table) -> Result<Simulated> {
     table.insert("preset".into(), preset.into());
     parse(&table.to_string())
@@ -100,7 +99,7 @@ fn table(sets: &[String]) -> Result<toml::Table> {
     for set in sets {
         crate::plan::apply_set(&mut table, set)?;
     }
-    ensure!(!table.contains_key("preset"), "--set preset=…: choose the preset with --preset");
+    ensure!(!table.contains_key("preset"), "--set preset: choose the preset with --preset");
     Ok(table)
 }
 
@@ -111,7 +110,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
     })
 }
 
-/// The key whose value is wrong, where it is a single one that has a mistake.
+/// Returns the key whose value is wrong; `None` if the error is not in the value of one key.
 fn key<'a>(text: &'a str, error: &toml::de::Error) -> Option<&'a str> {
     let start = error.span()?.start;
     let line = text.get(..start)?.rsplit('\n').next()?;
@@ -123,8 +122,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_name_their_key() {
-        for (sets, said) in [
+    fn errors_name_the_key() {
+        for (sets, message) in [
             (&["max-num-seqs=0"][..], "max-num-seqs: a whole number from 1 to 4294967295, got 0"),
             (
                 &["kv-blocks=99", "max-num-batched-tokens=many"],
@@ -141,7 +140,7 @@ mod tests {
             let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
             let error = format!("{:#}", table(&sets).and_then(|t| read("demo", t)).unwrap_err());
             assert!(
-                error.starts_with(said) || (!said.contains(':') && error.contains(said)),
+                error.starts_with(message) || (!message.contains(':') && error.contains(message)),
                 "{sets:?}: {error}"
             );
         }
@@ -156,7 +155,7 @@ mod tests {
         let settings = null_settings(&sets).unwrap();
         assert_eq!(settings.to_string(), "simulated null (first 20ms, gap 5ms, max-model-len 4096)");
         assert_eq!(null_settings(&[]).unwrap(), null::Settings::default());
-        for (set, said) in [
+        for (set, message) in [
             ("first=soon", "first: "),
             ("ttft=20ms", "unknown field `ttft`"),
             ("model=", "model is empty"),
@@ -164,7 +163,7 @@ mod tests {
             ("preset=md1", "--set preset"),
         ] {
             let error = format!("{:#}", null_settings(&[set.to_owned()]).unwrap_err());
-            assert!(error.starts_with(said), "{set}: {error}");
+            assert!(error.starts_with(message), "{set}: {error}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `sweep`: run a plan and answer.
+//! `sweep`: runs a plan and reports the answer.
 
 use crate::capacity::CostVerdict;
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, ServerCaveat, SweepCaveat};
 use crate::cli::SweepArgs;
 use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals};
 use crate::launch::Groups;
@@ -18,19 +18,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 
-/// Exit code of an interrupted sweep, as shells have it for SIGINT.
+/// Exit code of an interrupted sweep: 128 + SIGINT, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Exit code where the sweep could not decide, or did not get there.
+/// Exit code of a sweep that is undecided, invalid, or did not reach the highest level that the plan wants.
 pub(super) const UNDECIDED: u8 = 3;
 
-/// Runs the sweep or goes on with one, writes its reports, prints the answer.
+/// Runs or resumes a sweep, writes its reports and prints the answer.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode> {
     match (&args.resume, args.repeat) {
         (Some(dir), _) if is_repeated(dir) => repeat::resume(dir, args),
         (Some(dir), Some(_)) => bail!(
-            "{} is no folder of repeated runs (it has no {REPEATS}), and --repeat with --resume adds runs to one: leave --repeat out to go on \
-             with that run, or leave --resume out to begin",
+            "{} is not a folder of repeated runs (it has no {REPEATS}), and --repeat with --resume adds runs to such a folder: leave out \
+             --repeat to resume this run, or --resume to start anew",
             dir.display()
         ),
         (Some(dir), None) => resume(dir, args),
@@ -44,9 +44,9 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         None => Source::fallback(),
     };
     let mut plan = Plan::load(&source, &sets(args))?;
-    heeded(&plan, args)?;
+    check_overrides(&plan, args)?;
     consent::ask(&[&plan], args.yes)?;
-    // The adaptive search plans with its budget; other modes only end by it.
+    // The adaptive search plans its steps within its budget; other modes only stop at the budget of the options.
     if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode)
         && plan.rows.is_empty()
     {
@@ -68,17 +68,17 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
     }
 }
 
-/// Refuses what would change nothing, since every variant says it itself.
-fn heeded(plan: &Plan, args: &SweepArgs) -> Result<()> {
+/// Rejects --url and --model if every variant overrides them.
+fn check_overrides(plan: &Plan, args: &SweepArgs) -> Result<()> {
     let series = plan.series();
     if series.iter().any(|s| s.variant.is_none()) {
         return Ok(());
     }
     if args.url.is_some() && series.iter().all(|s| s.plan.server.target != plan.server.target) {
-        bail!("--url changes nothing: every variant of this plan has a url, or a server, of its own");
+        bail!("--url has no effect: every variant of this plan has its own url or server; leave --url out");
     }
     if args.model.is_some() && series.iter().all(|s| s.plan.server.model != plan.server.model) {
-        bail!("--model changes nothing: every variant of this plan sets server.model itself");
+        bail!("--model has no effect: every variant of this plan sets server.model; leave --model out");
     }
     Ok(())
 }
@@ -105,10 +105,10 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     resumption.check_plan(args.force)?;
     if resumption.is_done() {
         resumption.close(args.force)?;
-        tracing::info!("nothing is left to measure in {}: the reports are made again", dir.display());
+        tracing::info!("nothing is left to measure in {}; rebuilding the reports", dir.display());
         return with_pairs(dir, &plan, args.json);
     }
-    // A folder may come from anywhere, and both the plan and what it is compared with lie in it: nobody here may have been asked.
+    // The folder may have been copied from elsewhere, so the user may not have confirmed its load.
     consent::ask(&[&plan], args.yes)?;
     let progress = std::io::stderr().is_terminal();
     let options = Options { progress, listen: args.listen, force: args.force, ..Options::default() };
@@ -119,8 +119,8 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     measured.map_or_else(Ok, |()| with_pairs(dir, &plan, args.json))
 }
 
-/// Measures on a runtime with the clock that it takes; the inner error is the exit code of an interruption before anything
-/// was measured.
+/// Runs a measurement on a new runtime, in real or simulated time. The inner error is the exit code of an interruption before anything was
+/// measured.
 pub(crate) fn drive(
     virtual_time: bool,
     out: &Path,
@@ -144,7 +144,7 @@ pub(crate) fn drive(
     }
 }
 
-/// Makes the reports and prints the answer; the exit code is what it stands for.
+/// Makes the reports, prints the answer and returns its exit code.
 pub(crate) fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
     let (run, files) = report::remake(dir)?;
     report::print(&run, &files, json)?;
@@ -155,18 +155,18 @@ pub(crate) fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Says how to go on with an interrupted sweep, once there is a folder to go on with.
+/// Logs how to resume an interrupted sweep, if there is something to resume.
 pub(super) fn hint(dir: &Path) {
     if dir.join(RESULT).is_file() || is_repeated(dir) {
         let shown = dir.display().to_string();
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
         let shown =
             if shown.chars().all(plain) { shown } else { format!("'{}'", shown.replace('\'', r"'\''")) };
-        tracing::warn!("to go on: goodput sweep --resume {shown}");
+        tracing::warn!("to resume: goodput sweep --resume {shown}");
     }
 }
 
-/// The plan's changes that the flags stand for, in an order in which later ones win.
+/// Converts the flags to overrides of plan keys. Later overrides win.
 fn sets(args: &SweepArgs) -> Vec<String> {
     let quoted = |key: &str, value: &str| format!("{key}={}", toml::Value::String(value.to_owned()));
     let mut sets = Vec::new();
@@ -180,7 +180,7 @@ fn sets(args: &SweepArgs) -> Vec<String> {
     sets
 }
 
-/// `runs/NAME-TIMESTAMP`, the name made fit for a path.
+/// Returns `runs/NAME-TIMESTAMP`, with the name reduced to letters, digits and dashes.
 pub(crate) fn default_folder(name: &str) -> PathBuf {
     let slug: String =
         name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -190,10 +190,9 @@ pub(crate) fn default_folder(name: &str) -> PathBuf {
     PathBuf::from("runs").join(format!("{slug}-{now}"))
 }
 
-/// The exit code that the answer stands for (design §2). Of several series or tiers the first one's decides, as it does for
-/// `goodput` in `result.json`: a plan names first what it is about.
+/// Returns the exit code of a run. With several series or tiers, the first one decides, as for `goodput` in `result.json`.
 pub(super) fn exit_code(run: &Run, plan: &Plan) -> u8 {
-    if run.caveats.contains(&Caveat::Interrupted) {
+    if run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) {
         return INTERRUPTED;
     }
     if run.caveats.iter().any(Caveat::ends_sweep) {
@@ -202,7 +201,7 @@ pub(super) fn exit_code(run: &Run, plan: &Plan) -> u8 {
     if !run.variants.is_empty() {
         return of_variants(run, plan);
     }
-    if run.caveats.iter().any(|c| matches!(c, Caveat::ServerGone { .. })) {
+    if run.caveats.iter().any(|c| matches!(c, Caveat::Server(ServerCaveat::ServerGone { .. }))) {
         return UNDECIDED;
     }
     if !run.purpose.is_goodput() {
@@ -214,9 +213,9 @@ pub(super) fn exit_code(run: &Run, plan: &Plan) -> u8 {
     run.answers.first().map_or(UNDECIDED, |answer| by_cost(run, answer, of_answer(answer, plan)))
 }
 
-/// A plan that limits what tokens may cost accepts only a rate that keeps the limit.
+/// Turns exit code 0 into 2 or 3 if the plan has a cost limit that the rate exceeds or may exceed.
 fn by_cost(run: &Run, answer: &Answer, code: u8) -> u8 {
-    match run.cost_range(answer).map(|range| range.kept) {
+    match run.cost_range(answer).map(|range| range.verdict) {
         Some(CostVerdict::Rejected) if code == 0 => 2,
         Some(CostVerdict::Undecided) if code == 0 => UNDECIDED,
         _ => code,
@@ -232,7 +231,7 @@ fn of_answer(answer: &Answer, plan: &Plan) -> u8 {
     }
 }
 
-/// The exit code where the SLO was met up to this level: whether it is the highest that the plan wants.
+/// Returns the exit code for an SLO met up to the level `met`: 0 if that is the highest listed level or max-rate.
 pub(super) fn of_met(plan: &Plan, met: Option<f64>) -> u8 {
     let listed = match &plan.search.mode {
         Mode::Rates(rates) => rates.iter().map(|r| r.get()).max_by(f64::total_cmp),
@@ -244,7 +243,7 @@ pub(super) fn of_met(plan: &Plan, met: Option<f64>) -> u8 {
     if reached { 0 } else { UNDECIDED }
 }
 
-/// Of variants the best one decides: what is asked is whether, and by which, the SLO can be met. None that was measured is an error.
+/// Returns the exit code of the best variant, since the question is whether any of them meets the SLO; 1 if none was measured.
 fn of_variants(run: &Run, plan: &Plan) -> u8 {
     let series = plan.series();
     let code = |v: &VariantAnswer| {
@@ -253,12 +252,12 @@ fn of_variants(run: &Run, plan: &Plan) -> u8 {
         Some(by_cost(run.part(&v.series), answer, of_answer(answer, &own.plan)))
     };
     let mut codes: Vec<u8> = run.variants.iter().filter_map(code).collect();
-    // Found, then undecided, then none.
+    // The best code first: found, undecided, none.
     codes.sort_by_key(|code| [0, UNDECIDED, 2].iter().position(|c| c == code));
     codes.first().copied().unwrap_or(1)
 }
 
-/// A matrix is a gate of what was expected: whether all of it held.
+/// Returns the exit code of a matrix: 0 if every expectation held.
 fn of_matrix(run: &Run) -> u8 {
     let open = |r: &RowAnswer| r.figures.is_none() || (r.expected.is_some() && r.held.is_none());
     match () {

@@ -1,4 +1,4 @@
-//! `throughput`: how much does the server complete at the most, however long it takes?
+//! `throughput`: measures the peak throughput of a server, ignoring latency.
 
 use super::offline::{measure, quoted};
 use crate::cli::ThroughputArgs;
@@ -6,24 +6,24 @@ use crate::units::Span;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// How long a number in flight is measured where nobody says.
-const USUAL: Span = Span::secs(30);
-/// How long everything at once may take where nobody says.
-const LONGEST: Span = Span::secs(600);
+/// Default measured window of each step.
+const DEFAULT_WINDOW: Span = Span::secs(30);
+/// Default time limit for a burst (`--all`).
+const DEFAULT_BURST_LIMIT: Span = Span::secs(600);
 
-/// Measures the ceiling, by a ladder or by everything at once, and prints it.
+/// Measures the peak throughput, with a ladder of concurrencies or one burst, and prints it.
 pub(crate) fn throughput(args: &ThroughputArgs) -> Result<ExitCode> {
-    let most = args.all.unwrap_or(args.max_concurrency).get();
-    let mut sets = vec![format!("step.max-in-flight={}", most.max(4096))];
+    let max_in_flight = args.all.unwrap_or(args.max_concurrency).get();
+    let mut sets = vec![format!("step.max-in-flight={}", max_in_flight.max(4096))];
     match args.all {
         Some(n) => {
-            let longest = args.duration.unwrap_or(LONGEST);
+            let limit = args.duration.unwrap_or(DEFAULT_BURST_LIMIT);
             sets.push(format!("search.burst={n}"));
-            sets.push(quoted("step.max-duration", &longest.to_string()));
+            sets.push(quoted("step.max-duration", &limit.to_string()));
         }
         None => {
-            sets.push(format!("search.ladder.max={most}"));
-            sets.push(quoted("step.measure", &args.duration.unwrap_or(USUAL).to_string()));
+            sets.push(format!("search.ladder.max={max_in_flight}"));
+            sets.push(quoted("step.measure", &args.duration.unwrap_or(DEFAULT_WINDOW).to_string()));
         }
     }
     measure("throughput", &sets, &args.common)

@@ -1,7 +1,7 @@
-//! `trace`: what a recorded trace holds, in words and as a chart, and the same without its text.
+//! `trace`: describes a recorded trace as text and charts, or anonymises it.
 
 use crate::cli::TraceArgs;
-use crate::cmd::say;
+use crate::cmd::print_line;
 use crate::report::{charts, trace as report};
 use crate::rundir;
 use crate::workload::trace::{Columns, Hashing, Trace, TraceSource, anonymise};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use std::fs::{self, File};
 use std::io::Read;
 
-/// Reads the trace, writes what is asked for, and prints the description.
+/// Reads the trace, writes the requested files and prints the description.
 pub(crate) fn trace(args: &TraceArgs) -> Result<()> {
     let source = source(args)?;
     let hashing = hashing(args)?;
@@ -22,7 +22,7 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<()> {
         } else {
             "times and lengths"
         };
-        tracing::info!("{}: {rows} requests, {what}, and nothing else", out.display());
+        tracing::info!("wrote {}: {rows} requests with {what} only", out.display());
     }
     if let Some(dir) = &args.out {
         let (png, svg) = charts::of_trace(&trace)?;
@@ -32,7 +32,7 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<()> {
         }
         tracing::info!("charts: {0}/trace.png, {0}/trace.svg", dir.display());
     }
-    say(&if args.json { report::json(&trace)? } else { report::describe(&trace) })
+    print_line(&if args.json { report::json(&trace)? } else { report::describe(&trace) })
 }
 
 fn source(args: &TraceArgs) -> Result<TraceSource> {
@@ -55,7 +55,7 @@ fn source(args: &TraceArgs) -> Result<TraceSource> {
     Ok(source)
 }
 
-/// How prompts become ids, where that is asked for.
+/// Returns the hashing of prefix blocks; `None` without `--prefix-blocks`.
 fn hashing(args: &TraceArgs) -> Result<Option<Hashing>> {
     let Some(tokens) = args.prefix_blocks else { return Ok(None) };
     let salt = match &args.salt {
@@ -63,7 +63,7 @@ fn hashing(args: &TraceArgs) -> Result<Option<Hashing>> {
         None => {
             let mut random = vec![0; 32];
             let read = File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut random));
-            read.context("failed to draw a random salt: give one with --salt")?;
+            read.context("failed to draw a random salt; choose one with --salt")?;
             random
         }
     };

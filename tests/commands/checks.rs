@@ -84,7 +84,7 @@ fn a_plan_without_checks_has_no_file_of_them() {
 fn mistakes_are_told_before_anything_is_sent() {
     let twice = "[[check]]\nname = \"a\"\nnon-empty = true\n[[check]]\nname = \"a\"\nregex = 'x'\n";
     for (server, more, say) in [
-        ("", twice, "two [[check]] are called \"a\""),
+        ("", twice, "two [[check]] are named \"a\""),
         ("", "[[check]]\nname = \"a\"\nregex = '('\n", "does not parse"),
         ("", "[[check]]\nname = \"a\"\njson-schema = 'nowhere.json'\n", "nowhere.json"),
         ("prompts = \"token-ids\"", "", "api = \"completions\""),

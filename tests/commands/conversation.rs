@@ -116,5 +116,5 @@ fn check_shows_what_a_session_is() {
         .args(["check", "conversation"])
         .assert()
         .success()
-        .stdout(contains("5 requests a session on average"));
+        .stdout(contains("5 requests per session on average"));
 }

@@ -70,25 +70,25 @@ fn a_first_token_in_time_is_met_however_long_the_answer() {
     }
 }
 
-/// Rows: more of the plan, and what `check` says of the timeout of an answer of 1,000 tokens.
+/// Cases: an SLO, further keys, and the timeout that `check` shows for answers of 1,000 tokens.
 #[test]
-fn the_timeout_is_told_with_its_reason() {
+fn check_shows_the_timeout_and_its_basis() {
     for (slo, more, says) in [
         (
             "slo.ttft.p99 = \"1s\"",
             "",
-            "timeout   3m 22s a request: twice 1000 output tokens at 100ms each, which no limit bounds; one that takes longer is cut off",
+            "timeout   3m 22s per request: twice 1000 output tokens at 100ms each, since no limit bounds them; a request that takes longer is cancelled",
         ),
         (
             "slo.e2e.p99 = \"50s\"",
             "",
-            "timeout   1m 40s a request: twice the longest answer that meets the SLO",
+            "timeout   1m 40s per request: twice the longest answer that meets the SLO",
         ),
-        ("slo.e2e.p99 = \"5s\"", "", "timeout   1m a request: the least default"),
+        ("slo.e2e.p99 = \"5s\"", "", "timeout   1m per request: the shortest default"),
         (
             "slo.e2e.p99 = \"5s\"",
             "step.timeout = \"20s\"",
-            "timeout   20s a request (step.timeout); one that takes longer is an error",
+            "timeout   20s per request (step.timeout); a request that takes longer is an error",
         ),
     ] {
         let dir = tempdir().unwrap();

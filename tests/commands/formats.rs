@@ -47,7 +47,10 @@ fn sweep(plan: &Path) -> Seen {
     let numbers = |name| cells(dir.path(), name).iter().map(|c| c.parse().unwrap_or(f64::NAN)).collect();
     Seen {
         control: steps[0]["control"].as_str().unwrap().to_owned(),
-        workload: result["meta"]["workload"].as_str().unwrap().to_owned(),
+        workload: result["meta"]["workload"]["traffic"]["requests"][0]["prompts"]["files"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
         asked: numbers("input_asked"),
         counted: numbers("input_tokens"),
         turns: cells(dir.path(), "turn").iter().map(|c| c.parse().unwrap()).collect(),
@@ -70,7 +73,7 @@ fn check(plan: &Path, control: &str) {
     }
     assert!(said.contains("\n  files     ") && said.contains("\n            prompts  mean "), "{said}");
     if plan.ends_with("sharegpt-conversations.toml") {
-        assert!(said.contains("1.31 requests a session on average; its users think for 1s in all"), "{said}");
+        assert!(said.contains("1.31 requests per session on average; think time 1s in total"), "{said}");
     }
     if control == "trace-scale" {
         // Not one request for each unit of speed.
@@ -141,7 +144,7 @@ fn steps_replay_parts_of_their_own() {
     // 160 s and the tail, four requests a second, at half to twice the speed: some 3,200 of 4,000.
     assert!(drawn.iter().zip([320, 640, 960, 1280]).all(|(p, n)| (n..n + 100).contains(&p.1)), "{drawn:?}");
     assert!(
-        report.contains("## What was replayed") && !report.contains("the answer speaks of those parts"),
+        report.contains("## What was replayed") && !report.contains("the answer holds for those parts"),
         "{report}"
     );
     let again = goodput().current_dir(dir.path()).args(["report", "run"]).output().unwrap();
@@ -155,7 +158,7 @@ fn steps_replay_parts_of_their_own() {
     let (first, report) = run("start = \"first\"");
     assert!(first.iter().all(|p| p.0 == 0), "{first:?}");
     assert!(
-        report.contains("were sent (3") && report.contains("the answer speaks of those parts"),
+        report.contains("were sent (3") && report.contains("the answer holds for those parts"),
         "{report}"
     );
 }

@@ -59,7 +59,7 @@ fn vllm_bench_serve_is_imported_and_reconciled() {
     assert_eq!((levels, &steps[0]["control"]), (vec![2.5, 10.0], &Value::from("rate")));
     assert_eq!(steps[1]["verdict"], "fails", "more than the server takes");
     assert_eq!(found["meta"]["imported"]["tool"], "vllm");
-    assert_eq!(found["meta"]["server"], "not recorded");
+    assert_eq!(found["meta"]["server"], "not-recorded");
     reconciles(&run, "vllm", 20);
     let report = std::fs::read_to_string(run.join("report.md")).unwrap();
     assert!(

@@ -23,7 +23,7 @@ fn latency_says_how_fast_one_request_is_and_that_it_is_no_capacity() {
     let says = contains("One request alone: first token after")
         .and(contains("This is not capacity"))
         .and(contains("p99 from, to"))
-        .and(contains("Poisson traffic").not());
+        .and(contains("A closed loop hides").not());
     run("latency", &out, &["--concurrency", "8,1", "--requests", "60", "--output-tokens", "40"])
         .code(0)
         .stdout(says);

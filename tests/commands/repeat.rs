@@ -40,7 +40,9 @@ fn repeated_runs_are_pooled_and_compared_as_one_side() {
         .assert()
         .code(0)
         .stdout(contains("mean over runs").and(contains("from 3 of 3 runs")).and(contains("next run")))
-        .stderr(contains("3 runs of fast, each 4m at the longest, 12m in all").and(contains("run 3 of 3")));
+        .stderr(
+            contains("3 runs of fast, each at most 4m, at most 12m in total").and(contains("run 3 of 3")),
+        );
     let all = json(&out.join("repeats.json"));
     let first = &all["pooled"][0];
     assert_eq!((&first["status"], &first["runs"], &first["pooled"]), (&"found".into(), &3.into(), &3.into()));
@@ -138,7 +140,7 @@ fn more_runs(out: &Path) {
         .arg(out.join("run-01"))
         .assert()
         .code(1)
-        .stderr(contains("is no folder of repeated runs"));
+        .stderr(contains("is not a folder of repeated runs"));
 }
 
 #[test]
@@ -161,14 +163,18 @@ fn runs_without_a_rate_are_told_and_give_no_safe_one() {
         .args(["--repeat", "5"])
         .assert()
         .code(0)
-        .stdout(contains("5 runs, one after the other, each with the budget above: 20m in all"));
+        .stdout(contains("5 runs, one after the other, each with the budget above: at most 20m in total"));
 }
 
 #[test]
 fn what_cannot_be_repeated_is_refused_with_the_reason() {
     let dir = tempdir().unwrap();
     let (path, out) = (plan(dir.path(), "x", "", SEARCH), dir.path().join("out"));
-    repeat(&path, &out, "2").arg("--restart").assert().code(1).stderr(contains("this plan starts none"));
+    repeat(&path, &out, "2")
+        .arg("--restart")
+        .assert()
+        .code(1)
+        .stderr(contains("restarts the server that the plan starts"));
     assert!(!out.exists(), "nothing is left of what was refused");
     repeat(&path, &out, "1").assert().code(1).stderr(contains("1 is not in 2..=999"));
     goodput().arg("sweep").arg(&path).arg("--restart").assert().code(1).stderr(contains("--repeat"));

@@ -72,7 +72,7 @@ fn what_cannot_be_moved_is_told_before_anything_is_sent() {
     at(&["--set", "sensitivity.factors=[\"cache-share\"]"]).stderr(contains("the prefix cache is cold"));
     at(&["--set", "search={concurrency=[2]}"]).stderr(contains("no closed loop"));
     goodput().arg("check").arg(&plan).args(["--set", "sensitivity={}"]).assert().success().stdout(contains(
-        "moved     prompt-length, answer-length, burstiness by up to 20 %, in paired steps near the goodput, 30m in all",
+        "factors   prompt-length, answer-length, burstiness changed by up to 20 %, in paired steps near the goodput, 30m in total",
     ));
 }
 

@@ -39,7 +39,7 @@ fn the_simulated_server_is_alone_with_this_machine() {
     ] {
         let said = said(&[&["simulate", "--port", "0"], rest].concat(), "Ctrl-C");
         assert!(said.contains(at), "{rest:?}: {said}");
-        let told = said.contains("anyone who reaches this machine there can use the server, without a key");
+        let told = said.contains("anyone who can reach this address can use the server without a key");
         assert_eq!(told, warned, "{rest:?}: {said}");
     }
 }

@@ -32,7 +32,7 @@ fn the_proxy_of_the_environment_is_used_and_told_without_its_password() {
     let check = clean().arg("check").arg(&file).env("HTTP_PROXY", &named).assert().success();
     let check = check.get_output().clone();
     let shown = String::from_utf8_lossy(&check.stdout);
-    assert!(shown.contains(&through), "{shown}");
+    assert!(shown.contains(&format!("through the proxy http://{proxy}, set in the environment")), "{shown}");
     let out = dir.path().join("run");
     let mut sweep = clean();
     sweep

@@ -115,7 +115,7 @@ fn files_that_cannot_be_used_are_named() {
         (key(&pem("both.pem"), &pem("client.key")), &["holds a key as well"]),
         (format!("client-cert = {cert:?}"), &["server.tls.client-cert", "has no key", "client-key ="]),
         (format!("client-key = {:?}", pem("client.key")), &["[server.tls]", "client-cert ="]),
-        (format!("insecure = true, ca = {:?}", pem("ca.pem")), &["[server.tls]", "verifies nothing"]),
+        (format!("insecure = true, ca = {:?}", pem("ca.pem")), &["[server.tls]", "verifies no certificate"]),
         ("cacert = \"x\"".into(), &["unknown field `cacert`", "`ca`"]),
     ];
     for (table, says) in rows {
@@ -140,7 +140,7 @@ fn what_nobody_verified_is_said_in_every_report() {
         let out = dir.path().join(if caveat { "unverified" } else { "verified" });
         let check = goodput().arg("check").arg(&file).assert().success();
         let said = String::from_utf8_lossy(&check.get_output().stdout).into_owned();
-        assert_eq!(said.contains("NOBODY VERIFIES"), caveat, "{said}");
+        assert_eq!(said.contains("WITHOUT VERIFICATION"), caveat, "{said}");
         assert_eq!(said.contains("trusting "), !caveat, "{said}");
         let sweep =
             goodput().arg("sweep").arg(&file).arg("--out").arg(&out).assert().code(predicates::ord::ne(1));

@@ -58,7 +58,7 @@ fn a_step_of_errors_is_stopped_and_nothing_as_high_follows() {
     assert!(step["reason"].as_str().unwrap().contains("requests failed (server-error 500)"), "{step}");
     let sent = step["due_n"].as_u64().unwrap();
     assert!(sent < 40 * 20, "it did not run its minute: {sent} requests");
-    assert!(caveats(&run).contains("was stopped, since"), "{}", caveats(&run));
+    assert!(caveats(&run).contains("was stopped because"), "{}", caveats(&run));
     assert!(run["goodput"]["reason"]["ended"]["stopped"]["errors"].is_object(), "{}", run["goodput"]);
 }
 
@@ -76,7 +76,7 @@ fn a_server_that_says_429_is_left_alone_for_as_long_as_it_asks() {
     let run = sweep("status-429", 0.5, "", "rates = [40, 20]");
     assert_eq!(levels(&run), [(40.0, Some("errors")), (20.0, Some("errors"))]);
     assert!(
-        caveats(&run).contains("asked to be left alone for 1 s (Retry-After): step 2 began"),
+        caveats(&run).contains("asked the client to wait 1 s (Retry-After): step 2 began"),
         "{}",
         caveats(&run)
     );

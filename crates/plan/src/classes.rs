@@ -1,26 +1,27 @@
-//! Limits of the classes of a mix: put beside those of the tiers, and checked with them.
+//! SLO limits of the classes of a mix.
 
 use super::{Plan, Tiers};
 use goodput_core::slo::ClassSlo;
 use goodput_workload::config::Class;
 
 impl Plan {
-    /// Copies the limits of the classes of the workload into every tier. A plan that is deserialized without being resolved lacks them there.
-    pub fn settle_classes(&mut self) {
-        let own =
+    /// Copies the limits of the workload's classes into every SLO tier. A plan that is deserialized without being resolved
+    /// lacks them there.
+    pub fn apply_class_limits(&mut self) {
+        let limits =
             |(class, c): (u16, &Class)| Some(ClassSlo { class, name: c.name.clone(), slo: c.slo.clone()? });
-        let classes: Vec<ClassSlo> = (0..).zip(self.workload.classes()).filter_map(own).collect();
+        let classes: Vec<ClassSlo> = (0..).zip(self.workload.classes()).filter_map(limits).collect();
         self.slo.set_classes(&classes);
     }
 }
 
-/// What is wrong with the limits of the classes, or with the tiers beside them, if anything.
+/// Returns the first problem with the limits of the classes and the tiers of the plan.
 pub(super) fn problem(tiers: &Tiers, classes: &[Class]) -> Option<String> {
     for class in classes {
         let Some(slo) = &class.slo else { continue };
         let table = format!("[workload.class.slo] of class {}", class.name);
         if slo.name.is_some() {
-            return Some(format!("{table} has a name: its limits hold in every tier, leave it out"));
+            return Some(format!("{table} has a name: leave it out; its limits apply in every tier"));
         }
         if let Some(problem) = slo.problem_of(&table) {
             return Some(problem);
@@ -31,12 +32,12 @@ pub(super) fn problem(tiers: &Tiers, classes: &[Class]) -> Option<String> {
     match without {
         _ if classes.is_empty() => None,
         Some(class) if tiers.iter().any(|slo| !slo.is_any()) => Some(format!(
-            "nothing is asked of class {}: it has no [workload.class.slo], and [slo] has no limit for classes without one",
+            "class {} has no limit: add [workload.class.slo] to it, or a limit to [slo], which applies to classes without one",
             class.name
         )),
         None if tiers.iter().any(super::Slo::is_any) => Some(
-            "the limits of [slo] judge nothing, since every [[workload.class]] has limits of its own: take [slo] out, or the \
-             [workload.class.slo] of those that it is meant for"
+            "the limits of [slo] apply to no request, since every [[workload.class]] has its own: remove [slo], or the \
+             [workload.class.slo] of the classes that it is meant for"
                 .into(),
         ),
         _ => None,
@@ -63,23 +64,19 @@ mod tests {
     }
 
     #[test]
-    fn classes_have_limits_of_their_own_or_the_plans() {
+    fn a_class_has_its_own_limits_or_those_of_the_plan() {
         let p = plan("slo.ttft.p99 = \"5s\"", "slo.profile = \"chat\"", "").unwrap();
         let parts = p.slo.as_slice()[0].parts();
         assert_eq!(parts.iter().map(|p| p.class()).collect::<Vec<_>>(), ["all", "a"]);
         assert!(!parts[1].slo.tpot.is_empty(), "the profile is filled in");
         let again = Plan::from_text(&p.to_toml().unwrap()).unwrap();
-        assert_eq!(again, p, "as resolved");
-        assert_eq!(
-            Plan::parse(&p.to_toml().unwrap()).unwrap(),
-            p,
-            "and read back without resolving it again"
-        );
+        assert_eq!(again, p);
+        assert_eq!(Plan::parse(&p.to_toml().unwrap()).unwrap(), p, "without resolving again");
         let both = plan("", "slo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"90s\"").unwrap();
         assert_eq!(both.slo.summary(), "class a: p99 TTFT ≤ 1 s; class b: p99 TTFT ≤ 1 m 30 s");
         assert!(
             both.timeout() >= std::time::Duration::from_secs(180),
-            "that of the longest: {:?}",
+            "the longest class sets the timeout: {:?}",
             both.timeout()
         );
         assert!(!both.to_toml().unwrap().contains("[slo]"));
@@ -87,10 +84,15 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_judge_nothing_are_refused() {
-        for (slo, a, b, say) in [
-            ("", "", "slo.ttft.p99 = \"1s\"", "nothing is asked of class a"),
-            ("slo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"1s\"", "judge nothing"),
+    fn missing_and_unused_limits_are_refused() {
+        for (slo, a, b, message) in [
+            ("", "", "slo.ttft.p99 = \"1s\"", "class a has no limit"),
+            (
+                "slo.ttft.p99 = \"1s\"",
+                "slo.ttft.p99 = \"1s\"",
+                "slo.ttft.p99 = \"1s\"",
+                "apply to no request",
+            ),
             ("slo.ttft.p99 = \"1s\"", "slo = {}", "", "of class a has no limit"),
             ("slo.ttft.p99 = \"1s\"", "slo = { name = \"x\", ttft.p99 = \"1s\" }", "", "has a name"),
             (
@@ -101,7 +103,7 @@ mod tests {
             ),
         ] {
             let error = plan(slo, a, b).unwrap_err();
-            assert!(error.contains(say), "{slo}, {a}, {b}: {error}");
+            assert!(error.contains(message), "{slo}, {a}, {b}: {error}");
         }
     }
 }

@@ -1,72 +1,75 @@
-//! The files that a plan names, found beside it.
+//! Paths in a plan, resolved relative to the plan's folder.
 
 use super::{Grid, Plan, set};
 use anyhow::{Context, Result, anyhow};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// The keys of the server that name files.
-const OF_SERVER: [&str; 4] =
+/// Keys under `[server]` that name files.
+const SERVER_FILES: [&str; 4] =
     ["server.api-key-file", "server.tls.ca", "server.tls.client-cert", "server.tls.client-key"];
 
 impl Plan {
-    /// Files are named as seen from the plan's own folder; one that is not there is looked for from here. They are known by their
-    /// whole paths from then on, so that a run can be resumed from anywhere.
-    pub(super) fn find_files(&mut self, folder: &Path) -> Result<()> {
+    /// Makes all paths absolute, so that a run can be resumed from any folder. A path is relative to the plan's `folder`; a file that is
+    /// missing there is looked for in the current folder.
+    pub(super) fn resolve_paths(&mut self, folder: &Path) -> Result<()> {
         let mut problem = None;
-        let mut find = |file: &mut PathBuf| {
-            let beside = folder.join(&*file);
-            let found = if beside.exists() || !file.exists() { beside } else { file.clone() };
-            match std::path::absolute(&found) {
-                Ok(whole) => *file = whole,
-                Err(e) => problem = Some(anyhow!("the file {} cannot be found: {e}", found.display())),
+        let mut resolve = |file: &mut PathBuf| {
+            let in_folder = folder.join(&*file);
+            let path = if in_folder.exists() || !file.exists() { in_folder } else { file.clone() };
+            match std::path::absolute(&path) {
+                Ok(absolute) => *file = absolute,
+                Err(e) => problem = Some(anyhow!("cannot make the path {} absolute: {e}", path.display())),
             }
         };
-        self.workload.each_file(&mut find);
-        self.server.files().for_each(&mut find);
-        let of_variants = self.variants.iter_mut().map(|v| &mut v.set);
-        for set in of_variants.chain(self.grid.as_mut().map(Grid::set_mut)) {
-            in_table(set, &[], &mut find);
+        self.workload.each_file(&mut resolve);
+        self.server.files().for_each(&mut resolve);
+        let variant_sets = self.variants.iter_mut().map(|v| &mut v.set);
+        for set in variant_sets.chain(self.grid.as_mut().map(Grid::set_mut)) {
+            in_table(set, &[], &mut resolve);
         }
-        let named = self.variants.iter_mut().filter_map(|v| v.start.as_mut());
-        for start in named.chain(self.grid.as_mut().and_then(Grid::start_mut)) {
-            if let Some(place) = &mut start.working_directory {
-                *place = std::path::absolute(folder.join(&*place))
-                    .with_context(|| format!("the folder {} cannot be found", place.display()))?;
+        let starts = self.variants.iter_mut().filter_map(|v| v.start.as_mut());
+        for start in starts.chain(self.grid.as_mut().and_then(Grid::start_mut)) {
+            if let Some(folder_of_start) = &mut start.working_directory {
+                *folder_of_start =
+                    std::path::absolute(folder.join(&*folder_of_start)).with_context(|| {
+                        format!("cannot make the path {} absolute", folder_of_start.display())
+                    })?;
             }
         }
         problem.map_or(Ok(()), Err)
     }
 }
 
-/// The files that a variant's `set` names, where a key may be dotted; `at` is the key of the table itself.
-fn in_table(table: &mut Table, at: &[String], find: &mut impl FnMut(&mut PathBuf)) {
+/// Resolves the paths in a variant's `set`, whose keys may be dotted; `at` is the key of the table itself.
+fn in_table(table: &mut Table, at: &[String], resolve: &mut impl FnMut(&mut PathBuf)) {
     for (key, value) in table.iter_mut() {
-        // One that is no key was refused as the plan was read.
-        let own = if at.is_empty() { set::path(key).unwrap_or_default() } else { vec![key.to_owned()] };
-        in_value(value, &[at, &own].concat(), find);
+        // Parsing the plan has refused invalid keys.
+        let path = if at.is_empty() { set::path(key).unwrap_or_default() } else { vec![key.to_owned()] };
+        in_value(value, &[at, &path].concat(), resolve);
     }
 }
 
-fn in_value(value: &mut Value, at: &[String], find: &mut impl FnMut(&mut PathBuf)) {
+fn in_value(value: &mut Value, at: &[String], resolve: &mut impl FnMut(&mut PathBuf)) {
     match value {
-        Value::Table(table) => in_table(table, at, find),
-        Value::Array(all) => all.iter_mut().for_each(|value| in_value(value, at, find)),
+        Value::Table(table) => in_table(table, at, resolve),
+        Value::Array(all) => all.iter_mut().for_each(|value| in_value(value, at, resolve)),
         Value::String(text) if names_file(at) => {
             let mut file = PathBuf::from(&*text);
-            find(&mut file);
-            if let Some(found) = file.to_str() {
-                found.clone_into(text);
+            resolve(&mut file);
+            if let Some(resolved) = file.to_str() {
+                resolved.clone_into(text);
             }
         }
         _ => {}
     }
 }
 
+/// Returns true if the value of a key is a path.
 fn names_file(key: &[String]) -> bool {
-    let of_workload = key.first().is_some_and(|first| first == "workload")
+    let in_workload = key.first().is_some_and(|first| first == "workload")
         && key.last().is_some_and(|last| last == "file" || last == "files");
-    of_workload || OF_SERVER.contains(&&*key.join("."))
+    in_workload || SERVER_FILES.contains(&&*key.join("."))
 }
 
 #[cfg(test)]
@@ -74,12 +77,12 @@ mod tests {
     use super::*;
     use crate::Source;
 
-    /// Rows: what a variant sets, and where the file is that it names.
+    /// Cases: a variant's `set`, the key, and the path relative to the plan.
     #[test]
-    fn files_of_variants_are_found_beside_the_plan() {
+    fn paths_in_variants_are_relative_to_the_plan() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("plan.toml");
-        let whole = |name: &str| dir.path().join(name).display().to_string();
+        let absolute = |name: &str| dir.path().join(name).display().to_string();
         for (set, key, file) in [
             ("\"server.tls.ca\" = \"ca.pem\"", "server.tls.ca", "ca.pem"),
             ("\"server.tls\" = { ca = \"keys/ca.pem\" }", "server.tls", "keys/ca.pem"),
@@ -93,7 +96,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             let plan = Plan::load(&Source::File(path.clone()), &[]).unwrap();
             let set = plan.variants[0].set[key].to_string();
-            assert!(set.contains(&whole(file)), "{set}");
+            assert!(set.contains(&absolute(file)), "{set}");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! `[grid]`: variants that differ in one knob at a time, since many knobs at once explain nothing; or in all of them, where that is
-//! asked for.
+//! `[grid]`: variants generated from the values of knobs (parameters of the server), varied one at a time or in all combinations.
 
 use super::secret;
 use super::variant::{RawStart, ReadyUrl, Start, Variant, name_problem};
@@ -15,92 +14,92 @@ use std::fmt;
 use std::path::PathBuf;
 use toml::Value;
 
-/// More points than this are a mistake: each is a sweep.
-const MOST: usize = 1000;
+/// Maximum number of points; since each is a sweep, more are a mistake.
+const MAX_POINTS: usize = 1000;
 
-/// Knobs, their values, and what is made of them.
+/// Knobs with their values, and where the values are used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawGrid", into = "RawGrid")]
 pub struct Grid {
-    /// Each knob with its values; at least one.
+    /// The knobs by name; at least one.
     knobs: BTreeMap<String, Knob>,
-    /// Whether every value of a knob is tried with every value of the others.
+    /// True for all combinations of values, false for one knob varied at a time.
     full: bool,
-    /// Where the server is, if not where the plan says.
+    /// Server URL, if it differs from the plan's.
     url: Option<BaseUrl>,
-    /// How the server of each point is started, if it is; `{knob}` stands for the value.
+    /// Start command of the server of each point, if the plan starts it; may contain `{knob}`.
     start: Option<Start>,
-    /// What of the plan is otherwise at each point; `{knob}` likewise.
+    /// Overrides of the plan at each point; values may contain `{knob}`.
     set: toml::Table,
 }
 
 /// A knob of the grid.
 #[derive(Debug, Clone, PartialEq)]
 struct Knob {
-    /// What it is tried at; at least one, none twice.
+    /// Values to measure; at least one, no duplicates.
     values: Vec<Value>,
-    /// What it is at while another one is varied.
+    /// Value while another knob is varied.
     baseline: Value,
-    /// What `{knob}` stands for in the command, by value, where that is not the value itself.
+    /// Arguments that replace `{knob}` in the command, by value; empty if the value itself does.
     args: BTreeMap<String, Vec<String>>,
 }
 
-/// The table as written.
+/// The `[grid]` table as written.
 #[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawGrid {
-    /// Every value of a knob with every value of the others, in place of one knob varied at a time.
+    /// Measures all combinations of values, instead of varying one knob at a time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     full: bool,
-    /// Where the server of each point listens, if not where `[server]` says; `{knob}` stands for the value.
+    /// URL of the server of each point, if it differs from `[server]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<BaseUrl>,
-    /// The server's command, a word each: started, waited for, measured and stopped. `${NAME}` is filled in from the environment and written nowhere. `{knob}` stands for the value.
+    /// Command that starts the server, one list item per word; goodput waits until the server is ready, measures it and stops it. `${NAME}` is replaced from the environment and never written to files; `{knob}` is replaced by the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<Vec<String>>,
-    /// The page that answers with success once the server is ready; `/health` and `/v1/models` where it is left out.
+    /// URL or path that answers with success once the server is ready; `/health`, or else `/v1/models`, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     ready_url: Option<ReadyUrl>,
-    /// The longest time that the server may take until it is ready; ten minutes where it is left out.
+    /// Maximum time until the server is ready; 10 minutes by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<Span>,
-    /// How long the server has to end by itself before it is killed; 30 s where it is left out.
+    /// Time for the server to exit after SIGTERM, before it is killed; 30 s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_timeout: Option<Span>,
-    /// Where the command is started, as seen from the plan's folder.
+    /// Working directory of the command, relative to the plan's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     working_directory: Option<PathBuf>,
-    /// A pause after the server has ended, before the next one is started.
+    /// Pause after the server has stopped, before the next one starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     cool_down: Option<Span>,
-    /// Variables of the command's environment, beside those of this process.
+    /// Environment variables of the command, in addition to those of goodput.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     env: BTreeMap<String, String>,
-    /// What of the plan is otherwise at each point; `{knob}` stands for the value.
+    /// Overrides of the plan at each point, with keys as in `--set`; `{knob}` is replaced by the value.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     set: toml::Table,
-    /// Each knob with the values that it is tried at: a list, whose first value is the baseline, or a table.
+    /// The knobs with their values: a list, whose first value is the baseline, or a table.
     knobs: BTreeMap<String, Knob>,
 }
 
-/// A knob as a table; one that has only values may be written as a list of them.
+/// A knob written as a table; a knob that has only values may be a list.
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawKnob {
-    /// What the knob is tried at.
+    /// Values to measure.
     #[schemars(with = "Vec<serde_json::Value>")]
     values: Vec<Value>,
-    /// What it is at while another one is varied; the first value where it is left out.
+    /// Value while another knob is varied; the first value by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     baseline: Option<Value>,
-    /// What `{knob}` stands for in the command, by value, where that is not the value itself.
+    /// Arguments that replace `{knob}` in the command, for each value; by default the value itself replaces it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     args: BTreeMap<String, Vec<String>>,
 }
 
-/// A value as it stands in names and commands.
+/// Formats a value as in names and commands.
 fn text(value: &Value) -> String {
     match value {
         Value::String(s) => s.clone(),
@@ -113,17 +112,19 @@ impl TryFrom<RawKnob> for Knob {
     fn try_from(raw: RawKnob) -> Result<Self, String> {
         let plain = |v: &&Value| !matches!(v, Value::Table(_) | Value::Array(_) | Value::Datetime(_));
         if let Some(odd) = raw.values.iter().find(|v| !plain(v)) {
-            return Err(format!("{odd} is no value of a knob: write numbers, strings, true or false"));
+            return Err(format!(
+                "{odd} cannot be the value of a knob: write numbers, strings, true or false"
+            ));
         }
         let texts: Vec<String> = raw.values.iter().map(text).collect();
         if let Some((_, twice)) = texts.iter().enumerate().find(|(i, t)| texts[..*i].contains(t)) {
-            return Err(format!("the value {twice} is there twice"));
+            return Err(format!("the value {twice} is listed twice"));
         }
         let first = raw.values.first().ok_or("the knob has no values")?.clone();
         let baseline = raw.baseline.unwrap_or(first);
         if !raw.values.contains(&baseline) {
             return Err(format!(
-                "the baseline {} is none of its values ({})",
+                "the baseline {} is not one of the values ({})",
                 text(&baseline),
                 texts.join(", ")
             ));
@@ -131,11 +132,11 @@ impl TryFrom<RawKnob> for Knob {
         if !raw.args.is_empty() {
             if let Some(missing) = texts.iter().find(|t| !raw.args.contains_key(*t)) {
                 return Err(format!(
-                    "args says nothing of the value {missing}: write args.{missing} = [] for no argument"
+                    "args has no entry for the value {missing}: write args.{missing} = [] for no argument"
                 ));
             }
             if let Some(odd) = raw.args.keys().find(|k| !texts.contains(k)) {
-                return Err(format!("args has {odd}, which is none of its values ({})", texts.join(", ")));
+                return Err(format!("args has {odd}, which is not one of the values ({})", texts.join(", ")));
             }
         }
         Ok(Self { values: raw.values, baseline, args: raw.args })
@@ -226,20 +227,20 @@ impl From<Grid> for RawGrid {
     }
 }
 
-/// A place in a text where a knob's value is to be: `{knob}`, or `{2*knob}` for a multiple of it.
-struct Hole<'a> {
+/// A placeholder in a text: `{knob}`, or `{2*knob}` for a multiple of the value.
+struct Placeholder<'a> {
     before: &'a str,
     factor: Option<f64>,
     knob: &'a str,
     after: &'a str,
 }
 
-/// The first place of a text where a value is to be. Braces that hold anything else, such as JSON, are none.
-fn hole(text: &str) -> Option<Hole<'_>> {
+/// Returns the first placeholder in a text. Braces with other content, such as JSON, are not placeholders.
+fn placeholder(text: &str) -> Option<Placeholder<'_>> {
     let mut from = 0;
     while let Some(open) = text[from..].find('{').map(|at| from + at) {
         from = open + 1;
-        // `${NAME}` is a variable of the environment.
+        // `${NAME}` is an environment variable.
         if text[..open].ends_with('$') {
             continue;
         }
@@ -253,23 +254,23 @@ fn hole(text: &str) -> Option<Hole<'_>> {
         };
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
         if knob.starts_with(|c: char| c.is_ascii_alphabetic()) && knob.chars().all(is_name) {
-            return Some(Hole { before: &text[..open], factor, knob, after: &text[close + 1..] });
+            return Some(Placeholder { before: &text[..open], factor, knob, after: &text[close + 1..] });
         }
     }
     None
 }
 
-/// The knobs that a text names.
-fn named(text: &str) -> Vec<&str> {
+/// Returns the knobs that a text refers to.
+fn knobs_in(text: &str) -> Vec<&str> {
     let (mut all, mut rest) = (Vec::new(), text);
-    while let Some(hole) = hole(rest) {
-        all.push(hole.knob);
-        rest = hole.after;
+    while let Some(found) = placeholder(rest) {
+        all.push(found.knob);
+        rest = found.after;
     }
     all
 }
 
-/// A multiple of a value; whole where both are.
+/// Multiplies a value; the result is an integer if possible. `None` if the value is not a number.
 fn times(factor: Option<f64>, value: &Value) -> Option<Value> {
     let Some(factor) = factor else { return Some(value.clone()) };
     let float = match value {
@@ -281,70 +282,70 @@ fn times(factor: Option<f64>, value: &Value) -> Option<Value> {
     Some(if whole { Value::Integer(float as i64) } else { Value::Float(float) })
 }
 
-/// A point of the grid: each knob with its value.
+/// A point of the grid: a value for each knob.
 type Point<'a> = Vec<(&'a str, &'a Value)>;
 
 impl Grid {
-    /// Every text in which a knob may be named.
+    /// Returns every text that may contain placeholders.
     fn texts(&self) -> Vec<&str> {
         let start =
             self.start.iter().flat_map(|s| s.command.iter().chain(s.env.values())).map(String::as_str);
         start.chain(self.set.values().filter_map(Value::as_str)).collect()
     }
 
-    /// What is wrong with it, if anything.
+    /// Returns the first problem with the grid.
     fn problem(&self) -> Option<String> {
         if self.knobs.is_empty() {
-            return Some("has no knobs: knobs.max-num-seqs = [8, 16, 32]".into());
+            return Some("has no knobs: write knobs.max-num-seqs = [8, 16, 32]".into());
         }
         let names = || self.knobs.keys().cloned().collect::<Vec<_>>().join(", ");
-        let used: Vec<&str> = self.texts().into_iter().flat_map(named).collect();
+        let used: Vec<&str> = self.texts().into_iter().flat_map(knobs_in).collect();
         if let Some(odd) = used.iter().find(|name| !self.knobs.contains_key(**name)) {
-            return Some(format!("names {{{odd}}}, which is none of its knobs ({})", names()));
+            return Some(format!("uses {{{odd}}}, which is not one of its knobs ({})", names()));
         }
-        if let Some(idle) = self.knobs.keys().find(|name| !used.contains(&name.as_str())) {
+        if let Some(unused) = self.knobs.keys().find(|name| !used.contains(&name.as_str())) {
             return Some(format!(
-                "varies nothing with {idle}: name it where its value belongs, in command as \"{{{idle}}}\", or as set = {{ \"server.…\" = \"{{{idle}}}\" }}"
+                "does not use the knob {unused}: write \"{{{unused}}}\" where its value belongs, in command or as set = {{ \"server.…\" = \"{{{unused}}}\" }}"
             ));
         }
         for (name, knob) in &self.knobs {
-            if let Some(problem) = self.misused(name, knob) {
+            if let Some(problem) = self.misuse(name, knob) {
                 return Some(problem);
             }
         }
         let points = self.count();
-        if points > MOST {
-            return Some(format!("has {points} points, and each is a sweep: {MOST} are the most"));
+        if points > MAX_POINTS {
+            return Some(format!("has {points} points, each of them a sweep: the maximum is {MAX_POINTS}"));
         }
         let bad = |v: &Variant| Some(format!("at {}: {}", v.name, name_problem(&v.name)?));
         self.points().iter().find_map(bad)
     }
 
-    /// A knob that is named in a way that its values do not allow.
-    fn misused(&self, name: &str, knob: &Knob) -> Option<String> {
-        let own = |text: &&str| named(text).contains(&name);
+    /// Returns the problem if a placeholder uses a knob in a way that its values do not allow.
+    fn misuse(&self, name: &str, knob: &Knob) -> Option<String> {
+        let refers = |text: &&str| knobs_in(text).contains(&name);
         let number = |v: &Value| matches!(v, Value::Integer(_) | Value::Float(_));
         let multiplied = |text: &str| {
             let mut rest = text;
-            while let Some(hole) = hole(rest) {
-                if hole.knob == name && hole.factor.is_some() {
+            while let Some(found) = placeholder(rest) {
+                if found.knob == name && found.factor.is_some() {
                     return true;
                 }
-                rest = hole.after;
+                rest = found.after;
             }
             false
         };
         if self.texts().iter().any(|t| multiplied(t)) && !knob.values.iter().all(number) {
-            return Some(format!("multiplies {name}, whose values are not all numbers"));
+            return Some(format!("multiplies {name}, but not all of its values are numbers"));
         }
         let command = self.start.iter().flat_map(|s| &s.command).map(String::as_str);
-        let part = command.filter(own).find(|t| *t != format!("{{{name}}}"));
+        let part = command.filter(refers).find(|t| *t != format!("{{{name}}}"));
         part.filter(|_| !knob.args.is_empty()).map(|text| {
-            format!("{name} has args, which are arguments of their own: \"{{{name}}}\" stands alone in command, not in {:?}", masked(text))
+            format!("{name} has args, which are whole arguments: write \"{{{name}}}\" as its own word in command, not inside {:?}", masked(text))
         })
     }
 
-    /// How many points it has.
+    /// Returns the number of points.
     fn count(&self) -> usize {
         let sizes = self.knobs.values().map(|k| k.values.len());
         if self.full {
@@ -353,7 +354,7 @@ impl Grid {
         1 + sizes.map(|n| n - 1).sum::<usize>()
     }
 
-    /// The values at every point. One knob at a time: the baseline, and each knob at each other value while the others stay.
+    /// Returns the values at every point: all combinations if `full`, else the baseline and each single deviation from it.
     fn values(&self) -> Vec<Point<'_>> {
         if self.full {
             let start: Vec<Point<'_>> = vec![Vec::new()];
@@ -381,16 +382,16 @@ impl Grid {
         all
     }
 
-    /// Its points as variants, in the order in which they are measured.
+    /// Returns the points as variants, in the order of measurement.
     pub(super) fn points(&self) -> Vec<Variant> {
         self.values().iter().map(|point| self.variant(point)).collect()
     }
 
     fn name(&self, point: &Point<'_>) -> String {
         let several = !self.full && self.knobs.len() > 1;
-        let told = |(name, v): &&(&str, &Value)| !several || self.knobs[*name].baseline != **v;
+        let shown = |(name, v): &&(&str, &Value)| !several || self.knobs[*name].baseline != **v;
         let parts: Vec<String> =
-            point.iter().filter(told).map(|(name, v)| format!("{name}={}", text(v))).collect();
+            point.iter().filter(shown).map(|(name, v)| format!("{name}={}", text(v))).collect();
         if parts.is_empty() { "baseline".to_owned() } else { parts.join(" ") }
     }
 
@@ -405,7 +406,7 @@ impl Grid {
         Variant { name: self.name(point), set, url: self.url.clone(), start, knobs }
     }
 
-    /// What an argument of the command comes to at a point: itself, its value, or the arguments that stand for it.
+    /// Fills in an argument of the command at a point; a knob with args may expand to several arguments or none.
     fn arguments(&self, part: &str, point: &Point<'_>) -> Vec<String> {
         for (name, value) in point {
             let knob = &self.knobs[*name];
@@ -416,29 +417,29 @@ impl Grid {
         vec![filled(part, point)]
     }
 
-    /// A value that is set: that of the knob, as it is, where the text is nothing else.
+    /// Fills in a value of `set` at a point. A text that is only a placeholder becomes the value itself, with its type.
     fn set_to(&self, value: &Value, point: &Point<'_>) -> Value {
-        let Some(said) = value.as_str() else { return value.clone() };
-        let whole = hole(said).filter(|h| h.before.is_empty() && h.after.is_empty());
-        let of = |h: Hole<'_>| times(h.factor, point.iter().find(|(name, _)| *name == h.knob)?.1);
-        whole.and_then(of).unwrap_or_else(|| Value::String(filled(said, point)))
+        let Some(text) = value.as_str() else { return value.clone() };
+        let whole = placeholder(text).filter(|h| h.before.is_empty() && h.after.is_empty());
+        let of = |h: Placeholder<'_>| times(h.factor, point.iter().find(|(name, _)| *name == h.knob)?.1);
+        whole.and_then(of).unwrap_or_else(|| Value::String(filled(text, point)))
     }
 
-    /// What of the plan is otherwise at each point.
+    /// Returns the overrides of the plan, to resolve paths in them.
     pub(super) fn set_mut(&mut self) -> &mut toml::Table {
         &mut self.set
     }
 
-    /// The working directory of the command, to be found from somewhere else.
+    /// Returns the start command, to resolve its working directory.
     pub(super) fn start_mut(&mut self) -> Option<&mut Start> {
         self.start.as_mut()
     }
 }
 
-/// A text with every value in its place.
-fn filled(said: &str, point: &Point<'_>) -> String {
-    let (mut out, mut rest) = (String::new(), said);
-    while let Some(h) = hole(rest) {
+/// Replaces all placeholders in a text.
+fn filled(template: &str, point: &Point<'_>) -> String {
+    let (mut out, mut rest) = (String::new(), template);
+    while let Some(h) = placeholder(rest) {
         out.push_str(h.before);
         let value = point.iter().find(|(name, _)| *name == h.knob).and_then(|(_, v)| times(h.factor, v));
         out.push_str(&value.map(|v| text(&v)).unwrap_or_default());

@@ -15,7 +15,7 @@ fn names(rest: &str) -> Vec<String> {
 }
 
 #[test]
-fn one_knob_has_a_point_for_each_value() {
+fn one_knob_has_a_point_per_value() {
     let text = "set = { \"server.simulated.max-num-seqs\" = \"{max-num-seqs}\", \"search.peak.concurrency\" = \"{2*max-num-seqs}\" }\n\
                 knobs.max-num-seqs = [8, 16]\n";
     let whole = plan(text).unwrap();
@@ -24,7 +24,11 @@ fn one_knob_has_a_point_for_each_value() {
         all.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
         ["max-num-seqs=8", "max-num-seqs=16"]
     );
-    assert!(all[1].plan.server_title().contains("max-num-seqs 16"), "{}", all[1].plan.server_title());
+    assert!(
+        all[1].plan.measured_server().to_string().contains("max-num-seqs 16"),
+        "{}",
+        all[1].plan.measured_server().to_string()
+    );
     assert_eq!(all[1].plan.search.peak.map(|p| p.concurrency.get()), Some(32));
     assert_eq!(all[1].variant.as_ref().unwrap().knobs, [("max-num-seqs".to_owned(), "16".to_owned())]);
     let again = Plan::from_text(&whole.to_toml().unwrap()).unwrap();
@@ -40,14 +44,14 @@ fn several_knobs_are_varied_one_at_a_time_or_in_full() {
     assert_eq!(names(&format!("full = true\n{text}"))[1], "s=8 t=4096");
     let all = plan(text).unwrap().series();
     assert!(
-        all[3].plan.server_title().contains("max-num-seqs 16, max-num-batched-tokens 4096"),
+        all[3].plan.measured_server().to_string().contains("max-num-seqs 16, max-num-batched-tokens 4096"),
         "{}",
-        all[3].plan.server_title()
+        all[3].plan.measured_server().to_string()
     );
 }
 
 #[test]
-fn flags_are_mapped_to_arguments() {
+fn args_replace_the_placeholder_in_the_command() {
     let text = "url = \"http://127.0.0.1:1\"\ncommand = [\"serve\", \"{chunked}\", \"--n={n}\", '{\"level\": 3}', \"${HOME}\"]\nenv = { N = \"{n}\" }\n\
                 full = true\nknobs.n = [1]\nknobs.chunked = { values = [true, false], args = { true = [], false = [\"--no-chunks\", \"x\"] } }\n";
     let whole = plan(text).unwrap();
@@ -60,33 +64,33 @@ fn flags_are_mapped_to_arguments() {
     assert_eq!(again.variants(), whole.variants());
 }
 
-/// Rows: what is written, and what the message says; each names its line.
+/// Cases: the table, and a part of the error message, which also names the line.
 #[test]
-fn mistakes_name_knob_and_line() {
+fn errors_name_knob_and_line() {
     let set = "set = { \"server.simulated.max-num-seqs\" = \"{n}\" }\n";
-    for (rest, says) in [
+    for (rest, message) in [
         ("knobs = {}\n".to_owned(), "has no knobs"),
         (format!("{set}knobs.n = []\n"), "the knob has no values"),
-        (format!("{set}knobs.n = [1, 1]\n"), "the value 1 is there twice"),
-        (format!("{set}knobs.n = [[1]]\n"), "is no value of a knob"),
-        (format!("{set}knobs.n = {{ values = [1], baseline = 2 }}\n"), "the baseline 2 is none of its values (1)"),
+        (format!("{set}knobs.n = [1, 1]\n"), "the value 1 is listed twice"),
+        (format!("{set}knobs.n = [[1]]\n"), "cannot be the value of a knob"),
+        (format!("{set}knobs.n = {{ values = [1], baseline = 2 }}\n"), "the baseline 2 is not one of the values (1)"),
         (format!("{set}knobs.n = {{ value = [1] }}\n"), "unknown field `value`"),
-        (format!("{set}knobs.n = [1]\nknobs.m = [1]\n"), "varies nothing with m"),
-        ("set = { \"step.measure\" = \"{x}\" }\nknobs.n = [1]\n".to_owned(), "names {x}, which is none of its knobs (n)"),
-        ("set = { \"server.model\" = \"{2*n}\" }\nknobs.n = [\"a\"]\n".to_owned(), "multiplies n, whose values are not all numbers"),
-        (format!("{set}knobs.n = {{ values = [1, 2], args = {{ 1 = [\"x\"] }} }}\n"), "args says nothing of the value 2"),
+        (format!("{set}knobs.n = [1]\nknobs.m = [1]\n"), "does not use the knob m"),
+        ("set = { \"step.measure\" = \"{x}\" }\nknobs.n = [1]\n".to_owned(), "uses {x}, which is not one of its knobs (n)"),
+        ("set = { \"server.model\" = \"{2*n}\" }\nknobs.n = [\"a\"]\n".to_owned(), "multiplies n, but not all of its values are numbers"),
+        (format!("{set}knobs.n = {{ values = [1, 2], args = {{ 1 = [\"x\"] }} }}\n"), "args has no entry for the value 2"),
         (
             "url = \"http://h\"\ncommand = [\"x\", \"-n={n}\"]\nknobs.n = { values = [1], args = { 1 = [\"x\"] } }\n".to_owned(),
-            "stands alone in command",
+            "as its own word in command",
         ),
-        ("command = [\"x\", \"{n}\"]\nknobs.n = [1]\n".to_owned(), "asks the simulated server"),
+        ("command = [\"x\", \"{n}\"]\nknobs.n = [1]\n".to_owned(), "the simulated server is the target"),
         ("set = { \"server.simulated.max-num-seq\" = \"{n}\" }\nknobs.n = [1]\n".to_owned(), "[grid] at n=1: set \"server.simulated.max-num-seq\""),
-        ("set = { \"server.model\" = \"{n}\" }\nknobs.n = [\"a/b\"]\n".to_owned(), "at n=a/b: its name"),
-        (format!("timeout = \"1m\"\n{set}knobs.n = [1]\n"), "timeout is of use only"),
+        ("set = { \"server.model\" = \"{n}\" }\nknobs.n = [\"a/b\"]\n".to_owned(), "at n=a/b: the name"),
+        (format!("timeout = \"1m\"\n{set}knobs.n = [1]\n"), "timeout needs a command"),
     ] {
         let e = plan(&rest).unwrap_err();
-        assert!(e.contains(says), "{rest}: {e}");
-        assert!(e.contains("line "), "{rest} names its line: {e}");
+        assert!(e.contains(message), "{rest}: {e}");
+        assert!(e.contains("line "), "{rest}: {e}");
     }
     let many: Vec<String> = (0..40).map(|n| n.to_string()).collect();
     let e = plan(&format!(
@@ -98,8 +102,8 @@ fn mistakes_name_knob_and_line() {
 
 proptest! {
     #[test]
-    fn texts_without_knobs_stay_as_they_are(text in "[ -~é]{0,40}") {
-        let known = named(&text);
+    fn texts_without_placeholders_are_unchanged(text in "[ -~é]{0,40}") {
+        let known = knobs_in(&text);
         let value = Value::Integer(7);
         let point: Vec<(&str, &Value)> = known.iter().map(|name| (*name, &value)).collect();
         let out = filled(&text, &point);

@@ -1,12 +1,13 @@
-//! The plan: the TOML file as types, checked, with profiles and defaults filled in.
+//! The plan: the TOML file as types, validated, with profiles and defaults filled in.
 
 mod classes;
+pub mod client;
 mod environment;
 mod extra;
 mod files;
 mod grid;
+mod measured;
 mod overlay;
-pub mod own;
 mod purpose;
 mod quote;
 mod resolve;
@@ -24,20 +25,21 @@ mod turns;
 mod variant;
 
 pub use environment::Environment;
-pub use extra::Extra;
+pub use extra::MetricsPage;
 pub use grid::Grid;
+pub use measured::{MeasuredServer, MeasuredWorkload};
 pub use purpose::Purpose;
-pub use row::{Bottleneck, Row};
+pub use row::{Bottleneck, MatrixRow};
 pub use schema::schema;
 pub use sensitivity::SensitivityPlan;
 pub use series::{MAIN, Series};
 pub use set::apply as apply_set;
 pub use source::{SWEEPS, Source};
 pub use tiers::Tiers;
-pub use timeout::{Basis, PER_TOKEN, Timeout};
-pub use variant::{Filled, ReadyUrl, Start, Variant};
+pub use timeout::{PER_TOKEN, Timeout, TimeoutBasis};
+pub use variant::{ReadyCommand, ReadyUrl, Start, Variant};
 
-use crate::own::OwnLimits;
+use crate::client::ClientLimits;
 use crate::server::{PromptForm, Server, Target};
 use anyhow::{Context, Result, anyhow, bail};
 use goodput_core::check::Check;
@@ -71,71 +73,71 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Plan {
-    /// Name of the sweep: in reports, and in the name of the run folder.
+    /// Name of the sweep, used in reports and in the name of the run folder.
     pub name: String,
-    /// Seed of every random number.
+    /// Seed of all random numbers. The same plan with the same seed sends the same requests.
     #[serde(default = "Plan::first_seed")]
     pub seed: u32,
-    /// Variants are measured in turns, ABBA…, each rate so many times on each, with the same arrivals and lengths: for comparing servers that
-    /// are up at once.
+    /// Measures the variants in turns (ABBA…), each rate this many times on each variant, with the same arrivals and lengths. For comparing
+    /// servers that run at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternate: Option<std::num::NonZeroU32>,
-    /// Free text, carried into the report.
+    /// Free text, copied into the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-    /// What is asked of the server; `"goodput"` where it is left out.
+    /// Goal of the measurement; `"goodput"` by default.
     #[serde(default, skip_serializing_if = "Purpose::is_goodput")]
     pub purpose: Purpose,
-    /// Who is asked, and how.
+    /// The server under test and how requests are sent to it.
     pub server: Server,
-    /// What must hold; no limit at all only in a matrix, where the purpose is not the goodput, and where every class of a mix has
-    /// limits of its own.
+    /// The SLO: one table, or one `[[slo]]` per tier. Optional in a matrix, with a `purpose` other than goodput, and if every class of a mix
+    /// has its own limits.
     #[serde(default, skip_serializing_if = "Tiers::is_left_out")]
     pub slo: Tiers,
-    /// What is sent. Where every row of a matrix says it for itself: what the first one sends.
+    /// The requests to send. Optional if every row of a matrix sets its own lengths.
     #[serde(default = "Plan::no_workload")]
     pub workload: Workload,
-    /// How long a step takes.
+    /// Durations and limits of a step.
     #[serde(default)]
     pub step: StepTimes,
-    /// What the client may use, and how much delay of its own it may have.
+    /// Sending threads, and limits on the client's own delay.
     #[serde(default)]
-    pub client: OwnLimits,
-    /// Which levels are measured.
+    pub client: ClientLimits,
+    /// The levels to measure.
     #[serde(default)]
     pub search: SearchPlan,
-    /// A last step under the server's profiler.
+    /// A final step under the server's profiler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// A surge after the search: whether and how fast the server recovers.
+    /// A surge after the search, to measure whether and how fast the server recovers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
-    /// Which properties of the workload are moved after the search, to find what moves the answer.
+    /// Paired steps after the search that measure how the goodput depends on the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sensitivity: Option<SensitivityPlan>,
-    /// What the server runs on.
+    /// The hardware of the server and its cost.
     #[serde(default)]
     pub hardware: Hardware,
-    /// What the speed of the model follows from: held against what was measured.
+    /// The size of the model, from which the report calculates hardware limits to compare the measurement with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
-    /// What the server is and runs on, as far as nobody can be asked.
+    /// Free-form facts about the server that no API reports (driver, precision, command line); copied into the report.
     #[serde(default, skip_serializing_if = "Environment::is_empty")]
     #[schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")]
     pub environment: Environment,
-    /// Pages of metrics besides the server's own.
+    /// More metrics pages to read, besides the server's own.
     #[serde(default, rename = "metrics", skip_serializing_if = "Vec::is_empty")]
-    pub extra: Vec<Extra>,
-    /// What answers must be.
+    pub extra: Vec<MetricsPage>,
+    /// Checks on the text of answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check: Vec<Check>,
-    /// The rows of the matrix: each is a series with one level.
+    /// The rows of a matrix; each is a series with one level.
     #[serde(default, rename = "row", skip_serializing_if = "Vec::is_empty")]
-    pub rows: Vec<Row>,
-    /// The variants that it names: each is a series of its own, on a server of its own.
+    pub rows: Vec<MatrixRow>,
+    /// The variants to compare; each is a series on its own server.
     #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
-    /// Variants that differ in a knob.
+    /// Variants generated from the values of one or more knobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grid: Option<Grid>,
 }
@@ -145,10 +147,11 @@ impl Plan {
         1
     }
 
-    /// Reads a plan, applies `sets` (`key=value`, in order), and resolves it: profiles and defaults filled in, everything
-    /// checked that can be checked without a server.
+    /// Reads a plan, applies the overrides `sets` (`key=value`, in order), fills in profiles and defaults, and checks all that can be checked
+    /// without a server.
     ///
-    /// Errors name the file and, for what is wrong in the file itself, line and column.
+    /// # Errors
+    /// The plan cannot be read or is not valid. The message names the file and, for a mistake in the file, line and column.
     pub fn load(source: &Source, sets: &[String]) -> Result<Self> {
         let text = source.text()?;
         let title = source.title();
@@ -162,9 +165,9 @@ impl Plan {
             }
             let merged = table.to_string();
             Self::parse(&merged).map_err(|e| match Self::parse(&text) {
-                // The same mistake stands in the file itself: show it there.
-                Err(own) if own.message() == e.message() => {
-                    anyhow!("in {title}: {}", quote::shown(&text, &own))
+                // The file has the same mistake without the overrides: point at the file.
+                Err(in_file) if in_file.message() == e.message() => {
+                    anyhow!("in {title}: {}", quote::shown(&text, &in_file))
                 }
                 _ => {
                     let keys: Vec<&str> =
@@ -174,36 +177,35 @@ impl Plan {
             })?
         };
         let mut plan = plan.resolve().map_err(|problem| anyhow!("in {title}: {problem}"))?;
-        plan.keep_secrets();
+        plan.redact_secrets();
         if let Source::File(path) = source {
-            plan.find_files(path.parent().unwrap_or(Path::new("")))?;
+            plan.resolve_paths(path.parent().unwrap_or(Path::new("")))?;
         }
         Ok(plan)
     }
 
-    /// From now on the secrets of the commands that start its servers are left out of every message and file.
-    fn keep_secrets(&self) {
-        let named = self.variants();
-        named.iter().filter_map(|v| v.start.as_ref()).for_each(Start::keep_secrets);
+    /// Registers the secrets in the start commands, so that they are redacted in every message and file from now on.
+    fn redact_secrets(&self) {
+        let variants = self.variants();
+        variants.iter().filter_map(|v| v.start.as_ref()).for_each(Start::redact_secrets);
     }
 
-    /// What counts the tokens of texts: the plan's tokenizer, else an estimate.
+    /// Returns the token counter for texts: the plan's tokenizer, else an estimate.
     pub fn counter(&self) -> Result<Counter> {
         let Some(file) = &self.server.tokenizer else { return Ok(Counter::default()) };
         let tokenizer = Tokenizer::open(file)?;
         Ok(Counter::Exact(Arc::new(move |text| tokenizer.count(text))))
     }
 
-    /// Opens the files of the workload, and notes what they hold.
+    /// Opens the files of the workload and records their contents in `workload.found`.
     ///
     /// # Errors
-    /// A file cannot be read, or holds something that it should not: the message names file, line and field.
+    /// A file cannot be read, or its content is not valid; the message names file, line and field.
     pub fn open_files(&mut self) -> Result<Traffic> {
         let traffic = Traffic::open(&self.workload, &self.counter()?)?;
         if self.server.prompts == PromptForm::TokenIds && traffic.has_follow_ups() {
             bail!(
-                "[server] prompts = \"token-ids\" makes single prompts of exact lengths, and rows of {} follow the answers to others: \
-                 leave it out",
+                "[server] prompts = \"token-ids\" sends single prompts of exact lengths, but rows of {} follow earlier answers: leave prompts out",
                 self.workload
             );
         }
@@ -211,18 +213,18 @@ impl Plan {
         Ok(traffic)
     }
 
-    /// Reads and resolves a plan from its text.
+    /// Parses and resolves a plan from its text.
     ///
     /// # Errors
-    /// As [`Plan::load`], without a file's name.
+    /// As for [`Plan::load`], without the file name.
     pub fn from_text(text: &str) -> Result<Self> {
         let plan = Self::parse(text).map_err(|e| anyhow!("{}", quote::shown(text, &e)))?;
         plan.resolve().map_err(|problem| anyhow!("{problem}"))
     }
 
-    /// Parses the text of a plan; the error shows line and column.
+    /// Parses the text of a plan. Errors show line and column.
     pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
-        // First the simulated server alone: its own types know where in the file a mistake stands.
+        // Parses the table of the simulated server by its own types, whose errors point into the file.
         #[derive(Deserialize)]
         struct Outer {
             server: Option<Inner>,
@@ -234,28 +236,28 @@ impl Plan {
             _simulated: Option<Simulated>,
         }
         let mut plan: Self = toml::from_str(text)?;
-        plan.settle_classes();
+        plan.apply_class_limits();
         let outer: Outer = toml::from_str(text)?;
         debug_assert!(outer.server.is_some());
         if outer.workload.is_none() {
             let Some(first) = plan.rows.first().cloned() else {
                 return Err(serde::de::Error::missing_field("workload"));
             };
-            if let Some(problem) = Row::lengths_missing(&plan.rows) {
+            if let Some(problem) = MatrixRow::lengths_missing(&plan.rows) {
                 return Err(serde::de::Error::custom(problem));
             }
-            let mut own = plan.clone();
-            first.apply(&mut own);
-            plan.workload = own.workload;
+            let mut with_row = plan.clone();
+            first.apply(&mut with_row);
+            plan.workload = with_row.workload;
             plan.workload.pace = None;
         }
-        if let Some(fault) = plan.variant_fault() {
-            return Err(serde::de::Error::custom(fault.words(text)));
+        if let Some(problem) = plan.variant_problem() {
+            return Err(serde::de::Error::custom(problem.with_line(text)));
         }
         Ok(plan)
     }
 
-    /// Stands where the plan has no `[workload]`, until [`Plan::parse`] has put something in its place.
+    /// Returns a placeholder for a missing `[workload]`, which [`Plan::parse`] replaces.
     fn no_workload() -> Workload {
         let one = TokenCount::try_from(1).expect("one is at least one");
         let one = Lengths::Fixed(one);
@@ -272,44 +274,48 @@ impl Plan {
         }
     }
 
-    /// The search that the plan describes.
+    /// Returns the search that the plan describes.
     ///
     /// # Errors
-    /// What the search cannot do, with what to write instead.
+    /// The search cannot do what the plan asks for; the message says what to write instead.
     pub fn searcher(&self) -> Result<Search, String> {
         let (tiers, gpus) = (self.slo.as_slice(), self.hardware.gpu_count());
         let search = Search::new(&self.search, &self.step, tiers, self.open(), gpus)?;
         Ok(search.profiled(self.profile.as_ref()).with_recovery(self.recovery))
     }
 
-    /// What an open loop steps through.
+    /// Returns what an open loop varies: rates, conversations or trace speeds.
     fn open(&self) -> Open {
         let w = &self.workload;
         Open { control: w.control(), arrivals: w.shape(), per_level: w.per_level(), think_s: w.think_s() }
     }
 
-    /// A closed loop of this kind of step sends no more chains a second than this. One request at a time, which the search measures by itself,
-    /// keeps to `search.max-rate` as every rate does: a fast server would take hundreds a second.
+    /// Returns the highest rate, in chains per second, at which a closed loop sends in a step of this kind; `None` for no limit.
+    ///
+    /// The baseline, one request at a time, also stays below `search.max-rate`: a fast server would answer hundreds per second.
     pub fn pace(&self, kind: StepKind) -> Option<f64> {
         let w = &self.workload;
-        let most = self.search.max_rate.filter(|_| kind == StepKind::Baseline).map(Rate::get);
-        // The rate of a trace is its speed.
+        let max_level = self.search.max_rate.filter(|_| kind == StepKind::Baseline).map(Rate::get);
+        // The level of a trace is its speed, not a rate.
         let chains = if w.control() == Control::TraceScale { w.per_level() } else { 1.0 };
-        let most = most.map(|rate| rate * chains);
-        w.pace.map(Rate::get).into_iter().chain(most).reduce(f64::min)
+        let max_rate = max_level.map(|level| level * chains);
+        w.pace.map(Rate::get).into_iter().chain(max_rate).reduce(f64::min)
     }
 
-    /// How much delay of its own the client may have.
+    /// Returns the limits on the client's own delay.
     pub fn allowed(&self) -> ClientTolerance {
-        let own = &self.client;
+        let limits = &self.client;
         ClientTolerance {
-            lateness: own.max_lateness.get(),
-            receive_lag: own.max_receive_lag.get(),
-            starved: own.max_starved.get(),
+            lateness: limits.max_lateness.get(),
+            receive_lag: limits.max_receive_lag.get(),
+            starved: limits.max_starved.get(),
         }
     }
 
-    /// The simulated server, where the plan asks for one. Fails where its table does not parse (checked on loading).
+    /// Returns the simulated server; `None` if the plan names a real one.
+    ///
+    /// # Errors
+    /// Its table does not parse, which loading the plan has ruled out.
     pub fn simulated(&self) -> Result<Option<Simulated>> {
         match &self.server.target {
             Target::Simulated(table) => Ok(Some(table.clone().try_into().context("in [server.simulated]")?)),
@@ -317,32 +323,24 @@ impl Plan {
         }
     }
 
-    /// Who is asked, in words: the URLs, or what is simulated.
-    pub fn server_title(&self) -> String {
-        match self.simulated() {
-            Ok(Some(sim)) => sim.to_string(),
-            Ok(None) | Err(_) => {
-                self.server.target.urls().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-            }
-        }
-    }
-
-    /// The plan as TOML, everything filled in; carries no secret, as the plan itself cannot.
+    /// Returns the plan as TOML, with profiles and defaults filled in and without secrets.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).context("failed to write the plan as TOML")
     }
 
-    /// Refuses what contradicts `--virtual-time`: a real server has its own clock.
+    /// Checks that the plan can run in simulated time.
+    ///
+    /// # Errors
+    /// The plan needs the real clock, as any real server does.
     pub fn check_virtual(&self) -> Result<()> {
         if matches!(self.server.target, Target::Simulated(_)) {
             if !self.extra.is_empty() || !self.server.metrics.pages.is_empty() {
                 bail!(
                     "--virtual-time reads no metrics over a network: leave out [[metrics]] and [server] metrics-url; the simulated \
-                     server's own are read all the same"
+                     server's own metrics are still read"
                 );
             }
-            // On the real clock the client's own limits end such a ramp; simulated time has none.
-            // A closed loop ends at max-in-flight.
+            // In real time the client's limits end such a search; in simulated time it has none. A closed loop ends at max-in-flight.
             let endless = |plan: &Self| match &plan.search.mode {
                 Mode::Ramp(_) => true,
                 Mode::Adaptive(adaptive) => adaptive.over == Over::Rate,
@@ -350,28 +348,28 @@ impl Plan {
             };
             if self.search.max_rate.is_none() && self.series().iter().any(|s| endless(&s.plan)) {
                 bail!(
-                    "--virtual-time needs [search] max-rate unless the levels are listed: a simulated server may have no knee"
+                    "--virtual-time needs [search] max-rate, unless the levels are listed: a simulated server may have no capacity limit"
                 );
             }
             for series in self.series() {
                 if series.plan.simulated()?.is_some_and(|sim| !sim.takes_time()) {
                     bail!(
-                        "--virtual-time needs a simulated server whose answers take time, or one request after the other would be sent in \
-                         a single instant for ever: choose another [server.simulated] preset, or a longer ttft or service time"
+                        "--virtual-time needs a simulated server whose answers take time, or the clock would never advance: choose another \
+                         [server.simulated] preset, or a longer ttft or service time"
                     );
                 }
             }
             let faults = self.simulated()?.map(|sim| sim.faults.needing_socket()).unwrap_or_default();
             if !faults.is_empty() {
                 bail!(
-                    "--virtual-time has no connections, and these faults of [server.simulated] are played on them: {}; leave them out, \
-                     or run on the real clock",
+                    "--virtual-time has no connections, but these faults of [server.simulated] need them: {}; leave them out, or run in \
+                     real time",
                     faults.join(", ")
                 );
             }
             return Ok(());
         }
-        bail!("--virtual-time needs [server] simulated: a server behind a URL keeps its own time")
+        bail!("--virtual-time needs [server] simulated: a server behind a URL runs in real time")
     }
 }
 

@@ -1,51 +1,52 @@
-//! The plan of each variant: the plan itself, with what the variant sets otherwise.
+//! The plan of each variant: the base plan with the variant's overrides applied.
 
 use super::{Plan, Variant, set};
 use crate::server::Target;
 use std::fmt;
 
-/// What is wrong with a variant, and where in the plan's text it stands.
+/// A problem with a variant, and a text to find its line in the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
-    /// What to look for in the text.
-    at: String,
-    text: String,
+pub(super) struct VariantProblem {
+    /// Part of the line that has the problem.
+    marker: String,
+    message: String,
 }
 
-impl Fault {
-    fn new(at: &str, text: String) -> Self {
-        Self { at: at.to_owned(), text }
+impl VariantProblem {
+    fn new(marker: &str, message: String) -> Self {
+        Self { marker: marker.to_owned(), message }
     }
 
-    /// In words, with the line of the plan where it is found in it.
-    pub(super) fn words(&self, plan: &str) -> String {
+    /// Returns the message, preceded by the line number if the marker is in the text of the plan.
+    pub(super) fn with_line(&self, plan: &str) -> String {
         let line =
-            plan.lines().position(|line| !line.trim_start().starts_with('#') && line.contains(&self.at));
-        line.map_or_else(|| self.text.clone(), |n| format!("line {}: {}", n + 1, self.text))
+            plan.lines().position(|line| !line.trim_start().starts_with('#') && line.contains(&self.marker));
+        line.map_or_else(|| self.message.clone(), |n| format!("line {}: {}", n + 1, self.message))
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for VariantProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.message)
     }
 }
 
 impl Plan {
-    /// The variants of the plan: those that it names, and the points of its grid.
+    /// Returns the variants of the plan: the `[[variant]]` tables, then the points of the grid.
     pub fn variants(&self) -> Vec<Variant> {
         let points = self.grid.iter().flat_map(super::Grid::points);
         self.variants.iter().cloned().chain(points).collect()
     }
 
-    /// The plan of one variant.
+    /// Returns the plan of one variant.
     ///
     /// # Errors
-    /// What the variant sets is no plan; in words that name it and the key.
-    pub(super) fn of_variant(&self, v: &Variant) -> Result<Self, Fault> {
-        let of = |at: &str, problem: String| Fault::new(at, format!("{}: {problem}", v.title()));
+    /// The overrides do not give a valid plan; the message names the variant and the key.
+    pub(super) fn of_variant(&self, v: &Variant) -> Result<Self, VariantProblem> {
+        let of =
+            |marker: &str, problem: String| VariantProblem::new(marker, format!("{}: {problem}", v.title()));
         let base = Self { variants: Vec::new(), grid: None, ..self.clone() }.in_turns();
-        let table = toml::Table::try_from(&base).map_err(|e| of(&v.place(), e.to_string()))?;
+        let table = toml::Table::try_from(&base).map_err(|e| of(&v.marker(), e.to_string()))?;
         let with = |keys: &mut dyn Iterator<Item = (&String, &toml::Value)>| {
             let mut table = table.clone();
             for (key, value) in keys {
@@ -55,12 +56,12 @@ impl Plan {
             if let Some(url) = &v.url {
                 let url = toml::Value::String(url.to_string());
                 set::insert_at(&mut table, "server.url", url)
-                    .map_err(|e| of(&v.place(), format!("{e:#}")))?;
+                    .map_err(|e| of(&v.marker(), format!("{e:#}")))?;
             }
             Ok(Self::parse(&table.to_string()))
         };
         with(&mut v.set.iter())?.map_err(|e| {
-            // The key that is wrong by itself, where there is one.
+            // Finds the key that is wrong by itself, if there is one.
             let alone = |key: &&String| {
                 let one = v.set.iter().find(|(k, _)| k == key);
                 matches!(with(&mut one.into_iter()), Ok(Err(_)))
@@ -74,56 +75,56 @@ impl Plan {
             };
             match v.set.keys().find(alone) {
                 Some(key) => of(key, format!("set \"{key}\": {}{}", e.message(), hint(key))),
-                None => of(&v.place(), e.message().to_owned()),
+                None => of(&v.marker(), e.message().to_owned()),
             }
         })
     }
 
-    /// What is wrong with the variants of a plan as it is written, if anything.
-    pub(super) fn variant_fault(&self) -> Option<Fault> {
+    /// Returns the first problem with the variants of the plan.
+    pub(super) fn variant_problem(&self) -> Option<VariantProblem> {
         let all = self.variants();
         let mut names: Vec<String> = Vec::new();
         for v in &all {
             let lower = v.name.to_lowercase();
             if names.contains(&lower) {
                 let text = format!(
-                    "two variants are called {:?} (capital letters make no difference): each needs a name of its own",
+                    "two variants are named {:?} (upper and lower case count as equal): give each its own name",
                     v.name
                 );
-                return Some(Fault::new(&v.place(), text));
+                return Some(VariantProblem::new(&v.marker(), text));
             }
             names.push(lower);
             if v.set.keys().any(|key| key.trim() == "slo.profile") {
                 let text = format!(
-                    "{}: set \"slo.profile\" would add to the limits that the plan has: set the whole of it, slo = {{ profile = \"…\" }}",
+                    "{}: set \"slo.profile\" would add to the plan's limits: set the whole table instead, slo = {{ profile = \"…\" }}",
                     v.title()
                 );
-                return Some(Fault::new("slo.profile", text));
+                return Some(VariantProblem::new("slo.profile", text));
             }
-            let own = ["variant", "grid", "row", "name"];
+            let fixed = ["variant", "grid", "row", "name"];
             if let Some(key) =
-                v.set.keys().find(|key| own.contains(&key.split('.').next().unwrap_or_default().trim()))
+                v.set.keys().find(|key| fixed.contains(&key.split('.').next().unwrap_or_default().trim()))
             {
-                return Some(Fault::new(
+                return Some(VariantProblem::new(
                     key,
-                    format!("{}: set \"{key}\": a variant cannot change that", v.title()),
+                    format!("{}: set \"{key}\": a variant cannot change this key; leave it out", v.title()),
                 ));
             }
             if v.set.keys().any(|key| key.replace([' ', '"'], "") == "search.deadline") {
                 let text = format!(
-                    "{}: set \"search.deadline\": the plan's own holds for all variants together",
+                    "{}: set \"search.deadline\": the deadline covers all variants together; set it in [search]",
                     v.title()
                 );
-                return Some(Fault::new("search.deadline", text));
+                return Some(VariantProblem::new("search.deadline", text));
             }
             match self.of_variant(v) {
-                Err(fault) => return Some(fault),
+                Err(problem) => return Some(problem),
                 Ok(plan) if v.start.is_some() && matches!(plan.server.target, Target::Simulated(_)) => {
                     let text = format!(
-                        "{}: it starts a command, but asks the simulated server: give it url = \"http://127.0.0.1:8000\"",
+                        "{}: it has a command, but the simulated server is the target: add url = \"http://127.0.0.1:8000\"",
                         v.title()
                     );
-                    return Some(Fault::new(&v.place(), text));
+                    return Some(VariantProblem::new(&v.marker(), text));
                 }
                 Ok(_) => {}
             }

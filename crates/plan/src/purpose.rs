@@ -1,31 +1,31 @@
-//! What a plan asks for, besides its levels.
+//! The goal of a plan.
 
 use super::Plan;
 use goodput_stats::search::config::Mode;
 use serde::{Deserialize, Serialize};
 
-/// What is asked of the server.
+/// Goal of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
-    /// The highest load within the SLO.
+    /// Find the highest load within the SLO.
     #[default]
     Goodput,
-    /// How fast requests are at a few levels of a closed loop, with no limit to keep: `goodput latency`.
+    /// Measure latency at a few levels of a closed loop, without an SLO, as `goodput latency` does.
     Latency,
-    /// The most that the server completes however long it takes: `goodput throughput`.
+    /// Measure peak throughput, ignoring latency, as `goodput throughput` does.
     Throughput,
-    /// Pairs of steps with one property of the workload moved: `goodput sensitivity` writes such plans.
+    /// Paired steps with one property of the workload changed; only for plans that `goodput sensitivity` writes.
     Sensitivity,
 }
 
 impl Purpose {
-    /// Whether it is the one that a plan need not name.
+    /// Returns true for the default goal, which a plan may leave out.
     pub fn is_goodput(&self) -> bool {
         *self == Self::Goodput
     }
 
-    /// The name in plans.
+    /// Returns the name in plans.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Goodput => "goodput",
@@ -35,7 +35,7 @@ impl Purpose {
         }
     }
 
-    /// What is wrong with the levels of a plan that asks for this, if anything.
+    /// Returns the first problem with the levels of a plan for this goal.
     pub(super) fn problem(self, plan: &Plan) -> Option<String> {
         if self == Self::Goodput {
             return None;
@@ -44,7 +44,9 @@ impl Purpose {
         if self == Self::Sensitivity {
             let listed = matches!(plan.search.mode, Mode::Rates(_));
             return (!listed).then(|| {
-                format!("purpose = \"{name}\" is that of the plans that `goodput sensitivity` writes: leave it out")
+                format!(
+                    "purpose = \"{name}\" is only for plans that `goodput sensitivity` writes: leave it out"
+                )
             });
         }
         let fits = match (self, &plan.search.mode) {
@@ -59,12 +61,14 @@ impl Purpose {
         }
         if plan.search.peak.is_some() {
             return Some(format!(
-                "[search] peak is measured beside a search for the goodput, and purpose = \"{name}\" has none"
+                "[search] peak belongs to a search for the goodput, which purpose = \"{name}\" does not run: leave peak out"
             ));
         }
         let several = !plan.rows.is_empty() || !plan.variants.is_empty() || plan.grid.is_some();
         (several || plan.series().len() > 1).then(|| {
-            format!("purpose = \"{name}\" takes one kind of load: no [[row]], no [[variant]], no [grid], no cache = \"pair\", no alone = true")
+            format!(
+                "purpose = \"{name}\" measures a single series: leave out [[row]], [[variant]], [grid], cache = \"pair\" and alone = true"
+            )
         })
     }
 }

@@ -1,53 +1,53 @@
-//! What an error of the parser shows of a plan: the line, unless it may hold a secret.
+//! Parser errors that quote the line of the plan, unless it may contain a secret.
 
 use goodput_core::secrets;
 use std::ops::Range;
 
-/// A mistake further down than this many bytes is shown by its place alone: to find where its entry begins takes a look at all before it.
-const FURTHEST: usize = 64 * 1024;
-/// An entry may begin so many lines above the mistake.
-const MOST_LINES: usize = 200;
-/// Longer entries are quoted by nobody, and not searched for secrets.
-const LONGEST: usize = 4 * 1024;
-/// What a message quotes besides may be as long as what it is about: the rest of it is left out.
-const LONGEST_MESSAGE: usize = 400;
+/// Byte offset beyond which an error is shown without its line, because finding the start of the entry parses all text before it.
+const MAX_OFFSET: usize = 64 * 1024;
+/// Maximum number of lines between the start of an entry and the error.
+const MAX_LINES: usize = 200;
+/// Size in bytes above which an entry is neither searched for secrets nor quoted.
+const MAX_ENTRY: usize = 4 * 1024;
+/// Size in characters to which a message is cut, because it may quote a long value.
+const MAX_MESSAGE: usize = 400;
 
-/// An error of the parser with its place. It quotes the line, except where that may hold a secret: by what the entry says up to there, or
-/// since the message tells what to write instead of one, and names `api-key-env`. Then the message is without the values that it quotes, too.
+/// Formats a parser error with its position. It quotes the line unless the entry may contain a secret, or the message refuses one (it then
+/// mentions `api-key-env`); in these cases the values that the message quotes are removed too.
 pub(super) fn shown(text: &str, error: &toml::de::Error) -> String {
     let message = error.message();
     let Some(span) = error.span() else { return without_values(message) };
-    let harmless = |entry: &str| entry.len() <= LONGEST && !secrets::suspicious(entry);
+    let harmless = |entry: &str| entry.len() <= MAX_ENTRY && !secrets::suspicious(entry);
     if !message.contains("api-key-env") && entry(text, &span).is_some_and(harmless) {
         return error.to_string();
     }
     let before = text.get(..span.start).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    format!("line {line}, column {column}: {}", within(&without_values(message), LONGEST_MESSAGE))
+    format!("line {line}, column {column}: {}", truncated(&without_values(message), MAX_MESSAGE))
 }
 
-/// The first so many characters of a text.
-fn within(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// Cuts a text after `max` characters.
+fn truncated(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// The lines of a text from where the entry begins that a span lies in, to where the span ends. An entry may have several lines, and the
-/// name of what one of them holds may stand in another. `None` where it begins too far away to be looked for.
+/// Returns the lines from the start of the entry that contains `span` to the end of the span: in an entry of several lines, a key in one line
+/// may mark the value in another as a secret. `None` if the start is too far away.
 fn entry<'a>(text: &'a str, span: &Range<usize>) -> Option<&'a str> {
-    let before = text.get(..span.start).filter(|before| before.len() <= FURTHEST)?;
+    let before = text.get(..span.start).filter(|before| before.len() <= MAX_OFFSET)?;
     let to = text.get(span.end..)?.find('\n').map_or(text.len(), |at| span.end + at);
-    // Before an entry nothing is open: all of it is a plan by itself.
+    // The text before an entry parses as TOML by itself.
     let line = before.rfind('\n').map_or(0, |at| at + 1);
     let begins = before[..line].rmatch_indices('\n').map(|(at, _)| at + 1).chain([0]);
-    let from = begins.take(MOST_LINES).find(|from| toml::from_str::<toml::Table>(&text[..*from]).is_ok())?;
+    let from = begins.take(MAX_LINES).find(|from| toml::from_str::<toml::Table>(&text[..*from]).is_ok())?;
     text.get(from..to)
 }
 
-/// A message without the texts that it quotes: `invalid type: string "…", expected a map`.
+/// Replaces the strings that a message quotes: `invalid type: string "…", expected a map`.
 fn without_values(message: &str) -> String {
     let (mut out, mut rest) = (String::new(), message);
     while let Some(at) = rest.find("string \"") {
@@ -80,9 +80,9 @@ mod tests {
         shown(&text, &Plan::parse(&text).unwrap_err())
     }
 
-    /// Rows: the rest of a plan that holds a secret and a mistake, and the line that is named.
+    /// Cases: the start of a plan, the rest with a secret and a mistake, and the line that the error names.
     #[test]
-    fn nothing_of_an_entry_that_holds_a_secret_is_quoted() {
+    fn an_entry_with_a_secret_is_not_quoted() {
         let server = "[server]\nurl = \"http://127.0.0.1:1\"\n";
         let variant = "[server]\nurl = \"http://127.0.0.1:1\"\n[[variant]]\nname = \"v\"\n";
         for (start, rest, line) in [
@@ -96,40 +96,40 @@ mod tests {
             (server, "headers = { x-api-key = \"\"\"\nhunter2\n\n[search]\nrates = [1]\n", ""),
             (server, "body = { api_key =\n[\n\"hunter2\",,\n] }\n", ""),
         ] {
-            let said = error(&format!("{start}{rest}"));
-            assert!(!said.contains("hunter2"), "{rest}: {said}");
-            assert!(said.contains("line ") && said.contains(line), "{rest}: {said}");
+            let message = error(&format!("{start}{rest}"));
+            assert!(!message.contains("hunter2"), "{rest}: {message}");
+            assert!(message.contains("line ") && message.contains(line), "{rest}: {message}");
         }
     }
 
     #[test]
-    fn everything_else_is_quoted() {
+    fn an_entry_without_secrets_is_quoted() {
         let key = "[server]\nurl = \"http://127.0.0.1:1\"\napi-key-env = \"A_KEY\"\n";
         for (rest, quoted) in [
             ("[[variant]]\nname = \"v\"\ncommand = [\n  \"vllm\",\n  \"serve\", 7]\n", "|   \"serve\", 7]"),
             ("[step]\nsettle = \"ten\"\n", "| settle = \"ten\""),
             ("[search]\nrates = [\n  1,\n  -2,\n]\n", "| "),
         ] {
-            let said = error(&format!("{key}{rest}"));
-            assert!(said.contains(quoted) && said.contains('^'), "{rest}: {said}");
+            let message = error(&format!("{key}{rest}"));
+            assert!(message.contains(quoted) && message.contains('^'), "{rest}: {message}");
         }
     }
 
     #[test]
-    fn what_is_long_is_not_searched() {
+    fn long_entries_are_not_quoted() {
         let long = "\"key\":b".repeat(200_000);
         for rest in [
             format!("[step]\nsettle = '{long}'"),
             format!("notes = '{long}'\n[step]\nsettle = 1"),
             "x = [\n".repeat(50_000),
         ] {
-            let said = error(&rest);
-            assert!(said.contains("line ") && said.len() < 1000, "{said}");
+            let message = error(&rest);
+            assert!(message.contains("line ") && message.len() < 1000, "{message}");
         }
     }
 
     #[test]
-    fn values_are_left_out_of_messages() {
+    fn quoted_values_are_removed_from_messages() {
         for (message, want) in [
             ("invalid type: string \"a\\\"b\", expected a map", "invalid type: string \"…\", expected a map"),
             ("string \"a\" and string \"b\\\\\".", "string \"…\" and string \"…\"."),

@@ -1,4 +1,4 @@
-//! `[[row]]`: one question of a matrix, the load that is to answer it, and what is expected.
+//! `[[row]]`: one question of a matrix, with its load and the expected bottleneck.
 
 use super::{Plan, Tiers};
 use goodput_core::slo::{Metric, Slo};
@@ -13,68 +13,68 @@ use std::collections::HashSet;
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// One row of the matrix. It becomes a series of its name, with one level.
+/// One row of a matrix. It becomes a series of the same name with one level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Row {
-    /// Its name.
+pub struct MatrixRow {
+    /// Name of the row.
     pub name: String,
-    /// What it is to answer, in the reader's words.
+    /// The question that the row answers, in your words; shown in the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-    /// The latency that the question is about: `ttft`, `tpot` or `e2e`.
-    #[serde(default = "Row::e2e")]
+    /// The latency in question: `ttft`, `tpot` or `e2e`.
+    #[serde(default = "MatrixRow::e2e")]
     pub metric: Metric,
-    /// What is expected to set that latency.
+    /// The expected bottleneck: the largest part of that latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Bottleneck>,
-    /// Requests in flight: a closed loop. Beside `rate` it sends no faster than that.
+    /// Requests in flight, in a closed loop. With `rate`, the loop sends no faster than that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<NonZeroU32>,
-    /// Requests per second; without `concurrency` an open loop.
+    /// Requests per second; an open loop unless `concurrency` is set too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// The share of all input tokens that lies in a warm prefix which the requests have in common; none where it is absent. Requests too
-    /// short for the whole prefix have its beginning.
+    /// Share of all input tokens in a warm prefix that the requests share; none by default. Requests shorter than the prefix use its
+    /// beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix_reuse: Option<Fraction>,
-    /// Cold or warm; by default warm where a prefix is reused.
+    /// Prefix cache, cold or warm; warm by default if a prefix is reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
-    /// The measured window, where it is not the plan's.
+    /// Measured window; `step.measure` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measure: Option<Span>,
-    /// Input tokens; with `output-tokens`, in the place of what the plan's `[workload]` sends.
+    /// Input tokens. Set both `input-tokens` and `output-tokens` to replace the requests of `[workload]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<Lengths>,
     /// Output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<Lengths>,
-    /// Limits of its own in the place of the plan's.
+    /// SLO of the row, instead of the plan's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Slo>,
 }
 
-/// What sets a latency, as the client sees it. How each is told is written at `rundir::matrix`.
+/// The part that dominates a latency, as seen by the client. `rundir::matrix` documents how each is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bottleneck {
-    /// What every request costs before a token of its prompt is read: network, scheduling, one iteration of the server.
+    /// Fixed cost of a request before prefill: network, scheduling, one iteration of the server.
     Overhead,
-    /// Reading the prompt.
+    /// Processing the prompt.
     Prefill,
-    /// Writing the answer token by token, at the pace of one request alone.
+    /// Generating the answer, at the speed of a single request.
     Decode,
-    /// Tokens come slower than to one request alone: each iteration serves others as well.
+    /// Slower tokens than for a single request, because each iteration serves other requests too.
     Batching,
-    /// The first token comes later than to one request alone: it waits behind others.
+    /// A later first token than for a single request, because it waits behind other requests.
     Queue,
-    /// The prefix cache: the first token comes sooner than the whole prompt could be read.
+    /// The prefix cache: the first token comes sooner than the whole prompt could be processed.
     Cache,
 }
 
 impl Bottleneck {
-    /// The name in plans and reports.
+    /// Returns the name in plans and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Overhead => "overhead",
@@ -86,7 +86,7 @@ impl Bottleneck {
         }
     }
 
-    /// Whether it can set this latency at all.
+    /// Returns true if it can dominate this latency.
     const fn sets(self, metric: Metric) -> bool {
         match self {
             Self::Decode | Self::Batching => matches!(metric, Metric::Tpot | Metric::E2e),
@@ -103,43 +103,44 @@ impl fmt::Display for Bottleneck {
     }
 }
 
-impl Row {
+impl MatrixRow {
     fn e2e() -> Metric {
         Metric::E2e
     }
 
-    /// Whether its own load is one request at a time, so that it needs no other to compare with.
+    /// Returns true if the load is one request at a time, so that the row needs no unloaded reference step.
     pub fn unloaded(&self) -> bool {
         self.concurrency.is_some_and(|c| c.get() == 1)
     }
 
-    /// The cache that it asks for, where it does.
+    /// Returns the cache setting of the row; `None` for the plan's.
     fn cache(&self) -> Option<Cache> {
-        let own = self.prefix_reuse.map(|share| if share.get() > 0.0 { Cache::Warm } else { Cache::Cold });
-        self.cache.or(own).or(self.input_tokens.map(|_| Cache::Cold))
+        let by_reuse =
+            self.prefix_reuse.map(|share| if share.get() > 0.0 { Cache::Warm } else { Cache::Cold });
+        self.cache.or(by_reuse).or(self.input_tokens.map(|_| Cache::Cold))
     }
 
-    /// What is wrong with rows of a plan that has no `[workload]`, if anything.
+    /// Returns the problem if a row has no lengths in a plan without `[workload]`.
     pub(super) fn lengths_missing(rows: &[Self]) -> Option<String> {
         let bare = rows.iter().find(|row| row.input_tokens.is_none() && row.output_tokens.is_none())?;
         Some(format!(
-            "[[row]] {}: it says no lengths, and the plan has no [workload]: give the row input-tokens and output-tokens",
+            "[[row]] {}: it has no lengths, and the plan has no [workload]: add input-tokens and output-tokens to the row",
             bare.name
         ))
     }
 
-    /// Prompts of its own, where it has them.
+    /// Returns the synthetic prompts of the row; `None` if it has no lengths.
     fn prompts(&self) -> Option<Synthetic> {
         let (input_tokens, output_tokens) = (self.input_tokens?, self.output_tokens?);
         let share = self.prefix_reuse.map_or(0.0, Fraction::get);
-        // None where nothing is shared.
+        // A prefix of zero tokens is not a token count, so there is no shared prefix then.
         let tokens = TokenCount::try_from(prefix_of_share(&input_tokens, share)).ok();
         let groups = TokenCount::try_from(1).ok();
         let shared_prefix = tokens.zip(groups).map(|(tokens, groups)| SharedPrefix { tokens, groups });
         Some(Synthetic { input_tokens, output_tokens, shared_prefix })
     }
 
-    /// Makes the plan the row's own.
+    /// Turns the plan of the matrix into the plan of this row.
     pub(super) fn apply(&self, plan: &mut Plan) {
         plan.rows.clear();
         if let Some(prompts) = self.prompts() {
@@ -164,23 +165,27 @@ impl Row {
         }
     }
 
-    /// What is wrong with it on its own, if anything.
+    /// Returns the first problem with the row by itself.
     fn problem(&self) -> Option<String> {
         if self.name.trim().is_empty() || self.name == super::MAIN {
-            return Some(format!("name = {:?}: a row needs a name of its own", self.name));
+            return Some(format!(
+                "name = {:?}: a row needs a name, other than \"{}\"",
+                self.name,
+                super::MAIN
+            ));
         }
         if self.concurrency.is_none() && self.rate.is_none() {
             return Some(
-                "it has no load: give it concurrency, rate, or both (a closed loop no faster than the rate)"
+                "it has no load: add concurrency, rate, or both (a closed loop no faster than the rate)"
                     .into(),
             );
         }
         if !matches!(self.metric, Metric::Ttft | Metric::Tpot | Metric::E2e) {
-            return Some(format!("metric = \"{}\": it is one of ttft, tpot, e2e", self.metric.name()));
+            return Some(format!("metric = \"{}\": write ttft, tpot or e2e", self.metric.name()));
         }
         if let Some(expect) = self.expect.filter(|e| !e.sets(self.metric)) {
             return Some(format!(
-                "expect = \"{expect}\" can set no {}: name another metric",
+                "expect = \"{expect}\" cannot dominate {}: choose another metric",
                 self.metric.title()
             ));
         }
@@ -188,21 +193,24 @@ impl Row {
             return Some("cache = \"pair\": write two rows, one cold and one warm".into());
         }
         match (self.input_tokens, self.output_tokens) {
-            (Some(_), None) => return Some("it has input-tokens and no output-tokens".into()),
-            (None, Some(_)) => return Some("it has output-tokens and no input-tokens".into()),
+            (Some(_), None) => return Some("output-tokens is missing: add it to input-tokens".into()),
+            (None, Some(_)) => return Some("input-tokens is missing: add it to output-tokens".into()),
             (None, None) if self.prefix_reuse.is_some() => {
-                return Some("prefix-reuse is a share of input-tokens: give it lengths of its own".into());
+                return Some(
+                    "prefix-reuse is a share of the row's own lengths: add input-tokens and output-tokens"
+                        .into(),
+                );
             }
-            _ => {}
+            (None, None) | (Some(_), Some(_)) => {}
         }
         if self.measure.is_some_and(|m| m.0.is_zero()) {
-            return Some("measure is zero: nothing would be counted".into());
+            return Some("measure is zero: no request would be counted; write a longer time".into());
         }
         self.slo.clone().and_then(|slo| slo.resolve().problem())
     }
 }
 
-/// What is wrong with the rows of a plan, if anything; the message names the row.
+/// Returns the first problem with the rows of a plan; the message names the row.
 pub(super) fn problem(plan: &Plan) -> Option<String> {
     let mut names = HashSet::new();
     for row in &plan.rows {
@@ -210,7 +218,7 @@ pub(super) fn problem(plan: &Plan) -> Option<String> {
             return Some(format!("[[row]] {}: {problem}", row.name));
         }
         if !names.insert(&row.name) {
-            return Some(format!("[[row]] two rows are called {:?}", row.name));
+            return Some(format!("[[row]] two rows are named {:?}: give each its own name", row.name));
         }
     }
     if plan.rows.is_empty() {
@@ -218,16 +226,19 @@ pub(super) fn problem(plan: &Plan) -> Option<String> {
     }
     if !plan.variants.is_empty() || plan.grid.is_some() {
         return Some(
-            "[[variant]] and [grid] do not go with [[row]]: write a plan with the matrix for each server"
+            "[[variant]] and [grid] cannot be combined with [[row]]: write a plan with the matrix for each server"
                 .into(),
         );
     }
     if plan.search != SearchPlan::default() {
-        return Some("[search] beside [[row]]: each row is its own level; drop [search]".into());
+        return Some(
+            "[search] cannot be combined with [[row]], since each row sets its own level: leave out [search]"
+                .into(),
+        );
     }
     if plan.workload.alone || plan.workload.cache == Cache::Pair {
         return Some(
-            "[workload] alone and cache = \"pair\" do not go with [[row]]: write a row for each".into(),
+            "[workload] alone and cache = \"pair\" cannot be combined with [[row]]: write a row for each case".into(),
         );
     }
     None
@@ -257,7 +268,7 @@ mod tests {
         let all = whole.series();
         let names: Vec<&str> = all.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["A", "E", "R"]);
-        let [a, e, r] = &all[..] else { panic!("three") };
+        let [a, e, r] = &all[..] else { panic!("three series") };
         assert_eq!(a.plan.workload.to_string(), "256 in / 128 out tokens, Poisson arrivals, cold cache");
         assert_eq!(a.plan.workload.pace.map(Rate::get), Some(2.0));
         assert!(!a.plan.search.baseline && e.plan.search.baseline && r.plan.search.baseline);
@@ -271,14 +282,14 @@ mod tests {
         assert_eq!(r.plan.workload.control(), Control::Rate);
         assert!(all.iter().all(|s| s.plan.rows.is_empty() && s.plan.series().len() == 1));
         let again = Plan::from_text(&whole.to_toml().unwrap()).unwrap();
-        assert_eq!(again, whole, "what the run folder keeps says the same");
+        assert_eq!(again, whole, "it reads back from the run folder");
     }
 
     #[test]
-    fn a_row_without_lengths_takes_the_plans_workload() {
+    fn a_row_without_lengths_uses_the_plans_workload() {
         let workload = "[workload]\nprompts.synthetic = { input-tokens = { fixed = 70 }, output-tokens = { fixed = 7 } }\n";
         let whole = plan(&format!("{workload}[[row]]\nname = \"A\"\nconcurrency = 4\n")).unwrap();
-        let [a] = &whole.series()[..] else { panic!("one") };
+        let [a] = &whole.series()[..] else { panic!("one series") };
         assert_eq!(
             (a.name.as_str(), a.plan.workload.closed()),
             ("A", "70 in / 7 out tokens, closed loop, cold cache".into())
@@ -286,27 +297,30 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_the_row() {
-        for (rest, says) in [
+    fn errors_name_the_row() {
+        for (rest, message) in [
             (A.to_owned(), "[[row]] A: it has no load"),
-            (format!("{A}concurrency = 1\n{A}rate = 1\n"), "two rows are called \"A\""),
+            (format!("{A}concurrency = 1\n{A}rate = 1\n"), "two rows are named \"A\""),
             (format!("{A}rate = 1\nmetric = \"itl\"\n"), "[[row]] A: metric = \"itl\""),
-            (format!("{A}rate = 1\nmetric = \"tpot\"\nexpect = \"queue\"\n"), "can set no TPOT"),
+            (format!("{A}rate = 1\nmetric = \"tpot\"\nexpect = \"queue\"\n"), "cannot dominate TPOT"),
             (format!("{A}rate = 1\ncache = \"pair\"\n"), "write two rows"),
             (format!("{A}rate = 1\nexpect = \"luck\"\n"), "unknown variant `luck`"),
             (format!("{A}rate = 1\nslo.ttft.p99 = \"0s\"\n"), "[[row]] A: [slo] ttft.p99 is zero"),
-            (format!("search.rates = [1]\n{A}rate = 1\n"), "drop [search]"),
+            (format!("search.rates = [1]\n{A}rate = 1\n"), "leave out [search]"),
             (format!("step.max-in-flight = 8\n{A}concurrency = 16\n"), "A: [search] concurrency 16 is above"),
-            ("[[row]]\nname = \"A\"\nrate = 1\n".into(), "[[row]] A: it says no lengths"),
+            ("[[row]]\nname = \"A\"\nrate = 1\n".into(), "[[row]] A: it has no lengths"),
             (String::new(), "missing field `workload`"),
-            ("[[row]]\nname = \"A\"\nrate = 1\ninput-tokens = { fixed = 9 }\n".into(), "no output-tokens"),
+            (
+                "[[row]]\nname = \"A\"\nrate = 1\ninput-tokens = { fixed = 9 }\n".into(),
+                "output-tokens is missing",
+            ),
             (
                 format!("{A}concurrency = 1\n[[row]]\nname = \"B\"\nrate = 1\n"),
-                "[[row]] B: it says no lengths",
+                "[[row]] B: it has no lengths",
             ),
         ] {
             let e = format!("{:#}", plan(&rest).unwrap_err());
-            assert!(e.contains(says), "{rest}: {e}");
+            assert!(e.contains(message), "{rest}: {e}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The plan as a JSON Schema, for editors: made from the types that read it, so that it knows every key that they know.
+//! The JSON Schema of plans, for editors, derived from the types that parse plans.
 
 use super::Plan;
 use goodput_engine::config::Simulated;
@@ -6,24 +6,24 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// The schema of a plan's TOML, in the draft of 2020-12. It knows keys, types, ranges and names; what holds between keys
-/// (`exactly one of url, urls, simulated`) only the plan's own reader checks.
+/// Returns the schema of plans, in draft 2020-12. It covers keys, types, ranges and names; only the parser checks relations between keys, such
+/// as "exactly one of `url`, `urls`, `simulated`".
 pub fn schema() -> Value {
     let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12());
-    // The client keeps the table of the simulated server as it stands, since it knows nothing of simulated servers.
+    // `Server` holds this table as raw TOML, so its schema is inserted here.
     let simulated = generator.subschema_for::<Simulated>().to_value();
     let mut whole = generator.into_root_schema_for::<Plan>().to_value();
     whole["title"] = "A sweep plan of goodput".into();
     if let Some(place) = whole.pointer_mut("/$defs/Server/properties/simulated") {
-        let said = place["description"].take();
+        let description = place["description"].take();
         *place = simulated;
-        place["description"] = said;
+        place["description"] = description;
     }
     without_null(&mut whole);
     whole
 }
 
-/// What may be left out may not be null: TOML has none.
+/// Removes null from optional keys, since TOML has no null.
 fn without_null(schema: &mut Value) {
     let Value::Object(map) = schema else {
         if let Value::Array(all) = schema {

@@ -1,5 +1,4 @@
-//! `docs/plan.md` is made from the types that read plans: this test holds the one against the other, and writes it anew where
-//! `GOODPUT_WRITE_DOCS` is set.
+//! Checks that `docs/plan.md` matches the types that parse plans, and writes it if `GOODPUT_WRITE_DOCS` is set.
 
 use super::schema;
 use crate::SWEEPS;
@@ -9,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The tables of a plan in the order in which people write them.
+/// The tables of a plan, in the order of the page.
 const ORDER: &[&str] = &[
     "server",
     "slo",
@@ -30,7 +29,7 @@ const ORDER: &[&str] = &[
     "environment",
 ];
 
-/// Types that say what they are in a word, wherever they stand.
+/// Returns the short name of a simple type for the column "value".
 fn word(name: &str) -> Option<&'static str> {
     Some(match name {
         "Duration" => "duration",
@@ -71,7 +70,7 @@ fn count_refs(schema: &Value, into: &mut BTreeMap<String, usize>) {
     }
 }
 
-/// A sentence in one line, fit for a cell.
+/// Joins a text into one line and escapes it for a table cell.
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
@@ -95,10 +94,10 @@ impl Reference {
         this
     }
 
-    /// Whether there are keys in it.
+    /// Returns true if a schema has keys.
     fn is_structured(&self, schema: &Value) -> bool {
-        let tables = |ways: &Value| {
-            ways.as_array().is_some_and(|w| w.iter().any(|s| self.is_structured(self.resolve(s))))
+        let tables = |forms: &Value| {
+            forms.as_array().is_some_and(|w| w.iter().any(|s| self.is_structured(self.resolve(s))))
         };
         schema["properties"].is_object() || tables(&schema["oneOf"]) || tables(&schema["anyOf"])
     }
@@ -107,7 +106,7 @@ impl Reference {
         target(schema).map_or(schema, |name| &self.defs[name])
     }
 
-    /// What kind of value it is.
+    /// Describes the type of a value.
     fn kind(&self, schema: &Value) -> String {
         if let Some(name) = target(schema) {
             if let Some(word) = word(name) {
@@ -118,10 +117,10 @@ impl Reference {
             }
             return self.kind(&self.defs[name]);
         }
-        let ways = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
-        if let Some(ways) = ways {
+        let forms = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
+        if let Some(forms) = forms {
             let mut kinds: Vec<String> = Vec::new();
-            for kind in ways.iter().map(|way| self.kind(way)) {
+            for kind in forms.iter().map(|form| self.kind(form)) {
                 if !kinds.contains(&kind) {
                     kinds.push(kind);
                 }
@@ -147,51 +146,51 @@ impl Reference {
         }
     }
 
-    /// The names that it may have with what each means, where it is a choice of names.
+    /// Lists the names of an enum with their meanings.
     fn names(&self, schema: &Value) -> String {
-        let ways = self.resolve(schema)["oneOf"].as_array().cloned().unwrap_or_default();
-        let said = ways.iter().filter(|w| !w["const"].is_null() && w["description"].is_string());
-        said.map(|w| format!(" `{}`: {}", w["const"], sentence(w))).collect()
+        let variants = self.resolve(schema)["oneOf"].as_array().cloned().unwrap_or_default();
+        let described = variants.iter().filter(|w| !w["const"].is_null() && w["description"].is_string());
+        described.map(|w| format!(" `{}`: {}", w["const"], sentence(w))).collect()
     }
 
-    /// A row for a key and, where it is a table of its own, the rows of its keys.
-    fn rows(&self, key: &str, schema: &Value, must: bool, out: &mut String) {
+    /// Writes the row of a key and, if its value is a table, the rows of its keys.
+    fn rows(&self, key: &str, schema: &Value, required: bool, out: &mut String) {
         let shared = target(schema).is_some_and(|name| self.shared.contains(name));
         let whole = self.resolve(schema);
-        let own = [sentence(schema), sentence(whole)].into_iter().find(|s| !s.is_empty()).unwrap_or_default();
+        let meaning =
+            [sentence(schema), sentence(whole)].into_iter().find(|s| !s.is_empty()).unwrap_or_default();
         let default = match &schema["default"] {
-            Value::Null if must => "*needed*".into(),
+            Value::Null if required => "*required*".into(),
             Value::Null | Value::Object(_) => String::new(),
             value => format!("`{value}`"),
         };
         let names = if shared { String::new() } else { self.names(schema) };
-        out.push_str(&format!("| `{key}` | {} | {default} | {own}{names} |\n", self.kind(schema)));
+        out.push_str(&format!("| `{key}` | {} | {default} | {meaning}{names} |\n", self.kind(schema)));
         if !shared {
             self.keys(&format!("{key}."), whole, out);
         }
     }
 
-    /// The rows of the keys of a table, of every form that it may have.
+    /// Writes the rows of the keys of a table, in each of its forms.
     fn keys(&self, prefix: &str, table: &Value, out: &mut String) {
-        let must: Vec<&str> =
+        let required: Vec<&str> =
             table["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         for (key, value) in table["properties"].as_object().into_iter().flatten() {
-            self.rows(&format!("{prefix}{key}"), value, must.contains(&key.as_str()), out);
+            self.rows(&format!("{prefix}{key}"), value, required.contains(&key.as_str()), out);
         }
-        // A key that alone makes a form of the table, as `gamma` of arrivals, is never needed.
-        for way in ["oneOf", "anyOf"].into_iter().filter_map(|of| table[of].as_array()).flatten() {
-            if target(way).is_some_and(|name| self.shared.contains(name)) {
+        for form in ["oneOf", "anyOf"].into_iter().filter_map(|of| table[of].as_array()).flatten() {
+            if target(form).is_some_and(|name| self.shared.contains(name)) {
                 continue;
             }
-            let form = self.resolve(way);
-            let mut form = form.clone();
+            let mut form = self.resolve(form).clone();
             let single = form["properties"].as_object().is_some_and(|p| p.len() == 1);
             if single {
-                let said = form["description"].clone();
+                // A single key selects the form, such as `gamma` of the arrivals, so it is not required and has the form's description.
+                let description = form["description"].clone();
                 form["required"] = Value::Null;
                 for value in form["properties"].as_object_mut().unwrap().values_mut() {
                     if value["description"].is_null() {
-                        value["description"] = said.clone();
+                        value["description"] = description.clone();
                     }
                 }
             }
@@ -208,20 +207,21 @@ impl Reference {
     }
 }
 
-const HEAD: &str = "| key | value | default | what it says |\n| --- | --- | --- | --- |\n";
+const HEAD: &str = "| key | value | default | meaning |\n| --- | --- | --- | --- |\n";
 
 fn page() -> String {
     let schema = schema();
     let reference = Reference::new(&schema);
     let top = schema["properties"].as_object().unwrap();
-    let must: Vec<&str> = schema["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let required: Vec<&str> =
+        schema["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let mut out = String::from(
         "# Every key of a plan\n\n\
-         Made from the types that read plans; a test holds this page against them (`GOODPUT_WRITE_DOCS=1 cargo test --lib schema` \
-         writes it anew). `goodput check --schema` prints the same as a JSON Schema, for editors. Durations are written `\"200ms\"`, \
-         `\"90s\"`, `\"1h 30m\"`. A key that does not exist is an error that shows its place and the keys that do.\n\n\
-         How to use them: [write a plan](recipes.md), [workloads](workloads.md), [servers](server.md), [variants](variants.md), \
-         [why](why.md).\n\n## At the top\n\n",
+         This page is generated from the types that parse plans (`GOODPUT_WRITE_DOCS=1 cargo test -p goodput-plan schema`). \
+         `goodput check --schema` prints the same as a JSON Schema, for editors. Durations are written `\"200ms\"`, `\"90s\"`, \
+         `\"1h 30m\"`. An unknown key is an error, which names its line and the known keys.\n\n\
+         How to use the keys: [write a plan](recipes.md), [workloads](workloads.md), [servers](server.md), [variants](variants.md), \
+         [why](why.md).\n\n## Top level\n\n",
     );
     out.push_str(HEAD);
     let missing: Vec<&String> = top
@@ -230,7 +230,7 @@ fn page() -> String {
         .collect();
     assert!(missing.is_empty(), "put {missing:?} into ORDER");
     for (key, value) in top.iter().filter(|(k, _)| !ORDER.contains(&k.as_str())) {
-        reference.rows(key, value, must.contains(&key.as_str()), &mut out);
+        reference.rows(key, value, required.contains(&key.as_str()), &mut out);
     }
     for key in ORDER {
         let value = &top[*key];
@@ -245,14 +245,14 @@ fn page() -> String {
         let table = if list { reference.resolve(&value["items"]) } else { reference.resolve(value) };
         reference.keys("", table, &mut rows);
         if rows.is_empty() {
-            let ways = reference.kind(value);
-            out.push_str(&format!("{}.\n", if ways == "table" { "Keys of your own" } else { &ways }));
+            let kind = reference.kind(value);
+            out.push_str(&format!("{}.\n", if kind == "table" { "Choose your own keys" } else { &kind }));
         } else {
             out.push_str(HEAD);
             out.push_str(&rows);
         }
     }
-    out.push_str("\n# What stands in several places\n");
+    out.push_str("\n# Tables used in several places\n");
     for name in &reference.shared {
         let table = &reference.defs[name];
         out.push_str(&format!("\n## {name}\n\n{}{}\n\n", sentence(table), reference.names(table)));
@@ -263,21 +263,21 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_of_keys_is_that_of_the_types() {
+fn the_page_of_keys_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plan.md");
     let page = page();
     if std::env::var_os("GOODPUT_WRITE_DOCS").is_some() {
         fs::write(&path, &page).unwrap();
     }
-    let there = fs::read_to_string(&path).unwrap_or_default();
+    let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        there == page,
-        "docs/plan.md is not that of the types: GOODPUT_WRITE_DOCS=1 cargo test --lib schema"
+        written == page,
+        "docs/plan.md is out of date: run GOODPUT_WRITE_DOCS=1 cargo test -p goodput-plan schema"
     );
 }
 
 #[test]
-fn every_key_is_said_what_it_is() {
+fn every_key_is_documented() {
     for row in page().lines().filter(|l| l.starts_with("| `")) {
         let cells: Vec<&str> = row.split(" | ").collect();
         assert!(cells.last().unwrap().trim_end_matches('|').trim().len() > 5, "{row}");
@@ -294,19 +294,19 @@ fn errors(plan: &str) -> Option<String> {
 }
 
 #[test]
-fn plans_that_run_are_valid() {
+fn built_in_plans_match_the_schema() {
     for (name, text) in SWEEPS {
         assert_eq!(errors(text), None, "{name}");
     }
     assert_eq!(errors(include_str!("../../../src/cmd/init.toml")), None);
 }
 
-/// Rows: a line of a plan, and whether the schema takes it.
+/// Cases: a line of a plan, and whether the schema accepts it.
 #[test]
-fn keys_types_and_ranges_are_known() {
+fn the_schema_checks_keys_types_and_ranges() {
     const BASE: &str = "name = \"x\"\nslo.profile = \"chat\"\n\
                         workload.prompts.synthetic = { input-tokens = { fixed = 10 }, output-tokens = { fixed = 2 } }\n";
-    for (line, taken) in [
+    for (line, valid) in [
         ("server.simulated = { preset = \"md1\", service = \"50ms\" }", true),
         ("server.simulated = { preset = \"md2\" }", false),
         ("server.simulated = { preset = \"md1\", servise = \"50ms\" }", false),
@@ -327,6 +327,6 @@ fn keys_types_and_ranges_are_known() {
         ("server.url = \"http://a\"\nhardware.gpus = 0", false),
     ] {
         let errors = errors(&format!("{BASE}{line}"));
-        assert_eq!(errors.is_none(), taken, "{line}: {errors:?}");
+        assert_eq!(errors.is_none(), valid, "{line}: {errors:?}");
     }
 }

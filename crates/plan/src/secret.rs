@@ -1,4 +1,4 @@
-//! Secrets in the command and the environment of a variant: found by their names and forms, and kept out of every file.
+//! Detection and masking of secrets in the command and the environment of a variant.
 
 use goodput_core::redact::{self, Redactor};
 use goodput_core::secrets::{
@@ -7,34 +7,34 @@ use goodput_core::secrets::{
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What stands in the place of a secret.
+/// Mask that replaces a secret.
 pub(super) const HIDDEN: &str = secrets::MASK;
 
-/// Whether the value that stands for `${name}` in a text is taken for a secret: by its name, or by what comes before it there.
-pub(super) fn filled_in(name: &str, value: &str, text: &str) -> bool {
+/// Returns true if the value of `${name}` counts as a secret, by its name or by its context in `text`.
+pub(super) fn is_secret_value(name: &str, value: &str, text: &str) -> bool {
     !value.is_empty() && (variable_holds(name, value) || !masked(text).contains(value))
 }
 
-/// The secrets of each argument of a command.
+/// Returns each argument of a command with the ranges of its secrets.
 fn in_command(command: &[String]) -> impl Iterator<Item = (&str, Vec<Range<usize>>)> {
     let mut line = ArgumentScanner::default();
     command.iter().map(move |argument| (argument.as_str(), line.argument(argument)))
 }
 
-/// The secrets in the value of a variable: all of it by the name, or a part by its form.
+/// Returns the ranges of secrets in the value of a variable: the whole value because of the name, or parts because of their form.
 fn in_variable(name: &str, value: &str) -> Vec<Range<usize>> {
     let all = variable_holds(name, value) && !is_reference(value);
     if all { std::iter::once(0..value.len()).collect() } else { find_in_value(value) }
 }
 
-/// A command as it may be written down; `env` are its variables, whose secrets it may say as well.
+/// Masks the secrets in a command, including those of its variables `env`.
 pub(super) fn hidden_command(command: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
     let known = known(command, env);
     let hide = |(argument, ranges)| known.redact(&secrets::mask(argument, ranges)).into_owned();
     in_command(command).map(hide).collect()
 }
 
-/// Variables as they may be written down; `command` is what they are for.
+/// Masks the secrets in the variables of a command.
 pub(super) fn hidden_env(command: &[String], env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let known = known(command, env);
     let hide = |(name, value): (&String, &String)| {
@@ -44,19 +44,19 @@ pub(super) fn hidden_env(command: &[String], env: &BTreeMap<String, String>) -> 
     env.iter().map(hide).collect()
 }
 
-/// What is told as a secret in one place is hidden in every other.
+/// Returns a redactor that masks each detected secret wherever it occurs in the command and its variables.
 fn known(command: &[String], env: &BTreeMap<String, String>) -> Redactor {
     let all = all(command, env);
     Redactor::new(all.iter().filter(|secret| is_rare(secret)).map(|secret| (secret.as_str(), HIDDEN)))
 }
 
-/// Whether a secret is none that stands everywhere for something else: a switch, a port, a few letters.
+/// Returns true if a secret is unlikely to occur with another meaning, unlike a switch, a port number or a few letters.
 fn is_rare(secret: &str) -> bool {
     let number = secret.len() < 8 && secret.bytes().all(|b| b.is_ascii_digit());
     secret.len() >= 4 && !number && !is_switch(secret)
 }
 
-/// The secrets themselves.
+/// Returns the secrets of a command and its variables, sorted and without duplicates.
 pub(super) fn all(command: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
     let of_env = env.iter().map(|(name, value)| (value.as_str(), in_variable(name, value)));
     let mut all: Vec<String> = in_command(command)
@@ -68,8 +68,8 @@ pub(super) fn all(command: &[String], env: &BTreeMap<String, String>) -> Vec<Str
     all
 }
 
-/// From now on the secrets of a command and its variables are left out of every message and file.
-pub(super) fn keep_out(command: &[String], env: &BTreeMap<String, String>) {
+/// Registers the secrets of a command and its variables for redaction in every message and file.
+pub(super) fn redact(command: &[String], env: &BTreeMap<String, String>) {
     for secret in all(command, env).into_iter().filter(|secret| is_rare(secret)) {
         redact::register_secret(&secret, HIDDEN);
     }
@@ -84,9 +84,9 @@ mod tests {
         line.split(' ').map(str::to_owned).collect()
     }
 
-    /// Rows: a command, and as it may be written down.
+    /// Cases: a command, and its masked form.
     #[test]
-    fn secrets_of_a_command_are_hidden() {
+    fn secrets_in_a_command_are_masked() {
         for (line, want) in [
             ("vllm serve m --api-key sk-1 --port 1", "vllm serve m --api-key *** --port 1"),
             ("vllm serve m --api-key=sk-1", "vllm serve m --api-key=***"),
@@ -106,9 +106,9 @@ mod tests {
         assert_eq!(all(&argv("vllm --api-key sk-1 http://u:pw@h"), &BTreeMap::new()), ["pw", "sk-1", "u:pw"]);
     }
 
-    /// Rows: arguments, and as they may be written down.
+    /// Cases: the arguments, their masked form, and a secret in them.
     #[test]
-    fn arguments_that_are_headers_or_scripts_are_looked_into() {
+    fn secrets_in_headers_and_scripts_are_masked() {
         for (command, want, secret) in [
             (
                 &["sh", "-c", "exec vllm serve m --api-key hunter2hunter2 --port 8000"][..],
@@ -151,9 +151,9 @@ mod tests {
         }
     }
 
-    /// Where nothing is secret nothing is masked: the report would miss it, and a sweep could not be resumed.
+    /// A false positive would make the report less useful and a sweep impossible to resume.
     #[test]
-    fn harmless_commands_stay_as_they_are() {
+    fn harmless_commands_are_not_masked() {
         for line in [
             "vllm serve m --max-num-seqs 64 --max-num-batched-tokens 2048 --served-model-name n --tokenizer t/t",
             "vllm serve m --eos-token </s> --kv-cache-dtype fp8 --ssl-keyfile k.pem --api-key ${KEY}",
@@ -172,9 +172,9 @@ mod tests {
         assert_eq!(hidden_command(&command, &BTreeMap::new()), command);
     }
 
-    /// Rows: a variable, its value, and as it may be written down.
+    /// Cases: a variable, its value, and the masked value.
     #[test]
-    fn variables_are_known_by_name_and_by_form() {
+    fn secrets_in_variables_are_found_by_name_and_by_form() {
         for (name, value, want) in [
             ("MYAPITOKEN", "hunter2", "***"),
             ("HFTOKEN", "hunter2", "***"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_the_environment_are_hidden() {
+    fn secrets_in_several_variables_are_masked() {
         let of = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<BTreeMap<_, _>>()
         };
@@ -225,10 +225,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_was_found_is_left(words in prop::collection::vec("(--api-key|--api-key=[a-z]{4}|[a-zé:/@=-]{0,12}|s[0-9]{6})", 0..8)) {
+        fn masking_twice_changes_nothing(words in prop::collection::vec("(--api-key|--api-key=[a-z]{4}|[a-zé:/@=-]{0,12}|s[0-9]{6})", 0..8)) {
             let shown = hidden_command(&words, &BTreeMap::new());
             prop_assert_eq!(shown.len(), words.len());
-            prop_assert_eq!(hidden_command(&shown, &BTreeMap::new()), shown.clone(), "once is enough");
+            prop_assert_eq!(hidden_command(&shown, &BTreeMap::new()), shown.clone());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `[sensitivity]`: which workload factors are moved after the search, and the plan that moves them, as variants of the plan itself.
+//! `[sensitivity]`: the workload factors to change after the search, and the plan of the paired steps, whose variants change them.
 
 use super::{Plan, Purpose, Variant};
 use anyhow::{Context, Result};
@@ -11,20 +11,18 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// `[sensitivity]`: after the search, paired steps near the goodput with one property of the workload moved at a time: what moves the answer,
-/// and by how much.
+/// Paired steps near the goodput after the search, each with one factor of the workload changed. They show how the goodput depends on each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct SensitivityPlan {
-    /// The factors to move: `prompt-length`, `answer-length`, `cache-share` (input tokens in shared prefixes of a warm cache), `burstiness`
-    /// (the spread of the arrivals) and `mix` (the share of each class). Where it is left out: all that this workload has.
+    /// The factors to change: `prompt-length`, `answer-length`, `cache-share` (input tokens in shared prefixes of a warm cache), `burstiness`
+    /// (the spread of the arrivals) and `mix` (the share of each class). By default all that apply to the workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factors: Option<NonEmpty<FactorKind>>,
-    /// The most by which a factor is moved up and down, as a share of it: 0.2 where it is left out. Servers near their capacity are moved by
-    /// less, so that none is overloaded.
+    /// Maximum change of a factor up and down, as a share of it. The change is smaller where it would overload the server.
     #[serde(rename = "move")]
     pub most: Fraction,
-    /// Wall time of all paired steps, beside the search's own budget: 30 minutes where it is left out.
+    /// Time budget of all paired steps, in addition to that of the search.
     pub budget: Span,
 }
 
@@ -35,29 +33,29 @@ impl Default for SensitivityPlan {
     }
 }
 
-/// A factor that cannot be moved on this workload.
+/// A factor that cannot be changed in a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Immovable {
     /// The factor.
     pub factor: Factor,
-    /// Why, in words.
+    /// The reason, for people.
     pub why: String,
 }
 
-/// The direction in which a cell is moved.
+/// Direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Less of it.
+    /// A smaller value.
     Down,
-    /// More of it.
+    /// A larger value.
     Up,
 }
 
 impl Side {
-    /// Both, in the order in which they are measured.
+    /// Both directions, in the order of measurement.
     pub const BOTH: [Self; 2] = [Self::Down, Self::Up];
 
-    /// The name in series.
+    /// Returns the name in series.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -65,7 +63,7 @@ impl Side {
         }
     }
 
-    /// The multiplier that moves something by a share `by`: 1 + by, or its inverse.
+    /// Returns the multiplier for a relative change `by`: 1 + by, or its inverse.
     pub fn times(self, by: f64) -> f64 {
         match self {
             Self::Down => 1.0 / (1.0 + by),
@@ -74,33 +72,33 @@ impl Side {
     }
 }
 
-/// Name of the series with the rate moved to this side.
+/// Returns the name of the series with the rate changed.
 pub fn rate_series(side: Side) -> String {
     format!("rate {}", side.name())
 }
 
-/// Name of the series with a factor moved to this side.
+/// Returns the name of the series with a factor changed.
 pub fn factor_series(factor: &Factor, side: Side) -> String {
     format!("{factor} {}", side.name())
 }
 
-/// How the paired steps are measured.
+/// Level and times of the paired steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pairing {
-    /// The level that every factor is moved at.
+    /// The level at which factors are changed.
     pub centre: f64,
-    /// The share by which the rate is moved to either side.
+    /// Relative change of the rate, up and down.
     pub rate_move: f64,
-    /// Steps of each series.
+    /// Number of steps per series.
     pub turns: NonZeroU32,
-    /// Load before anything counts.
+    /// Settling time.
     pub settle: Duration,
     /// The measured window.
     pub measure: Duration,
 }
 
 impl SensitivityPlan {
-    /// Returns the factors that can be moved on the plan's workload, and those that cannot.
+    /// Returns the factors that can be changed in the plan's workload, and those that cannot.
     pub fn factors(&self, plan: &Plan) -> (Vec<Factor>, Vec<Immovable>) {
         let kinds = self.factors.as_deref().unwrap_or(&FactorKind::ALL);
         let (mut movable, mut immovable) = (Vec::new(), Vec::new());
@@ -113,18 +111,18 @@ impl SensitivityPlan {
         (movable, immovable)
     }
 
-    /// Returns why these factors cannot be moved on this plan, if so.
+    /// Returns the reason why the sensitivity of this plan cannot be measured.
     pub fn problem(&self, plan: &Plan) -> Option<String> {
-        let says = |text: &str| Some(format!("[sensitivity] {text}"));
+        let problem = |text: &str| Some(format!("[sensitivity] {text}"));
         if !(0.02..=0.5).contains(&self.most.get()) {
-            return says(&format!("move = {}: a factor is moved by 0.02 to 0.5 of it", self.most));
+            return problem(&format!("move = {}: write a share from 0.02 to 0.5", self.most));
         }
         if !plan.purpose.is_goodput() || !plan.rows.is_empty() {
-            return says("moves the answer of a search for the goodput: leave out purpose and [[row]]");
+            return problem("needs a search for the goodput: leave out purpose and [[row]]");
         }
         if !plan.variants().is_empty() || plan.try_series().is_ok_and(|all| all.len() > 1) {
-            return says(
-                "needs a plan of one curve: leave out [[variant]], [grid], cache = \"pair\" and alone = true, or choose one of them with --set",
+            return problem(
+                "needs a plan with a single series: leave out [[variant]], [grid], cache = \"pair\" and alone = true, or choose one with --set",
             );
         }
         let closed = match &plan.search.mode {
@@ -133,35 +131,35 @@ impl SensitivityPlan {
             Mode::Concurrency(_) | Mode::Ladder(_) | Mode::Burst(_) => true,
         };
         if closed || plan.workload.control() == Control::TraceScale {
-            return says(
-                "moves a rate of requests or conversations: it goes with no closed loop and no trace",
+            return problem(
+                "needs a rate of requests or conversations, so no closed loop and no trace: use a search over rates",
             );
         }
         if !plan.slo.as_slice().first().is_some_and(has_request_limit) {
-            return says("needs a limit on ttft, ttfc, tpot or e2e, by whose tail it is measured");
+            return problem("is measured by the tail of a latency: add a limit on ttft, ttfc, tpot or e2e");
         }
         let (movable, immovable) = self.factors(plan);
         match immovable.first() {
             Some(first) if self.factors.is_some() => {
-                says(&format!("cannot move {}: {}", first.factor, first.why))
+                problem(&format!("cannot change {}: {}", first.factor, first.why))
             }
-            _ if movable.is_empty() => says("has nothing to move: no factor of it applies to this workload"),
+            _ if movable.is_empty() => problem("has no factor that applies to this workload: leave it out"),
             _ => None,
         }
     }
 }
 
-/// Returns true for a tier with a limit on a latency that every request has by itself.
+/// Returns true if a tier has a limit on a latency that each request has, unlike gaps between tokens.
 fn has_request_limit(slo: &Slo) -> bool {
     slo.parts().iter().any(|part| part.slo.limits().iter().any(|l| l.metric != Metric::Itl))
 }
 
 impl Plan {
-    /// Returns the plan that measures the pairs in turns: a series for the rate moved to each side, and for every factor, each with its share,
-    /// moved to each side at the centre.
+    /// Returns the plan that measures the pairs in turns. Its series change the rate up and down and, at the centre, each factor up and down by its
+    /// share.
     ///
     /// # Errors
-    /// A factor cannot be moved by so much, or the moved plan is not sound.
+    /// A factor cannot be changed by its share, or the resulting plan is not valid.
     pub fn paired(&self, factors: &[(Factor, f64)], pairing: &Pairing) -> Result<Self> {
         let turns = pairing.turns.get() as usize;
         let variant = |name: String, key: &str, value: toml::Value| Variant {
@@ -196,11 +194,11 @@ impl Plan {
         };
         (plan.step.settle, plan.step.measure) = (Span(pairing.settle), Span(pairing.measure));
         (plan.step.min_requests, plan.step.window) = (0, None);
-        // A step with failures still has a tail, and one that was left out would have no partner.
+        // A step that is stopped for failures would leave its pair without a partner.
         plan.step.max_error_share = Fraction::try_from(1.0).ok();
         (plan.sensitivity, plan.recovery, plan.profile) = (None, None, None);
         let text = plan.to_toml()?;
-        Self::from_text(&text).context("the moved plans make no plan together")
+        Self::from_text(&text).context("the plan of the paired steps is not valid")
     }
 }
 
@@ -243,23 +241,30 @@ mod tests {
         assert!(of("prompt-length up").workload.to_string().starts_with("120 in / 30 out"));
         assert!(of("burstiness up").workload.to_string().contains("cv 1.2"));
         assert_eq!(of("rate down").workload, plan.workload);
-        assert_eq!(Plan::parse(&paired.to_toml().unwrap()).unwrap(), paired, "it can be written and read");
+        assert_eq!(
+            Plan::parse(&paired.to_toml().unwrap()).unwrap(),
+            paired,
+            "it reads back from the run folder"
+        );
     }
 
     #[test]
-    fn what_cannot_be_moved_is_refused() {
-        for (rest, says) in [
+    fn plans_without_measurable_factors_are_refused() {
+        for (rest, message) in [
             ("sensitivity = { move = 0.8 }", "0.02 to 0.5"),
             (
                 "sensitivity = { factors = [\"mix\"] }",
-                "cannot move mix: the workload has one kind of request",
+                "cannot change mix: the workload has one kind of request",
             ),
             ("sensitivity = { factors = [\"luck\"] }", "unknown variant"),
             ("sensitivity = {}\nsearch.concurrency = [4]", "no closed loop"),
-            ("sensitivity = {}\nvariant = [{ name = \"a\" }, { name = \"b\" }]", "a plan of one curve"),
+            (
+                "sensitivity = {}\nvariant = [{ name = \"a\" }, { name = \"b\" }]",
+                "a plan with a single series",
+            ),
         ] {
             let e = format!("{:#}", plan(rest).unwrap_err());
-            assert!(e.contains(says), "{rest}: {e}");
+            assert!(e.contains(message), "{rest}: {e}");
         }
     }
 }

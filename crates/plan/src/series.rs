@@ -1,37 +1,36 @@
-//! The series of a plan: one curve each, made from the plan by setting some of it otherwise.
+//! The series of a plan: one for each variant, row, class alone and cache setting.
 
 use super::{Plan, Tiers, Variant};
 use crate::server::extras::ExtraBody;
-use goodput_stats::search::config::Mode;
 use goodput_workload::config::{Cache, Class, Source};
 
-/// The name of the only series of a plan that asks for one curve.
+/// Name of the series of a plan that has only one.
 pub const MAIN: &str = "main";
 
-/// One curve of a plan: a name, and the plan as it is for that curve.
+/// One series of a plan: a set of steps that gives one answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Its name in files and reports.
+    /// Name in files and reports.
     pub name: String,
-    /// The variant that it is measured on, where the plan has any.
+    /// The variant that the series measures; `None` if the plan has no variants.
     pub variant: Option<Variant>,
-    /// The plan, with what this series sets otherwise.
+    /// The plan of the series being measured, with its overrides applied.
     pub plan: Plan,
 }
 
 impl Plan {
-    /// The series of the plan, in the order in which they are measured; [`MAIN`] alone where it asks for one curve.
+    /// Returns the series of a validated plan, in the order of measurement. A plan with one series calls it [`MAIN`].
     ///
-    /// Each variant has its own, of its name. A matrix has one for each row, of its name. A mix whose classes are measured alone as well
-    /// has `mix` and `only CLASS`, a pair of caches `cold` and `warm`; where it asks for several of these, each with each: `mix, cold`.
+    /// Each variant and each row of a matrix is a series of the same name. `alone = true` makes `mix` and an `only CLASS` for each class;
+    /// `cache = "pair"` makes `cold` and `warm`. Combinations have names such as `mix, cold`.
     pub fn series(&self) -> Vec<Series> {
-        self.try_series().expect("the variants were checked as the plan was read")
+        self.try_series().expect("parsing the plan has checked the variants")
     }
 
-    /// The series of the plan.
+    /// Returns the series of the plan, as [`Plan::series`] does.
     ///
     /// # Errors
-    /// A variant is no sound plan; in words that name it. Not of a plan that was loaded, or read from its text.
+    /// A variant is not valid; the message names it. Cannot happen for a plan from [`Plan::load`] or [`Plan::from_text`].
     pub fn try_series(&self) -> Result<Vec<Series>, String> {
         let whole = Series { name: String::new(), variant: None, plan: self.clone() };
         let mut all: Vec<Series> =
@@ -45,92 +44,76 @@ impl Plan {
     }
 }
 
-impl Plan {
-    /// What is sent, in one line; a closed loop has no arrivals of its own.
-    pub fn sent(&self) -> String {
-        match self.search.mode {
-            _ if !self.rows.is_empty() => matrix(self),
-            Mode::Concurrency(_) | Mode::Ladder(_) => self.workload.closed(),
-            Mode::Burst(_) => self.workload.closed().replacen("closed loop", "all at once", 1),
-            Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => self.workload.to_string(),
-        }
-    }
-}
-
-/// Each variant, its plan as resolved.
+/// Splits a plan into its variants, with resolved plans.
 fn variants(of: Series) -> Result<Vec<Series>, String> {
     let all = of.plan.variants();
     if all.is_empty() {
         return Ok(vec![of]);
     }
     let one = |v: Variant| {
-        let plan = of.plan.of_variant(&v).map_err(|fault| fault.to_string())?;
+        let plan = of.plan.of_variant(&v).map_err(|problem| problem.to_string())?;
         let plan = plan.resolve().map_err(|problem| format!("{}: {problem}", v.title()))?;
         Ok(Series { name: v.name.clone(), variant: Some(v), plan })
     };
     all.into_iter().map(one).collect()
 }
 
-/// Each row of the matrix.
+/// Splits a matrix into its rows.
 fn rows(of: Series) -> Vec<Series> {
     if of.plan.rows.is_empty() {
         return vec![of];
     }
-    of.plan.rows.iter().map(|row| part(&of, &row.name, |plan| row.apply(plan))).collect()
+    of.plan.rows.iter().map(|row| derived(&of, &row.name, |plan| row.apply(plan))).collect()
 }
 
-/// The series further set apart: its name grows by a part.
-fn part(of: &Series, name: &str, change: impl FnOnce(&mut Plan)) -> Series {
+/// Returns a series with a changed plan, and `name` appended to its name.
+fn derived(of: &Series, name: &str, change: impl FnOnce(&mut Plan)) -> Series {
     let mut plan = of.plan.clone();
     change(&mut plan);
     let name = if of.name.is_empty() { name.to_owned() } else { format!("{}, {name}", of.name) };
     Series { name, variant: of.variant.clone(), plan }
 }
 
-/// The mix, and each of its classes by itself.
+/// Splits a mix with `alone = true` into the mix and each class alone.
 fn alone(of: Series) -> Vec<Series> {
     if !of.plan.workload.alone {
         return vec![of];
     }
-    let mut all = vec![part(&of, "mix", |plan| plan.workload.alone = false)];
+    let mut all = vec![derived(&of, "mix", |plan| plan.workload.alone = false)];
     for class in of.plan.workload.classes() {
-        all.push(part(&of, &format!("only {}", class.name), |plan| only(plan, class.clone())));
+        all.push(derived(&of, &format!("only {}", class.name), |plan| reduce_to(plan, class.clone())));
     }
     all
 }
 
-/// A class by itself: everything that is the class's own becomes the plan's.
-fn only(plan: &mut Plan, class: Class) {
+/// Reduces the plan of a mix to one class, whose settings replace the plan's.
+fn reduce_to(plan: &mut Plan, class: Class) {
     plan.workload.alone = false;
-    let place = plan.workload.classes().iter().position(|c| c.name == class.name);
+    let index = plan.workload.classes().iter().position(|c| c.name == class.name);
     plan.workload.file_summaries =
-        place.and_then(|i| plan.workload.file_summaries.get(i).cloned()).into_iter().collect();
+        index.and_then(|i| plan.workload.file_summaries.get(i).cloned()).into_iter().collect();
     plan.workload.only = Some(class.name);
     plan.workload.source = Source::Prompts(class.prompts);
     plan.workload.conversation = class.conversation;
     plan.server.model = class.model.or(plan.server.model.take());
-    // Checked as the plan was read.
+    // Cannot fail: resolving the plan has checked the body.
     if let Ok(body) = ExtraBody::try_from(class.body) {
         plan.server.body.merge(body);
     }
     if let Some(slo) = class.slo {
         plan.slo = Tiers::of(slo);
     }
-    plan.settle_classes();
+    plan.apply_class_limits();
 }
 
-/// Cold and warm.
+/// Splits a plan with `cache = "pair"` into a cold and a warm one.
 fn caches(of: Series) -> Vec<Series> {
     if of.plan.workload.cache != Cache::Pair {
         return vec![of];
     }
-    [Cache::Cold, Cache::Warm].map(|cache| part(&of, cache.name(), |plan| plan.workload.cache = cache)).into()
-}
-
-/// The rows in one line; what each of them sends stands with its answer.
-fn matrix(plan: &Plan) -> String {
-    let names: Vec<&str> = plan.rows.iter().map(|row| row.name.as_str()).collect();
-    format!("a matrix of {}: {}", names.len(), names.join(", "))
+    [Cache::Cold, Cache::Warm]
+        .map(|cache| derived(&of, cache.name(), |plan| plan.workload.cache = cache))
+        .into()
 }
 
 #[cfg(test)]
@@ -156,7 +139,7 @@ mod tests {
     ]";
 
     #[test]
-    fn a_plan_has_the_series_that_it_asks_for() {
+    fn classes_alone_and_cache_pairs_are_series() {
         assert_eq!(names(ONE), ["main"]);
         assert_eq!(names(&format!("cache = \"pair\"\n{ONE}")), ["cold", "warm"]);
         assert_eq!(names(MIX), ["main"]);
@@ -166,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn a_class_by_itself_is_a_plan_of_its_own() {
+    fn a_class_alone_replaces_the_settings_of_the_plan() {
         let all = plan(&format!("alone = true\n{MIX}")).series();
         assert_eq!(all[0].plan.workload.classes().len(), 2);
         let only = &all[2].plan;
         assert!(only.workload.classes().is_empty() && only.server.model.as_deref() == Some("lora"));
         assert_eq!(only.slo.summary(), "p99 TTFT ≤ 5 s");
-        assert_eq!(all[1].plan.slo.summary(), "p99 TTFT ≤ 200 ms", "the plan's own");
-        assert!(all.iter().all(|s| s.plan.series()[0].name == MAIN), "each is one curve");
+        assert_eq!(all[1].plan.slo.summary(), "p99 TTFT ≤ 200 ms", "the plan's limits");
+        assert!(all.iter().all(|s| s.plan.series()[0].name == MAIN), "each plan has one series");
     }
 }

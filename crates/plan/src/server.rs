@@ -1,4 +1,4 @@
-//! The plan's `[server]` table: which server, how it is spoken to, and what is never written into a plan.
+//! The plan's `[server]` table: the server, the transport, and the settings of requests.
 
 pub mod extras;
 pub mod key;
@@ -10,65 +10,64 @@ use extras::{ExtraBody, Headers};
 use goodput_core::endpoint::{Api, BaseUrl};
 use goodput_core::units::{NonEmpty, Span};
 use key::KeySource;
-use pages::{OwnMetrics, PageUrl};
+use pages::{PageUrl, ServerMetrics};
 use proxy::Proxy;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use tls::Tls;
 
-/// What prompts are sent as.
+/// Form in which prompts are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromptForm {
-    /// As text, which the server makes tokens of.
+    /// As text, which the server tokenises.
     #[default]
     Text,
-    /// As token ids, exactly as many as are asked for.
+    /// As token ids, so that prompts have exactly the planned length.
     TokenIds,
 }
 
-/// Which HTTP is spoken.
+/// HTTP version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum Http {
-    /// HTTP/1.1, a connection for each request in flight, kept alive.
+    /// HTTP/1.1, with one keep-alive connection per request in flight.
     #[default]
     #[serde(rename = "1.1")]
     One,
-    /// HTTP/2: every request in flight is a stream of one connection per sending thread. Over `http://` without asking
-    /// (prior knowledge), over `https://` as agreed in the handshake (ALPN).
-    /// What is in flight beyond the streams that the server allows on one connection (often 100 to 250) waits in the client:
-    /// give the client more threads then (`client.threads`), or speak HTTP/1.1.
+    /// HTTP/2, with one connection per sending thread and one stream per request in flight. Uses prior knowledge over `http://` and
+    /// ALPN over `https://`. Requests beyond the number of streams that the server allows per connection (often 100 to 250) wait in the
+    /// client: use more threads then (`client.threads`), or HTTP/1.1.
     #[serde(rename = "2")]
     Two,
-    /// Over `https://` HTTP/2 where the server agrees to it (ALPN), else HTTP/1.1.
+    /// HTTP/2 over `https://` if the server agrees (ALPN), else HTTP/1.1.
     #[serde(rename = "auto")]
     Auto,
 }
 
-/// Whether requests find connections open.
+/// Reuse of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
-    /// Opened before a step, and used again: no handshake counts as TTFT.
+    /// Connections are opened before a step and reused, so no handshake counts towards TTFT.
     #[default]
     Warm,
-    /// Every request opens its own, and its handshake counts: what users without keep-alive see.
+    /// Every request opens a connection and its handshake counts towards TTFT, as for users without keep-alive.
     Cold,
 }
 
-/// What requests are sent to.
+/// Target of requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// One server.
     Url(BaseUrl),
-    /// Several; requests are dealt in turn.
+    /// Several replicas; requests are distributed round-robin.
     Urls(NonEmpty<BaseUrl>),
-    /// The simulated server, in process; its settings are read by whoever joins the parts.
+    /// The in-process simulated server, with its settings as raw TOML.
     Simulated(toml::Table),
 }
 
 impl Target {
-    /// The URLs; none for the simulated server.
+    /// Returns the URLs; none for the simulated server.
     pub fn urls(&self) -> &[BaseUrl] {
         match self {
             Self::Url(url) => std::slice::from_ref(url),
@@ -82,42 +81,42 @@ impl Target {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawServer", into = "RawServer")]
 pub struct Server {
-    /// Which server.
+    /// The server or servers to measure.
     pub target: Target,
-    /// Which of its APIs.
+    /// API of the requests.
     pub api: Api,
-    /// The model asked for; by default the one that `/v1/models` lists.
+    /// Model to request; `None` for the one that `/v1/models` lists.
     pub model: Option<String>,
-    /// Where the API key is read from.
+    /// Source of the API key.
     pub key: Option<KeySource>,
-    /// Extra headers.
+    /// Extra headers of every request.
     pub headers: Headers,
-    /// Extra fields of the body.
+    /// Extra fields in the body of every request.
     pub body: ExtraBody,
-    /// Whether answers come as streams of events, else as one document each: then only e2e is known of them.
+    /// True for streamed answers; false for answers in one piece, of which only e2e is known.
     pub stream: bool,
-    /// The model's own tokenizer, a `tokenizer.json`: counts tokens where the server sends no usage.
+    /// The model's `tokenizer.json`, which counts tokens if the server sends no usage.
     pub tokenizer: Option<PathBuf>,
-    /// What prompts are sent as.
+    /// Form of prompts.
     pub prompts: PromptForm,
-    /// Which HTTP is spoken.
+    /// HTTP version.
     pub http: Http,
-    /// Whether requests find connections open.
+    /// Reuse of connections.
     pub connections: Connections,
-    /// How long a connection may take: name, TCP and TLS together.
+    /// Maximum time to open a connection: name resolution, TCP and TLS.
     pub connect_timeout: Span,
-    /// Requests sent after the start of a server, before anything is counted.
+    /// Number of requests sent after the start of a server, before anything is counted.
     pub warmup_requests: u32,
-    /// What is read of the server's own metrics.
-    pub metrics: OwnMetrics,
-    /// Whom to trust over `https://`, and how the client shows who it is.
+    /// Which of the server's own metrics to read.
+    pub metrics: ServerMetrics,
+    /// TLS settings.
     pub tls: Tls,
-    /// Which proxy requests go through.
+    /// Proxy setting.
     pub proxy: Proxy,
 }
 
 impl Server {
-    /// A table that says nothing but the target.
+    /// Returns the default settings for a target.
     pub fn new(target: Target) -> Self {
         Self {
             target,
@@ -133,98 +132,99 @@ impl Server {
             connections: Connections::default(),
             connect_timeout: connect_timeout(),
             warmup_requests: warmup_requests(),
-            metrics: OwnMetrics::default(),
+            metrics: ServerMetrics::default(),
             tls: Tls::default(),
             proxy: Proxy::default(),
         }
     }
 
-    /// The table for a server that is none of the plan's: whom we trust and how the network is reached, and nothing of who we are, nor
-    /// that anything goes unverified.
-    pub fn elsewhere(&self, base: BaseUrl) -> Self {
+    /// Returns the settings for a server outside the plan, such as a metrics page: trusted authorities and proxy, but no credentials, and always
+    /// with verified certificates.
+    pub fn for_other_host(&self, base: BaseUrl) -> Self {
         Self {
-            tls: self.tls.elsewhere(),
+            tls: self.tls.for_other_host(),
             proxy: self.proxy.clone(),
             connect_timeout: self.connect_timeout,
             ..Self::new(Target::Url(base))
         }
     }
 
-    /// The files that it names for TLS and for the key.
+    /// Returns the paths of the key file and of the TLS files.
     pub fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let key = match &mut self.key {
             Some(KeySource::File(path)) => Some(path),
-            _ => None,
+            Some(KeySource::Env(_)) | None => None,
         };
         let Tls { ca, client_cert, client_key, .. } = &mut self.tls;
         [ca.as_mut(), client_cert.as_mut(), client_key.as_mut(), key].into_iter().flatten()
     }
 }
 
+/// The `[server]` table as written.
 #[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawServer {
-    /// Where the server listens, with or without `/v1`; or `unix:` and the whole path of a socket. Exactly one of `url`, `urls`, `simulated`.
+    /// Base URL of the server, with or without `/v1`; or `unix:` and the absolute path of a socket. Set exactly one of `url`, `urls`, `simulated`.
     url: Option<BaseUrl>,
-    /// Replicas of one service with no balancer before them: requests are dealt to them in turn.
+    /// Base URLs of replicas without a load balancer; requests are distributed round-robin.
     urls: Option<NonEmpty<BaseUrl>>,
-    /// The API that requests are written for.
+    /// API of the requests.
     #[serde(default)]
     api: Api,
-    /// The model to ask for; the one that the server lists where it is left out.
+    /// Model to request; by default the one that the server lists.
     model: Option<String>,
-    /// The environment variable that holds the API key; it is sent as a bearer token and written nowhere.
+    /// Environment variable with the API key, which is sent as a bearer token and never written to files.
     api_key_env: Option<String>,
-    /// The file that holds the API key, in place of a variable.
+    /// File with the API key, instead of an environment variable.
     api_key_file: Option<PathBuf>,
-    /// Whether answers come as streams of events; `false`: each in one piece, of which only e2e is known.
+    /// Streams answers; `true` by default. With `false`, answers arrive in one piece, and only e2e is known.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     stream: bool,
-    /// The model's `tokenizer.json`, which counts tokens where the server does not; needs a build with the feature `tokenizer`.
+    /// The model's `tokenizer.json`, which counts tokens if the server does not. Needs a build with the feature `tokenizer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokenizer: Option<PathBuf>,
-    /// What prompts are sent as; `"text"` where it is left out.
+    /// Form in which prompts are sent; `"text"` by default.
     #[serde(default, skip_serializing_if = "is_default")]
     prompts: PromptForm,
-    /// Which HTTP is spoken; `"1.1"` where it is left out.
+    /// HTTP version; `"1.1"` by default.
     #[serde(default, skip_serializing_if = "is_default")]
     http: Http,
-    /// Whether requests find connections open; `"warm"` where it is left out.
+    /// Reuse of connections; `"warm"` by default.
     #[serde(default, skip_serializing_if = "is_default")]
     connections: Connections,
-    /// How long a connection may take: name, TCP and TLS together.
+    /// Maximum time to open a connection: name resolution, TCP and TLS.
     #[serde(default = "connect_timeout")]
     connect_timeout: Span,
-    /// Requests sent after the start of a server, before anything is counted.
+    /// Number of requests sent after the start of a server, before anything is counted.
     #[serde(default = "warmup_requests")]
     warmup_requests: u32,
-    /// `false` reads none of the server's own metrics.
+    /// Reads the server's own metrics; `true` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metrics: Option<bool>,
-    /// Where the server's metrics are, if not at `/metrics` of its own address.
+    /// URL of the server's metrics; by default `/metrics` on the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metrics_url: Option<PageUrl>,
-    /// The same for each of several `urls`, in their order.
+    /// URLs of the metrics of several `urls`, in the same order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metrics_urls: Option<NonEmpty<PageUrl>>,
-    /// How often they are read while a step runs; a second where it is left out.
+    /// Time between two readings of the metrics during a step; 1 s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metrics_interval: Option<Span>,
-    /// Whom to trust over `https://`, and how the client shows who it is.
+    /// TLS: trusted authorities, and the client certificate.
     #[serde(default, skip_serializing_if = "is_default")]
     tls: Tls,
-    /// Which proxy requests go through: `"http://proxy:3128"`, or `"none"`. Where it is left out, the one that HTTP_PROXY, HTTPS_PROXY or
-    /// ALL_PROXY names, unless NO_PROXY names the server or it is this machine itself.
+    /// Proxy for requests: `"http://proxy:3128"`, or `"none"`. By default the proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, unless
+    /// NO_PROXY excludes the server or the server is on this machine.
     #[serde(default, skip_serializing_if = "is_default")]
     proxy: Proxy,
-    /// Extra headers of every request; secrets are refused.
+    /// Extra headers of every request. Secrets are refused.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     headers: Headers,
-    /// Extra fields of every request's body, as sampling settings; secrets are refused.
+    /// Extra fields in the body of every request, such as sampling settings. Secrets are refused.
     #[serde(default, skip_serializing_if = "ExtraBody::is_empty")]
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     body: ExtraBody,
-    /// The simulated server in the place of a real one.
+    /// Simulated server, instead of a real one.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     simulated: Option<toml::Table>,
 }
@@ -241,7 +241,7 @@ const fn yes() -> bool {
     true
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_yes(value: &bool) -> bool {
     *value
 }
@@ -259,7 +259,8 @@ impl TryFrom<RawServer> for Server {
             (None, None, Some(table)) => Target::Simulated(table),
             (None, None, None) => {
                 return Err(
-                    "[server] needs one of url, urls, simulated: url = \"http://127.0.0.1:8000\"".into()
+                    "[server] needs one of url, urls, simulated: write url = \"http://127.0.0.1:8000\""
+                        .into(),
                 );
             }
             _ => return Err("[server] takes only one of url, urls, simulated".into()),
@@ -267,8 +268,8 @@ impl TryFrom<RawServer> for Server {
         let key = match (r.api_key_env, r.api_key_file) {
             (Some(_), Some(_)) => return Err("[server] takes only one of api-key-env, api-key-file".into()),
             (Some(name), None) if !is_variable(&name) => {
-                // Not quoted: somebody may have pasted the key itself.
-                return Err("api-key-env is the name of an environment variable (letters, digits, underscores), not the \
+                // The message does not quote the value, which may be the key itself.
+                return Err("api-key-env must be the name of an environment variable (letters, digits, underscores), not the \
                             key itself"
                     .into());
             }
@@ -276,7 +277,7 @@ impl TryFrom<RawServer> for Server {
             (None, path) => path.map(KeySource::File),
         };
         if r.connect_timeout.0.is_zero() {
-            return Err("connect-timeout is zero: no connection can be made within it".into());
+            return Err("connect-timeout is zero: write a longer time".into());
         }
         if let Some(problem) = r.tls.problem() {
             return Err(format!("[server.tls] {problem}"));
@@ -285,14 +286,16 @@ impl TryFrom<RawServer> for Server {
             return Err("model is empty: leave it out for the model that the server lists".into());
         }
         if !r.stream && r.body.names("stream_options") {
-            return Err("stream = false takes no body.stream_options: leave one of them out".into());
+            return Err(
+                "body.stream_options cannot be combined with stream = false: leave one of them out".into()
+            );
         }
         if r.prompts == PromptForm::TokenIds && (r.api != Api::Completions || r.tokenizer.is_none()) {
-            return Err("prompts = \"token-ids\" needs api = \"completions\", since a chat takes no token ids, and the model's \
+            return Err("prompts = \"token-ids\" needs api = \"completions\", since the chat API takes no token ids, and the model's \
                         tokenizer = \"tokenizer.json\""
                 .into());
         }
-        let metrics = OwnMetrics::of(r.metrics, r.metrics_url, r.metrics_urls, r.metrics_interval)?;
+        let metrics = ServerMetrics::of(r.metrics, r.metrics_url, r.metrics_urls, r.metrics_interval)?;
         Ok(Self {
             target,
             api: r.api,
@@ -333,7 +336,7 @@ impl From<Server> for RawServer {
             Some(KeySource::File(path)) => (None, Some(path)),
             None => (None, None),
         };
-        let OwnMetrics { read, mut pages, interval } = s.metrics;
+        let ServerMetrics { read, mut pages, interval } = s.metrics;
         let metrics_urls = if pages.len() > 1 { std::mem::take(&mut pages).try_into().ok() } else { None };
         Self {
             url,
@@ -341,7 +344,7 @@ impl From<Server> for RawServer {
             metrics: (!read).then_some(false),
             metrics_url: pages.pop(),
             metrics_urls,
-            metrics_interval: Some(interval).filter(|i| *i != OwnMetrics::default().interval),
+            metrics_interval: Some(interval).filter(|i| *i != ServerMetrics::default().interval),
             api: s.api,
             model: s.model,
             api_key_env,

@@ -16,7 +16,7 @@ warmup-requests = 3
 "#;
 
 #[test]
-fn the_whole_table_parses_and_comes_back() {
+fn a_full_table_parses_and_reads_back() {
     let s = parse(FULL).unwrap();
     assert_eq!(s.target.urls()[0].to_string(), "http://127.0.0.1:8000");
     assert_eq!((s.api, s.model.as_deref(), s.warmup_requests), (Api::Completions, Some("qwen"), 3));
@@ -40,9 +40,9 @@ fn defaults() {
     assert_eq!((s.api, s.connect_timeout, s.warmup_requests), (Api::Chat, Span::secs(5), 20));
 }
 
-/// Sampling, tools and response formats are the server's business: what the plan says is what is sent.
+/// Sampling, tools and response formats are sent to the server unchanged.
 #[test]
-fn the_body_is_sent_as_it_is_written() {
+fn extra_body_fields_are_sent_unchanged() {
     let text = r#"
 url = "http://h"
 [body]
@@ -78,7 +78,7 @@ function = { name = "g" }
     let server = parse(text).unwrap();
     assert_eq!(serde_json::Value::Object(server.body.json()), expected);
     let again = parse(&toml::to_string(&server).unwrap()).unwrap();
-    assert_eq!(again, server, "and so it stands in the plan of the run");
+    assert_eq!(again, server, "it reads back from the run folder");
 }
 
 #[test]
@@ -116,20 +116,20 @@ fn urls_are_normalised() {
 }
 
 #[test]
-fn ways_to_connect_are_chosen() {
+fn http_version_and_connections_are_parsed() {
     let read = |more: &str| toml::from_str::<Server>(&format!("url = \"http://h\"\n{more}"));
     let plain = read("").unwrap();
     assert_eq!((plain.http, plain.connections), (Http::One, Connections::Warm));
     let other = read("http = \"2\"\nconnections = \"cold\"").unwrap();
     assert_eq!((other.http, other.connections), (Http::Two, Connections::Cold));
     assert_eq!(toml::from_str::<Server>(&toml::to_string(&other).unwrap()).unwrap(), other);
-    let said = read("http = \"3\"").unwrap_err().to_string();
-    assert!(said.contains("1.1") && said.contains("auto"), "the versions that there are: {said}");
+    let error = read("http = \"3\"").unwrap_err().to_string();
+    assert!(error.contains("1.1") && error.contains("auto"), "the message lists the versions: {error}");
 }
 
 #[test]
-fn faults_say_what_to_write() {
-    for (text, says, why) in [
+fn errors_say_what_to_write() {
+    for (text, message, case) in [
         ("", "needs one of url, urls, simulated", "no target"),
         ("url = \"http://h\"\nurls = [\"http://h\"]", "only one of", "two targets"),
         ("urls = []", "at least one", "no URL"),
@@ -160,27 +160,32 @@ fn faults_say_what_to_write() {
         ("url = \"http://h\"\nheaders = { ApiKey = \"x\" }", "api-key-env = ", "secret header"),
         ("url = \"http://h\"\nheaders = { x-auth = \"x\" }", "api-key-env = ", "secret header"),
         ("url = \"http://h\"\nbody = { api_key = \"x\" }", "api-key-env = ", "secret in the body"),
-        ("url = \"http://h\"\nbody = { n = 2 }", "one answer a request", "several answers"),
-        ("url = \"http://h\"\nbody = { n = \"1\" }", "one answer a request", "no number"),
+        ("url = \"http://h\"\nbody = { n = 2 }", "one answer per request", "several answers"),
+        ("url = \"http://h\"\nbody = { n = \"1\" }", "one answer per request", "no number"),
         ("url = \"http://h\"\nbody = { stream = true }", "stream = false in [server]", "a key of its own"),
         ("url = \"http://h\"\nbody = { echo = true }", "first token", "the prompt again"),
-        ("url = \"http://h\"\nheaders = { \"a b\" = \"x\" }", "no name of an HTTP header", "bad name"),
-        ("url = \"http://h\"\nheaders = { a = \"x\\ny\" }", "no HTTP header can carry", "bad value"),
+        (
+            "url = \"http://h\"\nheaders = { \"a b\" = \"x\" }",
+            "not a valid name of an HTTP header",
+            "bad name",
+        ),
+        ("url = \"http://h\"\nheaders = { a = \"x\\ny\" }", "an HTTP header cannot contain", "bad value"),
         ("url = \"http://h\"\nheaders = { content-length = \"1\" }", "set by goodput itself", "framing"),
         ("url = \"http://h\"\nbody = { stream = false }", "leave it out", "our own field"),
         ("url = \"http://h\"\nbody = { model = \"m\" }", "server.model", "our own field"),
-        ("url = \"http://h\"\nbody = { x = { y = [inf] } }", "JSON cannot say", "infinity"),
-        ("url = \"http://h\"\nbody = { x = 2026-01-01 }", "JSON cannot say", "date"),
+        ("url = \"http://h\"\nbody = { x = { y = [inf] } }", "JSON does not have", "infinity"),
+        ("url = \"http://h\"\nbody = { x = 2026-01-01 }", "JSON does not have", "date"),
     ] {
-        let said = parse(text).expect_err(why);
-        assert!(said.contains(says), "{why}: {said}");
+        let error = parse(text).expect_err(case);
+        assert!(error.contains(message), "{case}: {error}");
     }
 }
 
 #[test]
-fn a_refused_secret_is_not_in_the_message_itself() {
-    let said = "http://u:hunter2@h".parse::<BaseUrl>().unwrap_err();
-    assert!(!said.contains("hunter2"), "{said}");
-    let said = toml::from_str::<Server>("url = \"http://h\"\nheaders = { x-key = \"hunter2\" }").unwrap_err();
-    assert!(!said.message().contains("hunter2"), "{said}");
+fn errors_never_quote_a_refused_secret() {
+    let error = "http://u:hunter2@h".parse::<BaseUrl>().unwrap_err();
+    assert!(!error.contains("hunter2"), "{error}");
+    let error =
+        toml::from_str::<Server>("url = \"http://h\"\nheaders = { x-key = \"hunter2\" }").unwrap_err();
+    assert!(!error.message().contains("hunter2"), "{error}");
 }

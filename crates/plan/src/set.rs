@@ -1,17 +1,17 @@
-//! `--set key=value`: changes to a plan before it is read.
+//! `--set key=value`: overrides of a plan, applied before it is parsed.
 
 use anyhow::{Context, Result, anyhow, bail};
 use goodput_core::secrets::masked;
 use toml::{Table, Value};
 
-/// Where prompts come from.
+/// Sources of prompts.
 const PROMPTS: &[&str] = &["synthetic", "sharegpt", "jsonl", "csv", "aiperf", "spec-bench", "text"];
-/// How long they are, and how many turns there are.
+/// Distributions of lengths and of the number of turns.
 const LENGTHS: &[&str] = &["fixed", "uniform", "normal", "lognormal", "quantiles"];
-/// How long users think.
+/// Distributions of think time.
 const THINK: &[&str] = &["fixed", "exponential", "recorded"];
 
-/// Tables of which only one key may stand: setting one removes the others. Named by the end of their path.
+/// Mutually exclusive keys: setting one removes the others. A table is named by the last part of its path.
 const ONE_OF: &[(&str, &[&str])] = &[
     ("server", &["url", "urls", "simulated"]),
     ("server", &["api-key-env", "api-key-file"]),
@@ -25,14 +25,14 @@ const ONE_OF: &[(&str, &[&str])] = &[
     ("think", THINK),
 ];
 
-/// Applies one `key=value`, the key written as in TOML (`step.measure`, `slo.e2e."p99.9"`), the value as in TOML or as plain
-/// text. The value takes the place of what was there, whole; of tables on the way the other keys stay.
+/// Applies one `key=value` override. The key is written as in TOML (`step.measure`, `slo.e2e."p99.9"`), the value as in TOML or as plain text.
+/// It replaces the old value, also if that is a table.
 ///
-/// Fails where the text is no `key=value`, or the plan has something else than a table on the way; the message names the key, never the
-/// value, which may be a secret.
+/// # Errors
+/// The text is not `key=value`, or part of the path is not a table. The message names the key, never the value, which may be a secret.
 pub fn apply(plan: &mut Table, text: &str) -> Result<()> {
     let (key, value) = text.split_once('=').with_context(|| {
-        // Without a sign what stands behind the key is a value.
+        // Whatever follows the first word may be a value, so the message leaves it out.
         let key = text.split([' ', ':']).next().unwrap_or_default();
         format!("--set {}: write key=value, such as --set step.measure=30s", masked(key))
     })?;
@@ -45,17 +45,18 @@ pub fn apply(plan: &mut Table, text: &str) -> Result<()> {
     insert(plan, &path, value).with_context(of_key)
 }
 
-/// Puts a value in the place of a dotted key, as [`apply`] does.
+/// Sets the value of a dotted key, as [`apply`] does.
 ///
-/// Fails likewise.
+/// # Errors
+/// The key does not parse, or part of the path is not a table.
 pub(super) fn insert_at(plan: &mut Table, key: &str, value: Value) -> Result<()> {
     insert(plan, &path(key)?, value)
 }
 
-/// The parts of a dotted key, unquoted.
+/// Splits a dotted key into its parts, without quotes.
 pub(super) fn path(key: &str) -> Result<Vec<String>> {
     let parsed = toml::from_str::<Table>(&format!("{key} = 0"));
-    let mut table = parsed.map_err(|e| anyhow!("{:?} is no key: {}", masked(key.trim()), e.message()))?;
+    let mut table = parsed.map_err(|e| anyhow!("{:?} is not a key: {}", masked(key.trim()), e.message()))?;
     let mut path = Vec::new();
     while let Some((part, value)) = std::mem::take(&mut table).into_iter().next() {
         path.push(part);
@@ -67,27 +68,29 @@ pub(super) fn path(key: &str) -> Result<Vec<String>> {
 }
 
 fn insert(plan: &mut Table, path: &[String], value: Value) -> Result<()> {
-    let (last, way) = path.split_last().context("the key is empty")?;
-    let (mut table, mut here) = (plan, "");
-    for part in way {
-        remove_siblings(table, here, part);
+    let (last, parents) = path.split_last().context("the key is empty")?;
+    let (mut table, mut name) = (plan, "");
+    for part in parents {
+        remove_siblings(table, name, part);
         table = match table.entry(part.clone()).or_insert_with(|| Value::Table(Table::new())) {
             Value::Table(below) => below,
             Value::Array(_) => {
-                bail!("{part} is a list in this plan; one of its entries cannot be set from here")
+                bail!(
+                    "{part} is a list in this plan, and --set cannot change an entry of a list: edit the plan"
+                )
             }
-            _ => bail!("{part} is no table in this plan: set it as a whole"),
+            _ => bail!("{part} is not a table in this plan: set it as a whole"),
         };
-        here = part;
+        name = part;
     }
-    remove_siblings(table, here, last);
+    remove_siblings(table, name, last);
     table.insert(last.clone(), value);
     Ok(())
 }
 
-/// Removes what may not stand beside `key` in the table named `here`.
-fn remove_siblings(table: &mut Table, here: &str, key: &str) {
-    for (_, alternatives) in ONE_OF.iter().filter(|(name, keys)| *name == here && keys.contains(&key)) {
+/// Removes the alternatives of `key` from the table called `name`.
+fn remove_siblings(table: &mut Table, name: &str, key: &str) {
+    for (_, alternatives) in ONE_OF.iter().filter(|(table, keys)| *table == name && keys.contains(&key)) {
         table.retain(|k, _| k == key || !alternatives.contains(&k));
     }
 }
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn choosing_an_alternative_removes_its_siblings() {
+    fn setting_a_key_removes_its_alternatives() {
         let plan = "server.simulated.preset = \"md1\"\nserver.model = \"m\"\nsearch.rates = [1]";
         let out = set(plan, "server.url=http://127.0.0.1:1").unwrap();
         assert!(!out.contains("simulated") && out.contains("model"), "{out}");
@@ -133,14 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn a_table_replaces_what_was_there() {
+    fn a_table_replaces_the_old_table() {
         let out = set("slo.ttft.p99 = \"50ms\"", "slo={profile=\"batch\"}").unwrap();
         assert!(out.contains("batch") && !out.contains("ttft"), "{out}");
     }
 
     #[test]
-    fn mistakes_are_named() {
-        for (text, part) in [("seed", "write key=value"), ("slo.name=x", "is a list"), ("a b=1", "is no key")]
+    fn errors_say_what_is_wrong() {
+        for (text, part) in
+            [("seed", "write key=value"), ("slo.name=x", "is a list"), ("a b=1", "is not a key")]
         {
             let e = format!("{:#}", set("[[slo]]\nname = \"a\"", text).unwrap_err());
             assert!(e.contains(part), "{text}: {e}");
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_quote_no_value() {
+    fn errors_quote_no_value() {
         for text in [
             "server api-key=hunter2",
             "name.x=hunter2",

@@ -1,4 +1,4 @@
-//! Where a plan's text comes from: a file, or the plans that are built into the binary.
+//! Sources of a plan's text: files, and the plans built into the binary.
 
 use anyhow::{Context, Result, anyhow};
 use goodput_core::secrets::masked;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 macro_rules! sweeps {
     ($($name:literal),+ $(,)?) => {
-        /// The plans of `sweeps/`, built into the binary: name and TOML text.
+        /// Name and TOML text of the built-in plans, which are the files of `sweeps/`.
         pub const SWEEPS: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../../sweeps/", $name, ".toml")))),+];
     };
 }
@@ -29,17 +29,20 @@ sweeps!(
     "matrix"
 );
 
-/// Where a plan's text comes from.
+/// Source of a plan's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A file.
     File(PathBuf),
-    /// A plan of `sweeps/`, by name.
+    /// A built-in plan: its name and text.
     Builtin(&'static str, &'static str),
 }
 
 impl Source {
-    /// A path to a file, or else the name of a built-in plan. Fails, naming the plans that exist, where it is neither.
+    /// Finds a plan by its path or, if there is no such file, by the name of a built-in plan.
+    ///
+    /// # Errors
+    /// It is neither; the message lists the built-in plans.
     pub fn find(what: &Path) -> Result<Self> {
         if what.is_file() {
             return Ok(Self::File(what.to_owned()));
@@ -47,14 +50,14 @@ impl Source {
         let by_name = SWEEPS.iter().find(|(name, _)| Path::new(name) == what);
         by_name.map(|(name, text)| Self::Builtin(name, text)).ok_or_else(|| {
             anyhow!(
-                "there is no plan {}: neither a file nor one of the built-in plans ({}); `goodput init {0}` writes one to start from",
-                unsaid(&what.display().to_string()),
+                "there is no plan {}: name a file, or one of the built-in plans ({}); `goodput init {0}` writes a plan to start from",
+                without_password(&what.display().to_string()),
                 SWEEPS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ")
             )
         })
     }
 
-    /// The plan for a sweep without one.
+    /// Returns the built-in plan for a sweep that names none.
     pub fn fallback() -> Self {
         let (name, text) = SWEEPS[0];
         Self::Builtin(name, text)
@@ -76,8 +79,8 @@ impl Source {
     }
 }
 
-/// What was given in place of a plan, without user and password, where it is an address.
-fn unsaid(what: &str) -> String {
+/// Removes user and password from a URL that was given instead of a plan.
+fn without_password(what: &str) -> String {
     match what.rsplit_once('@').filter(|(user, _)| user.contains(':')) {
         Some((_, host)) => format!("***@{}", masked(host)),
         None => masked(what),
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_in_place_of_a_plan_is_told_without_its_password() {
+    fn a_url_given_as_a_plan_is_quoted_without_its_password() {
         for what in ["http://me:hunter2@h:1", "me:hunter2@h:1", "HTTP://me:hunter2@h:1/?token=hunter2"] {
             let e = Source::find(Path::new(what)).unwrap_err().to_string();
             assert!(!e.contains("hunter2") && e.contains("there is no plan "), "{e}");

@@ -1,4 +1,4 @@
-//! The plan as it is read: what parses, what is refused and where, and what is filled in.
+//! Tests of parsing, validation and defaults of plans.
 
 use super::*;
 use std::time::Duration;
@@ -11,17 +11,17 @@ fn changed(from: &str, to: &str) -> Result<Plan, String> {
 }
 
 #[test]
-fn the_example_of_the_design_parses_and_reads_back_the_same() {
+fn an_example_parses_and_reads_back() {
     let plan = Plan::parse(EXAMPLE).unwrap();
     let again = Plan::parse(&plan.to_toml().unwrap()).unwrap();
     assert_eq!(plan, again);
     assert_eq!(plan.hardware.gpu.as_deref(), Some("A40"));
 }
 
-/// Row: what is edited, what the message must say, and the line it must point at.
+/// Cases: an edit of the example, and a part of the error message, which also names the line.
 #[test]
-fn mistakes_point_at_their_place() {
-    for (from, to, say) in [
+fn errors_name_the_line() {
+    for (from, to, message) in [
         ("seed = 1", "sede = 1", "unknown field `sede`"),
         ("ttft.p99 = \"200ms\"", "ttft.p199 = \"200ms\"", "a percentile is written"),
         ("profile = \"chat\"", "profile = \"chatty\"", "the profiles are batch, chat"),
@@ -38,22 +38,22 @@ fn mistakes_point_at_their_place() {
         ("[search]", "[client]\nmax-late = 0.1\n[search]", "unknown field `max-late`"),
     ] {
         let e = changed(from, to).unwrap_err();
-        assert!(e.contains(say), "{to}: {e}");
-        assert!(e.contains("line "), "{to} points at its line: {e}");
+        assert!(e.contains(message), "{to}: {e}");
+        assert!(e.contains("line "), "{to}: {e}");
     }
 }
 
 #[test]
-fn what_is_allowed_is_the_plans() {
+fn client_limits_come_from_the_plan() {
     let plan = changed("[search]", "[client]\nmax-lateness = 0.1\nmax-starved = 0.3\nthreads = 4\n[search]")
         .unwrap();
     let want = ClientTolerance { lateness: 0.1, starved: 0.3, ..ClientTolerance::default() };
     assert_eq!((plan.allowed(), plan.client.threads.map(std::num::NonZeroU32::get)), (want, Some(4)));
-    assert_eq!(Plan::parse(EXAMPLE).unwrap().allowed(), ClientTolerance::default(), "one default, not two");
+    assert_eq!(Plan::parse(EXAMPLE).unwrap().allowed(), ClientTolerance::default(), "the defaults agree");
 }
 
 #[test]
-fn errors_that_the_slo_allows_stop_no_step() {
+fn the_default_error_share_is_above_the_error_rate_of_the_slo() {
     let plan = |slo: &str, step: &str| {
         Plan::from_text(&format!(
             "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"1s\"\n{slo}\n{step}\n[workload.prompts.synthetic]\n\
@@ -93,7 +93,7 @@ fn the_timeout_follows_the_slo() {
 }
 
 #[test]
-fn names_are_plain_text() {
+fn names_with_control_characters_are_refused() {
     for name in ["a\u{1b}[31m", "a\nb", "a\u{9b}", "tab\t"] {
         let text = format!(
             "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n\

@@ -1,4 +1,4 @@
-//! `[slo]` once, or `[[slo]]` once per tier.
+//! SLO tiers: one `[slo]`, or several `[[slo]]`.
 
 use goodput_core::slo::{ClassSlo, Slo};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -6,52 +6,52 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The tiers of the SLO, all judged on the same steps; at least one.
+/// The SLO tiers of a plan, all judged on the same steps; at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tiers(Vec<Slo>);
 
 impl Default for Tiers {
-    /// One without limits: every class of the mix has its own.
+    /// Returns one tier without limits, for a mix in which every class has its own.
     fn default() -> Self {
         Self(vec![Slo::default()])
     }
 }
 
 impl Tiers {
-    /// The tiers in the plan's order; the first is the one that the answer is about.
+    /// Returns the tiers in the order of the plan. The answer refers to the first one.
     pub fn as_slice(&self) -> &[Slo] {
         &self.0
     }
 
-    /// No limit at all, where a plan is not about any.
+    /// Returns one tier without limits.
     pub(crate) fn none() -> Self {
         Self(vec![Slo::default()])
     }
 
-    /// Whether there is no limit to judge by.
+    /// Returns true if there is no limit.
     pub fn is_none(&self) -> bool {
         *self == Self::none()
     }
 
-    /// One tier.
+    /// Returns a single tier, with its profile filled in.
     pub(crate) fn of(slo: Slo) -> Self {
         Self(vec![slo.resolve()])
     }
 
-    /// Whether the plan has none to write: a single tier without a key.
+    /// Returns true if `[slo]` can be left out of the written plan: a single tier without keys.
     pub(crate) fn is_left_out(&self) -> bool {
-        let own = |slo: &Slo| Slo { classes: Vec::new(), ..slo.clone() };
-        matches!(self.0.as_slice(), [one] if own(one) == Slo::default())
+        let without_classes = |slo: &Slo| Slo { classes: Vec::new(), ..slo.clone() };
+        matches!(self.0.as_slice(), [one] if without_classes(one) == Slo::default())
     }
 
-    /// The limits of classes, which hold in every tier.
+    /// Sets the limits of the classes, which apply in every tier.
     pub(crate) fn set_classes(&mut self, classes: &[ClassSlo]) {
         for slo in &mut self.0 {
             slo.classes = classes.to_vec();
         }
     }
 
-    /// Every tier's limits in one line.
+    /// Describes the limits of all tiers in one line.
     pub fn summary(&self) -> String {
         if self.is_none() {
             return "none".into();
@@ -59,21 +59,24 @@ impl Tiers {
         self.0.iter().map(Slo::summary).collect::<Vec<_>>().join("; ")
     }
 
-    /// With every profile's limits filled in.
+    /// Fills in the limits of the profiles.
     pub(crate) fn resolve(self) -> Self {
         Self(self.0.into_iter().map(Slo::resolve).collect())
     }
 
-    /// What is wrong with the tiers, if anything.
+    /// Returns the first problem with the tiers.
     pub(crate) fn problem(&self) -> Option<String> {
         if self.0.len() > 1 {
             let mut names: Vec<_> = self.0.iter().map(|s| s.name.as_deref()).collect();
             if names.contains(&None) {
-                return Some("every one of several [[slo]] tables needs a name".into());
+                return Some("an [[slo]] has no name: with several [[slo]], give each a name".into());
             }
             names.sort_unstable();
             if let Some(w) = names.windows(2).find(|w| w[0] == w[1]) {
-                return Some(format!("two [[slo]] tables are named {}", w[0].unwrap_or_default()));
+                return Some(format!(
+                    "two [[slo]] are named {}: give each its own name",
+                    w[0].unwrap_or_default()
+                ));
             }
         }
         self.0.iter().find_map(Slo::problem)

@@ -1,56 +1,56 @@
-//! How long a request may take before the client stops waiting for it.
+//! The request timeout and its defaults.
 
 use super::Plan;
 use goodput_core::slo::{Metric, Part, Slo};
 use goodput_stats::stats::step::Step;
 use std::time::Duration;
 
-/// No default is shorter.
+/// Shortest default timeout.
 const LEAST: Duration = Duration::from_secs(60);
-/// No default that follows measured times is longer.
+/// Longest default timeout that is derived from measured times.
 const MOST: Duration = Duration::from_secs(3600);
-/// The default over the longest answer that is expected.
+/// Default timeout divided by the longest expected answer.
 const ROOM: u32 = 2;
-/// The time per output token that is expected where no limit bounds it. With `ROOM` that is 200 ms, the slowest TPOT that a server
-/// scenario of MLPerf Inference allows (llama2-70b, `mlperf.conf`).
+/// Expected time per output token if no limit bounds it. Times `ROOM` it is 200 ms, the slowest TPOT that a server scenario of MLPerf Inference
+/// allows (llama2-70b, `mlperf.conf`).
 pub const PER_TOKEN: Duration = Duration::from_millis(100);
-/// The longest answer, in tokens, that is expected where only a file knows: longer than nearly all.
+/// Expected length of the longest answer, in tokens, if only a data file has the lengths; longer than nearly all answers.
 const UNKNOWN_OUTPUT: u32 = 2048;
 
-/// The longest time from `due` to the last byte of a request, and how one that takes longer counts.
+/// The longest time from `due` to the last byte of a request, and how a request that takes longer counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Timeout {
-    /// How long after `due` the client stops waiting.
+    /// Time from `due` until the client cancels the request.
     pub after: Duration,
-    /// Whether such a request is an error. Where the plan gives the timeout it is; where goodput chose it the request was cut off.
+    /// True if a timed-out request is an error, as for a timeout from the plan; false for a default timeout.
     pub is_error: bool,
 }
 
-/// What a timeout rests on.
+/// Basis of a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
-    /// The plan gives it.
+pub enum TimeoutBasis {
+    /// `step.timeout` of the plan.
     Given,
-    /// The longest answer that meets the limits of the SLO.
+    /// The longest answer that meets the SLO.
     Limits,
-    /// The longest answer by its tokens, since a class or tier has no limit that bounds how long its answers take.
+    /// The number of tokens in the longest answer, because a class or tier has no limit on the duration of answers.
     Tokens {
         /// Output tokens of the longest answer.
         tokens: u32,
-        /// Whether the plan says so; else only a file knows.
+        /// True if the plan sets the length of answers, false if it is unknown until the data is read.
         known: bool,
     },
-    /// The longest that a step may last, since the plan has no SLO.
+    /// The longest duration of a step, because the plan has no SLO.
     Step,
-    /// The least default.
+    /// The shortest default timeout.
     Least,
 }
 
-/// The default timeout for requests with these limits, each about some of the requests, and answers of at most `longest` tokens.
+/// Returns the default timeout for requests with these limits and answers of at most `longest` tokens.
 ///
-/// Twice the longest answer that is expected, and at least a minute. A limit on e2e, or on TPOT or ITL, bounds how long an answer may take
-/// that meets the SLO; requests without such a limit are expected to need [`PER_TOKEN`] for each token.
-fn by_default<'a>(parts: impl Iterator<Item = &'a Slo>, longest: Option<u32>) -> (Duration, Basis) {
+/// It is twice the longest expected answer, and at least a minute. A limit on e2e, TPOT or ITL bounds the duration of an answer that meets the SLO;
+/// without one, each token is expected to take [`PER_TOKEN`].
+fn by_default<'a>(parts: impl Iterator<Item = &'a Slo>, longest: Option<u32>) -> (Duration, TimeoutBasis) {
     let tokens = longest.unwrap_or(UNKNOWN_OUTPUT);
     let of_part = |slo: &Slo| {
         let first = largest(slo, &[Metric::Ttft, Metric::Ttfc]).unwrap_or_default();
@@ -58,29 +58,29 @@ fn by_default<'a>(parts: impl Iterator<Item = &'a Slo>, longest: Option<u32>) ->
         let e2e = largest(slo, &[Metric::E2e]);
         let answer = |each: Duration| first.saturating_add(each.saturating_mul(tokens));
         if is_bounded(slo) {
-            (answer(per_token.unwrap_or_default()).max(e2e.unwrap_or_default()), Basis::Limits)
+            (answer(per_token.unwrap_or_default()).max(e2e.unwrap_or_default()), TimeoutBasis::Limits)
         } else {
-            (answer(PER_TOKEN), Basis::Tokens { tokens, known: longest.is_some() })
+            (answer(PER_TOKEN), TimeoutBasis::Tokens { tokens, known: longest.is_some() })
         }
     };
-    let (expected, basis) =
-        parts.map(of_part).max_by_key(|(expected, _)| *expected).unwrap_or((Duration::ZERO, Basis::Least));
+    let longest_part = parts.map(of_part).max_by_key(|(expected, _)| *expected);
+    let (expected, basis) = longest_part.unwrap_or((Duration::ZERO, TimeoutBasis::Least));
     let after = expected.saturating_mul(ROOM);
-    if after > LEAST { (after, basis) } else { (LEAST, Basis::Least) }
+    if after > LEAST { (after, basis) } else { (LEAST, TimeoutBasis::Least) }
 }
 
-/// Returns true if a limit bounds how long an answer may take that meets these limits.
+/// Returns true if a limit bounds the duration of an answer.
 fn is_bounded(slo: &Slo) -> bool {
     largest(slo, &[Metric::Tpot, Metric::Itl, Metric::E2e]).is_some()
 }
 
-/// The largest limit of its own on any of these metrics.
+/// Returns the largest limit on any of these metrics, without those of classes.
 fn largest(slo: &Slo, metrics: &[Metric]) -> Option<Duration> {
     slo.limits().iter().filter(|l| metrics.contains(&l.metric)).map(|l| l.limit).max()
 }
 
-/// The default timeout after steps that show how long answers take: twice the longest answer at the slowest p99 of TTFT and TPOT that any of
-/// them had without an overload. `None` where none tells.
+/// Returns the default timeout after measured steps: twice the longest answer at the slowest p99 of TTFT and TPOT of any step without overload.
+/// `None` if no step has both.
 fn by_steps(steps: &[Step], longest: Option<u32>) -> Option<Duration> {
     let tokens = f64::from(longest.unwrap_or(UNKNOWN_OUTPUT));
     let seconds = |s: &Step| {
@@ -92,10 +92,10 @@ fn by_steps(steps: &[Step], longest: Option<u32>) -> Option<Duration> {
 }
 
 impl Plan {
-    /// The default timeout, and what it rests on.
-    pub(super) fn default_timeout(&self) -> (Duration, Basis) {
+    /// Returns the default timeout and its basis.
+    pub(super) fn default_timeout(&self) -> (Duration, TimeoutBasis) {
         if self.slo.is_none() {
-            return (self.step.max_duration.0.max(LEAST), Basis::Step);
+            return (self.step.max_duration.0.max(LEAST), TimeoutBasis::Step);
         }
         by_default(self.parts().map(|part| part.slo), self.workload.longest_output())
     }
@@ -104,23 +104,23 @@ impl Plan {
         self.slo.as_slice().iter().flat_map(Slo::parts)
     }
 
-    /// The timeout of a request, before anything was measured.
+    /// Returns the timeout of a request before anything is measured.
     pub fn timeout(&self) -> Duration {
         self.step.longest_request()
     }
 
-    /// What that rests on; of several series what the longest of them does.
-    pub fn timeout_basis(&self) -> Basis {
+    /// Returns the basis of [`Plan::timeout`]; with several series, that of the longest.
+    pub fn timeout_basis(&self) -> TimeoutBasis {
         if !self.step.timeout_by_default {
-            return Basis::Given;
+            return TimeoutBasis::Given;
         }
         let series = self.series();
         let defaults = series.iter().map(|one| one.plan.default_timeout());
-        defaults.max_by_key(|(after, _)| *after).map_or(Basis::Least, |(_, basis)| basis)
+        defaults.max_by_key(|(after, _)| *after).map_or(TimeoutBasis::Least, |(_, basis)| basis)
     }
 
-    /// The timeout of a step after these steps of the same series. One that the plan gives stays; the default is lengthened where they show
-    /// that answers take longer, and no limit bounds how long they may.
+    /// Returns the timeout of the next step after `steps` of the same series. A timeout from the plan stays. A default grows if the steps show
+    /// longer answers and no limit bounds their duration.
     pub fn step_timeout(&self, steps: &[Step]) -> Timeout {
         let (planned, is_error) = (self.timeout(), !self.step.timeout_by_default);
         let unbounded = self.parts().any(|part| !is_bounded(part.slo));
@@ -129,7 +129,7 @@ impl Plan {
         Timeout { after, is_error }
     }
 
-    /// The timeout of the requests that are sent before anything is measured, whose answers are short.
+    /// Returns the timeout of probe requests, which are sent before anything is measured and have short answers.
     pub fn probe_timeout(&self) -> Duration {
         if !self.step.timeout_by_default || self.parts().all(|part| is_bounded(part.slo)) {
             return self.timeout();
@@ -148,9 +148,10 @@ mod tests {
         Duration::from_secs(s)
     }
 
-    /// Rows: limits of one or several parts, the longest answer in tokens, the default in seconds, and what it rests on.
+    /// Cases: limits of one or several parts, the longest answer in tokens, the default timeout in seconds, and its basis.
     #[test]
-    fn the_default_follows_the_longest_answer() {
+    fn the_default_is_twice_the_longest_answer() {
+        use TimeoutBasis as Basis;
         let tokens = |tokens, known| Basis::Tokens { tokens, known };
         for (parts, longest, want, basis) in [
             (&["ttft.p99 = \"200ms\""][..], Some(30), 60, Basis::Least),
@@ -162,7 +163,7 @@ mod tests {
             (&["itl.p99 = \"200ms\""], Some(1000), 400, Basis::Limits),
             (&["e2e.p99 = \"40s\""], Some(100_000), 80, Basis::Limits),
             (&["error-rate = 0.01"], Some(2000), 400, tokens(2000, true)),
-            // The class without a limit on its answers decides.
+            // The class without a limit on the duration of answers decides.
             (&["tpot.p99 = \"20ms\"", "ttft.p99 = \"1s\""], Some(1000), 202, tokens(1000, true)),
             (&["tpot.p99 = \"500ms\"", "ttft.p99 = \"1s\""], Some(1000), 1000, Basis::Limits),
             (&[], Some(1000), 60, Basis::Least),
@@ -181,9 +182,9 @@ mod tests {
         .unwrap()
     }
 
-    /// Rows: the plan, whether what its timeout ends is an error, its timeout, and that of a probe, in seconds.
+    /// Cases: the plan, whether a timed-out request is an error, the timeout and that of a probe in seconds.
     #[test]
-    fn a_timeout_that_is_given_stays_and_makes_errors() {
+    fn only_a_timeout_from_the_plan_is_an_error() {
         for (more, is_error, after, probe) in [
             ("slo.ttft.p99 = \"1s\"", false, 202, 60),
             ("slo.ttft.p99 = \"40s\"", false, 280, 80),
@@ -194,15 +195,15 @@ mod tests {
             let got = plan.step_timeout(&[]);
             assert_eq!((got.is_error, got.after), (is_error, secs(after)), "{more}");
             assert_eq!(plan.probe_timeout(), secs(probe), "{more}");
-            assert_eq!(plan.timeout_basis() == Basis::Given, is_error, "{more}");
+            assert_eq!(plan.timeout_basis() == TimeoutBasis::Given, is_error, "{more}");
             let again = Plan::from_text(&plan.to_toml().unwrap()).unwrap();
-            assert_eq!(again, plan, "a resolved plan knows which of the two it has");
+            assert_eq!(again, plan, "a resolved plan records whether its timeout is a default");
         }
     }
 
-    /// Rows: the plan, p99 of TPOT in ms of a step, whether it was overloaded, and the timeout of the next step in seconds.
+    /// Cases: the plan, the p99 TPOT of a step in ms, whether the step was overloaded, and the timeout of the next step in seconds.
     #[test]
-    fn the_default_follows_a_server_that_is_slower() {
+    fn the_default_grows_if_the_server_is_slow() {
         let (ttft, given) = ("slo.ttft.p99 = \"1s\"", "slo.ttft.p99 = \"1s\"\nstep.timeout = \"30s\"");
         let both = "slo.ttft.p99 = \"1s\"\nslo.tpot.p99 = \"50ms\"";
         for (more, tpot_ms, overloaded, want) in [
@@ -211,7 +212,7 @@ mod tests {
             (ttft, 300.0, true, 202),
             (ttft, 9_000.0, false, 3600),
             (given, 300.0, false, 30),
-            (both, 300.0, false, 102), // beyond that it is a miss in any case
+            (both, 300.0, false, 102), // a longer request misses a limit in any case
         ] {
             let mut step = goodput_stats::fixture::found().swap_remove(0);
             (step.stable, step.abort) = (Some(true), overloaded.then_some(Abort::Gross));

@@ -1,26 +1,26 @@
-//! `alternate`: variants that are measured in turns.
+//! `alternate`: variants measured in turns.
 
 use super::{Plan, Purpose};
 use goodput_core::units::NonEmpty;
 use goodput_stats::search::config::Mode;
 
 impl Plan {
-    /// What keeps the variants from being measured in turns, if anything.
+    /// Returns the reason why the variants cannot be measured in turns.
     pub(super) fn turns_problem(&self) -> Option<String> {
         self.alternate?;
-        let says = |text: &str| Some(format!("alternate measures variants in turns: {text}"));
+        let problem = |text: &str| Some(format!("alternate measures variants in turns: {text}"));
         let variants = self.variants();
         if variants.len() < 2 {
-            return says("the plan needs two or more [[variant]]");
+            return problem("add two or more [[variant]]");
         }
         if let Some(started) = variants.iter().find(|v| v.start.is_some()) {
-            return says(&format!(
-                "both servers have to be up at once, and {} is started by a command; start the servers yourself and give each variant its url",
+            return problem(&format!(
+                "all servers must run at the same time, but {} is started by a command; start the servers yourself and set each variant's url",
                 started.name
             ));
         }
         if !matches!(self.search.mode, Mode::Rates(_)) || self.search.baseline {
-            return says("it needs a list of rates, search.rates = [4, 8], without a baseline");
+            return problem("write a list of rates, search.rates = [4, 8], without a baseline");
         }
         if self.search.peak.is_some()
             || self.search.confirm.is_some()
@@ -28,10 +28,10 @@ impl Plan {
             || self.recovery.is_some()
             || !self.rows.is_empty()
         {
-            return says("leave out search.peak, search.confirm, profile, recovery and [[row]]");
+            return problem("leave out search.peak, search.confirm, profile, recovery and [[row]]");
         }
         if self.purpose == Purpose::Sensitivity {
-            // Its variants differ in what is sent on purpose.
+            // The variants of a sensitivity run have different workloads on purpose.
             return None;
         }
         let sets = |key: &String| {
@@ -40,16 +40,19 @@ impl Plan {
         };
         let other = variants.iter().find_map(|v| Some((v, v.set.keys().find(|k| sets(k))?)));
         other.and_then(|(v, key)| {
-            says(&format!("all are sent the same and judged alike, so that {} cannot set {key:?}", v.name))
+            problem(&format!(
+                "all get the same load and the same SLO, so {} cannot set {key:?}; leave it out",
+                v.name
+            ))
         })
     }
 
-    /// The plan as each variant has it: every rate as often as its turn comes.
+    /// Returns the plan of each variant, with the list of rates repeated once per turn.
     pub(super) fn in_turns(mut self) -> Self {
         if let (Some(turns), Mode::Rates(rates)) = (self.alternate.take(), &self.search.mode) {
             let each = rates.iter().copied().collect::<Vec<_>>();
             let all = (0..turns.get()).flat_map(|_| each.iter().copied()).collect::<Vec<_>>();
-            // As long a list at the least as one that was not empty.
+            // Cannot fail: the list is at least as long as the original one.
             if let Ok(all) = NonEmpty::try_from(all) {
                 self.search.mode = Mode::Rates(all);
             }
@@ -74,29 +77,29 @@ mod tests {
         "variant = [{ name = \"A\" }, { name = \"B\", set = { \"server.simulated.slow-down\" = 1.15 } }]";
 
     #[test]
-    fn each_rate_comes_as_often_as_its_turn() {
+    fn rates_are_repeated_once_per_turn() {
         let plan = plan(&format!("search.rates = [4, 8]\n{TWO}")).unwrap();
         let series = plan.series();
         let Mode::Rates(rates) = &series[1].plan.search.mode else { panic!("a list") };
         let rates: Vec<f64> = rates.iter().map(|r| r.get()).collect();
         assert_eq!(rates, [4.0, 8.0, 4.0, 8.0, 4.0, 8.0]);
-        assert!(series.iter().all(|s| s.plan.alternate.is_none()), "each is a plan of its own");
+        assert!(series.iter().all(|s| s.plan.alternate.is_none()), "each is a separate plan");
     }
 
     #[test]
-    fn what_cannot_be_measured_in_turns_is_refused() {
+    fn variants_that_cannot_run_in_turns_are_refused() {
         let started =
             "variant = [{ name = \"A\" }, { name = \"B\", url = \"http://127.0.0.1:9\", command = [\"x\"] }]";
         let other =
             "variant = [{ name = \"A\" }, { name = \"B\", set = { \"slo.ttft\" = { p99 = \"1s\" } } }]";
-        for (text, says) in [
+        for (text, message) in [
             ("search.rates = [4]", "two or more [[variant]]"),
             (&format!("search.ramp.start = 1\n{TWO}"), "a list of rates"),
             (&format!("search.rates = [4]\n{started}"), "B is started by a command"),
             (&format!("search.rates = [4]\n{other}"), "cannot set \"slo.ttft\""),
         ] {
             let e = plan(text).unwrap_err();
-            assert!(e.contains(says), "{text}: {e}");
+            assert!(e.contains(message), "{text}: {e}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `[[variant]]`: the same sweep on another server, or on the same one started otherwise.
+//! `[[variant]]`: the same sweep on another server, or with other settings.
 
 use super::{MAIN, secret};
 use goodput_core::endpoint::BaseUrl;
@@ -9,43 +9,43 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// One variant of a plan: a series of its name, on a server of its own.
+/// One variant of a plan. It is a series of the same name, on its own server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "RawVariant", into = "RawVariant")]
 pub struct Variant {
-    /// Its name: of the series, and of the server's log.
+    /// Name of the variant, of its series and of the server's log file.
     pub name: String,
-    /// What of the plan is otherwise: dotted keys, as for `--set`.
+    /// Overrides of the plan, with dotted keys as in `--set`.
     pub set: toml::Table,
-    /// Where its server is, if not where the plan says.
+    /// Server URL, if it differs from the plan's.
     pub url: Option<BaseUrl>,
-    /// How its server is started, if it is.
+    /// Start command of the server, if the plan starts it.
     pub start: Option<Start>,
-    /// Each knob of the grid that it is a point of, and its value; empty where it is none.
+    /// Knobs and their values, for a point of the grid; else empty.
     pub knobs: Vec<(String, String)>,
 }
 
-/// How the server of a variant is started and stopped.
+/// Settings to start and stop the server of a variant.
 #[derive(Clone, PartialEq)]
 pub struct Start {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Variables beside those of this process.
+    /// Environment variables in addition to those of this process.
     pub env: BTreeMap<String, String>,
-    /// Answers with a status of 200 once the server is ready; by default `/health`, or `/v1/models` where there is none.
+    /// URL that answers with status 200 once the server is ready; `None` for `/health`, or else `/v1/models`.
     pub ready_url: Option<ReadyUrl>,
-    /// How long it may take to be ready.
+    /// Maximum time until the server is ready.
     pub timeout: Span,
-    /// How long it may take to end once it is asked to.
+    /// Maximum time until the server exits after SIGTERM.
     pub stop_timeout: Span,
-    /// Where it is started, if not here.
+    /// Working directory; `None` for that of this process.
     pub working_directory: Option<PathBuf>,
-    /// How long nothing is done after it was stopped.
+    /// Pause after the server has stopped.
     pub cool_down: Span,
 }
 
 impl fmt::Debug for Start {
-    /// As it may be written down.
+    /// Formats the settings with secrets masked.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Start({:?}, {:?}, ", self.shown(), secret::hidden_env(&self.command, &self.env))?;
         write!(f, "{:?}, {:?}, {:?}, ", self.ready_url, self.timeout, self.stop_timeout)?;
@@ -53,13 +53,13 @@ impl fmt::Debug for Start {
     }
 }
 
-/// A whole URL, or a path on the server.
+/// URL of the readiness check: a whole URL, or a path on the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct ReadyUrl(String);
 
 impl ReadyUrl {
-    /// The address that is asked, where it is not the server's, and the path.
+    /// Returns the address, unless it is the server's own, and the path.
     pub fn parts(&self) -> (Option<BaseUrl>, String) {
         if self.0.starts_with('/') {
             return (None, self.0.clone());
@@ -81,13 +81,13 @@ impl TryFrom<String> for ReadyUrl {
         };
         let page = if url.0.starts_with('/') { format!("http://localhost{}", url.0) } else { url.0.clone() };
         if url::Url::parse(&page).is_ok_and(|parsed| query_holds_secret(&parsed, &page)) {
-            return Err("ready-url has something like a key or a token in its query, or user:password@, which would end up in files: leave it out".into());
+            return Err("ready-url seems to contain a key or a token, or has user:password@, which would end up in files: leave it out".into());
         }
         if url.0.starts_with('/') || whole() {
             return Ok(url);
         }
-        // Not quoted: it may hold a password.
-        Err("ready-url is a path on the server, \"/health\", or a whole URL, \"http://127.0.0.1:9000/ready\", without user:password@".into())
+        // The message does not quote the URL, which may contain a password.
+        Err("ready-url is a path on the server, such as \"/health\", or a whole URL, such as \"http://127.0.0.1:9000/ready\", without user:password@".into())
     }
 }
 
@@ -103,43 +103,43 @@ impl fmt::Display for ReadyUrl {
     }
 }
 
-/// The table as written.
+/// The `[[variant]]` table as written.
 #[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawVariant {
-    /// What the variant is called: in reports, and as the name of its log.
+    /// Name of the variant, in reports and as the file name of its log.
     name: String,
-    /// Where its server listens, if not where `[server]` says.
+    /// URL of the server, if it differs from `[server]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<BaseUrl>,
-    /// The server's command, a word each: started, waited for, measured and stopped. `${NAME}` is filled in from the environment and written nowhere.
+    /// Command that starts the server, one list item per word; goodput waits until the server is ready, measures it and stops it. `${NAME}` is replaced from the environment and never written to files.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<Vec<String>>,
-    /// The page that answers with success once the server is ready; `/health` and `/v1/models` where it is left out.
+    /// URL or path that answers with success once the server is ready; `/health`, or else `/v1/models`, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     ready_url: Option<ReadyUrl>,
-    /// The longest time that the server may take until it is ready; ten minutes where it is left out.
+    /// Maximum time until the server is ready; 10 minutes by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<Span>,
-    /// How long the server has to end by itself before it is killed; 30 s where it is left out.
+    /// Time for the server to exit after SIGTERM, before it is killed; 30 s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_timeout: Option<Span>,
-    /// Where the command is started, as seen from the plan's folder.
+    /// Working directory of the command, relative to the plan's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     working_directory: Option<PathBuf>,
-    /// A pause after the server has ended, before the next one is started.
+    /// Pause after the server has stopped, before the next one starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     cool_down: Option<Span>,
-    /// Variables of the command's environment, beside those of this process.
+    /// Environment variables of the command, in addition to those of goodput.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     env: BTreeMap<String, String>,
-    /// What of the plan is otherwise for this variant: keys as with `--set`, quoted (`"server.model" = "…"`), or as tables.
+    /// Overrides of the plan for this variant, with keys as in `--set`, quoted (`"server.model" = "…"`), or as tables.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     set: toml::Table,
 }
 
-/// The keys that say how a server is started, as they stand in a table.
+/// The keys of a table that start a server, as written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RawStart {
     pub(super) command: Option<Vec<String>>,
@@ -152,7 +152,7 @@ pub(super) struct RawStart {
 }
 
 impl RawStart {
-    /// What the keys come to; the error is without the name of the table.
+    /// Validates the keys; `None` if there is no command. The error does not name the table.
     pub(super) fn start(self) -> Result<Option<Start>, String> {
         let Some(command) = self.command else {
             let given = [
@@ -165,21 +165,25 @@ impl RawStart {
             ];
             let odd = given.into_iter().find(|(_, is)| *is);
             return odd.map_or(Ok(None), |(key, _)| {
-                Err(format!("{key} is of use only where a server is started: give it a command = [\"vllm\", \"serve\", …], or leave {key} out"))
+                Err(format!(
+                    "{key} needs a command: add command = [\"vllm\", \"serve\", …], or leave {key} out"
+                ))
             });
         };
         if command.first().is_none_or(|program| program.trim().is_empty()) {
             return Err(
-                "command is empty: it is the program and its arguments, [\"vllm\", \"serve\", …]".into()
+                "command is empty: write the program and its arguments, [\"vllm\", \"serve\", …]".into()
             );
         }
         if let Some(name) = self.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             let name = name.split('=').next().unwrap_or_default();
-            return Err(format!("env has a name that begins with {name:?}: a variable has a name without ="));
+            return Err(format!(
+                "env has a name that begins with {name:?}: names of variables must not be empty or contain ="
+            ));
         }
         let timeout = self.timeout.unwrap_or(Start::TIMEOUT);
         if timeout.0.is_zero() {
-            return Err("timeout is zero: no server is ready within it".into());
+            return Err("timeout is zero: allow the server some time to become ready".into());
         }
         Ok(Some(Start {
             command,
@@ -192,7 +196,7 @@ impl RawStart {
         }))
     }
 
-    /// The keys of what they came to, without secrets.
+    /// Returns the keys of a start command, with secrets masked.
     pub(super) fn shown(start: Option<Start>) -> Self {
         let Some(s) = start else { return Self::default() };
         Self {
@@ -246,15 +250,15 @@ impl From<Variant> for RawVariant {
     }
 }
 
-/// What is wrong with the name of a variant, if anything: it is that of a file as well.
+/// Returns the problem with the name of a variant, which is also a file name.
 pub(super) fn name_problem(name: &str) -> Option<String> {
     let odd = |c: char| c.is_control() || "/\\:*?\"<>|".contains(c);
     if name.trim().is_empty() || name == MAIN {
-        return Some("a variant needs a name of its own".into());
+        return Some(format!("a variant needs a name, other than \"{MAIN}\""));
     }
     if name.trim() != name || name.starts_with(['.', '-']) || name.len() > 100 || name.contains(odd) {
         return Some(
-            "its name is that of its log as well: at most 100 letters, without / \\ : * ? \" < > | and no blank, dot or dash at its beginning"
+            "the name is also a file name: use at most 100 bytes, none of / \\ : * ? \" < > |, no blank at either end and no dot or dash at the start"
                 .into(),
         );
     }
@@ -262,74 +266,74 @@ pub(super) fn name_problem(name: &str) -> Option<String> {
 }
 
 impl Start {
-    /// Large models take minutes to load.
+    /// Default time until the server is ready; large models take minutes to load.
     pub const TIMEOUT: Span = Span::secs(600);
-    /// A server that is asked to end first finishes what it has.
+    /// Default time to exit after SIGTERM, during which servers finish their open requests.
     pub const STOP: Span = Span::secs(30);
 
-    /// The command and its environment as they are started, `${NAME}` filled in from the environment, and the secrets in them.
+    /// Replaces every `${NAME}` in the command and its environment by `variable(NAME)`, and collects the secrets.
     ///
     /// # Errors
-    /// A variable is not set, or the plan is that of a run folder, where no secret is kept.
-    pub fn filled(&self, from: impl Fn(&str) -> Option<String>) -> Result<Filled, String> {
-        let mut known = Vec::new();
-        let mut filled = |text: &String| fill(text, &from, &mut known);
-        let command = self.command.iter().map(&mut filled).collect::<Result<Vec<_>, _>>()?;
-        // Of the variables that it names, those of its arguments.
-        let exposed = !known.is_empty() || !secret::all(&command, &BTreeMap::new()).is_empty();
+    /// A variable is not set, or the plan comes from a run folder, where secrets are masked.
+    pub fn expand(&self, variable: impl Fn(&str) -> Option<String>) -> Result<ReadyCommand, String> {
+        let mut secret_values = Vec::new();
+        let mut expanded = |text: &String| expand(text, &variable, &mut secret_values);
+        let command = self.command.iter().map(&mut expanded).collect::<Result<Vec<_>, _>>()?;
+        // So far, `secret_values` has only those of the arguments, which the process list shows.
+        let exposed = !secret_values.is_empty() || !secret::all(&command, &BTreeMap::new()).is_empty();
         let mut env = BTreeMap::new();
         for (name, value) in &self.env {
-            env.insert(name.clone(), fill(value, &from, &mut known)?);
+            env.insert(name.clone(), expand(value, &variable, &mut secret_values)?);
         }
         if command.iter().chain(env.values()).any(|text| text.contains(secret::HIDDEN)) {
             return Err(format!(
-                "its command or env has {} in the place of a secret, which no run folder keeps: write ${{NAME}} into the plan and set \
+                "its command or env has {} in place of a secret, which run folders never contain: write ${{NAME}} into the plan and set \
                  NAME in the environment",
                 secret::HIDDEN
             ));
         }
         let mut secrets = secret::all(&command, &env);
-        secrets.extend(known);
+        secrets.extend(secret_values);
         secrets.sort_unstable();
         secrets.dedup();
-        Ok(Filled { command, env, secrets, exposed })
+        Ok(ReadyCommand { command, env, secrets, exposed })
     }
 
-    /// From now on its secrets are left out of every message and file; those of the environment, once it is filled in.
-    pub(super) fn keep_secrets(&self) {
-        secret::keep_out(&self.command, &self.env);
+    /// Registers the secrets in the command and its variables for redaction. Values of `${NAME}` are registered once they are expanded.
+    pub(super) fn redact_secrets(&self) {
+        secret::redact(&self.command, &self.env);
     }
 
-    /// The command as it may be shown.
+    /// Returns the command with secrets masked.
     pub fn shown(&self) -> Vec<String> {
         secret::hidden_command(&self.command, &self.env)
     }
 }
 
-/// A command that is ready to be started. `Debug` shows nothing of it.
+/// A command that is ready to start, with secrets in it. `Debug` shows only their number.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Filled {
+pub struct ReadyCommand {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Variables beside those of this process.
+    /// Environment variables in addition to those of this process.
     pub env: BTreeMap<String, String>,
-    /// What may be written nowhere.
+    /// Secrets in `command` and `env`; never to be written.
     pub secrets: Vec<String>,
-    /// Whether one of them stands in the command, where everyone on the machine can read it.
+    /// True if an argument contains a secret, which every user of the machine can then see in the process list.
     pub exposed: bool,
 }
 
-impl fmt::Debug for Filled {
+impl fmt::Debug for ReadyCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Filled({} secrets)", self.secrets.len())
+        write!(f, "ReadyCommand({} secrets)", self.secrets.len())
     }
 }
 
-/// A text with every `${NAME}` filled in; the values that are secrets are added to `known`.
-fn fill(
+/// Replaces every `${NAME}` in a text by `variable(NAME)`. Adds the values that are secrets to `secret_values`.
+fn expand(
     text: &str,
-    from: &impl Fn(&str) -> Option<String>,
-    known: &mut Vec<String>,
+    variable: &impl Fn(&str) -> Option<String>,
+    secret_values: &mut Vec<String>,
 ) -> Result<String, String> {
     let (mut out, mut rest, mut values) = (String::new(), text, Vec::new());
     while let Some(at) = rest.find("${") {
@@ -340,8 +344,8 @@ fn fill(
             rest = after;
             continue;
         };
-        let value = from(name).ok_or_else(|| {
-            format!("its command or env names ${{{name}}}, which is not set: export {name} before the sweep")
+        let value = variable(name).ok_or_else(|| {
+            format!("its command or env uses ${{{name}}}, which is not set: export {name} before the sweep")
         })?;
         out.push_str(&rest[..at]);
         out.push_str(&value);
@@ -349,13 +353,13 @@ fn fill(
         rest = &after[name.len() + 1..];
     }
     out.push_str(rest);
-    // A port or the name of a model is none, and stays as it is in logs.
-    let secret = values.into_iter().filter(|(name, value)| secret::filled_in(name, value, &out));
-    known.extend(secret.map(|(_, value)| value));
+    // Harmless values, such as a port or a model name, stay readable in logs.
+    let secret = values.into_iter().filter(|(name, value)| secret::is_secret_value(name, value, &out));
+    secret_values.extend(secret.map(|(_, value)| value));
     Ok(out)
 }
 
-/// Whether a text is the name of a variable.
+/// Returns true if a text is a valid name of an environment variable.
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
@@ -363,7 +367,7 @@ fn is_name(text: &str) -> bool {
 }
 
 impl Variant {
-    /// What it is called in messages.
+    /// Returns the name in messages.
     pub(super) fn title(&self) -> String {
         if self.knobs.is_empty() {
             format!("[[variant]] {}", self.name)
@@ -372,8 +376,8 @@ impl Variant {
         }
     }
 
-    /// What stands in the line of the plan where it begins.
-    pub(super) fn place(&self) -> String {
+    /// Returns a text that occurs in the line of the plan where the variant begins.
+    pub(super) fn marker(&self) -> String {
         if self.knobs.is_empty() { format!("\"{}\"", self.name) } else { "[grid".to_owned() }
     }
 }

@@ -18,9 +18,9 @@ fn each_variant_is_a_series_with_its_own_plan() {
     .unwrap();
     let all = whole.series();
     assert_eq!(all.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["fp16", "fp8"]);
-    let [base, other] = &all[..] else { panic!("two") };
-    assert_eq!(base.plan.server_title(), "http://127.0.0.1:8000");
-    assert_eq!(other.plan.server_title(), "http://10.0.0.1:9");
+    let [base, other] = &all[..] else { panic!("two series") };
+    assert_eq!(base.plan.measured_server().to_string(), "http://127.0.0.1:8000");
+    assert_eq!(other.plan.measured_server().to_string(), "http://10.0.0.1:9");
     assert_eq!(other.plan.server.model.as_deref(), Some("m-fp8"));
     assert!(matches!(&other.plan.search.mode, Mode::Rates(r) if r.len() == 2));
     assert!(
@@ -29,24 +29,24 @@ fn each_variant_is_a_series_with_its_own_plan() {
     );
     assert!(all.iter().all(|s| s.plan.series().len() == 1 && s.plan.variants.is_empty()));
     let again = Plan::from_text(&whole.to_toml().unwrap()).unwrap();
-    assert_eq!((&again, again.series()), (&whole, all), "what the run folder keeps says the same");
+    assert_eq!((&again, again.series()), (&whole, all), "it reads back from the run folder");
 }
 
 #[test]
-fn variants_go_with_pairs_and_mixes() {
+fn variants_combine_with_cache_pairs() {
     let whole = plan("workload.cache = \"pair\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nset = { \"workload.cache\" = \"cold\" }\n").unwrap();
     let names: Vec<String> = whole.series().into_iter().map(|s| s.name).collect();
     assert_eq!(names, ["a, cold", "a, warm", "b"]);
     assert!(whole.series().iter().all(|s| s.variant.is_some()));
 }
 
-/// Rows: what is written, and what the message says; each names the line that is wrong.
+/// Cases: the rest of a plan, and a part of the error message, which also names the line.
 #[test]
-fn mistakes_name_variant_key_and_line() {
-    for (rest, says) in [
-        ("[[variant]]\nname = \"a/b\"\n", "[[variant]] a/b: its name is that of its log"),
-        ("[[variant]]\nname = \"main\"\n", "a name of its own"),
-        ("[[variant]]\nname = \"A\"\n[[variant]]\nname = \"a\"\n", "two variants are called \"a\""),
+fn errors_name_variant_key_and_line() {
+    for (rest, message) in [
+        ("[[variant]]\nname = \"a/b\"\n", "[[variant]] a/b: the name is also a file name"),
+        ("[[variant]]\nname = \"main\"\n", "a variant needs a name"),
+        ("[[variant]]\nname = \"A\"\n[[variant]]\nname = \"a\"\n", "two variants are named \"a\""),
         (
             "[[variant]]\nname = \"a\"\nset = { \"server.modle\" = \"x\" }\n",
             "set \"server.modle\": unknown field `modle`",
@@ -55,57 +55,62 @@ fn mistakes_name_variant_key_and_line() {
             "[[variant]]\nname = \"a\"\nset = { server = { model = \"x\" } }\n",
             "a key without a dot sets the whole table",
         ),
-        ("[[variant]]\nname = \"a\"\nset = { \"slo.profile\" = \"rag\" }\n", "set the whole of it"),
-        ("[[variant]]\nname = \"a\"\nset = { \"variant\" = 1 }\n", "cannot change that"),
+        ("[[variant]]\nname = \"a\"\nset = { \"slo.profile\" = \"rag\" }\n", "set the whole table"),
+        ("[[variant]]\nname = \"a\"\nset = { \"variant\" = 1 }\n", "cannot change this key"),
         ("[[variant]]\nname = \"a\"\nset = { \"search.rates\" = [-1] }\n", "a rate must be positive"),
         ("[[variant]]\nname = \"a\"\ncommand = []\n", "command is empty"),
-        ("[[variant]]\nname = \"a\"\ntimeout = \"1m\"\n", "timeout is of use only where a server is started"),
+        ("[[variant]]\nname = \"a\"\ntimeout = \"1m\"\n", "timeout needs a command"),
         ("[[variant]]\nname = \"a\"\ncommand = [\"x\"]\ntimeout = \"0s\"\n", "timeout is zero"),
         (
             "[[variant]]\nname = \"a\"\ncommand = [\"x\"]\nready-url = \"health\"\n",
             "ready-url is a path on the server",
         ),
-        ("[[variant]]\nname = \"a\"\ncommand = [\"x\"]\nenv = { \"A=B\" = \"c\" }\n", "a name without ="),
+        (
+            "[[variant]]\nname = \"a\"\ncommand = [\"x\"]\nenv = { \"A=B\" = \"c\" }\n",
+            "must not be empty or contain =",
+        ),
         ("[[variant]]\nname = \"a\"\ncomand = [\"x\"]\n", "unknown field `comand`"),
         (
             "[[variant]]\nname = \"a\"\ncommand = [\"x\"]\nset = { \"server.simulated\" = { preset = \"md1\" } }\n",
-            "asks the simulated server",
+            "the simulated server is the target",
         ),
     ] {
         let e = plan(rest).unwrap_err();
-        assert!(e.contains(says), "{rest}: {e}");
-        assert!(e.contains("line "), "{rest} names its line: {e}");
+        assert!(e.contains(message), "{rest}: {e}");
+        assert!(e.contains("line "), "{rest}: {e}");
     }
     let rows = "[[variant]]\nname = \"v\"\n[[row]]\nname = \"r\"\nrate = 1\n";
-    assert!(plan(rows).unwrap_err().contains("do not go with [[row]]"));
+    assert!(plan(rows).unwrap_err().contains("cannot be combined with [[row]]"));
     let low = "step.timeout = \"70s\"\n[[variant]]\nname = \"slow\"\nset = { \"slo.ttft.p99\" = \"90s\" }\n";
     let e = plan(low).unwrap_err();
     assert!(e.contains("[[variant]] slow: ") && e.contains("timeout"), "{e}");
     let latency = "purpose = \"latency\"\nsearch.concurrency = [1]\n[[variant]]\nname = \"v\"\n";
     assert!(
-        plan(&latency.replace("purpose", "notes = \"n\"\npurpose")).unwrap_err().contains("no [[variant]]")
+        plan(&latency.replace("purpose", "notes = \"n\"\npurpose"))
+            .unwrap_err()
+            .contains("measures a single series")
     );
 }
 
 #[test]
-fn no_secret_is_written_down() {
+fn secrets_are_masked_in_the_written_plan() {
     let text = "[[variant]]\nname = \"a\"\ncommand = [\"vllm\", \"--api-key\", \"sk-123456\", \"--hf-token=${T}\"]\nenv = { HF_TOKEN = \"hf_abcdef\", A = \"b\" }\n";
     let written = plan(text).unwrap().to_toml().unwrap();
     assert!(!written.contains("sk-123456") && !written.contains("hf_abcdef"), "{written}");
     assert!(written.contains("${T}") && written.contains("A = \"b\""), "{written}");
     let start = plan(text).unwrap().variants.remove(0).start.unwrap();
-    let filled = start.filled(|name| (name == "T").then(|| "t-654321".to_owned())).unwrap();
-    assert_eq!(filled.command, ["vllm", "--api-key", "sk-123456", "--hf-token=t-654321"]);
-    assert!(["sk-123456", "hf_abcdef", "t-654321"].iter().all(|s| filled.secrets.contains(&(*s).to_owned())));
-    assert!(start.filled(|_| None).unwrap_err().contains("${T}, which is not set"));
-    let kept = Plan::from_text(&written).unwrap().variants.remove(0).start.unwrap();
-    let e = kept.filled(|_| Some("t".into())).unwrap_err();
-    assert!(e.contains("in the place of a secret"), "{e}");
+    let ready = start.expand(|name| (name == "T").then(|| "t-654321".to_owned())).unwrap();
+    assert_eq!(ready.command, ["vllm", "--api-key", "sk-123456", "--hf-token=t-654321"]);
+    assert!(["sk-123456", "hf_abcdef", "t-654321"].iter().all(|s| ready.secrets.contains(&(*s).to_owned())));
+    assert!(start.expand(|_| None).unwrap_err().contains("${T}, which is not set"));
+    let masked = Plan::from_text(&written).unwrap().variants.remove(0).start.unwrap();
+    let e = masked.expand(|_| Some("t".into())).unwrap_err();
+    assert!(e.contains("in place of a secret"), "{e}");
 }
 
-/// Rows: the command, the environment, which values are secrets, and whether everyone can read one.
+/// Cases: the command, the environment, the values that are secrets, and whether the process list shows one.
 #[test]
-fn values_of_harmless_variables_are_no_secrets() {
+fn values_of_harmless_variables_are_not_secrets() {
     let values = |name: &str| Some(format!("value-of-{}", name.to_lowercase()));
     for (command, env, secrets, exposed) in [
         ("\"vllm\", \"serve\", \"${MODEL}\", \"--port\", \"${PORT}\"", "", &[][..], false),
@@ -117,9 +122,9 @@ fn values_of_harmless_variables_are_no_secrets() {
     ] {
         let text = format!("[[variant]]\nname = \"a\"\ncommand = [{command}]\nenv = {{ {env} }}\n");
         let start = plan(&text).unwrap().variants.remove(0).start.unwrap();
-        let filled = start.filled(values).unwrap();
+        let ready = start.expand(values).unwrap();
         assert_eq!(
-            (&filled.secrets[..], filled.exposed),
+            (&ready.secrets[..], ready.exposed),
             (&secrets.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>()[..], exposed),
             "{command} {env}"
         );
@@ -127,8 +132,8 @@ fn values_of_harmless_variables_are_no_secrets() {
 }
 
 #[test]
-fn what_is_no_variable_stays() {
-    let of = |text: &str| fill(text, &|name| (name == "A").then(|| "1".to_owned()), &mut Vec::new());
+fn only_variables_are_expanded() {
+    let of = |text: &str| expand(text, &|name| (name == "A").then(|| "1".to_owned()), &mut Vec::new());
     for (text, want) in [
         ("a${A}b${A}", "a1b1"),
         ("{\"x\": ${A}}", "{\"x\": 1}"),
@@ -140,7 +145,7 @@ fn what_is_no_variable_stays() {
 }
 
 #[test]
-fn ready_urls_are_paths_or_whole() {
+fn ready_urls_are_paths_or_whole_urls() {
     for (text, base, path) in [
         ("/ready?x=1", None, "/ready?x=1"),
         ("http://127.0.0.1:9/a/b", Some("http://127.0.0.1:9"), "/a/b"),

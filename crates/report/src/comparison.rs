@@ -3,11 +3,13 @@
 pub mod markdown;
 pub mod terminal;
 
+use super::words;
 use anyhow::{Context, Result};
 use goodput_core::units::thousands;
 use goodput_run::compare::answer::{bare, signed};
-use goodput_run::compare::{Basis, Beyond, Change, Column, Comparison, Infinite, Place, Row, Side};
+use goodput_run::compare::{Basis, Beyond, Change, Column, Comparison, Infinite, Note, Place, Row, Side};
 use goodput_run::rundir::{Run, Traces, make_folder, replace};
+use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -136,6 +138,41 @@ fn relabelled(side: &Side) -> Run {
     run
 }
 
+/// Returns the remarks of a comparison in English, each once.
+pub(super) fn notes(c: &Comparison) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for note in &c.notes {
+        let text = match note {
+            Note::Text(text) => text.clone(),
+            Note::Caveat { side, caveat } => {
+                let text = words::caveat(caveat, words::Context::default()).text;
+                side.as_ref().map_or_else(|| text.clone(), |side| format!("{side}: {text}"))
+            }
+        };
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+    notes
+}
+
+/// A comparison as `compare.json` holds it: its facts, and its remarks in English.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    notes: Vec<String>,
+}
+
+/// Returns the text of `compare.json`.
+///
+/// # Errors
+/// The comparison cannot be written as JSON.
+pub fn json_of(c: &Comparison) -> Result<String> {
+    let written = Written { comparison: c, notes: notes(c) };
+    serde_json::to_string_pretty(&written).context("failed to write the comparison as JSON")
+}
+
 /// Writes `compare.md`, `compare.json` and the charts into a folder and returns their paths, the page first.
 ///
 /// # Errors
@@ -160,8 +197,7 @@ pub fn write_all(c: &Comparison, sides: &[Side], dir: &Path) -> Result<Vec<PathB
     let page = dir.join("compare.md");
     replace(&page, markdown::page(c, &charts).as_bytes())?;
     let json = dir.join("compare.json");
-    let text = serde_json::to_string_pretty(c).context("failed to write the comparison as JSON")?;
-    replace(&json, text.as_bytes())?;
+    replace(&json, json_of(c)?.as_bytes())?;
     let pictures = charts.iter().map(|(name, _)| pictures.join(format!("{name}.png")));
     Ok([page, json].into_iter().chain(pictures).collect())
 }

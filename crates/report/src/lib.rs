@@ -21,6 +21,7 @@ pub mod recovery;
 pub mod repeats;
 pub mod replayed;
 pub mod replicas;
+pub mod result;
 pub mod roofline;
 pub mod scale;
 pub mod sensitivity;
@@ -35,7 +36,7 @@ pub mod why;
 pub mod words;
 
 use anyhow::{Context, Result};
-use goodput_run::rundir::{Run, Traces, VARIANTS, files, make_folder, no_link, replace};
+use goodput_run::rundir::{Run, Traces, VARIANTS, files, make_folder, no_link, replace, variants_table};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -70,7 +71,7 @@ pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
     }
     let mut files = texts(run, dir, &several::document(run, &over, &parts), &drawn)?;
     if variants::any(run) {
-        files.push(write(dir.join(VARIANTS), &variants::csv(run)?)?);
+        files.push(write(dir.join(VARIANTS), &variants_table(run)?)?);
     }
     files.extend(draw(run, &traces, &over, &pages)?);
     for (part, (folder, made)) in run.parts.iter().zip(&parts) {

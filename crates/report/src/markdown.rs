@@ -108,8 +108,8 @@ pub(super) fn question(run: &Run) -> String {
             }
         }
     }
-    let workload = words::workload(run);
-    for (key, value) in [("workload", &workload), ("model", &m.model), ("server", &m.server)] {
+    let (workload, server) = (words::workload(run), m.server.to_string());
+    for (key, value) in [("workload", &workload), ("model", &m.model), ("server", &server)] {
         out.push_str(&format!("- {key}: {}\n", markdown(value)));
     }
     let hardware = m.gpu.as_ref().map(|g| format!("{} × {}", m.gpus.unwrap_or(1), markdown(g)));
@@ -246,7 +246,7 @@ pub(super) fn charts(run: &Run, made: &[&Chart], folder: &str) -> String {
 pub(super) fn caveats(run: &Run) -> String {
     words::caveats(run)
         .iter()
-        .map(|(text, advice)| format!("- {} *{}*\n", markdown(text), markdown(advice)))
+        .map(|said| format!("- {} *{}*\n", markdown(&said.text), markdown(said.advice)))
         .collect()
 }
 

@@ -286,7 +286,8 @@ pub(super) fn section(run: &Run) -> Option<String> {
     let found: Vec<String> = findings(run).iter().map(|s| markdown(s)).collect();
     let found = if found.is_empty() { String::new() } else { format!("{}\n\n", found.join(" ")) };
     let m = &run.meta;
-    let asked = [("workload", &m.workload), ("model", &m.model), ("server", &m.server)];
+    let (workload, server) = (m.workload.to_string(), m.server.to_string());
+    let asked = [("workload", &workload), ("model", &m.model), ("server", &server)];
     let asked: String = asked.iter().map(|(key, value)| format!("- {key}: {}\n", markdown(value))).collect();
     Some(format!(
         "{found}**{}**\n\n{asked}\n{}\n{}\n",

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 /// The format of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Pixels, with their resolution; for documents and slides.
+    /// Raster image, for documents and slides.
     Png,
-    /// Shapes, with the values of each point told under the pointer; for pages.
+    /// Vector image, for web pages; hovering shows the values of a point.
     Svg,
 }
 

@@ -96,10 +96,12 @@ fn about(out: &mut String, repeats: &Repeats, dir: &Path) {
     let about = &repeats.about;
     out.push_str("| | |\n|---|---|\n");
     let started = repeats.runs.iter().find_map(|run| run.started.as_deref()).map(date);
+    let server = about.server.as_ref().map(ToString::to_string).unwrap_or_default();
+    let workload = about.workload.as_ref().map(ToString::to_string).unwrap_or_default();
     for (name, text) in [
-        ("server", about.server.as_str()),
+        ("server", server.as_str()),
         ("model", &about.model),
-        ("workload", &about.workload),
+        ("workload", &workload),
         ("SLO", &about.slo),
         ("first run", started.as_deref().unwrap_or_default()),
     ] {

@@ -15,7 +15,9 @@ const MOST: usize = 16;
 /// Each replica at the step of the answer, and which is far worse than the others; empty where there are not several.
 pub fn section(run: &Run) -> String {
     let Some(step) = chosen(run) else { return String::new() };
-    let mut said: Vec<String> = run.caveats.iter().filter(|c| named(c).is_some()).map(Caveat::text).collect();
+    let context = words::Context::of(run);
+    let of_replicas = run.caveats.iter().filter(|c| named(c).is_some());
+    let mut said: Vec<String> = of_replicas.map(|c| words::caveat(c, context).text).collect();
     said.push(match said.len() {
         0 => "No replica is far worse than the others.".into(),
         _ => "The service can take no more than its worst replica while requests are dealt in turn.".into(),
@@ -35,7 +37,7 @@ pub fn section(run: &Run) -> String {
 /// The URL of the replica that a caveat names, where it does.
 fn named(caveat: &Caveat) -> Option<&str> {
     match caveat {
-        Caveat::SlowReplica { url, .. } | Caveat::FailingReplica { url, .. } => Some(url),
+        Caveat::Replicas(caveat) => Some(caveat.url()),
         _ => None,
     }
 }
@@ -115,7 +117,7 @@ mod tests {
     fn replicas_stand_beside_the_pooled_figures() {
         let run = case("replicas");
         insta::assert_snapshot!(section(&run), @r"
-        Replica http&#58;//b:8000 is the slow one: in step 8 its p99 TTFT was 318 ms, that of the others 127 ms (it stood apart in 6 of 11 steps). The service can take no more than its worst replica while requests are dealt in turn.
+        Replica http&#58;//b:8000 is slower than the others: in step 8 its p99 TTFT was 318 ms, theirs 127 ms (as in 6 of 11 steps). The service can take no more than its worst replica while requests are dealt in turn.
 
         Step 8 at 32 req/s, milliseconds; all steps stand in replicas.csv.
 

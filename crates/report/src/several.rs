@@ -224,6 +224,7 @@ pub(super) fn slugs(run: &Run) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_core::caveat::{OriginCaveat, ServerCaveat};
     use goodput_run::fixture;
 
     #[test]
@@ -300,10 +301,10 @@ mod tests {
 
     #[test]
     fn a_caveat_of_one_series_stands_in_its_section() {
-        let late = Caveat::NotDrained { step: 13, left: 1.0 };
-        let run = fixture::pair_with(vec![Caveat::VirtualTime, late.clone()]);
+        let late = Caveat::Server(ServerCaveat::NotDrained { step: 13, left: 1.0 });
+        let run = fixture::pair_with(vec![Caveat::Origin(OriginCaveat::VirtualTime), late.clone()]);
         assert!(!own_caveats(&run, &run.parts[0]).contains(&late));
         assert!(own_caveats(&run, &run.parts[1]).contains(&late));
-        assert!(!own_caveats(&run, &run.parts[1]).contains(&Caveat::VirtualTime));
+        assert!(!own_caveats(&run, &run.parts[1]).contains(&Caveat::Origin(OriginCaveat::VirtualTime)));
     }
 }

@@ -286,10 +286,10 @@ pub(super) fn caveats(run: &Run) -> String {
     let caveats = words::caveats(run);
     let mut out = String::new();
     if !caveats.is_empty() {
-        out.push_str("\nRead this with care:\n");
+        out.push_str("\nCaveats:\n");
     }
-    for (text, advice) in caveats {
-        out.push_str(&format!("! {}\n  → {}\n", plain(&text), plain(advice)));
+    for said in caveats {
+        out.push_str(&format!("! {}\n  → {}\n", plain(&said.text), plain(said.advice)));
     }
     out
 }

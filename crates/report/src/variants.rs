@@ -4,11 +4,9 @@ use super::escape::{clip, fence, markdown, plain};
 use super::tables::{UNKNOWN, table};
 use super::terminal::STYLE;
 use super::words;
-use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use goodput_core::level::Control;
 use goodput_core::slo::{Limit, Metric};
-use goodput_run::rundir::cell::guarded;
 use goodput_run::rundir::variants::{Best, Peak, State, VariantAnswer};
 use goodput_run::rundir::{Run, VariantRun};
 use goodput_stats::search::answer::{Goodput, Status};
@@ -323,83 +321,6 @@ pub fn terminal(run: &Run, width: u16) -> (String, String) {
         );
     }
     (table.join("\n"), out)
-}
-
-/// `variants.csv`: a row for each series of each variant; empty cells are not known.
-///
-/// # Errors
-/// The rows cannot be written to memory.
-pub(super) fn csv(run: &Run) -> Result<Vec<u8>> {
-    let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record([
-        "variant",
-        "series",
-        "knobs",
-        "state",
-        "out_of_memory",
-        "reason",
-        "control",
-        "goodput_status",
-        "goodput",
-        "low",
-        "high",
-        "safe_rate",
-        "binding",
-        "joint_goodput",
-        "output_tokens_per_s",
-        "peak_in_flight",
-        "peak_output_tokens_per_s",
-        "peak_requests_per_s",
-        "peak_tpot_p50_ms",
-        "peak_tpot_p99_ms",
-        "peak_preemptions",
-        "preemptions",
-        "ready_s",
-        "log",
-    ])?;
-    let text = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
-    for v in &run.variants {
-        let (a, peak) = (v.answer.as_ref(), v.peak.as_ref());
-        let g = a.map(|a| &a.goodput);
-        let knobs = run
-            .meta
-            .variants
-            .iter()
-            .find(|m| m.name == v.variant)
-            .map(|m| m.knobs.clone())
-            .unwrap_or_default();
-        let knobs: Vec<String> = knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        out.write_record(
-            [
-                v.variant.clone(),
-                v.series.clone(),
-                knobs.join(" "),
-                v.state.name().to_owned(),
-                v.out_of_memory.to_string(),
-                v.reason.clone().unwrap_or_default(),
-                a.map(|a| a.control.name().to_owned()).unwrap_or_default(),
-                g.map(|g| g.status.name().to_owned()).unwrap_or_default(),
-                text(g.and_then(|g| g.rate)),
-                text(g.and_then(|g| g.interval90).map(|i| i[0])),
-                text(g.and_then(|g| g.interval90).map(|i| i[1])),
-                text(g.and_then(|g| g.safe_rate)),
-                g.and_then(|g| g.binding.clone()).unwrap_or_default(),
-                text(a.and_then(|a| a.joint_goodput.rate)),
-                text(v.output_tokens_per_s),
-                text(peak.map(|p| p.in_flight)),
-                text(peak.map(|p| p.output_tokens_per_s)),
-                text(peak.map(|p| p.achieved_rate)),
-                text(peak.and_then(|p| p.tpot_p50_ms)),
-                text(peak.and_then(|p| p.tpot_p99_ms)),
-                text(peak.and_then(|p| p.preemptions)),
-                text(v.preemptions),
-                text(v.ready_s),
-                v.log.clone().unwrap_or_default(),
-            ]
-            .map(|cell| guarded(&cell).into_owned()),
-        )?;
-    }
-    out.into_inner().context("the rows are in memory")
 }
 
 #[cfg(test)]

@@ -36,13 +36,3 @@ fn a_table_fits_into_its_terminal() {
     }
     assert!(several::terminal::table(&run, None).contains("out of memory"));
 }
-
-#[test]
-fn a_row_of_the_file_has_as_many_cells_as_its_head() {
-    let run = run();
-    let bytes = csv(&run).unwrap();
-    let mut reader = csv::Reader::from_reader(bytes.as_slice());
-    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-    assert_eq!((rows.len(), &rows[2][0], &rows[2][3], &rows[2][8]), (3, "huge", "failed", ""));
-    assert!(run.meta.variants.iter().all(|v: &VariantRun| v.words.is_none()));
-}

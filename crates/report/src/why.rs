@@ -1,7 +1,7 @@
 //! Why a limit was missed, and what to change: short for a terminal, in full for the report.
 
 use super::escape::{clip, markdown, plain};
-use super::words;
+use super::words::{self, finding};
 use goodput_run::rundir::Run;
 use goodput_stats::diagnosis::{Finding, Kind, Next, Untold};
 
@@ -35,7 +35,7 @@ pub(super) fn capital(text: &str) -> String {
 
 /// The figures of a finding in one line.
 fn evidence(f: &Finding) -> String {
-    f.evidence.iter().map(|e| words::in_words(&e.text)).collect::<Vec<_>>().join("; ")
+    f.evidence.iter().map(|e| finding::evidence(&e.fact)).collect::<Vec<_>>().join("; ")
 }
 
 /// The findings for the terminal, what binds first, each with its first advice and what to measure next. Empty where there are none.
@@ -52,11 +52,12 @@ pub fn terminal(run: &Run) -> String {
             "{}. {}{} (confidence: {})\n   {}\n",
             i + 1,
             whose(run, &f.series),
-            capital(f.kind.title()),
+            capital(finding::title(f.kind)),
             f.confidence.name(),
             plain(&capital(&evidence(f)))
         ));
-        out.push_str(&f.advice.first().map(|a| format!("   → {}\n", plain(a))).unwrap_or_default());
+        let advice = f.advice.first().map(finding::advice);
+        out.push_str(&advice.map(|a| format!("   → {}\n", plain(&a))).unwrap_or_default());
         out.push_str(&format!("   next: {}\n", plain(&f.next.command)));
     }
     let more = run.why.findings.len() - shown.len();
@@ -79,8 +80,9 @@ const fn of_latency(kind: Kind) -> bool {
 /// The first findings of a part of a run of several series, a line each and its first advice.
 pub fn of_part(part: &Run) -> String {
     let line = |f: &Finding| {
-        let advice = f.advice.first().map(|a| format!("  → {}\n", plain(a))).unwrap_or_default();
-        let (title, sure) = (capital(f.kind.title()), f.confidence.name());
+        let advice = f.advice.first().map(finding::advice);
+        let advice = advice.map(|a| format!("  → {}\n", plain(&a))).unwrap_or_default();
+        let (title, sure) = (capital(finding::title(f.kind)), f.confidence.name());
         format!("  Why: {title} (confidence: {sure}): {}\n{advice}", plain(&evidence(f)))
     };
     part.why.findings.iter().take(SHOWN_EACH).map(line).collect()
@@ -106,7 +108,8 @@ fn takes(missing: &str) -> String {
 fn by_missing(untold: &[Untold]) -> Vec<(String, Vec<String>)> {
     let mut out: Vec<(String, Vec<String>)> = Vec::new();
     for u in untold {
-        let (missing, kind) = (u.missing.join(", or "), name(u.kind));
+        let missing: Vec<&str> = u.missing.iter().map(|source| finding::source(*source)).collect();
+        let (missing, kind) = (missing.join(", or "), finding::question(u.kind).to_owned());
         match out.iter_mut().find(|(m, _)| *m == missing) {
             Some((_, kinds)) if kinds.contains(&kind) => {}
             Some((_, kinds)) => kinds.push(kind),
@@ -114,24 +117,6 @@ fn by_missing(untold: &[Untold]) -> Vec<(String, Vec<String>)> {
         }
     }
     out
-}
-
-/// What a kind is called within a sentence.
-fn name(kind: Kind) -> String {
-    match kind {
-        Kind::ClientLimited => "whether the client was the limit",
-        Kind::Preemption => "preemption",
-        Kind::KvExhaustion => "whether the KV cache is full",
-        Kind::BatchTooSmall => "whether the batch is too small",
-        Kind::CacheMisses => "whether the cache misses",
-        Kind::CommunicationBound => "whether GPUs wait for one another",
-        Kind::PrefillBound => "whether TTFT is prefill-bound",
-        Kind::DecodeBound => "whether TPOT is decode-bound",
-        Kind::BatchingTradeOff => "what batching costs",
-        Kind::Queueing => "whether requests queue",
-        Kind::Unstable => "whether the backlog grows",
-    }
-    .to_owned()
 }
 
 /// The section of the Markdown report; empty where nothing was found and nothing is missing.
@@ -150,7 +135,7 @@ pub(super) fn section(run: &Run) -> String {
         );
     }
     for (i, f) in why.findings.iter().enumerate() {
-        out.push_str(&finding(run, i + 1, f));
+        out.push_str(&one(run, i + 1, f));
     }
     if !why.untold.is_empty() {
         out.push_str("**What cannot be told**\n\n");
@@ -172,7 +157,7 @@ pub(super) fn section(run: &Run) -> String {
     out
 }
 
-fn finding(run: &Run, number: usize, f: &Finding) -> String {
+fn one(run: &Run, number: usize, f: &Finding) -> String {
     let about = match &f.limit {
         Some(limit) => format!(", where {} binds", words::binding(limit)),
         None => String::new(),
@@ -180,17 +165,17 @@ fn finding(run: &Run, number: usize, f: &Finding) -> String {
     let mut out = format!(
         "**{number}. {}{}** ({}{}; confidence: {})\n\n",
         whose_md(run, &f.series),
-        markdown(&capital(f.kind.title())),
+        markdown(&capital(finding::title(f.kind))),
         markdown(&format!("step {}", f.step)),
         markdown(&about),
         f.confidence.name()
     );
     for e in &f.evidence {
-        out.push_str(&format!("- {}\n", markdown(&capital(&words::in_words(&e.text)))));
+        out.push_str(&format!("- {}\n", markdown(&capital(&finding::evidence(&e.fact)))));
     }
     for (i, a) in f.advice.iter().enumerate() {
         let head = if i == 0 { "*Change:* " } else { "" };
-        out.push_str(&format!("- {head}{}\n", markdown(a)));
+        out.push_str(&format!("- {head}{}\n", markdown(&finding::advice(a))));
     }
     out.push_str(&format!("- *Measure next:* {}\n\n", next(&f.next)));
     out
@@ -198,24 +183,29 @@ fn finding(run: &Run, number: usize, f: &Finding) -> String {
 
 /// What to measure, with the command as code.
 fn next(n: &Next) -> String {
-    format!("{}: `{}`", markdown(&n.text), plain(&n.command).replace('`', "'"))
+    format!("{}: `{}`", markdown(&finding::next(&n.measurement)), plain(&n.command).replace('`', "'"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_core::level::Level;
     use goodput_run::fixture;
     use goodput_run::rundir::Why;
-    use goodput_stats::diagnosis::figure::Figure;
-    use goodput_stats::diagnosis::{Confidence, Diagnosis, Evidence};
+    use goodput_stats::diagnosis::{
+        Advice, Confidence, DeploymentChange, Diagnosis, Evidence, Figure, Flag, Measurement, MemoryChange,
+        Place, ServerFact, Source,
+    };
 
     fn finding_of(kind: Kind, series: &str) -> Finding {
+        let at = Place { step: 4, level: Some(Level::rate(20.0)) };
         let evidence = Evidence {
             figure: Figure::KvMost,
             value: 0.99,
             steps: vec![4],
-            text: "99 % of the KV cache in use at most | at 20 req/s (step 4)".into(),
+            fact: ServerFact::KvUse { most: 0.99, mean: None, at }.into(),
         };
+        let flag = |name| Some(Flag { name, is_guess: false });
         Finding {
             kind,
             series: series.into(),
@@ -224,9 +214,12 @@ mod tests {
             weight: 1.0,
             confidence: Confidence::High,
             evidence: vec![evidence],
-            advice: vec!["Raise --gpu-memory-utilization.".into(), "Or less.".into()],
+            advice: vec![
+                Advice { change: MemoryChange::MoreKvCache.into(), flag: flag("--gpu|memory"), start: None },
+                Advice { change: DeploymentChange::MoreReplicas.into(), flag: None, start: None },
+            ],
             next: Next {
-                text: "Measure again".into(),
+                measurement: Measurement::LowerLevels,
                 command: "goodput sweep plan.toml --set 'a=1'".into(),
             },
         }
@@ -242,7 +235,7 @@ mod tests {
         let untold = Untold {
             kind: Kind::Preemption,
             series: "main".into(),
-            missing: vec!["the server's counters"],
+            missing: vec![Source::Counters],
             next: None,
         };
         let run = run_with(kinds.map(|k| finding_of(k, "main")).to_vec(), vec![untold]);
@@ -251,17 +244,20 @@ mod tests {
 
         Why, and what to change:
         1. The KV cache is full (confidence: high)
-           99 % of the KV cache in use at most | at 20 req/s (step 4)
-           → Raise --gpu-memory-utilization.
+           99 % of the KV cache in use at most, at 20 req/s (step 4)
+           → Give the KV cache more memory: raise --gpu|memory.
            next: goodput sweep plan.toml --set 'a=1'
         ");
         assert!(said.contains("and 1 more in the report") && !said.contains("4. "), "{said}");
         assert!(said.contains("Cannot be told: preemption (that takes the server's counters)."), "{said}");
         let section = section(&run);
         assert_eq!(section.matches("*Measure next:*").count(), 4);
-        assert!(section.contains("at most \\| at 20 req/s"), "cells are escaped: {section}");
+        assert!(section.contains("raise --gpu\\|memory"), "cells are escaped: {section}");
         assert!(section.contains("where p99 TTFT binds; confidence: high"), "{section}");
-        assert!(section.contains("- Or less.") && section.contains("`goodput sweep plan.toml --set 'a=1'`"));
+        assert!(
+            section.contains("- Or spread the load over more replicas.")
+                && section.contains("`goodput sweep plan.toml --set 'a=1'`")
+        );
     }
 
     #[test]

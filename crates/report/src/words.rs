@@ -2,17 +2,20 @@
 //! in `evidence`, its figures in `figures`, and how the client did in `client`.
 
 mod answer;
+mod caveat;
 mod client;
 mod cost;
 mod estimate;
 mod evidence;
 mod figures;
+pub mod finding;
 mod reason;
 mod refused;
 mod support;
 
 pub(super) use answer::remedy;
 pub use answer::{Said, headline, sentences};
+pub use caveat::{CaveatWords, Context, caveat};
 pub use client::{client_in_short, client_lines};
 pub use cost::{cost_limit, cost_verdict, step_cost};
 pub(super) use estimate::ends;
@@ -32,10 +35,12 @@ use super::escape::clip;
 use goodput_core::level::Control;
 use goodput_core::slo::{ALL, Limit, Metric, Part, Slo, split};
 use goodput_core::units::{ms, short};
+use goodput_plan::MeasuredWorkload;
 use goodput_run::rundir::{Meta, Run};
 use goodput_stats::search::answer::Answer;
 use goodput_stats::stats::step::{Step, StepKind};
 use goodput_stats::stats::summary::ERRORS;
+use goodput_workload::summary::{Pacing, WorkloadSummary};
 
 /// A latency for people, from milliseconds: `18.2 ms`, `1.28 s`, `12.5 min`.
 pub fn latency(ms: f64) -> String {
@@ -159,16 +164,16 @@ fn limit_name(name: &str) -> String {
     }
 }
 
-/// The workload in one line. A closed loop has no arrivals of its own: what the plan says of them is not what was sent.
+/// Returns the workload in one line. A closed loop has no arrivals of its own, whatever the plan says of them.
 pub fn workload(run: &Run) -> String {
-    let text = &run.meta.workload;
     let closed = run.answers.first().is_some_and(|a| a.control == Control::Concurrency);
-    let Some(end) = text.find(" arrivals").filter(|_| closed) else { return text.clone() };
-    let start = text[..end].rfind(", ").map_or(0, |i| i + 2);
-    let rest = &text[end + " arrivals".len()..];
-    // The shape of gamma arrivals stands behind the word.
-    let rest = rest.strip_prefix(" (").and_then(|r| r.split_once(')')).map_or(rest, |(_, rest)| rest);
-    format!("{}closed loop{rest}", &text[..start])
+    match &run.meta.workload {
+        MeasuredWorkload::Traffic(workload) if closed && !workload.pacing.is_closed() => {
+            let pacing = Pacing::ClosedLoop { max_rate: None };
+            WorkloadSummary { pacing, ..workload.clone() }.to_string()
+        }
+        workload => workload.to_string(),
+    }
 }
 
 /// Whether several GPUs were measured, so that what is said of them is in the plural.
@@ -183,7 +188,7 @@ pub fn lower(who: &str) -> String {
 
 /// What was measured: `One A40`, `4 × A100`, `The simulated server`.
 pub fn subject(meta: &Meta) -> String {
-    let simulated = if meta.server.starts_with("simulated") { "simulated " } else { "" };
+    let simulated = if meta.server.is_simulated() { "simulated " } else { "" };
     match (&meta.gpu, meta.gpus.unwrap_or(1)) {
         (Some(gpu), 1) => format!("One {simulated}{}", clip(gpu, 40)),
         (Some(gpu), n) => format!("{n} × {simulated}{}", clip(gpu, 40)),

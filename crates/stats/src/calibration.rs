@@ -88,7 +88,8 @@ pub struct Calibration {
     pub ceiling_streamed: f64,
     /// Throughput of a closed loop.
     pub closed: Closed,
-    /// Streams open at once; not measured with a server that is not goodput's own null server, since only that one holds streams open.
+    /// Streams open at once; not measured with a server that is not goodput's own null server, since only that one holds streams
+    /// open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<Streams>,
 }

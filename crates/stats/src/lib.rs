@@ -1,4 +1,6 @@
-//! Turns records into steps, and steps into verdicts and answers. All of it is pure.
+//! From request records to steps, verdicts and the answer of a search; diagnosis, roofline model and capacity planning on top.
+//!
+//! Everything here is pure: no I/O and no clock.
 
 pub mod calibration;
 pub mod capacity;

@@ -5,7 +5,7 @@ use super::live::Live;
 use super::machine::warn_of_descriptors;
 use super::prepare::Prepared;
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_load::client::way;
 use goodput_load::load::host::machine;
 use goodput_plan::{Plan, Series};
@@ -33,8 +33,8 @@ pub(super) fn preflight(plan: &Plan, series: &[Series], virtual_time: bool) -> R
 pub(super) fn serve(plan: &Plan, address: SocketAddr) -> Result<(Live, Listener)> {
     let about = vec![
         ("name", plan.name.clone()),
-        ("server", plan.server_title()),
-        ("workload", plan.sent()),
+        ("server", plan.measured_server().to_string()),
+        ("workload", plan.measured_workload().to_string()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     let (live, page) = Live::new(plan.slo.as_slice(), about);
@@ -63,15 +63,15 @@ pub(super) fn sent_in_order(mut sent: Vec<Sent>, plan: &Plan) -> Vec<Sent> {
 
 /// What is known before the first step. Where each variant has a server of its own, none is `ready` for all of them.
 pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) -> Meta {
-    let of_all = || virtual_time.then_some(Caveat::VirtualTime).into_iter().collect();
+    let of_all = || virtual_time.then_some(Caveat::Origin(OriginCaveat::VirtualTime)).into_iter().collect();
     Meta {
         goodput_version: env!("CARGO_PKG_VERSION").into(),
         host: machine(),
         seed: plan.seed,
         started: jiff::Timestamp::now().to_string(),
-        server: plan.server_title(),
+        server: plan.measured_server(),
         model: ready.map(|r| r.model.clone()).or_else(|| plan.server.model.clone()).unwrap_or_default(),
-        workload: plan.sent(),
+        workload: plan.measured_workload(),
         sent: Vec::new(),
         traffic: plan.workload.file_summaries.iter().filter_map(|f| f.note.clone()).collect(),
         slo: plan.slo.summary(),

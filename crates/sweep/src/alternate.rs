@@ -11,7 +11,7 @@ use super::prepare::Prepared;
 use super::retry_after::server_key;
 use super::runner::Runner;
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::SweepCaveat;
 use goodput_plan::Series;
 use goodput_stats::search::config::Mode;
 use goodput_stats::search::{Next, Search};
@@ -92,7 +92,7 @@ impl Sweep<'_> {
             // Both of a pair or neither.
             let begins_round = done.iter().all(|n| *n == done[0]);
             if begins_round && self.is_round_over_budget() {
-                self.note(Caveat::BudgetSpent { next: ask.level.value });
+                self.note(SweepCaveat::BudgetSpent { next: ask.level.value });
                 return self.write_result(&runner.servers);
             }
             bench.turn_to(runner, next)?;

@@ -2,7 +2,7 @@
 
 use super::prepare::PlanSeries;
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::level::Level;
 use goodput_core::message::Message;
 use goodput_core::record::{Phase, Record};
@@ -45,7 +45,9 @@ pub(crate) async fn calibrate(
     seed: u32,
 ) -> Result<(WordRates, Vec<Caveat>)> {
     let PlanSeries { series, traffic } = all;
-    let unknown = |reason| (WordRate::UNKNOWN.into(), vec![Caveat::InputNotCalibrated { reason }]);
+    let unknown = |reason| {
+        (WordRate::UNKNOWN.into(), vec![Caveat::Lengths(LengthsCaveat::InputNotCalibrated { reason })])
+    };
     let rate = match probe.words().await? {
         Ok(rate) => rate,
         Err(reason) => return Ok(unknown(reason)),
@@ -54,7 +56,7 @@ pub(crate) async fn calibrate(
     let mut noted = Vec::new();
     match probe.prefixes(&rates, series, seed).await? {
         Ok((system, shared)) => (rates.system, rates.shared) = (system, shared),
-        Err(reason) => noted.push(Caveat::InputNotCalibrated { reason }),
+        Err(reason) => noted.push(Caveat::Lengths(LengthsCaveat::InputNotCalibrated { reason })),
     }
     rates.texts = probe.texts(traffic, seed, &rates).await?;
     for (_, class) in
@@ -65,8 +67,9 @@ pub(crate) async fn calibrate(
         } else {
             format!(" of class {class}")
         };
-        noted
-            .push(Caveat::InputNotCalibrated { reason: format!("the server counted none of the texts{of}") });
+        noted.push(Caveat::Lengths(LengthsCaveat::InputNotCalibrated {
+            reason: format!("the server counted none of the texts{of}"),
+        }));
     }
     Ok((rates, noted))
 }

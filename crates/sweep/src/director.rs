@@ -13,13 +13,12 @@ use super::runner::{Measured, Runner, Task};
 use super::scrape;
 use super::variant::Servers;
 use anyhow::{Context, Result};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ClientCaveat, CountersCaveat, SweepCaveat};
 use goodput_core::level::Level;
-use goodput_core::units::Span;
+use goodput_core::units::{Span, short};
 use goodput_load::calibrate::beyond;
 use goodput_plan::{Plan, Series};
 use goodput_run::rundir::{Meta, Run};
-use goodput_stats::search::config::Mode;
 use goodput_stats::search::{Ask, Next, Search};
 use goodput_stats::stats::step::Step;
 use std::time::Duration;
@@ -63,7 +62,7 @@ impl<'a> Sweep<'a> {
             all.any(|one| one.plan.searcher().is_ok() && !is_measured(one, &self.steps))
         };
         let caveat = ending::caveat(&self.ending, &self.steps, left);
-        self.meta.noted.extend(caveat);
+        self.meta.noted.extend(caveat.map(Caveat::from));
         self.write_result(&runner.servers)?;
         self.journal.end();
         Ok(())
@@ -144,11 +143,11 @@ impl<'a> Sweep<'a> {
             }
             let begins = self.clock.now() + self.waits.left(&server_key(self.plan, &one.name));
             if over_budget(&one.plan, self.meta.budget, begins, &ask) {
-                self.note(Caveat::BudgetSpent { next: ask.level.value });
+                self.note(SweepCaveat::BudgetSpent { next: ask.level.value });
                 self.write_result(&runner.servers)?;
                 return Ok(After::Stop);
             }
-            self.note_beyond(runner, one, ask.level);
+            self.note_beyond(runner, ask.level);
             self.measure(runner, one, ask, None).await?;
             match after(&self.steps) {
                 After::Continue if runner.servers.exited() => return Ok(After::ServerGone),
@@ -181,7 +180,7 @@ impl<'a> Sweep<'a> {
         drop(earlier);
         let Measured { step, tally, left_alone, noted, others } = measured;
         self.journal.step(series, &step, tally)?;
-        self.meta.noted.extend(noted);
+        self.meta.noted.extend(noted.into_iter().map(Caveat::from));
         others.into_iter().for_each(|others| self.note_others(step.step, others));
         if let Some(until) = left_alone.filter(|_| is_respected(&series.plan, &step)) {
             self.waits.add(server_key(self.plan, &series.name), until);
@@ -198,7 +197,7 @@ impl<'a> Sweep<'a> {
         }
         let Some(first) = self.all.series.first() else { return };
         if let Some(level) = highest(self.plan) {
-            self.note_beyond(runner, first, level);
+            self.note_beyond(runner, level);
         }
         if let Some(silent) = scrape::said(&self.meta.facts, &first.plan.server.metrics) {
             self.journal.say(&silent);
@@ -206,14 +205,24 @@ impl<'a> Sweep<'a> {
     }
 
     /// Warns once, before it is tried, that the plan asks for more than this machine's client was calibrated for.
-    fn note_beyond(&mut self, runner: &Runner, series: &Series, level: Level) {
+    fn note_beyond(&mut self, runner: &Runner, level: Level) {
         let calibration = self.meta.calibration.as_ref().filter(|_| !runner.host.is_paused());
         let share = runner.ready.load.share(level);
         let beyond = calibration.and_then(|c| beyond(c, &share));
-        let is_noted = self.meta.noted.iter().any(|c| matches!(c, Caveat::BeyondCalibration { .. }));
+        let is_noted = self
+            .meta
+            .noted
+            .iter()
+            .any(|c| matches!(c, Caveat::Client(ClientCaveat::BeyondCalibration { .. })));
         if let Some(caveat) = beyond.filter(|_| !is_noted) {
-            let adaptive = matches!(series.plan.search.mode, Mode::Adaptive(_));
-            tracing::warn!("warning: {} {}", caveat.text(), caveat.advice(adaptive));
+            if let ClientCaveat::BeyondCalibration { asked, most, unit } = &caveat {
+                tracing::warn!(
+                    "warning: the plan asks for up to {} {unit}, and this machine's client was calibrated for {}: beyond that it is the \
+                     client that is measured",
+                    short(*asked),
+                    short(*most)
+                );
+            }
             self.note(caveat);
         }
     }
@@ -221,17 +230,17 @@ impl<'a> Sweep<'a> {
     /// Notes how much other clients used the server in the first step in which they did, and counts the later steps.
     fn note_others(&mut self, step: u32, others: OtherClients) {
         for noted in &mut self.meta.noted {
-            if let Caveat::OtherClients { steps, .. } = noted {
+            if let Caveat::Counters(CountersCaveat::OtherClients { steps, .. }) = noted {
                 *steps += 1;
                 return;
             }
         }
         let OtherClients { asked, own } = others;
-        self.note(Caveat::OtherClients { step, asked, own, steps: 1 });
+        self.note(CountersCaveat::OtherClients { step, asked, own, steps: 1 });
     }
 
-    pub(super) fn note(&mut self, caveat: Caveat) {
-        self.meta.noted.push(caveat);
+    pub(super) fn note(&mut self, caveat: impl Into<Caveat>) {
+        self.meta.noted.push(caveat.into());
     }
 
     /// Replaces `result.json` by what is known now.

@@ -97,7 +97,7 @@ impl StepSoFar<'_> {
 
     /// Sums the step up, now that all of its requests are home.
     pub(crate) fn conclude(mut self, tally: &mut StepTally) -> Step {
-        let counted = self.with_rates();
+        let counted = self.counted();
         let before = self.abort.is_some_and(|end| end.at <= self.settle);
         if before {
             tally.kept.iter_mut().for_each(|r| r.phase = Phase::Measure);

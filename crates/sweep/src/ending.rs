@@ -5,8 +5,8 @@
 
 use super::bounds::Deadline;
 use anyhow::{Error, anyhow};
-use goodput_core::caveat::Caveat;
-use goodput_core::units::Span;
+use goodput_core::caveat::SweepCaveat;
+use goodput_core::units::{Span, bytes};
 use goodput_run::rundir::RESULT;
 use goodput_run::rundir::space::Low;
 use goodput_stats::stats::step::{Abort, Step};
@@ -93,24 +93,28 @@ impl Ending {
     }
 
     /// What is said of it in reports, if it is to end.
-    pub(super) fn caveat(&self) -> Option<Caveat> {
+    pub(super) fn caveat(&self) -> Option<SweepCaveat> {
         Some(match self.why()? {
-            Why::Interrupted => Caveat::Interrupted,
-            Why::Deadline(d) => Caveat::Deadline { deadline_s: d.after.as_secs_f64(), named: d.named },
-            Why::Disk(low) => Caveat::DiskLow { free: low.free, reserve: low.reserve },
+            Why::Interrupted => SweepCaveat::Interrupted,
+            Why::Deadline(d) => SweepCaveat::Deadline { deadline_s: d.after.as_secs_f64(), named: d.named },
+            Why::Disk(low) => SweepCaveat::DiskLow { free: low.free, reserve: low.reserve },
         })
     }
 
     /// The error of a sweep that ends before it has measured anything.
     pub(super) fn too_early(&self) -> Error {
-        match self.caveat() {
-            None | Some(Caveat::Interrupted) => anyhow!("interrupted before anything was measured"),
-            Some(Caveat::Deadline { deadline_s, .. }) => anyhow!(
+        match self.why() {
+            None | Some(Why::Interrupted) => anyhow!("interrupted before anything was measured"),
+            Some(Why::Deadline(deadline)) => anyhow!(
                 "nothing was measured before the deadline of {}: the server did not get ready in that time; look at it, or give the sweep \
                  more (search.deadline)",
-                Span(Duration::try_from_secs_f64(deadline_s).unwrap_or_default())
+                Span(deadline.after)
             ),
-            Some(other) => anyhow!("nothing was measured: {}", other.text()),
+            Some(Why::Disk(low)) => anyhow!(
+                "nothing was measured: the disk is nearly full ({} free, and {} are kept for the reports)",
+                bytes(low.free),
+                bytes(low.reserve)
+            ),
         }
     }
 
@@ -135,7 +139,7 @@ fn set(token: &CancellationToken, why: &OnceLock<Why>, is: Why) {
 }
 
 /// Returns the caveat of a sweep that was ended before its time. `steps` are those measured; `left` tells whether anything is left to measure.
-pub(super) fn caveat(ending: &Ending, steps: &[Step], left: impl FnOnce() -> bool) -> Option<Caveat> {
+pub(super) fn caveat(ending: &Ending, steps: &[Step], left: impl FnOnce() -> bool) -> Option<SweepCaveat> {
     let says = match ending.why()? {
         // A step that was interrupted says so itself.
         Why::Interrupted => !steps.iter().any(|s| s.abort == Some(Abort::Interrupted)),
@@ -186,7 +190,7 @@ mod tests {
         let ending = Ending::begin(user.clone(), SOON);
         user.cancel();
         ending.token().cancelled().await;
-        assert_eq!(ending.caveat(), Some(Caveat::Interrupted));
+        assert_eq!(ending.caveat(), Some(SweepCaveat::Interrupted));
     }
 
     #[tokio::test(start_paused = true)]

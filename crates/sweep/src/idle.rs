@@ -4,7 +4,7 @@ use super::ending::Ending;
 use super::looks::TICK;
 use super::runner::Runner;
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::ServerCaveat;
 use goodput_load::client::Client;
 use goodput_stats::server::Reading;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(10);
 
 impl Runner {
     /// Waits until the server reports that it has no requests, where it has metrics. Returns a caveat if it does not get there.
-    pub(super) async fn wait_idle(&self, step: u32, ending: &Ending) -> Result<Option<Caveat>> {
+    pub(super) async fn wait_idle(&self, step: u32, ending: &Ending) -> Result<Option<ServerCaveat>> {
         let deadline = Instant::now() + IDLE_WAIT;
         loop {
             let now = self.ready.scraper.read().await?;
@@ -24,7 +24,7 @@ impl Runner {
                 return Ok(None);
             }
             if Instant::now() >= deadline {
-                return Ok(Some(Caveat::NotDrained { step, left }));
+                return Ok(Some(ServerCaveat::NotDrained { step, left }));
             }
             sleep(TICK).await;
         }

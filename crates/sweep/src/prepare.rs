@@ -4,7 +4,7 @@ use super::answers::Reader;
 use super::calibrate;
 use super::scrape::Scraper;
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::level::Level;
 use goodput_core::record::{Finished, Phase, TokenSource};
 use goodput_core::tokens::Tokenizer;
@@ -106,7 +106,7 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
     };
     noted.extend(uncalibrated);
     if host.is_paused() {
-        noted.push(Caveat::VirtualTime);
+        noted.push(Caveat::Origin(OriginCaveat::VirtualTime));
     }
     noted.extend(way::caveats(&plan.server));
     let found = Scraper::probe(plan, host.is_paused(), aside, served.max_model_len).await?;

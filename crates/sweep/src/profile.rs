@@ -4,7 +4,7 @@
 use super::ending::Ending;
 use super::runner::{Runner, Task};
 use anyhow::{Result, anyhow, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::ServerCaveat;
 use goodput_core::units::Span;
 use goodput_load::client::Client;
 use goodput_load::launch::Launch;
@@ -34,12 +34,12 @@ pub(super) enum Profiled {
     /// The plan has no profiler, or the step is not to be profiled.
     Not,
     Done,
-    Failed(Caveat),
+    Failed(ServerCaveat),
 }
 
 impl Profiled {
     /// Returns the caveat of a call that failed.
-    pub(super) fn caveat(self) -> Option<Caveat> {
+    pub(super) fn caveat(self) -> Option<ServerCaveat> {
         match self {
             Self::Failed(caveat) => Some(caveat),
             Self::Not | Self::Done => None,
@@ -79,7 +79,7 @@ impl Runner {
         Ok(match done {
             Ok(()) => Profiled::Done,
             Err(why) => {
-                Profiled::Failed(Caveat::Profiler { step: task.number, tried, why: format!("{why:#}") })
+                Profiled::Failed(ServerCaveat::Profiler { step: task.number, tried, why: format!("{why:#}") })
             }
         })
     }

@@ -15,7 +15,7 @@ use super::start::{Origin, Setup, conduct};
 use super::tally::SweepTally;
 use super::{Options, disk, own_budget, same};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::redact;
 use goodput_core::units::Span;
 use goodput_load::launch::Groups;
@@ -239,14 +239,7 @@ impl Earlier {
     /// Returns the facts about the sweep now that it is resumed. Caveats about its end are not true any more, and counts are made anew.
     pub(super) fn resumed_meta(&self, plan: &Plan, ready: Option<&Prepared>, force: bool) -> Meta {
         let (mut meta, next) = (self.meta.clone(), self.next_step());
-        meta.noted.retain(|c| match c {
-            Caveat::BudgetSpent { .. } => false,
-            ended if ended.ends_sweep() => false,
-            Caveat::NotDrained { step, .. }
-            | Caveat::Refused { step, .. }
-            | Caveat::Profiler { step, .. } => *step < next,
-            other => !SweepTally::counts(other),
-        });
+        meta.noted.retain(|c| c.scope().on_resume.keeps(next));
         for caveat in ready.iter().flat_map(|r| &r.noted) {
             if !meta.noted.contains(caveat) {
                 meta.noted.push(caveat.clone());
@@ -294,8 +287,9 @@ pub(super) fn reopen(
 /// Prompts keep the lengths that they had, unless the server has begun to count otherwise. `kept` is how it counted words, `noted` what
 /// was noted of it.
 pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepared) -> Result<()> {
-    let uncalibrated =
-        |noted: &[Caveat]| noted.iter().any(|c| matches!(c, Caveat::InputNotCalibrated { .. }));
+    let uncalibrated = |noted: &[Caveat]| {
+        noted.iter().any(|c| matches!(c, Caveat::Lengths(LengthsCaveat::InputNotCalibrated { .. })))
+    };
     if !uncalibrated(noted) && !uncalibrated(&ready.noted) {
         let (was, is) = (kept.base(), ready.load.terms().words.base());
         let words = was.words(ready.load.traffic().mean_input());
@@ -308,6 +302,6 @@ pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepa
         }
     }
     ready.load.set_words(kept.clone());
-    ready.noted.retain(|c| !matches!(c, Caveat::InputNotCalibrated { .. }));
+    ready.noted.retain(|c| !matches!(c, Caveat::Lengths(LengthsCaveat::InputNotCalibrated { .. })));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::ending::Ending;
 use anyhow::Result;
-use goodput_core::caveat::{Caveat, Refusal};
+use goodput_core::caveat::{Caveat, Refusal, ServerCaveat};
 use goodput_core::units::{Fraction, Span};
 use goodput_plan::{Plan, Series};
 use goodput_run::rundir::{LeftAlone, Meta};
@@ -102,7 +102,10 @@ pub(super) async fn wait_on_resume(earlier: &Meta, step: u32, ending: &Ending) -
         () = sleep(left) => {}
     }
     let waited_s = left.as_secs_f64();
-    Ok(Some(Caveat::Refused { step, how: Refusal::AskedToWait { asked_s: waited_s, waited_s } }))
+    Ok(Some(Caveat::Server(ServerCaveat::Refused {
+        step,
+        how: Refusal::AskedToWait { asked_s: waited_s, waited_s },
+    })))
 }
 
 impl super::director::Sweep<'_> {
@@ -121,7 +124,7 @@ impl super::director::Sweep<'_> {
             whole_seconds(asked),
             whole_seconds(wait),
         ));
-        self.note(Caveat::Refused { step, how: Refusal::AskedToWait { asked_s, waited_s } });
+        self.note(ServerCaveat::Refused { step, how: Refusal::AskedToWait { asked_s, waited_s } });
         let interrupt = self.ending.token();
         tokio::select! {
             biased;

@@ -13,7 +13,7 @@ use super::step::{Followed, Running};
 use super::tally::StepTally;
 use super::variant::Servers;
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::ServerCaveat;
 use goodput_core::record::Finished;
 use goodput_load::load::firing::{Delays, TraceStart};
 use goodput_load::load::host::Host;
@@ -62,7 +62,7 @@ pub(super) struct Measured {
     pub(super) tally: StepTally,
     /// End of the time for which the server asked to be left alone, if it did.
     pub(super) left_alone: Option<Instant>,
-    pub(super) noted: Vec<Caveat>,
+    pub(super) noted: Vec<ServerCaveat>,
     /// Other clients of the server that its counters showed.
     pub(super) others: Option<OtherClients>,
 }
@@ -102,7 +102,7 @@ impl Runner {
         journal: &mut Journal,
         ending: &Ending,
     ) -> Result<Measured> {
-        let mut noted: Vec<Caveat> = self.wait_idle(task.number, ending).await?.into_iter().collect();
+        let mut noted: Vec<ServerCaveat> = self.wait_idle(task.number, ending).await?.into_iter().collect();
         self.set_cache(task, journal, ending).await?;
         let mut tally = journal.make_room(task.series, &task.ask);
         self.warm_connections(task, ending).await;
@@ -144,7 +144,7 @@ impl Runner {
         let read = running.end_metrics(task, journal).await?;
         let checks = self.ready.reader.rows(&task.plan().workload);
         let mut so_far = running.so_far(task);
-        let counted = so_far.with_rates();
+        let counted = so_far.counted();
         so_far.own = delays.within(&counted);
         let trace = running.firing.trace.and_then(|TraceStart { from, of }| {
             let last = tally.kept.iter().map(|r| r.id).max()?;

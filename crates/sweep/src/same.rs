@@ -1,7 +1,7 @@
 //! A sweep goes on under the plan, and on the server, that it began with.
 
 use anyhow::{Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ServerCaveat, SweepCaveat};
 use goodput_plan::Plan;
 use goodput_run::rundir::{Meta, changed};
 use goodput_stats::server::facts::{ChangedSetting, Facts};
@@ -25,7 +25,7 @@ pub(super) fn check_plan(dir: &Path, earlier: &Meta, now: &Plan, force: bool) ->
             differences.join("\n  ")
         );
     }
-    Ok(Some(Caveat::PlanChanged { differences }))
+    Ok(Some(Caveat::Sweep(SweepCaveat::PlanChanged { differences })))
 }
 
 /// What servers tell otherwise than they did, each compared with itself.
@@ -49,19 +49,16 @@ pub(super) fn of_facts(then: &[Facts], now: &[Facts]) -> Vec<ChangedSetting> {
 /// What of a server that has one address for the whole sweep is not as it was.
 pub(super) fn of_server(earlier: &Meta, now: &Meta) -> Vec<ChangedSetting> {
     let own = [
-        ("server", &earlier.server, &now.server),
-        ("model", &earlier.model, &now.model),
-        ("workload", &earlier.workload, &now.workload),
-        ("SLO", &earlier.slo, &now.slo),
-        ("seed", &earlier.seed.to_string(), &now.seed.to_string()),
+        // As text, which is all that folders of earlier versions have.
+        ("server", earlier.server.to_string(), now.server.to_string()),
+        ("model", earlier.model.clone(), now.model.clone()),
+        ("workload", earlier.workload.to_string(), now.workload.to_string()),
+        ("SLO", earlier.slo.clone(), now.slo.clone()),
+        ("seed", earlier.seed.to_string(), now.seed.to_string()),
     ];
     let changed = own.into_iter().filter(|(_, was, is)| was != is);
-    let changed = changed.map(|(what, was, is)| ChangedSetting {
-        what: what.into(),
-        was: was.clone(),
-        is: is.clone(),
-        memory_dependent: false,
-    });
+    let changed =
+        changed.map(|(what, was, is)| ChangedSetting { what: what.into(), was, is, memory_dependent: false });
     changed.chain(of_facts(&earlier.facts, &now.facts)).collect()
 }
 
@@ -78,7 +75,11 @@ pub(super) fn check(changed: Vec<ChangedSetting>, force: bool, noted: &mut Vec<C
             lines.join("\n  ")
         );
     }
-    noted.extend(changed.into_iter().map(|c| Caveat::ServerChanged { what: c.what, was: c.was, is: c.is }));
+    noted.extend(
+        changed
+            .into_iter()
+            .map(|c| Caveat::Server(ServerCaveat::ServerChanged { what: c.what, was: c.was, is: c.is })),
+    );
     Ok(())
 }
 
@@ -106,7 +107,11 @@ mod tests {
         check(changed, false, &mut noted).unwrap();
         assert_eq!(
             noted,
-            [Caveat::ServerChanged { what: "num_gpu_blocks".into(), was: "100".into(), is: "90".into() }],
+            [Caveat::Server(ServerCaveat::ServerChanged {
+                what: "num_gpu_blocks".into(),
+                was: "100".into(),
+                is: "90".into()
+            })],
             "what was left of its memory is another each time"
         );
     }

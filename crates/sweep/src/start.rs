@@ -219,8 +219,7 @@ impl Sweep<'_> {
                 return Ok(ready);
             }
         }
-        let caveat: Option<Caveat> = self.ending.caveat();
-        self.meta.noted.extend(caveat);
+        self.meta.noted.extend(self.ending.caveat().map(Caveat::from));
         self.write_result(servers)?;
         Ok(None)
     }

@@ -5,7 +5,7 @@ use super::prepare::{self, PlanSeries, Prepared};
 use super::resume::keep_lengths;
 use super::same;
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::redact;
 use goodput_load::client::key::ApiKey;
@@ -95,7 +95,7 @@ impl Servers {
         let titles = plan.series();
         let server = |name: &str| {
             let own = titles.iter().find(|s| s.variant.as_ref().is_some_and(|v| v.name == name));
-            own.map(|s| s.plan.server_title()).unwrap_or_default()
+            own.map(|s| s.plan.measured_server()).unwrap_or_default()
         };
         let one = |v: Variant| {
             let known = earlier.runs.iter().find(|run| run.name == v.name).cloned().unwrap_or_default();
@@ -229,7 +229,12 @@ impl Servers {
                 (run.model, run.words) = (Some(ready.model.clone()), Some(ready.load.terms().words.clone()));
                 run.facts = ready.facts.clone();
                 // That of the run as a whole is noted there.
-                run.noted = ready.noted.iter().filter(|c| **c != Caveat::VirtualTime).cloned().collect();
+                run.noted = ready
+                    .noted
+                    .iter()
+                    .filter(|c| **c != Caveat::Origin(OriginCaveat::VirtualTime))
+                    .cloned()
+                    .collect();
                 self.current = Some(current);
                 Ok(Some(ready))
             }
@@ -259,7 +264,7 @@ impl Servers {
     /// Starts the command of a variant, where it has one and nothing is in its place.
     async fn launch(&self, variant: &Variant, urls: &[BaseUrl]) -> Result<Option<Launched>, String> {
         let Some(start) = &variant.start else { return Ok(None) };
-        let filled = start.filled(|name| std::env::var(name).ok());
+        let filled = start.expand(|name| std::env::var(name).ok());
         // Before anything is told of what is in its way: that may be the same command.
         for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| !is_everyday(s)) {
             redact::register_secret(secret, log::HIDDEN);
@@ -470,7 +475,7 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
     };
     let other = match elsewhere {
         // The key is the server's own.
-        Some(base) => Some(Client::http(&server.elsewhere(base), None)?),
+        Some(base) => Some(Client::http(&server.for_other_host(base), None)?),
         None => None,
     };
     let deadline = Instant::now() + start.timeout.0;

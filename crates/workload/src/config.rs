@@ -4,11 +4,12 @@ use super::arrivals::{Arrivals, GammaShape};
 use super::conversation::{Conversation, Think};
 use super::kind::{FileSummary, Kind, RequestSource};
 use super::sources::Prompts;
+use super::summary::{Pacing, RequestKind, WorkloadSummary};
 use super::synthetic::SharedPrefix;
 use super::trace::TraceSource;
 use goodput_core::level::Control;
 use goodput_core::slo::{ALL, Slo};
-use goodput_core::units::{NonEmpty, Positive, Rate, short};
+use goodput_core::units::{NonEmpty, Positive, Rate};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -336,8 +337,7 @@ impl Workload {
     /// Describes the workload in a closed loop, which has no arrival shape: `600 in / 30 out tokens, closed loop, cold
     /// cache`.
     pub fn closed(&self) -> String {
-        let pace = self.pace.map(|r| format!(", no faster than {r} per second")).unwrap_or_default();
-        self.describe(&format!("closed loop{pace}"))
+        self.summary(Pacing::ClosedLoop { max_rate: self.pace }).to_string()
     }
 
     /// Returns the first mistake of the table as a whole, as an error message.
@@ -382,33 +382,29 @@ impl Workload {
         })
     }
 
-    fn describe(&self, arrivals: &str) -> String {
-        let kinds: Vec<String> = self
-            .kinds()
-            .iter()
-            .map(|k| {
-                let turns = k.conversation.map(|c| format!(", {c}")).unwrap_or_default();
-                match k.name {
-                    Some(name) => format!("{} % {name} ({k}{turns})", short(100.0 * k.share)),
-                    None => format!("{k}{turns}"),
-                }
-            })
-            .collect();
-        let cache = match self.cache {
-            Cache::Pair => "cold and warm",
-            cache => cache.name(),
+    /// Returns what a result keeps of the workload, sent at this pace.
+    pub fn summary(&self, pacing: Pacing) -> WorkloadSummary {
+        let kind = |k: &Kind<'_>| RequestKind {
+            class: k.name.map(str::to_owned),
+            share: k.share,
+            prompts: k.prompts(),
+            conversation: k.conversation.cloned(),
         };
-        format!("{}, {arrivals}, {cache} cache", kinds.join(" + "))
+        WorkloadSummary { requests: self.kinds().iter().map(kind).collect(), pacing, cache: Some(self.cache) }
+    }
+
+    /// Returns when an open loop sends requests.
+    pub const fn pacing(&self) -> Pacing {
+        match self.source {
+            Source::Trace(_) => Pacing::AsRecorded,
+            Source::Prompts(_) | Source::Mix(_) => Pacing::Arrivals(self.arrivals),
+        }
     }
 }
 
 impl fmt::Display for Workload {
     /// Formats `600 in / 30 out tokens, Poisson arrivals, cold cache`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let arrivals = match self.source {
-            Source::Trace(_) => "arrivals as recorded".to_owned(),
-            Source::Prompts(_) | Source::Mix(_) => self.arrivals.to_string(),
-        };
-        f.write_str(&self.describe(&arrivals))
+        self.summary(self.pacing()).fmt(f)
     }
 }

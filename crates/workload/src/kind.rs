@@ -2,10 +2,10 @@
 
 use super::conversation::Conversation;
 use super::sources::{Prompts, name};
+use super::summary::PromptSource;
 use super::trace::TraceSource;
 use goodput_core::units::Positive;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Summary of the files of one kind of request. Filled in when a sweep begins, so that its search and reports do not
 /// need the files.
@@ -85,22 +85,21 @@ impl Kind<'_> {
         }
     }
 
+    /// Returns the source of its prompts, as results keep it.
+    pub fn prompts(&self) -> PromptSource {
+        match (self.file_summary, self.source) {
+            (_, RequestSource::Prompts(Prompts::Synthetic(recipe))) => PromptSource::Synthetic(*recipe),
+            (Some(summary), _) => PromptSource::Files(summary.title.clone()),
+            (None, RequestSource::Prompts(prompts)) => PromptSource::Files(prompts.to_string()),
+            (None, RequestSource::Trace(trace)) => {
+                PromptSource::Files(format!("trace {}", name(&trace.file)))
+            }
+        }
+    }
+
     /// Returns the mean number of requests per chain; for a trace its requests per second.
     pub(super) fn per_level(&self) -> f64 {
         let planned = || self.conversation.map_or(1.0, Conversation::mean_turns);
         self.file_summary.map_or_else(planned, |f| f.requests_per_level.get())
-    }
-}
-
-impl fmt::Display for Kind<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.file_summary, self.source) {
-            (
-                Some(summary),
-                RequestSource::Prompts(Prompts::Data(_) | Prompts::Text(_)) | RequestSource::Trace(_),
-            ) => f.write_str(&summary.title),
-            (_, RequestSource::Prompts(p)) => p.fmt(f),
-            (_, RequestSource::Trace(t)) => write!(f, "trace {}", name(&t.file)),
-        }
     }
 }

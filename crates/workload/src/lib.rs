@@ -20,6 +20,7 @@ pub mod prompts;
 pub mod rate;
 pub mod seed;
 pub mod sources;
+pub mod summary;
 pub mod synthetic;
 pub mod trace;
 pub mod traffic;

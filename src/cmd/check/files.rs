@@ -1,28 +1,29 @@
-//! What the files of a plan hold: how long their prompts and answers are, before anything is sent.
+//! The contents of a plan's data files: lengths of prompts and answers.
 
 use crate::distribution::Distribution;
 use crate::workload::file_contents::FileContents;
 
+/// Bars of a histogram, from low to high.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Lines to follow what is said of the plan; empty where it names no data set and no trace.
-pub(super) fn words(contents: &[FileContents]) -> String {
+/// Describes the data sets and traces of a plan; empty if it has none.
+pub(super) fn text(contents: &[FileContents]) -> String {
     let mut out = String::new();
     for (i, h) in contents.iter().enumerate() {
         let head = if i == 0 { "files" } else { "" };
         let class = h.class.as_ref().map_or(String::new(), |c| format!("class {c}: "));
         out += &format!("\n  {head:9} {class}{}", h.title);
-        let how = if h.estimated { ", estimated from characters" } else { "" };
-        out += &format!("\n            prompts  {} tokens{how}  {}", h.input, histogram(&h.input));
+        let basis = if h.estimated { ", estimated from characters" } else { "" };
+        out += &format!("\n            prompts  {} tokens{basis}  {}", h.input, histogram(&h.input));
         if let Some(output) = &h.output {
-            out += &format!("\n            answers  {output} tokens{how}  {}", histogram(output));
+            out += &format!("\n            answers  {output} tokens{basis}  {}", histogram(output));
         }
         out.extend(h.notes.iter().map(|note| format!("\n            {note}")));
     }
     out
 }
 
-/// How lengths are spread, a mark for each bar from the shortest to the longest; a blank where there are none between.
+/// Draws a histogram of lengths, one character per bar from the shortest to the longest, with a blank for a gap between bars.
 fn histogram(d: &Distribution) -> String {
     let most = d.bars.iter().map(|b| b.n).max().unwrap_or(1).max(1);
     let mut out = String::new();
@@ -55,11 +56,11 @@ mod tests {
             notes: vec!["Of 9 rows, 3 could not be read.".into()],
         };
         assert_eq!(
-            words(&[h]),
+            text(&[h]),
             "\n  files     class chat: 6 prompts of a.jsonl\
              \n            prompts  mean 92, p50 10, p90 500, p99 500, longest 500 tokens, estimated from characters  █ ▂ ▂\
              \n            Of 9 rows, 3 could not be read."
         );
-        assert_eq!(words(&[]), "");
+        assert_eq!(text(&[]), "");
     }
 }

@@ -1,4 +1,4 @@
-//! The design of a sensitivity run: at which level, by how much, for how long.
+//! The design of a sensitivity run: its level, the size of the changes, and the times.
 
 use crate::level::Control;
 use crate::plan::sensitivity::{Pairing, Side};
@@ -14,50 +14,50 @@ use anyhow::{Context, Result, bail};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// The tail of a step with the rate moved up is to be about e^0.4, one and a half times, that at the centre: enough to tell from noise, and
-/// not yet another regime.
+/// Target change of ln(tail latency) when the rate goes up: a factor of e^0.4 ≈ 1.5, enough to tell from noise without entering another regime.
 const TAIL_CHANGE: f64 = 0.4;
-/// The rate is moved by this share at the least …
+/// Smallest relative change of the rate.
 const LEAST_MOVE: f64 = 0.05;
-/// … and by this at the most.
+/// Largest relative change of the rate.
 const MOST_MOVE: f64 = 0.2;
-/// d ln tail/d ln rate where the steps of the search do not tell it.
-const USUAL_SLOPE: f64 = 4.0;
-/// Steps within this factor of the centre tell the slope.
+/// Assumed d ln tail/d ln rate if the steps of the search do not determine it.
+const DEFAULT_SLOPE: f64 = 4.0;
+/// Steps within this factor of the centre determine the slope.
 const NEAR: f64 = 1.6;
-/// Turns that are aimed at, and the fewest that bound an answer.
+/// Preferred number of turns.
 const TURNS: u32 = 5;
+/// Fewest turns that give an interval.
 const LEAST_TURNS: u32 = 4;
-/// More turns are no longer worth it: longer steps are.
+/// Largest number of turns; beyond it, longer steps are worth more.
 const MOST_TURNS: u32 = 12;
-/// The shortest measured window.
+/// Shortest measured window, in seconds.
 const LEAST_MEASURE: f64 = 10.0;
-/// Longer windows go into more turns.
+/// Measured window, in seconds, above which more turns are added instead.
 const MOST_MEASURE: f64 = 120.0;
-/// Misses that a step at the boundary has at the least, or its tail is a matter of single requests.
+/// Fewest misses expected in a step at the boundary; with fewer, its tail depends on single requests.
 const LEAST_TAIL: f64 = 2.0;
-/// Connecting, draining, and asking whether the server is idle.
+/// Time between steps for connecting, draining and checking that the server is idle, in seconds.
 const BETWEEN: f64 = 1.0;
 
-/// What is measured.
+/// The design of the paired steps.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Design {
-    /// Each factor with the share by which it is moved.
+    /// Each factor with its relative change.
     pub(super) factors: Vec<(Factor, f64)>,
-    /// Level and times.
+    /// Level, turns and times of the steps.
     pub(super) pairing: Pairing,
 }
 
 /// Designs the pairs for the answer of a run.
 ///
 /// # Errors
-/// There is no goodput to move, or too little time.
+/// The run has no goodput, no factor can be changed, or the budget is too small.
 pub(super) fn of(run: &Run, plan: &Plan, asked: &SensitivityPlan) -> Result<Design> {
     let answer = run.answers.first().context("the run has no answer")?;
     let centre = centre(run, plan, answer)?;
     let rate_move = (TAIL_CHANGE / slope(run, answer, centre.0)).clamp(LEAST_MOVE, MOST_MOVE);
     let rate_move = rate_move.min(asked.most.get());
-    // Neither above the plan's highest rate nor above what the search tried itself.
+    // The rate moved up must not exceed max-rate, nor the highest rate of the search.
     let level = centre.0.min(centre.1 / (1.0 + rate_move));
     let factors: Vec<(Factor, f64)> = asked
         .factors(plan)
@@ -69,7 +69,9 @@ pub(super) fn of(run: &Run, plan: &Plan, asked: &SensitivityPlan) -> Result<Desi
         })
         .collect();
     if factors.is_empty() {
-        bail!("no factor of this workload can be moved by a share that shows");
+        bail!(
+            "no factor of this workload can be changed enough to measure its effect: name others in [sensitivity] factors"
+        );
     }
     let cells = 2 * (factors.len() + 1);
     let request = run.nearest(answer, level).and_then(|s| s.quantiles(Metric::E2e).p99);
@@ -82,14 +84,14 @@ pub(super) fn of(run: &Run, plan: &Plan, asked: &SensitivityPlan) -> Result<Desi
     Ok(Design { factors, pairing })
 }
 
-/// What is going to be measured, in a line.
-pub(super) fn said(design: &Design, plan: &Plan) -> String {
+/// Describes the paired steps in one line.
+pub(super) fn summary(design: &Design, plan: &Plan) -> String {
     let p = &design.pairing;
     let names: Vec<String> =
         design.factors.iter().map(|(f, by)| format!("{f} ±{:.0} %", 100.0 * by)).collect();
     let steps = p.turns.get() as usize * 2 * (design.factors.len() + 1);
     format!(
-        "what moves the answer: {steps} steps around {}{}, {} s measured after {} s: rate ±{:.0} %, {}",
+        "measuring the sensitivity: {steps} steps near {}{}, each {} s measured after {} s settling; rate ±{:.0} %, {}",
         short(p.centre),
         plan.workload.control().unit(),
         p.measure.as_secs(),
@@ -99,20 +101,24 @@ pub(super) fn said(design: &Design, plan: &Plan) -> String {
     )
 }
 
-/// The level to move everything at, and the highest that may be offered: the boundary itself, since an elasticity away from it is that of
-/// another limit.
+/// Returns the level at which to change the factors, and the highest level that may be offered. The level is the boundary itself, because
+/// away from it another limit may bind.
 fn centre(run: &Run, plan: &Plan, answer: &Answer) -> Result<(f64, f64)> {
     let g = &answer.goodput;
     if answer.control == Control::Concurrency {
-        bail!("the answer is a number of requests in flight, and pairs move a rate");
+        bail!(
+            "the answer is a number of requests in flight, but paired steps need a rate: use a search over rates"
+        );
     }
     let bracket = || Some((g.met? * g.failed?).sqrt());
     let rate = match g.status {
-        Status::None => bail!("no rate meets the SLO: there is no goodput that could be moved"),
-        Status::Invalid => bail!("the client was the limit: the goodput is not known"),
-        _ => interval(g).map(|(rate, _)| rate).or_else(bracket).or(g.rate).or(g.met),
+        Status::None => bail!("no rate meets the SLO, so there is no goodput to measure the sensitivity of"),
+        Status::Invalid => bail!("the client was the limit, so the goodput is unknown"),
+        Status::Found | Status::NotReached | Status::Undecided => {
+            interval(g).map(|(rate, _)| rate).or_else(bracket).or(g.rate).or(g.met)
+        }
     };
-    let rate = rate.filter(|r| *r > 0.0).context("the search found no goodput that could be moved")?;
+    let rate = rate.filter(|r| *r > 0.0).context("the search found no goodput")?;
     let loaded =
         run.steps.iter().filter(|s| !s.kind.is_outside_search() && s.level.control == answer.control);
     let tried = loaded.map(|s| s.level.value).fold(0.0, f64::max);
@@ -120,13 +126,13 @@ fn centre(run: &Run, plan: &Plan, answer: &Answer) -> Result<(f64, f64)> {
     Ok((rate, if most > 0.0 { most } else { rate }))
 }
 
-/// The least share of misses that a limit of a tier allows.
+/// Returns the smallest share of misses that a limit of a tier allows.
 fn least_allowed(slo: &crate::slo::Slo) -> Option<f64> {
     let limits = slo.parts().into_iter().flat_map(|part| part.slo.limits());
     limits.filter(|l| l.metric != Metric::Itl).map(|l| l.percentile.miss_share()).min_by(f64::total_cmp)
 }
 
-/// d ln tail/d ln rate near a level, by the steps of the search: weighted least squares over those near it.
+/// Estimates d ln tail/d ln rate near a level, by weighted least squares over the nearby steps of the search.
 fn slope(run: &Run, answer: &Answer, centre: f64) -> f64 {
     let tier = run.tiers.iter().find(|t| t.tier() == answer.tier).or(run.tiers.first());
     let limits = tier.map(crate::slo::Slo::limits).unwrap_or_default();
@@ -137,7 +143,7 @@ fn slope(run: &Run, answer: &Answer, centre: f64) -> f64 {
         });
         over.max_by(f64::total_cmp)
     };
-    let told = |s: &&Step| {
+    let usable = |s: &&Step| {
         !s.kind.is_outside_search()
             && !s.overloaded()
             && s.verdict != Verdict::Invalid
@@ -148,7 +154,7 @@ fn slope(run: &Run, answer: &Answer, centre: f64) -> f64 {
     let points: Vec<(f64, f64, f64)> = run
         .steps
         .iter()
-        .filter(told)
+        .filter(usable)
         .filter_map(|s| Some((s.level.value.ln(), tail(s)?, s.due_n as f64)))
         .collect();
     let all: f64 = points.iter().map(|p| p.2).sum();
@@ -156,12 +162,12 @@ fn slope(run: &Run, answer: &Answer, centre: f64) -> f64 {
     let (x, y) = (mean(|p| p.0), mean(|p| p.1));
     let sxx: f64 = points.iter().map(|p| p.2 * (p.0 - x).powi(2)).sum();
     let sxy: f64 = points.iter().map(|p| p.2 * (p.0 - x) * (p.1 - y)).sum();
-    // Levels that lie closer together tell no slope.
+    // Levels that are too close together do not determine a slope.
     let spread = (sxx / all).sqrt();
-    if points.len() >= 2 && spread > 0.05 { (sxy / sxx).clamp(0.5, 40.0) } else { USUAL_SLOPE }
+    if points.len() >= 2 && spread > 0.05 { (sxy / sxx).clamp(0.5, 40.0) } else { DEFAULT_SLOPE }
 }
 
-/// The percentile of a step that is nearest to a share.
+/// Returns the recorded percentile nearest to a share of requests.
 fn at(q: &Quantiles, share: f64) -> Option<f64> {
     match share {
         s if s > 0.97 => q.p99,
@@ -171,8 +177,8 @@ fn at(q: &Quantiles, share: f64) -> Option<f64> {
     }
 }
 
-/// The share by which a factor is moved: as the rate, since a server's load grows with lengths as it grows with the rate; twice and three times
-/// that where it does not. Less where the workload has no room for so much; `None` where it has none at all.
+/// Returns the relative change of a factor: as for the rate for lengths, on which a server's load depends as on the rate; two and three times
+/// as much for the others. Half as much if the workload does not allow that; `None` if it does not allow half.
 fn share(factor: &Factor, rate_move: f64, most: f64, plan: &Plan) -> Option<f64> {
     let weight = match factor.kind {
         FactorKind::PromptLength | FactorKind::AnswerLength => 1.0,
@@ -185,24 +191,24 @@ fn share(factor: &Factor, rate_move: f64, most: f64, plan: &Plan) -> Option<f64>
             let moved = factor.scaled(&plan.workload, side.times(by)).ok()?;
             factor.value(&moved).ok()
         });
-        // Short lengths may round to what they were.
+        // Short lengths may round back to their old value.
         matches!(values, [Some(down), Some(up)] if (up / down).ln() > by)
     };
     [by, by / 2.0].into_iter().find(|by| fits(*by))
 }
 
-/// How the time is spent.
+/// Inputs for dividing the budget into steps.
 struct Schedule {
-    /// Series, each with one step a turn.
+    /// Number of series; each has one step per turn.
     cells: usize,
-    /// Seconds that the longest requests take.
+    /// Duration of the longest requests, in seconds.
     request_s: f64,
-    /// Seconds that a window needs for a tail.
+    /// Shortest window with enough misses for a tail, in seconds.
     least_s: f64,
 }
 
 impl Schedule {
-    /// Turns, settling time and measured window within a budget in seconds.
+    /// Returns turns, settling time and measured window for a budget in seconds.
     fn spend(&self, budget: f64) -> Result<(NonZeroU32, Duration, Duration)> {
         let each = |turns: u32| budget / f64::from(turns) / self.cells as f64;
         let settle = |each: f64| (each / 5.0).clamp(2.0, 20.0).max(self.request_s);
@@ -213,7 +219,7 @@ impl Schedule {
                 (least + BETWEEN + self.request_s + (least / 4.0).clamp(2.0, 20.0).max(self.request_s)) * 1.1;
             let needed = step * f64::from(LEAST_TURNS) * self.cells as f64;
             bail!(
-                "a budget of {} is too little for {} steps with {} s measured each: give it {} ([sensitivity] budget, or --budget), or fewer factors",
+                "a budget of {} is too short for {} steps of {} s measured each: set it to {} ([sensitivity] budget, or --budget), or choose fewer factors",
                 Span::secs(budget as u64),
                 LEAST_TURNS as usize * self.cells,
                 least.ceil(),
@@ -254,11 +260,11 @@ mod tests {
         }
         assert_eq!(spend(8, 1.0, 5.0, 30.0).unwrap().0, TURNS);
         let e = spend(10, 1.0, 60.0, 20.0).unwrap_err().to_string();
-        assert!(e.contains("too little for 40 steps with 60 s measured") && e.contains("give it"), "{e}");
+        assert!(e.contains("too short for 40 steps of 60 s measured") && e.contains("set it to"), "{e}");
     }
 
     #[test]
-    fn the_slope_is_that_of_the_steps_near_the_centre() {
+    fn the_slope_is_estimated_from_the_steps_near_the_centre() {
         use goodput_run::fixture;
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
         let answer = run.answers[0].clone();
@@ -271,6 +277,6 @@ mod tests {
         }
         let got = slope(&run, &answer, 30.0);
         assert!((got - 3.0).abs() < 1e-6, "{got}");
-        assert!((slope(&run, &answer, 3_000.0) - USUAL_SLOPE).abs() < 1e-12, "nothing near");
+        assert!((slope(&run, &answer, 3_000.0) - DEFAULT_SLOPE).abs() < 1e-12, "no step is near");
     }
 }

@@ -1,15 +1,15 @@
-//! `--fault NAME=PROBABILITY`: what goes wrong, as the table of a plan has it.
+//! `--fault NAME=PROBABILITY`, parsed into the `fault` table of a simulated server.
 
 use crate::sim::fault::Fault;
 use anyhow::{Context, Result, anyhow, bail};
 
-/// Stands for every fault.
+/// Name that stands for every fault.
 const ALL: &str = "all";
 
 /// Adds the faults of the command line to those of `--set`.
 ///
 /// # Errors
-/// There is no such fault, a probability is none, or a fault is given twice.
+/// A fault does not exist or is given twice, or its probability is not a number from 0 to 1.
 pub(super) fn add(settings: &mut toml::Table, faults: &[String]) -> Result<()> {
     if faults.is_empty() {
         return Ok(());
@@ -68,8 +68,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
-        for (faults, said) in [
+    fn errors_say_what_to_write() {
+        for (faults, message) in [
             (&["stall"][..], "write NAME=PROBABILITY"),
             (&["stall=often"], "a number from 0 to 1"),
             (&["stall=2"], "a number from 0 to 1"),
@@ -79,7 +79,7 @@ mod tests {
             (&["all=0.1", "all=0.2"], "--fault all is given twice"),
         ] {
             let error = format!("{:#}", added(faults).unwrap_err());
-            assert!(error.contains(said), "{faults:?}: {error}");
+            assert!(error.contains(message), "{faults:?}: {error}");
         }
     }
 }

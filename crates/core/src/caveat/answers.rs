@@ -1,63 +1,69 @@
-//! Caveats on how answers ended and what they held, in words.
+//! Caveats on how requests ended and what their answers held.
 
-use super::Caveat;
-use crate::units::short;
+use super::Scope;
+use super::number::number;
+use serde::{Deserialize, Serialize};
 
-pub(super) fn text(caveat: &Caveat) -> String {
-    match caveat {
-        Caveat::TimedOut { requests, of, after_s, is_error: true } => format!(
-            "{requests} of {of} requests were not over after {} s, the plan's step.timeout: each counts as an error. Limits that were met by then \
-             count as met.",
-            short(*after_s)
-        ),
-        Caveat::TimedOut { requests, of, after_s, is_error: false } => format!(
-            "{requests} of {of} requests were cut off by goodput's default timeout, after {} s or more. A metric that was known by then counts as \
-             it is, one past its limit is a miss; all else is unknown. They are no errors, and not completed.",
-            short(*after_s)
-        ),
-        Caveat::NoContent { requests, of } => format!(
-            "{requests} of {of} answers ended before any content came, all of their tokens being reasoning. They miss limits on TTFC."
-        ),
-        Caveat::HiddenReasoning { requests, of, share } => format!(
-            "In {requests} of {of} answers the server counted reasoning that it never sent, {} % of their output tokens. TPOT leaves it out; \
-             output tokens/s and output lengths include it.",
-            short((share * 1000.0).round() / 10.0)
-        ),
-        _ => String::new(),
-    }
+/// A caveat on how requests ended, or what their answers held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnswersCaveat {
+    /// Streams ended with `[DONE]` but no finish reason.
+    NoFinishReason {
+        /// Number of such streams.
+        requests: u64,
+    },
+    /// The client's timeout ended requests.
+    TimedOut {
+        /// Number of such requests.
+        requests: u64,
+        /// Requests counted.
+        of: u64,
+        /// Timeout in seconds; where several applied, the shortest.
+        #[serde(deserialize_with = "number")]
+        after_s: f64,
+        /// The plan sets the timeout, so that each of them is an error.
+        is_error: bool,
+    },
+    /// Answers ended before any content came.
+    NoContent {
+        /// Number of such answers.
+        requests: u64,
+        /// Answers counted.
+        of: u64,
+    },
+    /// The server counted reasoning tokens that it never sent.
+    HiddenReasoning {
+        /// Answers that had some.
+        requests: u64,
+        /// Answers counted.
+        of: u64,
+        /// Their share of the output tokens of these answers.
+        #[serde(deserialize_with = "number")]
+        share: f64,
+    },
+    /// Requests failed.
+    Failures {
+        /// Requests that failed in the measured windows.
+        requests: u64,
+        /// Requests counted.
+        of: u64,
+        /// The most frequent kind of failure.
+        kind: String,
+        /// That kind is more than half of them.
+        #[serde(default)]
+        most: bool,
+    },
 }
 
-pub(super) const fn advice(caveat: &Caveat) -> &'static str {
-    match caveat {
-        Caveat::TimedOut { .. } => "Set step.timeout to the longest that an answer may take.",
-        Caveat::NoContent { .. } => {
-            "Ask for longer answers (output-tokens), or for less reasoning (server.body)."
+impl AnswersCaveat {
+    pub(super) const fn scope(&self) -> Scope {
+        match self {
+            Self::NoFinishReason { .. }
+            | Self::TimedOut { .. }
+            | Self::NoContent { .. }
+            | Self::HiddenReasoning { .. } => Scope::RUN.until_resumed(),
+            Self::Failures { .. } => Scope::RUN.weakening(),
         }
-        Caveat::HiddenReasoning { .. } => {
-            "Compare output tokens/s only with servers that count reasoning too; server.body may have it streamed."
-        }
-        _ => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn they_say_what_counts() {
-        let timed = |is_error| text(&Caveat::TimedOut { requests: 3, of: 400, after_s: 60.0, is_error });
-        assert!(timed(true).starts_with(
-            "3 of 400 requests were not over after 60 s, the plan's step.timeout: each counts as an error"
-        ));
-        assert!(
-            timed(false).contains("default timeout, after 60 s or more")
-                && timed(false).contains("no errors")
-        );
-        let hidden = text(&Caveat::HiddenReasoning { requests: 9, of: 10, share: 0.8987 });
-        assert!(
-            hidden.contains("9 of 10 answers") && hidden.contains("89.9 % of their output tokens"),
-            "{hidden}"
-        );
     }
 }

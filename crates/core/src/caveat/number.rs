@@ -10,7 +10,10 @@ pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Cause, Caveat, Excess, LengthsOf, OwnFault, Refusal};
+    use super::super::{
+        Cause, Caveat, ClientCaveat, CountersCaveat, Excess, LengthsCaveat, LengthsOf, OwnFault, Refusal,
+        ServerCaveat,
+    };
 
     /// Each way in which a number stands in a caveat: by itself, beside what is flattened, within a fault and within its cause.
     #[test]
@@ -19,14 +22,27 @@ mod tests {
             let cause = [Cause::Busy(x), Cause::Starved { waiting: x, busy: Some(x) }];
             let late = cause.map(|cause| {
                 let excess = Excess { p99_ms: x, allowed_ms: x, limit_ms: x, cause };
-                Caveat::Client { step: 1, fault: OwnFault::Late(excess), invalid: true }
+                Caveat::from(ClientCaveat::OwnLimit { step: 1, fault: OwnFault::Late(excess), invalid: true })
             });
-            let mut all = vec![
-                Caveat::NotDrained { step: 3, left: x },
-                Caveat::LengthsNotPinned { asked: x, got: x, of: LengthsOf::default() },
-                Caveat::TtftDiffers { step: 1, steps: 1, client_ms: x, server_ms: x, queue_ms: Some(x) },
-                Caveat::Refused { step: 1, how: Refusal::AskedToWait { asked_s: x, waited_s: x } },
-                Caveat::Client { step: 1, fault: OwnFault::Halted { times: 1, total_ms: x }, invalid: false },
+            let mut all: Vec<Caveat> = vec![
+                ServerCaveat::NotDrained { step: 3, left: x }.into(),
+                LengthsCaveat::LengthsNotPinned { asked: x, got: x, of: LengthsOf::default() }.into(),
+                CountersCaveat::TtftDiffers {
+                    step: 1,
+                    steps: 1,
+                    client_ms: x,
+                    server_ms: x,
+                    queue_ms: Some(x),
+                }
+                .into(),
+                ServerCaveat::Refused { step: 1, how: Refusal::AskedToWait { asked_s: x, waited_s: x } }
+                    .into(),
+                ClientCaveat::OwnLimit {
+                    step: 1,
+                    fault: OwnFault::Halted { times: 1, total_ms: x },
+                    invalid: false,
+                }
+                .into(),
             ];
             all.extend(late);
             let text = serde_json::to_string(&all).unwrap();

@@ -1,34 +1,31 @@
-//! What is said of figures that no client of ours measured on a server.
+//! Caveats on figures that goodput did not measure on a real server.
 
-use super::Caveat;
+use super::Scope;
+use serde::{Deserialize, Serialize};
 
-/// What is the case, as a sentence; empty for a caveat about anything else.
-pub(super) fn text(caveat: &Caveat) -> String {
-    match caveat {
-        Caveat::Imported { tool, missing, counted } => imported(tool, missing, counted),
-        Caveat::VirtualTime => {
-            "Time was simulated: the figures are those of the model, not of a machine.".into()
-        }
-        Caveat::Simulated => "The server was simulated.".into(),
-        _ => String::new(),
-    }
+/// A caveat on figures that goodput did not measure on a real server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OriginCaveat {
+    /// Another tool measured them.
+    Imported {
+        /// Name of the tool, with its version if known.
+        tool: String,
+        /// Facts that its files do not hold.
+        missing: Vec<String>,
+        /// How goodput counts its requests where the tool counts otherwise.
+        counted: String,
+    },
+    /// Time was simulated.
+    VirtualTime,
+    /// The server was simulated.
+    Simulated,
 }
 
-/// What to do about it.
-pub(super) const fn advice(caveat: &Caveat) -> &'static str {
-    match caveat {
-        Caveat::Imported { .. } => {
-            "Measure the level that matters with `goodput sweep` before promising it; `goodput report RUN --as TOOL` shows the figures \
-             as the tool counts them."
+impl OriginCaveat {
+    pub(super) const fn scope(&self) -> Scope {
+        match self {
+            Self::Imported { .. } | Self::VirtualTime | Self::Simulated => Scope::RUN,
         }
-        _ => "Set server.url to measure a real server.",
     }
-}
-
-fn imported(tool: &str, missing: &[String], counted: &str) -> String {
-    let missing = match missing {
-        [] => String::new(),
-        some => format!(" Not known: {}.", some.join("; ")),
-    };
-    format!("Imported from {tool}: its client measured this, not ours. {counted}{missing}")
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use goodput_core::level::Level;
 use goodput_core::record::{Finished, Phase};
 use goodput_core::units::ms;
-use goodput_plan::own::OwnLimits;
+use goodput_plan::client::ClientLimits;
 use goodput_plan::server::Server;
 use goodput_stats::calibration::{AtRate, EXACT_MS, Quantiles};
 use goodput_stats::server::Reading;
@@ -147,7 +147,11 @@ pub(super) struct Driver {
 
 impl Driver {
     /// Connects, and asks for the model.
-    pub(super) async fn new(server: Server, own: &OwnLimits, interrupt: CancellationToken) -> Result<Self> {
+    pub(super) async fn new(
+        server: Server,
+        own: &ClientLimits,
+        interrupt: CancellationToken,
+    ) -> Result<Self> {
         let host = Host::of(own, false)?;
         let clients = Client::several(&server, None, host.threads())?;
         let asked = clients[0].clone();
@@ -264,7 +268,7 @@ mod tests {
         let settings: Settings = toml::from_str(&format!("first = \"{first}\"")).unwrap();
         let server = NullServer::start(settings).unwrap();
         let at = Server::new(Target::Url(server.url.parse().unwrap()));
-        let own = OwnLimits { threads: std::num::NonZeroU32::new(2), ..OwnLimits::default() };
+        let own = ClientLimits { threads: std::num::NonZeroU32::new(2), ..ClientLimits::default() };
         (server, Driver::new(at, &own, CancellationToken::new()).await.unwrap())
     }
 

@@ -10,10 +10,10 @@ use crate::load::descriptors::{Descriptors, ports};
 use crate::load::host::{Share, machine};
 use anyhow::Result;
 use driver::{Driver, Load};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::ClientCaveat;
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::units::Span;
-use goodput_plan::own::OwnLimits;
+use goodput_plan::client::ClientLimits;
 use goodput_plan::server::{Server, Target};
 use goodput_stats::calibration::{Calibration, Closed, ERROR_TOKENS, SLOTS, Streams, TOKENS};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub struct Servers {
 /// No server answers, or the system gives no threads or timers.
 pub async fn calibrate(
     servers: &Servers,
-    own: &OwnLimits,
+    own: &ClientLimits,
     interrupt: &CancellationToken,
     say: impl Fn(&str),
 ) -> Result<Calibration> {
@@ -133,9 +133,9 @@ async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) 
 
 /// Why a level lies beyond what this machine's client was seen to do, if it does: more requests a second than it sends on
 /// time, or more streams than it had open.
-pub fn beyond(seen: &Calibration, share: &Share) -> Option<Caveat> {
+pub fn beyond(seen: &Calibration, share: &Share) -> Option<ClientCaveat> {
     let over = |asked: f64, most: f64, unit: &str| {
-        (asked > most).then(|| Caveat::BeyondCalibration { asked, most, unit: unit.into() })
+        (asked > most).then(|| ClientCaveat::BeyondCalibration { asked, most, unit: unit.into() })
     };
     let rate = share.rate.and_then(|asked| over(asked, seen.ceiling_for(share.tokens), "req/s"));
     rate.or_else(|| over(share.slots? as f64, seen.streams?.open as f64, "streams"))

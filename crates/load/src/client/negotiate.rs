@@ -6,7 +6,7 @@ use super::payload::Payload;
 use super::preflight::unauthorized;
 use super::send::{Client, Shot};
 use anyhow::bail;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::record::{Failure, Finished, Phase, Record};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -64,13 +64,16 @@ pub async fn negotiate(
             }
             Some(Field::Usage) => {
                 usage = false;
-                caveats.push(Caveat::UsageRefused { message: words(body) });
+                caveats.push(Caveat::Lengths(LengthsCaveat::UsageRefused { message: words(body) }));
                 continue;
             }
             None => bail!(failed(client, &probe, failure)),
         };
-        let refusal =
-            Caveat::PinningRefused { field: field.into(), message: words(body), held: pinning.holds() };
+        let refusal = Caveat::Lengths(LengthsCaveat::PinningRefused {
+            field: field.into(),
+            message: words(body),
+            held: pinning.holds(),
+        });
         caveats.push(refusal);
     }
 }

@@ -64,7 +64,10 @@ async fn what_the_message_names_goes_first() {
     });
     let got = ask(&client).await.unwrap();
     assert_eq!((got.pinning, got.usage), (Pinning::FULL, false));
-    assert_eq!(got.caveats, [Caveat::UsageRefused { message: "stream_options: extra inputs".into() }]);
+    assert_eq!(
+        got.caveats,
+        [Caveat::Lengths(LengthsCaveat::UsageRefused { message: "stream_options: extra inputs".into() })]
+    );
     assert_eq!(*asked.lock().unwrap(), [ALL.to_vec(), vec!["ignore_eos", "min_tokens"]]);
 }
 
@@ -74,7 +77,10 @@ async fn one_of_the_two_fields_still_pins() {
     let got = ask(&client).await.unwrap();
     assert_eq!((got.pinning, got.usage), (Pinning { ignore_eos: true, min_tokens: false }, true));
     let message = "unknown field min_tokens".to_owned();
-    assert_eq!(got.caveats, [Caveat::PinningRefused { field: "min_tokens".into(), message, held: true }]);
+    assert_eq!(
+        got.caveats,
+        [Caveat::Lengths(LengthsCaveat::PinningRefused { field: "min_tokens".into(), message, held: true })]
+    );
     assert_eq!(asked.lock().unwrap().len(), 2);
 }
 
@@ -85,8 +91,12 @@ async fn an_unexplained_refusal_drops_one_thing_after_the_other() {
     assert_eq!((got.pinning, got.usage), (Pinning::NONE, false));
     let message = || "bad request".to_owned();
     let expected = [
-        Caveat::PinningRefused { field: "ignore_eos and min_tokens".into(), message: message(), held: false },
-        Caveat::UsageRefused { message: message() },
+        Caveat::Lengths(LengthsCaveat::PinningRefused {
+            field: "ignore_eos and min_tokens".into(),
+            message: message(),
+            held: false,
+        }),
+        Caveat::Lengths(LengthsCaveat::UsageRefused { message: message() }),
     ];
     assert_eq!(got.caveats, expected);
     assert_eq!(*asked.lock().unwrap(), [ALL.to_vec(), vec!["stream_options"], vec![]]);
@@ -104,7 +114,11 @@ async fn a_refusal_in_the_stream_counts_too() {
     let message = "ignore_eos and min_tokens unsupported".to_owned();
     assert_eq!(
         got.caveats,
-        [Caveat::PinningRefused { field: "ignore_eos and min_tokens".into(), message, held: false }]
+        [Caveat::Lengths(LengthsCaveat::PinningRefused {
+            field: "ignore_eos and min_tokens".into(),
+            message,
+            held: false
+        })]
     );
     assert_eq!(asked.lock().unwrap().len(), 2);
 }

@@ -3,7 +3,7 @@
 use super::proxy::{self, OnTheWay};
 use super::tls;
 use anyhow::{Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, RouteCaveat};
 use goodput_plan::Series;
 use goodput_plan::server::Server;
 
@@ -42,15 +42,27 @@ pub fn unverified(server: &Server) -> bool {
 /// What is to be said in every report.
 pub fn caveats(server: &Server) -> Vec<Caveat> {
     let proxies = proxies(server).into_iter();
-    let through = proxies.map(|p| Caveat::Proxy { url: p.url, of_environment: p.of_environment });
-    unverified(server).then_some(Caveat::NotVerified).into_iter().chain(through).collect()
+    let through =
+        proxies.map(|p| Caveat::Route(RouteCaveat::Proxy { url: p.url, of_environment: p.of_environment }));
+    unverified(server).then_some(Caveat::Route(RouteCaveat::NotVerified)).into_iter().chain(through).collect()
 }
 
 /// What is to be said before anything is sent: of caveats, and of files with secrets that others may read.
 pub fn warnings(server: &Server) -> Vec<String> {
-    let caveats = caveats(server).into_iter().map(|c| format!("{} {}", c.text(), c.advice(true)));
+    let insecure = unverified(server).then(|| {
+        "The server's certificate is not verified (server.tls.insecure = true): anyone on the way can read what is sent, the key with it; \
+         name the authority of its certificate: server.tls.ca = \"ca.pem\""
+            .to_owned()
+    });
+    let through = proxies(server).into_iter().map(|p| {
+        let whence = if p.of_environment { ", which the environment names" } else { "" };
+        format!(
+            "Requests go through the proxy {}{whence}; server.proxy = \"none\" or NO_PROXY goes past it",
+            p.url
+        )
+    });
     let files = server.key.as_ref().and_then(|key| key.warning()).into_iter().chain(server.tls.warning());
-    caveats.chain(files).collect()
+    insecure.into_iter().chain(through).chain(files).collect()
 }
 
 /// What is to be known of the way to the servers of all these, each once.
@@ -77,14 +89,21 @@ mod tests {
         let both = server("urls = [\"http://a.test\", \"http://b.test\"]\nproxy = \"http://proxy:3128\"");
         assert_eq!(
             caveats(&both),
-            [Caveat::Proxy { url: "http://proxy:3128".into(), of_environment: false }]
+            [Caveat::Route(RouteCaveat::Proxy { url: "http://proxy:3128".into(), of_environment: false })]
         );
         let insecure = "tls.insecure = true\nproxy = \"none\"";
-        assert_eq!(caveats(&server(&format!("url = \"https://a\"\n{insecure}"))), [Caveat::NotVerified]);
+        assert_eq!(
+            caveats(&server(&format!("url = \"https://a\"\n{insecure}"))),
+            [Caveat::Route(RouteCaveat::NotVerified)]
+        );
         assert_eq!(caveats(&server(&format!("url = \"http://a\"\n{insecure}"))), [], "nothing to verify");
         let proxied = server("url = \"http://a\"\ntls.insecure = true\nproxy = \"https://p:1\"");
-        let through = Caveat::Proxy { url: "https://p:1".into(), of_environment: false };
-        assert_eq!(caveats(&proxied), [Caveat::NotVerified, through], "the proxy is not verified");
+        let through = Caveat::Route(RouteCaveat::Proxy { url: "https://p:1".into(), of_environment: false });
+        assert_eq!(
+            caveats(&proxied),
+            [Caveat::Route(RouteCaveat::NotVerified), through],
+            "the proxy is not verified"
+        );
         let said = warnings(&server("url = \"https://a\"\ntls.insecure = true\nproxy = \"none\""));
         assert!(
             said.len() == 1 && said[0].contains("not verified") && said[0].contains("tls.ca"),
@@ -98,11 +117,11 @@ mod tests {
             "url = \"https://a\"\napi-key-env = \"KEY\"\nheaders = { x-team = \"t\" }\nproxy = \"http://proxy:1\"\n\
              tls = { ca = \"ca.pem\", client-cert = \"me.pem\" }",
         );
-        let other = own.elsewhere("https://b".parse().unwrap());
+        let other = own.for_other_host("https://b".parse().unwrap());
         assert_eq!((other.tls.ca.clone(), other.tls.client_cert.clone()), (Some("ca.pem".into()), None));
         assert!(other.key.is_none() && other.headers.is_empty() && other.proxy == own.proxy);
         let insecure = server("url = \"https://a\"\ntls.insecure = true");
-        assert!(!insecure.elsewhere("https://b".parse().unwrap()).tls.insecure);
+        assert!(!insecure.for_other_host("https://b".parse().unwrap()).tls.insecure);
     }
 
     #[cfg(unix)]

@@ -7,7 +7,7 @@ use super::worker::{ThreadLoad, fire};
 use crate::client::Client;
 use anyhow::{Context, Result};
 use goodput_core::level::{Control, Level};
-use goodput_plan::own::OwnLimits;
+use goodput_plan::client::ClientLimits;
 use goodput_workload::part::Part;
 use std::future::Future;
 use std::io;
@@ -177,7 +177,7 @@ impl Host {
     ///
     /// # Errors
     /// As [`Host::real`].
-    pub fn of(own: &OwnLimits, virtual_time: bool) -> Result<Self> {
+    pub fn of(own: &ClientLimits, virtual_time: bool) -> Result<Self> {
         let threads = own.threads.map_or_else(Self::default_threads, |n| n.get() as usize);
         if virtual_time {
             return Ok(Self::paused());

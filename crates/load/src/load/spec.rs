@@ -48,7 +48,7 @@ mod series_plan {
         let SeriesPlan { mut plan, only } = SeriesPlan::deserialize(from)?;
         let own = Arc::make_mut(&mut plan);
         own.workload.only = only;
-        own.settle_classes();
+        own.apply_class_limits();
         Ok(plan)
     }
 }

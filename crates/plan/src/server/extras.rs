@@ -1,22 +1,22 @@
-//! What a plan adds to every request, headers and fields of the body, and what it may not: secrets, and what goodput writes.
+//! Extra headers and body fields that a plan adds to every request, without secrets and without what goodput sets itself.
 
 use goodput_core::secrets::{is_key, is_named, is_secret, is_secret_header, masked, normalized};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Extra request headers. None of them is a secret, none of them belongs to the transport.
+/// Extra request headers. None is a secret, and none belongs to the transport.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Headers(BTreeMap<String, String>);
 
 impl Headers {
-    /// Names and values as they are sent.
+    /// Iterates over names and values.
     pub fn iter(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         self.0.iter().filter_map(|(n, v)| Some((n.parse().ok()?, v.parse().ok()?)))
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no headers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -29,27 +29,29 @@ impl TryFrom<BTreeMap<String, String>> for Headers {
             let lower = name.to_ascii_lowercase();
             if is_secret_header(name) {
                 return Err(format!(
-                    "headers.{name} would write a secret into the plan: put it into an environment variable and write \
-                     api-key-env = \"ITS_NAME\", or into a file and write api-key-file = \"ITS_PATH\"; it is sent as \
+                    "headers.{name} would put a secret into the plan: store it in an environment variable and write \
+                     api-key-env = \"ITS_NAME\", or in a file and write api-key-file = \"ITS_PATH\"; goodput sends it as \
                      `authorization: Bearer …`"
                 ));
             }
             if is_key(value) || masked(value) != *value {
                 return Err(format!(
-                    "headers.{name} has something like a key, a token or a password in its value, which would end up in files: \
-                     put it into an environment variable and write api-key-env = \"ITS_NAME\""
+                    "headers.{name} seems to contain a key, a token or a password, which would end up in files: store it in an \
+                     environment variable and write api-key-env = \"ITS_NAME\""
                 ));
             }
-            let own =
+            let transport =
                 ["accept-encoding", "connection", "content-length", "content-type", "transfer-encoding"];
-            if own.contains(&lower.as_str()) {
+            if transport.contains(&lower.as_str()) {
                 return Err(format!("headers.{name} is set by goodput itself: leave it out"));
             }
             if name.parse::<HeaderName>().is_err() {
-                return Err(format!("headers: \"{name}\" is no name of an HTTP header"));
+                return Err(format!("headers: \"{name}\" is not a valid name of an HTTP header"));
             }
             if value.parse::<HeaderValue>().is_err() {
-                return Err(format!("headers.{name} has characters that no HTTP header can carry"));
+                return Err(format!(
+                    "headers.{name} has characters that an HTTP header cannot contain: remove them"
+                ));
             }
         }
         Ok(Self(map))
@@ -62,35 +64,36 @@ impl From<Headers> for BTreeMap<String, String> {
     }
 }
 
-/// Extra fields of the request body. They override what goodput writes, save for what makes a request a request.
+/// Extra fields of the request body. They override the fields that goodput writes, except those that it refuses, such as `messages`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "toml::Table", into = "toml::Table")]
 pub struct ExtraBody(toml::Table);
 
 impl ExtraBody {
-    /// The fields as JSON.
+    /// Returns the fields as JSON.
     pub fn json(&self) -> serde_json::Map<String, serde_json::Value> {
-        // Checked when it was parsed, so nothing is dropped here.
+        // Drops nothing: parsing has refused values that JSON does not have.
         self.0.iter().filter_map(|(k, v)| Some((k.clone(), json(v)?))).collect()
     }
 
-    /// Whether it has a field of this name.
+    /// Returns true if there is a field of this name.
     pub fn names(&self, field: &str) -> bool {
         self.0.contains_key(field)
     }
 
-    /// Adds the fields of another, which override its own.
+    /// Adds the fields of another body, which take precedence.
     pub fn merge(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Where in a field of the body a secret stands, if one does: by its name, or by the form of its value. `at` are the names on the way. A table of such a name may well be the schema of an answer.
+/// Returns the path of the first secret in a field of the body, known by its name or the form of its value; `at` is the path of the field. A table
+/// with the name of a secret is not one by itself: it may be the JSON schema of an answer.
 fn secret_in(at: &str, name: &str, value: &toml::Value) -> Option<String> {
     let top = at == name;
     let of = |(key, value): (&String, &toml::Value)| secret_in(&format!("{at}.{key}"), key, value);
@@ -99,7 +102,7 @@ fn secret_in(at: &str, name: &str, value: &toml::Value) -> Option<String> {
         toml::Value::Table(table) => table.iter().find_map(of),
         toml::Value::Array(all) => all.iter().find_map(|value| secret_in(at, name, value)),
         toml::Value::String(text) => {
-            // `prompt_cache_key` is none.
+            // `prompt_cache_key` is not a secret.
             let other = if top { "key" } else { "cachekey" };
             let named = is_named(name) && (name == "key" || !normalized(name).ends_with(other));
             (((named || is_secret(name)) && !text.is_empty()) || is_key(text)).then(|| at.to_owned())
@@ -109,7 +112,7 @@ fn secret_in(at: &str, name: &str, value: &toml::Value) -> Option<String> {
     }
 }
 
-/// `None` for what JSON does not have: dates, infinities, NaN.
+/// Converts a value to JSON. `None` for dates, infinities and NaN, which JSON does not have.
 fn json(value: &toml::Value) -> Option<serde_json::Value> {
     Some(match value {
         toml::Value::String(s) => s.as_str().into(),
@@ -140,9 +143,11 @@ impl TryFrom<toml::Table> for ExtraBody {
                     return Err(format!("body.{name} is written by goodput itself: leave it out"));
                 }
                 "model" => return Err("body.model: write server.model = \"…\" instead".into()),
-                // Several answers, or the prompt again, in one stream: first tokens and counts would mean nothing.
+                // With several answers, or the prompt, in one stream, first tokens and counts would be meaningless.
                 "n" | "best_of" if value.as_integer() != Some(1) => {
-                    return Err(format!("body.{name}: goodput measures one answer a request; leave it out"));
+                    return Err(format!(
+                        "body.{name}: goodput measures one answer per request; leave it out"
+                    ));
                 }
                 "echo" if value.as_bool() != Some(false) => {
                     return Err(
@@ -151,13 +156,13 @@ impl TryFrom<toml::Table> for ExtraBody {
                 }
                 _ if let Some(place) = secret_in(name, name, value) => {
                     return Err(format!(
-                        "body.{place} would write a secret into the plan: put it into an environment variable and write \
-                         api-key-env = \"ITS_NAME\" (it is sent as a bearer token)"
+                        "body.{place} would put a secret into the plan: store it in an environment variable and write \
+                         api-key-env = \"ITS_NAME\"; goodput sends it as a bearer token"
                     ));
                 }
                 _ if json(value).is_none() => {
                     return Err(format!(
-                        "body.{name} has a date, an infinity or a NaN, which JSON cannot say"
+                        "body.{name} has a date, an infinity or a NaN, which JSON does not have: write a number or a string"
                     ));
                 }
                 _ => {}
@@ -185,9 +190,9 @@ mod tests {
         toml::from_str(text).map_err(|e| e.message().to_owned())
     }
 
-    /// Rows: fields of the body, and the one that is named as a secret.
+    /// Cases: fields of the body, and the path that the error names.
     #[test]
-    fn secrets_of_the_body_are_refused_at_any_depth() {
+    fn secrets_in_the_body_are_refused_at_any_depth() {
         for (text, place) in [
             ("api_key = \"x\"", "body.api_key "),
             ("auth_token = \"x\"", "body.auth_token "),
@@ -198,8 +203,8 @@ mod tests {
             ("a = [\"x\", \"sk-hunter2hunter2\"]", "body.a "),
             ("a = { b = \"Bearer hunter2\" }", "body.a.b "),
         ] {
-            let said = body(text).unwrap_err();
-            assert!(said.starts_with(place) && !said.contains("hunter2"), "{text}: {said}");
+            let error = body(text).unwrap_err();
+            assert!(error.starts_with(place) && !error.contains("hunter2"), "{text}: {error}");
         }
         for text in [
             "prompt_cache_key = \"x\"\nmax_tokens = 9\nstop = [\"</s>\"]\nignore_eos = true\nadd_bos_token = true",
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_in_values_of_headers_are_refused() {
+    fn secrets_in_header_values_are_refused() {
         for value in [
             "Bearer hunter2",
             "Basic aHVudGVyMg==",
@@ -220,8 +225,11 @@ mod tests {
             "a=1&token=hunter2",
             "http://u:hunter2@h",
         ] {
-            let said = headers(&format!("x-foo = {value:?}")).unwrap_err();
-            assert!(said.starts_with("headers.x-foo has something") && !said.contains("hunter2"), "{said}");
+            let error = headers(&format!("x-foo = {value:?}")).unwrap_err();
+            assert!(
+                error.starts_with("headers.x-foo seems to contain") && !error.contains("hunter2"),
+                "{error}"
+            );
         }
         for value in [
             "serving",

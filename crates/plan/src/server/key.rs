@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-/// Where the key is read from; the plan never holds the key itself.
+/// Source of the API key; the plan never contains the key itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// An environment variable.
     Env(String),
-    /// A file that holds nothing else.
+    /// A file that contains only the key.
     File(PathBuf),
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for KeySource {
     }
 }
 
-/// Whether others than its owner may read a file, as far as the system tells.
+/// Returns true if users other than the owner may read a file; always false where permissions are unknown.
 pub fn open_to_others(path: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -36,12 +36,12 @@ pub fn open_to_others(path: &Path) -> bool {
 }
 
 impl KeySource {
-    /// The warning that a file with a key can be read by others.
+    /// Returns a warning if others can read the key file.
     pub fn warning(&self) -> Option<String> {
         let Self::File(path) = self else { return None };
         open_to_others(path).then(|| {
             format!(
-                "{} holds the API key, and others on this machine may read it: chmod 600 {0}",
+                "{} contains the API key, and other users of this machine may read it: run chmod 600 {0}",
                 path.display()
             )
         })

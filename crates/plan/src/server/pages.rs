@@ -1,4 +1,4 @@
-//! Pages of metrics: where they are, and which of the server's own are read.
+//! URLs of metrics pages, and the settings for the server's own metrics.
 
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::secrets::query_holds_secret;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use url::Url;
 
-/// A page of metrics anywhere: `http://127.0.0.1:9400/metrics`. Without a path it is `/metrics`. Holds no secret.
+/// URL of a metrics page, such as `http://127.0.0.1:9400/metrics`; the path defaults to `/metrics`. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct PageUrl {
@@ -19,17 +19,17 @@ pub struct PageUrl {
 }
 
 impl PageUrl {
-    /// The server that has it.
+    /// Returns the address of the server.
     pub fn base(&self) -> &BaseUrl {
         &self.base
     }
 
-    /// Where it lies on the server: path and query.
+    /// Returns path and query.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn host(&self) -> String {
         let url = self.base.join("/");
         let port = url.port_or_known_default().map(|p| format!(":{p}")).unwrap_or_default();
@@ -39,24 +39,23 @@ impl PageUrl {
 
 impl FromStr for PageUrl {
     type Err = String;
-    // Messages never quote the URL: it may hold a password.
+    // Messages never quote the URL, which may contain a password.
     fn from_str(text: &str) -> Result<Self, String> {
-        const LIKE: &str = "write a page of metrics, such as \"http://127.0.0.1:9400/metrics\"";
-        let url = Url::parse(text.trim()).map_err(|e| format!("this is no URL ({e}): {LIKE}"))?;
+        const LIKE: &str = "write the URL of a metrics page, such as \"http://127.0.0.1:9400/metrics\"";
+        let url = Url::parse(text.trim()).map_err(|e| format!("this is not a URL ({e}): {LIKE}"))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("a URL begins with http:// or https://: {LIKE}"));
+            return Err(format!("the URL does not begin with http:// or https://: {LIKE}"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(
-                "the URL carries user:password@, which would end up in files and reports: leave it out, and let the \
-                 exporter listen where it needs none"
+                "the URL contains user:password@, which would end up in files and reports: leave it out, and serve the metrics \
+                 where no password is needed"
                     .into(),
             );
         }
         if query_holds_secret(&url, url.as_str()) {
             return Err(
-                "the URL's query has something like a key or a token, which would end up in files and \
-                        reports: leave it out"
+                "the query of the URL seems to contain a key or a token, which would end up in files and reports: leave it out"
                     .into(),
             );
         }
@@ -89,34 +88,35 @@ impl fmt::Display for PageUrl {
     }
 }
 
-/// Which pages of the server's own metrics are read while a step runs, and how often.
+/// Settings for reading the server's own metrics during a step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OwnMetrics {
-    /// Whether any is.
+pub struct ServerMetrics {
+    /// True if they are read.
     pub read: bool,
-    /// Where they are; none for `/metrics` of every server of the plan.
+    /// URLs of the pages; empty for `/metrics` of every server of the plan.
     pub pages: Vec<PageUrl>,
-    /// From one reading to the next.
+    /// Time between two readings.
     pub interval: Span,
 }
 
-impl Default for OwnMetrics {
+impl Default for ServerMetrics {
     fn default() -> Self {
         Self { read: true, pages: Vec::new(), interval: Self::INTERVAL }
     }
 }
 
-impl OwnMetrics {
+impl ServerMetrics {
     const INTERVAL: Span = Span::secs(1);
 
-    /// What is wrong with a time between two readings.
+    /// Returns the problem with a time between two readings, to follow its key in a message.
     pub fn problem(interval: Span) -> Option<&'static str> {
         let range = Duration::from_millis(100)..=Duration::from_secs(60);
         (!range.contains(&interval.0)).then_some(
-            "lies between 100ms and 60s: more often disturbs the server, more seldom tells nothing of a step",
+            "must be between 100ms and 60s: shorter times disturb the server, longer ones miss what happens in a step",
         )
     }
 
+    /// Builds the settings from the keys `metrics`, `metrics-url`, `metrics-urls` and `metrics-interval`.
     pub(super) fn of(
         read: Option<bool>,
         one: Option<PageUrl>,
@@ -131,7 +131,7 @@ impl OwnMetrics {
         let read = read.unwrap_or(true);
         if !read && (!pages.is_empty() || interval.is_some()) {
             return Err(
-                "[server] metrics = false reads none: leave out metrics-url, metrics-urls and metrics-interval".into()
+                "[server] metrics = false turns metrics off: leave out metrics-url, metrics-urls and metrics-interval".into()
             );
         }
         let interval = interval.unwrap_or(Self::INTERVAL);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_found_and_secrets_refused() {
+    fn urls_get_a_default_path_and_secrets_are_refused() {
         for (text, shown) in [
             ("http://127.0.0.1:9400", "http://127.0.0.1:9400/metrics"),
             (" http://gpu:9400/ ", "http://gpu:9400/metrics"),
@@ -159,9 +159,9 @@ mod tests {
             assert_eq!(url.to_string().parse(), Ok(url), "it reads back");
         }
         assert_eq!("http://gpu".parse::<PageUrl>().unwrap().host(), "gpu:80");
-        for (text, says) in [
+        for (text, message) in [
             ("gpu:9400", "http"),
-            ("", "no URL"),
+            ("", "not a URL"),
             ("ftp://gpu/metrics", "http://"),
             ("http://me:hunter2@gpu/", "user:password@"),
             ("http://gpu/metrics?api_key=hunter2", "key or a token"),
@@ -169,29 +169,29 @@ mod tests {
             ("http://gpu/metrics?a=Bearer%20hunter2", "key or a token"),
         ] {
             let error = text.parse::<PageUrl>().unwrap_err();
-            assert!(error.contains(says) && !error.contains("hunter2"), "{text}: {error}");
+            assert!(error.contains(message) && !error.contains("hunter2"), "{text}: {error}");
         }
     }
 
     #[test]
-    fn what_is_read_of_the_server_is_checked() {
+    fn metrics_settings_are_checked() {
         let server =
             |text: &str| toml::from_str::<crate::server::Server>(&format!("url = \"http://a\"\n{text}"));
         let read = |text: &str| server(text).unwrap().metrics;
-        assert_eq!(read(""), OwnMetrics::default());
+        assert_eq!(read(""), ServerMetrics::default());
         assert!(!read("metrics = false").read);
         let pages =
             read("metrics-urls = [\"http://a:8002\", \"http://b:8002\"]\nmetrics-interval = \"500ms\"");
         assert_eq!((pages.pages.len(), pages.interval.0), (2, Duration::from_millis(500)));
-        for (text, says) in [
+        for (text, message) in [
             ("metrics-url = \"http://a\"\nmetrics-urls = [\"http://b\"]", "only one of"),
-            ("metrics = false\nmetrics-url = \"http://a\"", "reads none"),
+            ("metrics = false\nmetrics-url = \"http://a\"", "turns metrics off"),
             ("metrics-interval = \"1ms\"", "100ms"),
             ("metrics-urls = []", "empty"),
             ("metrics-url = \"http://me:hunter2@a\"", "user:password@"),
         ] {
             let error = server(text).unwrap_err().to_string();
-            assert!(error.contains(says) && !error.contains("hunter2@a\" "), "{text}: {error}");
+            assert!(error.contains(message) && !error.contains("hunter2@a\" "), "{text}: {error}");
         }
         for text in
             ["metrics = false", "metrics-url = \"http://a:8002/metrics\"", "metrics-interval = \"2s\""]

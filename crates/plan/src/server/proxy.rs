@@ -1,19 +1,18 @@
-//! `server.proxy`: which proxy requests go through.
-
+//! `server.proxy`: the proxy for requests.
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use url::Url;
 
-/// `server.proxy`: which proxy requests go through.
+/// Proxy setting.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Proxy {
-    /// The one that the environment names, where it names one, and none to this machine itself.
+    /// The proxy set in the environment, if any; none to this machine.
     #[default]
     Environment,
-    /// None, whatever the environment names.
+    /// No proxy, even if the environment sets one.
     None,
-    /// This one, for every URL of the plan's server, whatever the environment names.
+    /// This proxy for every URL of the server, even if the environment sets another.
     Url(ProxyUrl),
 }
 
@@ -26,7 +25,7 @@ impl schemars::JsonSchema for Proxy {
     }
 }
 
-/// Where a proxy listens: scheme, host and port. Holds no secret.
+/// Address of a proxy: scheme, host and port, without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyUrl(String);
 
@@ -38,25 +37,25 @@ impl fmt::Display for ProxyUrl {
 
 impl TryFrom<String> for Proxy {
     type Error = String;
-    // Messages never quote the URL: it may hold a password.
+    // Messages never quote the URL, which may contain a password.
     fn try_from(text: String) -> Result<Self, String> {
-        const LIKE: &str = "write \"none\", or where the proxy listens, such as \"http://proxy:3128\"";
+        const LIKE: &str = "write \"none\", or the address of the proxy, such as \"http://proxy:3128\"";
         let text = text.trim();
         match text {
             "none" => return Ok(Self::None),
             "environment" => return Ok(Self::Environment),
             _ => {}
         }
-        let url = Url::parse(text).map_err(|e| format!("proxy is no URL ({e}): {LIKE}"))?;
+        let url = Url::parse(text).map_err(|e| format!("proxy is not a URL ({e}): {LIKE}"))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(
-                "proxy carries user:password@, which would end up in files and reports: leave proxy out and set \
-                        HTTPS_PROXY (or HTTP_PROXY) with them in the environment, where they stay"
+                "proxy contains user:password@, which would end up in files and reports: leave proxy out, and set \
+                        HTTPS_PROXY (or HTTP_PROXY) in the environment instead"
                     .into(),
             );
         }
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("proxy speaks http:// or https://, not {}://: {LIKE}", url.scheme()));
+            return Err(format!("proxy must use http:// or https://, not {}://: {LIKE}", url.scheme()));
         }
         if !matches!(url.path(), "" | "/") || url.query().is_some() || url.fragment().is_some() {
             return Err(format!("proxy has more than scheme, host and port: {LIKE}"));
@@ -84,20 +83,20 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_names_a_proxy_and_no_password() {
+    fn proxies_are_parsed_and_passwords_refused() {
         for text in ["none", "environment", "http://proxy:3128", "https://proxy"] {
             assert_eq!(String::from(of(text).unwrap()), text, "it reads back");
         }
         assert_eq!(String::from(of(" http://proxy:3128/ ").unwrap()), "http://proxy:3128");
-        for (text, says) in [
+        for (text, message) in [
             ("http://me:hunter2@proxy:3128", "HTTPS_PROXY"),
             ("socks5://proxy:1080", "not socks5://"),
             ("proxy:3128", "not proxy://"),
             ("http://proxy/path", "scheme, host and port"),
-            ("", "no URL"),
+            ("", "not a URL"),
         ] {
             let error = of(text).unwrap_err();
-            assert!(error.contains(says) && !error.contains("hunter2"), "{text}: {error}");
+            assert!(error.contains(message) && !error.contains("hunter2"), "{text}: {error}");
         }
     }
 }

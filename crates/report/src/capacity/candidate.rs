@@ -223,12 +223,12 @@ fn notes(run: &Run, answer: &Answer, hardware: &Hardware) -> Vec<String> {
         ),
         Control::Sessions => notes.push("Its requests are turns of conversations: the demand counts turns, not conversations.".into()),
         Control::TraceScale => notes.push("Its requests came as in the trace that was replayed.".into()),
-        Control::Rate if !run.meta.workload.contains("Poisson") && run.meta.workload.contains(" arrivals") => {
+        Control::Rate if run.meta.workload.has_other_arrivals() => {
             notes.push("Its requests did not come as Poisson arrivals: those of independent users do, and need room for their scatter.".into());
         }
         Control::Rate => {}
     }
-    if run.meta.virtual_time || run.meta.server.starts_with("simulated") {
+    if run.meta.virtual_time || run.meta.server.is_simulated() {
         notes.push("It is a simulated server: a rehearsal, and no figure to buy by.".into());
     }
     if hardware.gpu_count().is_none() {
@@ -278,6 +278,7 @@ fn measured(run: &Run, answer: &Answer, name: &str, given: &Given) -> Option<Mea
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_core::caveat::SweepCaveat;
     use goodput_run::fixture;
 
     fn case(name: &str) -> Run {
@@ -430,12 +431,12 @@ mod tests {
         };
         let mut run = case("interval");
         assert_eq!(told(&run), [false]);
-        run.caveats.push(Caveat::Interrupted);
+        run.caveats.push(Caveat::Sweep(SweepCaveat::Interrupted));
         assert_eq!(told(&run), [true]);
         let mut several = fixture::variants();
         several.variants[1].state = State::Running;
         for part in &mut several.parts {
-            part.caveats.push(Caveat::Interrupted);
+            part.caveats.push(Caveat::Sweep(SweepCaveat::Interrupted));
         }
         assert_eq!(told(&several), [false, true]);
     }

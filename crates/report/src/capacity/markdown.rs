@@ -65,7 +65,7 @@ pub fn render(c: &Capacity, chart: bool) -> String {
             markdown(&c.headline())
         ));
     }
-    out.push_str("\n## Read this with care\n\n");
+    out.push_str("\n## Caveats\n\n");
     out.extend(words::notes(c).iter().map(|n| format!("- {}\n", markdown(n))));
     out.push_str(&reckoned(c));
     out

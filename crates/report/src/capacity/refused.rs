@@ -3,7 +3,7 @@
 use super::pick::left_out;
 use crate::escape::clip;
 use crate::words;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::adaptive;
 use goodput_stats::search::answer::{Answer, Status};
@@ -68,7 +68,7 @@ pub(super) fn refusal(run: &Run, answer: &Answer, name: String, folder: &Path) -
 /// What would decide an answer that is open. More time does where the search chooses its own levels; a list that is measured stays as it is,
 /// and takes longer steps or other levels.
 fn decides(part: &Run, answer: &Answer, resume: &str) -> String {
-    let gone = part.caveats.iter().any(|c| matches!(c, Caveat::ServerGone { .. }));
+    let gone = part.caveats.iter().any(|c| matches!(c, Caveat::Server(ServerCaveat::ServerGone { .. })));
     let remedy = words::remedy(part, answer);
     match remedy {
         _ if part.caveats.iter().any(Caveat::ends_sweep) => format!("measure the rest: {resume}"),
@@ -91,6 +91,7 @@ pub(super) fn resume(folder: &Path) -> String {
 mod tests {
     use super::super::candidate::{Given, of_run};
     use super::*;
+    use goodput_core::caveat::SweepCaveat;
     use goodput_run::fixture;
 
     fn advice(run: &Run, folder: &str) -> String {
@@ -116,7 +117,7 @@ mod tests {
             );
         }
         let mut cut = case("undecided");
-        cut.caveats.push(Caveat::Interrupted);
+        cut.caveats.push(Caveat::Sweep(SweepCaveat::Interrupted));
         assert!(advice(&cut, "runs/r").starts_with("measure the rest: goodput sweep --resume runs/r;"));
     }
 

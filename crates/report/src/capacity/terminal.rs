@@ -56,7 +56,7 @@ pub fn print(c: &Capacity, files: &[PathBuf], width: Option<u16>) -> String {
         out.push_str(&formulas(c));
     }
     let notes = words::notes(c);
-    out.push_str("\nRead this with care:\n");
+    out.push_str("\nCaveats:\n");
     out.extend(notes.iter().map(|n| format!("! {}\n", plain(n))));
     if !files.is_empty() {
         let names: Vec<String> = files.iter().map(|f| plain(&f.display().to_string())).collect();

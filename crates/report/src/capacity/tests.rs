@@ -138,7 +138,7 @@ fn a_measured_candidate_for_a_terminal() {
         "peak         173.6 requests/s, 3 × the mean\n",
         "to plan for  347.2 requests/s, with headroom 2\n",
         "SLO          p99 TTFT ≤",
-        "Read this with care:\n! ",
+        "Caveats:\n! ",
         "\nout/capacity.md\n",
     ] {
         assert!(text.contains(says), "{says}: {text}");

@@ -59,9 +59,10 @@ pub(super) fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> Stri
 /// What was measured, in parts.
 pub(super) fn subtitle(run: &Run) -> Vec<String> {
     let m = &run.meta;
-    let server = if m.server.starts_with("simulated") { clip(&m.server, 80) } else { address(&m.server) };
+    let title = m.server.to_string();
+    let server = if m.server.is_simulated() { clip(&title, 80) } else { address(&title) };
     let mut parts = vec![clip(&m.model, 44), server, clip(&words::workload(run), 90)];
-    if !m.model.is_empty() && m.server.starts_with(&m.model) {
+    if !m.model.is_empty() && title.starts_with(&m.model) {
         parts.remove(0); // `simulated · simulated mmc (…)` says it twice
     }
     parts.retain(|p| !p.is_empty());
@@ -126,13 +127,15 @@ pub(super) fn ellipsis(face: &Type, text: &str, width: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_plan::MeasuredServer;
     use goodput_run::fixture;
 
     #[test]
     fn the_subtitle_says_nothing_twice() {
         let mut run = fixture::found();
         assert_eq!(subtitle(&run)[..2], ["qwen3-0.6b", "127.0.0.1:8000"]);
-        (run.meta.model, run.meta.server) = ("simulated".into(), "simulated mmc (4 servers)".into());
+        run.meta.model = "simulated".into();
+        run.meta.server = MeasuredServer::Legacy("simulated mmc (4 servers)".into());
         assert_eq!(subtitle(&run)[0], "simulated mmc (4 servers)");
         run.meta.model = "qwen3-0.6b".into();
         assert_eq!(subtitle(&run)[0], "qwen3-0.6b", "a name that the plan gave");

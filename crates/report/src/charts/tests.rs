@@ -184,7 +184,7 @@ fn every_svg_is_well_formed_and_small() {
     }
     for (case, mut run, traces) in cases() {
         run.name = "a <plan> & \"its\" name\u{1b}".into();
-        run.meta.workload = "1 < 2 & 3".into();
+        run.meta.workload = goodput_plan::MeasuredWorkload::Legacy("1 < 2 & 3".into());
         for chart in of(&run, &traces) {
             let (name, text) = (chart.name, chart.svg(&run, &traces, &Look::default()));
             well_formed(&text).unwrap_or_else(|e| panic!("{case}-{name}: {e}"));

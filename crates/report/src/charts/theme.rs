@@ -13,10 +13,10 @@ use std::fmt::Write;
 /// The colours of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Theme {
-    /// On white.
+    /// White background.
     #[default]
     Light,
-    /// On a dark ground.
+    /// Dark background.
     Dark,
 }
 

@@ -155,8 +155,8 @@ fn notes(out: &mut String, c: &Comparison) {
         "Changes are from the first, with 95 % intervals. *Beyond noise*: the change is more than chance makes of two alike servers, at a \
          chance of about 5 % that any of the table's is wrongly called so (Holm); `?`: nothing tells the noise.\n\n",
     );
-    for note in &c.notes {
-        let _ = writeln!(out, "- {}", plain(note));
+    for note in super::notes(c) {
+        let _ = writeln!(out, "- {}", plain(&note));
     }
     if !c.notes.is_empty() {
         out.push('\n');

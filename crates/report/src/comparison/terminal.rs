@@ -67,8 +67,8 @@ pub fn text(c: &Comparison) -> String {
     if !c.gates.is_empty() {
         out.push('\n');
     }
-    for note in &c.notes {
-        let _ = writeln!(out, "! {}", plain(note));
+    for note in super::notes(c) {
+        let _ = writeln!(out, "! {}", plain(&note));
     }
     for answer in &c.answers {
         let _ = writeln!(out, "{}", plain(&answer.text));

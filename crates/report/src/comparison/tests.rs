@@ -1,5 +1,5 @@
 use super::*;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_core::level::Level;
 use goodput_run::compare::answer::Finding;
 use goodput_run::compare::{compare, equal};
@@ -47,12 +47,12 @@ fn sides_are_one_run_for_the_charts() {
 fn a_server_that_went_away_is_no_pass() {
     for (side, finding) in [(1, [Finding::Worse, Finding::Mixed]), (0, [Finding::Undecided; 2])] {
         let mut sides = sides();
-        sides[side].run.caveats.push(Caveat::ServerGone { step: 3 });
+        sides[side].run.caveats.push(Caveat::Server(ServerCaveat::ServerGone { step: 3 }));
         let c = compare(&sides, true).unwrap();
         assert!(finding.contains(&c.answers[0].finding), "{:?}", c.answers);
         assert!(c.answers[0].text.contains("stopped answering"), "{:?}", c.answers);
         let note = format!("{}: The server stopped answering in step 3", sides[side].label);
-        assert!(c.notes.iter().any(|n| n.starts_with(&note)), "{:?}", c.notes);
+        assert!(notes(&c).iter().any(|n| n.starts_with(&note)), "{:?}", c.notes);
     }
 }
 
@@ -65,7 +65,7 @@ fn costs_in_two_currencies_have_no_change() {
     let c = compare(&sides, true).unwrap();
     let cost = c.rows.iter().find(|r| r.column == Column::CostPerMtok).unwrap();
     assert!(cost.changes[0].share.is_none() && cost.values.iter().all(Option::is_some), "{cost:?}");
-    assert!(c.notes.iter().any(|n| n.contains("different currencies")));
+    assert!(notes(&c).iter().any(|n| n.contains("different currencies")));
     let page = markdown::page(&c, &[]);
     assert!(page.contains("USD / EUR \\| x"), "a bar breaks no table: {page}");
     sides[1].run.currency = Some("USD".into());
@@ -98,7 +98,7 @@ fn a_step_is_at_one_level_and_near_ones_claim_nothing() {
     }
     let c = compare(&sides, true).unwrap();
     assert!(
-        c.notes.iter().any(|n| n.contains("new was measured at 10.1 where old was at 10 req/s")),
+        notes(&c).iter().any(|n| n.contains("new was measured at 10.1 where old was at 10 req/s")),
         "{:?}",
         c.notes
     );

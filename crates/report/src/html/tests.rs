@@ -150,7 +150,7 @@ fn text_from_outside_stays_text() {
     let mut run = fixture::found();
     run.name = evil.into();
     run.meta.model = evil.into();
-    run.meta.server = evil.into();
+    run.meta.server = goodput_plan::MeasuredServer::Urls(vec![evil.into()]);
     run.meta.gpu = Some(evil.into());
     run.meta.notes = Some(format!("{evil}\n</code></pre><script>"));
     run.plan_toml = format!("name = '''{evil}'''\n");

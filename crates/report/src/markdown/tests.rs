@@ -82,7 +82,7 @@ fn a_small_report_begins_with_the_answer() {
 
     ## Caveats
 
-    - The answer is the bracket between two measured levels; it carries no interval and no safe rate. *More levels between its two ends narrow it (search.rates, search.concurrency).*
+    - The answer is a bracket between two measured levels, without a confidence interval and without a safe rate. *More levels between its two ends narrow it (search.rates, search.concurrency).*
 
     ## Charts
 

@@ -152,8 +152,8 @@ fn the_answer_in_words() {
     tokens    898 output a second, 18,000 prompt a second
     cost      0.121 USD for a million output tokens, 0.00362 USD for 1,000 requests, at 0.39 USD an hour
 
-    Read this with care:
-    ! The answer is the bracket between two measured levels; it carries no interval and no safe rate.
+    Caveats:
+    ! The answer is a bracket between two measured levels, without a confidence interval and without a safe rate.
       → More time narrows it (--budget), down to search.adaptive.width where that is set.
 
     runs/a/report.md
@@ -196,8 +196,8 @@ fn the_answer_in_words() {
     cost      14.8 EUR for a million output tokens, 0.445 EUR for 1,000 requests, at 16 × 3.2 EUR an hour
     per GPU   2 requests/s, 59.9 output tokens/s
 
-    Read this with care:
-    ! The answer is the bracket between two measured levels; it carries no interval and no safe rate.
+    Caveats:
+    ! The answer is a bracket between two measured levels, without a confidence interval and without a safe rate.
       → More levels between its two ends narrow it (search.rates, search.concurrency).
 
     runs/a/report.md
@@ -264,8 +264,8 @@ fn open_answers_and_tiers_in_words() {
     2 × A40 serve at least 30 requests/s (15 per GPU) within the SLO of bulk (p99 TTFT ≤ 300 ms and p99 TPOT ≤ 20 ms), and fail at 36, where p99 TPOT is the limit that binds.
       bulk: held all the time at 29.94 requests/s, as achieved in step 6: 1,800 a minute, 108,000 an hour, 2.59 million a day; tokens 898 output a second, 18,000 prompt a second; cost 0.241 USD for a million output tokens, 0.00724 USD for 1,000 requests, at 2 × 0.39 USD an hour; per GPU 15 requests/s, 449 output tokens/s
 
-    Read this with care:
-    ! The answer is the bracket between two measured levels; it carries no interval and no safe rate.
+    Caveats:
+    ! The answer is a bracket between two measured levels, without a confidence interval and without a safe rate.
       → More levels between its two ends narrow it (search.rates, search.concurrency).
 
     runs/a/report.md

@@ -1,9 +1,10 @@
 //! The figures of the answer in words: the three goodputs, what they amount to, and what to read with care.
 
+use super::caveat::{CaveatWords, Context, caveat};
 use super::estimate::ends;
 use super::{count, figure, level, level_number, numbers, precise, step_level, tier_of};
 use crate::escape::clip;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ClientCaveat, OriginCaveat, OwnFault};
 use goodput_core::level::Control;
 use goodput_core::units::{Positive, short};
 use goodput_run::rundir::Run;
@@ -216,60 +217,63 @@ pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
     }
 }
 
-/// What to read with care: text and advice, each once. Of steps in which the client reached the same limit of its own, only the
+/// Returns the caveats of a run in English, each once. Of steps in which the client reached the same limit of its own, only the
 /// worst; of a simulated clock and a simulated server, only the clock. A simulated server has no GPUs: figures of one are as
 /// declared.
-pub fn caveats(run: &Run) -> Vec<(String, &'static str)> {
-    let mut all: Vec<(String, &'static str)> = Vec::new();
+pub fn caveats(run: &Run) -> Vec<CaveatWords> {
+    let mut all: Vec<CaveatWords> = Vec::new();
+    let context = Context::of(run);
     for c in &run.caveats {
         let series = run.series_of(c);
         let whose = if series.is_empty() { String::new() } else { format!("{}: ", series.join(", ")) };
-        let mut text = format!("{whose}{}", c.text());
+        let said = caveat(c, context);
+        let mut text = format!("{whose}{}", said.text);
         let like: Vec<&Caveat> = run.caveats.iter().filter(|other| is_like(c, other)).collect();
         if like.iter().max_by(|a, b| excess(a).total_cmp(&excess(b))).is_some_and(|worst| *worst != c) {
             continue;
         }
         match like.len() {
             0 | 1 => {}
-            2 => text.push_str(" So it was in another step."),
-            n => text.push_str(&format!(" So it was in {} other steps.", n - 1)),
+            2 => text.push_str(" The same happened in another step."),
+            n => text.push_str(&format!(" The same happened in {} other steps.", n - 1)),
         }
-        let simulated = matches!(c, Caveat::Simulated | Caveat::VirtualTime);
+        let simulated = matches!(c, Caveat::Origin(OriginCaveat::Simulated | OriginCaveat::VirtualTime));
         if let Some(n) = run.meta.gpus.filter(|n| simulated && *n > 1) {
             text.push_str(&format!(
                 " The simulated server knows no GPUs: a figure per GPU is the server's divided by the {n} that the plan declares."
             ));
         }
-        let virtual_too = *c == Caveat::Simulated && run.caveats.contains(&Caveat::VirtualTime);
-        if !virtual_too && !all.iter().any(|(known, _)| *known == text) {
-            all.push((text, run.advice(c)));
+        let virtual_too = *c == Caveat::Origin(OriginCaveat::Simulated)
+            && run.caveats.contains(&Caveat::Origin(OriginCaveat::VirtualTime));
+        if !virtual_too && !all.iter().any(|known| known.text == text) {
+            all.push(CaveatWords { text, ..said });
         }
     }
     all
 }
 
-/// Whether two caveats are about the same limit of the client, and as grave.
-fn is_like(a: &Caveat, b: &Caveat) -> bool {
-    match (a, b) {
-        (Caveat::Client { fault: f, invalid: i, .. }, Caveat::Client { fault: g, invalid: j, .. }) => {
-            f.is_like(g) && i == j
-        }
-        _ => false,
+/// Returns the limit of the client that a caveat is about, and whether the step is invalid for it.
+fn own_limit(caveat: &Caveat) -> Option<(&OwnFault, bool)> {
+    match caveat {
+        Caveat::Client(ClientCaveat::OwnLimit { fault, invalid, .. }) => Some((fault, *invalid)),
+        _ => None,
     }
+}
+
+/// Returns true if two caveats are about the same limit of the client, and as grave.
+fn is_like(a: &Caveat, b: &Caveat) -> bool {
+    own_limit(a).zip(own_limit(b)).is_some_and(|((f, i), (g, j))| f.is_like(g) && i == j)
 }
 
 /// By how much the client was beyond its limit.
 fn excess(c: &Caveat) -> f64 {
-    match c {
-        Caveat::Client { fault, .. } => fault.excess(),
-        _ => 0.0,
-    }
+    own_limit(c).map_or(0.0, |(fault, _)| fault.excess())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use goodput_core::caveat::{Cause, Excess, OwnFault};
+    use goodput_core::caveat::{Cause, Excess};
     use goodput_run::fixture;
 
     #[test]
@@ -323,11 +327,12 @@ mod tests {
     fn caveats_are_said_once() {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
         let excess = |p99_ms| Excess { p99_ms, allowed_ms: 10.0, limit_ms: 200.0, cause: Cause::Unknown };
-        let late =
-            |step, p99_ms, invalid| Caveat::Client { step, fault: OwnFault::Late(excess(p99_ms)), invalid };
+        let late = |step, p99_ms, invalid| {
+            Caveat::Client(ClientCaveat::OwnLimit { step, fault: OwnFault::Late(excess(p99_ms)), invalid })
+        };
         run.caveats = vec![
-            Caveat::VirtualTime,
-            Caveat::Simulated,
+            Caveat::Origin(OriginCaveat::VirtualTime),
+            Caveat::Origin(OriginCaveat::Simulated),
             late(1, 11.0, false),
             late(2, 30.0, false),
             late(3, 12.0, false),
@@ -335,13 +340,17 @@ mod tests {
         let said = caveats(&run);
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(
-            said[1].0.starts_with("In step 2 the client sent late")
-                && said[1].0.ends_with("So it was in 2 other steps."),
+            said[1].text.starts_with("In step 2 the client sent late")
+                && said[1].text.ends_with("The same happened in 2 other steps."),
             "{said:?}"
         );
-        run.caveats = vec![Caveat::Simulated, late(4, 11.0, false), Caveat::Simulated];
+        run.caveats = vec![
+            Caveat::Origin(OriginCaveat::Simulated),
+            late(4, 11.0, false),
+            Caveat::Origin(OriginCaveat::Simulated),
+        ];
         assert_eq!(caveats(&run).len(), 2);
-        assert!(!caveats(&run)[1].0.contains("other"));
+        assert!(!caveats(&run)[1].text.contains("other"));
         run.caveats = vec![late(4, 11.0, false), late(5, 30.0, true)];
         assert_eq!(caveats(&run).len(), 2, "that a step is invalid is said of its own");
     }

@@ -29,6 +29,7 @@ pub use noise::{Basis, Beyond, Change, Infinite};
 pub use side::Side;
 
 use anyhow::Result;
+use goodput_core::caveat::Caveat;
 use goodput_core::level::{Control, Level};
 use serde::Serialize;
 
@@ -59,6 +60,20 @@ pub struct About {
     pub workload: String,
     /// What had to hold.
     pub slo: String,
+}
+
+/// A remark that limits what a comparison shows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// A caveat of the runs.
+    Caveat {
+        /// Label of the side that it is of; `None` where all sides share it.
+        side: Option<String>,
+        /// The caveat.
+        caveat: Caveat,
+    },
+    /// Any other remark, in English.
+    Text(String),
 }
 
 /// Where a row stands.
@@ -129,8 +144,9 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// The answer, a sentence for each side but the first.
     pub answers: Vec<answer::Answer>,
-    /// What the reader must know.
-    pub notes: Vec<String>,
+    /// Remarks that limit what the comparison shows. Left out of the JSON of this type: the report writes them in English.
+    #[serde(skip)]
+    pub notes: Vec<Note>,
     /// What became of the gates.
     pub gates: Vec<gate::Outcome>,
     /// What is held fixed in a step.
@@ -167,7 +183,7 @@ pub fn compare(sides: &[Side], force: bool) -> Result<Comparison> {
     }
     judge(&mut rows);
     let lost = if alternating { lost::all(sides) } else { Vec::new() };
-    notes.extend(answer::notes(sides, &levels, alternating, &rows));
+    notes.extend(answer::notes(sides, &levels, alternating, &rows).into_iter().map(Note::Text));
     notes.extend(caveats::notes(sides, &levels, &lost));
     let found = answer::Found { rows: &rows, levels: &levels, lost: &lost, alternating };
     let answers = (1..sides.len()).map(|i| answer::of(sides, i, &found)).collect();
@@ -207,7 +223,7 @@ pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
     levels.retain(|level| group::is_shared(level, &places));
     let mut rows = group::rows(groups, &flat, &levels, &requests);
     judge(&mut rows);
-    let mut notes = answer::notes_of_groups(&rows);
+    let mut notes: Vec<Note> = answer::notes_of_groups(&rows).into_iter().map(Note::Text).collect();
     notes.extend(caveats::notes(&flat, &levels, &[]));
     let found = answer::Found { rows: &rows, levels: &levels, lost: &[], alternating: false };
     let answers = (1..sides.len()).map(|i| {

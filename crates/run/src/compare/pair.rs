@@ -257,7 +257,8 @@ mod tests {
         let series = plan.series();
         assert_eq!(series.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["A", "B"]);
         assert!(
-            series[1].plan.server_title().contains("1.15") && !series[0].plan.server_title().contains("1.15")
+            series[1].plan.measured_server().to_string().contains("1.15")
+                && !series[0].plan.measured_server().to_string().contains("1.15")
         );
         assert_eq!(series[1].plan.hardware.gpu.as_deref(), Some("A40"));
         let Mode::Rates(rates) = &series[0].plan.search.mode else { panic!("a list") };

@@ -1,13 +1,10 @@
 //! Latencies of single requests, from `requests.csv`: of the steps that are compared, and no others.
 
-use crate::rundir::REQUESTS;
-use crate::rundir::cell::bare;
-use anyhow::{Context, Result};
-use goodput_core::record::{Failure, Outcome, Phase, Record};
+use crate::rundir::requests::each_request;
+use anyhow::Result;
+use goodput_core::record::{Phase, Record};
 use goodput_core::slo::Metric;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 /// What is compared of a request, in milliseconds: infinite where it failed, not a number where it is not defined or not known.
@@ -67,93 +64,30 @@ pub type Requests = BTreeMap<(String, u32), Vec<Timed>>;
 /// # Errors
 /// The file is there and cannot be read.
 pub fn read(dir: &Path, wanted: &[(String, u32)]) -> Result<Requests> {
-    let path = dir.join(REQUESTS);
     let mut all: Requests = wanted.iter().map(|key| (key.clone(), Vec::new())).collect();
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(all),
-        Err(e) => return Err(e).with_context(|| format!("failed to read {}", path.display())),
-    };
-    read_rows(file, &mut all).with_context(|| format!("failed to read {}", path.display()))?;
+    let mut key = (String::new(), 0);
+    each_request(dir, |row| {
+        if row.phase != Phase::Measure {
+            return;
+        }
+        // Requests of a step stand together.
+        if (key.0.as_str(), key.1) != (row.series, row.step) {
+            key = (row.series.to_owned(), row.step);
+        }
+        if let Some(requests) = all.get_mut(&key) {
+            requests.push(Timed::of(&row.record(0)));
+        }
+    })?;
     for requests in all.values_mut() {
         requests.sort_by(|a, b| a.due.total_cmp(&b.due));
     }
     Ok(all)
 }
 
-/// Columns that a row need not have.
-const LATE: [&str; 2] = ["failure", "output_asked"];
-
-const NAMES: [&str; 10] = [
-    "series",
-    "step",
-    "phase",
-    "outcome",
-    "due_ms",
-    "first_token_ms",
-    "last_token_ms",
-    "output_tokens",
-    "first_event_tokens",
-    "end_ms",
-];
-
-fn read_rows(file: File, all: &mut Requests) -> Result<()> {
-    let from = BufReader::with_capacity(1 << 18, file);
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
-    let heads = reader.byte_headers()?.clone();
-    let column = |name: &str| heads.iter().position(|h| h == name.as_bytes());
-    let Some(columns) = NAMES.into_iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(()) };
-    let late = LATE.map(column);
-    let mut row = csv::ByteRecord::new();
-    while reader.read_byte_record(&mut row)? {
-        if row.len() != heads.len() {
-            continue;
-        }
-        let text = |i: usize| {
-            let column = columns.get(i).copied().or_else(|| late[i - columns.len()]);
-            let cell = column.and_then(|c| row.get(c));
-            bare(cell.and_then(|c| std::str::from_utf8(c).ok()).unwrap_or_default())
-        };
-        if text(2) != "measure" {
-            continue;
-        }
-        let Ok(step) = text(1).parse() else { continue };
-        if let Some(requests) = all.get_mut(&(text(0).to_owned(), step)) {
-            requests.extend(timed(text));
-        }
-    }
-    Ok(())
-}
-
-/// The request of a row, by the definitions that records have. `text` returns the cells of [`NAMES`], and then those of [`LATE`].
-fn timed<'a>(text: impl Fn(usize) -> &'a str) -> Option<Timed> {
-    let at = |i: usize| {
-        let ms: f64 = text(i).parse().ok()?;
-        std::time::Duration::try_from_secs_f64(ms / 1e3).ok()
-    };
-    let outcome = match text(3) {
-        "ok" => Outcome::Ok,
-        "failed" => Outcome::Failed,
-        "cut" => Outcome::Cut,
-        _ => return None,
-    };
-    let record = Record {
-        outcome,
-        first_token: at(5),
-        last_token: at(6),
-        output_tokens: text(7).parse().ok(),
-        first_event_tokens: text(8).parse().ok(),
-        end: at(9)?,
-        failure: (text(10) == Failure::Timeout.name()).then_some(Failure::Timeout),
-        output_asked: text(11).parse().unwrap_or_default(),
-        ..Record::due(0, Phase::Measure, at(4)?)
-    };
-    Some(Timed::of(&record))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rundir::REQUESTS;
 
     const CSV: &str = "series,step,phase,outcome,due_ms,first_token_ms,last_token_ms,output_tokens,first_event_tokens,end_ms\n\
         a,1,measure,ok,200,250,350,11,1,350\n\

@@ -4,7 +4,7 @@ use super::requests::{Requests, read};
 use super::{About, equal};
 use crate::rundir::{self, Run};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_core::level::Control;
 use goodput_core::slo::Slo;
 use goodput_plan::Plan;
@@ -42,7 +42,7 @@ impl Side {
     /// The step in which its server stopped answering, if it did.
     pub fn gone(&self) -> Option<u32> {
         self.run.caveats.iter().find_map(|c| match c {
-            Caveat::ServerGone { step } => Some(*step),
+            Caveat::Server(ServerCaveat::ServerGone { step }) => Some(*step),
             _ => None,
         })
     }
@@ -61,9 +61,9 @@ impl Side {
             series: self.series().to_owned(),
             tier: self.tier.clone(),
             started: meta.started.clone(),
-            server: self.plan.server_title(),
+            server: self.plan.measured_server().to_string(),
             model: self.model(),
-            workload: self.plan.sent(),
+            workload: self.plan.measured_workload().to_string(),
             slo: self.slo().map(Slo::summary).unwrap_or_default(),
         }
     }

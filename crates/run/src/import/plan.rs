@@ -6,8 +6,9 @@ use anyhow::{Context, Result, bail};
 use goodput_core::distribution::Distribution;
 use goodput_core::endpoint::{Api, BaseUrl};
 use goodput_core::level::Control;
-use goodput_plan::{Plan, apply_set};
+use goodput_plan::{MeasuredServer, Plan, apply_set};
 use goodput_workload::arrivals::Arrivals;
+use goodput_workload::summary::Pacing;
 use toml::{Table, Value};
 use url::Url;
 
@@ -39,9 +40,10 @@ fn server(found: &Found, options: &Options) -> Option<BaseUrl> {
     told.parse().ok()
 }
 
-/// What a report says of the server.
-pub(super) fn server_title(found: &Found, options: &Options) -> String {
-    server(found, options).map_or_else(|| "not recorded".into(), |url| url.to_string())
+/// Returns the server, where it is known.
+pub(super) fn measured_server(found: &Found, options: &Options) -> MeasuredServer {
+    server(found, options)
+        .map_or(MeasuredServer::NotRecorded, |url| MeasuredServer::Urls(vec![url.to_string()]))
 }
 
 /// Lengths as they were measured: all the same, or a lognormal through the median and the 90th percentile.
@@ -77,13 +79,17 @@ fn arrivals(found: &Found) -> Result<Option<Value>> {
     Ok(Some(Value::try_from(first).context("the arrivals")?))
 }
 
-/// The arrivals in words; a closed loop has none.
-pub(super) fn arrivals_title(found: &Found) -> String {
+/// Returns when requests were sent. A closed loop has no arrivals.
+pub(super) fn pacing(found: &Found) -> Pacing {
     let shapes: Vec<Arrivals> = found.steps.iter().filter_map(|s| s.arrivals).collect();
     match shapes.first() {
-        Some(one) if shapes.len() == found.steps.len() && shapes.iter().all(|s| s == one) => one.to_string(),
-        _ if found.steps.iter().any(|s| s.level.control == Control::Concurrency) => "closed loop".into(),
-        _ => "arrivals not known".into(),
+        Some(one) if shapes.len() == found.steps.len() && shapes.iter().all(|s| s == one) => {
+            Pacing::Arrivals(*one)
+        }
+        _ if found.steps.iter().any(|s| s.level.control == Control::Concurrency) => {
+            Pacing::ClosedLoop { max_rate: None }
+        }
+        _ => Pacing::Unknown,
     }
 }
 

@@ -2,22 +2,21 @@
 
 use super::found::{Found, FoundStep, Requests, Seen};
 use super::{Options, plan};
-use crate::rundir::imported::COUNTED;
+use crate::rundir::table::{CountedColumns, RowsWriter};
 use crate::rundir::{self, Imported, ImportedStep, Meta, Run, Sent, Writer, json};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::distribution::Lengths;
 use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::{ALL, Slo};
-use goodput_plan::{MAIN, Plan};
+use goodput_plan::{MAIN, MeasuredWorkload, Plan};
 use goodput_stats::stats::compact_record::CompactRecord;
 use goodput_stats::stats::itl::ItlTally;
 use goodput_stats::stats::step::{Step, StepKind};
 use goodput_stats::stats::summary::{StepInput, summarize};
+use goodput_workload::summary::PromptSource;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -212,10 +211,13 @@ fn meta(
     (options, sent, steps): (&Options, Vec<Sent>, &[Step]),
     imported: Imported,
 ) -> Meta {
-    let lengths = match &plan.workload.source {
-        goodput_workload::config::Source::Prompts(prompts) => prompts.to_string(),
-        other => format!("{other:?}"),
-    };
+    let mut workload = plan.workload.summary(plan::pacing(found));
+    workload.cache = None;
+    for kind in &mut workload.requests {
+        if let PromptSource::Synthetic(lengths) = kind.prompts {
+            kind.prompts = PromptSource::Measured(lengths);
+        }
+    }
     let first = steps.iter().map(|s| s.started_at.as_str()).min().unwrap_or_default();
     let mut traffic: Vec<String> =
         imported.left_out.iter().map(|what| format!("Not imported: {what}.")).collect();
@@ -227,9 +229,9 @@ fn meta(
         host: format!("not recorded: the client was {}", imported.title()),
         seed: plan.seed,
         started: first.to_owned(),
-        server: plan::server_title(found, options),
+        server: plan::measured_server(found, options),
         model: found.model.clone().unwrap_or_default(),
-        workload: format!("{lengths} as measured, {}, cache not known", plan::arrivals_title(found)),
+        workload: MeasuredWorkload::Traffic(workload),
         sent,
         traffic,
         slo: plan.slo.summary(),
@@ -237,11 +239,11 @@ fn meta(
         gpus: plan.hardware.gpu_count(),
         notes: plan.notes.clone(),
         virtual_time: false,
-        noted: vec![Caveat::Imported {
+        noted: vec![Caveat::Origin(OriginCaveat::Imported {
             tool: imported.title(),
             missing: imported.missing.clone(),
             counted: counted(found, options),
-        }],
+        })],
         budget: None,
         words: None,
         calibration: None,
@@ -278,35 +280,25 @@ fn counted(found: &Found, options: &Options) -> String {
 
 /// Counts of output tokens by the tool itself, where they differ: a file that is there only if there are any.
 struct Counted {
-    path: std::path::PathBuf,
-    file: Option<BufWriter<File>>,
+    dir: std::path::PathBuf,
+    rows: Option<RowsWriter<CountedColumns>>,
 }
 
 impl Counted {
     fn new(dir: &Path) -> Self {
-        Self { path: dir.join(COUNTED), file: None }
-    }
-
-    fn failed(&self) -> String {
-        format!("failed to write {}", self.path.display())
+        Self { dir: dir.to_owned(), rows: None }
     }
 
     fn add(&mut self, step: u32, id: u64, tokens: Option<u32>) -> Result<()> {
-        let Some(tokens) = tokens else { return Ok(()) };
-        let failed = self.failed();
-        let mut write = || -> std::io::Result<()> {
-            if self.file.is_none() {
-                let mut file = BufWriter::new(File::create_new(&self.path)?);
-                writeln!(file, "step,id,output_tokens")?;
-                self.file = Some(file);
-            }
-            self.file.as_mut().map_or(Ok(()), |file| writeln!(file, "{step},{id},{tokens}"))
+        let Some(output_tokens) = tokens else { return Ok(()) };
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            none => none.insert(RowsWriter::open(&self.dir)?),
         };
-        write().context(failed)
+        rows.add(&CountedColumns { step, id, output_tokens })
     }
 
     fn end(&mut self) -> Result<()> {
-        let failed = self.failed();
-        self.file.as_mut().map_or(Ok(()), Write::flush).context(failed)
+        self.rows.as_mut().map_or(Ok(()), RowsWriter::flush)
     }
 }

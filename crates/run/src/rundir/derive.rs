@@ -11,7 +11,9 @@ mod trace;
 pub use trace::coverage;
 
 use super::{FailureRow, Run, own};
-use goodput_core::caveat::{Caveat, Refusal};
+use goodput_core::caveat::{
+    AnswersCaveat, Caveat, OriginCaveat, Refusal, SearchCaveat, ServerCaveat, SweepCaveat,
+};
 use goodput_core::level::Control;
 use goodput_core::record::Failure;
 use goodput_core::slo::{Limit, Metric, Part};
@@ -47,25 +49,27 @@ pub(crate) fn caveats(
     let steps = &of_search[..];
     let mut found: Vec<Caveat> = inflation(plan, steps, answers).into_iter().collect();
     if answers.iter().any(|a| bracket(&a.goodput) || bracket(&a.joint_goodput)) {
-        found.insert(0, Caveat::BracketOnly);
+        found.insert(0, Caveat::Search(SearchCaveat::BracketOnly));
         found.splice(1..1, answers.iter().filter_map(|a| wide(a, answers)));
     }
     let unloaded = |s: &&Step| s.kind == StepKind::Baseline;
     // A matrix and what has no limit to keep give no rate that could be taken for an open loop's.
     let rate = plan.purpose.is_goodput() && plan.rows.is_empty();
     if rate && steps.iter().any(|s| s.level.control == Control::Concurrency && !unloaded(&s)) {
-        found.push(Caveat::ClosedLoop);
+        found.push(Caveat::Search(SearchCaveat::ClosedLoop));
     }
     if matches!(plan.server.target, Target::Simulated(_)) {
-        found.push(Caveat::Simulated);
+        found.push(Caveat::Origin(OriginCaveat::Simulated));
     }
     for step in all {
         match step.abort {
-            Some(Abort::Interrupted) => found.push(Caveat::Interrupted),
-            Some(Abort::ServerGone) => found.push(Caveat::ServerGone { step: step.step }),
+            Some(Abort::Interrupted) => found.push(Caveat::Sweep(SweepCaveat::Interrupted)),
+            Some(Abort::ServerGone) => {
+                found.push(Caveat::Server(ServerCaveat::ServerGone { step: step.step }))
+            }
             Some(Abort::Errors) => {
                 let how = Refusal::TooManyErrors { failed: step.failed, of: step.due_n };
-                found.push(Caveat::Refused { step: step.step, how });
+                found.push(Caveat::Server(ServerCaveat::Refused { step: step.step, how }));
             }
             // What broke the others off is noted of the sweep as a whole.
             Some(Abort::Gross | Abort::AllFailed | Abort::NoAnswer | Abort::Deadline | Abort::Disk)
@@ -73,17 +77,17 @@ pub(crate) fn caveats(
         }
         if step.refused_beyond(plan.step.max_error_share.map_or(1.0, Fraction::get)) {
             let how = Refusal::RateLimited { refused: step.refused, of: step.due_n };
-            found.push(Caveat::Refused { step: step.step, how });
+            found.push(Caveat::Server(ServerCaveat::Refused { step: step.step, how }));
         }
     }
     found.extend(failed(all, failures));
     found.extend(replicas::replicas(steps));
     found.extend(hits::hits(&plan.workload, words, steps));
     found.extend(trace::replayed(steps));
-    found.extend(own::faults(plan, all, failures));
+    found.extend(own::faults(plan, all, failures).into_iter().map(Caveat::from));
     found.extend(host::shared_cores(steps, answers));
     let restarted = all.iter().filter(|s| s.server.restarted);
-    found.extend(restarted.map(|s| Caveat::ServerRestarted { step: s.step }));
+    found.extend(restarted.map(|s| Caveat::Server(ServerCaveat::ServerRestarted { step: s.step })));
     found.extend(cross::disagreements(steps));
     // The adaptive search keeps its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
@@ -93,7 +97,7 @@ pub(crate) fn caveats(
     let short = deciding.iter().filter(|s| open(s)).count() as u32;
     if short > 0 {
         let refine = adaptive(steps).then_some(deciding.len() as u32);
-        found.push(Caveat::FewRequests { steps: short, refine });
+        found.push(Caveat::Search(SearchCaveat::FewRequests { steps: short, refine }));
     }
     found
 }
@@ -105,6 +109,11 @@ pub fn adaptive(steps: &[Step]) -> bool {
 }
 
 impl Run {
+    /// Returns true if the search chose its own levels.
+    pub fn is_adaptive(&self) -> bool {
+        adaptive(&self.steps)
+    }
+
     /// The same run with the windows of a level as one step, as the answer counts them.
     pub fn in_levels(&self) -> Cow<'_, Self> {
         let steps: Vec<&Step> = self.steps.iter().collect();
@@ -240,7 +249,11 @@ fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> 
     let (limit, p0) =
         limits.iter().find(|(key, _)| Some(key.as_str()) == binding).or_else(|| limits.first())?;
     let pooled = pooled_inflation(steps, None, (slo.tier(), limit), *p0);
-    Some(Caveat::InflationAssumed { inflation: INFLATION, limit: limit.clone(), pooled })
+    Some(Caveat::Search(SearchCaveat::InflationAssumed {
+        inflation: INFLATION,
+        limit: limit.clone(),
+        pooled,
+    }))
 }
 
 /// A bracket whose ends are far apart; its tier where there are several.
@@ -249,7 +262,7 @@ fn wide(a: &Answer, all: &[Answer]) -> Option<Caveat> {
     let factor = failed / met;
     let tier = all.iter().any(|other| other.tier != a.tier).then(|| a.tier.clone());
     let found = bracket(&a.goodput) && factor > WIDE;
-    found.then_some(Caveat::WideBracket { tier, control: a.control, factor })
+    found.then_some(Caveat::Search(SearchCaveat::WideBracket { tier, control: a.control, factor }))
 }
 
 /// Whether an answer lies between two measured levels and has no interval.
@@ -269,7 +282,8 @@ fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
     let all: u64 = kinds.values().sum();
     let (kind, count) = kinds.into_iter().rev().max_by_key(|(_, count)| *count)?;
     let most = 2 * count > all;
-    (requests > 0).then(|| Caveat::Failures { requests, of, kind: kind.to_owned(), most })
+    (requests > 0)
+        .then(|| Caveat::Answers(AnswersCaveat::Failures { requests, of, kind: kind.to_owned(), most }))
 }
 
 #[cfg(test)]
@@ -293,27 +307,33 @@ mod tests {
             ("undecided", false),
             ("no-step", false),
         ] {
-            assert_eq!(of(case, |_| ()).contains(&Caveat::BracketOnly), want, "{case}");
+            assert_eq!(of(case, |_| ()).contains(&Caveat::Search(SearchCaveat::BracketOnly)), want, "{case}");
         }
         let narrow = |run: &mut Run| {
             run.answers[0].goodput.interval90 = Some([30.0, 34.0]);
             run.answers[0].joint_goodput = run.answers[0].goodput.clone();
         };
-        assert!(!of("found", narrow).contains(&Caveat::BracketOnly), "it has an interval");
+        assert!(
+            !of("found", narrow).contains(&Caveat::Search(SearchCaveat::BracketOnly)),
+            "it has an interval"
+        );
     }
 
     #[test]
     fn closed_loops_are_noted() {
-        assert!(of("concurrency", |_| ()).contains(&Caveat::ClosedLoop));
-        assert!(!of("found", |_| ()).contains(&Caveat::ClosedLoop));
-        assert!(!of("adaptive", |_| ()).contains(&Caveat::ClosedLoop), "a baseline is no closed loop");
+        assert!(of("concurrency", |_| ()).contains(&Caveat::Search(SearchCaveat::ClosedLoop)));
+        assert!(!of("found", |_| ()).contains(&Caveat::Search(SearchCaveat::ClosedLoop)));
+        assert!(
+            !of("adaptive", |_| ()).contains(&Caveat::Search(SearchCaveat::ClosedLoop)),
+            "a baseline is no closed loop"
+        );
     }
 
     #[test]
     fn only_steps_that_should_decide_have_too_few_requests() {
         let few = |case: &str, change: fn(&mut Run)| {
             of(case, change).into_iter().find_map(|c| match c {
-                Caveat::FewRequests { steps, refine } => Some((steps, refine)),
+                Caveat::Search(SearchCaveat::FewRequests { steps, refine }) => Some((steps, refine)),
                 _ => None,
             })
         };
@@ -387,7 +407,7 @@ mod tests {
     fn wide_brackets_are_noted() {
         let factors = |case: &str| -> Vec<f64> {
             let wide = |c: Caveat| match c {
-                Caveat::WideBracket { factor, .. } => Some(factor),
+                Caveat::Search(SearchCaveat::WideBracket { factor, .. }) => Some(factor),
                 _ => None,
             };
             of(case, |_| ()).into_iter().filter_map(wide).collect()
@@ -398,8 +418,11 @@ mod tests {
 
     #[test]
     fn clusters_of_misses_matter_where_there_is_something_to_decide() {
-        let noted =
-            |case: &str| of(case, |_| ()).iter().any(|c| matches!(c, Caveat::InflationAssumed { .. }));
+        let noted = |case: &str| {
+            of(case, |_| ())
+                .iter()
+                .any(|c| matches!(c, Caveat::Search(SearchCaveat::InflationAssumed { .. })))
+        };
         for (case, want) in [
             ("found", true),
             ("none", true), // slow, but answered
@@ -432,8 +455,8 @@ mod tests {
                 run.failures = rows.iter().map(named).collect();
             };
             let found = of("all-failed", set);
-            let Some(Caveat::Failures { kind, most, .. }) =
-                found.iter().find(|c| matches!(c, Caveat::Failures { .. }))
+            let Some(Caveat::Answers(AnswersCaveat::Failures { kind, most, .. })) =
+                found.iter().find(|c| matches!(c, Caveat::Answers(AnswersCaveat::Failures { .. })))
             else {
                 panic!("{found:?}")
             };

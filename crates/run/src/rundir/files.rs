@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
@@ -109,6 +109,38 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
         file.persist(path).map(drop).map_err(|e| e.error)
     };
     write().with_context(|| format!("failed to write {}", path.display()))
+}
+
+/// Returns true if the last row of a file has no end: its writer was killed.
+pub(super) fn ends_torn(file: &mut File) -> std::io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(last != *b"\n")
+}
+
+/// Returns true if a file is missing or has no content.
+pub(super) fn is_empty(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |m| m.len() == 0)
+}
+
+/// Opens a file of the run folder to write at its end, and makes it if there is none.
+///
+/// # Errors
+/// It is a link, or cannot be opened.
+pub(super) fn open_to_append(path: &Path) -> Result<File> {
+    if is_link(path) {
+        bail!("{} is a link: what is measured is written into the run folder alone", path.display());
+    }
+    File::options()
+        .append(true)
+        .create(true)
+        .open(path)
+        .with_context(|| format!("failed to open {}", path.display()))
 }
 
 /// Bytes of a file of rows, of which none may be so long that it would fill the memory.

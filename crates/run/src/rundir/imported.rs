@@ -1,7 +1,5 @@
 //! Where a run comes from that another tool measured.
 
-use super::{Run, derive};
-use goodput_core::caveat::Caveat;
 use goodput_core::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,19 +9,6 @@ use std::str::FromStr;
 /// What `import` says of each request that does not fit into `requests.csv`: step, id, and the output tokens by the tool's own count,
 /// where that is another than the server's.
 pub const COUNTED: &str = "imported.csv";
-
-/// What to do about a limit of another tool's client, which no setting of ours moves.
-pub(super) const THEIR_CLIENT: &str = "That was the other tool's client: run it on an idle machine, with more cores or faster ones, or measure with goodput sweep.";
-
-impl Run {
-    /// What to do about a caveat of this run, as a sentence.
-    pub fn advice(&self, caveat: &Caveat) -> &'static str {
-        match caveat {
-            Caveat::Client { .. } if self.meta.imported.is_some() => THEIR_CLIENT,
-            _ => caveat.advice(derive::adaptive(&self.steps)),
-        }
-    }
-}
 
 /// A tool whose results can be told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

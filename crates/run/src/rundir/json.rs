@@ -5,7 +5,6 @@ use super::variants::Best;
 use crate::rundir::{Pair, Run};
 use goodput_core::caveat::Caveat;
 use goodput_core::slo::Metric;
-use goodput_stats::diagnosis::Finding;
 use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
 use goodput_stats::search::reason::{Ended, Reason};
 use goodput_stats::stats::step::Step;
@@ -14,14 +13,14 @@ use serde_json::{Value, json};
 /// The name and version of the form.
 pub const SCHEMA: &str = "goodput/1";
 
-/// The result of a run. Every number is finite or null.
+/// Returns the result of a run as facts. Every number is finite or null. Reports add the words.
 pub fn result(run: &Run) -> Value {
     let first = run.answers.first();
     let nothing = || nothing(run);
     let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
     let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
     let caveat = |c: &Caveat| {
-        let mut value = json!({ "caveat": c, "text": c.text(), "advice": run.advice(c) });
+        let mut value = json!({ "caveat": c });
         // Of several series those that it is about, where it is not about all.
         let series = run.series_of(c);
         if !series.is_empty() {
@@ -43,7 +42,7 @@ pub fn result(run: &Run) -> Value {
         "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
         "caveats": run.caveats.iter().map(caveat).collect::<Vec<_>>(),
     });
-    value["findings"] = run.why.findings.iter().map(finding).collect();
+    value["findings"] = json!(run.why.findings);
     if !run.why.untold.is_empty() {
         value["untold"] = json!(run.why.untold);
     }
@@ -85,13 +84,6 @@ fn best(run: &Run) -> Value {
         "raw_peak": best.raw_peak.and_then(name),
         "peak_within_pace": best.peak_within_pace.and_then(name),
     })
-}
-
-/// A finding with its title.
-fn finding(f: &Finding) -> Value {
-    let mut value = json!(f);
-    value["title"] = f.kind.title().into();
-    value
 }
 
 /// An answer with what it amounts to.

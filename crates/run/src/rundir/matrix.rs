@@ -12,7 +12,7 @@ mod apart;
 
 use apart::{APART, Apart, Medians, Told, percent};
 use goodput_core::slo::Metric;
-use goodput_plan::{Bottleneck, Plan, Row, Series};
+use goodput_plan::{Bottleneck, MatrixRow, Plan, Series};
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
 use goodput_workload::config::Cache;
 use goodput_workload::lengths::Lengths;
@@ -110,7 +110,7 @@ struct Line {
 
 /// A row with its steps.
 struct Measured<'a> {
-    row: &'a Row,
+    row: &'a MatrixRow,
     plan: &'a Plan,
     own: Option<&'a Step>,
     reference: Option<&'a Step>,
@@ -118,7 +118,7 @@ struct Measured<'a> {
 
 /// The answers to the rows of a plan from the steps there are; none where it has no rows.
 pub(crate) fn answers(plan: &Plan, series: &[Series], steps: &[Step]) -> Vec<RowAnswer> {
-    let find = |row: &'_ Row| series.iter().find(|s| s.name == row.name);
+    let find = |row: &'_ MatrixRow| series.iter().find(|s| s.name == row.name);
     let rows: Vec<Measured<'_>> = plan
         .rows
         .iter()

@@ -16,17 +16,16 @@ pub mod matrix;
 pub mod offline;
 mod own;
 mod read;
-mod records;
 pub mod recovery;
 pub mod repeats;
-mod requests;
+pub(crate) mod requests;
 mod resume;
 mod scaled;
 pub mod sensitivity;
 mod sketch;
 pub mod space;
 mod split;
-mod table;
+pub(crate) mod table;
 mod traces;
 pub mod variants;
 mod view;
@@ -44,6 +43,7 @@ pub use resume::{Left, left, tidy};
 pub use scaled::{Reach, Scaled, SloScale};
 pub use sketch::Sketch;
 pub use space::Disk;
+pub use table::variants_table;
 pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
 pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
@@ -53,7 +53,7 @@ pub use write::{Histogram, Sample, Writer, write_result};
 
 use goodput_core::caveat::Caveat;
 use goodput_core::distribution::Distribution;
-use goodput_plan::Purpose;
+use goodput_plan::{MeasuredServer, MeasuredWorkload, Purpose};
 use goodput_stats::calibration::Calibration;
 use goodput_stats::search::answer::Answer;
 use goodput_stats::server::facts::Facts;
@@ -106,12 +106,12 @@ pub struct Meta {
     pub seed: u32,
     /// When the sweep started (RFC 3339).
     pub started: String,
-    /// The URL, or `simulated PRESET`.
-    pub server: String,
+    /// The server that was asked.
+    pub server: MeasuredServer,
     /// The model that was asked.
     pub model: String,
-    /// One line: `600 in / 30 out tokens, Poisson arrivals, cold cache`.
-    pub workload: String,
+    /// The workload that was sent.
+    pub workload: MeasuredWorkload,
     /// One line per tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms`.
     pub slo: String,
     /// GPU model, where the plan declares one.
@@ -264,6 +264,10 @@ pub struct Run {
     pub parts: Vec<Self>,
 }
 
+impl table::TableRow for FailureRow {
+    const FILE: &'static str = FAILURES;
+}
+
 /// A row of `failures.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailureRow {
@@ -280,5 +284,6 @@ pub struct FailureRow {
     /// How many.
     pub count: u64,
     /// The beginning of one body, control characters escaped.
+    #[serde(default)]
     pub sample: String,
 }

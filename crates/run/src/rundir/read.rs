@@ -1,6 +1,5 @@
 //! Reading a run folder: finished, interrupted or killed.
 
-use super::cell::bare;
 use super::files;
 use super::json::SCHEMA;
 use super::recovery;
@@ -8,17 +7,17 @@ use super::scaled;
 use super::sensitivity::Sensitivity;
 use super::split::{Found, searcher};
 use super::table::{
-    Row, read_check, read_group, read_limit, read_metric, read_replica, read_server, read_step,
+    CheckColumns, GroupColumns, LimitColumns, MetricColumns, ReplicaColumns, ServerColumns, StepColumns,
+    StepKey, TableRow, read_rows,
 };
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PLAN, REPLICAS, REQUESTS,
     RESULT, Run, SERVER, STEPS, SUMMARIES, Traces, View, Why,
 };
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_plan::Plan;
-use goodput_stats::stats::groups::Group;
-use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
+use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
@@ -76,7 +75,7 @@ fn both(dir: &Path) -> Result<(Run, Plan)> {
     let mut caveats = meta.noted.clone();
     let steps = read_steps(dir, &mut caveats)?;
     caveats.extend(partial_steps(dir, &steps)?);
-    let failures = read_failures(dir, &mut caveats)?;
+    let failures = read_rows(dir, &mut caveats)?;
     let run = Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)?;
     // Here and not for each step of a running sweep: it takes a fit for every step, and the requests of some.
     let mut run = view(run, &plan, dir)?;
@@ -118,10 +117,12 @@ impl Run {
         failures: Vec<FailureRow>,
         mut caveats: Vec<Caveat>,
     ) -> Result<Self> {
-        caveats.extend(meta.resumed.last().map(|last| Caveat::Resumed {
-            times: meta.resumed.len() as u32,
-            at: last.at.clone(),
-            step: last.step,
+        caveats.extend(meta.resumed.last().map(|last| {
+            Caveat::Sweep(SweepCaveat::Resumed {
+                times: meta.resumed.len() as u32,
+                at: last.at.clone(),
+                step: last.step,
+            })
         }));
         let found = Found { plan_toml, meta, steps, failures, noted: caveats };
         match &plan.series()[..] {
@@ -152,51 +153,21 @@ fn read_meta(dir: &Path) -> Result<Meta> {
     serde_json::from_value(value["meta"].take()).with_context(|| format!("in {}: meta", path.display()))
 }
 
-/// Reads a CSV file row by row; a last row that is torn is dropped and noted.
-fn rows(
-    path: &Path,
+/// What a file holds of each step.
+type ByStep<T> = HashMap<StepKey, Vec<T>>;
+
+/// Reads a file whose rows are each of a step.
+fn by_step<R: TableRow, T>(
+    dir: &Path,
     caveats: &mut Vec<Caveat>,
-    mut each: impl FnMut(&csv::StringRecord, &csv::StringRecord) -> Result<()>,
-) -> Result<()> {
-    let Some(bytes) = files::whole(path)? else { return Ok(()) };
-    if bytes.is_empty() {
-        return Ok(());
+    of: impl Fn(R) -> (StepKey, T),
+) -> Result<ByStep<T>> {
+    let mut all: ByStep<T> = HashMap::new();
+    for (key, one) in read_rows(dir, caveats)?.into_iter().map(of) {
+        all.entry(key).or_default().push(one);
     }
-    let torn = bytes.last() != Some(&b'\n');
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bytes.as_slice());
-    let heads = reader.headers().with_context(|| format!("failed to read {}", path.display()))?.clone();
-    let mut records = reader.into_records().peekable();
-    let mut row = 1_u64;
-    while let Some(record) = records.next() {
-        let last = records.peek().is_none();
-        row += 1;
-        let parsed = record.map_err(anyhow::Error::from).and_then(|r| {
-            if r.len() == heads.len() && !(last && torn) {
-                each(&heads, &r)
-            } else {
-                Err(anyhow::anyhow!("{} cells instead of {}", r.len(), heads.len()))
-            }
-        });
-        match parsed {
-            Ok(()) => {}
-            Err(_) if last && torn => {
-                let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                caveats.push(Caveat::TornRow { file });
-            }
-            Err(e) => {
-                return Err(e).with_context(|| format!("failed to read row {row} of {}", path.display()));
-            }
-        }
-    }
-    Ok(())
+    Ok(all)
 }
-
-fn by_name<'a>(heads: &'a csv::StringRecord, record: &'a csv::StringRecord) -> Row<'a> {
-    Row(heads.iter().zip(record.iter()).collect())
-}
-
-/// Rows by series and step.
-type ByStep<T> = HashMap<(String, u32), Vec<T>>;
 
 /// A step that was killed between two files, and measured again, has its rows twice: the last ones count.
 fn last_of_each<T, K: Eq + Hash>(rows: Option<Vec<T>>, key: impl Fn(&T) -> K) -> Vec<T> {
@@ -209,57 +180,26 @@ fn last_of_each<T, K: Eq + Hash>(rows: Option<Vec<T>>, key: impl Fn(&T) -> K) ->
 }
 
 pub(super) fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
-    let mut limits: ByStep<LimitRow> = HashMap::new();
-    rows(&dir.join(LIMITS), caveats, |heads, record| {
-        let (key, limit) = read_limit(&by_name(heads, record))?;
-        limits.entry(key).or_default().push(limit);
-        Ok(())
-    })?;
-    let mut groups: ByStep<Group> = HashMap::new();
-    rows(&dir.join(GROUPS), caveats, |heads, record| {
-        let (key, group) = read_group(&by_name(heads, record))?;
-        groups.entry(key).or_default().push(group);
-        Ok(())
-    })?;
-    let mut replicas: ByStep<Replica> = HashMap::new();
-    rows(&dir.join(REPLICAS), caveats, |heads, record| {
-        let (key, replica) = read_replica(&by_name(heads, record))?;
-        replicas.entry(key).or_default().push(replica);
-        Ok(())
-    })?;
-    let mut checks: ByStep<CheckRow> = HashMap::new();
-    rows(&dir.join(CHECKS), caveats, |heads, record| {
-        let (key, check) = read_check(&by_name(heads, record))?;
-        checks.entry(key).or_default().push(check);
-        Ok(())
-    })?;
-    let mut server: HashMap<(String, u32), ServerSide> = HashMap::new();
-    rows(&dir.join(SERVER), caveats, |heads, record| {
-        let (key, side) = read_server(&by_name(heads, record))?;
-        server.insert(key, side);
-        Ok(())
-    })?;
-    let mut metrics: ByStep<MetricRow> = HashMap::new();
-    rows(&dir.join(SUMMARIES), caveats, |heads, record| {
-        let (key, row) = read_metric(&by_name(heads, record))?;
-        metrics.entry(key).or_default().push(row);
-        Ok(())
-    })?;
+    let mut limits = by_step(dir, caveats, LimitColumns::into_limit)?;
+    let mut groups = by_step(dir, caveats, GroupColumns::into_group)?;
+    let mut replicas = by_step(dir, caveats, ReplicaColumns::into_replica)?;
+    let mut checks = by_step(dir, caveats, CheckColumns::into_check)?;
+    let mut server = by_step(dir, caveats, ServerColumns::into_server)?;
+    let mut metrics = by_step(dir, caveats, MetricColumns::into_metric)?;
     let mut steps = Vec::new();
-    rows(&dir.join(STEPS), caveats, |heads, record| {
-        let mut step = read_step(&by_name(heads, record))?;
+    for row in read_rows::<StepColumns>(dir, caveats)? {
+        let mut step = Step::from(row);
         let key = (step.series.clone(), step.step);
         step.limits =
             last_of_each(limits.remove(&key), |l| (l.tier.clone(), l.class.clone(), l.limit.clone()));
-        step.groups = last_of_each(groups.remove(&key), |g| (g.by.name(), g.name.clone()));
+        step.groups = last_of_each(groups.remove(&key), |g| (g.by, g.name.clone()));
         step.replicas = last_of_each(replicas.remove(&key), |r| r.target);
         step.checks = last_of_each(checks.remove(&key), |r| (r.class.clone(), r.check.clone()));
-        step.server = server.remove(&key).unwrap_or(step.server);
+        step.server = server.remove(&key).and_then(|mut all| all.pop()).unwrap_or(step.server);
         step.metrics =
             last_of_each(metrics.remove(&key), |m| (m.source.clone(), m.name.clone(), m.labels.clone()));
         steps.push(step);
-        Ok(())
-    })?;
+    }
     Ok(steps)
 }
 
@@ -272,15 +212,15 @@ fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
     let failed = || format!("failed to read {}", path.display());
     let Some(file) = files::open(&path)? else { return Ok(Vec::new()) };
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(files::Rows::new(file));
-    let heads = reader.byte_headers().with_context(failed)?.len();
+    let heads = reader.byte_headers().with_context(failed)?.clone();
+    let step_at = heads.iter().position(|head| head == b"step").unwrap_or(usize::MAX);
     let mut record = csv::ByteRecord::new();
     // A killed writer leaves a row with too few cells, or ends in the middle of a character.
     while reader.read_byte_record(&mut record).with_context(failed)? {
         reader.get_mut().row_ends();
-        let number =
-            std::str::from_utf8(record.get(1).unwrap_or_default()).ok().and_then(|s| s.parse::<u32>().ok());
+        let number = record.get(step_at).and_then(|cell| std::str::from_utf8(cell).ok()?.parse::<u32>().ok());
         match number {
-            Some(step) if record.len() == heads => {
+            Some(step) if record.len() == heads.len() => {
                 let kept = open.len() < MOST_PARTIAL || open.contains_key(&step);
                 if step > 0 && kept && !finished.contains(&step) {
                     *open.entry(step).or_default() += 1;
@@ -290,19 +230,9 @@ fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
         }
     }
     let mut found: Vec<Caveat> =
-        torn.then(|| Caveat::TornRow { file: REQUESTS.into() }).into_iter().collect();
-    found.extend(open.into_iter().map(|(step, requests)| Caveat::PartialStep { step, requests }));
+        torn.then(|| Caveat::Sweep(SweepCaveat::TornRow { file: REQUESTS.into() })).into_iter().collect();
+    found.extend(
+        open.into_iter().map(|(step, requests)| Caveat::Sweep(SweepCaveat::PartialStep { step, requests })),
+    );
     Ok(found)
-}
-
-fn read_failures(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<FailureRow>> {
-    let mut failures = Vec::new();
-    rows(&dir.join(FAILURES), caveats, |heads, record| {
-        let row: FailureRow = record.deserialize(Some(heads))?;
-        let [series, class, sample] =
-            [&row.series, &row.class, &row.sample].map(|cell| bare(cell).to_owned());
-        failures.push(FailureRow { series, class, sample, ..row });
-        Ok(())
-    })?;
-    Ok(failures)
 }

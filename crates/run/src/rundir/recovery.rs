@@ -1,6 +1,6 @@
 //! How the server of each series recovered from the surge of its recovery step.
 
-use super::records::each_record;
+use super::requests::each_record;
 use anyhow::Result;
 use goodput_core::level::Level;
 use goodput_core::record::{Outcome, Phase, Record};

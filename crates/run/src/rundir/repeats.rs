@@ -5,11 +5,12 @@ mod pooled;
 
 pub use pooled::{CONFIDENCE, PooledAnswer, Shortfall, study};
 
+use super::table::repeats_table;
 use super::{Meta, PLAN, RESULT, Run, files, replace};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_core::units::Span;
-use goodput_plan::Plan;
+use goodput_plan::{MeasuredServer, MeasuredWorkload, Plan};
 use goodput_stats::search::answer::Answer;
 use goodput_stats::search::config::Mode;
 use serde::{Deserialize, Serialize};
@@ -91,7 +92,7 @@ pub struct Repeats {
     pub goodput_version: &'static str,
     /// The plan's name.
     pub name: String,
-    /// Server, model, workload and SLO, in a line each.
+    /// Server, model, workload and SLO.
     pub about: About,
     /// The settings of the runs.
     pub settings: Settings,
@@ -101,15 +102,15 @@ pub struct Repeats {
     pub pooled: Vec<PooledAnswer>,
 }
 
-/// Server, model, workload and SLO of the runs, in a line each.
+/// Server, model, workload and SLO of the runs; `None` and empty while no run was begun.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct About {
     /// The server.
-    pub server: String,
+    pub server: Option<MeasuredServer>,
     /// The model.
     pub model: String,
     /// The workload.
-    pub workload: String,
+    pub workload: Option<MeasuredWorkload>,
     /// The limits.
     pub slo: String,
 }
@@ -117,9 +118,9 @@ pub struct About {
 impl From<&Meta> for About {
     fn from(meta: &Meta) -> Self {
         Self {
-            server: meta.server.clone(),
+            server: Some(meta.server.clone()),
             model: meta.model.clone(),
-            workload: meta.workload.clone(),
+            workload: Some(meta.workload.clone()),
             slo: meta.slo.clone(),
         }
     }
@@ -221,7 +222,9 @@ fn assemble(plan: &Plan, settings: Settings, found: Vec<(u32, Run)>) -> Repeats 
     for run in 1..=settings.repeats {
         let read = found.next_if(|(number, _)| *number == run).map(|(_, read)| read);
         let ended = |read: &Run| {
-            read.caveats.iter().any(|c| c.ends_sweep() || matches!(c, Caveat::PartialStep { .. }))
+            read.caveats
+                .iter()
+                .any(|c| c.ends_sweep() || matches!(c, Caveat::Sweep(SweepCaveat::PartialStep { .. })))
         };
         let state = match &read {
             None => State::Waiting,
@@ -260,67 +263,7 @@ fn assemble(plan: &Plan, settings: Settings, found: Vec<(u32, Run)>) -> Repeats 
 pub fn write(dir: &Path, repeats: &Repeats) -> Result<()> {
     let json = serde_json::to_string_pretty(repeats).context("failed to write the repeats as JSON")?;
     replace(&dir.join(REPEATS), json.as_bytes())?;
-    replace(&dir.join(REPEATS_TABLE), &table(repeats)?)
-}
-
-/// The columns of [`REPEATS_TABLE`].
-pub(super) const COLUMNS: [&str; 15] = [
-    "run",
-    "folder",
-    "seed",
-    "started",
-    "state",
-    "series",
-    "tier",
-    "class",
-    "control",
-    "status",
-    "rate",
-    "low",
-    "high",
-    "safe_rate",
-    "binding",
-];
-
-/// The rows of [`REPEATS_TABLE`]: one for each run and answer, and one for each run without any.
-fn table(repeats: &Repeats) -> Result<Vec<u8>> {
-    let mut to = csv::Writer::from_writer(Vec::new());
-    to.write_record(COLUMNS)?;
-    for run in &repeats.runs {
-        let own = [
-            run.run.to_string(),
-            run.folder.clone(),
-            run.seed.to_string(),
-            run.started.clone().unwrap_or_default(),
-            run.state.name().to_owned(),
-        ];
-        let blank = || vec![String::new(); COLUMNS.len() - own.len()];
-        let answers: Vec<Vec<String>> = run.answers.iter().map(cells).collect();
-        let answers = if answers.is_empty() { vec![blank()] } else { answers };
-        for answer in answers {
-            to.write_record(own.iter().chain(&answer))?;
-        }
-    }
-    to.into_inner().context("failed to write the table of runs")
-}
-
-/// The cells of an answer.
-fn cells(answer: &Answer) -> Vec<String> {
-    let g = &answer.goodput;
-    let number = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
-    let names =
-        [&answer.series, &answer.tier, &answer.class].map(|text| super::cell::guarded(text).into_owned());
-    let mut cells = names.to_vec();
-    cells.extend([
-        answer.control.name().to_owned(),
-        g.status.name().to_owned(),
-        number(g.rate),
-        number(g.interval90.map(|ends| ends[0])),
-        number(g.interval90.map(|ends| ends[1])),
-        number(g.safe_rate),
-        super::cell::guarded(g.binding.as_deref().unwrap_or_default()).into_owned(),
-    ]);
-    cells
+    replace(&dir.join(REPEATS_TABLE), &repeats_table(&repeats.runs)?)
 }
 
 /// Removes the runs and the files of an earlier `sweep --repeat`, and nothing else.

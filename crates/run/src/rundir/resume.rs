@@ -3,11 +3,10 @@
 //! A step counts when its row stands in `steps.csv`, all of its limits stand in `limits.csv`, and it was not broken off. What
 //! the other files hold of later steps is of a try that does not count.
 
-use super::cell::bare;
 use super::clear::remove_remains;
-use super::files::beside;
+use super::files::{beside, ends_torn};
 use super::hold::Hold;
-use super::traces::ends_torn;
+use super::requests::RequestRow;
 use super::variants::State;
 use super::{
     CHECKS, FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, REPLICAS, REQUESTS, SERVER, STEPS,
@@ -15,16 +14,14 @@ use super::{
 };
 use anyhow::{Context, Result, bail};
 use csv::ByteRecord;
-use goodput_core::caveat::Caveat;
-use goodput_core::record::{Failure, Outcome, Phase, Record, TokenSource};
+use goodput_core::caveat::{Caveat, SweepCaveat};
+use goodput_core::record::Record;
 use goodput_plan::{Plan, Series};
 use goodput_stats::stats::step::{Abort, Step};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
-use std::time::Duration;
 
 /// Every file with rows of steps; `steps.csv` last, since its rows make those of the others count.
 const FILES: [&str; 11] =
@@ -87,18 +84,21 @@ pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Le
                 _ if name != REQUESTS => {}
                 0 => warmups += 1,
                 step if counts(step) => {
-                    let (series, class, record) = tokens(heads, row)?;
-                    each(&series, &class, &record);
+                    let line = || format!("row {}", row.position().map_or(0, |p| p.line()));
+                    let row: RequestRow<'_> = row.deserialize(Some(heads)).with_context(line)?;
+                    each(row.series, row.class, &row.record(0));
                 }
                 step => *apart.entry(step).or_default() += 1,
             }
             Ok(())
         })?;
         if torn {
-            found.push(Caveat::TornRow { file: name.into() });
+            found.push(Caveat::Sweep(SweepCaveat::TornRow { file: name.into() }));
         }
     }
-    found.extend(apart.into_iter().map(|(step, requests)| Caveat::BrokenOff { step, requests }));
+    found.extend(
+        apart.into_iter().map(|(step, requests)| Caveat::Sweep(SweepCaveat::BrokenOff { step, requests })),
+    );
     Ok(Left { plan, plan_toml: run.plan_toml, meta: run.meta, steps, warmups, found })
 }
 
@@ -264,62 +264,6 @@ fn walk(path: &Path, mut each: impl FnMut(&ByteRecord, &ByteRecord, u32) -> Resu
         Ok(false)
     };
     read().with_context(|| format!("failed to read {}", path.display()))
-}
-
-/// Returns the series and class of a row of `requests.csv`, and its request as far as the counts of a whole sweep need it: tokens, how it
-/// ended, and when.
-fn tokens(heads: &ByteRecord, row: &ByteRecord) -> Result<(String, String, Record)> {
-    #[derive(Deserialize)]
-    struct Tokens {
-        series: String,
-        class: String,
-        input_asked: u32,
-        input_tokens: Option<u32>,
-        cached_tokens: Option<u32>,
-        output_asked: u32,
-        output_tokens: Option<u32>,
-        token_source: Option<TokenSource>,
-        outcome: Outcome,
-        finish: Option<Box<str>>,
-        #[serde(default)]
-        failure: Option<Failure>,
-        #[serde(default)]
-        reasoning_tokens: Option<u32>,
-        #[serde(default)]
-        first_event_tokens: Option<u32>,
-        #[serde(default)]
-        events: u32,
-        #[serde(default)]
-        first_token_ms: Option<f64>,
-        #[serde(default)]
-        first_content_ms: Option<f64>,
-        #[serde(default)]
-        due_ms: f64,
-        #[serde(default)]
-        end_ms: f64,
-    }
-    let line = || format!("row {}", row.position().map_or(0, |p| p.line()));
-    let cells: Tokens = row.deserialize(Some(heads)).with_context(line)?;
-    let time = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default();
-    let record = Record {
-        failure: cells.failure,
-        reasoning_tokens: cells.reasoning_tokens,
-        first_event_tokens: cells.first_event_tokens,
-        events: cells.events,
-        first_token: cells.first_token_ms.map(time),
-        first_content: cells.first_content_ms.map(time),
-        end: time(cells.end_ms),
-        input_asked: cells.input_asked,
-        input_tokens: cells.input_tokens,
-        cached_tokens: cells.cached_tokens,
-        output_asked: cells.output_asked,
-        output_tokens: cells.output_tokens,
-        token_source: cells.token_source,
-        outcome: cells.outcome,
-        finish: cells.finish.map(|finish| bare(&finish).into()),
-        ..Record::due(0, Phase::Measure, time(cells.due_ms))
-    };
-    Ok((bare(&cells.series).to_owned(), bare(&cells.class).to_owned(), record))
 }
 
 #[cfg(test)]

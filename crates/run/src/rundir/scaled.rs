@@ -4,12 +4,10 @@
 //! answer from these steps. Nothing is sent, so nothing is known beyond the levels that were measured for the SLO as it stands:
 //! [`Reach`] tells where an answer ends at them.
 
-pub(super) mod row;
-
+use super::Run;
+use super::requests::{RequestRow, each_request};
 use super::split::searcher;
-use super::traces::{each_row, ends_torn};
-use super::{REQUESTS, Run, files};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use goodput_core::record::{Failure, Phase};
 use goodput_core::slo::{Metric, Slo};
 use goodput_core::units::Fraction;
@@ -20,10 +18,7 @@ use goodput_stats::stats::compact_record::CompactRecord;
 use goodput_stats::stats::itl::ItlTally;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_stats::stats::summary::{StepInput, rejudged, step_verdict};
-use row::{COLUMNS, Cells};
 use serde::Serialize;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
 
@@ -121,31 +116,23 @@ pub(super) fn read(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Optio
     let judged = run.purpose.is_goodput() && run.matrix.is_empty();
     let mut all: Vec<Option<Rejudge<'_>>> =
         series.iter().map(|one| Rejudge::new(run, one).filter(|_| judged)).collect();
-    let path = dir.join(REQUESTS);
-    if all.iter().all(Option::is_none) || !files::is_there(&path)? {
+    if all.iter().all(Option::is_none) {
         return Ok(series.iter().map(|_| None).collect());
     }
-    let failed = || format!("failed to read {}", path.display());
-    let mut file = File::open(&path).with_context(failed)?;
-    let torn = ends_torn(&mut file).with_context(failed)?;
     let mut open: Option<(usize, u32)> = None;
-    let rows = BufReader::with_capacity(1 << 18, file);
-    each_row(rows, torn, &COLUMNS, &[], |row, columns| {
-        let row = Cells { row, columns };
-        let Some(step) = row.number::<u32>(1) else { return };
+    each_request(dir, |row| {
         // Requests of a step stand together.
-        let own = |(place, n): (usize, u32)| n == step && series[place].name.as_bytes() == row.cell(0);
+        let own = |(place, step): (usize, u32)| step == row.step && series[place].name == row.series;
         if !open.is_some_and(own) {
             if let Some(done) = open.and_then(|(place, _)| all[place].as_mut()) {
                 done.close();
             }
-            open = series.iter().position(|s| s.name.as_bytes() == row.cell(0)).map(|place| (place, step));
+            open = series.iter().position(|s| s.name == row.series).map(|place| (place, row.step));
         }
         if let Some(own) = open.and_then(|(place, _)| all[place].as_mut()) {
-            own.add(step, &row);
+            own.add(row);
         }
-    })
-    .with_context(failed)?;
+    })?;
     all.into_iter().map(|one| one.map_or(Ok(None), Rejudge::answer)).collect()
 }
 
@@ -196,11 +183,13 @@ impl<'a> Rejudge<'a> {
     }
 
     /// Takes a request of a step.
-    fn add(&mut self, step: u32, row: &Cells<'_>) {
-        let open = self.open.filter(|at| self.steps[*at].step == step);
-        self.open = open.or_else(|| self.steps.iter().position(|s| s.step == step));
-        let Some(record) = self.open.and_then(|_| row.record(&self.classes)) else { return };
-        self.records.push(CompactRecord::from(&record));
+    fn add(&mut self, row: &RequestRow<'_>) {
+        let open = self.open.filter(|at| self.steps[*at].step == row.step);
+        self.open = open.or_else(|| self.steps.iter().position(|s| s.step == row.step));
+        if self.open.is_some() {
+            let class = self.classes.iter().position(|class| *class == row.class).unwrap_or_default();
+            self.records.push(CompactRecord::from(&row.record(class as u16)));
+        }
     }
 
     /// Judges the step whose requests have come, unless these are others than its row counts.

@@ -1,6 +1,6 @@
 //! What moves the answer: elasticities of the goodput from the pairs of steps in the folder `sensitivity` of a run.
 
-use super::records::each_record;
+use super::requests::each_record;
 use super::{PLAN, RESULT, files, read};
 use anyhow::{Result, anyhow};
 use goodput_core::record::{Outcome, Phase, Record};

@@ -145,7 +145,7 @@ impl Found {
         let plan = &one.plan;
         let mut noted: Vec<Caveat> = self.noted.iter().filter(own).cloned().collect();
         let mut meta = Meta {
-            workload: plan.sent(),
+            workload: plan.measured_workload(),
             slo: plan.slo.summary(),
             sent: sent.cloned().collect(),
             model: plan.server.model.clone().unwrap_or_else(|| self.meta.model.clone()),
@@ -155,7 +155,7 @@ impl Found {
             // A server of its own, maybe on hardware of its own.
             let run = self.meta.variants.iter().find(|v| v.name == variant.name);
             let run = run.cloned().unwrap_or_default();
-            meta.server = plan.server_title();
+            meta.server = plan.measured_server();
             meta.model = run.model.unwrap_or(meta.model);
             (meta.gpu, meta.gpus) = (plan.hardware.gpu.clone(), plan.hardware.gpu_count());
             (meta.words, meta.facts) = (run.words, run.facts);
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::rundir::Sent;
-    use goodput_core::caveat::LengthsOf;
+    use goodput_core::caveat::{LengthsCaveat, LengthsOf, OriginCaveat, ServerCaveat};
 
     #[test]
     fn every_series_is_a_run_of_its_own() {
@@ -186,7 +186,7 @@ mod tests {
             assert!(part.steps.iter().all(|s| s.series == part.series()) && part.parts.is_empty());
             assert_eq!(part.answers.len(), 1);
             assert!(
-                part.meta.workload.ends_with(&format!("{} cache", part.series())),
+                part.meta.workload.to_string().ends_with(&format!("{} cache", part.series())),
                 "{}",
                 part.meta.workload
             );
@@ -219,14 +219,15 @@ mod tests {
 
     #[test]
     fn a_caveat_belongs_to_the_series_of_its_step() {
-        let late = Caveat::NotDrained { step: 2, left: 1.0 };
+        let late = Caveat::Server(ServerCaveat::NotDrained { step: 2, left: 1.0 });
         let of = LengthsOf { series: Some("warm".into()), class: None };
-        let long = Caveat::InputLengthOff { asked: 60.0, got: 84.0, of };
-        let run = fixture::pair_with(vec![Caveat::VirtualTime, late.clone(), long.clone()]);
+        let long = Caveat::Lengths(LengthsCaveat::InputLengthOff { asked: 60.0, got: 84.0, of });
+        let run =
+            fixture::pair_with(vec![Caveat::Origin(OriginCaveat::VirtualTime), late.clone(), long.clone()]);
         assert_eq!(run.series_of(&late), ["cold"]);
         assert_eq!(run.series_of(&long), ["warm"]);
-        assert!(run.series_of(&Caveat::VirtualTime).is_empty(), "of the whole run");
-        let twice = run.caveats.iter().filter(|c| **c == Caveat::VirtualTime).count();
+        assert!(run.series_of(&Caveat::Origin(OriginCaveat::VirtualTime)).is_empty(), "of the whole run");
+        let twice = run.caveats.iter().filter(|c| **c == Caveat::Origin(OriginCaveat::VirtualTime)).count();
         assert_eq!(twice, 1, "said once though it is of both");
     }
 }

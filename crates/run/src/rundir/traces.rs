@@ -2,17 +2,13 @@
 //!
 //! The file is read once and never held: a million rows take a few seconds and some hundred kilobytes per step.
 
-use super::REQUESTS;
-use super::cell::bare_bytes;
-use super::files;
+use super::requests::{RequestRow, each_request};
 use super::sketch::Sketch;
-use anyhow::{Context, Result};
-use goodput_core::record::{Failure, Outcome, Phase, is_cut_off};
+use anyhow::Result;
+use goodput_core::record::{Outcome, Phase, is_cut_off};
 use goodput_core::slo::Metric;
 use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Equal parts of a step over which its requests are counted.
@@ -95,6 +91,24 @@ pub struct Seen {
     pub later_tokens: Option<u32>,
 }
 
+impl From<&RequestRow<'_>> for Seen {
+    fn from(row: &RequestRow<'_>) -> Self {
+        let is_cut_off = is_cut_off(row.outcome, row.failure, row.output_asked);
+        let later = |all: u32| all.saturating_sub(row.first_event_tokens.unwrap_or(1));
+        Self {
+            phase: row.phase,
+            outcome: row.outcome,
+            broken: row.outcome == Outcome::Failed && !is_cut_off,
+            due: row.due_ms,
+            sent: row.sent_ms,
+            end: row.end_ms,
+            first_token: row.first_token_ms,
+            last_token: row.last_token_ms,
+            later_tokens: row.output_tokens.map(later),
+        }
+    }
+}
+
 impl Traces {
     /// Reads the requests of the given steps; a step that the file does not cover has no trace.
     ///
@@ -104,12 +118,8 @@ impl Traces {
     ///
     /// When the file is there and cannot be read.
     pub fn read(dir: &Path, steps: &[Step]) -> Result<Self> {
-        let path = dir.join(REQUESTS);
-        let Some(mut file) = files::open(&path)? else { return Ok(Self::default()) };
-        let torn = ends_torn(&mut file).with_context(|| format!("failed to read {}", path.display()))?;
         let mut tracer = Tracer::new(steps);
-        read_rows(BufReader::with_capacity(1 << 18, file), torn, &mut tracer)
-            .with_context(|| format!("failed to read {}", path.display()))?;
+        each_request(dir, |row| tracer.request(row))?;
         Ok(tracer.finish(steps))
     }
 
@@ -131,70 +141,11 @@ impl Trace {
     }
 }
 
-/// Whether the last row has no end: its writer was killed.
-pub(super) fn ends_torn(file: &mut File) -> std::io::Result<bool> {
-    if file.metadata()?.len() == 0 {
-        return Ok(false);
-    }
-    let mut last = [0];
-    file.seek(SeekFrom::End(-1))?;
-    file.read_exact(&mut last)?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(last != *b"\n")
-}
-
-fn read_rows(from: impl Read, torn: bool, tracer: &mut Tracer) -> Result<()> {
-    let names = [
-        "series",
-        "step",
-        "phase",
-        "outcome",
-        "due_ms",
-        "sent_ms",
-        "end_ms",
-        "first_token_ms",
-        "last_token_ms",
-        "output_tokens",
-        "first_event_tokens",
-    ];
-    each_row(from, torn, &names, &["failure", "output_asked"], |row, columns| {
-        tracer.row(row, columns);
-    })
-}
-
-/// Visits every complete row of a CSV file, passing the indices of the columns `names`, and then those of `late`, which a file need not have.
-/// Visits none if one of `names` is missing. Skips a torn last row, which a killed run leaves behind.
-pub(super) fn each_row(
-    from: impl Read,
-    torn: bool,
-    names: &[&str],
-    late: &[&str],
-    mut each: impl FnMut(&csv::ByteRecord, &[usize]),
-) -> Result<()> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
-    let heads = reader.byte_headers()?.clone();
-    let column = |name: &&str| heads.iter().position(|h| h == name.as_bytes());
-    let Some(mut columns) = names.iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(()) };
-    // No row has a cell there.
-    columns.extend(late.iter().map(|name| column(name).unwrap_or(usize::MAX)));
-    // One row behind, since only the last can be torn and still have all its cells.
-    let (mut row, mut next) = (csv::ByteRecord::new(), csv::ByteRecord::new());
-    let mut more = reader.read_byte_record(&mut row)?;
-    while more {
-        more = reader.read_byte_record(&mut next)?;
-        if row.len() == heads.len() && (more || !torn) {
-            each(&row, &columns);
-        }
-        std::mem::swap(&mut row, &mut next);
-    }
-    Ok(())
-}
-
 /// Counts requests as they come.
 pub struct Tracer {
     open: Vec<Open>,
     by_step: HashMap<(String, u32), usize>,
-    last: Option<(Vec<u8>, u32, Option<usize>)>,
+    last: Option<((String, u32), Option<usize>)>,
 }
 
 /// A step while its requests come in.
@@ -216,49 +167,25 @@ impl Tracer {
         Self { open, by_step, last: None }
     }
 
-    fn row(&mut self, row: &csv::ByteRecord, columns: &[usize]) -> Option<()> {
-        let cell = |i: usize| bare_bytes(columns.get(i).and_then(|c| row.get(*c)).unwrap_or_default());
-        let text = |i: usize| std::str::from_utf8(cell(i)).ok();
-        let number = |i: usize| -> Option<f64> { text(i)?.parse().ok().filter(|v: &f64| v.is_finite()) };
-        let step: u32 = text(1)?.parse().ok()?;
+    fn request(&mut self, row: &RequestRow<'_>) {
+        if row.phase == Phase::Warmup {
+            return;
+        }
         // Requests of a step stand together: it is looked up once.
-        let known = self.last.as_ref().filter(|(series, n, _)| *n == step && series == cell(0));
-        let at = match known {
-            Some((.., at)) => *at,
+        let known =
+            self.last.as_ref().filter(|((series, step), _)| *step == row.step && series == row.series);
+        let place = match known {
+            Some((_, place)) => *place,
             None => {
-                let at = self.by_step.get(&(text(0)?.to_owned(), step)).copied();
-                self.last = Some((cell(0).to_vec(), step, at));
-                at
+                let key = (row.series.to_owned(), row.step);
+                let place = self.by_step.get(&key).copied();
+                self.last = Some((key, place));
+                place
             }
         };
-        let phase = match cell(2) {
-            b"settle" => Phase::Settle,
-            b"measure" => Phase::Measure,
-            b"tail" => Phase::Tail,
-            _ => return None,
-        };
-        let outcome = match cell(3) {
-            b"ok" => Outcome::Ok,
-            b"failed" => Outcome::Failed,
-            b"cut" => Outcome::Cut,
-            _ => return None,
-        };
-        let tokens = |i: usize| -> Option<u32> { text(i)?.parse().ok() };
-        let failure = (cell(11) == b"timeout").then_some(Failure::Timeout);
-        let by_timeout = is_cut_off(outcome, failure, tokens(12).unwrap_or_default());
-        let seen = Seen {
-            phase,
-            outcome,
-            broken: outcome == Outcome::Failed && !by_timeout,
-            due: number(4)?,
-            sent: number(5),
-            end: number(6)?,
-            first_token: number(7),
-            last_token: number(8),
-            later_tokens: tokens(9).map(|all| all.saturating_sub(tokens(10).unwrap_or(1))),
-        };
-        self.open.get_mut(at?)?.add(&seen);
-        Some(())
+        if let Some(place) = place {
+            self.add(place, &Seen::from(row));
+        }
     }
 
     /// Adds a request of the step of that place in the list.

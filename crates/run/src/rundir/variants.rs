@@ -3,6 +3,7 @@
 use super::{Run, derive};
 use goodput_core::caveat::Caveat;
 use goodput_core::slo::Metric;
+use goodput_plan::MeasuredServer;
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::server::facts::Facts;
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
@@ -64,8 +65,8 @@ pub struct VariantRun {
     /// Each knob of the grid that it is a point of, and its value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<(String, String)>,
-    /// The URL, or what is simulated.
-    pub server: String,
+    /// Its server.
+    pub server: MeasuredServer,
     /// The model that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

@@ -4,7 +4,7 @@ mod lengths;
 
 use super::{Run, own};
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::ClientCaveat;
 use goodput_core::slo::Metric;
 use goodput_core::units::Percentile;
 use goodput_engine::config::Engine;
@@ -48,6 +48,7 @@ impl Why {
         let curves: Vec<Curve> = series.iter().flat_map(|one| curves(run, one)).collect();
         let facts = Facts {
             own: own_limits(plan, run),
+            imported: run.meta.imported.is_some(),
             lengths: lengths::points(dir, run, &series)?,
             again: format!(
                 "goodput sweep plan.toml{}",
@@ -75,15 +76,13 @@ impl Why {
     }
 }
 
-/// In which steps the client was the limit.
+/// Returns the steps in which the client was the limit.
 fn own_limits(plan: &Plan, run: &Run) -> Vec<OwnLimit> {
-    let of = |c: Caveat| match c {
-        Caveat::Client { step, ref fault, .. } => {
-            Some(OwnLimit { step, text: fault.text(), advice: run.advice(&c).to_owned() })
-        }
-        _ => None,
+    let limit = |caveat: ClientCaveat| match caveat {
+        ClientCaveat::OwnLimit { step, fault, .. } => Some(OwnLimit { step, fault }),
+        ClientCaveat::BeyondCalibration { .. } => None,
     };
-    own::faults(plan, &run.steps, &run.failures).into_iter().filter_map(of).collect()
+    own::faults(plan, &run.steps, &run.failures).into_iter().filter_map(limit).collect()
 }
 
 /// What was served, and on what: curves that agree in this may be read together.

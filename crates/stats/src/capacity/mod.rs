@@ -2,8 +2,8 @@
 //!
 //! Everything here is a pure function of numbers. [`figures`] gives the volumes and costs of one measured level, [`demand`] the
 //! required rate ([`profile`] reads it from a file, [`trace`] from a recording), [`fleet`] the replicas that serve it and their
-//! cost, and [`limit`] the rate from which a cost limit is met. [`workload_change`] extrapolates a fleet to a changed workload, [`sizing`]
-//! compares candidates.
+//! cost, and [`limit`] the rate from which a cost limit is met. [`workload_change`] extrapolates a fleet to a changed workload,
+//! [`sizing`] compares candidates.
 
 pub mod demand;
 pub mod figures;

@@ -9,7 +9,7 @@ const MAX_PER_HOUR: f64 = 1e15;
 /// Parses a profile into a demand.
 ///
 /// The file has a header `hour,requests` and a row for each hour of one or more whole days, in order. `hour` is a number that
-/// restarts after 24 hours, or a time such as `2026-11-20T13:00`; `requests` is the number of requests in that hour. Empty lines
+/// may restart after 24 hours, or a time such as `2026-11-20T13:00`; `requests` is the number of requests in that hour. Empty lines
 /// and lines that begin with `#` are skipped.
 ///
 /// # Errors

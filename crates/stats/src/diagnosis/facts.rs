@@ -1,7 +1,8 @@
 //! What a diagnosis takes besides the steps.
 
-use super::advice::Flags;
+use super::flags::Flags;
 use crate::roofline::{Machine, Model};
+use goodput_core::caveat::OwnFault;
 
 /// What is known of a run besides its steps.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,6 +13,8 @@ pub struct Facts {
     pub own: Vec<OwnLimit>,
     /// TTFT by the length of prompts, one request at a time.
     pub lengths: Vec<LengthPoint>,
+    /// Another tool measured the run.
+    pub imported: bool,
     /// The command that measures the plan again, in the run folder.
     pub again: String,
 }
@@ -50,14 +53,12 @@ pub struct Curve {
 }
 
 /// A limit of the client's own that a step reached.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OwnLimit {
     /// The step.
     pub step: u32,
-    /// What was the case.
-    pub text: String,
-    /// What to do about it.
-    pub advice: String,
+    /// The limit, and by how much it was exceeded.
+    pub fault: OwnFault,
 }
 
 /// Median TTFT of prompts of one length, or of about one length, with one request at a time.

@@ -6,21 +6,31 @@
 //! ([`Untold`]).
 
 pub mod advice;
+mod change;
+pub mod fact;
 pub mod facts;
 pub mod figure;
 mod fit;
+mod flags;
 pub mod floor;
-mod next;
+pub mod next;
 pub mod rules;
 mod subject;
 
 #[cfg(test)]
 mod tests;
 
-pub use advice::Flags;
+pub use advice::{Advice, Flag, Start, StartValue};
+pub use change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
+pub use fact::{
+    CacheFact, Compared, Fact, GpusTpot, HardwareFact, LatencyFact, LengthTtft, Place, Reference, ServerFact,
+    ThroughputFact,
+};
 pub use facts::{Curve, Facts, LengthPoint, OwnLimit};
-pub use figure::Evidence;
+pub use figure::{Evidence, Figure, Source};
+pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline};
+pub use next::{Expectation, Measurement, Next, SetBy};
 pub use subject::is_one;
 
 use crate::stats::step::Step;
@@ -73,23 +83,6 @@ impl Kind {
         Self::Unstable,
     ];
 
-    /// What is the case, in a few words.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::ClientLimited => "the client was the limit, not the server",
-            Self::Preemption => "requests are preempted: they lose their KV cache and are computed again",
-            Self::KvExhaustion => "the KV cache is full",
-            Self::BatchTooSmall => "the batch is too small: requests wait while the server has room",
-            Self::CacheMisses => "the prefix cache is not as warm as the prompts would have it",
-            Self::CommunicationBound => "the GPUs wait for one another",
-            Self::PrefillBound => "TTFT is prefill-bound: reading the prompt sets it",
-            Self::DecodeBound => "TPOT is decode-bound: a token takes about as long as for one request alone",
-            Self::BatchingTradeOff => "batching: more tokens in all, and each of them later",
-            Self::Queueing => "queueing: requests wait before their first token",
-            Self::Unstable => "unstable: more comes than the server gets done",
-        }
-    }
-
     /// The name in files.
     pub const fn name(self) -> &'static str {
         match self {
@@ -131,15 +124,6 @@ impl Confidence {
     }
 }
 
-/// What would settle it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Next {
-    /// What to measure, and what it would show.
-    pub text: String,
-    /// The command, to be given in the run folder.
-    pub command: String,
-}
-
 /// Something that was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
@@ -157,8 +141,9 @@ pub struct Finding {
     pub confidence: Confidence,
     /// The figures that show it.
     pub evidence: Vec<Evidence>,
-    /// What to change, by the server's own flags.
-    pub advice: Vec<String>,
+    /// Changes that would help, by the server's own flags.
+    #[serde(skip)]
+    pub advice: Vec<Advice>,
     /// What would settle it.
     pub next: Next,
 }
@@ -171,7 +156,7 @@ pub struct Untold {
     /// The series.
     pub series: String,
     /// What is not known.
-    pub missing: Vec<&'static str>,
+    pub missing: Vec<Source>,
     /// What would tell.
     pub next: Option<Next>,
 }
@@ -192,7 +177,7 @@ enum Outcome {
     /// It does not.
     Not,
     /// What it takes is not known.
-    Unknown(Vec<&'static str>),
+    Unknown(Vec<Source>),
 }
 
 /// What the steps of a run show, for each of its curves.
@@ -225,9 +210,9 @@ fn key(f: &Finding) -> (bool, f64, Confidence, std::cmp::Reverse<Kind>) {
 }
 
 /// The surest finding of a kind; what is missing where no rule fires and one cannot be decided.
-fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<&'static str>> {
+fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<Source>> {
     let mut best: Option<Finding> = None;
-    let (mut missing, mut decided): (Vec<&'static str>, bool) = (Vec::new(), false);
+    let (mut missing, mut decided): (Vec<Source>, bool) = (Vec::new(), false);
     for rule in RULES.iter().filter(|r| r.kind == kind && applies(r, subject)) {
         match at_its_step(rule, subject) {
             (Outcome::Fires(confidence, evidence), at) => {
@@ -241,10 +226,10 @@ fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<&'s
             (Outcome::Unknown(what), _) => missing.extend(what),
         }
     }
-    let mut seen: Vec<&'static str> = Vec::new();
+    let mut seen: Vec<Source> = Vec::new();
     missing.retain(|what| {
         !seen.contains(what) && {
-            seen.push(what);
+            seen.push(*what);
             true
         }
     });
@@ -283,8 +268,8 @@ fn outcome(rule: &Rule, subject: &Subject<'_>) -> Outcome {
     let (mut evidence, mut missing) = (Vec::new(), Vec::new());
     for test in rule.when {
         match test.figure.of(subject) {
-            Some(e) if !test.holds(e.value) => return Outcome::Not,
-            Some(e) => evidence.push(e),
+            Some(reading) if !test.holds(reading.value) => return Outcome::Not,
+            Some(reading) => evidence.extend(told(test.figure, reading)),
             None => missing.push(test.figure.source()),
         }
     }
@@ -300,12 +285,17 @@ fn outcome(rule: &Rule, subject: &Subject<'_>) -> Outcome {
             None => Some(rule.blind),
         };
         confidence = confidence.zip(to).map(|(a, b)| a.min(b));
-        evidence.extend(seen);
+        evidence.extend(seen.and_then(|reading| told(test.figure, reading)));
     }
-    evidence.extend(rule.also.iter().filter_map(|f| f.of(subject)));
-    evidence.retain(|e| !e.text.is_empty());
-    evidence.dedup_by(|b, a| a.text == b.text);
+    evidence.extend(rule.also.iter().filter_map(|f| told(*f, f.of(subject)?)));
+    evidence.dedup_by(|b, a| a.fact == b.fact);
     confidence.map_or(Outcome::Not, |c| Outcome::Fires(c, evidence))
+}
+
+/// Returns the evidence of a figure that has a fact to tell.
+fn told(figure: Figure, reading: figure::Reading) -> Option<Evidence> {
+    let fact = reading.fact?;
+    Some(Evidence { figure, value: reading.value, steps: reading.steps, fact })
 }
 
 fn finding(rule: &Rule, at: &Subject<'_>, confidence: Confidence, evidence: Vec<Evidence>) -> Finding {
@@ -324,7 +314,7 @@ fn finding(rule: &Rule, at: &Subject<'_>, confidence: Confidence, evidence: Vec<
 }
 
 /// That something cannot be told is worth saying where a limit was missed, and of GPUs that work together always.
-fn untold(kind: Kind, subject: &Subject<'_>, missing: Vec<&'static str>) -> Option<Untold> {
+fn untold(kind: Kind, subject: &Subject<'_>, missing: Vec<Source>) -> Option<Untold> {
     let together = kind == Kind::CommunicationBound && subject.curve.tensor_parallel.is_some_and(|n| n > 1);
     let asked =
         subject.curve.limit.is_some() && !matches!(kind, Kind::CacheMisses | Kind::CommunicationBound);

@@ -1,109 +1,172 @@
 //! What to measure next: the one change that would settle a finding.
 
-use super::advice::{Flags, Knob, flag, flags};
+use super::Kind;
+use super::advice::{Flag, flag, flags};
+use super::flags::{Flags, Knob};
 use super::subject::Subject;
-use super::{Kind, Next};
 use goodput_core::level::Control;
 use goodput_core::units::short;
+use serde::Serialize;
 
 /// The plan's own key for lengths, where there is one.
 const LENGTHS: &str = "workload.prompts.synthetic.input-tokens";
 
-/// What would settle a finding.
+/// A measurement that would settle a finding.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Next {
+    /// The measurement and what it would show, which reports put into words.
+    #[serde(skip)]
+    pub measurement: Measurement,
+    /// The command, to be given in the run folder.
+    pub command: String,
+}
+
+/// A measurement, with what it would show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measurement {
+    /// What this machine can send.
+    Calibration,
+    /// The same with another number of sequences at a time.
+    OtherSequences {
+        /// Number of sequences.
+        sequences: u32,
+        /// How the number is set.
+        set: SetBy,
+        /// What must change.
+        expect: Expectation,
+    },
+    /// The same sweep with a cold and with a warm cache.
+    ColdAndWarm,
+    /// The same sweep with half as many GPUs to a copy of the model.
+    HalfTheGpus,
+    /// The same with prompts half as long.
+    HalfThePrompts,
+    /// A matrix with a short and a long prompt.
+    ShortAndLongPrompts,
+    /// One request alone.
+    OneRequestAlone,
+    /// A closed loop with fewer and with more requests in flight.
+    ClosedLoop,
+    /// The same with evenly spaced arrivals.
+    EvenArrivals,
+    /// Lower levels.
+    LowerLevels,
+    /// A row of the matrix with half of the input tokens.
+    RowOfHalfThePrompt,
+    /// The same rows with weights of fewer bits.
+    RowsOfSmallerWeights,
+    /// A row of the matrix with half of the load.
+    RowOfHalfTheLoad,
+    /// Prompts of different lengths around the same mean.
+    LengthsAroundTheMean,
+    /// An unloaded step before the others.
+    UnloadedStep,
+}
+
+/// How a setting of the server gets another value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetBy {
+    /// A key of the plan sets it, as of a simulated server.
+    Plan,
+    /// The server is started with a flag.
+    Flag(Flag),
+    /// No flag of this server is known.
+    Unknown,
+}
+
+/// A change that another number of sequences must bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expectation {
+    /// Preemptions and waits go, and the goodput rises or holds.
+    NoPreemptions,
+    /// The wait falls and TPOT stays within its limit.
+    ShorterWait,
+}
+
+/// Returns what would settle a finding.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Next {
     if s.curve.question.is_some()
-        && let Some(text) = row(kind)
+        && let Some(measurement) = row(kind)
     {
-        return Next { text: text.into(), command: command(s, &[]) };
+        return Next { measurement, command: command(s, &[]) };
     }
-    let again = |sets: &[String]| command(s, sets);
+    let again = |measurement, set: String| Next { measurement, command: command(s, &[set]) };
     match kind {
         Kind::ClientLimited => Next {
-            text: "See what this machine can send before the next sweep".into(),
+            measurement: Measurement::Calibration,
             command: "goodput calibrate --save client.json".into(),
         },
         Kind::Preemption | Kind::KvExhaustion => {
             let fewer = s.at.server.running_mean.map_or(1, |n| ((0.75 * n) as u32).max(1));
-            restarted(s, Knob::Sequences, fewer, "preemptions and waits must go, and the goodput rise or hold")
+            restarted(s, fewer, Expectation::NoPreemptions)
         }
         Kind::BatchTooSmall => {
             let more = super::figure::seats(s).map_or(2, |n| 2 * n as u32).max(2);
-            restarted(s, Knob::Sequences, more, "the wait must fall and TPOT stay within its limit")
+            restarted(s, more, Expectation::ShorterWait)
         }
-        Kind::CacheMisses => Next {
-            text: "The same sweep cold and warm shows what the cache is worth".into(),
-            command: again(&["workload.cache=pair".into()]),
-        },
-        Kind::CommunicationBound => Next {
-            text: "The same sweep with half as many GPUs to a copy of the model: where TPOT hardly grows, they waited for one another".into(),
-            command: again(&[format!("hardware.tensor-parallel={}", (s.curve.tensor_parallel.unwrap_or(2) / 2).max(1))]),
-        },
+        Kind::CacheMisses => again(Measurement::ColdAndWarm, "workload.cache=pair".into()),
+        Kind::CommunicationBound => {
+            let half = (s.curve.tensor_parallel.unwrap_or(2) / 2).max(1);
+            again(Measurement::HalfTheGpus, format!("hardware.tensor-parallel={half}"))
+        }
         Kind::PrefillBound => match s.curve.fixed_input {
-            Some(n) if n > 1 => Next {
-                text: "With prompts half as long TTFT must fall by about that share, and the goodput rise".into(),
-                command: again(&[format!("{LENGTHS}={{fixed={}}}", n / 2)]),
-            },
+            Some(n) if n > 1 => again(Measurement::HalfThePrompts, format!("{LENGTHS}={{fixed={}}}", n / 2)),
             _ => Next {
-                text: "A matrix with a short and a long prompt tells overhead from prefill".into(),
+                measurement: Measurement::ShortAndLongPrompts,
                 command: "goodput sweep matrix --url URL".into(),
             },
         },
-        Kind::DecodeBound => Next {
-            text: "One request alone, without load: its TPOT is what no flag for batches can better".into(),
-            command: latency(s),
-        },
+        Kind::DecodeBound => Next { measurement: Measurement::OneRequestAlone, command: latency(s) },
         Kind::BatchingTradeOff => {
-            let levels = ladder(s);
-            Next {
-                text: "A closed loop with fewer and more in flight shows where TPOT passes its limit, and what that costs in tokens/s".into(),
-                command: again(&[format!("search.concurrency=[{levels}]")]),
-            }
+            again(Measurement::ClosedLoop, format!("search.concurrency=[{}]", ladder(s)))
         }
-        Kind::Queueing if s.is_open() => Next {
-            text: "The same with evenly spaced arrivals: where the tail falls to the median, it is requests that come together".into(),
-            command: again(&["workload.arrivals=constant".into()]),
-        },
-        Kind::Queueing | Kind::Unstable => Next {
-            text: "Levels below this one show how much of it is there without the backlog".into(),
-            command: again(&[format!("search.{}=[{}]", list(s), below(s))]),
-        },
+        Kind::Queueing if s.is_open() => {
+            again(Measurement::EvenArrivals, "workload.arrivals=constant".into())
+        }
+        Kind::Queueing | Kind::Unstable => {
+            again(Measurement::LowerLevels, format!("search.{}=[{}]", list(s), below(s)))
+        }
     }
 }
 
-/// What another row of the matrix would settle.
-const fn row(kind: Kind) -> Option<&'static str> {
+/// Returns the row of the matrix that would settle a finding, if one would.
+const fn row(kind: Kind) -> Option<Measurement> {
     match kind {
-        Kind::PrefillBound => Some(
-            "Add a row to plan.toml that is like this one with half of its input-tokens: TTFT must fall by about that share",
-        ),
-        Kind::DecodeBound => {
-            Some("Measure the same rows with weights of fewer bits: TPOT must fall about as the bytes do")
-        }
-        Kind::BatchingTradeOff | Kind::Queueing | Kind::Unstable => Some(
-            "Add a row to plan.toml that is like this one with half of its load: it tells how much of this is the load's",
-        ),
-        _ => None,
+        Kind::PrefillBound => Some(Measurement::RowOfHalfThePrompt),
+        Kind::DecodeBound => Some(Measurement::RowsOfSmallerWeights),
+        Kind::BatchingTradeOff | Kind::Queueing | Kind::Unstable => Some(Measurement::RowOfHalfTheLoad),
+        Kind::ClientLimited
+        | Kind::Preemption
+        | Kind::KvExhaustion
+        | Kind::BatchTooSmall
+        | Kind::CacheMisses
+        | Kind::CommunicationBound => None,
     }
 }
 
-/// What would tell where a kind could not be decided, if a command can.
+/// Returns what would decide a kind that could not be decided, if a command would.
 pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
     match kind {
         Kind::PrefillBound => {
             let n = s.curve.fixed_input?;
             let ends =
                 format!("{LENGTHS}={{uniform={{min={},max={}}}}}", (n / 3).max(1), n.saturating_mul(5) / 3);
-            Some(Next {
-                text: "Prompts of different lengths around the same mean: the unloaded step then tells what each token costs".into(),
-                command: command(s, &[ends]),
-            })
+            Some(Next { measurement: Measurement::LengthsAroundTheMean, command: command(s, &[ends]) })
         }
         Kind::CommunicationBound => Some(of(kind, s)),
         Kind::DecodeBound | Kind::Queueing | Kind::BatchingTradeOff if s.alone.is_none() => Some(Next {
-            text: "With an unloaded step before the others there is something to hold them against".into(),
+            measurement: Measurement::UnloadedStep,
             command: command(s, &["search.baseline=true".into()]),
         }),
-        _ => None,
+        Kind::DecodeBound
+        | Kind::Queueing
+        | Kind::BatchingTradeOff
+        | Kind::ClientLimited
+        | Kind::Preemption
+        | Kind::KvExhaustion
+        | Kind::BatchTooSmall
+        | Kind::CacheMisses
+        | Kind::Unstable => None,
     }
 }
 
@@ -117,22 +180,15 @@ fn command(s: &Subject<'_>, sets: &[String]) -> String {
     s.facts.again.replacen("plan.toml", &format!("plan.toml{sets}"), 1)
 }
 
-/// The same against a server with another value; of the simulated one that is a key of the plan.
-fn restarted(s: &Subject<'_>, knob: Knob, value: u32, shows: &str) -> Next {
-    match (flags(s), flag(s, knob)) {
-        (Flags::Simulated, Some(key)) => Next {
-            text: format!("The same with {value} sequences at a time: {shows}"),
-            command: command(s, &[format!("{key}={value}")]),
-        },
-        (_, Some(flag)) => Next {
-            text: format!("Start the server with {flag} at {value} and measure again: {shows}"),
-            command: command(s, &[]),
-        },
-        (_, None) => Next {
-            text: format!("Measure again with {value} sequences at a time: {shows}"),
-            command: command(s, &[]),
-        },
-    }
+/// Returns the same measurement of a server with another number of sequences at a time; of the simulated one that is a key of the plan.
+fn restarted(s: &Subject<'_>, sequences: u32, expect: Expectation) -> Next {
+    let (set, sets) = match (flags(s), flag(s, Knob::Sequences)) {
+        (Flags::Simulated, Some(key)) => (SetBy::Plan, vec![format!("{}={sequences}", key.name)]),
+        (_, Some(flag)) => (SetBy::Flag(flag), vec![]),
+        (_, None) => (SetBy::Unknown, vec![]),
+    };
+    let measurement = Measurement::OtherSequences { sequences, set, expect };
+    Next { measurement, command: command(s, &sets) }
 }
 
 /// One request alone against the same server.
@@ -156,7 +212,7 @@ fn ladder(s: &Subject<'_>) -> String {
 const fn list(s: &Subject<'_>) -> &'static str {
     match s.at.level.control {
         Control::Concurrency => "concurrency",
-        _ => "rates",
+        Control::Rate | Control::Sessions | Control::TraceScale => "rates",
     }
 }
 
@@ -165,7 +221,7 @@ fn below(s: &Subject<'_>) -> String {
     let level = s.at.level;
     let of = |share: f64| match level.control {
         Control::Concurrency => (level.value * share).round().max(1.0),
-        _ => level.value * share,
+        Control::Rate | Control::Sessions | Control::TraceScale => level.value * share,
     };
     let mut all = [0.5, 0.7, 0.85].map(|share| short(of(share))).to_vec();
     all.dedup();

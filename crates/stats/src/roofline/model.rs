@@ -59,7 +59,7 @@ pub struct Kv {
     pub layers: NonZeroU32,
     /// Key-value heads per layer.
     pub heads: NonZeroU32,
-    /// Numbers per head.
+    /// Dimension of an attention head.
     pub head_size: NonZeroU32,
     /// Bytes per number.
     pub bytes: f64,
@@ -87,7 +87,7 @@ struct Raw {
     /// Key-value heads per layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kv_heads: Option<NonZeroU32>,
-    /// Numbers per head.
+    /// Dimension of an attention head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     head_size: Option<NonZeroU32>,
     /// Bytes per number in the KV cache; 2 by default, 1 for an FP8 cache.

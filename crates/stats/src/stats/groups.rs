@@ -8,7 +8,7 @@ use super::verdict::INFLATION;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::Metric;
 use goodput_core::units::ms;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const LAST_SINGLE_TURN: u16 = 9;
 const RANGE_ENDS: [u16; 4] = [19, 49, 99, u16::MAX];
 
 /// Property by which requests are grouped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupBy {
     /// Class of the mix.

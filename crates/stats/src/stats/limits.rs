@@ -2,6 +2,7 @@
 //! (design §6, rule 9).
 
 use super::client::{tighter, tightest_by_lag, tightest_from_due};
+use super::client_fault;
 use super::client_faults::{ClientFaults, client_limit_at, is_unsent};
 use super::cluster::{clusters, gap, pooled_inflation, scatter};
 use super::co_misses::CoMisses;
@@ -232,7 +233,7 @@ impl<'a> Judge<'a> {
             Some(_) if !self.client.timing.overwhelmed() && self.unstable_by_itself() => {
                 (Verdict::Fails, None)
             }
-            Some(fault) => (Verdict::Invalid, Some(fault.reason())),
+            Some(fault) => (Verdict::Invalid, Some(client_fault::reason(&fault))),
         };
         let row = LimitRow {
             tier: slo.tier().into(),
@@ -328,7 +329,7 @@ impl<'a> Judge<'a> {
             }
             _ => (judgement.verdict, None),
         };
-        let fault = fault.map(|f| f.reason());
+        let fault = fault.as_ref().map(client_fault::reason);
         (row.low, row.high, row.verdict) =
             (judgement.low, judgement.high, self.after_abort(verdict, part, p0));
         JudgedRow { row, p0, inflation, title, fault, answered: self.answered(part), missed: tally.missed }

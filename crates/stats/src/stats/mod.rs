@@ -14,6 +14,7 @@
 
 pub(crate) mod binomial;
 pub mod client;
+pub mod client_fault;
 mod client_faults;
 pub mod cluster;
 pub mod co_misses;

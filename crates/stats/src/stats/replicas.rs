@@ -22,14 +22,14 @@ const PARTS: usize = 10;
 /// A replica that answered less than this share of its requests is no reference for the others.
 const MIN_ANSWERED_SHARE: f64 = 0.5;
 
-/// Returns the measured requests of a step by server, in the order of `urls`; empty unless there are several, and for more than
-/// 256, whose records do not keep the server.
+/// Returns the measured requests of a step by server, in the order of `urls`. Empty for fewer than two servers, and for more than
+/// 256, which the records cannot tell apart.
 ///
 /// A replica is an outlier if [`gross`], which detects overload and nothing less, finds it far beyond the others (the lower
 /// median of their p99s, or of their shares of failed requests), and, if slow, is so throughout the step. Queues of identical
 /// servers have long busy periods of their own: of two simulated M/M/1 queues with 1,500 requests each, one was named in 1 of 200
-/// steps at 0.9 of their capacity and in 5 at 0.95, but in 34 and 62 by the p99 alone. So one step is not enough evidence if
-/// there are more.
+/// steps at 0.9 of their capacity and in 5 at 0.95, but in 34 and 62 by the p99 alone. So a single step is not enough evidence if
+/// the sweep has several.
 pub fn replicas(records: &[CompactRecord], urls: &[BaseUrl]) -> Vec<Replica> {
     if !(2..=256).contains(&urls.len()) {
         return Vec::new();

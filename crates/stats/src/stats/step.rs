@@ -6,14 +6,14 @@ use super::groups::{Group, GroupBy};
 pub use super::server::{ClientSide, MetricRow, ServerLatency, ServerSide};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::{ALL, Metric, key, split};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-        #[serde(into = "&'static str")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(into = "&'static str", try_from = "String")]
         pub enum $name { $($(#[$vdoc])* $variant),+ }
 
         impl $name {
@@ -33,6 +33,15 @@ macro_rules! named {
 
         impl From<$name> for &'static str {
             fn from(v: $name) -> Self { v.name() }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(name: String) -> Result<Self, String> {
+                let known = || Self::ALL.iter().map(|v| v.name()).collect::<Vec<_>>().join(", ");
+                Self::from_name(&name).ok_or_else(|| format!("must be one of {}, not {name:?}", known()))
+            }
         }
 
         impl std::fmt::Display for $name {

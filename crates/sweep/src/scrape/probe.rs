@@ -3,14 +3,14 @@
 use super::{Extra, LARGEST, PATIENCE, Page, Scraper};
 use anyhow::{Context, Result};
 use futures_util::future::join_all;
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::units::Span;
 use goodput_load::client::Client;
 use goodput_load::client::key::ApiKey;
 use goodput_load::load::host::Host;
 use goodput_plan::Plan;
-use goodput_plan::server::pages::{OwnMetrics, PageUrl};
+use goodput_plan::server::pages::{PageUrl, ServerMetrics};
 use goodput_plan::server::{Connections, Server, Target};
 use goodput_stats::server::facts::{Facts, PAGES};
 use goodput_stats::server::selected::missing;
@@ -82,7 +82,11 @@ impl Scraper {
         if !named.is_empty() {
             for (url, page) in settings.pages.iter().zip(&pages) {
                 let why = page.as_ref().err().cloned();
-                noted.extend(why.map(|why| Caveat::MetricsSilent { source: url.to_string(), why }));
+                noted.extend(
+                    why.map(|why| {
+                        Caveat::Server(ServerCaveat::MetricsSilent { source: url.to_string(), why })
+                    }),
+                );
             }
         }
         let own: Vec<Page> =
@@ -126,7 +130,7 @@ fn named_pages(plan: &Plan, own: &Client, pages: &[PageUrl]) -> Result<Vec<Page>
 
 /// A page of a server that is none of the plan's.
 fn elsewhere(of: &Server, url: &PageUrl) -> Result<Page> {
-    let server = patient(of.elsewhere(url.base().clone()));
+    let server = patient(of.for_other_host(url.base().clone()));
     let client = Client::http(&server, None::<ApiKey>).with_context(|| format!("failed to read {url}"))?;
     Ok(Page { client, target: 0, path: url.path().to_owned() })
 }
@@ -140,7 +144,7 @@ fn origin(url: &BaseUrl) -> String {
     url.join("/").origin().ascii_serialization()
 }
 
-fn extra(of: &Server, e: &goodput_plan::Extra, interval: Span) -> Result<Extra> {
+fn extra(of: &Server, e: &goodput_plan::MetricsPage, interval: Span) -> Result<Extra> {
     Ok(Extra {
         title: e.title(),
         page: elsewhere(of, &e.url)?,
@@ -193,11 +197,11 @@ async fn silent(extra: &Extra) -> Option<Caveat> {
             format!("the page has no {}", names.join(", "))
         }
     };
-    Some(Caveat::MetricsSilent { source: extra.title.clone(), why })
+    Some(Caveat::Server(ServerCaveat::MetricsSilent { source: extra.title.clone(), why }))
 }
 
 /// Of what is known of the servers: what is read of their metrics, for whoever starts the sweep.
-pub(crate) fn said(facts: &[Facts], settings: &OwnMetrics) -> Option<String> {
+pub(crate) fn said(facts: &[Facts], settings: &ServerMetrics) -> Option<String> {
     let silent: Vec<&Facts> = facts.iter().filter(|f| f.engine.is_none()).collect();
     let first = silent.first().filter(|_| settings.read)?;
     Some(format!(

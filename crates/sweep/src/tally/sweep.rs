@@ -1,7 +1,7 @@
 //! What is counted over the whole sweep, and the memory that its steps share.
 
 use super::StepTally;
-use goodput_core::caveat::{Caveat, LengthsOf};
+use goodput_core::caveat::{AnswersCaveat, Caveat, LengthsCaveat, LengthsOf};
 use goodput_core::distribution::Lengths;
 use goodput_core::record::{Outcome, Record, TokenSource};
 use goodput_core::slo::{ALL, Slo};
@@ -136,8 +136,12 @@ impl Part {
         let input = self.input.off(2.0);
         // Rule 5 of the design allows inputs 2 tokens; outputs are pinned to the token. Estimates are not compared.
         let output = self.output.off(0.5).filter(|_| !self.estimated);
-        let input = input.map(|(asked, got)| Caveat::InputLengthOff { asked, got, of: of.clone() });
-        input.into_iter().chain(output.map(|(asked, got)| Caveat::LengthsNotPinned { asked, got, of }))
+        let input = input.map(|(asked, got)| {
+            Caveat::Lengths(LengthsCaveat::InputLengthOff { asked, got, of: of.clone() })
+        });
+        input.into_iter().chain(
+            output.map(|(asked, got)| Caveat::Lengths(LengthsCaveat::LengthsNotPinned { asked, got, of })),
+        )
     }
 }
 
@@ -221,45 +225,41 @@ impl SweepTally {
         all
     }
 
-    /// Whether a caveat is one of those that are counted here.
-    pub(crate) const fn counts(caveat: &Caveat) -> bool {
-        matches!(
-            caveat,
-            Caveat::TokensEstimated { .. }
-                | Caveat::TokensUnknown { .. }
-                | Caveat::NoFinishReason { .. }
-                | Caveat::TimedOut { .. }
-                | Caveat::NoContent { .. }
-                | Caveat::HiddenReasoning { .. }
-                | Caveat::InputLengthOff { .. }
-                | Caveat::LengthsNotPinned { .. }
-                | Caveat::ColdCacheHits { .. }
-        )
-    }
-
     /// What the reader must know of them.
     pub(crate) fn caveats(&self) -> Vec<Caveat> {
         let mut found = Vec::new();
         if self.estimated > 0 {
-            found.push(Caveat::TokensEstimated { requests: self.estimated });
+            found.push(Caveat::Lengths(LengthsCaveat::TokensEstimated { requests: self.estimated }));
         }
         if self.uncounted > 0 {
-            found.push(Caveat::TokensUnknown { requests: self.uncounted });
+            found.push(Caveat::Lengths(LengthsCaveat::TokensUnknown { requests: self.uncounted }));
         }
         if self.unfinished > 0 {
-            found.push(Caveat::NoFinishReason { requests: self.unfinished });
+            found.push(Caveat::Answers(AnswersCaveat::NoFinishReason { requests: self.unfinished }));
         }
         let TimedOut { requests, after, is_error } = self.timed_out;
         if requests > 0 {
             let after_s = (after.unwrap_or_default().as_secs_f64() * 1e3).round() / 1e3;
-            found.push(Caveat::TimedOut { requests, of: self.requests, after_s, is_error });
+            found.push(Caveat::Answers(AnswersCaveat::TimedOut {
+                requests,
+                of: self.requests,
+                after_s,
+                is_error,
+            }));
         }
         if self.without_content > 0 {
-            found.push(Caveat::NoContent { requests: self.without_content, of: self.answers });
+            found.push(Caveat::Answers(AnswersCaveat::NoContent {
+                requests: self.without_content,
+                of: self.answers,
+            }));
         }
         if self.hidden.answers > 0 {
             let share = self.hidden.tokens as f64 / self.hidden.of.max(1) as f64;
-            found.push(Caveat::HiddenReasoning { requests: self.hidden.answers, of: self.answers, share });
+            found.push(Caveat::Answers(AnswersCaveat::HiddenReasoning {
+                requests: self.hidden.answers,
+                of: self.answers,
+                share,
+            }));
         }
         found.extend(self.parts.iter().flat_map(Part::off));
         found
@@ -269,6 +269,7 @@ impl SweepTally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_core::caveat::OnResume;
     use goodput_core::level::Level;
     use goodput_core::record::{Failure, Finished, Phase};
     use goodput_stats::search::Ends;
@@ -354,12 +355,15 @@ mod tests {
         }
         all.iter().for_each(|r| sweep.add("main", ALL, r));
         let told = [
-            Caveat::TimedOut { requests: 2, of: 6, after_s: 60.0, is_error: false },
-            Caveat::NoContent { requests: 1, of: 4 },
-            Caveat::HiddenReasoning { requests: 1, of: 4, share: 0.6 },
+            Caveat::Answers(AnswersCaveat::TimedOut { requests: 2, of: 6, after_s: 60.0, is_error: false }),
+            Caveat::Answers(AnswersCaveat::NoContent { requests: 1, of: 4 }),
+            Caveat::Answers(AnswersCaveat::HiddenReasoning { requests: 1, of: 4, share: 0.6 }),
         ];
         assert_eq!(sweep.caveats(), told);
-        assert!(told.iter().all(SweepTally::counts), "a sweep that goes on counts them anew");
+        assert!(
+            told.iter().all(|c| c.scope().on_resume == OnResume::Drop),
+            "a resumed sweep counts them again"
+        );
     }
 
     #[test]
@@ -370,9 +374,11 @@ mod tests {
             sweep.add("mix", "long", &answer(4000, 4000));
             sweep.add("only long", ALL, &answer(4000, 4010));
         }
-        let off: Vec<String> = sweep.caveats().iter().map(Caveat::text).collect();
+        let off = sweep.caveats();
         assert_eq!(off.len(), 1, "2 % of all together, and 40 % of the short: {off:?}");
-        assert!(off[0].contains("of class short in the series mix had 140.0 input tokens"), "{off:?}");
+        let of = LengthsOf { series: Some("mix".into()), class: Some("short".into()) };
+        let long = LengthsCaveat::InputLengthOff { asked: 100.0, got: 140.0, of };
+        assert_eq!(off, [long.into()]);
         let sent = sweep.sent();
         let told: Vec<_> = sent
             .iter()

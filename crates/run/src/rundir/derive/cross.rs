@@ -1,6 +1,6 @@
 //! The client's figures against the server's own: where both count the same thing over the same time, they should agree.
 
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, CountersCaveat};
 use goodput_stats::stats::step::{ClientSide, Step, Verdict};
 
 /// How far two figures may be apart: by this share of the larger, and so much besides.
@@ -50,9 +50,9 @@ fn worst(
     let n = found.len() as u32;
     let (_, mut most) = found.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     match &mut most {
-        Caveat::TtftDiffers { steps, .. }
-        | Caveat::TokensDiffer { steps, .. }
-        | Caveat::InFlightDiffers { steps, .. } => *steps = n,
+        Caveat::Counters(CountersCaveat::TtftDiffers { steps, .. })
+        | Caveat::Counters(CountersCaveat::TokensDiffer { steps, .. })
+        | Caveat::Counters(CountersCaveat::InFlightDiffers { steps, .. }) => *steps = n,
         _ => {}
     }
     Some(most)
@@ -69,7 +69,16 @@ fn ttft(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
     let (client_ms, server_ms) = (c.ttft_mean_ms?, s.server.ttft?.mean_ms);
     let off = apart(client_ms, server_ms, TTFT, 0.0)?;
     let queue_ms = s.server.queue.map(|q| q.mean_ms);
-    Some((off, Caveat::TtftDiffers { step: s.step, steps: 1, client_ms, server_ms, queue_ms }))
+    Some((
+        off,
+        Caveat::Counters(CountersCaveat::TtftDiffers {
+            step: s.step,
+            steps: 1,
+            client_ms,
+            server_ms,
+            queue_ms,
+        }),
+    ))
 }
 
 fn in_flight(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
@@ -78,7 +87,7 @@ fn in_flight(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
     let server = s.server.running_mean? + s.server.waiting_mean?;
     let error = 3.0 * (client.max(server) / s.server.samples.unwrap_or(1).max(1) as f64).sqrt();
     let off = apart(client, server, IN_FLIGHT, error)?;
-    Some((off, Caveat::InFlightDiffers { step: s.step, steps: 1, client, server }))
+    Some((off, Caveat::Counters(CountersCaveat::InFlightDiffers { step: s.step, steps: 1, client, server })))
 }
 
 fn output(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
@@ -98,8 +107,10 @@ fn tokens(s: &Step, c: &ClientSide, (client, server): (f64, f64), prompt: bool) 
     let (most, seconds) = (client.max(server), s.server.seconds?);
     let edges = most * TOKENS.least / seconds + 2.0 * most / c.first_tokens.max(1) as f64;
     let off = apart(client, server, Tolerance { least: 0.0, ..TOKENS }, edges)?;
-    (unfinished <= UNFINISHED)
-        .then_some((off, Caveat::TokensDiffer { prompt, step: s.step, steps: 1, client, server }))
+    (unfinished <= UNFINISHED).then_some((
+        off,
+        Caveat::Counters(CountersCaveat::TokensDiffer { prompt, step: s.step, steps: 1, client, server }),
+    ))
 }
 
 #[cfg(test)]
@@ -155,21 +166,27 @@ mod tests {
     fn what_disagrees_is_told_once_with_the_step_that_does_most() {
         assert!(matches!(
             told(|s| client(s).ttft_mean_ms = Some(200.0))[..],
-            [Caveat::TtftDiffers { steps: 1, queue_ms: Some(_), .. }]
+            [Caveat::Counters(CountersCaveat::TtftDiffers { steps: 1, queue_ms: Some(_), .. })]
         ));
         assert!(matches!(
             told(|s| s.server.generation_tokens = Some(4_000.0))[..],
-            [Caveat::TokensDiffer { prompt: false, server, .. }] if server > 3_999.0
+            [Caveat::Counters(CountersCaveat::TokensDiffer { prompt: false, server, .. })] if server > 3_999.0
         ));
         assert!(matches!(
             told(|s| s.server.prompt_tokens = Some(50_000.0))[..],
-            [Caveat::TokensDiffer { prompt: true, .. }]
+            [Caveat::Counters(CountersCaveat::TokensDiffer { prompt: true, .. })]
         ));
-        assert!(matches!(told(|s| s.server.running_mean = Some(0.5))[..], [Caveat::InFlightDiffers { .. }]));
+        assert!(matches!(
+            told(|s| s.server.running_mean = Some(0.5))[..],
+            [Caveat::Counters(CountersCaveat::InFlightDiffers { .. })]
+        ));
         let (mut a, mut b) = (agreed(), agreed());
         (client(&mut a).ttft_mean_ms, client(&mut b).ttft_mean_ms) = (Some(200.0), Some(900.0));
         (a.step, b.step) = (4, 5);
-        assert!(matches!(disagreements(&[a, b])[..], [Caveat::TtftDiffers { step: 5, steps: 2, .. }]));
+        assert!(matches!(
+            disagreements(&[a, b])[..],
+            [Caveat::Counters(CountersCaveat::TtftDiffers { step: 5, steps: 2, .. })]
+        ));
     }
 
     /// Rows: what makes a comparison mean nothing.

@@ -1,6 +1,6 @@
 //! What the hit rates of the prefix cache show: a cold cache that was not, a warm one that was not, and steps that are not alike.
 
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{CacheCaveat, Caveat};
 use goodput_stats::stats::step::Step;
 use goodput_workload::config::{Cache, Workload};
 use goodput_workload::rate::WordRate;
@@ -37,21 +37,34 @@ fn cold(known: &[Known<'_>], words: Option<WordRate>) -> Option<Caveat> {
         |s: &Step| COLD + template / s.input_tokens_mean.unwrap_or(f64::INFINITY).max(template).max(1.0);
     let over: Vec<&Known<'_>> = known.iter().filter(|(s, hit)| *hit > allowed(s)).collect();
     let (worst, hit_rate) = over.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(Caveat::ColdHits { step: worst.step, steps: over.len() as u32, hit_rate: *hit_rate })
+    Some(Caveat::Cache(CacheCaveat::ColdHits {
+        step: worst.step,
+        steps: over.len() as u32,
+        hit_rate: *hit_rate,
+    }))
 }
 
 fn warm(known: &[Known<'_>], shared: Option<f64>) -> Option<Caveat> {
     let shared = shared.filter(|s| *s > COLD)?;
     let under: Vec<&Known<'_>> = known.iter().filter(|(_, hit)| *hit < WARM * shared).collect();
     let (worst, hit_rate) = under.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(Caveat::WarmMisses { step: worst.step, steps: under.len() as u32, hit_rate: *hit_rate, shared })
+    Some(Caveat::Cache(CacheCaveat::WarmMisses {
+        step: worst.step,
+        steps: under.len() as u32,
+        hit_rate: *hit_rate,
+        shared,
+    }))
 }
 
 fn unlike(known: &[Known<'_>]) -> Option<Caveat> {
     let low = known.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let high = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let caveat =
-        Caveat::HitRatesDiffer { low: low.1, low_step: low.0.step, high: high.1, high_step: high.0.step };
+    let caveat = Caveat::Cache(CacheCaveat::HitRatesDiffer {
+        low: low.1,
+        low_step: low.0.step,
+        high: high.1,
+        high_step: high.0.step,
+    });
     (high.1 - low.1 > ALIKE).then_some(caveat)
 }
 
@@ -76,9 +89,11 @@ mod tests {
             let words = Some(WordRate { overhead: 12.0, per_word: 1.0, per_char: None });
             let all = hits(&toml::from_str(&text).unwrap(), words, &steps);
             let say = |c: Caveat| match c {
-                Caveat::ColdHits { step, steps, .. } => format!("cold {step} of {steps}"),
-                Caveat::WarmMisses { step, steps, .. } => format!("warm {step} of {steps}"),
-                Caveat::HitRatesDiffer { low_step, high_step, .. } => {
+                Caveat::Cache(CacheCaveat::ColdHits { step, steps, .. }) => format!("cold {step} of {steps}"),
+                Caveat::Cache(CacheCaveat::WarmMisses { step, steps, .. }) => {
+                    format!("warm {step} of {steps}")
+                }
+                Caveat::Cache(CacheCaveat::HitRatesDiffer { low_step, high_step, .. }) => {
                     format!("differ {low_step} {high_step}")
                 }
                 other => panic!("{other:?}"),
@@ -119,7 +134,11 @@ mod tests {
                 workload.file_summaries = vec![toml::from_str(found).unwrap()];
             }
             let said = hits(&workload, None, &steps);
-            assert_eq!(said.iter().any(|c| matches!(c, Caveat::ColdHits { .. })), fault, "{text}: {said:?}");
+            assert_eq!(
+                said.iter().any(|c| matches!(c, Caveat::Cache(CacheCaveat::ColdHits { .. }))),
+                fault,
+                "{text}: {said:?}"
+            );
         }
     }
 }

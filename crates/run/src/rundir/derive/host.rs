@@ -1,6 +1,6 @@
 //! A server on this machine that did not have the cores to itself, in the steps that its answer rests on.
 
-use goodput_core::caveat::{Caveat, Neighbours};
+use goodput_core::caveat::{Caveat, HostCaveat, Neighbours};
 use goodput_stats::search::answer::Answer;
 use goodput_stats::stats::step::{HostLoad, Step};
 
@@ -27,7 +27,7 @@ pub(super) fn shared_cores(steps: &[Step], answers: &[Answer]) -> Option<Caveat>
         .filter_map(|s| neighbours(&s.host?).map(|(weight, neighbours)| (s.step, weight, neighbours)))
         .collect();
     let (step, _, neighbours) = crowded.iter().copied().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-    Some(Caveat::SharedCores { step, steps: crowded.len() as u32, of, neighbours })
+    Some(Caveat::Host(HostCaveat::SharedCores { step, steps: crowded.len() as u32, of, neighbours }))
 }
 
 /// Returns true for a step under load at a level near an answer; for every step under load where no answer has a level.
@@ -120,14 +120,16 @@ mod tests {
         assert_eq!(shared_cores(&run.steps, &run.answers), None, "far from the answer");
         let at = run.steps.iter().position(|s| (s.level.value / level).ln().abs() < 1e-9).unwrap();
         run.steps[at].host = Some(crowded);
-        let Some(Caveat::SharedCores { step, steps, .. }) = shared_cores(&run.steps, &run.answers) else {
+        let Some(Caveat::Host(HostCaveat::SharedCores { step, steps, .. })) =
+            shared_cores(&run.steps, &run.answers)
+        else {
             panic!()
         };
         assert_eq!((step, steps), (run.steps[at].step, 1));
         run.answers.clear();
         let all = run.steps.iter().filter(|s| !s.kind.is_outside_search()).count() as u32;
         assert!(
-            matches!(shared_cores(&run.steps, &[]), Some(Caveat::SharedCores { of, .. }) if of == all),
+            matches!(shared_cores(&run.steps, &[]), Some(Caveat::Host(HostCaveat::SharedCores { of, .. })) if of == all),
             "without an answer every step"
         );
     }

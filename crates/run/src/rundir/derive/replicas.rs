@@ -1,6 +1,6 @@
 //! What the reader must know of a service's replicas.
 
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, ReplicasCaveat};
 use goodput_core::slo::Metric;
 use goodput_stats::stats::step::{OutlierMetric, Replica, Step, Verdict};
 use std::collections::BTreeMap;
@@ -31,19 +31,27 @@ pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
         let (url, step, others) = (r.url.clone(), s.step, r.others?);
         let slow = |m: Metric| {
             let (metric, p99_ms) = (m.title().to_owned(), r.quantiles(m).p99?);
-            Some(Caveat::SlowReplica { url: url.clone(), metric, p99_ms, others_ms: others, step, steps, of })
+            Some(Caveat::Replicas(ReplicasCaveat::SlowReplica {
+                url: url.clone(),
+                metric,
+                p99_ms,
+                others_ms: others,
+                step,
+                steps,
+                of,
+            }))
         };
         match r.outlier? {
             OutlierMetric::Ttft => slow(Metric::Ttft),
             OutlierMetric::Tpot => slow(Metric::Tpot),
-            OutlierMetric::Failures => Some(Caveat::FailingReplica {
+            OutlierMetric::Failures => Some(Caveat::Replicas(ReplicasCaveat::FailingReplica {
                 url: url.clone(),
                 share: r.failed_share(),
                 others,
                 step,
                 steps,
                 of,
-            }),
+            })),
         }
     };
     let recurs = |seen: &[(&Step, &Replica)]| {
@@ -67,8 +75,17 @@ mod tests {
     #[test]
     fn the_calm_step_with_the_most_requests_speaks_for_all() {
         let mut steps = steps();
-        let [Caveat::SlowReplica { url, metric, p99_ms, others_ms, step, steps: in_steps, of }] =
-            &*replicas(&steps)
+        let [
+            Caveat::Replicas(ReplicasCaveat::SlowReplica {
+                url,
+                metric,
+                p99_ms,
+                others_ms,
+                step,
+                steps: in_steps,
+                of,
+            }),
+        ] = &*replicas(&steps)
         else {
             panic!("{:?}", replicas(&steps))
         };
@@ -79,7 +96,7 @@ mod tests {
         assert!((p99_ms / others_ms - 2.5).abs() < 1e-3, "{p99_ms} {others_ms}");
         steps[9].abort = Some(Abort::Gross);
         assert!(
-            matches!(&*replicas(&steps), [Caveat::SlowReplica { step: 9, .. }]),
+            matches!(&*replicas(&steps), [Caveat::Replicas(ReplicasCaveat::SlowReplica { step: 9, .. })]),
             "a step broken off tells less"
         );
         let mut few = steps.clone();
@@ -100,7 +117,9 @@ mod tests {
         let r = &mut one.replicas[2];
         (r.n, r.failed, r.outlier, r.others) = (200, 50, Some(OutlierMetric::Failures), Some(0.01));
         let found = replicas(&[one]);
-        let want = "Replica unix:/run/c.sock is the failing one: in step 1 25 % of its requests failed, of those of the others 1 %.";
-        assert_eq!(found.iter().map(Caveat::text).collect::<Vec<_>>(), [want]);
+        let url = "unix:/run/c.sock".into();
+        let want =
+            ReplicasCaveat::FailingReplica { url, share: 0.25, others: 0.01, step: 1, steps: 1, of: 1 };
+        assert_eq!(found, [want.into()]);
     }
 }

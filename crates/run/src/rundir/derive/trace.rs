@@ -1,6 +1,6 @@
 //! How much of a trace the steps have replayed: a few requests sent again and again are no evidence of all.
 
-use goodput_core::caveat::Caveat;
+use goodput_core::caveat::{Caveat, TraceCaveat};
 use goodput_stats::stats::step::{Step, StepKind, TracePart};
 
 /// Below this share of its requests the answer speaks of parts of a trace.
@@ -57,8 +57,12 @@ pub(super) fn replayed(steps: &[Step]) -> Vec<Caveat> {
     let Some(c) = coverage(steps.iter()) else { return Vec::new() };
     let part = (c.sent as f64) < LEAST * c.of as f64;
     let times = c.most.1 as f64 / c.of as f64;
-    let part = part.then_some(Caveat::TracePart { sent: c.sent, of: c.of });
-    let again = (times > MOST).then_some(Caveat::TraceRepeated { step: c.most.0, times, of: c.of });
+    let part = part.then_some(Caveat::Trace(TraceCaveat::TracePart { sent: c.sent, of: c.of }));
+    let again = (times > MOST).then_some(Caveat::Trace(TraceCaveat::TraceRepeated {
+        step: c.most.0,
+        times,
+        of: c.of,
+    }));
     part.into_iter().chain(again).collect()
 }
 
@@ -70,8 +74,8 @@ mod tests {
     /// Rows: parts of a trace of 100 requests (first, how many), those sent at least once, and what is said.
     #[test]
     fn requests_sent_again_are_not_counted_again() {
-        let part = Caveat::TracePart { sent: 40, of: 100 };
-        let again = |step, times| Caveat::TraceRepeated { step, times, of: 100 };
+        let part = Caveat::Trace(TraceCaveat::TracePart { sent: 40, of: 100 });
+        let again = |step, times| Caveat::Trace(TraceCaveat::TraceRepeated { step, times, of: 100 });
         type Row<'a> = (&'a [(u64, u64)], u64, Vec<Caveat>);
         let rows: [Row<'_>; 6] = [
             (&[(0, 40), (0, 40), (0, 40)], 40, vec![part.clone()]), // every step at the beginning
@@ -79,7 +83,7 @@ mod tests {
             (&[(0, 40), (60, 40)], 80, vec![]),
             (&[(70, 100)], 100, vec![]),
             (&[(70, 150), (3, 250)], 100, vec![again(2, 2.5)]),
-            (&[(5, 0)], 0, vec![Caveat::TracePart { sent: 0, of: 100 }]),
+            (&[(5, 0)], 0, vec![Caveat::Trace(TraceCaveat::TracePart { sent: 0, of: 100 })]),
         ];
         for (parts, sent, said) in rows {
             let mut steps = fixture::found().steps;

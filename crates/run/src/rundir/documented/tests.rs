@@ -2,16 +2,16 @@
 
 use super::imported::{COUNTED, Imported, Tool};
 use super::json::result;
-use super::requests::REQUEST_COLUMNS;
+use super::requests::RequestRow;
 use super::scaled::{Scaled, SloScale};
 use super::table::{
-    check_cells, group_cells, limit_cells, metric_cells, replica_cells, server_cells, step_cells,
+    CheckColumns, GroupColumns, HistogramColumns, LimitColumns, MetricColumns, NamedCells, ReplicaColumns,
+    SampleColumns, ServerColumns, StepColumns,
 };
-use super::write::HEADS;
 use crate::fixture;
 use crate::rundir::Run;
 use goodput_stats::stats::groups::{Group, GroupBy};
-use goodput_stats::stats::step::{CheckRow, MetricRow, OutlierMetric, Replica, ServerSide};
+use goodput_stats::stats::step::{CheckRow, MetricRow, ServerSide};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,8 +44,21 @@ fn section(title: &str) -> String {
 
 /// The columns of every file that has rows of steps.
 fn columns() -> BTreeMap<&'static str, Vec<String>> {
-    let run = fixture::found();
-    let step = &run.steps[0];
+    let of = |row: Result<NamedCells, _>| row.unwrap().names;
+    let run = fixture::cases().into_iter().find(|(name, _)| *name == "replicas").unwrap().1;
+    let step = run.steps.iter().find(|s| !s.replicas.is_empty()).unwrap();
+    let check =
+        CheckRow { class: String::new(), check: String::new(), n: 1, failed: 0, sample: String::new() };
+    let metric = MetricRow {
+        source: String::new(),
+        name: String::new(),
+        labels: String::new(),
+        n: 1,
+        min: None,
+        mean: None,
+        max: None,
+        per_s: None,
+    };
     let group = Group {
         by: GroupBy::Class,
         name: "chat".into(),
@@ -58,36 +71,19 @@ fn columns() -> BTreeMap<&'static str, Vec<String>> {
         output_tokens_mean: None,
         achieved_rate: 1.0,
     };
-    let (_, replicas) = fixture::cases().into_iter().find(|(name, _)| *name == "replicas").unwrap();
-    let replica: &Replica = replicas.steps.iter().flat_map(|s| &s.replicas).next().unwrap();
-    assert!(replica.outlier.is_none_or(|a| OutlierMetric::ALL.contains(&a)));
-    let check =
-        CheckRow { class: "all".into(), check: "json".into(), n: 1, failed: 0, sample: String::new() };
-    let metric = MetricRow {
-        source: "gpu".into(),
-        name: "a".into(),
-        labels: String::new(),
-        n: 1,
-        min: None,
-        mean: None,
-        max: None,
-        per_s: None,
-    };
     let mut told = step.clone();
     told.server = ServerSide { samples: Some(3), ..ServerSide::default() };
-    let mut all = BTreeMap::from([
-        ("steps.csv", step_cells(step).names),
-        ("limits.csv", limit_cells(step, &step.limits[0]).names),
-        ("groups.csv", group_cells(step, &group).names),
-        ("replicas.csv", replica_cells(step, replica).names),
-        ("checks.csv", check_cells(step, &check).names),
-        ("metrics.csv", metric_cells(step, &metric).names),
-        ("server.csv", server_cells(&told).unwrap().names),
-    ]);
-    for (file, heads) in HEADS {
-        all.insert(file, heads.iter().map(|h| (*h).to_owned()).collect());
-    }
-    all
+    BTreeMap::from([
+        ("steps.csv", of(NamedCells::of(&StepColumns::from(step)))),
+        ("limits.csv", of(NamedCells::of(&LimitColumns::new(step, &step.limits[0])))),
+        ("groups.csv", of(NamedCells::of(&GroupColumns::new(step, &group)))),
+        ("replicas.csv", of(NamedCells::of(&ReplicaColumns::new(step, &step.replicas[0])))),
+        ("checks.csv", of(NamedCells::of(&CheckColumns::new(step, &check)))),
+        ("metrics.csv", of(NamedCells::of(&MetricColumns::new(step, &metric)))),
+        ("server.csv", of(NamedCells::of(&ServerColumns::new(&told).unwrap()))),
+        ("histograms.csv", of(NamedCells::of(&HistogramColumns::default()))),
+        ("server-metrics.csv", of(NamedCells::of(&SampleColumns::default()))),
+    ])
 }
 
 #[test]
@@ -149,8 +145,8 @@ fn everything() -> Run {
 #[test]
 fn requests_and_what_was_imported_are_documented() {
     let requests = names(&section("requests.csv"));
-    for column in REQUEST_COLUMNS.split(',') {
-        assert!(requests.contains(column), "docs/reports.md lacks {column} of requests.csv");
+    for column in RequestRow::columns() {
+        assert!(requests.contains(&column), "docs/reports.md lacks {column} of requests.csv");
     }
     assert!(["step", "id", "output_tokens"].iter().all(|c| names(&section(COUNTED)).contains(*c)));
 }

@@ -2,7 +2,9 @@ use super::*;
 use crate::fixture;
 use crate::rundir::{PLAN, RESULT, Run, Writer, check_free, json};
 use goodput_core::record::Finished;
+use goodput_core::record::{Outcome, Phase};
 use std::path::PathBuf;
+use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 const PLAN_TOML: &str = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"200ms\"\nsearch.rates = [1, 2, 3, 4]\n\
@@ -59,8 +61,8 @@ fn append(dir: &Path, name: &str, text: &str) {
 /// Row: what is done to a folder of three steps, how many of them count, and what is found.
 #[test]
 fn what_counts_is_what_was_finished() {
-    let torn = |file: &str| Caveat::TornRow { file: file.into() };
-    let apart = |step, requests| Caveat::BrokenOff { step, requests };
+    let torn = |file: &str| Caveat::Sweep(SweepCaveat::TornRow { file: file.into() });
+    let apart = |step, requests| Caveat::Sweep(SweepCaveat::BrokenOff { step, requests });
     let cut_limits = |dir: &Path| {
         let text = fs::read_to_string(dir.join(LIMITS)).unwrap();
         fs::write(dir.join(LIMITS), &text[..text.len() - 8]).unwrap();
@@ -164,7 +166,7 @@ fn torn_heads_are_made_again() {
     let mut writer = Writer::open(tidied(&dir, 0)).unwrap();
     writer.request("main", 1, "all", &request(0)).unwrap();
     drop(writer);
-    assert!(left_in(&dir).unwrap().found == [Caveat::BrokenOff { step: 1, requests: 1 }]);
+    assert!(left_in(&dir).unwrap().found == [Caveat::Sweep(SweepCaveat::BrokenOff { step: 1, requests: 1 })]);
     assert!(fs::read_to_string(dir.join(HISTOGRAMS)).unwrap().starts_with("series,step,class,metric"));
 }
 
@@ -217,7 +219,10 @@ fn one_at_a_time_goes_on_with_a_folder() {
     writer.flush().unwrap();
     taken(&dir);
     drop(writer);
-    assert_eq!(left_in(&dir).unwrap().found, [Caveat::BrokenOff { step: 2, requests: 3 }]);
+    assert_eq!(
+        left_in(&dir).unwrap().found,
+        [Caveat::Sweep(SweepCaveat::BrokenOff { step: 2, requests: 3 })]
+    );
 }
 
 /// A sweep that writes into its folder is neither gone on with nor replaced.

@@ -70,13 +70,3 @@ fn what_is_shown_of_a_limit_is_shown_of_looser_or_tighter_ones() {
     follow(&mut errors, &tiers);
     assert_eq!(errors, before, "no latency");
 }
-
-#[test]
-fn times_come_back_to_the_nanosecond() {
-    let text = ["main", "1", "measure", "cut", "1234.567891", "", "99.000001"];
-    let row = csv::ByteRecord::from(text.to_vec());
-    let columns: Vec<usize> = (0..text.len()).collect();
-    let cells = Cells { row: &row, columns: &columns };
-    assert_eq!(cells.time(4), Some(Duration::from_nanos(1_234_567_891)));
-    assert_eq!((cells.time(5), cells.time(6)), (None, Some(Duration::from_nanos(99_000_001))));
-}

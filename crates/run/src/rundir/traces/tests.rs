@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixture;
+use crate::rundir::REQUESTS;
 
 const HEAD: &str = "series,step,id,phase,due_ms,sent_ms,first_token_ms,last_token_ms,end_ms,output_tokens,first_event_tokens,outcome,finish\n";
 

@@ -1,17 +1,16 @@
 //! TTFT by the length of the prompt, from the requests of steps that had one at a time.
 
 use super::{deployment, one_at_a_time};
-use crate::rundir::cell::bare_bytes;
-use crate::rundir::traces::ends_torn;
-use crate::rundir::{REQUESTS, Run, files};
-use anyhow::{Context, Result};
+use crate::rundir::Run;
+use crate::rundir::requests::each_request;
+use anyhow::Result;
+use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::Metric;
 use goodput_plan::Series;
 use goodput_stats::diagnosis::LengthPoint;
 use goodput_stats::stats::step::Step;
 use goodput_workload::config::Cache;
 use std::collections::HashMap;
-use std::io::BufReader;
 use std::path::Path;
 
 /// A group of fewer requests has no median to speak of.
@@ -99,58 +98,36 @@ fn groups(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64, u64)> {
 fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Request>>> {
     let mut all: HashMap<(String, u32), Vec<Request>> =
         steps.iter().map(|s| ((s.series.clone(), s.step), Vec::new())).collect();
-    let path = dir.join(REQUESTS);
-    let Some(mut file) = files::open(&path)?.filter(|_| !steps.is_empty()) else { return Ok(all) };
-    let failed = || format!("failed to read {}", path.display());
-    let torn = ends_torn(&mut file).with_context(failed)?;
-    let mut reader =
-        csv::ReaderBuilder::new().flexible(true).from_reader(BufReader::with_capacity(1 << 18, file));
-    let heads = reader.byte_headers().with_context(failed)?.clone();
-    let column = |name: &str| heads.iter().position(|h| h == name.as_bytes());
-    let names =
-        ["series", "step", "phase", "outcome", "due_ms", "first_token_ms", "input_tokens", "cached_tokens"];
-    let Some(columns) = names.into_iter().map(column).collect::<Option<Vec<usize>>>() else { return Ok(all) };
-    let (mut row, mut next) = (csv::ByteRecord::new(), csv::ByteRecord::new());
-    let mut more = reader.read_byte_record(&mut row).with_context(failed)?;
-    while more {
-        more = reader.read_byte_record(&mut next).with_context(failed)?;
-        if row.len() == heads.len() && (more || !torn) {
-            add(&row, &columns, steps, &mut all);
+    if steps.is_empty() {
+        return Ok(all);
+    }
+    each_request(dir, |row| {
+        if row.phase != Phase::Measure || row.outcome != Outcome::Ok {
+            return;
         }
-        std::mem::swap(&mut row, &mut next);
-    }
+        let (Some(own), Some(first_token), Some(input)) = (
+            steps.iter().find(|s| s.step == row.step && s.series == row.series),
+            row.first_token_ms,
+            row.input_tokens,
+        ) else {
+            return;
+        };
+        let own = all.entry((own.series.clone(), own.step)).or_default();
+        if own.len() < ENOUGH {
+            own.push(Request {
+                input: f64::from(input),
+                cached: row.cached_tokens.map(f64::from),
+                ttft_ms: (first_token - row.due_ms).max(0.0),
+            });
+        }
+    })?;
     Ok(all)
-}
-
-/// Adds a row where it is of one of the steps, measured and answered.
-fn add(
-    row: &csv::ByteRecord,
-    columns: &[usize],
-    steps: &[&Step],
-    all: &mut HashMap<(String, u32), Vec<Request>>,
-) -> Option<()> {
-    let cell = |i: usize| bare_bytes(columns.get(i).and_then(|c| row.get(*c)).unwrap_or_default());
-    if cell(2) != b"measure" || cell(3) != b"ok" {
-        return None;
-    }
-    let text = |i: usize| std::str::from_utf8(cell(i)).ok();
-    let number = |i: usize| -> Option<f64> { text(i)?.parse().ok().filter(|v: &f64| v.is_finite()) };
-    let step: u32 = text(1)?.parse().ok()?;
-    let step = steps.iter().find(|s| s.step == step && s.series.as_bytes() == cell(0))?;
-    let own = all.get_mut(&(step.series.clone(), step.step))?;
-    if own.len() < ENOUGH {
-        own.push(Request {
-            input: number(6)?,
-            cached: number(7),
-            ttft_ms: (number(5)? - number(4)?).max(0.0),
-        });
-    }
-    Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rundir::REQUESTS;
 
     #[test]
     fn requests_of_different_lengths_make_groups() {
@@ -175,9 +152,10 @@ mod tests {
     fn rows_of_one_request_at_a_time_are_read() {
         let run = crate::fixture::adaptive();
         let dir = tempfile::tempdir().unwrap();
-        let head = "series,step,phase,due_ms,first_token_ms,input_tokens,cached_tokens,outcome";
-        let rows = "main,1,measure,10,24.5,600,,ok\nmain,1,settle,0,9,600,,ok\nmain,1,measure,20,30,500,400,ok\n\
-                    main,2,measure,0,9,600,,ok\nmain,1,measure,9,,600,,failed\nmain,1,measure,1,2,7,,o";
+        let head = "series,step,phase,due_ms,end_ms,first_token_ms,input_tokens,cached_tokens,outcome";
+        let rows = "main,1,measure,10,90,24.5,600,,ok\nmain,1,settle,0,90,9,600,,ok\n\
+                    main,1,measure,20,90,30,500,400,ok\nmain,2,measure,0,90,9,600,,ok\n\
+                    main,1,measure,9,90,,600,,failed\nmain,1,measure,1,90,2,7,,o";
         std::fs::write(dir.path().join(REQUESTS), format!("{head}\n{rows}")).unwrap();
         let steps = [&run.steps[0]];
         let got = read(dir.path(), &steps).unwrap();

@@ -1,11 +1,11 @@
 //! Figures that take several steps or series, or what the plan declares.
 
+use super::super::fact::{CacheFact, GpusTpot, HardwareFact, LatencyFact, LengthTtft, Place};
 use super::super::fit::{Line, line};
 use super::super::subject::{Subject, is_one, told};
-use super::{Found, percent, place, time};
+use super::Reading;
 use crate::stats::step::Step;
 use goodput_core::slo::Metric;
-use goodput_core::units::short;
 
 /// The line of TTFT over the length of the prompt, with the tokens that the unloaded step had to read and its TTFT.
 fn prefill<'a>(s: &Subject<'a>) -> Option<(Line, f64, f64, &'a Step)> {
@@ -16,49 +16,41 @@ fn prefill<'a>(s: &Subject<'a>) -> Option<(Line, f64, f64, &'a Step)> {
     Some((line, tokens, ttft, alone))
 }
 
-pub(super) fn prefill_of_ttft(s: &Subject<'_>) -> Option<Found> {
-    let (line, tokens, ttft, alone) = prefill(s)?;
-    let reading = (line.per_token_ms * tokens).min(ttft);
+pub(super) fn prefill_of_ttft(s: &Subject<'_>) -> Option<Reading> {
+    let (line, tokens, ttft_ms, alone) = prefill(s)?;
+    let share = (line.per_token_ms * tokens).min(ttft_ms) / ttft_ms;
     let [low, high] = &line.ends;
-    let text = format!(
-        "one request at a time, TTFT grows with the prompt: {} at {} tokens, {} at {} ({} for each 100); of the {} {} that is {}",
-        time(low.ttft_ms),
-        short(low.tokens.round()),
-        time(high.ttft_ms),
-        short(high.tokens.round()),
-        time(100.0 * line.per_token_ms),
-        time(ttft),
-        place(alone),
-        percent(reading / ttft)
-    );
+    let [shortest, longest] = [low, high].map(|end| LengthTtft { tokens: end.tokens, ttft_ms: end.ttft_ms });
+    let (per_token_ms, at) = (line.per_token_ms, Place::of(alone));
+    let fact = LatencyFact::TtftByLength { shortest, longest, per_token_ms, ttft_ms, at, share };
     let steps = if low.step == high.step { vec![low.step] } else { vec![low.step, high.step] };
-    (ttft > 0.0).then(|| Found::new(reading / ttft, steps, text))
+    (ttft_ms > 0.0).then(|| Reading::new(share, steps, fact))
 }
 
-pub(super) fn prefill_of_missed(s: &Subject<'_>) -> Option<Found> {
+pub(super) fn prefill_of_missed(s: &Subject<'_>) -> Option<Reading> {
     let (line, tokens, ttft, alone) = prefill(s)?;
     let reading = (line.per_token_ms * tokens).min(ttft);
     if alone.step == s.at.step {
-        return Some(Found::new(reading / ttft.max(1e-9), [alone.step], ""));
+        return Some(Reading::silent(reading / ttft.max(1e-9), [alone.step]));
     }
-    let (tail, name) = s.tail(s.at, Metric::Ttft).filter(|(tail, _)| *tail > 0.0)?;
-    let share = (reading / tail).min(1.0);
+    let (tail_ms, percentile) = s.tail(s.at, Metric::Ttft).filter(|(tail, _)| *tail > 0.0)?;
+    let share = (reading / tail_ms).min(1.0);
+    let steps = [alone.step, s.at.step];
     // Where the backlog grows the tail has no steady value.
-    let text = if s.at.stable == Some(false) {
-        String::new()
-    } else {
-        format!("that is {} of the {name} TTFT of {} {}", percent(share), time(tail), place(s.at))
-    };
-    Some(Found::new(share, [alone.step, s.at.step], text))
+    if s.at.stable == Some(false) {
+        return Some(Reading::silent(share, steps));
+    }
+    let fact = LatencyFact::ShareOfTail { share, percentile, tail_ms, at: Place::of(s.at) };
+    Some(Reading::new(share, steps, fact))
 }
 
-pub(super) fn line_rises(s: &Subject<'_>) -> Option<Found> {
+pub(super) fn line_rises(s: &Subject<'_>) -> Option<Reading> {
     let (line, ..) = prefill(s)?;
-    Some(Found::new(f64::from(u8::from(line.rises)), [], ""))
+    Some(Reading::silent(f64::from(u8::from(line.rises)), []))
 }
 
 /// Median TTFT of a warm and of a cold series under one load, or unloaded.
-pub(super) fn warm_times_cold(s: &Subject<'_>) -> Option<Found> {
+pub(super) fn warm_times_cold(s: &Subject<'_>) -> Option<Reading> {
     let cold = s.curve.cold.as_ref()?;
     let of_cold = || s.all.iter().filter(|x| x.series == *cold && told(x) && !x.overloaded());
     let same = |x: &Step, warm: &Step| {
@@ -74,9 +66,9 @@ pub(super) fn warm_times_cold(s: &Subject<'_>) -> Option<Found> {
     let (warm, cold) = *pairs.first()?;
     let [w, c] = [warm, cold].map(|x| x.quantiles(Metric::Ttft).p50);
     let (w, c) = (w?, c.filter(|c| *c > 0.0)?);
-    let text =
-        format!("the median TTFT is {} warm {} and {} cold {}", time(w), place(warm), time(c), place(cold));
-    Some(Found::new(w / c, [cold.step, warm.step], text))
+    let fact =
+        CacheFact::WarmAndCold { warm_ms: w, warm: Place::of(warm), cold_ms: c, cold: Place::of(cold) };
+    Some(Reading::new(w / c, [cold.step, warm.step], fact))
 }
 
 /// TPOT of one request alone, with the step.
@@ -93,20 +85,15 @@ fn floor_of<'a>(s: &Subject<'a>) -> Option<(f64, f64, &'a Step)> {
     Some((tpot, machine.decode(model, 1.0, context).floor_ms, alone))
 }
 
-pub(super) fn tpot_times_floor(s: &Subject<'_>) -> Option<Found> {
-    let (tpot, floor, alone) = floor_of(s)?;
-    let text = format!(
-        "reading weights and KV cache takes {} of a TPOT of {} at the least, {}",
-        time(floor),
-        time(tpot),
-        place(alone)
-    );
-    Some(Found::new(tpot / floor, [alone.step], text))
+pub(super) fn tpot_times_floor(s: &Subject<'_>) -> Option<Reading> {
+    let (tpot_ms, floor_ms, alone) = floor_of(s)?;
+    let fact = HardwareFact::Floor { floor_ms, tpot_ms, at: Place::of(alone) };
+    Some(Reading::new(tpot_ms / floor_ms, [alone.step], fact))
 }
 
-pub(super) fn gpus(s: &Subject<'_>) -> Option<Found> {
-    let n = s.curve.tensor_parallel?;
-    Some(Found::new(f64::from(n), [], format!("{n} GPUs hold one copy of the model")))
+pub(super) fn gpus(s: &Subject<'_>) -> Option<Reading> {
+    let gpus = s.curve.tensor_parallel?;
+    Some(Reading::new(f64::from(gpus), [], HardwareFact::GpusTogether { gpus }))
 }
 
 /// The series that differs in how many GPUs hold a copy of the model, the one with the fewest: its subject and how many there are.
@@ -119,29 +106,22 @@ fn fewer<'a>(s: &Subject<'a>) -> Option<(Subject<'a>, u32)> {
     Some((Subject::of(s.all, s.facts, least)?, least.tensor_parallel?))
 }
 
-pub(super) fn gain_of_gpus(s: &Subject<'_>) -> Option<Found> {
+pub(super) fn gain_of_gpus(s: &Subject<'_>) -> Option<Reading> {
     let (fewer, n) = fewer(s)?;
     let own = s.curve.tensor_parallel?;
     let ((now, alone), (before, with_fewer)) = (tpot_alone(s.own())?, tpot_alone(fewer.own())?);
     let added = f64::from(own) / f64::from(n) - 1.0;
-    let text = format!(
-        "the median TPOT of one request alone is {} with {own} GPUs (step {}) and {} with {n} (step {})",
-        time(now),
-        alone.step,
-        time(before),
-        with_fewer.step
-    );
-    (added > 0.0).then(|| Found::new((before / now - 1.0) / added, [with_fewer.step, alone.step], text))
+    let fact = HardwareFact::TpotByGpus {
+        more: GpusTpot { gpus: own, tpot_ms: now, step: alone.step },
+        fewer: GpusTpot { gpus: n, tpot_ms: before, step: with_fewer.step },
+    };
+    (added > 0.0).then(|| Reading::new((before / now - 1.0) / added, [with_fewer.step, alone.step], fact))
 }
 
-pub(super) fn lost_between_gpus(s: &Subject<'_>) -> Option<Found> {
+pub(super) fn lost_between_gpus(s: &Subject<'_>) -> Option<Reading> {
     let (fewer, n) = fewer(s)?;
     let ((now, floor, alone), (before, floor_before, other)) = (floor_of(s)?, floor_of(&fewer)?);
-    let lost = (now - floor) - (before - floor_before);
-    let text = format!(
-        "beyond its floor that is {} against {} with {n}",
-        time(now - floor),
-        time(before - floor_before)
-    );
-    Some(Found::new(lost / now, [other.step, alone.step], text))
+    let (more_ms, fewer_ms) = (now - floor, before - floor_before);
+    let fact = HardwareFact::BeyondFloor { more_ms, fewer_ms, fewer: n };
+    Some(Reading::new((more_ms - fewer_ms) / now, [other.step, alone.step], fact))
 }

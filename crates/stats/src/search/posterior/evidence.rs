@@ -35,13 +35,13 @@ pub(super) struct StepCounts {
     arrivals: f64,
     /// True if the server has changed since.
     outdated: bool,
-    /// True for a short ramp step that was stopped for its misses.
+    /// True for a step of the ramp or the refinement that was stopped for its misses.
     stopped: bool,
 }
 
 impl StepCounts {
-    /// Returns the inflation that the step's own clusters show, for a stopped ramp step; else 1. It is used where it exceeds the pooled
-    /// one: a short step was stopped because it had many misses, so their number says less than in a step of fixed length.
+    /// Returns the inflation that the step's own clusters show, for a step stopped for its misses; else 1. It is used where it exceeds
+    /// the pooled one: a step was stopped because it had many misses, so their number says less than in a step of fixed length.
     fn own_inflation(&self) -> f64 {
         if self.stopped && self.misses > 0.0 { self.cluster_sq / self.misses } else { 1.0 }
     }

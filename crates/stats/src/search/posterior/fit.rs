@@ -20,11 +20,11 @@ const COARSE_POINTS: usize = 11;
 const NEGLIGIBLE_MASS: f64 = 1e-9;
 /// Bounds of L: from one miss in ten million to 98 %, or higher if the limit itself is there.
 const MIN_L: f64 = 1e-7;
-const MIN_MAX_L: f64 = 4.0;
+const USUAL_MAX_L: f64 = 4.0;
 
 /// Returns the upper bound of L for a limit with `c0` at its boundary; the table ends at 8.
 fn max_l(c0: f64) -> f64 {
-    (2.0 * c0).clamp(MIN_MAX_L, 7.9)
+    (2.0 * c0).clamp(USUAL_MAX_L, 7.9)
 }
 
 /// Counts of one step for a limit, with the weight of the step: one over the number of its requests that count as one.

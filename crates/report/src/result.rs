@@ -1,0 +1,63 @@
+//! `result.json` with its words: the facts of the run folder, each caveat and each finding in English beside its data.
+
+use crate::words::{Context, caveat, finding};
+use goodput_run::rundir::{Run, json};
+use goodput_stats::diagnosis::Finding;
+use serde_json::Value;
+
+/// Returns the result of a run as JSON, schema `goodput/1`. Every number is finite or null.
+///
+/// A sweep that is running writes the facts alone; the words come with the reports.
+pub fn result(run: &Run) -> Value {
+    let mut result = json::result(run);
+    let context = Context::of(run);
+    let values = result["caveats"].as_array_mut().into_iter().flatten();
+    for (value, fact) in values.zip(&run.caveats) {
+        let words = caveat(fact, context);
+        value["text"] = words.text.into();
+        value["advice"] = words.advice.into();
+    }
+    let values = result["findings"].as_array_mut().into_iter().flatten();
+    for (value, fact) in values.zip(&run.why.findings) {
+        tell(value, fact);
+    }
+    let values = result["untold"].as_array_mut().into_iter().flatten();
+    for (value, fact) in values.zip(&run.why.untold) {
+        value["missing"] = fact.missing.iter().map(|source| finding::source(*source)).collect();
+        if let Some(next) = &fact.next {
+            value["next"]["text"] = finding::next(&next.measurement).into();
+        }
+    }
+    result
+}
+
+/// Adds its words to a finding.
+fn tell(value: &mut Value, fact: &Finding) {
+    value["title"] = finding::title(fact.kind).into();
+    value["advice"] = fact.advice.iter().map(finding::advice).collect();
+    value["next"]["text"] = finding::next(&fact.next.measurement).into();
+    let evidence = value["evidence"].as_array_mut().into_iter().flatten();
+    for (value, one) in evidence.zip(&fact.evidence) {
+        value["text"] = finding::evidence(&one.fact).into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_run::fixture;
+
+    #[test]
+    fn every_caveat_has_its_words() {
+        for (case, run) in fixture::cases() {
+            let result = result(&run);
+            let caveats = result["caveats"].as_array().unwrap();
+            assert_eq!(caveats.len(), run.caveats.len(), "{case}");
+            for value in caveats {
+                for key in ["text", "advice"] {
+                    assert!(value[key].as_str().is_some_and(|text| !text.is_empty()), "{case}: {value}");
+                }
+            }
+        }
+    }
+}

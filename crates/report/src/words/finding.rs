@@ -1,0 +1,63 @@
+//! Findings in English: what was found, the evidence, the advice, and what to measure next.
+
+mod advice;
+mod evidence;
+mod next;
+
+pub use advice::advice;
+pub use evidence::evidence;
+pub use next::next;
+
+use goodput_stats::diagnosis::{Kind, Source};
+
+/// Returns what is the case, in a few words.
+pub const fn title(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ClientLimited => "the client was the limit, not the server",
+        Kind::Preemption => "requests are preempted: they lose their KV cache and are computed again",
+        Kind::KvExhaustion => "the KV cache is full",
+        Kind::BatchTooSmall => "the batch is too small: requests wait while the server has room",
+        Kind::CacheMisses => "the prefix cache hits less than the prompts allow",
+        Kind::CommunicationBound => "the GPUs wait for one another",
+        Kind::PrefillBound => "TTFT is prefill-bound: reading the prompt takes most of it",
+        Kind::DecodeBound => "TPOT is decode-bound: a token takes about as long as for one request alone",
+        Kind::BatchingTradeOff => "batching: more tokens in total, but each of them later",
+        Kind::Queueing => "queueing: requests wait before their first token",
+        Kind::Unstable => "unstable: more requests arrive than the server completes",
+    }
+}
+
+/// Returns the question that a kind answers, as part of a sentence.
+pub const fn question(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ClientLimited => "whether the client was the limit",
+        Kind::Preemption => "preemption",
+        Kind::KvExhaustion => "whether the KV cache is full",
+        Kind::BatchTooSmall => "whether the batch is too small",
+        Kind::CacheMisses => "whether the cache misses",
+        Kind::CommunicationBound => "whether GPUs wait for one another",
+        Kind::PrefillBound => "whether TTFT is prefill-bound",
+        Kind::DecodeBound => "whether TPOT is decode-bound",
+        Kind::BatchingTradeOff => "what batching costs",
+        Kind::Queueing => "whether requests queue",
+        Kind::Unstable => "whether the backlog grows",
+    }
+}
+
+/// Returns what has to be known for a figure, as part of a sentence.
+pub const fn source(source: Source) -> &'static str {
+    match source {
+        Source::Steps => "the steps",
+        Source::UnloadedStep => "an unloaded step (search.baseline = true, or one request in flight)",
+        Source::LighterStep => "a step with less load",
+        Source::Counters => "the server's counters",
+        Source::ServerTimes => "the server's own times of queue and prefill",
+        Source::CacheHits => "the server's prefix cache hits",
+        Source::SharedPrompts => "what prompts share, in a warm cache",
+        Source::Lengths => "prompts of different lengths with one request at a time",
+        Source::SequenceLimit => "the server's own limit of sequences",
+        Source::Hardware => "the plan's [model] and [hardware]",
+        Source::TensorParallel => "the plan's hardware.tensor-parallel",
+        Source::OtherGpuCount => "the same with another number of GPUs to a copy of the model",
+    }
+}

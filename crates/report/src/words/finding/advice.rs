@@ -1,0 +1,174 @@
+//! The advice of a finding in English.
+
+use super::evidence::{percent, time};
+use goodput_core::units::short;
+use goodput_stats::diagnosis::{
+    Advice, BatchChange, Change, ComputeChange, DeploymentChange, Flag, MemoryChange, Start, StartValue,
+};
+use goodput_stats::stats::client_fault;
+
+/// Returns a change that would help, as a sentence.
+pub fn advice(advice: &Advice) -> String {
+    let flag = advice.flag.map(flag).unwrap_or_default();
+    let change = match &advice.change {
+        Change::Client { fault: None, .. } => {
+            return "Measure from a machine with more cores, or split the load over several.".into();
+        }
+        Change::Client { fault: Some(_), imported: true } => return client_fault::OTHER_TOOL.into(),
+        Change::Client { fault: Some(fault), imported: false } => return client_fault::advice(fault).into(),
+        Change::Deployment(change) => return deployment(*change).into(),
+        Change::Batch(change) => batch(change, &flag),
+        Change::Memory(change) => memory(*change, &flag),
+        Change::Compute(change) => compute(change, &flag),
+    };
+    format!("{change}{}.", advice.start.map(start).unwrap_or_default())
+}
+
+/// Returns the name of a flag, as vLLM's where the engine is not known.
+pub(super) fn flag(flag: Flag) -> String {
+    if flag.is_guess { format!("{} (as vLLM calls it)", flag.name) } else { flag.name.to_owned() }
+}
+
+/// `; on an A40 start from 128`.
+fn start(start: Start) -> String {
+    let value = match start.value {
+        StartValue::Share(share) => format!("{share:.2}"),
+        StartValue::Count(n) => n.to_string(),
+    };
+    let article = if start.gpu.starts_with(['A', 'H', 'L', 'M']) { "an" } else { "a" };
+    format!("; on {article} {} start from {value}", start.gpu)
+}
+
+fn batch(change: &BatchChange, flag: &str) -> String {
+    let below = |ran: Option<f64>| {
+        ran.map(|n| format!(" below the {} that ran on average", short(n.floor()))).unwrap_or_default()
+    };
+    match change {
+        BatchChange::AdmitFewer { ran } => {
+            format!("Admit fewer sequences at a time than there is KV cache for: lower {flag}{}", below(*ran))
+        }
+        BatchChange::AdmitFewerIfPreempted { ran } => {
+            format!("If requests are preempted, lower {flag}{}", below(*ran))
+        }
+        BatchChange::Cap => format!(
+            "Cap the sequences that are written at a time at what the limit allows: lower {flag} until TPOT holds"
+        ),
+        BatchChange::AdmitMore => format!("Let it take more sequences at a time: raise {flag}"),
+        BatchChange::RaiseFull => format!(
+            "Every place of the batch is taken while others wait: raise {flag}, as far as TPOT allows"
+        ),
+        BatchChange::RaiseIfFewRun => format!("If requests wait while few run, raise {flag}"),
+        BatchChange::MoreTokens => {
+            format!("If that does not help, the tokens of an iteration are the limit: raise {flag}")
+        }
+        BatchChange::SmallerPrefillChunks => {
+            format!("Let prompts take less of each iteration: lower {flag} (TTFT grows in return)")
+        }
+        BatchChange::LargerPrefillChunks => format!(
+            "Try more prompt tokens in an iteration, so that prompts that come together are read together: raise {flag}"
+        ),
+    }
+}
+
+fn memory(change: MemoryChange, flag: &str) -> String {
+    match change {
+        MemoryChange::MoreKvCache => format!("Give the KV cache more memory: raise {flag}"),
+        MemoryChange::RoomForMoreRequests => {
+            format!("And give the KV cache of more requests room: raise {flag}")
+        }
+        MemoryChange::RoomForPrefixes => {
+            format!("Give the prefix cache room beside the running requests: raise {flag}")
+        }
+        MemoryChange::SmallerKvType => format!("Halve the KV cache that a token takes: {flag}"),
+        MemoryChange::MoreGpus => {
+            format!(
+                "Or put the weights on more GPUs, so that each has more memory left for the KV cache: {flag}"
+            )
+        }
+        MemoryChange::ShorterContext => format!("If no request needs it, lower {flag}"),
+        MemoryChange::PrefixCacheOn => format!("See that the prefix cache is on: {flag}"),
+        MemoryChange::CachePrefixes => {
+            format!("Where prompts begin alike, let the prefix cache serve that part: {flag}")
+        }
+    }
+}
+
+fn compute(change: &ComputeChange, flag: &str) -> String {
+    match change {
+        ComputeChange::FewerGpusPerCopy => {
+            format!("Use fewer GPUs for a copy of the model and more copies: {flag}")
+        }
+        ComputeChange::MoreGpusForPrefill => format!("Or let more GPUs read a prompt together: {flag}"),
+        ComputeChange::MoreGpusForDecode => format!("Let more GPUs read the weights together: {flag}"),
+        ComputeChange::EightBits => {
+            format!(
+                "Compute in 8 bits where the GPU can ({flag} fp8): at best that halves the time to read a prompt"
+            )
+        }
+        ComputeChange::SmallerWeights { floor_ms } => {
+            let least = floor_ms.map(|ms| format!(" (the least would then be {})", time(ms)));
+            format!(
+                "Read fewer bytes for a token: weights of 8 or 4 bits, {flag}{}",
+                least.unwrap_or_default()
+            )
+        }
+        ComputeChange::CaptureGraphs { share } => format!(
+            "{} of a token's time is not reading memory: see that kernels are not launched one by one, {flag}",
+            percent(*share)
+        ),
+    }
+}
+
+const fn deployment(change: DeploymentChange) -> &'static str {
+    match change {
+        DeploymentChange::MoreReplicas => "Or spread the load over more replicas.",
+        DeploymentChange::RouteByPrefix => {
+            "Send requests with the same prefix to the same replica: each has a cache of its own."
+        }
+        DeploymentChange::CheckInterconnect => {
+            "See that the GPUs are joined by NVLink and not by PCIe (nvidia-smi topo -m)."
+        }
+        DeploymentChange::CheckHost => {
+            "Look at the host: a slow core, tokenising and sampling in the engine's loop cost every token the same."
+        }
+        DeploymentChange::ShorterPrompts => "Send shorter prompts: tokens that are not sent cost nothing.",
+        DeploymentChange::SpeculativeDecoding => {
+            "Write several tokens at a time (speculative decoding), or take a GPU with more memory bandwidth."
+        }
+        DeploymentChange::LessLoadIsNoHelp => {
+            "Less load does not help: this is the pace of one request alone."
+        }
+        DeploymentChange::Capacity => {
+            "This is the capacity of the server as it is: a queue in front of it only hides that for a while."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_names_the_flag_and_the_value_to_start_from() {
+        let name = "--max-num-seqs";
+        let of = |change: Change, is_guess, start| {
+            advice(&Advice { change, flag: Some(Flag { name, is_guess }), start })
+        };
+        let a40 = |value| Some(Start { gpu: "A40", value });
+        assert_eq!(
+            of(BatchChange::AdmitFewer { ran: Some(90.5) }.into(), false, a40(StartValue::Count(128))),
+            "Admit fewer sequences at a time than there is KV cache for: lower --max-num-seqs below the 90 that ran on average; on an A40 start from 128."
+        );
+        assert!(
+            of(MemoryChange::MoreKvCache.into(), false, a40(StartValue::Share(0.9)))
+                .ends_with("; on an A40 start from 0.90.")
+        );
+        assert_eq!(
+            of(BatchChange::AdmitMore.into(), true, None),
+            "Let it take more sequences at a time: raise --max-num-seqs (as vLLM calls it)."
+        );
+        let change = Change::Client { fault: None, imported: false };
+        let client = advice(&Advice { change, flag: None, start: None });
+        assert_eq!(client, "Measure from a machine with more cores, or split the load over several.");
+    }
+}

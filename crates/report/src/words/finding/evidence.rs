@@ -1,0 +1,290 @@
+//! The evidence of a finding in English.
+
+use crate::words::{in_words, level_number};
+use goodput_core::units::short;
+use goodput_stats::diagnosis::{
+    CacheFact, Compared, Fact, HardwareFact, LatencyFact, LengthTtft, Place, Reference, ServerFact,
+    ThroughputFact,
+};
+use goodput_stats::stats::client_fault;
+
+/// Returns the fact that shows a finding, as a clause without a full stop.
+pub fn evidence(fact: &Fact) -> String {
+    match fact {
+        Fact::ClientWasLimit { at, fault, reason } => {
+            let why = fault.as_ref().map_or_else(|| reason.clone(), client_fault::text);
+            format!("{}: {}", place(at), in_words(&why))
+        }
+        Fact::Server(fact) => server(fact),
+        Fact::Cache(fact) => cache(fact),
+        Fact::Latency(fact) => latency(fact),
+        Fact::Throughput(fact) => throughput(fact),
+        Fact::Hardware(fact) => hardware(fact),
+    }
+}
+
+fn server(fact: &ServerFact) -> String {
+    match fact {
+        ServerFact::Preempted { preemptions, requests, share, at } => format!(
+            "{} preemptions of {} requests ({}) {}",
+            level_number(*preemptions),
+            level_number(*requests),
+            percent(*share),
+            place(at)
+        ),
+        ServerFact::KvUse { most, mean, at } => {
+            let mean = mean.map(|m| format!(", {} of it on average", percent(m))).unwrap_or_default();
+            format!("{} of the KV cache in use at most{mean}, {}", percent(*most), place(at))
+        }
+        ServerFact::WaitingMost { requests, at } if *requests > 0.0 => {
+            format!("up to {} requests waiting in the server {}", level_number(*requests), place(at))
+        }
+        ServerFact::WaitingMost { at, .. } => {
+            format!("no request was seen waiting in the server {}", place(at))
+        }
+        ServerFact::WaitingMean { requests, at } => {
+            format!("{} requests waiting in the server on average {}", level_number(*requests), place(at))
+        }
+        ServerFact::RunningMost { requests } => {
+            format!("up to {} requests running", level_number(*requests))
+        }
+        ServerFact::SeatsTaken { running, seats, at } => format!(
+            "{} requests running on average, of {} at the most, {}",
+            level_number(*running),
+            level_number(*seats),
+            place(at)
+        ),
+        ServerFact::Queue { queue_ms, ttft_ms, at } => format!(
+            "a request waits {} for its place in the batch on average, of a TTFT of {} by the server's clock, {}",
+            time(*queue_ms),
+            time(*ttft_ms),
+            place(at)
+        ),
+        ServerFact::Prefill { prefill_ms, ttft_ms, at } => format!(
+            "reading the prompt takes {} of a TTFT of {} by the server's clock, {}",
+            time(*prefill_ms),
+            time(*ttft_ms),
+            place(at)
+        ),
+    }
+}
+
+fn cache(fact: &CacheFact) -> String {
+    match fact {
+        CacheFact::Shared { share } => format!("{} of the prompt tokens are shared", percent(*share)),
+        CacheFact::Hits { share, at } => {
+            format!("{} of the prompt tokens came from the prefix cache {}", percent(*share), place(at))
+        }
+        CacheFact::HitsLoaded { share, at } => format!("and {} {}", percent(*share), place(at)),
+        CacheFact::WarmAndCold { warm_ms, warm, cold_ms, cold } => format!(
+            "the median TTFT is {} warm {} and {} cold {}",
+            time(*warm_ms),
+            place(warm),
+            time(*cold_ms),
+            place(cold)
+        ),
+    }
+}
+
+fn latency(fact: &LatencyFact) -> String {
+    match fact {
+        LatencyFact::Slower { latency, now_ms, at, before_ms, reference: other } => {
+            let what = match latency {
+                Compared::TtftTail(percentile) => format!("{percentile} TTFT"),
+                Compared::MedianTpot => "median TPOT".into(),
+            };
+            format!(
+                "the {what} is {} {}, {} times the {} {}",
+                time(*now_ms),
+                place(at),
+                level_number(now_ms / before_ms),
+                time(*before_ms),
+                reference(other)
+            )
+        }
+        LatencyFact::MedianTtft { now_ms, before_ms } => {
+            let rise = now_ms / before_ms;
+            let how = if rise < 1.5 { "hardly rises" } else { "rises less" };
+            format!(
+                "the median {how}, to {} times: {} against {}",
+                level_number(rise),
+                time(*now_ms),
+                time(*before_ms)
+            )
+        }
+        LatencyFact::WaitOfTail { share, percentile } => {
+            format!("{} of the {percentile} is wait", percent(*share))
+        }
+        LatencyFact::ShareOfTail { share, percentile, tail_ms, at } => format!(
+            "that is {} of the {percentile} TTFT of {} {}",
+            percent(*share),
+            time(*tail_ms),
+            place(at)
+        ),
+        LatencyFact::TpotUnloaded { tpot_ms, at } => {
+            format!("the median TPOT is {} {}: that is without any load", time(*tpot_ms), place(at))
+        }
+        LatencyFact::TpotOfReference { before_ms, reference: other, share, now_ms, at } => format!(
+            "the median TPOT {} is {}, {} of that {} ({})",
+            reference(other),
+            time(*before_ms),
+            percent(*share),
+            place(at),
+            time(*now_ms)
+        ),
+        LatencyFact::TpotRise { now_ms, before_ms } => format!(
+            "and the median TPOT {} times: {} against {}",
+            level_number(now_ms / before_ms),
+            time(*now_ms),
+            time(*before_ms)
+        ),
+        LatencyFact::TpotAdded { share } => format!("load adds {} of the TPOT", percent(*share)),
+        LatencyFact::TtftByLength { shortest, longest, per_token_ms, ttft_ms, at, share } => {
+            let end = |end: &LengthTtft| (time(end.ttft_ms), level_number(end.tokens.round()));
+            let ((low_ms, low), (high_ms, high)) = (end(shortest), end(longest));
+            format!(
+                "one request at a time, TTFT grows with the prompt: {low_ms} at {low} tokens, {high_ms} at {high} ({} for each 100); of the {} {} that is {}",
+                time(100.0 * per_token_ms),
+                time(*ttft_ms),
+                place(at),
+                percent(*share)
+            )
+        }
+    }
+}
+
+fn throughput(fact: &ThroughputFact) -> String {
+    match fact {
+        ThroughputFact::OutputTokens { now, at, before, reference: other } => format!(
+            "output tokens/s are {} times those {}: {} against {} {}",
+            level_number(now / before),
+            reference(other),
+            level_number(now.round()),
+            level_number(before.round()),
+            place(at)
+        ),
+        ThroughputFact::BacklogGrows { per_second, at } => {
+            let by = per_second.map(|n| format!(" by {} requests a second", level_number(n)));
+            format!("the requests in flight grow{} {}", by.unwrap_or_default(), place(at))
+        }
+        ThroughputFact::Completed { completed, offered } => format!(
+            "{} of {} requests/s were completed in the measured window",
+            level_number(*completed),
+            level_number(*offered)
+        ),
+    }
+}
+
+fn hardware(fact: &HardwareFact) -> String {
+    match fact {
+        HardwareFact::Floor { floor_ms, tpot_ms, at } => format!(
+            "reading weights and KV cache takes {} of a TPOT of {} at the least, {}",
+            time(*floor_ms),
+            time(*tpot_ms),
+            place(at)
+        ),
+        HardwareFact::GpusTogether { gpus } => format!("{gpus} GPUs hold one copy of the model"),
+        HardwareFact::TpotByGpus { more, fewer } => format!(
+            "the median TPOT of one request alone is {} with {} GPUs (step {}) and {} with {} (step {})",
+            time(more.tpot_ms),
+            more.gpus,
+            more.step,
+            time(fewer.tpot_ms),
+            fewer.gpus,
+            fewer.step
+        ),
+        HardwareFact::BeyondFloor { more_ms, fewer_ms, fewer } => {
+            format!("beyond its floor that is {} against {} with {fewer}", time(*more_ms), time(*fewer_ms))
+        }
+    }
+}
+
+/// A time for people, from milliseconds.
+pub(super) fn time(ms: f64) -> String {
+    if ms < 999.5 { format!("{} ms", short(ms)) } else { format!("{} s", short(ms / 1e3)) }
+}
+
+/// A share in per cent.
+pub(super) fn percent(share: f64) -> String {
+    format!("{} %", short((1000.0 * share).round() / 10.0))
+}
+
+/// `at 37.3 req/s (step 12)`, `unloaded (step 1)`.
+fn place(place: &Place) -> String {
+    match place.level {
+        Some(level) => {
+            format!("at {}{} (step {})", level_number(level.value), level.control.unit(), place.step)
+        }
+        None => format!("unloaded (step {})", place.step),
+    }
+}
+
+/// `of one request alone (step 1)`, or the place of a step with less load.
+fn reference(reference: &Reference) -> String {
+    if reference.one_request {
+        format!("of one request alone (step {})", reference.place.step)
+    } else {
+        place(&reference.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_core::level::Level;
+
+    #[test]
+    fn places_and_times_are_told_as_in_the_tables() {
+        let at = |level| place(&Place { step: 4, level });
+        assert_eq!(at(None), "unloaded (step 4)");
+        assert_eq!(at(Some(Level::rate(1000.0))), "at 1,000 req/s (step 4)");
+        let alone = Reference { place: Place { step: 1, level: None }, one_request: true };
+        assert_eq!(reference(&alone), "of one request alone (step 1)");
+        assert_eq!([time(12.34), time(1280.0), percent(0.1234)], ["12.3 ms", "1.28 s", "12.3 %"]);
+    }
+
+    #[test]
+    fn facts_are_told_with_their_figures() {
+        let at = Place { step: 4, level: Some(Level::rate(20.0)) };
+        let alone = Reference { place: Place { step: 1, level: None }, one_request: true };
+        for (fact, says) in [
+            (
+                Fact::from(ServerFact::Preempted { preemptions: 90.0, requests: 2400.0, share: 0.0375, at }),
+                "90 preemptions of 2,400 requests (3.8 %) at 20 req/s (step 4)",
+            ),
+            (
+                ServerFact::KvUse { most: 0.99, mean: Some(0.7), at }.into(),
+                "99 % of the KV cache in use at most, 70 % of it on average, at 20 req/s (step 4)",
+            ),
+            (
+                ServerFact::WaitingMost { requests: 0.0, at }.into(),
+                "no request was seen waiting in the server at 20 req/s (step 4)",
+            ),
+            (
+                LatencyFact::Slower {
+                    latency: Compared::TtftTail("p99"),
+                    now_ms: 90.0,
+                    at,
+                    before_ms: 20.0,
+                    reference: alone,
+                }
+                .into(),
+                "the p99 TTFT is 90 ms at 20 req/s (step 4), 4.5 times the 20 ms of one request alone (step 1)",
+            ),
+            (
+                LatencyFact::MedianTtft { now_ms: 22.0, before_ms: 15.0 }.into(),
+                "the median hardly rises, to 1.47 times: 22 ms against 15 ms",
+            ),
+            (
+                ThroughputFact::BacklogGrows { per_second: Some(2.5), at }.into(),
+                "the requests in flight grow by 2.5 requests a second at 20 req/s (step 4)",
+            ),
+            (
+                HardwareFact::BeyondFloor { more_ms: 10.0, fewer_ms: 4.0, fewer: 1 }.into(),
+                "beyond its floor that is 10 ms against 4 ms with 1",
+            ),
+        ] {
+            assert_eq!(evidence(&fact), says);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The measurement that would settle a finding, in English.
+
+use super::advice::flag;
+use goodput_stats::diagnosis::{Expectation, Measurement, SetBy};
+
+/// Returns what to measure and what it would show, as a clause without a full stop.
+pub fn next(measurement: &Measurement) -> String {
+    match measurement {
+        Measurement::OtherSequences { sequences, set, expect } => sequences_text(*sequences, set, *expect),
+        Measurement::Calibration => "See what this machine can send before the next sweep".into(),
+        Measurement::ColdAndWarm => "The same sweep cold and warm shows what the cache is worth".into(),
+        Measurement::HalfTheGpus => {
+            "The same sweep with half as many GPUs to a copy of the model: where TPOT hardly grows, they waited for one another".into()
+        }
+        Measurement::HalfThePrompts => {
+            "With prompts half as long TTFT must fall by about that share, and the goodput rise".into()
+        }
+        Measurement::ShortAndLongPrompts => {
+            "A matrix with a short and a long prompt separates overhead from prefill".into()
+        }
+        Measurement::OneRequestAlone => {
+            "One request alone, without load: no batching flag can make TPOT shorter than that".into()
+        }
+        Measurement::ClosedLoop => {
+            "A closed loop with fewer and more in flight shows where TPOT passes its limit, and what that costs in tokens/s".into()
+        }
+        Measurement::EvenArrivals => {
+            "The same with evenly spaced arrivals: where the tail falls to the median, it is requests that come together".into()
+        }
+        Measurement::LowerLevels => {
+            "Lower levels show how much of the latency remains without the backlog".into()
+        }
+        Measurement::RowOfHalfThePrompt => {
+            "Add a row to plan.toml that is like this one with half of its input-tokens: TTFT must fall by about that share".into()
+        }
+        Measurement::RowsOfSmallerWeights => {
+            "Measure the same rows with weights of fewer bits: TPOT must fall about as the bytes do".into()
+        }
+        Measurement::RowOfHalfTheLoad => {
+            "Add a row to plan.toml that is like this one with half of its load: it tells how much of this is the load's".into()
+        }
+        Measurement::LengthsAroundTheMean => {
+            "Prompts of different lengths around the same mean: the unloaded step then shows what each token costs".into()
+        }
+        Measurement::UnloadedStep => {
+            "An unloaded step before the others gives a baseline to compare them with".into()
+        }
+    }
+}
+
+fn sequences_text(sequences: u32, set: &SetBy, expect: Expectation) -> String {
+    let shows = match expect {
+        Expectation::NoPreemptions => "preemptions and waits must go, and the goodput rise or hold",
+        Expectation::ShorterWait => "the wait must fall and TPOT stay within its limit",
+    };
+    match set {
+        SetBy::Plan => format!("The same with {sequences} sequences at a time: {shows}"),
+        SetBy::Flag(name) => {
+            format!("Start the server with {} at {sequences} and measure again: {shows}", flag(*name))
+        }
+        SetBy::Unknown => format!("Measure again with {sequences} sequences at a time: {shows}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_number_of_sequences_is_set_where_it_can_be() {
+        let said =
+            |set| next(&Measurement::OtherSequences { sequences: 16, set, expect: Expectation::ShorterWait });
+        let flag = goodput_stats::diagnosis::Flag { name: "--max-num-seqs", is_guess: false };
+        assert!(
+            said(SetBy::Flag(flag)).starts_with("Start the server with --max-num-seqs at 16 and measure")
+        );
+        assert!(said(SetBy::Plan).starts_with("The same with 16 sequences at a time: the wait must fall"));
+        assert!(said(SetBy::Unknown).starts_with("Measure again with 16 sequences"));
+    }
+}

@@ -1,0 +1,383 @@
+//! The facts that show a finding: the figures of one or two steps, with their places.
+
+use super::subject::is_one;
+use crate::stats::step::{Step, StepKind};
+use goodput_core::caveat::OwnFault;
+use goodput_core::level::Level;
+
+/// A step and its load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place {
+    /// Number of the step.
+    pub step: u32,
+    /// Its level; `None` for an unloaded step.
+    pub level: Option<Level>,
+}
+
+impl Place {
+    /// Returns the place of a step.
+    pub fn of(step: &Step) -> Self {
+        let level = (step.kind != StepKind::Baseline).then_some(step.level);
+        Self { step: step.step, level }
+    }
+}
+
+/// The step that another is compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reference {
+    /// Its place.
+    pub place: Place,
+    /// It had one request at a time.
+    pub one_request: bool,
+}
+
+impl Reference {
+    /// Returns a step as a reference.
+    pub fn of(step: &Step) -> Self {
+        Self { place: Place::of(step), one_request: is_one(step) }
+    }
+}
+
+/// A latency that is compared with that of a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compared {
+    /// A percentile of TTFT: `p99`.
+    TtftTail(&'static str),
+    /// Median TPOT.
+    MedianTpot,
+}
+
+/// Median TTFT of prompts of about one length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LengthTtft {
+    /// Mean tokens of the prompts.
+    pub tokens: f64,
+    /// Median TTFT in milliseconds.
+    pub ttft_ms: f64,
+}
+
+/// A fact that shows a finding, by what it is about. Times are in milliseconds; shares are parts of 1.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// The client was the limit.
+    ClientWasLimit {
+        /// The step.
+        at: Place,
+        /// The limit of the client, where it is known.
+        fault: Option<OwnFault>,
+        /// Reason of the step's verdict.
+        reason: String,
+    },
+    /// The server's counters.
+    Server(ServerFact),
+    /// The prefix cache.
+    Cache(CacheFact),
+    /// Latencies.
+    Latency(LatencyFact),
+    /// Throughput.
+    Throughput(ThroughputFact),
+    /// The hardware.
+    Hardware(HardwareFact),
+}
+
+/// A fact from the server's counters and histograms.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ServerFact {
+    /// Requests were preempted.
+    Preempted {
+        /// Number of preemptions.
+        preemptions: f64,
+        /// Requests finished.
+        requests: f64,
+        /// Preemptions for each request.
+        share: f64,
+        /// The step.
+        at: Place,
+    },
+    /// Use of the KV cache.
+    KvUse {
+        /// Largest share in use.
+        most: f64,
+        /// Mean share in use, where known.
+        mean: Option<f64>,
+        /// The step.
+        at: Place,
+    },
+    /// Most requests waiting in the server.
+    WaitingMost {
+        /// Number of requests.
+        requests: f64,
+        /// The step.
+        at: Place,
+    },
+    /// Mean number of requests waiting in the server.
+    WaitingMean {
+        /// Number of requests.
+        requests: f64,
+        /// The step.
+        at: Place,
+    },
+    /// Most requests running.
+    RunningMost {
+        /// Number of requests.
+        requests: f64,
+    },
+    /// Mean number of requests running, and the most that ever run at a time.
+    SeatsTaken {
+        /// Requests running on average.
+        running: f64,
+        /// The most at a time.
+        seats: f64,
+        /// The step.
+        at: Place,
+    },
+    /// Mean time in the server's queue, of its mean TTFT.
+    Queue {
+        /// Time in the queue.
+        queue_ms: f64,
+        /// TTFT by the server's clock.
+        ttft_ms: f64,
+        /// The step.
+        at: Place,
+    },
+    /// Mean prefill by the server's clock, of its mean TTFT.
+    Prefill {
+        /// Time of the prefill.
+        prefill_ms: f64,
+        /// TTFT by the server's clock.
+        ttft_ms: f64,
+        /// The step.
+        at: Place,
+    },
+}
+
+impl From<ServerFact> for Fact {
+    fn from(fact: ServerFact) -> Self {
+        Self::Server(fact)
+    }
+}
+
+/// A fact about the prefix cache.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum CacheFact {
+    /// Share of the prompt tokens that are shared.
+    Shared {
+        /// The share.
+        share: f64,
+    },
+    /// Share of the prompt tokens that came from the prefix cache.
+    Hits {
+        /// The share.
+        share: f64,
+        /// The step.
+        at: Place,
+    },
+    /// The same share under load, told after that of the unloaded step.
+    HitsLoaded {
+        /// The share.
+        share: f64,
+        /// The step.
+        at: Place,
+    },
+    /// Median TTFT with a warm and with a cold cache.
+    WarmAndCold {
+        /// TTFT with a warm cache.
+        warm_ms: f64,
+        /// Its step.
+        warm: Place,
+        /// TTFT with a cold cache.
+        cold_ms: f64,
+        /// Its step.
+        cold: Place,
+    },
+}
+
+impl From<CacheFact> for Fact {
+    fn from(fact: CacheFact) -> Self {
+        Self::Cache(fact)
+    }
+}
+
+/// A fact about latencies as the client measured them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LatencyFact {
+    /// A latency under load and that of a reference.
+    Slower {
+        /// The latency.
+        latency: Compared,
+        /// Its value.
+        now_ms: f64,
+        /// The step.
+        at: Place,
+        /// Its value in the reference.
+        before_ms: f64,
+        /// The reference.
+        reference: Reference,
+    },
+    /// The median of TTFT, told after its tail.
+    MedianTtft {
+        /// Its value.
+        now_ms: f64,
+        /// Its value in the reference.
+        before_ms: f64,
+    },
+    /// Share of waiting in a percentile of TTFT.
+    WaitOfTail {
+        /// The share.
+        share: f64,
+        /// The percentile: `p99`.
+        percentile: &'static str,
+    },
+    /// Share of the time just told in a percentile of TTFT.
+    ShareOfTail {
+        /// The share.
+        share: f64,
+        /// The percentile: `p99`.
+        percentile: &'static str,
+        /// That percentile of TTFT.
+        tail_ms: f64,
+        /// The step.
+        at: Place,
+    },
+    /// The median TPOT of the only step that there is: an unloaded one.
+    TpotUnloaded {
+        /// Its value.
+        tpot_ms: f64,
+        /// The step.
+        at: Place,
+    },
+    /// The median TPOT of a reference and its share of that under load.
+    TpotOfReference {
+        /// Its value in the reference.
+        before_ms: f64,
+        /// The reference.
+        reference: Reference,
+        /// That divided by the one under load.
+        share: f64,
+        /// Its value under load.
+        now_ms: f64,
+        /// The step.
+        at: Place,
+    },
+    /// The rise of the median TPOT from less load, told after that of the output tokens.
+    TpotRise {
+        /// Its value.
+        now_ms: f64,
+        /// Its value under less load.
+        before_ms: f64,
+    },
+    /// Share of TPOT that load adds.
+    TpotAdded {
+        /// The share.
+        share: f64,
+    },
+    /// TTFT by the length of the prompt, one request at a time.
+    TtftByLength {
+        /// The shortest prompts.
+        shortest: LengthTtft,
+        /// The longest prompts.
+        longest: LengthTtft,
+        /// Milliseconds for each token.
+        per_token_ms: f64,
+        /// Median TTFT of the unloaded step.
+        ttft_ms: f64,
+        /// The unloaded step.
+        at: Place,
+        /// Share of that TTFT that grows with the length.
+        share: f64,
+    },
+}
+
+impl From<LatencyFact> for Fact {
+    fn from(fact: LatencyFact) -> Self {
+        Self::Latency(fact)
+    }
+}
+
+/// A fact about what is completed and written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ThroughputFact {
+    /// Output tokens per second beside those of a step with less load.
+    OutputTokens {
+        /// Tokens per second.
+        now: f64,
+        /// The step.
+        at: Place,
+        /// Tokens per second of the reference.
+        before: f64,
+        /// The reference.
+        reference: Reference,
+    },
+    /// The number of requests in flight grows.
+    BacklogGrows {
+        /// Requests a second by which it grows, where known.
+        per_second: Option<f64>,
+        /// The step.
+        at: Place,
+    },
+    /// Requests per second completed in the measured window.
+    Completed {
+        /// Completed per second.
+        completed: f64,
+        /// Offered per second.
+        offered: f64,
+    },
+}
+
+impl From<ThroughputFact> for Fact {
+    fn from(fact: ThroughputFact) -> Self {
+        Self::Throughput(fact)
+    }
+}
+
+/// A fact about what the hardware allows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HardwareFact {
+    /// The least time that reading weights and KV cache takes, of a TPOT.
+    Floor {
+        /// The least time.
+        floor_ms: f64,
+        /// TPOT.
+        tpot_ms: f64,
+        /// The step.
+        at: Place,
+    },
+    /// Number of GPUs that hold one copy of the model.
+    GpusTogether {
+        /// Number of GPUs.
+        gpus: u32,
+    },
+    /// Median TPOT of one request alone with more and with fewer GPUs.
+    TpotByGpus {
+        /// With more GPUs.
+        more: GpusTpot,
+        /// With fewer GPUs.
+        fewer: GpusTpot,
+    },
+    /// Time beyond the floor with more and with fewer GPUs.
+    BeyondFloor {
+        /// Time with more GPUs.
+        more_ms: f64,
+        /// Time with fewer GPUs.
+        fewer_ms: f64,
+        /// Number of the fewer GPUs.
+        fewer: u32,
+    },
+}
+
+impl From<HardwareFact> for Fact {
+    fn from(fact: HardwareFact) -> Self {
+        Self::Hardware(fact)
+    }
+}
+
+/// TPOT of one request alone on a number of GPUs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GpusTpot {
+    /// GPUs that hold one copy of the model.
+    pub gpus: u32,
+    /// Median TPOT in milliseconds.
+    pub tpot_ms: f64,
+    /// The step.
+    pub step: u32,
+}
