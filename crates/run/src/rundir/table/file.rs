@@ -35,7 +35,7 @@ pub(crate) fn read_rows<T: TableRow>(dir: &Path, caveats: &mut Vec<Caveat>) -> R
             Err(e) => Err(e.into()),
         };
         if torn && reader.position().byte() >= bytes.len() as u64 {
-            caveats.push(SweepCaveat::TornRow { file: T::FILE.into() }.into());
+            caveats.push(Caveat::Sweep(SweepCaveat::TornRow { file: T::FILE.into() }));
             return Ok(rows);
         }
         rows.push(row.with_context(|| format!("failed to read line {line} of {}", path.display()))?);
