@@ -204,7 +204,7 @@ impl Repetition<'_> {
             plan.seed,
             folder.display()
         );
-        let measured = drive(options.virtual_time, (self.dir, self.groups), async |interrupt| {
+        let measured = drive(options.virtual_time, self.dir, self.groups, async |interrupt| {
             sweep::run(&plan, &options, interrupt).await.map(drop)
         });
         Ok(measured.with_context(|| self.title())?.map(|()| true))
@@ -222,7 +222,7 @@ impl Repetition<'_> {
         }
         let options = Options { keep: self.keep.clone(), out: PathBuf::new(), ..self.options.clone() };
         tracing::info!("resuming run {} of {}: {}", self.run, self.settings.repeats, folder.display());
-        let measured = drive(resumption.virtual_time(), (self.dir, self.groups), async |interrupt| {
+        let measured = drive(resumption.virtual_time(), self.dir, self.groups, async |interrupt| {
             Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
         });
         Ok(measured.with_context(|| self.title())?.map(|()| true))

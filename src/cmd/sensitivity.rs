@@ -109,7 +109,7 @@ fn pairs(dir: &Path, plan: &Plan, asked: &SensitivityPlan, again: bool) -> Resul
         progress: std::io::stderr().is_terminal(),
         ..Options::default()
     };
-    let measured = drive(options.virtual_time, (&folder, &options.groups), async |interrupt| {
+    let measured = drive(options.virtual_time, &folder, &options.groups, async |interrupt| {
         sweep::run(&paired, &options, interrupt).await.map(drop)
     })?;
     Ok(measured.and_then(|()| interrupted(dir, &folder)))
@@ -125,7 +125,7 @@ fn resume(dir: &Path, folder: &Path) -> Result<Result<(), ExitCode>> {
     }
     let options = Options { progress: std::io::stderr().is_terminal(), ..Options::default() };
     let groups = resumption.groups();
-    let measured = drive(resumption.virtual_time(), (folder, &groups), async |interrupt| {
+    let measured = drive(resumption.virtual_time(), folder, &groups, async |interrupt| {
         Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
     })?;
     Ok(measured.and_then(|()| interrupted(dir, folder)))

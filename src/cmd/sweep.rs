@@ -85,7 +85,7 @@ fn check_overrides(plan: &Plan, args: &SweepArgs) -> Result<()> {
 
 /// Runs a plan into its folder, makes the reports and prints the answer.
 pub(crate) fn measure(plan: &Plan, options: &Options, json: bool) -> Result<ExitCode> {
-    let measured = drive(options.virtual_time, (&options.out, &options.groups), async |interrupt| {
+    let measured = drive(options.virtual_time, &options.out, &options.groups, async |interrupt| {
         sweep::run(plan, options, interrupt).await.map(drop)
     })?;
     measured.map_or_else(Ok, |()| with_pairs(&options.out, plan, json))
@@ -113,7 +113,7 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     let progress = std::io::stderr().is_terminal();
     let options = Options { progress, listen: args.listen, force: args.force, ..Options::default() };
     let groups = resumption.groups();
-    let measured = drive(resumption.virtual_time(), (dir, &groups), async |interrupt| {
+    let measured = drive(resumption.virtual_time(), dir, &groups, async |interrupt| {
         Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
     })?;
     measured.map_or_else(Ok, |()| with_pairs(dir, &plan, args.json))
@@ -123,7 +123,8 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
 /// measured.
 pub(crate) fn drive(
     virtual_time: bool,
-    (out, groups): (&Path, &Groups),
+    out: &Path,
+    groups: &Groups,
     measure: impl AsyncFnOnce(CancellationToken) -> Result<()>,
 ) -> Result<Result<(), ExitCode>> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();

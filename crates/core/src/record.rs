@@ -128,7 +128,7 @@ impl Failure {
 /// known.
 ///
 /// Latencies are derived, not stored: see [`Record::ttft`] and its neighbours (definitions: design §1).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Number within the step, in order of `due`.
     pub id: u64,
@@ -319,7 +319,7 @@ pub fn is_cut_off(outcome: Outcome, failure: Option<Failure>, output_asked: u32)
 }
 
 /// A finished request as the sending thread reports it: the record and data that `requests.csv` does not store.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
     /// Timestamps, sizes and outcome.
     pub record: Record,

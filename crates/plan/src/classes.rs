@@ -5,8 +5,9 @@ use goodput_core::slo::ClassSlo;
 use goodput_workload::config::Class;
 
 impl Plan {
-    /// Copies the limits of the workload's classes into every SLO tier.
-    pub(super) fn apply_class_limits(&mut self) {
+    /// Copies the limits of the workload's classes into every SLO tier. A plan that is deserialized without being resolved
+    /// lacks them there.
+    pub fn apply_class_limits(&mut self) {
         let limits =
             |(class, c): (u16, &Class)| Some(ClassSlo { class, name: c.name.clone(), slo: c.slo.clone()? });
         let classes: Vec<ClassSlo> = (0..).zip(self.workload.classes()).filter_map(limits).collect();

@@ -18,7 +18,7 @@ pub const PER_TOKEN: Duration = Duration::from_millis(100);
 const UNKNOWN_OUTPUT: u32 = 2048;
 
 /// The longest time from `due` to the last byte of a request, and how a request that takes longer counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Timeout {
     /// Time from `due` until the client cancels the request.
     pub after: Duration,

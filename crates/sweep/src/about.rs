@@ -2,16 +2,32 @@
 
 use super::listen::Listener;
 use super::live::Live;
+use super::machine::warn_of_descriptors;
 use super::prepare::Prepared;
 use anyhow::Result;
 use goodput_core::caveat::{Caveat, OriginCaveat};
-use goodput_core::level::Level;
+use goodput_load::client::way;
 use goodput_load::load::host::machine;
-use goodput_plan::Plan;
+use goodput_plan::{Plan, Series};
 use goodput_run::rundir::{self, Meta, Sent};
-use goodput_stats::search::config::Mode;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+
+/// Checks this machine and the routes to the servers before the first request, and logs warnings. Does nothing in simulated time.
+///
+/// # Errors
+/// A TLS file cannot be used, or the kind of a proxy is not supported.
+pub(super) fn preflight(plan: &Plan, series: &[Series], virtual_time: bool) -> Result<()> {
+    if virtual_time {
+        return Ok(());
+    }
+    warn_of_descriptors(plan);
+    series.iter().try_for_each(|one| way::check(&one.plan.server))?;
+    for warning in way::warnings_of(series) {
+        tracing::warn!("warning: {warning}");
+    }
+    Ok(())
+}
 
 /// Serves the metrics of a sweep with this plan.
 pub(super) fn serve(plan: &Plan, address: SocketAddr) -> Result<(Live, Listener)> {
@@ -45,19 +61,6 @@ pub(super) fn sent_in_order(mut sent: Vec<Sent>, plan: &Plan) -> Vec<Sent> {
     sent
 }
 
-/// The highest level that the plan names.
-pub(super) fn highest(plan: &Plan) -> Option<Level> {
-    let open = |rate: f64| Level::new(plan.workload.control(), rate);
-    let max = plan.search.max_rate.map(|r| open(r.get()));
-    match &plan.search.mode {
-        Mode::Rates(rates) => rates.iter().map(|r| r.get()).reduce(f64::max).map(open),
-        Mode::Concurrency(slots) => slots.iter().max().map(|n| Level::concurrency(n.get())),
-        Mode::Ladder(ladder) => Some(Level::concurrency(ladder.max.get())),
-        Mode::Burst(n) => Some(Level::concurrency(n.get())),
-        Mode::Ramp(_) | Mode::Adaptive(_) => max,
-    }
-}
-
 /// What is known before the first step. Where each variant has a server of its own, none is `ready` for all of them.
 pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) -> Meta {
     let of_all = || virtual_time.then_some(Caveat::Origin(OriginCaveat::VirtualTime)).into_iter().collect();
@@ -78,7 +81,7 @@ pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) ->
         virtual_time,
         noted: ready.map_or_else(of_all, |r| r.noted.clone()),
         budget: None,
-        words: ready.map(|r| r.rate.clone()),
+        words: ready.map(|r| r.load.terms().words.clone()),
         calibration: None,
         facts: ready.map(|r| r.facts.clone()).unwrap_or_default(),
         environment: plan.environment.clone().into(),

@@ -4,14 +4,13 @@
 mod blocks;
 mod load;
 
-use super::ended::StepSoFar;
-use super::looks::{Looks, TICK, drain};
+use super::ended::{EarlyEnd, StepSoFar};
+use super::looks::{Looks, TICK, drain, failing};
 use super::tally::StepTally;
 use anyhow::{Context, Result, bail};
 use blocks::blocks;
 use goodput_core::level::Control;
 use goodput_core::record::{Failure, Outcome, Phase, Record};
-use goodput_core::units::Fraction;
 use goodput_engine::{Model, Request};
 use goodput_load::load::lag::OwnDelay;
 use goodput_plan::{MAIN, Plan};
@@ -126,7 +125,7 @@ impl<'a> Bare<'a> {
             self.look(at, &mut load, &mut looks, &tally);
             load.end_sending(at, started + at, &mut self.model, &mut tally);
         }
-        let without = tally.ended_without().map(|why| (why, self.now - started));
+        let without = tally.ended_without().map(|why| EarlyEnd { why, at: self.now - started });
         load.abort = load.abort.or(without);
         let measured = tally.kept.iter().filter(|r| r.phase == Phase::Measure);
         measured.map(|r| r.record()).for_each(|r| each(&r));
@@ -147,7 +146,7 @@ impl<'a> Bare<'a> {
             load.deadlines.front().map(|d| d.0),
             Some(if sending && self.now < started + end { end } else { end + load.ask.tail })
                 .filter(|_| sending),
-            load.sent_all.map(|t| t + drain(&load.ask, load.abort.map(|a| a.0))),
+            load.sent_all.map(|t| t + drain(&load.ask, load.abort.map(|end| end.why))),
         ]
         .into_iter()
         .flatten()
@@ -185,18 +184,13 @@ impl<'a> Bare<'a> {
     }
 
     fn look(&self, at: Duration, load: &mut Load, looks: &mut Looks, tally: &StepTally) {
-        let most = self.plan.step.max_error_share.map_or(1.0, Fraction::get);
-        if tally.all_failed(load.open.len() as u64) {
-            load.abort.get_or_insert((Abort::AllFailed, at));
-        }
-        if tally.fails_beyond(most, load.open.len() as u64) {
-            load.abort.get_or_insert((Abort::Errors, at));
-        }
+        let failing = failing(self.plan, tally, load.open.len() as u64).map(|why| EarlyEnd { why, at });
+        load.abort = load.abort.or(failing);
         // As the director does: not before its tick.
         let due = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
         let share = at.saturating_sub(load.settle).as_secs_f64() / load.window.as_secs_f64();
         if load.abort.is_none() && due.is_some_and(|due| at >= due) && looks.take(share.min(1.0), tally) {
-            load.abort = Some((Abort::Gross, at));
+            load.abort = Some(EarlyEnd { why: Abort::Gross, at });
         }
     }
 

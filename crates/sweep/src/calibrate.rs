@@ -1,5 +1,6 @@
 //! Input lengths in tokens without a tokenizer: how many words the server counts as how many tokens.
 
+use super::prepare::PlanSeries;
 use anyhow::Result;
 use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::level::Level;
@@ -31,8 +32,7 @@ const TEXTS: usize = 12;
 /// What a server says, or why it says nothing.
 type Told<T> = Result<Result<T, String>>;
 
-/// Finds the relation between words and tokens from the server's `usage`, once for all `series` of a sweep. `traffic` is what the plan
-/// as a whole sends, with all of its files.
+/// Finds the relation between words and tokens from the server's `usage`, once for all series of a sweep.
 ///
 /// Prompts are words drawn from one list, all equally likely, so the mean tokens per word is that of the list itself, with
 /// no sampling error: one prompt of the first half of the list costs A tokens, one of the second half B, one of the whole
@@ -40,14 +40,11 @@ type Told<T> = Result<Result<T, String>>;
 /// what it is off the mean is counted as well, and texts that people wrote have a rate of their own in each class. Where the server
 /// tells nothing the second value says so.
 pub(crate) async fn calibrate(
-    host: &Host,
-    client: &Client,
-    encoder: &Encoder,
-    (traffic, series): (&Traffic, &[Series]),
+    probe: &Probe<'_>,
+    all: PlanSeries<'_>,
     seed: u32,
-    timeout: Duration,
 ) -> Result<(WordRates, Vec<Caveat>)> {
-    let probe = Probe { host, client, encoder, timeout };
+    let PlanSeries { series, traffic } = all;
     let unknown = |reason| {
         (WordRate::UNKNOWN.into(), vec![Caveat::Lengths(LengthsCaveat::InputNotCalibrated { reason })])
     };
@@ -90,11 +87,14 @@ fn shared(series: &[Series]) -> Vec<(String, u32, u32)> {
     all
 }
 
-struct Probe<'a> {
-    host: &'a Host,
-    client: &'a Client,
-    encoder: &'a Encoder,
-    timeout: Duration,
+/// Asks a server for the number of tokens that it counts in a prompt.
+pub(crate) struct Probe<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) client: &'a Client,
+    /// Writes the requests.
+    pub(crate) encoder: &'a Encoder,
+    /// Longest time that an answer may take.
+    pub(crate) timeout: Duration,
 }
 
 impl Probe<'_> {

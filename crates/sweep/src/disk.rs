@@ -1,10 +1,6 @@
-//! What was measured is brought to disk, and the disk is looked at: a sweep ends before it is full. Before a run is gone on with, whether
-//! it can be.
+//! Checks of a run folder before a sweep writes into it.
 
-use super::Sweep;
-use super::ending::Why;
 use anyhow::{Result, bail};
-use goodput_core::units::bytes;
 use goodput_load::launch::stale;
 use goodput_run::rundir::{Disk, LOGS, REQUESTS};
 use std::path::Path;
@@ -37,28 +33,4 @@ pub(super) fn check_resumable(disk: Disk, dir: &Path) -> Result<()> {
     check_left(dir)?;
     let size = std::fs::metadata(dir.join(REQUESTS)).map_or(0, |m| m.len());
     disk.check(dir, size, "putting the files of the run in order")
-}
-
-impl Sweep<'_> {
-    /// Brings what was measured to disk, and ends the sweep where hardly any room is left.
-    ///
-    /// # Errors
-    /// A file cannot be written, or the run folder is not there any more.
-    pub(super) fn bring_to_disk(&mut self) -> Result<()> {
-        self.writer.flush()?;
-        if self.ending.why().is_some() {
-            return Ok(());
-        }
-        if let Some(low) = self.disk.low(self.writer.dir()) {
-            tracing::warn!(
-                "warning: the disk of {} is nearly full, {} are free and {} are kept for the reports: finishing what is in flight, then \
-                 reporting",
-                self.writer.dir().display(),
-                bytes(low.free),
-                bytes(low.reserve)
-            );
-            self.ending.end(Why::Disk(low));
-        }
-        Ok(())
-    }
 }

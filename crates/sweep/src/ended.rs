@@ -12,6 +12,14 @@ use goodput_stats::stats::summary::{StepInput, summarize};
 use std::ops::Range;
 use std::time::Duration;
 
+/// The early end of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EarlyEnd {
+    pub(crate) why: Abort,
+    /// Time from the start of the step.
+    pub(crate) at: Duration,
+}
+
 /// A step that has ended. Times count from the start of the sweep.
 #[derive(Debug, Clone)]
 pub(crate) struct StepSoFar<'a> {
@@ -30,8 +38,8 @@ pub(crate) struct StepSoFar<'a> {
     /// The settling, and the measured window as it is now.
     pub(crate) settle: Duration,
     pub(crate) window: Duration,
-    /// Why it ended early, and when, counted from its own start.
-    pub(crate) abort: Option<(Abort, Duration)>,
+    /// Its early end, if it did not run to the end of its window.
+    pub(crate) abort: Option<EarlyEnd>,
     /// The client's own delay within the window.
     pub(crate) own: OwnDelay,
     /// Whether the client reached a limit of its own.
@@ -57,7 +65,7 @@ impl StepSoFar<'_> {
             measure: self.window,
             tail,
             drain: total.saturating_sub(window_end + tail),
-            abort: self.abort.map(|(why, _)| why),
+            abort: self.abort.map(|end| end.why),
             records: &tally.kept,
             classes,
             itl: &tally.itl,
@@ -79,8 +87,10 @@ impl StepSoFar<'_> {
     /// The part of the step that counts, from its start: what was measured, or all that there is of a step that ended before that.
     pub(crate) fn counted(&self) -> Range<Duration> {
         match self.abort {
-            Some((_, at)) if at <= self.settle => Duration::ZERO..at.max(Duration::from_millis(1)),
-            Some((_, at)) => self.settle..at.min(self.settle + self.window),
+            Some(EarlyEnd { at, .. }) if at <= self.settle => {
+                Duration::ZERO..at.max(Duration::from_millis(1))
+            }
+            Some(EarlyEnd { at, .. }) => self.settle..at.min(self.settle + self.window),
             None => self.settle..self.settle + self.window,
         }
     }
@@ -88,7 +98,7 @@ impl StepSoFar<'_> {
     /// Sums the step up, now that all of its requests are home.
     pub(crate) fn conclude(mut self, tally: &mut StepTally) -> Step {
         let counted = self.counted();
-        let before = self.abort.is_some_and(|(_, at)| at <= self.settle);
+        let before = self.abort.is_some_and(|end| end.at <= self.settle);
         if before {
             tally.kept.iter_mut().for_each(|r| r.phase = Phase::Measure);
         }

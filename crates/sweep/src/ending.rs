@@ -3,16 +3,13 @@
 //! All of them end it alike: the load stops, what is in flight drains, and what was measured until then is reported. They differ in
 //! what is said of it.
 
-use super::Sweep;
 use super::bounds::Deadline;
 use anyhow::{Error, anyhow};
 use goodput_core::caveat::SweepCaveat;
 use goodput_core::units::{Span, bytes};
-use goodput_plan::Series;
 use goodput_run::rundir::RESULT;
 use goodput_run::rundir::space::Low;
-use goodput_stats::search::Next;
-use goodput_stats::stats::step::Abort;
+use goodput_stats::stats::step::{Abort, Step};
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -76,6 +73,11 @@ impl Ending {
         self.token.clone()
     }
 
+    /// Returns true once the sweep is to end.
+    pub(super) fn has_come(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
     /// Why it ends, if it does.
     pub(super) fn why(&self) -> Option<Why> {
         self.why.get().copied()
@@ -136,26 +138,15 @@ fn set(token: &CancellationToken, why: &OnceLock<Why>, is: Why) {
     token.cancel();
 }
 
-impl Sweep<'_> {
-    /// Notes why the sweep was ended, where it was before its time. An interrupted step says so itself.
-    pub(super) fn note_ending(&mut self, series: &[Series]) {
-        let told = self.steps.iter().any(|s| s.abort == Some(Abort::Interrupted));
-        let left = || {
-            let mut all = series.iter().filter(|one| !self.servers.is_over(one));
-            all.any(|one| {
-                let search = one.plan.searcher();
-                search.is_ok_and(|search| search.next(&one.name, &self.steps) != Next::Done)
-            })
-        };
-        let says = match self.ending.why() {
-            None => false,
-            Some(Why::Interrupted) => !told,
-            // One that came when all was measured has ended nothing.
-            Some(Why::Deadline(_) | Why::Disk(_)) => left(),
-        };
-        let caveat = self.ending.caveat().filter(|_| says);
-        caveat.into_iter().for_each(|c| self.note(c));
-    }
+/// Returns the caveat of a sweep that was ended before its time. `steps` are those measured; `left` tells whether anything is left to measure.
+pub(super) fn caveat(ending: &Ending, steps: &[Step], left: impl FnOnce() -> bool) -> Option<SweepCaveat> {
+    let says = match ending.why()? {
+        // A step that was interrupted says so itself.
+        Why::Interrupted => !steps.iter().any(|s| s.abort == Some(Abort::Interrupted)),
+        // One that came when all was measured has ended nothing.
+        Why::Deadline(_) | Why::Disk(_) => left(),
+    };
+    ending.caveat().filter(|_| says)
 }
 
 /// What is said of a sweep that an error of its own has ended.

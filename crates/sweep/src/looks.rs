@@ -2,6 +2,8 @@
 
 use super::tally::StepTally;
 use goodput_core::level::Control;
+use goodput_core::units::Fraction;
+use goodput_plan::Plan;
 use goodput_stats::search::{Ask, Ends};
 use goodput_stats::stats::step::{Abort, StepKind};
 use goodput_stats::stats::verdict::{GROSS_INFLATION, UNLOADED_INFLATION};
@@ -26,6 +28,16 @@ pub(crate) fn drain(ask: &Ask, abort: Option<Abort>) -> Duration {
         ask.drain.min(DRAIN_AFTER_GROSS)
     } else {
         ask.drain
+    }
+}
+
+/// Returns the reason to end a step whose requests fail: all of them, or more than the plan allows.
+pub(crate) fn failing(plan: &Plan, tally: &StepTally, in_flight: u64) -> Option<Abort> {
+    let most = plan.step.max_error_share.map_or(1.0, Fraction::get);
+    if tally.all_failed(in_flight) {
+        Some(Abort::AllFailed)
+    } else {
+        tally.fails_beyond(most, in_flight).then_some(Abort::Errors)
     }
 }
 

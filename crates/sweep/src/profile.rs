@@ -1,43 +1,69 @@
-//! The step under the profiler: it is begun before the load and ended when the step has drained. What fails is a caveat: the
+//! The step under the profiler: the profile begins before the load and ends once the step has drained. A failure is a caveat, since the
 //! sweep has its answer by then.
 
-use super::Sweep;
+use super::ending::Ending;
+use super::runner::{Runner, Task};
 use anyhow::{Result, anyhow, bail};
 use goodput_core::caveat::ServerCaveat;
-use goodput_core::level::Level;
 use goodput_core::units::Span;
 use goodput_load::client::Client;
 use goodput_load::launch::Launch;
 use goodput_run::rundir::LOGS;
 use goodput_stats::search::profile::By;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
-/// How long a command or the server may take. Ending a profile writes it out, and that may be gigabytes.
+/// The longest time that a command or the server may take. Ending a profile writes it out, and that may be gigabytes.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How often it is looked whether it has ended.
+/// The interval at which a command is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// When something is to be done about the profiler.
+/// The moment at which the profiler is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     /// Before the load.
     Before,
-    /// When all requests are over.
+    /// When all requests have finished.
     After,
 }
 
-impl Sweep<'_> {
-    /// Begins or ends the profile of a step; whether it did.
-    pub(super) async fn profiler(&mut self, step: u32, level: Level, moment: Moment) -> Result<bool> {
-        let Some(profile) = &self.plan.profile else { return Ok(false) };
+/// The result of calling the profiler.
+#[derive(Debug)]
+pub(super) enum Profiled {
+    /// The plan has no profiler, or the step is not to be profiled.
+    Not,
+    Done,
+    Failed(ServerCaveat),
+}
+
+impl Profiled {
+    /// Returns the caveat of a call that failed.
+    pub(super) fn caveat(self) -> Option<ServerCaveat> {
+        match self {
+            Self::Failed(caveat) => Some(caveat),
+            Self::Not | Self::Done => None,
+        }
+    }
+}
+
+impl Runner {
+    /// Begins or ends the profile of a step; the output of commands goes into the logs of the run folder `dir`.
+    pub(super) async fn profiler(
+        &self,
+        task: Task<'_>,
+        moment: Moment,
+        dir: &Path,
+        ending: &Ending,
+    ) -> Result<Profiled> {
+        let Some(profile) = &task.plan().profile else { return Ok(Profiled::Not) };
         let (tried, done) = match &profile.by {
             By::Server { start, stop } => {
                 let path = if moment == Moment::Before { start } else { stop }.clone();
                 let client = self.ready.client().clone();
                 let tried = format!("POST {path} failed");
                 let asked = self.host.run(async move { ask(&client, &path).await });
-                match self.ending.within(self.plan.step.drain.0, asked).await {
+                match ending.within(task.plan().step.drain.0, asked).await {
                     Some(done) => (tried, done?),
                     None => (tried, Err(anyhow!("the sweep was ended meanwhile"))),
                 }
@@ -45,27 +71,37 @@ impl Sweep<'_> {
             By::Commands { before, after } => {
                 let argv = if moment == Moment::Before { before } else { after };
                 if argv.is_empty() {
-                    return Ok(true);
+                    return Ok(Profiled::Done);
                 }
-                (format!("`{}` failed", argv.join(" ")), self.command(argv, level).await?)
+                (format!("`{}` failed", argv.join(" ")), self.command(argv, task, dir, ending).await?)
             }
         };
-        let Err(why) = done else { return Ok(true) };
-        self.note(ServerCaveat::Profiler { step, tried, why: format!("{why:#}") });
-        Ok(false)
+        Ok(match done {
+            Ok(()) => Profiled::Done,
+            Err(why) => {
+                Profiled::Failed(ServerCaveat::Profiler { step: task.number, tried, why: format!("{why:#}") })
+            }
+        })
     }
 
-    /// Runs a command to its end, its output in the folder of logs. It is told what the step is by its environment.
-    async fn command(&self, argv: &[String], level: Level) -> Result<Result<()>> {
+    /// Runs a command to its end. Its environment tells it the series and the level of the step.
+    async fn command(
+        &self,
+        argv: &[String],
+        task: Task<'_>,
+        dir: &Path,
+        ending: &Ending,
+    ) -> Result<Result<()>> {
+        let level = task.ask.level;
         let env = BTreeMap::from([
-            ("GOODPUT_SERIES".to_owned(), self.series.clone()),
+            ("GOODPUT_SERIES".to_owned(), task.series.name.clone()),
             ("GOODPUT_LEVEL".to_owned(), level.value.to_string()),
             ("GOODPUT_CONTROL".to_owned(), level.control.name().to_owned()),
         ]);
-        let log = self.writer.dir().join(LOGS).join("profile.log");
+        let log = dir.join(LOGS).join("profile.log");
         let launch =
             Launch { argv: argv.to_vec(), env, folder: None, log, secrets: Vec::new(), serves: Vec::new() };
-        let (groups, end, grace) = (self.servers.groups(), self.interrupt.clone(), self.plan.step.drain.0);
+        let (groups, end, grace) = (self.servers.groups(), ending.token(), task.plan().step.drain.0);
         // A thread of its own: simulated time does not go on meanwhile.
         let run = tokio::task::spawn_blocking(move || -> Result<()> {
             let mut launched = launch.start(&groups)?;

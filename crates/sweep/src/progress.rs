@@ -4,47 +4,71 @@
 use goodput_core::level::Level;
 use goodput_core::slo::Metric;
 use goodput_core::units::{Span, ms, short};
+use goodput_plan::Plan;
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
+/// The latency that the progress line shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Latency {
+    metric: Metric,
+    /// The tightest limit on it.
+    limit: Option<Duration>,
+}
+
+impl Latency {
+    /// Chooses TTFT, or e2e where answers come in one piece.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let metric = if plan.server.stream { Metric::Ttft } else { Metric::E2e };
+        Self { metric, limit: plan.slo.as_slice().first().and_then(|slo| slo.smallest(metric)) }
+    }
+}
+
+/// The state of a running step, as the progress line shows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    pub(crate) level: Level,
+    /// Time since the step started.
+    pub(crate) elapsed: Duration,
+    /// End of the measured window, from the start of the step.
+    pub(crate) end: Duration,
+    /// Requests in flight.
+    pub(crate) in_flight: u64,
+    /// p99 of the latency shown, in milliseconds; `None` before the first measured request has finished.
+    pub(crate) p99: Option<f64>,
+}
+
 /// The progress line, and a row above it for each finished step.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// What is shown, and the tightest limit on it.
-    shown: (Metric, Option<Duration>),
+    latency: Latency,
 }
 
 impl Progress {
     /// Draws on standard error where that is a terminal; elsewhere only the rows are written.
-    pub(crate) fn new(show: bool, shown: (Metric, Option<Duration>)) -> Self {
+    pub(crate) fn new(show: bool, latency: Latency) -> Self {
         let target = if show { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
         if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar:.cyan/dim} {msg}") {
             bar.set_style(style.progress_chars("━╸─"));
         }
-        Self { bar, shown }
+        Self { bar, latency }
     }
 
-    /// A line of text above the bar.
+    /// Writes a line of text above the bar.
     pub(crate) fn say(&self, text: &str) {
         self.bar.suspend(|| tracing::info!("{text}"));
     }
 
-    /// Where a step is.
-    pub(crate) fn tick(
-        &self,
-        level: Level,
-        elapsed: Duration,
-        end: Duration,
-        in_flight: u64,
-        p99: Option<f64>,
-    ) {
+    /// Redraws the line.
+    pub(crate) fn tick(&self, shown: &Shown) {
+        let Shown { level, elapsed, end, in_flight, p99 } = *shown;
         self.bar.set_length(end.as_millis() as u64);
         self.bar.set_position(elapsed.min(end).as_millis() as u64);
         self.bar.set_prefix(level.to_string());
-        let metric = self.shown.0.title();
-        let response = match (p99, self.shown.1) {
+        let metric = self.latency.metric.title();
+        let response = match (p99, self.latency.limit) {
             (Some(p99), Some(limit)) => format!("p99 {metric} {} of {} ms", short(p99), short(ms(limit))),
             (Some(p99), None) => format!("p99 {metric} {} ms", short(p99)),
             (None, _) => "settling".into(),
@@ -54,7 +78,7 @@ impl Progress {
         self.bar.set_message(format!("{in_flight} in flight · {response} · {left}"));
     }
 
-    /// What a step showed.
+    /// Writes the row of a finished step.
     pub(crate) fn step(&self, step: &Step) {
         let mark = match step.verdict {
             Verdict::Meets => "meets",
@@ -75,7 +99,7 @@ impl Progress {
         self.say(&format!("{:>14}  {mark:<9}  {}", step.level.to_string(), step.reason));
     }
 
-    /// Takes the line away.
+    /// Takes the progress line away.
     pub(crate) fn done(&self) {
         self.bar.finish_and_clear();
     }

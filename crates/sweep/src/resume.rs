@@ -5,32 +5,31 @@
 //! measures is the same, to the last request, in simulated time on an engine without randomness of its own; other engines begin
 //! their random numbers anew, and a real server is never twice the same.
 
-use super::about::{meta, serve};
-use super::begin::{Folder, first_ready, look_around};
+use super::about::meta;
 use super::bounds::{deadline, over_budget};
-use super::ending::{Ending, broke_off};
-use super::prepare::{self, Prepared};
-use super::progress::Progress;
+use super::ending::Ending;
+use super::journal::Counted;
+use super::prepare::{self, PlanSeries, Prepared};
+use super::retry_after::wait_on_resume;
+use super::start::{Origin, Setup, conduct};
 use super::tally::SweepTally;
-use super::variant::Servers;
-use super::{Options, Sweep, disk, finish, idle, own_budget, same, step};
+use super::{Options, disk, own_budget, same};
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::redact;
 use goodput_core::units::Span;
 use goodput_load::launch::Groups;
 use goodput_load::load::host::Host;
-use goodput_plan::{Plan, Series};
+use goodput_plan::Plan;
 use goodput_run::rundir::variants::State;
 use goodput_run::rundir::{self, Hold, Left, Meta, PLAN, Resumed, Run, Writer, json};
 use goodput_stats::search::config::Mode;
 use goodput_stats::search::{Ask, Next};
 use goodput_stats::stats::step::Step;
 use goodput_workload::rate::WordRates;
-use goodput_workload::traffic::Traffic;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The run folder of a sweep that may go on.
@@ -145,174 +144,144 @@ fn spent(left: &Left) -> Duration {
     Duration::from_secs_f64(left.steps.last().map_or(0.0, |s| s.ended_s.max(0.0)))
 }
 
-/// Goes on with a sweep and returns what was measured in all; the caller writes the reports.
+/// Resumes a sweep and returns everything measured in all of its tries; the caller writes the reports.
 ///
-/// As with [`super::run`], it needs a current-thread runtime whose clock is paused where time is simulated. Nothing on disk is
-/// changed before the server was found to be the one that was measured. A step that was broken off is measured again with
-/// the same arrivals and lengths, but, in a cold cache, other prompts: the server may have seen the first.
+/// As [`super::run`], it needs a current-thread runtime whose clock is paused where time is simulated. Nothing on disk is changed before the
+/// server was found to be the one that was measured. A step that was broken off is measured again with the same arrivals and lengths, but,
+/// with a cold cache, other prompts: the server may have seen the first.
 ///
-/// Of the `options` the progress bar, the address for metrics, the disk, and `force` count: with it the sweep goes on though plan or
-/// server are not what they were.
+/// Of the `options` the progress bar, the address for metrics, the disk, the servers that are kept, and `force` count: with it the sweep goes on
+/// even if plan or server have changed.
+///
+/// # Errors
+/// The plan or the server has changed, nothing more could be measured, or the sweep broke off.
 pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationToken) -> Result<Run> {
-    let Resumption { dir, hold, left, sweep_tally, groups, .. } = on;
-    let before = spent(&left);
-    let Left { mut plan, meta: earlier, steps, warmups, found, .. } = left;
+    let Resumption { dir, hold, left, sweep_tally: counts, groups, .. } = on;
+    let spent = spent(&left);
+    let Left { plan, meta, steps, warmups, found, .. } = left;
     disk::check_resumable(options.disk, &dir)?;
-    if earlier.virtual_time {
+    let virtual_time = meta.virtual_time;
+    if virtual_time {
         plan.check_virtual()?;
     }
-    let live = options.listen.map(|address| serve(&plan, address)).transpose()?;
-    let host = Host::of(&plan.client, earlier.virtual_time)?;
-    let traffic = plan.open_files()?;
-    let other_plan = same::check_plan(&dir, &earlier, &plan, options.force)?;
-    let series = plan.series();
-    let ending = Ending::begin(interrupt, deadline(&plan, earlier.budget.map(|b| b.0)));
-    look_around(&plan, &series, earlier.virtual_time)?;
-    let (next, kept) = (steps.len() as u32 + 1, (earlier.resumed.len() as u32 + 1, options.keep.clone()));
-    let mut servers = Servers::new(&plan, &dir, groups, (&earlier.variants, options.force), kept);
-    let again = Again { plan: &plan, series: &series, earlier: &earlier, force: options.force, next };
-    let ready = Box::pin(again.only_server(&traffic, &host, &ending)).await?;
-    let mut meta = resumed_meta(earlier.clone(), ready.as_ref(), found, next);
-    meta.noted.extend(other_plan);
-    if options.force {
-        meta = as_now(meta, &plan, ready.as_ref());
-    }
-    meta.plan = rundir::changed::kept(&plan).ok();
-    let plan_toml = plan.to_toml()?;
-    let writer = opened(hold, (&plan, &plan_toml), &meta, &steps)
-        .with_context(|| format!("failed to resume {}", dir.display()))?;
-    let ready = match ready {
-        Some(ready) => ready,
-        None => {
-            let folder =
-                Folder { plan: &plan, plan_toml: &plan_toml, writer: &writer, meta: &meta, steps: &steps };
-            let first =
-                Box::pin(first_ready(&series, &mut servers, &folder, (&traffic, &host, &ending))).await?;
-            let Some(ready) = first else { return finish(&dir) };
-            ready
-        }
-    };
-    let mut sweep = Sweep {
-        plan: &series[0].plan,
-        series: series[0].name.clone(),
-        whole: &plan,
-        plan_toml,
-        host,
-        ready,
-        traffic,
-        servers,
-        writer,
-        meta,
-        steps,
-        own: Vec::new(),
-        began: Instant::now(),
-        before,
-        warmups,
-        resets: true,
-        left_alone: idle::still(&earlier.left_alone, earlier.virtual_time),
-        interrupt: ending.token(),
-        ending,
-        disk: options.disk,
-        sweep_tally,
-        progress: Progress::new(options.progress, step::shown_limit(&plan)),
-        live,
-    };
-    sweep
-        .progress
-        .say(&format!("resumed at step {next}, with {} of the sweep spent", Span::secs(before.as_secs())));
-    Box::pin(sweep.run(&series)).await.with_context(|| broke_off(&dir))?;
-    finish(&dir)
+    let ending = Ending::begin(interrupt, deadline(&plan, meta.budget.map(|b| b.0)));
+    let counted = Counted { counts, warmups };
+    let earlier = Earlier { hold, meta, steps, spent, found, counted, plan_changed: None };
+    let origin = Origin::Resumed(Box::new(earlier));
+    conduct(Setup { plan, dir, options, virtual_time, groups, ending, origin }).await
 }
 
-/// Of a sweep that goes on under another plan or on another server: what is told of both is what they are now.
-fn as_now(meta: Meta, plan: &Plan, ready: Option<&Prepared>) -> Meta {
+/// The earlier tries of a sweep that is resumed.
+pub(super) struct Earlier {
+    pub(super) hold: Hold,
+    pub(super) meta: Meta,
+    /// The steps that count.
+    pub(super) steps: Vec<Step>,
+    /// Time spent.
+    pub(super) spent: Duration,
+    /// Torn rows and broken-off steps that were found on disk.
+    pub(super) found: Vec<Caveat>,
+    pub(super) counted: Counted,
+    /// The differences between the plan now and the plan then, if there are any and they are allowed.
+    pub(super) plan_changed: Option<Caveat>,
+}
+
+impl Earlier {
+    /// Returns the number of the step that comes next.
+    pub(super) fn next_step(&self) -> u32 {
+        self.steps.len() as u32 + 1
+    }
+
+    /// Waits for as long as the only server of the sweep asked to be left alone.
+    ///
+    /// # Errors
+    /// The sweep was ended meanwhile.
+    pub(super) async fn wait_for_server(&self, ending: &Ending) -> Result<Option<Caveat>> {
+        wait_on_resume(&self.meta, self.next_step(), ending).await
+    }
+
+    /// Makes the only server of the sweep ready as at its start, and refuses another one than was measured.
+    ///
+    /// # Errors
+    /// The server cannot be measured, or has changed and `force` is not set.
+    pub(super) async fn same_server(
+        &self,
+        plan: &Plan,
+        all: PlanSeries<'_>,
+        host: &Arc<Host>,
+        force: bool,
+    ) -> Result<Prepared> {
+        let earlier = &self.meta;
+        let first = all.series.first().context("a plan has at least one series")?;
+        let mut asked = first.plan.clone();
+        // A name from which a secret was cut out is no name of a model.
+        if !force && !redact::contains_mask(&earlier.model) {
+            asked.server.model.get_or_insert_with(|| earlier.model.clone());
+        }
+        let mut ready = prepare::prepare(&asked, all, host).await.with_context(|| {
+            format!(
+                "cannot go on with the run, which was made against the model {:?} (--force goes on with another)",
+                earlier.model
+            )
+        })?;
+        let now = meta(plan, Some(&ready), earlier.virtual_time);
+        let mut noted = Vec::new();
+        same::check(same::of_server(earlier, &now), force, &mut noted)?;
+        ready.noted.extend(noted);
+        ready.load.set_resumed(earlier.resumed.len() as u32 + 1);
+        match earlier.words.as_ref().filter(|_| !force) {
+            Some(words) => keep_lengths(words, &earlier.noted, &mut ready)?,
+            None => tracing::info!("the lengths of prompts were measured anew"),
+        }
+        Ok(ready)
+    }
+
+    /// Returns the facts about the sweep now that it is resumed. Caveats about its end are not true any more, and counts are made anew.
+    pub(super) fn resumed_meta(&self, plan: &Plan, ready: Option<&Prepared>, force: bool) -> Meta {
+        let (mut meta, next) = (self.meta.clone(), self.next_step());
+        meta.noted.retain(|c| c.scope().on_resume.keeps(next));
+        for caveat in ready.iter().flat_map(|r| &r.noted) {
+            if !meta.noted.contains(caveat) {
+                meta.noted.push(caveat.clone());
+            }
+        }
+        meta.noted.extend(self.found.iter().chain(&self.plan_changed).cloned());
+        meta.words = ready.map(|r| r.load.terms().words.clone()).or(meta.words);
+        meta.resumed.push(Resumed {
+            at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            step: next,
+            goodput_version: env!("CARGO_PKG_VERSION").into(),
+        });
+        let meta = if force { updated(meta, plan, ready) } else { meta };
+        Meta { plan: rundir::changed::kept(plan).ok(), ..meta }
+    }
+}
+
+/// Replaces the description of plan and server by the current one, for a sweep that is resumed with another plan or on another server.
+fn updated(meta: Meta, plan: &Plan, ready: Option<&Prepared>) -> Meta {
     let now = super::about::meta(plan, ready, meta.virtual_time);
     let meta = Meta { server: now.server, workload: now.workload, slo: now.slo, seed: now.seed, ..meta };
     if ready.is_some() { Meta { model: now.model, facts: now.facts, ..meta } } else { meta }
 }
 
 /// Puts the files of a run in order and opens them.
-fn opened(hold: Hold, (plan, plan_toml): (&Plan, &str), meta: &Meta, steps: &[Step]) -> Result<Writer> {
-    // Notes first: killed between the two, they are at worst made twice.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn reopen(
+    hold: Hold,
+    plan: &Plan,
+    plan_toml: &str,
+    meta: &Meta,
+    steps: &[Step],
+) -> Result<Writer> {
+    // Caveats first: if the process is killed between the two, they are at worst made twice.
     let (own, noted) = (meta.clone(), meta.noted.clone());
     let run = Run::assemble(plan, plan_toml.to_owned(), own, steps.to_vec(), Vec::new(), noted)?;
     rundir::write_result(hold.dir(), &json::result(&run))?;
     rundir::replace(&hold.dir().join(PLAN), plan_toml.as_bytes())?;
     rundir::tidy(&hold, steps.len())?;
     Writer::open(hold)
-}
-
-/// The notes of a sweep that goes on: what was true of its end is not any more, and what is counted again is counted anew.
-fn resumed_meta(mut meta: Meta, ready: Option<&Prepared>, found: Vec<Caveat>, next: u32) -> Meta {
-    meta.noted.retain(|c| c.scope().on_resume.keeps(next));
-    for caveat in ready.iter().flat_map(|r| &r.noted) {
-        if !meta.noted.contains(caveat) {
-            meta.noted.push(caveat.clone());
-        }
-    }
-    meta.noted.extend(found);
-    meta.words = ready.map(|r| r.rate.clone()).or(meta.words);
-    meta.resumed.push(Resumed {
-        at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        step: next,
-        goodput_version: env!("CARGO_PKG_VERSION").into(),
-    });
-    meta
-}
-
-/// What is gone on with, and how.
-struct Again<'a> {
-    plan: &'a Plan,
-    series: &'a [Series],
-    earlier: &'a Meta,
-    force: bool,
-    /// The number of the step that comes next.
-    next: u32,
-}
-
-impl Again<'_> {
-    /// The server of a sweep that has one for all of its series, made ready again; `None` where each variant has its own.
-    async fn only_server(&self, traffic: &Traffic, host: &Host, ending: &Ending) -> Result<Option<Prepared>> {
-        if self.series.iter().any(|one| one.variant.is_some()) {
-            return Ok(None);
-        }
-        let waited = idle::leave_alone_still(self.earlier, self.next, ending).await?;
-        let interrupt = ending.token();
-        let mut ready = tokio::select! {
-            ready = self.ready(traffic, host) => ready?,
-            () = interrupt.cancelled() => return Err(ending.too_early()),
-        };
-        ready.check_series(self.series, traffic)?;
-        ready.noted.extend(waited);
-        Ok(Some(ready))
-    }
-
-    /// Makes everything ready as at the start of the sweep, and refuses another server than the one that was measured.
-    async fn ready(&self, traffic: &Traffic, host: &Host) -> Result<Prepared> {
-        let earlier = self.earlier;
-        let first = self.series.first().context("a plan has at least one series")?;
-        let mut asked = first.plan.clone();
-        // A name without what it held of a secret is nobody's.
-        if !self.force && !redact::contains_mask(&earlier.model) {
-            asked.server.model.get_or_insert_with(|| earlier.model.clone());
-        }
-        let mut ready = prepare::prepare(&asked, (traffic, self.series), host).await.with_context(|| {
-            format!(
-                "cannot go on with the run, which was made against the model {:?} (--force goes on with another)",
-                earlier.model
-            )
-        })?;
-        let now = meta(self.plan, Some(&ready), earlier.virtual_time);
-        let mut noted = Vec::new();
-        same::check(same::of_server(earlier, &now), self.force, &mut noted)?;
-        ready.noted.extend(noted);
-        ready.resumed = earlier.resumed.len() as u32 + 1;
-        match earlier.words.as_ref().filter(|_| !self.force) {
-            Some(words) => keep_lengths(words, &earlier.noted, &mut ready)?,
-            None => tracing::info!("the lengths of prompts were measured anew"),
-        }
-        Ok(ready)
-    }
 }
 
 /// Prompts keep the lengths that they had, unless the server has begun to count otherwise. `kept` is how it counted words, `noted` what
@@ -322,8 +291,8 @@ pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepa
         noted.iter().any(|c| matches!(c, Caveat::Lengths(LengthsCaveat::InputNotCalibrated { .. })))
     };
     if !uncalibrated(noted) && !uncalibrated(&ready.noted) {
-        let (was, is) = (kept.base(), ready.rate.base());
-        let words = was.words(ready.traffic.mean_input());
+        let (was, is) = (kept.base(), ready.load.terms().words.base());
+        let words = was.words(ready.load.traffic().mean_input());
         let (was, is) = (was.tokens(words), is.tokens(words));
         if (is - was).abs() > (0.02 * was).max(2.0) {
             bail!(
@@ -332,8 +301,7 @@ pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepa
             );
         }
     }
-    ready.rate = kept.clone();
-    ready.count();
+    ready.load.set_words(kept.clone());
     ready.noted.retain(|c| !matches!(c, Caveat::Lengths(LengthsCaveat::InputNotCalibrated { .. })));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The servers of the variants, one at a time: started, waited for, watched, and stopped before the next one is begun.
 
 use super::keep::{Keep, Started};
-use super::prepare::{self, Prepared};
+use super::prepare::{self, PlanSeries, Prepared};
 use super::resume::keep_lengths;
 use super::same;
 use anyhow::Result;
@@ -16,9 +16,9 @@ use goodput_plan::server::Server;
 use goodput_plan::{Plan, Series, Start, Variant};
 use goodput_run::rundir::variants::State;
 use goodput_run::rundir::{LOGS, VariantRun};
-use goodput_workload::traffic::Traffic;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -48,6 +48,26 @@ pub(super) struct Servers {
     keep: Keep,
 }
 
+/// How servers are started and stopped.
+pub(super) struct ServerOptions {
+    /// The run folder.
+    pub(super) dir: PathBuf,
+    /// Lists what is started, so that it can be ended where this process leaves at once.
+    pub(super) groups: Groups,
+    /// Keeps what was started for the next sweep of the plan.
+    pub(super) keep: Keep,
+}
+
+/// The servers of the earlier tries of a sweep; none at its first try.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EarlierServers<'a> {
+    pub(super) runs: &'a [VariantRun],
+    /// How often the sweep was resumed, this time included.
+    pub(super) resumed: u32,
+    /// Measure servers even if they have changed since.
+    pub(super) force: bool,
+}
+
 /// The server that is ready.
 struct Current {
     at: usize,
@@ -69,21 +89,16 @@ impl From<anyhow::Error> for Not {
 }
 
 impl Servers {
-    /// Of a plan, with what is known of them where the sweep is resumed. One that failed is tried again, one that died is not.
-    pub(super) fn new(
-        plan: &Plan,
-        dir: &Path,
-        groups: Groups,
-        (earlier, force): (&[VariantRun], bool),
-        (resumed, keep): (u32, Keep),
-    ) -> Self {
+    /// Lists the servers of a plan. One that failed in an earlier try of the sweep is tried again, one that died is not.
+    pub(super) fn new(plan: &Plan, options: ServerOptions, earlier: EarlierServers<'_>) -> Self {
+        let ServerOptions { dir, groups, keep } = options;
         let titles = plan.series();
         let server = |name: &str| {
             let own = titles.iter().find(|s| s.variant.as_ref().is_some_and(|v| v.name == name));
             own.map(|s| s.plan.measured_server()).unwrap_or_default()
         };
         let one = |v: Variant| {
-            let known = earlier.iter().find(|run| run.name == v.name).cloned().unwrap_or_default();
+            let known = earlier.runs.iter().find(|run| run.name == v.name).cloned().unwrap_or_default();
             let again = matches!(known.state, State::Running | State::Failed);
             let state = if again { State::Waiting } else { known.state };
             // Why it failed is told anew; what its server was stands, since it is to be the same.
@@ -109,7 +124,8 @@ impl Servers {
             }
         };
         let runs = plan.variants().into_iter().map(one).collect();
-        Self { dir: dir.to_owned(), groups, runs, current: None, rest_until: None, resumed, force, keep }
+        let EarlierServers { resumed, force, .. } = earlier;
+        Self { dir, groups, runs, current: None, rest_until: None, resumed, force, keep }
     }
 
     fn at(&self, one: &Series) -> Option<usize> {
@@ -168,8 +184,8 @@ impl Servers {
     pub(super) async fn begin(
         &mut self,
         one: &Series,
-        (traffic, series): (&Traffic, &[Series]),
-        host: &Host,
+        all: PlanSeries<'_>,
+        host: &Arc<Host>,
         interrupt: &CancellationToken,
     ) -> Result<Option<Prepared>> {
         let (Some(at), Some(variant)) = (self.at(one), &one.variant) else { return Ok(None) };
@@ -180,7 +196,7 @@ impl Servers {
             }
         }
         let urls = one.plan.server.target.urls().to_vec();
-        let own: Vec<Series> = series.iter().filter(|s| s.variant == one.variant).cloned().collect();
+        let own: Vec<Series> = all.series.iter().filter(|s| s.variant == one.variant).cloned().collect();
         self.runs[at].state = State::Running;
         let began = Instant::now();
         let kept = self.kept(variant).await?;
@@ -201,7 +217,7 @@ impl Servers {
             self.runs[at].log = None;
         }
         let ready = tokio::select! {
-            ready = self.ready(at, one, launched.as_mut(), ((traffic, &own), host)) => ready,
+            ready = self.prepare(one, PlanSeries { series: &own, ..all }, host, launched.as_mut()) => ready,
             () = interrupt.cancelled() => Err(Not::Interrupted),
         };
         let current = Current { at, launched: launched.take(), start: variant.start.clone(), urls };
@@ -210,7 +226,7 @@ impl Servers {
                 let run = &mut self.runs[at];
                 let started = current.launched.as_ref().filter(|_| !is_kept);
                 run.ready_s = started.map(|_| began.elapsed().as_secs_f64());
-                (run.model, run.words) = (Some(ready.model.clone()), Some(ready.rate.clone()));
+                (run.model, run.words) = (Some(ready.model.clone()), Some(ready.load.terms().words.clone()));
                 run.facts = ready.facts.clone();
                 // That of the run as a whole is noted there.
                 run.noted = ready
@@ -296,27 +312,29 @@ impl Servers {
     }
 
     /// Waits until a server is ready, and prepares it.
-    async fn ready(
+    async fn prepare(
         &self,
-        at: usize,
         one: &Series,
+        own: PlanSeries<'_>,
+        host: &Arc<Host>,
         launched: Option<&mut Launched>,
-        ((traffic, series), host): ((&Traffic, &[Series]), &Host),
     ) -> Result<Prepared, Not> {
         if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(|v| v.start.as_ref()))
         {
             answering(&one.plan.server, start, launched).await?;
         }
-        let known = &self.runs[at];
+        let known = self.at(one).map(|at| &self.runs[at]);
         let mut plan = one.plan.clone();
         // A name without what it held of a secret is nobody's.
-        if let Some(model) = known.model.as_ref().filter(|model| !self.force && !redact::contains_mask(model))
+        if let Some(model) =
+            known.and_then(|k| k.model.as_ref()).filter(|model| !self.force && !redact::contains_mask(model))
         {
             plan.server.model.get_or_insert_with(|| model.clone());
         }
-        let mut ready = prepare::prepare(&plan, (traffic, series), host).await?;
-        ready.check_series(series, traffic)?;
-        ready.resumed = self.resumed;
+        let mut ready = prepare::prepare(&plan, own, host).await?;
+        ready.check_series(own)?;
+        ready.load.set_resumed(self.resumed);
+        let Some(known) = known else { return Ok(ready) };
         same::check(same::of_facts(&known.facts, &ready.facts), self.force, &mut ready.noted)?;
         if let Some(words) = known.words.as_ref().filter(|_| !self.force) {
             keep_lengths(words, &known.noted, &mut ready)?;

@@ -3,6 +3,7 @@
 use super::arrivals::Times;
 use super::chain::{Chain, Recipe, Start, Text, Turn};
 use super::conversation::Think;
+use super::part::{Dealer, Part};
 use super::seed::{Purpose, stream};
 use super::trace::{Begin, Replay, Replayed, Start as TraceStart, Trace};
 use super::traffic::{Kind, OpenedSource, Traffic};
@@ -10,10 +11,11 @@ use super::turns::Draws;
 use goodput_core::level::{Control, Level};
 use goodput_core::units::Rate;
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Key of a step's random numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepKey {
     /// The plan's seed.
     pub seed: u32,
@@ -38,11 +40,16 @@ pub struct Chains {
     surge: Option<Surge>,
     /// Reduces every prompt to its shared prefix.
     prefixes_only: bool,
+    /// Chooses the chains that are wanted. The others are drawn and passed over.
+    dealer: Dealer,
+    /// Number of the next chain of the step, whichever part it falls to.
     next: u64,
+    /// Number of the chain before which the step ends.
+    end: u64,
 }
 
 /// A period of higher load within a step.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Surge {
     /// Start of the surge, from the start of the step.
     pub from: Duration,
@@ -111,7 +118,9 @@ impl Chains {
             no_think: false,
             surge: None,
             prefixes_only: false,
+            dealer: Dealer::new(key, Part::WHOLE),
             next: 0,
+            end: u64::MAX,
         })
     }
 
@@ -152,6 +161,16 @@ impl Chains {
     /// Adds a surge.
     pub fn with_surge(self, surge: Surge) -> Self {
         Self { surge: Some(surge), ..self }
+    }
+
+    /// Ends after the first `n` chains of the step.
+    pub fn first(self, n: u64) -> Self {
+        Self { end: n, ..self }
+    }
+
+    /// Keeps the chains of the step with this key that fall to a part of it.
+    pub fn part(self, key: &StepKey, part: Part) -> Self {
+        Self { dealer: Dealer::new(key, part), ..self }
     }
 
     /// Draws the kind of the next chain; in round-robin order also its shared prefix.
@@ -288,14 +307,21 @@ impl Iterator for Chains {
     type Item = Chain;
 
     fn next(&mut self) -> Option<Chain> {
-        self.step(true)
+        self.nth(0)
     }
 
     fn nth(&mut self, n: usize) -> Option<Chain> {
-        for _ in 0..n {
-            self.step(false)?;
+        let mut before = n;
+        while self.next < self.end {
+            let falls_here = self.dealer.includes(self.next);
+            let chain = self.step(falls_here && before == 0)?;
+            match (falls_here, before) {
+                (true, 0) => return Some(chain),
+                (true, _) => before -= 1,
+                (false, _) => {}
+            }
         }
-        self.step(true)
+        None
     }
 }
 
@@ -364,6 +390,55 @@ mod tests {
         assert!(open.iter().zip(&closed).all(|(a, b)| a.turns == b.turns));
         assert!(closed.iter().all(|c| c.start == Start::WhenFree));
         assert!(open.iter().any(|c| group(c) == 2), "all groups are used");
+    }
+
+    /// Returns the first chains of a workload by number, dealt to so many parts.
+    fn dealt(traffic: &Traffic, level: Level, of: u32) -> Vec<Chain> {
+        let key = StepKey { seed: 7, series: "main".into(), step: 3 };
+        let part = |i| {
+            let chains = Chains::new(traffic, &key, level).unwrap().in_series(&key, 3).first(400);
+            chains.part(&key, Part::new(i, of).unwrap()).collect::<Vec<_>>()
+        };
+        let mut all: Vec<Chain> = (0..of).flat_map(part).collect();
+        all.sort_by_key(|chain| chain.turns[0].request.id);
+        all
+    }
+
+    #[test]
+    fn the_parts_of_a_step_are_the_step() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, row: &dyn Fn(u32) -> String| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, (0..700).map(row).collect::<String>()).unwrap();
+            path
+        };
+        let trace = file("trace.jsonl", &|i| {
+            format!("{{\"timestamp\":{},\"input_length\":{},\"output_length\":5}}\n", i * 700, i + 9)
+        });
+        let said = file("said.jsonl", &|i| {
+            format!(
+                "{{\"id\":\"{i}\",\"conversations\":[{{\"from\":\"human\",\"value\":\"say number {i}, please\"}},\
+                 {{\"from\":\"gpt\",\"value\":\"this is it: {i}\"}}]}}\n"
+            )
+        });
+        let gamma = format!("arrivals = {{ gamma = {{ cv = 2.5 }} }}\n{ONE}");
+        let sessions = Level::new(Control::Sessions, 5.0);
+        for (text, level) in [
+            (ONE.to_owned(), Level::rate(5.0)),
+            (gamma, Level::rate(5.0)),
+            (MIX.to_owned(), Level::rate(5.0)),
+            (ONE.to_owned(), Level::concurrency(8)),
+            (TALK.to_owned(), sessions),
+            (format!("prompts.sharegpt = {{ file = {said:?} }}"), Level::rate(5.0)),
+            (format!("trace = {{ file = {trace:?} }}"), Level::new(Control::TraceScale, 2.0)),
+        ] {
+            let traffic = Traffic::open(&toml::from_str(&text).unwrap(), &Counter::default()).unwrap();
+            let whole = dealt(&traffic, level, 1);
+            assert_eq!(whole.len(), 400, "{text}");
+            for of in [2, 3, 16, 64] {
+                assert!(dealt(&traffic, level, of) == whole, "{of} parts of {text}");
+            }
+        }
     }
 
     const MIX: &str = "class = [

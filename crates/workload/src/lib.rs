@@ -14,6 +14,7 @@ pub mod factors;
 pub mod file_contents;
 pub mod kind;
 pub mod lengths;
+pub mod part;
 pub mod prefix;
 pub mod prompts;
 pub mod rate;

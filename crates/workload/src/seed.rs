@@ -31,6 +31,8 @@ pub enum Purpose {
     Rows = 10,
     /// Position in a trace at which a step begins.
     Position = 11,
+    /// The part of a step that a chain falls to.
+    Part = 12,
 }
 
 /// Returns the stream for one purpose in one step of one series.
@@ -41,6 +43,15 @@ pub fn stream(seed: u32, series: &str, step: u32, purpose: Purpose) -> ChaCha8Rn
     key[8] = purpose as u8;
     key[16..24].copy_from_slice(&fnv1a(series.as_bytes()).to_le_bytes());
     ChaCha8Rng::from_seed(key)
+}
+
+/// Returns a hash of a number that is keyed like a stream, for decisions that do not depend on what was drawn before.
+pub(crate) fn hash(key: u64, index: u64) -> u64 {
+    // The finalizer of SplitMix64: every bit of the input changes half of those of the output.
+    let mut z = key ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 /// FNV-1a, 64 bits. Stable across platforms and versions, unlike the standard library's hasher.

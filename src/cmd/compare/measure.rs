@@ -66,7 +66,7 @@ pub(super) fn measure(args: &CompareArgs) -> Result<Result<PathBuf, ExitCode>> {
     );
     let left = args.budget.0.saturating_sub(spent);
     let options = Options { budget: Some(left), force: true, ..options(args, &out) };
-    let measured = drive(args.virtual_time, (&out, &options.groups), async |interrupt| {
+    let measured = drive(args.virtual_time, &out, &options.groups, async |interrupt| {
         sweep::run(&plan, &options, interrupt).await.map(drop)
     })?;
     if let Err(code) = measured {
@@ -217,7 +217,7 @@ fn probes(args: &CompareArgs, sides: &[(String, Plan); 2], out: &Path, rates: Ve
 /// Measures a plan that is not part of the comparison and returns its run, or the exit code of an interruption.
 fn explore(args: &CompareArgs, plan: &Plan, dir: &Path) -> Result<Result<Run, ExitCode>> {
     let options = Options { force: true, ..options(args, dir) };
-    let measured = drive(args.virtual_time, (dir, &options.groups), async |interrupt| {
+    let measured = drive(args.virtual_time, dir, &options.groups, async |interrupt| {
         sweep::run(plan, &options, interrupt).await.map(drop)
     })?;
     if let Err(code) = measured {

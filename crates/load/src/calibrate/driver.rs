@@ -183,6 +183,7 @@ impl Driver {
             phase: None,
             timeout: Duration::from_secs(60),
             timeout_is_error: true,
+            is_partial: false,
             max_in_flight: load.requests.map_or(MOST, |n| n as u32),
             itl_limit: None,
             keep_text: false,
@@ -191,7 +192,7 @@ impl Driver {
             stop: self.interrupt.child_token(),
             cut: self.interrupt.child_token(),
         };
-        let firing = self.host.fire(job, &self.clients, &self.builder(load)?, share)?;
+        let mut sending = self.host.fire(job, &self.clients, &self.builder(load)?, share)?;
         let mut seen = Seen { window: load.window, ..Seen::default() };
         let mut ticks = interval(Duration::from_millis(250));
         loop {
@@ -209,7 +210,7 @@ impl Driver {
                 }
             }
         }
-        firing.ended().await?;
+        sending.ended().await?;
         seen.cpu = cpu_time().saturating_sub(cpu);
         if self.interrupt.is_cancelled() {
             bail!("interrupted");
@@ -234,12 +235,12 @@ impl Driver {
         let key = StepKey { seed: 1, series: "calibrate".into(), step: self.loads };
         let traffic = Traffic::open(&workload, &Counter::default())?;
         let chains = Chains::new(&traffic, &key, load.level).map_err(anyhow::Error::msg)?;
-        let builder =
-            Builder::new(chains, Prompter::new(&traffic, key, WordRate::UNKNOWN), vec![self.encoder.clone()]);
-        Ok(match load.requests {
-            Some(n) => builder.first(n),
-            None => builder,
-        })
+        let chains = match load.requests {
+            Some(n) => chains.first(n as u64),
+            None => chains,
+        };
+        let prompter = Prompter::new(&traffic, key, WordRate::UNKNOWN);
+        Ok(Builder::new(chains, prompter, vec![self.encoder.clone()]))
     }
 }
 

@@ -161,7 +161,7 @@ mod tests {
             (None, 8.0, Some(21_000), true, "more slots than streams"),
         ] {
             assert_eq!(
-                super::beyond(&c, &Share { rate, tokens, slots, pace: None }).is_some(),
+                super::beyond(&c, &Share { rate, tokens, slots, ..Share::default() }).is_some(),
                 beyond,
                 "{why}"
             );

@@ -4,6 +4,7 @@ use super::payload::Payload;
 use bytes::Bytes;
 use goodput_core::endpoint::Api;
 use goodput_core::message::{Message, Role};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// An answer is given up once it has so many times the tokens that it was to have, …
@@ -12,7 +13,7 @@ const OVERRUN_TIMES: u64 = 4;
 const OVERRUN_LEAST: u64 = 1024;
 
 /// Which fields hold the output at its planned length. Servers differ in what they know; either suffices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinning {
     /// `ignore_eos`: go on after an end-of-sequence token.
     pub ignore_eos: bool,

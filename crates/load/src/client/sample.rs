@@ -54,7 +54,7 @@ pub(crate) fn without_echo<'a>(body: &'a [u8], sent: &Payload) -> Cow<'a, [u8]> 
     while at + BLOCK <= body.len() {
         let places = found.iter().flat_map(|(part, all)| {
             let of = all.get(&body[at..at + BLOCK]).into_iter().flatten();
-            of.map(move |place| quoted(body, (kept, at), (part, *place)))
+            of.map(move |place| quoted(body, kept, at, part, *place))
         });
         match places.max_by_key(|(from, to)| to - from).filter(|(from, to)| to - from >= 2 * BLOCK - 1) {
             Some((from, to)) => {
@@ -120,7 +120,7 @@ impl<'a> Blocks<'a> {
 }
 
 /// How far the block at a place of a body, with what stands around it from a place on, is also around a place of a part of the request.
-fn quoted(body: &[u8], (from, at): (usize, usize), (part, place): (&[u8], usize)) -> (usize, usize) {
+fn quoted(body: &[u8], from: usize, at: usize, part: &[u8], place: usize) -> (usize, usize) {
     let before = body[from..at].iter().rev().zip(part[..place].iter().rev());
     let after = body[at..].iter().zip(&part[place..]);
     let back = before.take_while(|(a, b)| a == b).count();

@@ -3,11 +3,12 @@
 use super::job::Job;
 use super::pacer::Clock;
 use super::source::{Builder, Source};
-use super::worker::{Part, fire};
+use super::worker::{ThreadLoad, fire};
 use crate::client::Client;
 use anyhow::{Context, Result};
 use goodput_core::level::{Control, Level};
 use goodput_plan::client::ClientLimits;
+use goodput_workload::part::Part;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -37,13 +38,28 @@ pub struct Share {
     pub slots: Option<usize>,
     /// A closed loop sends no more chains a second than this.
     pub pace: Option<f64>,
+    /// When a paced closed loop may send its first chain at the earliest.
+    pub first: Duration,
 }
 
 impl Share {
     /// What a level deals, with answers of so many tokens.
     pub fn of(level: Level, tokens: f64) -> Self {
         let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
-        Self { rate: level.per_s(), tokens, slots, pace: None }
+        Self { rate: level.per_s(), tokens, slots, pace: None, first: Duration::ZERO }
+    }
+
+    /// Returns the share of one part of a step. The parts send at their share of the pace, one after the other, as if there were only one.
+    pub fn part(self, part: Part) -> Self {
+        let of = f64::from(part.of());
+        let turn = |pace: f64| Duration::from_secs_f64(f64::from(part.index()) / pace);
+        Self {
+            rate: self.rate.map(|rate| rate / of),
+            tokens: self.tokens,
+            slots: self.slots.map(|slots| part.share_of(slots)),
+            pace: self.pace.map(|pace| pace / of),
+            first: self.first + self.pace.map_or(Duration::ZERO, turn),
+        }
     }
 
     /// How many chains a second bodies are built ahead for.
@@ -77,24 +93,24 @@ impl Share {
         Dealt {
             slots: self.slots.map(|slots| slots / n + usize::from(i < slots % n)),
             gap,
-            first: gap.mul_f64(i as f64 / n as f64),
+            first: self.first + gap.mul_f64(i as f64 / n as f64),
         }
     }
 }
 
-/// A load that is being fired; it ends when this is dropped.
-pub struct Firing {
+/// Threads that send a load; it ends when this is dropped.
+pub struct Sending {
     parts: JoinSet<io::Result<()>>,
-    /// Fires when the last request has been sent.
+    /// Cancelled when the last request has been sent.
     pub sent_all: CancellationToken,
 }
 
-impl Firing {
+impl Sending {
     /// Waits until every request has finished.
     ///
     /// # Errors
     /// A thread had no timer, or its load panicked.
-    pub async fn ended(mut self) -> Result<()> {
+    pub async fn ended(&mut self) -> Result<()> {
         while let Some(part) = self.parts.join_next().await {
             part.context("the load has failed")?.context("the load has no timer to wake by")?;
         }
@@ -245,14 +261,14 @@ impl Host {
     ///
     /// # Errors
     /// The system gives no thread to build bodies on.
-    pub fn fire(&self, job: Job, clients: &[Client], builder: &Builder, share: Share) -> Result<Firing> {
+    pub fn fire(&self, job: Job, clients: &[Client], builder: &Builder, share: Share) -> Result<Sending> {
         let (job, sent_all) = (Arc::new(job), CancellationToken::new());
         let sending = Arc::new(sent_all.clone().drop_guard());
         let mut parts = JoinSet::new();
         let n = self.used(&share).min(clients.len());
         job.gauge.begin(if share.slots.is_none() { n as u64 } else { 0 });
         for (i, (worker, client)) in self.workers.iter().zip(clients).take(n).enumerate() {
-            let builder = builder.clone().part(i, n);
+            let builder = builder.clone().thread(i, n);
             let source = match self.clock {
                 Clock::Real => Source::ahead(builder, share.chains_per_s() / n as f64, n)
                     .context("failed to start the thread that builds bodies")?,
@@ -260,10 +276,10 @@ impl Host {
             };
             let Dealt { slots, gap, first } = share.dealt(i, n);
             let (client, sending) = (client.clone(), sending.clone());
-            let part = Part { client, source, slots, gap, first, clock: self.clock, sending };
-            parts.spawn_on(fire(job.clone(), part), worker);
+            let load = ThreadLoad { client, source, slots, gap, first, clock: self.clock, sending };
+            parts.spawn_on(fire(job.clone(), load), worker);
         }
-        Ok(Firing { parts, sent_all })
+        Ok(Sending { parts, sent_all })
     }
 }
 
@@ -293,6 +309,27 @@ mod tests {
             due.sort_by(f64::total_cmp);
             for (k, at) in due.iter().enumerate() {
                 assert!((at - 0.25 * k as f64).abs() < 1e-6, "{n} threads: {due:?}");
+            }
+        }
+    }
+
+    /// However many machines send a paced closed loop, its requests are due at the same times.
+    #[test]
+    fn the_parts_of_a_pace_are_the_pace() {
+        let share = Share { slots: Some(10), pace: Some(4.0), rate: Some(6.0), ..Share::default() };
+        for of in [1, 2, 5] {
+            let parts: Vec<Dealt> = (0..of)
+                .flat_map(|i| {
+                    let part = share.part(Part::new(i, of).unwrap());
+                    [part.dealt(0, 2), part.dealt(1, 2)]
+                })
+                .collect();
+            assert_eq!(parts.iter().filter_map(|p| p.slots).sum::<usize>(), 10);
+            let times = |p: &Dealt| (0..4).map(|k| (p.first + p.gap * k).as_secs_f64()).collect::<Vec<_>>();
+            let mut due: Vec<f64> = parts.iter().flat_map(times).collect();
+            due.sort_by(f64::total_cmp);
+            for (k, at) in due.iter().enumerate() {
+                assert!((at - 0.25 * k as f64).abs() < 1e-6, "{of} parts: {due:?}");
             }
         }
     }

@@ -73,6 +73,9 @@ pub struct Job {
     pub timeout: Duration,
     /// Whether a request that the timeout ends has failed: see [`crate::client::Shot::timeout_is_error`].
     pub timeout_is_error: bool,
+    /// True for one of several parts of a step. The measured requests of the other parts are not seen here, so that load continues after the
+    /// window until `stop`.
+    pub is_partial: bool,
     /// Most requests in flight.
     pub max_in_flight: u32,
     /// The tightest ITL limit, for `itl_over`.
@@ -111,6 +114,9 @@ impl Job {
     /// measured requests, those included that a late thread has not sent yet.
     pub(super) fn needless(&self, due: Duration) -> bool {
         // A thread counts its last measured request in before it says that none is to come, and is seen to.
-        due >= self.window_end() && self.gauge.to_come.load(Acquire) == 0 && self.gauge.measured_open() == 0
+        !self.is_partial
+            && due >= self.window_end()
+            && self.gauge.to_come.load(Acquire) == 0
+            && self.gauge.measured_open() == 0
     }
 }

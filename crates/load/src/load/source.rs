@@ -61,7 +61,6 @@ pub struct Builder {
     heads: HashMap<(u16, Option<Arc<str>>), Bytes>,
     /// Makes the prompts token ids.
     ids: Option<Tokenizer>,
-    left: usize,
     /// How many chains are passed over before the next one …
     skip: usize,
     /// … and between one and the next.
@@ -72,7 +71,7 @@ impl Builder {
     /// Bodies for these chains, with this text, in the dialect of each class. There must be one.
     pub fn new(chains: Chains, prompter: Prompter, encoders: Vec<Encoder>) -> Self {
         let (heads, ids) = (HashMap::new(), None);
-        Self { chains, prompter, encoders, heads, ids, left: usize::MAX, skip: 0, others: 0 }
+        Self { chains, prompter, encoders, heads, ids, skip: 0, others: 0 }
     }
 
     /// With prompts of token ids, exactly as many as are asked for, where there is a tokenizer for it.
@@ -80,22 +79,10 @@ impl Builder {
         Self { ids, ..self }
     }
 
-    /// Only the first `n` of them.
-    pub fn first(mut self, n: usize) -> Self {
-        self.left = n;
-        self
-    }
-
-    /// Every `of`-th of them, from the `part`-th on: what one of several threads sends. Together they send the same chains,
-    /// however many they are.
-    pub fn part(self, part: usize, of: usize) -> Self {
-        // Together they send no more than the first so many.
-        let left = if self.left == usize::MAX {
-            self.left
-        } else {
-            self.left.saturating_sub(part).div_ceil(of.max(1))
-        };
-        Self { skip: part, others: of.saturating_sub(1), left, ..self }
+    /// Keeps every `of`-th chain, from the `thread`-th on: the share of one of several threads. Together they send the same chains, however
+    /// many threads there are.
+    pub fn thread(self, thread: usize, of: usize) -> Self {
+        Self { skip: thread, others: of.saturating_sub(1), ..self }
     }
 }
 
@@ -103,7 +90,6 @@ impl Iterator for Builder {
     type Item = Ready;
 
     fn next(&mut self) -> Option<Ready> {
-        self.left = self.left.checked_sub(1)?;
         let mut chain = self.chains.nth(std::mem::replace(&mut self.skip, self.others))?;
         self.prompter.measure(&mut chain);
         let turn = chain.turns.first()?;
@@ -205,13 +191,17 @@ mod tests {
     use goodput_workload::traffic::Traffic;
 
     fn builder() -> Builder {
+        first(u64::MAX)
+    }
+
+    fn first(n: u64) -> Builder {
         let workload = toml::from_str(
             "prompts.synthetic = { input-tokens = { uniform = { min = 4, max = 40 } }, output-tokens = { fixed = 3 } }",
         )
         .unwrap();
         let key = StepKey { seed: 1, series: "main".into(), step: 1 };
         let traffic = Traffic::open(&workload, &Counter::default()).unwrap();
-        let chains = Chains::new(&traffic, &key, Level::rate(5.0)).unwrap();
+        let chains = Chains::new(&traffic, &key, Level::rate(5.0)).unwrap().first(n);
         let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), Pinning::NONE, true);
         Builder::new(chains, Prompter::new(&traffic, key, WordRate::UNKNOWN), vec![encoder])
     }
@@ -219,7 +209,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_built_ahead_comes_in_order_and_ends() {
         for (rate, parts) in [(0.1, 1), (100.0, 2), (1e6, 1)] {
-            let mut ahead = Source::ahead(builder().first(300), rate, parts).unwrap();
+            let mut ahead = Source::ahead(first(300), rate, parts).unwrap();
             for id in 0..300 {
                 assert_eq!(ahead.next().await.unwrap().chain.turns[0].request.id, id);
             }
@@ -231,17 +221,18 @@ mod tests {
     fn the_parts_of_several_threads_are_the_chains_of_one() {
         let whole: Vec<Ready> = builder().take(12).collect();
         for of in [1, 2, 3, 4] {
-            let mut dealt: Vec<Ready> =
-                (0..of).flat_map(|part| builder().part(part, of).take(12 / of).collect::<Vec<_>>()).collect();
+            let mut dealt: Vec<Ready> = (0..of)
+                .flat_map(|part| builder().thread(part, of).take(12 / of).collect::<Vec<_>>())
+                .collect();
             dealt.sort_by_key(|r| r.chain.turns[0].request.id);
             let same = |(a, b): (&Ready, &Ready)| a.chain == b.chain && a.first == b.first;
             assert!(dealt.len() == 12 && whole.iter().zip(&dealt).all(same), "dealt to {of}");
-            let mut first: Vec<u64> = (0..of)
-                .flat_map(|part| builder().first(10).part(part, of))
+            let mut sent: Vec<u64> = (0..of)
+                .flat_map(|part| first(10).thread(part, of))
                 .map(|r| r.chain.turns[0].request.id)
                 .collect();
-            first.sort_unstable();
-            assert_eq!(first, (0..10).collect::<Vec<_>>(), "the first ten and no more, dealt to {of}");
+            sent.sort_unstable();
+            assert_eq!(sent, (0..10).collect::<Vec<_>>(), "the first ten and no more, dealt to {of}");
         }
     }
 }

@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 
-/// One thread's part of a load.
-pub struct Part {
+/// One thread's share of a load.
+pub struct ThreadLoad {
     /// Sends the requests, over connections of its own.
     pub client: Client,
     /// Where its chains come from.
@@ -36,13 +36,13 @@ pub struct Part {
     pub sending: Arc<DropGuard>,
 }
 
-/// Fires a part's chains until the window has passed and every measured request has finished, or until `stop`; then waits for
+/// Fires a thread's chains until the window has passed and every measured request has finished, or until `stop`; then waits for
 /// the requests in flight until `cut`. Load is kept on for as long as measured requests are open.
 ///
 /// Fails if the system gives no timer, or a request's task panics; the whole load ends then.
-pub async fn fire(job: Arc<Job>, part: Part) -> io::Result<()> {
+pub async fn fire(job: Arc<Job>, load: ThreadLoad) -> io::Result<()> {
     let (stop, cut) = (job.stop.clone(), job.cut.clone());
-    let fired = match Loop::new(job, part) {
+    let fired = match Loop::new(job, load) {
         Ok(load) => load.run().await,
         Err(e) => Err(e),
     };
@@ -121,8 +121,8 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(job: Arc<Job>, part: Part) -> io::Result<Self> {
-        let Part { client, source, slots, gap, first, clock, sending } = part;
+    fn new(job: Arc<Job>, load: ThreadLoad) -> io::Result<Self> {
+        let ThreadLoad { client, source, slots, gap, first, clock, sending } = load;
         let idle = slots.map(|n| vec![job.began; n].into());
         let (pacer, to_come) = (Pacer::new(clock)?, slots.is_none());
         let (land, landed) = mpsc::unbounded_channel();

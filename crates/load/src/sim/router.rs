@@ -141,7 +141,7 @@ async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refu
     let ask: Ask = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
     let prompt = Prompt::of(api, &ask).ok_or_else(|| Refusal::missing(api.field()))?;
     let limits = Limits { model: &server.model, max_model_len: server.max_model_len };
-    let (input_tokens, output_tokens) = limits.check(api, &ask, (prompt.len(), prompt.texts))?;
+    let (input_tokens, output_tokens) = limits.check(api, &ask, prompt.len(), prompt.texts)?;
     let id = server.requests.fetch_add(1, Ordering::Relaxed);
     let request = Request::new(id, input_tokens, output_tokens);
     let request = request.with_blocks(server.blocks(&prompt, output_tokens));
@@ -162,7 +162,7 @@ async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refu
     if !events.over() {
         return Err(Refusal::gone());
     }
-    Ok((JSON, wire::whole(api, &head, (input_tokens, tokens), cached, thought)).into_response())
+    Ok((JSON, wire::whole(api, &head, input_tokens, tokens, cached, thought)).into_response())
 }
 
 /// What is asked, as tokens.

@@ -21,7 +21,8 @@ impl Limits<'_> {
         &self,
         api: Api,
         ask: &Ask<T>,
-        (input, texts): (u32, u32),
+        input: u32,
+        texts: u32,
     ) -> Result<(u32, u32), Refusal> {
         if let Some(model) = ask.model.as_ref().filter(|m| *m != self.model) {
             let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.model);

@@ -351,7 +351,8 @@ pub(super) fn json_string(text: &str) -> String {
 pub(super) fn whole(
     api: Api,
     head: &str,
-    (input_tokens, output_tokens): (u32, u32),
+    input_tokens: u32,
+    output_tokens: u32,
     cached_tokens: Option<u32>,
     thought: Thought,
 ) -> String {
@@ -467,7 +468,7 @@ mod tests {
             "two tokens, and the usage"
         );
         let reasoning: Reasoning = toml::from_str("share = 0.5").unwrap();
-        let whole = whole(Api::Chat, "\"id\":\"x\"", (7, 4), None, Thought::of(Some(reasoning), 4));
+        let whole = whole(Api::Chat, "\"id\":\"x\"", 7, 4, None, Thought::of(Some(reasoning), 4));
         let whole: serde_json::Value = serde_json::from_str(&whole).unwrap();
         let message = &whole["choices"][0]["message"];
         assert_eq!(

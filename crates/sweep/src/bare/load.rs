@@ -1,5 +1,6 @@
 //! The requests of a running step: when they are sent, and their records.
 
+use super::super::ended::EarlyEnd;
 use super::super::looks::drain;
 use super::super::tally::StepTally;
 use goodput_core::level::Control;
@@ -7,7 +8,6 @@ use goodput_core::record::{Failure, Finished, Outcome, Phase, Record, TokenSourc
 use goodput_engine::{Emission, Model};
 use goodput_plan::{Plan, Timeout};
 use goodput_stats::search::Ask;
-use goodput_stats::stats::step::Abort;
 use goodput_workload::chain::{Chain, Start};
 use goodput_workload::draw::Chains;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -33,7 +33,7 @@ pub(super) struct Load {
     pub(super) ask: Ask,
     /// When the sending ended.
     pub(super) sent_all: Option<Duration>,
-    pub(super) abort: Option<(Abort, Duration)>,
+    pub(super) abort: Option<EarlyEnd>,
     pub(super) client_limit: bool,
     closed: bool,
     /// Whether answers come in one piece.
@@ -227,7 +227,7 @@ impl Load {
         if self.abort.is_some() || done {
             self.sent_all.get_or_insert(at);
         }
-        if self.sent_all.is_some_and(|t| at >= t + drain(&self.ask, self.abort.map(|a| a.0))) {
+        if self.sent_all.is_some_and(|t| at >= t + drain(&self.ask, self.abort.map(|end| end.why))) {
             let mut open: Vec<u64> = self.open.keys().copied().collect();
             open.sort_unstable();
             for id in open {

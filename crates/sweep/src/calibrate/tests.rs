@@ -39,8 +39,9 @@ async fn lengths(plan: &str) -> (WordRates, Vec<Caveat>, Vec<(String, String, f6
     let pinning = Pinning { ignore_eos: false, min_tokens: false };
     let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), pinning, true);
     let timeout = Duration::from_secs(60);
-    let all = (&traffic, series.as_slice());
-    let (rates, noted) = calibrate(&host, &client, &encoder, all, plan.seed, timeout).await.unwrap();
+    let all = PlanSeries { series: &series, traffic: &traffic };
+    let probe = Probe { host: &host, client: &client, encoder: &encoder, timeout };
+    let (rates, noted) = calibrate(&probe, all, plan.seed).await.unwrap();
     let mut found = Vec::new();
     for one in &series {
         let traffic = Traffic::open(&one.plan.workload, &plan.counter().unwrap()).unwrap();

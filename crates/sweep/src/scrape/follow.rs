@@ -31,7 +31,7 @@ pub(crate) struct Following {
 
 /// What was read of a step.
 #[derive(Default)]
-pub(crate) struct Followed {
+pub(crate) struct MetricsRead {
     watch: Option<Watch>,
     extra: Vec<(String, SeriesSums)>,
 }
@@ -74,7 +74,7 @@ impl Following {
     }
 
     /// Stops reading, without waiting for a page that hangs.
-    pub(crate) async fn ended(self) -> Result<Followed> {
+    pub(crate) async fn ended(self) -> Result<MetricsRead> {
         const FAILED: &str = "the reading of metrics has failed";
         self.stop.cancel();
         let watch = match self.own {
@@ -85,11 +85,11 @@ impl Following {
         for one in self.extra {
             extra.push(one.await.context(FAILED)?);
         }
-        Ok(Followed { watch, extra })
+        Ok(MetricsRead { watch, extra })
     }
 }
 
-impl Followed {
+impl MetricsRead {
     /// What the servers told of a part of the step.
     pub(crate) fn over(&self, window: &Range<Duration>) -> Option<ObservedWindow> {
         self.watch.as_ref()?.over(window)

@@ -7,7 +7,7 @@
 mod follow;
 mod probe;
 
-pub(super) use follow::{Followed, Following};
+pub(super) use follow::{Following, MetricsRead};
 pub(super) use probe::said;
 
 use anyhow::Result;

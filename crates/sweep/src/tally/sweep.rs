@@ -25,8 +25,8 @@ pub(super) struct Room {
 }
 
 /// How many requests a step is likely to come to, with some to spare: rate × (settle + window + tail). A window that is
-/// extended is already expected_verdict as long as its rate needs on average. Zero where the rate is not known beforehand.
-fn expected_verdict(ask: &Ask) -> usize {
+/// extended is already foreseen as long as its rate needs on average. Zero where the rate is not known beforehand.
+fn expected_requests(ask: &Ask) -> usize {
     let Some(rate) = ask.level.per_s() else { return 0 };
     let load = ask.settle + ask.measure + ask.tail.min(LIKELY_TAIL);
     // Bursts, and what an extension adds.
@@ -152,7 +152,7 @@ impl SweepTally {
     ///
     /// Takes some 50 ms for a million requests: before the load starts.
     pub(crate) fn begin(&mut self, tiers: &[Slo], classes: usize, ask: &Ask) -> StepTally {
-        let (mut room, n) = (std::mem::take(&mut self.room), expected_verdict(ask));
+        let (mut room, n) = (std::mem::take(&mut self.room), expected_requests(ask));
         CompactRecord::reserve(&mut room.kept, n);
         // Another series may have other limits and other classes.
         let itl = room.itl.filter(|itl| itl.counts_for(tiers, classes));
@@ -298,7 +298,7 @@ mod tests {
             (ask(Level::rate(1e6), 600, 5), ROOM, ROOM),         // not all that there is
             (ask(Level::concurrency(64), 600, 5), 0, 0),         // its rate will show
         ] {
-            let n = expected_verdict(&ask);
+            let n = expected_requests(&ask);
             assert!((least..=most).contains(&n), "{ask:?}: {n}");
         }
     }

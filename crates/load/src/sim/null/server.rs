@@ -169,7 +169,7 @@ impl Server {
     /// An answer that does not stream.
     pub(super) fn whole(&self, order: &Order) -> String {
         let head = wire::head(order.api, 0, false, self.created, &self.model);
-        wire::whole(order.api, &head, (order.input, order.output), None, Thought::default())
+        wire::whole(order.api, &head, order.input, order.output, None, Thought::default())
     }
 
     /// What is to be said to a request.
@@ -208,9 +208,9 @@ impl Server {
 
     fn read(&self, api: Api, body: &[u8]) -> Result<Order, Refusal> {
         let ask: Ask<Counted> = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
-        let prompt = prompt(api, &ask).ok_or_else(|| Refusal::missing(api.field()))?;
+        let (tokens, texts) = prompt(api, &ask).ok_or_else(|| Refusal::missing(api.field()))?;
         let limits = Limits { model: &self.settings.model, max_model_len: self.settings.max_model_len.get() };
-        let (input, output) = limits.check(api, &ask, prompt)?;
+        let (input, output) = limits.check(api, &ask, tokens, texts)?;
         let (stream, options) = (ask.stream.unwrap_or(false), ask.stream_options.unwrap_or_default());
         Ok(Order { api, stream, input, output, options })
     }

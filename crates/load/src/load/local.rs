@@ -1,0 +1,238 @@
+//! The load of this machine.
+
+use super::firing::{Controls, Firing, LagSampler, TraceStart};
+use super::host::{Host, Share};
+use super::job::{Gauge, Job};
+use super::lag;
+use super::source::Builder;
+use super::spec::{Selection, Spec, Terms};
+use crate::client::Client;
+use crate::client::dialect::Encoder;
+use anyhow::{Result, ensure};
+use goodput_core::level::{Control, Level};
+use goodput_core::slo::Slo;
+use goodput_core::tokens::Tokenizer;
+use goodput_plan::Plan;
+use goodput_plan::server::extras::ExtraBody;
+use goodput_workload::config::Class;
+use goodput_workload::draw::Chains;
+use goodput_workload::prompts::Prompter;
+use goodput_workload::rate::WordRates;
+use goodput_workload::traffic::Traffic;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Finished requests of one step that may wait for the director. Further ones wait in their own tasks, never in the sending loop.
+const HOME: usize = 1 << 16;
+
+/// Fires the steps of a series at one server, from the threads of this machine.
+pub struct Load {
+    host: Arc<Host>,
+    /// One for each thread that sends.
+    clients: Vec<Client>,
+    /// Encodes requests whose class sets nothing of its own.
+    base: Encoder,
+    /// One for each class; one if there are none.
+    encoders: Vec<Encoder>,
+    /// The requests of the series, their lengths counted as the server counts.
+    traffic: Traffic,
+    /// Turns prompts into token ids, where the plan wants them.
+    tokenizer: Option<Tokenizer>,
+    plan: Arc<Plan>,
+    terms: Terms,
+}
+
+/// Connections to a server, and the threads that they belong to.
+pub struct Connected {
+    /// The threads that send.
+    pub host: Arc<Host>,
+    /// One for each thread.
+    pub clients: Vec<Client>,
+    /// Turns prompts into token ids, where the plan wants them.
+    pub tokenizer: Option<Tokenizer>,
+}
+
+impl Load {
+    /// Makes the load of a series ready. `traffic` has its files open: those that the series needs as well are not read again.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a class has fields that are none.
+    pub fn new(connected: Connected, plan: &Plan, terms: Terms, traffic: &Traffic) -> Result<Self> {
+        let Connected { host, clients, tokenizer } = connected;
+        ensure!(!clients.is_empty(), "a load needs a client");
+        let base = terms.encoder(plan);
+        let encoders = encoders(&base, plan)?;
+        let traffic = opened(plan, traffic)?.with_rates(&terms.words);
+        Ok(Self { host, clients, base, encoders, traffic, tokenizer, plan: Arc::new(plan.clone()), terms })
+    }
+
+    /// Makes ready for another series at the same server.
+    ///
+    /// # Errors
+    /// As [`Load::new`].
+    pub fn turn_to(&mut self, plan: &Plan) -> Result<()> {
+        self.traffic = opened(plan, &self.traffic)?.with_rates(&self.terms.words);
+        self.encoders = encoders(&self.base, plan)?;
+        self.plan = Arc::new(plan.clone());
+        Ok(())
+    }
+
+    /// Replaces the server's count of words.
+    pub fn set_words(&mut self, words: WordRates) {
+        self.traffic = self.traffic.with_rates(&words);
+        self.terms.words = words;
+    }
+
+    /// Sets how often the sweep was resumed.
+    pub fn set_resumed(&mut self, times: u32) {
+        self.terms.resumed = times;
+    }
+
+    /// Returns the plan of the series.
+    pub const fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Returns the facts about the server that requests depend on.
+    pub const fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Returns the requests of the series.
+    pub const fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Returns the first thread's client, for questions between steps.
+    pub fn client(&self) -> &Client {
+        &self.clients[0]
+    }
+
+    /// Returns how the load at a level is spread over the threads.
+    pub fn share(&self, level: Level) -> Share {
+        let rate = match level.control {
+            Control::Concurrency => None,
+            Control::Rate | Control::Sessions | Control::TraceScale => {
+                Some(level.value * self.plan.workload.per_level())
+            }
+        };
+        Share { rate, ..Share::of(level, self.traffic.mean_output()) }
+    }
+
+    /// Opens about `n` connections for a step at a level.
+    pub async fn warm(&self, level: Level, n: usize) {
+        self.host.warm(&self.clients, &self.share(level), n).await;
+    }
+
+    /// Fires a step, or the part of it that `spec` names. One of several parts does not end by itself after the measured window, since it does
+    /// not see the measured requests of the others: whoever fires the parts stops them.
+    ///
+    /// # Errors
+    /// The load was made ready for another series or server, the workload has no such level, or the operating system refuses a thread.
+    pub fn fire(&self, spec: &Spec) -> Result<Firing> {
+        let same_plan = Arc::ptr_eq(&spec.plan, &self.plan) || spec.plan == self.plan;
+        ensure!(same_plan && spec.terms == self.terms, "the load was made ready for another series");
+        let (plan, step) = (&spec.plan, &spec.step);
+        let (chains, trace) = self.chains(spec)?;
+        let prompter = Prompter::new(&self.traffic, step.prompts.clone(), spec.terms.words.clone());
+        let prompter = prompter.resumed(spec.terms.resumed);
+        let builder = Builder::new(chains, prompter, self.encoders.clone()).as_ids(self.tokenizer.clone());
+        let share = self.spread(spec);
+        // It is the server that warms up: connections are warmed before each step.
+        let clients = if step.is_warmup() { &self.clients[..1] } else { &self.clients[..] };
+        let lag = self.sample_lag(&share, spec);
+        let (home, finished) = mpsc::channel(HOME);
+        let (window, window_seen) = watch::channel(step.measure);
+        let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
+        let controls = Controls { window, gauge: Arc::<Gauge>::default(), stop, cut };
+        let began = Instant::now();
+        let itl_limit = plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min();
+        let job = Job {
+            began,
+            settle: step.settle,
+            window: window_seen,
+            phase: step.phase,
+            timeout: step.timeout.after,
+            timeout_is_error: step.timeout.is_error,
+            is_partial: !spec.part.is_whole(),
+            max_in_flight: plan.step.max_in_flight.div_ceil(spec.part.of()),
+            itl_limit: itl_limit.filter(|_| !step.is_warmup()),
+            keep_text: spec.terms.keep_text && !step.is_warmup(),
+            home,
+            gauge: controls.gauge.clone(),
+            stop: controls.stop.clone(),
+            cut: controls.cut.clone(),
+        };
+        let sending = self.host.fire(job, clients, &builder, share)?;
+        Ok(Firing { finished, began, trace, controls, sending, lag })
+    }
+
+    /// Returns the chains of a step, and the place in a trace at which they begin.
+    fn chains(&self, spec: &Spec) -> Result<(Chains, Option<TraceStart>)> {
+        let step = &spec.step;
+        let chains = Chains::new(&self.traffic, &step.arrivals, spec.level).map_err(anyhow::Error::msg)?;
+        let chains = chains.in_series(&step.arrivals, step.in_series).part(&step.arrivals, spec.part);
+        let trace = chains.trace_position().map(|(from, of)| TraceStart { from, of });
+        let chains = if step.hurried { chains.without_think_times() } else { chains };
+        let chains = match step.surge {
+            Some(surge) => chains.with_surge(surge),
+            None => chains,
+        };
+        let chains = match step.selection {
+            Selection::All => chains,
+            Selection::First(n) => chains.first(n),
+            Selection::Prefixes(n) => chains.prefixes_only().first(n),
+        };
+        Ok((chains, trace))
+    }
+
+    /// Returns how a step is spread over the threads.
+    fn spread(&self, spec: &Spec) -> Share {
+        let share = self.share(spec.level);
+        let faster = spec.step.surge.map_or(1.0, |surge| surge.factor);
+        let rate = share.rate.map(|rate| rate * faster);
+        let share = Share { pace: spec.step.pace, rate, ..share };
+        if spec.part.is_whole() { share } else { share.part(spec.part) }
+    }
+
+    /// Starts to sample the receive lag of the threads that send; of none in simulated time and for warm-up requests.
+    fn sample_lag(&self, share: &Share, spec: &Spec) -> LagSampler {
+        let stop = CancellationToken::new();
+        let threads = if self.host.is_paused() || spec.step.is_warmup() {
+            JoinSet::new()
+        } else {
+            self.host.each(self.host.used(share), |_| lag::sample(stop.clone()))
+        };
+        LagSampler { stop, threads }
+    }
+}
+
+/// Returns the requests of a plan. Files that are open already are not read again.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn opened(plan: &Plan, open: &Traffic) -> Result<Traffic> {
+    match open.with_workload(&plan.workload) {
+        Some(traffic) => Ok(traffic),
+        None => Traffic::open(&plan.workload, &plan.counter()?),
+    }
+}
+
+/// Returns an encoder for each class, with its own model and fields; that of the series if it has no classes.
+fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
+    let classes = plan.workload.classes();
+    if classes.is_empty() {
+        return Ok(vec![base.varied(plan.server.model.as_deref(), &plan.server.body.json())]);
+    }
+    let varied = |c: &Class| {
+        let body = ExtraBody::try_from(c.body.clone()).map_err(anyhow::Error::msg)?;
+        Ok(base.varied(c.model.as_deref(), &body.json()))
+    };
+    classes.iter().map(varied).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! The description of a load: everything that decides which requests are sent and when, as data that another machine can be given.
+
+use crate::client::dialect::{Encoder, Pinning};
+use goodput_core::level::Level;
+use goodput_core::record::Phase;
+use goodput_plan::{Plan, Timeout};
+use goodput_workload::draw::{StepKey, Surge};
+use goodput_workload::part::Part;
+use goodput_workload::rate::WordRates;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The load of one step, or one machine's part of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// The plan of the series being measured, with its overlays applied. It names the server, the workload, and the limits of the client.
+    #[serde(with = "series_plan")]
+    pub plan: Arc<Plan>,
+    /// The facts about the server that its requests depend on.
+    pub terms: Terms,
+    /// The step.
+    pub step: StepSpec,
+    /// The level that the step holds.
+    pub level: Level,
+    /// The part of the step's chains that are sent.
+    pub part: Part,
+}
+
+/// The plan of a series as it is sent: plans as people write them do not name the class of a mix that is measured alone.
+mod series_plan {
+    use goodput_plan::Plan;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::sync::Arc;
+
+    #[derive(Serialize, Deserialize)]
+    struct SeriesPlan {
+        plan: Arc<Plan>,
+        /// The class that is measured alone.
+        only: Option<String>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(plan: &Arc<Plan>, to: S) -> Result<S::Ok, S::Error> {
+        SeriesPlan { plan: plan.clone(), only: plan.workload.only.clone() }.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Plan>, D::Error> {
+        let SeriesPlan { mut plan, only } = SeriesPlan::deserialize(from)?;
+        let own = Arc::make_mut(&mut plan);
+        own.workload.only = only;
+        own.apply_class_limits();
+        Ok(plan)
+    }
+}
+
+/// The facts about a server that its requests depend on, found before the first step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Name of the model, as the server lists it.
+    pub model: String,
+    /// The fields that hold the length of answers.
+    pub pinning: Pinning,
+    /// True if the server takes `stream_options`.
+    pub usage: bool,
+    /// The server's count of words.
+    pub words: WordRates,
+    /// How often the sweep was resumed: each time cold prompts get other nonces.
+    pub resumed: u32,
+    /// True if the director needs the text of answers.
+    pub keep_text: bool,
+}
+
+impl Terms {
+    /// Returns the encoder of requests whose class sets nothing of its own.
+    pub fn encoder(&self, plan: &Plan) -> Encoder {
+        plan_encoder(plan, &self.model, self.pinning, self.usage)
+    }
+}
+
+/// Returns an encoder of a plan's requests.
+pub fn plan_encoder(plan: &Plan, model: &str, pinning: Pinning, usage: bool) -> Encoder {
+    let encoder = Encoder::new(plan.server.api, model, &plan.server.body.json(), pinning, usage);
+    if plan.server.stream { encoder } else { encoder.whole() }
+}
+
+/// One step of a series, besides its level. Times count from its start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepSpec {
+    /// The key of the random numbers that prompts are made from.
+    pub prompts: StepKey,
+    /// The key of the random numbers that arrivals, lengths and the parts of the step are drawn from.
+    pub arrivals: StepKey,
+    /// Number of the step within its series, from 1; it decides where in a trace the step begins.
+    pub in_series: u32,
+    /// The chains of the step that are sent.
+    pub selection: Selection,
+    /// True if users do not think between the turns of a conversation.
+    pub hurried: bool,
+    /// A time of higher load within the step.
+    pub surge: Option<Surge>,
+    /// Most chains per second of a closed loop; `None` where its slots alone limit it.
+    pub pace: Option<f64>,
+    /// Phase of all requests, where it does not follow from their due times.
+    pub phase: Option<Phase>,
+    /// Time before the measured window.
+    pub settle: Duration,
+    /// Length of the measured window, before it is extended.
+    pub measure: Duration,
+    /// The longest time that a request may take.
+    pub timeout: Timeout,
+}
+
+impl StepSpec {
+    /// Returns true for requests that are sent before a step and not counted.
+    pub fn is_warmup(&self) -> bool {
+        self.phase == Some(Phase::Warmup)
+    }
+}
+
+/// The chains of a step that are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selection {
+    /// All, for as long as the step lasts.
+    All,
+    /// The first so many.
+    First(u64),
+    /// The shared prefixes of the first so many, in turn, with one output token each.
+    Prefixes(u64),
+}
+
+impl Selection {
+    /// Returns the number of chains that are sent; `None` if it is not limited.
+    pub const fn limit(self) -> Option<u64> {
+        match self {
+            Self::All => None,
+            Self::First(n) | Self::Prefixes(n) => Some(n),
+        }
+    }
+}
+
+/// The state of a load that is being fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// Requests in flight.
+    pub in_flight: u64,
+    /// Requests due in the measured window, up to now, that have not finished.
+    pub measured_open: u64,
+    /// True once `max-in-flight` has been reached.
+    pub client_limit: bool,
+    /// True once the last request has been sent.
+    pub sent_all: bool,
+}

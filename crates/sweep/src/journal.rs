@@ -1,0 +1,182 @@
+//! Takes home what is measured: into the run folder, into the counts over the whole sweep, and to whoever watches.
+
+use super::ending::{Ending, Why};
+use super::listen::Listener;
+use super::live::Live;
+use super::progress::{Progress, Shown};
+use super::tally::{StepTally, SweepTally};
+use anyhow::Result;
+use goodput_core::level::Level;
+use goodput_core::record::Finished;
+use goodput_core::slo::ALL;
+use goodput_core::units::bytes;
+use goodput_plan::Series;
+use goodput_run::rundir::{Disk, Run, Sample, Writer, json};
+use goodput_stats::search::Ask;
+use goodput_stats::stats::step::Step;
+use std::path::Path;
+
+/// The run folder of a running sweep, and everything else that hears of each request and step.
+pub(super) struct Journal {
+    writer: Writer,
+    counts: SweepTally,
+    progress: Progress,
+    /// The metrics of the sweep itself, while they are served.
+    live: Option<(Live, Listener)>,
+    disk: Disk,
+    /// Warm-up requests written so far, over all tries: their numbers go on from one series to the next.
+    warmups: u64,
+}
+
+impl Journal {
+    /// Opens the journal of a sweep that may have been measured in part before: `counts` and `warmups` are those of the folder.
+    pub(super) fn new(
+        writer: Writer,
+        progress: Progress,
+        live: Option<(Live, Listener)>,
+        disk: Disk,
+        earlier: Counted,
+    ) -> Self {
+        let Counted { counts, warmups } = earlier;
+        Self { writer, counts, progress, live, disk, warmups }
+    }
+
+    /// Returns the run folder.
+    pub(super) fn dir(&self) -> &Path {
+        self.writer.dir()
+    }
+
+    /// Returns the counts over the whole sweep.
+    pub(super) const fn counts(&self) -> &SweepTally {
+        &self.counts
+    }
+
+    /// Writes a line of text above the progress bar.
+    pub(super) fn say(&self, text: &str) {
+        self.progress.say(text);
+    }
+
+    /// Takes the progress bar away.
+    pub(super) fn end(&self) {
+        self.progress.done();
+    }
+
+    /// Writes requests that were sent before a step and are not counted.
+    ///
+    /// # Errors
+    /// As [`Journal::flush`].
+    pub(super) fn warmup(
+        &mut self,
+        series: &Series,
+        mut finished: Vec<Finished>,
+        ending: &Ending,
+    ) -> Result<()> {
+        for f in &mut finished {
+            f.record.id += self.warmups;
+            let class = series.plan.workload.class_name(f.record.class);
+            self.writer.request(&series.name, 0, class, f)?;
+        }
+        self.warmups += finished.len() as u64;
+        self.flush(ending)?;
+        self.writer.end_failures(&series.name, 0)
+    }
+
+    /// Makes room for the requests of a step before it starts.
+    pub(super) fn make_room(&mut self, series: &Series, ask: &Ask) -> StepTally {
+        let classes = series.plan.workload.classes().len();
+        self.counts.begin(series.plan.slo.as_slice(), classes, ask)
+    }
+
+    /// Shows the beginning of a step; `per_s` is the rate of requests that it offers, if it is an open loop.
+    pub(super) fn begin_step(&self, series: &Series, step: u32, level: Level, per_s: Option<f64>) {
+        self.show(|live| live.begin(&series.name, step, level, per_s));
+    }
+
+    /// Takes a request of a step.
+    ///
+    /// # Errors
+    /// A file of the run folder cannot be written.
+    pub(super) fn request(&mut self, series: &Series, step: u32, finished: &Finished) -> Result<()> {
+        let class = series.plan.workload.class_name(finished.record.class);
+        self.writer.request(&series.name, step, class, finished)?;
+        self.show(|live| live.add(&series.name, class, &finished.record));
+        self.counts.add(&series.name, class, &finished.record);
+        Ok(())
+    }
+
+    /// Takes a value of the server's metrics.
+    ///
+    /// # Errors
+    /// A file of the run folder cannot be written.
+    pub(super) fn sample(&mut self, series: &Series, step: u32, sample: &Sample) -> Result<()> {
+        self.writer.sample(&series.name, step, sample)
+    }
+
+    /// Shows the state of a running step.
+    pub(super) fn tick(&self, shown: &Shown) {
+        self.show(|live| live.in_flight(shown.in_flight));
+        self.progress.tick(shown);
+    }
+
+    /// Takes a step that has ended, and takes back the memory of its requests.
+    ///
+    /// # Errors
+    /// A file of the run folder cannot be written.
+    pub(super) fn step(&mut self, series: &Series, step: &Step, tally: StepTally) -> Result<()> {
+        let mut gaps = vec![(ALL, "itl", tally.itl.pooled().buckets())];
+        for (i, class) in series.plan.workload.classes().iter().enumerate() {
+            gaps.extend(tally.itl.of_class(i).map(|own| (class.name.as_str(), "itl", own.buckets())));
+        }
+        self.writer.step(step, &gaps)?;
+        self.counts.end(tally);
+        self.progress.step(step);
+        self.show(|live| live.end(step));
+        Ok(())
+    }
+
+    /// Replaces `result.json`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn result(&self, run: &Run) -> Result<()> {
+        self.show(|live| live.answers(run));
+        self.writer.result(&json::result(run))
+    }
+
+    /// Brings what was measured to disk, and ends the sweep where hardly any room is left.
+    ///
+    /// # Errors
+    /// A file cannot be written, or the run folder is not there any more.
+    pub(super) fn flush(&mut self, ending: &Ending) -> Result<()> {
+        self.writer.flush()?;
+        if ending.why().is_some() {
+            return Ok(());
+        }
+        if let Some(low) = self.disk.low(self.dir()) {
+            tracing::warn!(
+                "warning: the disk of {} is nearly full, {} are free and {} are kept for the reports: finishing what is in flight, then \
+                 reporting",
+                self.dir().display(),
+                bytes(low.free),
+                bytes(low.reserve)
+            );
+            ending.end(Why::Disk(low));
+        }
+        Ok(())
+    }
+
+    /// Updates the served metrics, if any are.
+    fn show(&self, tell: impl FnOnce(&Live)) {
+        if let Some((live, _)) = &self.live {
+            tell(live);
+        }
+    }
+}
+
+/// The counts of a sweep over all of its tries so far.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    pub(super) counts: SweepTally,
+    /// Warm-up requests on disk.
+    pub(super) warmups: u64,
+}

@@ -1,0 +1,187 @@
+//! Runs one step: prepares the server and the connections, has the load fired, and sums up what came back.
+
+use super::cache::OtherClients;
+use super::clock::SweepClock;
+use super::ending::Ending;
+use super::host::Neighbours;
+use super::journal::Journal;
+use super::next::likely_connections;
+use super::prepare::{Before, Prepared, send_before};
+use super::profile::{Moment, Profiled};
+use super::scrape::MetricsRead;
+use super::step::{Followed, Running};
+use super::tally::StepTally;
+use super::variant::Servers;
+use anyhow::Result;
+use goodput_core::caveat::ServerCaveat;
+use goodput_core::record::Finished;
+use goodput_load::load::firing::{Delays, TraceStart};
+use goodput_load::load::host::Host;
+use goodput_plan::{Plan, Series};
+use goodput_stats::search::Ask;
+use goodput_stats::stats::step::{ServerSide, Step, StepKind, TracePart};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The means by which steps are run: the threads that send, the servers of the plan, and the one that is ready.
+pub(super) struct Runner {
+    pub(super) host: Arc<Host>,
+    pub(super) servers: Servers,
+    pub(super) ready: Prepared,
+}
+
+/// A step to run.
+#[derive(Clone, Copy)]
+pub(super) struct Task<'a> {
+    /// The series that the step belongs to.
+    pub(super) series: &'a Series,
+    /// Number of the step within the sweep, from 1.
+    pub(super) number: u32,
+    pub(super) ask: Ask,
+    /// The earlier steps of the series.
+    pub(super) earlier: &'a [Step],
+    /// Number of the step within its series, from 1, where variants alternate: their steps of the same number have the same arrivals and
+    /// lengths.
+    pub(super) round: Option<u32>,
+    pub(super) clock: SweepClock,
+}
+
+impl Task<'_> {
+    /// Returns the plan of the series, with its overlays applied.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.series.plan
+    }
+}
+
+/// A step that has been run.
+pub(super) struct Measured {
+    pub(super) step: Step,
+    /// The requests of the step; their memory serves the next one.
+    pub(super) tally: StepTally,
+    /// End of the time for which the server asked to be left alone, if it did.
+    pub(super) left_alone: Option<Instant>,
+    pub(super) noted: Vec<ServerCaveat>,
+    /// Other clients of the server that its counters showed.
+    pub(super) others: Option<OtherClients>,
+}
+
+impl Runner {
+    /// Sends the warm-up requests of a series.
+    ///
+    /// # Errors
+    /// The load fails, or the run folder cannot be written.
+    pub(super) async fn warm_up(
+        &self,
+        series: &Series,
+        journal: &mut Journal,
+        ending: &Ending,
+    ) -> Result<()> {
+        let finished = self.send_before(Before::Warmup, series, ending).await?;
+        journal.warmup(series, finished, ending)
+    }
+
+    /// Sends requests that are not counted.
+    pub(super) async fn send_before(
+        &self,
+        what: Before,
+        series: &Series,
+        ending: &Ending,
+    ) -> Result<Vec<Finished>> {
+        send_before(what, series, &self.ready.load, &ending.token()).await
+    }
+
+    /// Runs a step. Its requests go into the journal as they finish; its row of `steps.csv` is not yet written.
+    ///
+    /// # Errors
+    /// The load or its traffic fails, or the run folder cannot be written.
+    pub(super) async fn measure(
+        &mut self,
+        task: Task<'_>,
+        journal: &mut Journal,
+        ending: &Ending,
+    ) -> Result<Measured> {
+        let mut noted: Vec<ServerCaveat> = self.wait_idle(task.number, ending).await?.into_iter().collect();
+        self.set_cache(task, journal, ending).await?;
+        let mut tally = journal.make_room(task.series, &task.ask);
+        self.warm_connections(task, ending).await;
+        let profiled = match task.ask.kind {
+            StepKind::Profile => self.profiler(task, Moment::Before, journal.dir(), ending).await?,
+            _ => Profiled::Not,
+        };
+        let before = self.ready.scraper.read().await?;
+        let neighbours = Neighbours::watch(task.plan(), self.servers.group(), self.host.is_paused());
+        let mut running = self.start(task, before, neighbours)?;
+        journal.begin_step(
+            task.series,
+            task.number,
+            task.ask.level,
+            self.ready.load.share(task.ask.level).rate,
+        );
+        let followed = self.follow(task, &mut running, &mut tally, journal, ending).await;
+        let after = match &profiled {
+            Profiled::Done => self.profiler(task, Moment::After, journal.dir(), ending).await?,
+            Profiled::Not | Profiled::Failed(_) => Profiled::Not,
+        };
+        noted.extend([profiled, after].into_iter().filter_map(Profiled::caveat));
+        let Followed { abort, delays } = followed?;
+        running.abort = abort;
+        let measured = self.conclude(task, running, tally, &delays, journal).await?;
+        noted.extend(measured.noted);
+        Ok(Measured { noted, ..measured })
+    }
+
+    /// Sums up a step whose requests have all finished.
+    async fn conclude(
+        &mut self,
+        task: Task<'_>,
+        mut running: Running,
+        mut tally: StepTally,
+        delays: &Delays,
+        journal: &mut Journal,
+    ) -> Result<Measured> {
+        let read = running.end_metrics(task, journal).await?;
+        let checks = self.ready.reader.rows(&task.plan().workload);
+        let mut so_far = running.so_far(task);
+        let counted = so_far.counted();
+        so_far.own = delays.within(&counted);
+        let trace = running.firing.trace.and_then(|TraceStart { from, of }| {
+            let last = tally.kept.iter().map(|r| r.id).max()?;
+            Some(TracePart { from, n: self.ready.load.traffic().chain(last) + 1, of })
+        });
+        let host = running.neighbours.end();
+        let mut step = Step { checks, trace, host, ..so_far.conclude(&mut tally) };
+        let others = self.add_server_side(&mut step, &read, &counted, &tally).await?;
+        let left_alone = tally.wait_until.map(|until| running.firing.began + until);
+        Ok(Measured { step, tally, left_alone, noted: Vec::new(), others })
+    }
+
+    /// Fills in what the server's metrics say of the part of a step that is counted. A step during which the server restarted is invalid.
+    /// Returns the other clients that the metrics showed.
+    async fn add_server_side(
+        &self,
+        step: &mut Step,
+        read: &MetricsRead,
+        counted: &Range<Duration>,
+        tally: &StepTally,
+    ) -> Result<Option<OtherClients>> {
+        step.metrics = read.rows();
+        if let Some(seen) = read.over(counted) {
+            step.server = ServerSide::of(&seen, &tally.kept);
+        }
+        let cache = self.cache_use(read, tally).await?;
+        step.server.hit_rate = cache.hit_rate;
+        if step.server.restarted {
+            step.restarted();
+        }
+        Ok(cache.others)
+    }
+
+    /// Opens as many connections as the step is likely to need.
+    async fn warm_connections(&self, task: Task<'_>, ending: &Ending) {
+        let n = likely_connections(task.plan(), task.ask.level, task.earlier);
+        let warmed = self.ready.load.warm(task.ask.level, n);
+        ending.within(Duration::ZERO, warmed).await;
+    }
+}

@@ -1,0 +1,226 @@
+//! The beginning of a sweep, new or resumed: its folder is opened and its first server made ready.
+
+use super::about::{meta, preflight, serve};
+use super::clock::SweepClock;
+use super::director::Sweep;
+use super::ending::{Ending, broke_off};
+use super::journal::{Counted, Journal};
+use super::listen::Listener;
+use super::live::Live;
+use super::next::{in_order, is_measured};
+use super::prepare::{self, PlanSeries, Prepared};
+use super::progress::{Latency, Progress};
+use super::resume::Earlier;
+use super::retry_after::Waits;
+use super::runner::Runner;
+use super::variant::{EarlierServers, ServerOptions, Servers};
+use super::{Options, own_budget, same};
+use anyhow::{Context, Result};
+use goodput_core::caveat::Caveat;
+use goodput_load::launch::Groups;
+use goodput_load::load::host::Host;
+use goodput_plan::Plan;
+use goodput_run::rundir::{self, Meta, Run, Writer};
+use goodput_stats::stats::step::Step;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything that a sweep is started with.
+pub(super) struct Setup<'a> {
+    pub(super) plan: Plan,
+    /// The run folder.
+    pub(super) dir: PathBuf,
+    pub(super) options: &'a Options,
+    pub(super) virtual_time: bool,
+    pub(super) groups: Groups,
+    pub(super) ending: Ending,
+    pub(super) origin: Origin,
+}
+
+/// The state from which a sweep starts.
+pub(super) enum Origin {
+    New,
+    Resumed(Box<Earlier>),
+}
+
+impl Origin {
+    /// Returns what is known of the servers.
+    fn servers(&self, force: bool) -> EarlierServers<'_> {
+        match self {
+            Self::New => EarlierServers::default(),
+            Self::Resumed(earlier) => EarlierServers {
+                runs: &earlier.meta.variants,
+                resumed: earlier.meta.resumed.len() as u32 + 1,
+                force,
+            },
+        }
+    }
+
+    /// Returns the time that the sweep has spent so far.
+    fn spent(&self) -> Duration {
+        match self {
+            Self::New => Duration::ZERO,
+            Self::Resumed(earlier) => earlier.spent,
+        }
+    }
+}
+
+/// A sweep whose files are open and whose servers have not been asked yet.
+struct Opening<'a> {
+    plan: &'a Plan,
+    plan_toml: String,
+    all: PlanSeries<'a>,
+    host: Arc<Host>,
+    live: Option<(Live, Listener)>,
+    options: &'a Options,
+    virtual_time: bool,
+    ending: Ending,
+}
+
+/// The run folder, opened to be written into, and what it holds already.
+struct Folder {
+    writer: Writer,
+    meta: Meta,
+    steps: Vec<Step>,
+    waits: Waits,
+    counted: Counted,
+}
+
+/// Runs a sweep to its end and reads back what was measured.
+///
+/// # Errors
+/// Nothing could be measured, or the sweep broke off: what was measured until then is on disk.
+pub(super) async fn conduct(setup: Setup<'_>) -> Result<Run> {
+    let Setup { mut plan, dir, options, virtual_time, groups, ending, mut origin } = setup;
+    let traffic = plan.open_files()?;
+    let series = plan.series();
+    if let Origin::Resumed(earlier) = &mut origin {
+        earlier.plan_changed = same::check_plan(&dir, &earlier.meta, &plan, options.force)?;
+    }
+    preflight(&plan, &series, virtual_time)?;
+    let live = options.listen.map(|address| serve(&plan, address)).transpose()?;
+    let host = Arc::new(Host::of(&plan.client, virtual_time)?);
+    let all = PlanSeries { series: &series, traffic: &traffic };
+    let plan_toml = plan.to_toml()?;
+    let keep = options.keep.clone();
+    let server_options = ServerOptions { dir: dir.clone(), groups, keep };
+    let servers = Servers::new(&plan, server_options, origin.servers(options.force));
+    let opening = Opening { plan: &plan, plan_toml, all, host, live, options, virtual_time, ending };
+    let spent = origin.spent();
+    if let Some((mut sweep, mut runner)) = Box::pin(opening.open(servers, origin)).await? {
+        Box::pin(sweep.run(&mut runner, spent)).await.with_context(|| broke_off(&dir))?;
+    }
+    rundir::read(&dir).context("failed to read back the run folder")
+}
+
+impl<'a> Opening<'a> {
+    /// Makes the first server ready and opens the folder. Returns nothing if none of several servers could be made ready: the folder says why.
+    ///
+    /// # Errors
+    /// The only server cannot be measured, or is not the one that was measured before: the folder is as it was. Or it cannot be written.
+    async fn open(self, mut servers: Servers, origin: Origin) -> Result<Option<(Sweep<'a>, Runner)>> {
+        let only = self.only_server(&origin).await?;
+        let resumed_at = match &origin {
+            Origin::New => None,
+            Origin::Resumed(earlier) => Some(earlier.next_step()),
+        };
+        let spent = origin.spent();
+        // Servers that are started write into the folder, so that it is made before them.
+        let folder = self.folder(origin, only.as_ref())?;
+        let Self { plan, plan_toml, all, host, live, options, ending, .. } = self;
+        let Folder { writer, meta, steps, waits, counted } = folder;
+        let progress = Progress::new(options.progress, Latency::of(plan));
+        let journal = Journal::new(writer, progress, live, options.disk, counted);
+        let clock = SweepClock::at(spent);
+        let mut sweep = Sweep { plan, plan_toml, all, meta, steps, clock, waits, ending, journal };
+        let ready = match only {
+            Some(ready) => ready,
+            None => match sweep.first_ready(&mut servers, &host).await? {
+                Some(ready) => ready,
+                None => return Ok(None),
+            },
+        };
+        let runner = Runner { host, servers, ready };
+        sweep.introduce(&runner, resumed_at, spent);
+        Ok(Some((sweep, runner)))
+    }
+
+    /// Makes the server ready, if the plan has one for all of its series.
+    async fn only_server(&self, origin: &Origin) -> Result<Option<Prepared>> {
+        let series = self.all.series;
+        let first = series.first().context("a plan has at least one series")?;
+        if series.iter().any(|one| one.variant.is_some()) {
+            return Ok(None);
+        }
+        let waited = match origin {
+            Origin::New => None,
+            Origin::Resumed(earlier) => earlier.wait_for_server(&self.ending).await?,
+        };
+        let prepare = async {
+            match origin {
+                Origin::New => prepare::prepare(&first.plan, self.all, &self.host).await,
+                Origin::Resumed(earlier) => {
+                    earlier.same_server(self.plan, self.all, &self.host, self.options.force).await
+                }
+            }
+        };
+        let interrupt = self.ending.token();
+        let mut ready = tokio::select! {
+            ready = prepare => ready?,
+            () = interrupt.cancelled() => return Err(self.ending.too_early()),
+        };
+        ready.check_series(self.all)?;
+        ready.noted.extend(waited);
+        Ok(Some(ready))
+    }
+
+    /// Makes the folder of a new sweep, or puts that of an earlier one in order.
+    fn folder(&self, origin: Origin, ready: Option<&Prepared>) -> Result<Folder> {
+        match origin {
+            Origin::New => {
+                let meta = Meta {
+                    budget: own_budget(self.plan, self.options.budget),
+                    calibration: self.options.calibration.clone(),
+                    ..meta(self.plan, ready, self.virtual_time)
+                };
+                let writer = Writer::create(&self.options.out, &self.plan_toml, self.options.force)?;
+                let (steps, waits, counted) = (Vec::new(), Waits::default(), Counted::default());
+                Ok(Folder { writer, meta, steps, waits, counted })
+            }
+            Origin::Resumed(earlier) => {
+                let meta = earlier.resumed_meta(self.plan, ready, self.options.force);
+                let waits = Waits::restored(&earlier.meta);
+                let Earlier { hold, steps, counted, .. } = *earlier;
+                let dir = hold.dir().to_owned();
+                let writer = super::resume::reopen(hold, self.plan, &self.plan_toml, &meta, &steps)
+                    .with_context(|| format!("failed to resume {}", dir.display()))?;
+                Ok(Folder { writer, meta, steps, waits, counted })
+            }
+        }
+    }
+}
+
+impl Sweep<'_> {
+    /// Makes the first server ready that can be, of the series that have something left to measure. Returns nothing if there is none.
+    async fn first_ready(&mut self, servers: &mut Servers, host: &Arc<Host>) -> Result<Option<Prepared>> {
+        self.write_result(servers)?;
+        for one in in_order(self.all.series, &self.steps) {
+            if self.ending.has_come() {
+                break;
+            }
+            one.plan.searcher().map_err(anyhow::Error::msg)?;
+            if servers.is_over(one) || is_measured(one, &self.steps) {
+                continue;
+            }
+            let ready = servers.begin(one, self.all, host, &self.ending.token()).await?;
+            self.write_result(servers)?;
+            if ready.is_some() {
+                return Ok(ready);
+            }
+        }
+        self.meta.noted.extend(self.ending.caveat().map(Caveat::from));
+        self.write_result(servers)?;
+        Ok(None)
+    }
+}
