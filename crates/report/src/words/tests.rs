@@ -1,10 +1,14 @@
 //! What is said of every kind of answer.
 
 use super::*;
+use goodput_core::level::Control;
+use goodput_core::units::short;
+use goodput_plan::MeasuredWorkload;
 use goodput_run::fixture;
-use goodput_run::rundir::FailureRow;
+use goodput_run::rundir::{FailureRow, Run};
 use goodput_stats::search::answer::Status;
 use goodput_stats::stats::step::Abort;
+use goodput_stats::stats::summary::ERRORS;
 
 fn case(name: &str) -> Run {
     fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
@@ -319,20 +323,6 @@ fn the_rate_and_the_price_of_figures_are_told() {
     run.steps[0].achieved_rate = 20.4;
     let c = run.capacity(&run.answers[0]).unwrap();
     assert_eq!(basis(&run.answers[0], &c), "at 20 requests/s, the level of step 1");
-}
-
-#[test]
-fn counts_are_short() {
-    for (x, text) in [
-        (0.5, "0.5"),
-        (31.52, "31.5"),
-        (999.6, "1,000"),
-        (115_212.0, "115,000"),
-        (999_600.0, "1 million"),
-        (2_764_800.0, "2.76 million"),
-    ] {
-        assert_eq!(count(x), text);
-    }
 }
 
 #[test]
