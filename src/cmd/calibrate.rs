@@ -4,8 +4,8 @@ use crate::calibrate::{self, Calibration, Servers};
 use crate::cli::CalibrateArgs;
 use crate::client::Proxy;
 use crate::cmd::consent::{self, LoadTarget};
-use crate::cmd::{print_line, show};
 use crate::cmd::sweep::INTERRUPTED;
+use crate::cmd::{print_line, show};
 use crate::load::ClientLimits;
 use crate::load::host::machine;
 use crate::report::sections::calibration;
@@ -55,7 +55,11 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode> {
         rundir::replace(path, json.as_bytes())?;
         tracing::info!("saved; use it with: goodput sweep … --calibration {}", path.display());
     }
-    if args.json { print_line(&json)? } else { show(&calibration::brief(&measured))? }
+    if args.json {
+        print_line(&json)?
+    } else {
+        show(&calibration::brief(&measured))?
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -19,8 +19,8 @@ pub(crate) mod sweep;
 pub(crate) mod throughput;
 pub(crate) mod trace;
 
-use crate::report::escape::shown;
 use crate::report::document::Document;
+use crate::report::escape::shown;
 use crate::report::render::terminal::{self, Screen};
 use anyhow::{Context, Result};
 use std::io::{IsTerminal, Write};

@@ -155,7 +155,7 @@ fn the_answer_in_words() {
     insta::assert_snapshot!(said("adaptive"), @r#"
     One A40 serves at least 30 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 34.6, where p99 TPOT is the limit that binds.
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
-    Evidence: 30 req/s meets (p99 TTFT: 5 of 3,600 missed); 34.6 req/s fails (p99 TPOT: 5 of 415 missed); 34 req/s is undecided (p99 TPOT: 10 of 1,020 missed); ended because the bracket cannot be narrowed within what is left of 15m.
+    Evidence: 30 req/s meets (p99 TTFT: 5 of 3,600 missed); 34.6 req/s fails (p99 TPOT: 5 of 415 missed); 34 req/s is undecided (p99 TPOT: 10 of 1,020 missed); ended because the budget of 15m is spent.
 
     goodput          at least 30 req/s, fails at 34.6 · each limit on its own
     joint goodput    at least 30 req/s, fails at 34.6 · 99 % of requests within all limits
@@ -227,7 +227,7 @@ fn open_answers_and_tiers_in_words() {
     insta::assert_snapshot!(answer(&case("unloaded-misses"), &[]), @r#"
     Even unloaded, with one request at a time, one A40 does not keep p99 TTFT ≤ 1 ms, so no rate can: the limit that binds is p99 TTFT.
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
-    Evidence: already misses unloaded: 41 of 41 requests over 1 ms; ended because more load can only add to it.
+    Evidence: one request at a time already misses p99 TTFT: 41 of 41 requests; ended because no load makes an unloaded server faster.
 
     goodput          none · each limit on its own
     joint goodput    none · 99 % of requests within all limits

@@ -45,8 +45,12 @@ pub(super) fn brief(run: &Run) -> Vec<Section> {
 
 /// A finding in short.
 fn entry(run: &Run, number: usize, f: &Finding) -> Entry {
-    let title =
-        format!("{}{} (confidence: {})", whose(run, &f.series), capital(finding::title(f.kind)), f.confidence.name());
+    let title = format!(
+        "{}{} (confidence: {})",
+        whose(run, &f.series),
+        capital(finding::title(f.kind)),
+        f.confidence.name()
+    );
     let mut below = vec![Entry::line(capital(&evidence(f)))];
     below.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, finding::advice(a))));
     below.push(Entry::line(format!("next: {}", f.next.command)));
@@ -150,7 +154,8 @@ fn one(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
         strong(format!("{number}. {}{}", whose(run, &f.series), capital(finding::title(f.kind)))),
         plain(format!(" (step {}{about}; confidence: {})", f.step, f.confidence.name())),
     ]);
-    let mut lines: Vec<Text> = f.evidence.iter().map(|e| capital(&finding::evidence(&e.fact)).into()).collect();
+    let mut lines: Vec<Text> =
+        f.evidence.iter().map(|e| capital(&finding::evidence(&e.fact)).into()).collect();
     for (i, a) in f.advice.iter().enumerate() {
         lines.push(match i {
             0 => Text::of([emphasis("Change:"), plain(format!(" {}", finding::advice(a)))]),
@@ -222,7 +227,8 @@ mod tests {
         };
         let run = run_with(kinds.map(|k| finding_of(k, "main")).to_vec(), vec![untold]);
         let sections = brief(&run);
-        let said = terminal::render(&Document { sections, ..Document::default() }, &terminal::Screen::default());
+        let said =
+            terminal::render(&Document { sections, ..Document::default() }, &terminal::Screen::default());
         insta::assert_snapshot!(said.lines().take(5).collect::<Vec<_>>().join("\n"), @r"
         Why, and what to change:
         1. The KV cache is full (confidence: high)

@@ -1,6 +1,6 @@
+use super::notes::notes;
 use super::*;
 use crate::render::markdown;
-use super::notes::notes;
 use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_core::level::Level;
 use goodput_run::compare::Side;
