@@ -1,7 +1,7 @@
 //! Chart options of `report`.
 
 use crate::report::charts::{Look, Theme};
-use crate::report::pictures::{Format, Wanted};
+use crate::report::write::pictures::{Format, Wanted};
 use clap::Args;
 use std::path::{Path, PathBuf};
 

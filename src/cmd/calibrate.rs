@@ -4,11 +4,11 @@ use crate::calibrate::{self, Calibration, Servers};
 use crate::cli::CalibrateArgs;
 use crate::client::Proxy;
 use crate::cmd::consent::{self, LoadTarget};
-use crate::cmd::print_line;
 use crate::cmd::sweep::INTERRUPTED;
+use crate::cmd::{print_line, show};
 use crate::load::ClientLimits;
 use crate::load::host::machine;
-use crate::report::calibration;
+use crate::report::sections::calibration;
 use crate::rundir;
 use anyhow::{Context, Result, anyhow};
 use std::io::{BufRead, BufReader};
@@ -55,7 +55,11 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode> {
         rundir::replace(path, json.as_bytes())?;
         tracing::info!("saved; use it with: goodput sweep … --calibration {}", path.display());
     }
-    print_line(&if args.json { json } else { calibration::table(&measured) })?;
+    if args.json {
+        print_line(&json)?
+    } else {
+        show(&calibration::brief(&measured))?
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,18 +5,18 @@ use crate::capacity::fleet::{Replica, Reserve};
 use crate::capacity::sizing::{Candidate, Sizing, ranked};
 use crate::capacity::{Hardware, Volume, profile, trace};
 use crate::cli::CapacityArgs;
-use crate::cmd::report::{WIDEST, wrapped};
-use crate::cmd::{print_coloured, print_line};
-use crate::report::capacity::candidate::{Given, of_run};
-use crate::report::capacity::refused::Refused;
-use crate::report::capacity::{Capacity, json, print, render};
+use crate::cmd::{print_line, show};
 use crate::report::charts;
+use crate::report::render::markdown;
+use crate::report::sections::capacity::candidate::{Given, of_run};
+use crate::report::sections::capacity::refused::Refused;
+use crate::report::sections::capacity::{Capacity, brief, json, page};
 use crate::rundir;
 use crate::units::Positive;
 use crate::workload::trace::{Columns, Trace, TraceSource};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
-use std::io::{ErrorKind, IsTerminal};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -39,12 +39,8 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<ExitCode> {
         print_line(
             &serde_json::to_string_pretty(&json(&c)).context("failed to write the capacity as JSON")?,
         )?;
-    } else if std::io::stdout().is_terminal() {
-        let width = textwrap::termwidth().clamp(40, WIDEST);
-        let text = wrapped(&print(&c, &files, u16::try_from(width).ok()), width);
-        print_coloured(text.trim_end())?;
     } else {
-        print_line(print(&c, &files, None).trim_end())?;
+        show(&brief(&c, &files))?;
     }
     Ok(ExitCode::from(match (c.all.is_empty(), c.cost_kept()) {
         (true, _) => 3,
@@ -201,7 +197,7 @@ fn write(c: &Capacity, dir: &Path) -> Result<Vec<PathBuf>> {
     let pictures = [charts.join("capacity.png"), charts.join("capacity.svg"), slides.join("capacity.png")];
     let text = serde_json::to_string_pretty(&json(c))? + "\n";
     let mut files = vec![
-        (dir.join("capacity.md"), render(c, drawn.is_some()).into_bytes()),
+        (dir.join("capacity.md"), markdown::render(&page(c, drawn.is_some())).into_bytes()),
         (dir.join("capacity.json"), text.into_bytes()),
     ];
     match drawn {

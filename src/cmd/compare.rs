@@ -3,10 +3,12 @@
 mod measure;
 
 use crate::cli::CompareArgs;
-use crate::cmd::print_line;
+use crate::cmd::{print_line, show};
 use crate::compare::gate::{self, Gate, Held};
 use crate::compare::{self, Comparison, Side};
-use crate::report::comparison::{json_of, markdown, terminal, write_all};
+use crate::report::render::markdown;
+use crate::report::sections::comparison::{self, json_of};
+use crate::report::write::write_comparison;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -71,18 +73,16 @@ fn write_and_print(
 ) -> Result<()> {
     let mut files = Vec::new();
     if let Some(dir) = out {
-        files = write_all(comparison, sides, dir)
+        files = write_comparison(comparison, sides, dir)
             .with_context(|| format!("failed to write the comparison into {}", dir.display()))?;
     }
     if let Some(file) = &args.summary {
-        append(file, &markdown::summary(comparison))?;
+        append(file, &markdown::page(&comparison::summary(comparison), 2))?;
     }
     if args.json {
         return print_line(&json_of(comparison)?);
     }
-    let files: Vec<String> = files.iter().map(|f| format!("  {}", f.display())).collect();
-    let files = if files.is_empty() { String::new() } else { format!("\n\n{}", files.join("\n")) };
-    print_line(&format!("{}{files}", terminal::text(comparison)))
+    show(&comparison::brief(comparison, &files))
 }
 
 /// Appends text and a line break to a file, which is created if missing.

@@ -19,19 +19,36 @@ pub(crate) mod sweep;
 pub(crate) mod throughput;
 pub(crate) mod trace;
 
+use crate::report::document::Document;
 use crate::report::escape::shown;
-use crate::report::terminal;
+use crate::report::render::terminal::{self, Screen};
 use anyhow::{Context, Result};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 /// Writes a line or several to standard output, with terminal control characters escaped.
 pub(crate) fn print_line(text: &str) -> Result<()> {
     write(&shown(text))
 }
 
-/// Writes to a terminal as [`print_line`] does, with verdicts and caveats in colour unless `NO_COLOR` is set.
-pub(crate) fn print_coloured(text: &str) -> Result<()> {
-    write(&terminal::paint(&shown(text), std::env::var_os("NO_COLOR").is_none()))
+/// Maximum width of terminal output, in columns; longer lines are hard to read.
+const WIDEST: usize = 100;
+
+/// Returns the screen of standard output: a terminal of its width, in colour unless `NO_COLOR` is set, or a file or pipe.
+fn screen() -> Screen {
+    if !std::io::stdout().is_terminal() {
+        return Screen::default();
+    }
+    let width = textwrap::termwidth().clamp(40, WIDEST);
+    Screen {
+        width: u16::try_from(width).unwrap_or(u16::MAX),
+        wraps: true,
+        colour: std::env::var_os("NO_COLOR").is_none(),
+    }
+}
+
+/// Writes a document to standard output.
+pub(crate) fn show(document: &Document) -> Result<()> {
+    write(&terminal::render(document, &screen()))
 }
 
 /// Writes to standard output. A closed pipe is not an error, as after `| head`.

@@ -4,10 +4,11 @@ use super::sweep::{INTERRUPTED, UNDECIDED, drive, exit_code, of_met};
 use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SweepArgs;
 use crate::client::config::Target;
-use crate::cmd::{consent, print_line, report};
+use crate::cmd::{consent, print_line, report, show};
 use crate::launch::Groups;
 use crate::plan::Plan;
-use crate::report::repeats::{is_complete, line, page, terminal};
+use crate::report::render::markdown;
+use crate::report::sections::repeats::{brief, is_complete, line, page};
 use crate::rundir::repeats::{self, PooledAnswer, REPEATS_PAGE, REPEATS_TABLE, Repeats, Settings};
 use crate::rundir::{self, RESULT};
 use crate::search::answer::Status;
@@ -273,13 +274,13 @@ pub(super) fn summarise(dir: &Path, json: bool) -> Result<Repeats> {
     let repeats = repeats::read(dir)?;
     repeats::write(dir, &repeats)?;
     let path = dir.join(REPEATS_PAGE);
-    rundir::replace(&path, page(&repeats, dir).as_bytes())?;
+    rundir::replace(&path, markdown::render(&page(&repeats, dir)).as_bytes())?;
     if json {
         print_line(&serde_json::to_string_pretty(&repeats).context("failed to write the repeats as JSON")?)?;
         return Ok(repeats);
     }
     let files = [path, dir.join(REPEATS_TABLE)].map(|path| path.display().to_string());
-    print_line(&terminal(&repeats, &files))?;
+    show(&brief(&repeats, &files))?;
     Ok(repeats)
 }
 

@@ -1,8 +1,9 @@
 //! `trace`: describes a recorded trace as text and charts, or anonymises it.
 
 use crate::cli::TraceArgs;
-use crate::cmd::print_line;
-use crate::report::{charts, trace as report};
+use crate::cmd::{print_line, show};
+use crate::report::charts;
+use crate::report::sections::trace as report;
 use crate::rundir;
 use crate::workload::trace::{Columns, Hashing, Trace, TraceSource, anonymise};
 use anyhow::{Context, Result, anyhow};
@@ -32,7 +33,7 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<()> {
         }
         tracing::info!("charts: {0}/trace.png, {0}/trace.svg", dir.display());
     }
-    print_line(&if args.json { report::json(&trace)? } else { report::describe(&trace) })
+    if args.json { print_line(&report::json(&trace)?) } else { show(&report::brief(&trace)) }
 }
 
 fn source(args: &TraceArgs) -> Result<TraceSource> {

@@ -1,11 +1,11 @@
 //! The answer on a plot: goodput line, bracket or interval, safe rate, knee.
 
-use super::Format;
 use super::axis::Plot;
 use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Across, curves, rgb, shown, tier_name};
 use super::legend::Entry;
 use super::place::Taken;
+use super::scene::Format;
 use crate::words::{self, ends};
 use goodput_core::level::Control;
 use goodput_core::units::short;

@@ -1,7 +1,6 @@
 //! How latencies are spread at the step of the answer: the share of requests answered within each time, limit and target as
 //! a crosshair.
 
-use super::Scene;
 use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::curves::{Mark, charted, hue_of, rgb, shown, steady};
@@ -10,6 +9,7 @@ use super::hints::{REACH, of_step};
 use super::legend::Entry;
 use super::panel::{RED, title};
 use super::place::Taken;
+use super::scene::Scene;
 use crate::words;
 use goodput_core::slo::{Limit, Metric};
 use goodput_run::rundir::{Run, Sketch, Trace, Traces};
@@ -148,10 +148,10 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         let miss = spread.limits.iter().map(|l| l.percentile.miss_share()).fold(0.01, f64::min);
         let plot = Plot { area: frame.areas[i], x: spread.x, y: Axis::shares(0.0, miss) };
         let unit = if spread.unit > 1.0 { "s" } else { "ms" };
-        let n = super::thousands(spread.of as f64);
+        let n = crate::words::thousands(spread.of as f64);
         let failed = match trace.failed {
             0 => String::new(),
-            f => format!(", {} of them failed and never end", super::thousands(f as f64)),
+            f => format!(", {} of them failed and never end", crate::words::thousands(f as f64)),
         };
         let at = step.level;
         let notes = [format!("share of {n} requests at {at}{failed}"), "scale widens towards 100 %".into()];

@@ -5,7 +5,7 @@ use super::canvas::{Align, Canvas, Rect, Type};
 use super::curves::{Across, Hue, rgb, tier_name};
 use super::heads::{about, brief, ellipsis, fitted};
 use super::legend::{Entry, rows};
-use super::{Format, Scene};
+use super::scene::{Format, Scene};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::level::Control;

@@ -3,9 +3,9 @@
 
 use super::canvas::{Canvas, Point, Rect};
 use super::curves::Mark;
-use super::thousands;
 use crate::escape::clip;
 use crate::words;
+use crate::words::thousands;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use goodput_plan::MAIN;

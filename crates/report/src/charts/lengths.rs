@@ -1,10 +1,10 @@
 //! How long prompts and answers were.
 
-use super::Scene;
 use super::axis::Axis;
 use super::canvas::Canvas;
 use super::curves::hue_of;
 use super::frame::{Frame, Slot};
+use super::scene::Scene;
 use super::trace::histogram;
 use crate::escape::clip;
 use goodput_core::distribution::Distribution;

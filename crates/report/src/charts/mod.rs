@@ -26,6 +26,7 @@ mod panel;
 mod place;
 mod raster;
 mod scale;
+mod scene;
 mod search;
 mod server;
 mod surge;
@@ -43,54 +44,11 @@ use super::words;
 use anyhow::{Context, Result};
 use canvas::Canvas;
 use goodput_run::rundir::{Run, Traces};
+use scene::{Format, Scene};
 
 pub use capacity::{Pictures, of_capacity};
-pub(super) use goodput_core::units::thousands;
-pub(super) use server::preempted;
 pub use theme::{Theme, dark_variables};
 pub use trace::of_trace;
-
-/// What a picture is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
-    /// A page: 7.5 inches wide, as tall as it needs to be.
-    Report,
-    /// A slide, 16:9: few logical pixels, so that its type is large.
-    Slide,
-}
-
-impl Format {
-    const fn width(self) -> u32 {
-        match self {
-            Self::Report => 720,
-            Self::Slide => 640,
-        }
-    }
-
-    /// Height of a slide.
-    const fn height(self) -> u32 {
-        self.width() * 9 / 16
-    }
-
-    /// Resolution written into the PNG: so many times 96 dpi, or a slide of 13⅓ inches.
-    fn pixels_per_metre(self, scale: u32) -> u32 {
-        let inches = match self {
-            Self::Report => 1.0 / 96.0,
-            Self::Slide => 40.0 / 3.0 / f64::from(self.width()),
-        };
-        (f64::from(scale) / (inches * 0.0254)).round() as u32
-    }
-}
-
-/// What a chart is drawn from, and for what.
-#[derive(Clone, Copy)]
-pub(super) struct Scene<'a> {
-    run: &'a Run,
-    traces: &'a Traces,
-    format: Format,
-    /// Width of the picture in logical pixels.
-    width: u32,
-}
 
 /// A chart that a report can have.
 pub struct Chart {

@@ -1,6 +1,7 @@
 //! The charts of `goodput latency` and `goodput throughput`: percentiles against requests in flight, the ceiling and what it costs, and
 //! how everything at once was worked off.
 
+use super::Canvas;
 use super::axis::{Axis, Plot};
 use super::canvas::{Align, Point, Rect, Type};
 use super::curves::{Hue, hue_of, rgb};
@@ -9,7 +10,7 @@ use super::hints::REACH;
 use super::legend::Entry;
 use super::panel::title;
 use super::place::spread;
-use super::{Canvas, Scene};
+use super::scene::Scene;
 use crate::words;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;

@@ -9,7 +9,7 @@ use super::labels::end_width;
 use super::legend::marks;
 use super::panel::{Panel, RED, title};
 use super::place::Taken;
-use super::{Format, Scene};
+use super::scene::{Format, Scene};
 use crate::escape::clip;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;

@@ -1,7 +1,6 @@
 //! The goodput as every latency limit of the SLO is scaled, from the requests already recorded: medians with their 90 % interval, or
 //! brackets, and what was not measured drawn as such.
 
-use super::Scene;
 use super::axis::{Axis, Plot};
 use super::boundary::{GREEN, GREEN_TEXT};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
@@ -11,8 +10,10 @@ use super::frame::{Frame, GREY, Slot};
 use super::hints::REACH;
 use super::legend::Entry;
 use super::place::Taken;
+use super::scene::Scene;
 use super::throughput::level_title;
-use crate::{scale::said, words};
+use crate::sections::scale::said;
+use crate::words;
 use goodput_core::level::Control;
 use goodput_run::rundir::{Reach, Run, Scaled, SloScale, Traces};
 use plotters::style::Color;

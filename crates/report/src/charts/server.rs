@@ -1,6 +1,5 @@
 //! What the server says of itself against the level: its queue, its KV cache, preemptions, and what its prefix cache had.
 
-use super::Scene;
 use super::axis::{Axis, Plot};
 use super::beyond::together;
 use super::boundary::Boundary;
@@ -10,6 +9,7 @@ use super::frame::{Frame, Slot, x_axis};
 use super::hints::{REACH, of_step};
 use super::legend::marks;
 use super::place::{Taken, spread};
+use super::scene::Scene;
 use super::throughput::{end_face, label_ends, level_title};
 use crate::escape::clip;
 use crate::words;
@@ -39,20 +39,13 @@ const PANELS: [Panel; 4] = [
         lines: &[("most", |s| s.server.kv_max), ("mean", |s| s.server.kv_mean)],
         share: true,
     },
-    Panel { heading: "Preemptions of requests, %", lines: &[("", preempted)], share: true },
+    Panel { heading: "Preemptions of requests, %", lines: &[("", words::preempted)], share: true },
     Panel {
         heading: "Prompt tokens from the prefix cache, %",
         lines: &[("", |s| s.server.hit_rate)],
         share: true,
     },
 ];
-
-/// Preemptions for each request that was finished meanwhile.
-pub(crate) fn preempted(s: &Step) -> Option<f64> {
-    let seconds = s.server.seconds.unwrap_or(s.measure_s);
-    let finished = s.server.finished.unwrap_or(s.achieved_rate * seconds);
-    s.server.preemptions.map(|n| n / finished.max(1.0))
-}
 
 impl Panel {
     fn value(&self, s: &Step, of: Of) -> Option<f64> {
@@ -242,10 +235,10 @@ mod tests {
     fn preemptions_are_of_the_requests_that_were_finished() {
         let mut step = fixture::served().steps.swap_remove(0);
         (step.server.preemptions, step.server.finished) = (Some(5.0), Some(200.0));
-        assert_eq!(preempted(&step), Some(0.025));
+        assert_eq!(words::preempted(&step), Some(0.025));
         (step.server.finished, step.server.seconds, step.achieved_rate) = (None, Some(10.0), 50.0);
-        assert_eq!(preempted(&step), Some(0.01), "else of those that the client saw");
+        assert_eq!(words::preempted(&step), Some(0.01), "else of those that the client saw");
         step.server.preemptions = None;
-        assert_eq!(preempted(&step), None);
+        assert_eq!(words::preempted(&step), None);
     }
 }

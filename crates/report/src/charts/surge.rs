@@ -1,6 +1,5 @@
 //! Requests in flight and the response time around a surge, and when the server was as it had been.
 
-use super::Scene;
 use super::axis::{Axis, Plot};
 use super::boundary::{GREEN, GREEN_TEXT};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
@@ -9,7 +8,8 @@ use super::frame::{Frame, GREY, Slot};
 use super::hints::REACH;
 use super::legend::Entry;
 use super::panel::RED;
-use crate::recovery::surge_title;
+use super::scene::Scene;
+use crate::sections::recovery::surge_title;
 use crate::words;
 use goodput_core::slo::{Limit, Metric};
 use goodput_run::rundir::recovery::Recovery;

@@ -10,7 +10,7 @@ use super::frame::{Frame, GREY, Slot, x_axis};
 use super::hints::{REACH, achieved, of_step};
 use super::legend::{Entry, marks};
 use super::place::{Taken, spread};
-use super::{Format, Scene};
+use super::scene::{Format, Scene};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::level::Control;

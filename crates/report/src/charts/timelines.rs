@@ -1,6 +1,5 @@
 //! What happened within each step: requests in flight and TTFT over time, a small picture a step.
 
-use super::Scene;
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, Rect, Type};
 use super::cells::{Cell, HEIGHT, grid};
@@ -8,6 +7,7 @@ use super::curves::{Mark, charted, hue_of, rgb, steady};
 use super::frame::{EDGE, Frame, GREY, Slot};
 use super::legend::marks;
 use super::panel::RED;
+use super::scene::Scene;
 use crate::words;
 use goodput_core::slo::{Limit, Metric};
 use goodput_run::rundir::{Run, Trace, Traces, Ttft};

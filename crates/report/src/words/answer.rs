@@ -1,13 +1,12 @@
 //! The answer in words: one line for above a chart, and two sentences for a reader who must decide by them.
 
+use super::levels::{level, many, noun, step_level};
+use super::limits::{binding, slo};
+use super::names::{lower, plural, several_tiers, slo_name, steps_of, subject, tier_of, workload};
 use super::refused::refused;
-use super::{
-    binding, estimate, evidence, figure, level, level_number, lower, many, noun, plural, several_tiers, slo,
-    slo_name, steps_of, subject, tier_of, workload,
-};
-use crate::charts::thousands;
+use super::units::{figure, level_number, thousands};
+use super::{estimate, evidence, headlines};
 use crate::escape::clip;
-use crate::{matrix, offline, several, variants};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use goodput_run::rundir::derive::{adaptive, interval, usable_safe_rate};
@@ -66,10 +65,10 @@ pub fn headline(run: &Run) -> String {
 }
 
 fn own_headline(run: &Run) -> String {
-    if let Some(own) = matrix::headline(run).or_else(|| offline::headline(run)) {
+    if let Some(own) = headlines::of_matrix(run).or_else(|| headlines::of_levels(run)) {
         return own;
     }
-    if let Some(several) = variants::headline(run).or_else(|| several::headline(run)) {
+    if let Some(several) = headlines::of_variants(run).or_else(|| headlines::of_series(run)) {
         return several;
     }
     let Some(a) = run.answers.first() else {
@@ -246,7 +245,6 @@ pub fn sentences(run: &Run, a: &Answer) -> Said {
         Some(rate) => serves(run, a, rate),
         None => serves_nothing(run, a),
     });
-    let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
     let with = match clip(&workload(run), 160) {
         w if w.is_empty() => w,
         w => match &run.meta.imported {
@@ -254,14 +252,19 @@ pub fn sentences(run: &Run, a: &Answer) -> Said {
             None => format!("Measured with: {w}."),
         },
     };
-    let evidence = evidence::evidence(run, a);
     Said {
         answer: format!("{said}."),
         plan: estimate::plan(run, a),
         soak: estimate::confirmed(run, a),
         with,
-        evidence: format!("Evidence: {}{decides}.", evidence.trim_end_matches('.')),
+        evidence: format!("Evidence: {}", evidence_of(run, a)),
     }
+}
+
+/// Returns what an answer rests on, and what would decide where nothing is decided: a sentence that begins with a level.
+pub fn evidence_of(run: &Run, a: &Answer) -> String {
+    let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
+    format!("{}{decides}.", evidence::evidence(run, a).trim_end_matches('.'))
 }
 
 fn limits(run: &Run, a: &Answer) -> String {
@@ -403,7 +406,7 @@ fn enough(run: &Run, a: &Answer) -> Option<(String, String)> {
     let step = open.max_by_key(|s| s.due_n)?;
     let binding = run.judged(a, step).1?;
     let many = would_decide(step.row(&a.tier, &binding)?, &run.steps, error)?;
-    Some((super::step_level(step), many))
+    Some((step_level(step), many))
 }
 
 fn advice(run: &Run, a: &Answer) -> Option<&'static str> {

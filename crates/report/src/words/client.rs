@@ -1,7 +1,7 @@
 //! How far the client was from its own limits, in words.
 
-use super::{figure, precise};
-use crate::charts::thousands;
+use super::units::{figure, precise, thousands};
+use crate::document::{Text, code, plain};
 use goodput_core::units::short;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::client::Maximum;
@@ -50,19 +50,19 @@ fn in_flight(run: &Run) -> Option<Maximum> {
 }
 
 /// The same for a report: a line of each limit, with the step that came nearest to it.
-pub fn client_lines(run: &Run) -> Vec<String> {
+pub fn client_lines(run: &Run) -> Vec<Text> {
     let m = run.margin();
     let over = |m: &Maximum| if m.is_over() { ": above it" } else { "" };
-    let delay = |m: Option<Maximum>, what: &str, share: f64, limit: &str| {
+    let delay = |m: Option<Maximum>, what: &str, share: f64, limit: &str| -> Option<Text> {
         m.map(|m| {
             let allowed = m.allowed.map_or_else(
                 || "; no limit of the SLO is touched".into(),
                 |a| format!("; {} ms is allowed, {} of {limit}{}", precise(a), percent(share), over(&m)),
             );
-            format!("{what}: at most {} ms (step {}){allowed}", figure(m.most), m.step)
+            format!("{what}: at most {} ms (step {}){allowed}", figure(m.most), m.step).into()
         })
     };
-    let mut lines: Vec<String> = Vec::new();
+    let mut lines: Vec<Text> = Vec::new();
     if run.meta.virtual_time {
         lines.push("delay: none, the clock is simulated".into());
     } else {
@@ -75,24 +75,25 @@ pub fn client_lines(run: &Run) -> Vec<String> {
             "the tightest limit",
         ));
         lines.extend(m.busy.map(|m| {
-            format!("sending threads, busy: at most {} of the time (step {})", percent(m.most), m.step)
+            format!("sending threads, busy: at most {} of the time (step {})", percent(m.most), m.step).into()
         }));
         lines.extend(m.waiting.map(|m| {
             let allowed = percent(m.allowed.unwrap_or(1.0));
             let most = percent(m.most);
-            format!("sending threads, waiting for a core: at most {most} of the time (step {}); {allowed} is allowed{}", m.step, over(&m))
+            format!("sending threads, waiting for a core: at most {most} of the time (step {}); {allowed} is allowed{}", m.step, over(&m)).into()
         }));
     }
     lines.extend(run.meta.calibration.as_ref().map(|c| {
         let asked = run.steps.iter().map(|s| s.offered_rate).fold(0.0, f64::max);
-        format!(
-            "calibration: p99 lateness stays below 1 ms up to about {} req/s of {} tokens (`goodput calibrate`, {}); offered at \
-             most {} req/s",
-            thousands(c.ceiling_for(tokens(run))),
-            figure(tokens(run)),
-            c.at.get(..10).unwrap_or(&c.at),
-            figure(asked)
-        )
+        Text::of([
+            plain(format!(
+                "calibration: p99 lateness stays below 1 ms up to about {} req/s of {} tokens (",
+                thousands(c.ceiling_for(tokens(run))),
+                figure(tokens(run)),
+            )),
+            code("goodput calibrate"),
+            plain(format!(", {}); offered at most {} req/s", c.at.get(..10).unwrap_or(&c.at), figure(asked))),
+        ])
     }));
     lines.extend(in_flight(run).map(|m| {
         let allowed = m.allowed.map(thousands).unwrap_or_default();
@@ -101,6 +102,7 @@ pub fn client_lines(run: &Run) -> Vec<String> {
             thousands(m.most),
             m.step
         )
+        .into()
     }));
     lines
 }
@@ -120,6 +122,10 @@ mod tests {
     use super::*;
     use goodput_run::fixture;
 
+    fn said(run: &Run) -> Vec<String> {
+        client_lines(run).iter().map(Text::words).collect()
+    }
+
     fn case() -> Run {
         fixture::cases().into_iter().find(|(n, _)| *n == "two-steps").map(|(_, r)| r).unwrap()
     }
@@ -133,7 +139,7 @@ mod tests {
             client_in_short(&run).unwrap(),
             "p99 lateness 0.31 of 10 ms allowed · receive lag 0.2 of 1 ms allowed · threads busy 8 % · 1,500 of 4,096 in flight"
         );
-        insta::assert_snapshot!(client_lines(&run).join("\n"), @r#"
+        insta::assert_snapshot!(said(&run).join("\n"), @r#"
         p99 lateness: at most 0.31 ms (step 1); 10 ms is allowed, 5 % of the tightest limit that counts from due
         p99 receive lag: at most 0.2 ms (step 2); 1 ms is allowed, 5 % of the tightest limit
         sending threads, busy: at most 8 % of the time (step 1)
@@ -151,7 +157,7 @@ mod tests {
         run.meta.imported = serde_json::from_str(imported).unwrap();
         let short = client_in_short(&run).unwrap();
         assert!(short.starts_with("p99 lateness ") && !short.contains("in flight"), "{short}");
-        assert!(!client_lines(&run).iter().any(|l| l.contains("max-in-flight")), "{:?}", client_lines(&run));
+        assert!(!said(&run).iter().any(|l| l.contains("max-in-flight")), "{:?}", said(&run));
         for s in &mut run.steps {
             (s.lateness_p99_ms, s.receive_lag_p99_ms, s.client_busy) = (None, None, None);
         }
@@ -166,17 +172,13 @@ mod tests {
         }
         let short = client_in_short(&run).unwrap();
         assert!(short.starts_with("p99 lateness 25 of 10 ms allowed · without a core 23 % · "), "{short}");
-        let lines = client_lines(&run);
+        let lines = said(&run);
         assert!(
             lines[0].ends_with("from due: above it") && lines[1].ends_with("10 % is allowed: above it"),
             "{lines:?}"
         );
         run.tiers = vec![toml::from_str("tpot.p99 = \"20ms\"").unwrap()];
-        assert!(
-            client_lines(&run)[0].ends_with("(step 1); no limit of the SLO is touched"),
-            "{:?}",
-            client_lines(&run)
-        );
+        assert!(said(&run)[0].ends_with("(step 1); no limit of the SLO is touched"), "{:?}", said(&run));
         run.meta.virtual_time = true;
         assert!(client_in_short(&run).unwrap().starts_with("no delay of its own in simulated time · "));
         run.steps.clear();

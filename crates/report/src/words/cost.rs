@@ -1,7 +1,8 @@
 //! A limit on the cost in words: from which rate on it is kept, and whether that is accepted.
 
-use super::{figure, number_and_currency, precise};
-use crate::tables::UNKNOWN;
+use super::figures::number_and_currency;
+use super::units::{figure, precise};
+use crate::document::{Cell, Mark};
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::adaptive;
 use goodput_stats::capacity::{CostRange, CostVerdict};
@@ -72,10 +73,12 @@ fn open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
 }
 
 /// What a million output tokens cost at a step, marked where that is more than the plan allows.
-pub fn step_cost(run: &Run, s: &Step) -> String {
-    let Some(cost) = s.cost_per_mtok.filter(|c| c.is_finite()) else { return UNKNOWN.into() };
-    let over = run.hardware.max_cost_per_mtok.is_some_and(|max| cost > max.get() * (1.0 + 1e-9));
-    format!("{}{}", if over { "✕ " } else { "" }, figure(cost))
+pub fn step_cost(run: &Run, s: &Step) -> Cell {
+    let Some(cost) = s.cost_per_mtok.filter(|c| c.is_finite()) else { return Cell::Unknown };
+    match run.hardware.max_cost_per_mtok.is_some_and(|max| cost > max.get() * (1.0 + 1e-9)) {
+        true => Cell::Marked { mark: Mark::Bad, words: figure(cost), value: Some(cost) },
+        false => Cell::Number(cost),
+    }
 }
 
 #[cfg(test)]
@@ -158,7 +161,7 @@ mod tests {
         run.hardware.max_cost_per_mtok = Some(0.4.try_into().unwrap());
         for (cost, said) in [(Some(0.41), "✕ 0.41"), (Some(0.4), "0.4"), (None, "–")] {
             run.steps[0].cost_per_mtok = cost;
-            assert_eq!(step_cost(&run, &run.steps[0]), said);
+            assert_eq!(step_cost(&run, &run.steps[0]).words(), said);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! An answer that is an estimate: its rate with the 90 % interval, which rate to plan with, and the soak that confirms it.
 
 use super::answer::{binds, kept, per_gpu, verb};
+use super::levels::{level, noun};
+use super::limits;
+use super::names::{lower, several_tiers, slo_name, steps_of, subject, tier_of};
 use super::support::{chance_clause, held};
-use super::{figure, latency, level, level_number, lower, several_tiers, steps_of, subject};
-use crate::charts::thousands;
+use super::units::{figure, latency, level_number, span, thousands};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
-use goodput_core::units::short;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
@@ -29,15 +30,6 @@ pub fn numbers<const N: usize>(values: [f64; N]) -> [String; N] {
         (0..N).all(|i| (0..i).all(|j| same(i, j) || texts[i] != texts[j]))
     };
     (3..6).map(say).find(told_apart).unwrap_or_else(|| say(5))
-}
-
-/// A length of time for people: `45 s`, `12 min`, `1.5 h`.
-pub fn span(s: f64) -> String {
-    match s {
-        s if s < 120.0 => format!("{} s", short(s.round())),
-        s if s < 7_200.0 => format!("{} min", short((s / 60.0).round())),
-        s => format!("{} h", short((s / 360.0).round() / 10.0)),
-    }
 }
 
 /// The rate, both ends of the interval (whole for a closed loop, outwards), and the safe rate where there is one.
@@ -68,7 +60,7 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
             verb(&run.meta, "serve"),
             estimated(run, a, rate, &level_number(rate)).trim_end_matches(','),
             per_gpu(run, g, rate),
-            super::noun(a.control),
+            noun(a.control),
             keeping(run, a),
         ));
     }
@@ -92,7 +84,7 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
             "It is undecided what {} can take while keeping {}: about {rate}, with 90 % confidence at most {high}; no {} is shown to be safe",
             lower(&who),
             kept(run, a),
-            super::noun(a.control),
+            noun(a.control),
         )
         .replace(",,", ","));
     }
@@ -124,11 +116,11 @@ pub(super) fn plan(run: &Run, a: &Answer) -> String {
     };
     let number = ends(a.control, g).and_then(|e| e.1).unwrap_or_else(|| level_number(safe));
     let time = time.map(|t| format!("; a{t}")).unwrap_or_default();
-    let of = if several_tiers(run) { format!(" for {}", super::slo_name(run, a)) } else { String::new() };
+    let of = if several_tiers(run) { format!(" for {}", slo_name(run, a)) } else { String::new() };
     format!(
         "Plan with {}{of} (safe {}: {}){time}.{}",
         estimated(run, a, safe, &number).trim_end_matches(','),
-        super::noun(a.control),
+        noun(a.control),
         chance_clause(run, g),
         held(a),
     )
@@ -162,13 +154,13 @@ fn figures(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
     if binding == Some("stability") && s.stable == Some(false) {
         return "the backlog grew".into();
     }
-    let tier = super::tier_of(run, a);
+    let tier = tier_of(run, a);
     let parts = tier.map(goodput_core::slo::Slo::limit_groups).unwrap_or_default();
     let all = parts.iter().flat_map(|p| p.slo.limits().into_iter().map(|l| (p.class(), p.key(&l.name()), l)));
-    let limits: Vec<_> = all.collect();
-    let named = |name: &str| limits.iter().find(|(_, key, _)| key == name);
+    let all: Vec<_> = all.collect();
+    let named = |name: &str| all.iter().find(|(_, key, _)| key == name);
     let limit = binding.and_then(named).or_else(|| a.goodput.binding.as_deref().and_then(named));
-    let Some((class, key, limit)) = limit.or(limits.first()) else {
+    let Some((class, key, limit)) = limit.or(all.first()) else {
         return format!("{} requests", thousands(s.due_n as f64));
     };
     let q = s.quantiles_of(class, limit.metric);
@@ -179,7 +171,7 @@ fn figures(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
         "p99" => q.p99,
         _ => None,
     };
-    let name = super::binding(key);
+    let name = limits::binding(key);
     let value = value.map(|v| format!("{name} {}, ", latency(v))).unwrap_or_default();
     let counts = s.row(&a.tier, key).map_or_else(
         || format!("{} requests", thousands(s.due_n as f64)),
@@ -247,13 +239,6 @@ mod tests {
         assert_eq!(numbers([5.0, 5.0]), ["5", "5"], "they are the same");
         assert_eq!(numbers([0.0, 0.33222]), ["0", "0.332"]);
         assert_eq!(numbers([1234.0, 1530.0]), ["1,230", "1,530"]);
-    }
-
-    #[test]
-    fn times_are_for_people() {
-        for (s, want) in [(45.2, "45 s"), (600.0, "10 min"), (2_700.0, "45 min"), (9_000.0, "2.5 h")] {
-            assert_eq!(span(s), want);
-        }
     }
 
     /// Rows: case; then headline, the answer, what to plan with, the soak. Read them as somebody who buys GPUs by them.

@@ -1,7 +1,11 @@
 //! What an answer rests on: the levels that decide, each with its own counts, and why the search ended.
 
-use super::{binding, many, step_level};
-use crate::charts::thousands;
+use super::estimate::soak;
+use super::levels::{many, step_level};
+use super::limits::binding;
+use super::names::{steps_of, tier_of};
+use super::reason::{ended, reason};
+use super::units::{figure, thousands};
 use goodput_core::level::Control;
 use goodput_core::slo::split_limit_key;
 use goodput_run::rundir::Run;
@@ -35,7 +39,7 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     open.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
     told.extend(open.into_iter().map(|s| (s, run.judged(a, s).0)));
     if !fitted && (told.is_empty() || (g.status == Status::None && failed.is_none())) {
-        return super::reason(&g.reason);
+        return reason(&g.reason);
     }
     let mut parts: Vec<String> = told.iter().map(|(s, verdict)| shows(run, a, s, *verdict)).collect();
     if fitted {
@@ -51,16 +55,16 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
             && failed.is_some_and(|f| s.level.value > f.level.value * (1.0 + 1e-9))
             && run.judged(a, s).0 == Verdict::Meets
     };
-    for s in super::steps_of(run, a).into_iter().filter(above).take(1) {
+    for s in steps_of(run, a).into_iter().filter(above).take(1) {
         parts.push(format!("{} met above a level that fails, and is not trusted", step_level(s)));
     }
-    parts.extend(g.reason.ended().filter(|e| e.is_of_a_search()).map(super::ended));
+    parts.extend(g.reason.ended().filter(|e| e.is_of_a_search()).map(ended));
     parts.join("; ")
 }
 
 /// What an estimate rests on: all steps under load together.
 fn together(run: &Run, a: &Answer) -> String {
-    let steps = super::steps_of(run, a).into_iter().filter(|s| !s.kind.is_outside_search());
+    let steps = steps_of(run, a).into_iter().filter(|s| !s.kind.is_outside_search());
     let (steps, requests) = steps.fold((0, 0), |(n, due), s| (n + 1, due + s.due_n));
     let several = if steps == 1 { "" } else { "s" };
     format!("a fit to {steps} step{several} under load with {} requests", thousands(requests as f64))
@@ -70,7 +74,7 @@ fn together(run: &Run, a: &Answer) -> String {
 fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let g = &a.goodput;
     let mut open: Vec<&Step> = Vec::new();
-    for s in super::steps_of(run, a).into_iter().filter(|s| !s.kind.is_outside_search()) {
+    for s in steps_of(run, a).into_iter().filter(|s| !s.kind.is_outside_search()) {
         let x = s.level.value;
         let inside =
             g.met.is_none_or(|m| x > m * (1.0 + 1e-9)) && g.failed.is_none_or(|f| x < f * (1.0 - 1e-9));
@@ -84,14 +88,14 @@ fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
 
 /// No level from the lowest on that the search speaks of: what its fit says, where steps ran under load.
 pub(super) fn none_from(run: &Run, a: &Answer) -> Option<f64> {
-    let loaded = super::steps_of(run, a).iter().any(|s| !s.kind.is_outside_search());
+    let loaded = steps_of(run, a).iter().any(|s| !s.kind.is_outside_search());
     run.terms.map(|t| t.lowest).filter(|_| loaded)
 }
 
 /// Requests that missed the limit that binds while the server was unloaded, where they were more than is allowed.
 pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
     let name = a.goodput.binding.as_deref()?;
-    let slo = super::tier_of(run, a)?;
+    let slo = tier_of(run, a)?;
     let (class, limit) = split_limit_key(name);
     let part = slo.limit_groups().into_iter().find(|part| part.class() == class)?;
     let allowed = part.slo.limits().iter().find(|l| l.name() == limit)?.percentile.miss_share();
@@ -105,7 +109,7 @@ pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
 pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let g = &a.goodput;
     let ends = [g.met, g.failed].into_iter().flatten().flat_map(|level| run.steps_at(a, level));
-    let soak = super::soak(run, a);
+    let soak = soak(run, a);
     let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
     let inside = if fitted { Vec::new() } else { between(run, a) };
     let inside = inside.into_iter().flat_map(|s| run.steps_at(a, s.level.value));
@@ -147,7 +151,7 @@ fn shows(run: &Run, a: &Answer, s: &Step, verdict: Verdict) -> String {
     };
     let level = match s.level.control {
         Control::Rate => step_level(s),
-        _ => format!("{} ({} req/s)", step_level(s), super::figure(s.achieved_rate)),
+        _ => format!("{} ({} req/s)", step_level(s), figure(s.achieved_rate)),
     };
     let again = measured(run, a, s.level.value).map(|m| format!("; {m}")).unwrap_or_default();
     let binding = run.judged(a, s).1;

@@ -2,7 +2,10 @@
 
 use super::caveat::{CaveatWords, Context, caveat};
 use super::estimate::ends;
-use super::{count, figure, level, level_number, numbers, precise, step_level, tier_of};
+use super::estimate::numbers;
+use super::levels::{level, noun, step_level};
+use super::names::tier_of;
+use super::units::{count, figure, level_number, precise};
 use crate::escape::clip;
 use goodput_core::caveat::{Caveat, ClientCaveat, OriginCaveat, OwnFault};
 use goodput_core::level::Control;
@@ -66,8 +69,8 @@ pub fn knee(a: &Answer) -> Option<String> {
     let known = matches!(a.goodput.status, Status::Found | Status::NotReached);
     let k = a.knee.as_ref().filter(|k| known || k.basis.is_tested())?;
     let [low, high] = k.interval90.unwrap_or([k.rate; 2]);
-    let [rate, low, high] = super::estimate::numbers([k.rate, low, high]);
-    let at = level(a.control, k.rate).replacen(&super::level_number(k.rate), &rate, 1);
+    let [rate, low, high] = numbers([k.rate, low, high]);
+    let at = level(a.control, k.rate).replacen(&level_number(k.rate), &rate, 1);
     let interval = format!("90 % interval {low}–{high}, {} req/s achieved", figure(k.throughput));
     let said = match k.basis {
         KneeBasis::Throughput => format!("beyond {at} more load buys hardly any throughput ({interval})"),
@@ -83,9 +86,24 @@ pub fn knee(a: &Answer) -> Option<String> {
     Some(format!("{said} · not the SLO answer"))
 }
 
-/// What the level shown to meet amounts to, as rows of a name, the server's figure and that of one GPU (empty where
-/// there is one, or none is declared, or the figure is the same for both).
-pub fn capacity(run: &Run, c: &Capacity) -> Vec<(String, String, String)> {
+/// A figure of what a rate amounts to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Amount {
+    /// What it counts.
+    pub name: &'static str,
+    /// The server's figure.
+    pub all: String,
+    /// That of one GPU; empty where there is one, or none is declared, or the figure is the same for both.
+    pub per_gpu: String,
+}
+
+/// The name of the requests of a rate, in short.
+pub const REQUESTS: &str = "requests";
+/// The name of the figures of one GPU, in short.
+pub const PER_GPU: &str = "per GPU";
+
+/// Returns what the level shown to meet amounts to.
+pub fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
     let several = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1));
     let each = |of: fn(&goodput_stats::capacity::PerGpu) -> Option<f64>| several.as_ref().and_then(of);
     let per_gpu = each(|g| Some(g.requests_per_s));
@@ -99,17 +117,17 @@ pub fn capacity(run: &Run, c: &Capacity) -> Vec<(String, String, String)> {
         ("prompt tokens per second", c.prompt_tokens_per_s, each(|g| g.prompt_tokens_per_s)),
     ];
     let cell = |x: Option<f64>| x.map(count).unwrap_or_default();
-    let mut all: Vec<(String, String, String)> = rows
+    let mut all: Vec<Amount> = rows
         .into_iter()
         .filter(|(_, x, _)| x.is_some())
-        .map(|(name, x, each)| (name.to_owned(), cell(x), cell(each)))
+        .map(|(name, x, each)| Amount { name, all: cell(x), per_gpu: cell(each) })
         .collect();
-    all[0].1 = precise(c.requests_per_s);
+    all[0].all = precise(c.requests_per_s);
     for (name, x) in [
         ("cost per million output tokens", c.cost_per_mtok),
         ("cost per 1,000 requests", c.cost_per_1000_requests),
     ] {
-        all.extend(x.map(|x| (name.to_owned(), format!("{}{money}", figure(x)), String::new())));
+        all.extend(x.map(|x| Amount { name, all: format!("{}{money}", figure(x)), per_gpu: String::new() }));
     }
     all
 }
@@ -138,10 +156,10 @@ pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
         count(c.requests_per_day)
     );
     [
-        ("requests", requests),
+        (REQUESTS, requests),
         ("tokens", tokens.join(", ")),
         ("cost", costs),
-        ("per GPU", per_gpu.unwrap_or_default()),
+        (PER_GPU, per_gpu.unwrap_or_default()),
     ]
     .into_iter()
     .filter(|(_, text)| !text.is_empty())
@@ -212,7 +230,7 @@ pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
             "at {}, {} requests/s, the safe {}",
             level(a.control, safe),
             precise(c.requests_per_s),
-            super::noun(a.control)
+            noun(a.control)
         ),
     }
 }

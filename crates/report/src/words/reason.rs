@@ -1,7 +1,7 @@
 //! Why an answer is what it is: the evidence and the stop rule of a search as sentences.
 
-use super::{binding, latency, level_number};
-use crate::charts::thousands;
+use super::limits::binding;
+use super::units::{latency, level_number, thousands};
 use goodput_core::level::{Control, Level};
 use goodput_core::units::{Span, short, three_digits};
 use goodput_stats::search::answer::{Knee, KneeBasis};

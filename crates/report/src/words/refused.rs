@@ -1,7 +1,7 @@
 //! An answer that is open since the server refused requests, in words.
 
-use super::steps_of;
-use crate::charts::thousands;
+use super::names::steps_of;
+use super::units::thousands;
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::{Step, StepKind};

@@ -1,8 +1,8 @@
 //! How far the steps support an answer, in words: the chance that the safe rate is too high, the step that held it, and a curve that is flat.
 
-use super::estimate::span;
-use super::level;
-use goodput_core::units::{short, thousands};
+use super::levels::level;
+use super::units::{span, thousands};
+use goodput_core::units::short;
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::{Answer, Goodput};
 use goodput_stats::stats::step::Verdict;

@@ -1,10 +1,14 @@
 //! What is said of every kind of answer.
 
 use super::*;
+use goodput_core::level::Control;
+use goodput_core::units::short;
+use goodput_plan::MeasuredWorkload;
 use goodput_run::fixture;
-use goodput_run::rundir::FailureRow;
+use goodput_run::rundir::{FailureRow, Run};
 use goodput_stats::search::answer::Status;
 use goodput_stats::stats::step::Abort;
+use goodput_stats::stats::summary::ERRORS;
 
 fn case(name: &str) -> Run {
     fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
@@ -84,7 +88,7 @@ fn two_sentences_of_every_status() {
     Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests): at 34 req/s 1,700 more requests without a miss would do, or about 1,300,000 at this share of misses.
     adaptive:
     One A40 serves at least 30 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 34.6, where p99 TPOT is the limit that binds.
-    Evidence: 30 req/s meets (p99 TTFT: 5 of 3,600 missed); 34.6 req/s fails (p99 TPOT: 5 of 415 missed); 34 req/s is undecided (p99 TPOT: 10 of 1,020 missed); ended because the bracket cannot be narrowed within what is left of 15m.
+    Evidence: 30 req/s meets (p99 TTFT: 5 of 3,600 missed); 34.6 req/s fails (p99 TPOT: 5 of 415 missed); 34 req/s is undecided (p99 TPOT: 10 of 1,020 missed); ended because the budget of 15m is spent.
     interval:
     One A40 serves 33.4 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, where p99 TTFT is the limit that binds; with 90 % confidence the true limit lies between 31.6 and 35.3.
     Evidence: a fit to 11 steps under load with 32,760 requests; 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); ended because all 11 levels of the list are measured.
@@ -99,13 +103,13 @@ fn two_sentences_of_every_status() {
     Evidence: 24 req/s meets (p99 TTFT: 1 of 2,880 missed); no level is shown to fail; ended because all 5 levels of the list are measured; higher levels would tell how much more.
     adaptive-not-reached:
     One A40 serves at least 10 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.
-    Evidence: 10 req/s meets (p99 TTFT: 0 of 1,200 missed; measured twice: undecided, meets); no level is shown to fail; ended because 10 req/s, the plan's max-rate, is shown to meet; higher levels would tell how much more.
+    Evidence: 10 req/s meets (p99 TTFT: 0 of 1,200 missed; measured twice: undecided, meets); no level is shown to fail; ended because max-rate, 10 req/s, is as far as the plan goes; higher levels would tell how much more.
     none:
     At no measured rate does one A40 keep p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: even 5 requests/s, the lowest, fails, where p99 TTFT is the limit that binds.
     Evidence: 5 req/s fails (p99 TTFT: 81 of 600 missed); ended because all 4 levels of the list are measured.
     unloaded-misses:
     Even unloaded, with one request at a time, one A40 does not keep p99 TTFT ≤ 1 ms, so no rate can: the limit that binds is p99 TTFT.
-    Evidence: already misses unloaded: 41 of 41 requests over 1 ms; ended because more load can only add to it.
+    Evidence: one request at a time already misses p99 TTFT: 41 of 41 requests; ended because no load makes an unloaded server faster.
     all-failed:
     Every request to one A40 failed at 2 requests/s (server-error 500): no rate keeps p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and nothing is shown of its latencies.
     Evidence: 2 req/s fails (every request failed); ended because all 2 levels of the list are measured.
@@ -319,20 +323,6 @@ fn the_rate_and_the_price_of_figures_are_told() {
     run.steps[0].achieved_rate = 20.4;
     let c = run.capacity(&run.answers[0]).unwrap();
     assert_eq!(basis(&run.answers[0], &c), "at 20 requests/s, the level of step 1");
-}
-
-#[test]
-fn counts_are_short() {
-    for (x, text) in [
-        (0.5, "0.5"),
-        (31.52, "31.5"),
-        (999.6, "1,000"),
-        (115_212.0, "115,000"),
-        (999_600.0, "1 million"),
-        (2_764_800.0, "2.76 million"),
-    ] {
-        assert_eq!(count(x), text);
-    }
 }
 
 #[test]

@@ -1,0 +1,412 @@
+//! Tables of typed cells, whose columns know how they are shown where there is room, and where there is little.
+
+use super::text::Text;
+use crate::words::units::{figure, percent, precise, thousands};
+
+/// The sign of a cell of which nothing is known.
+pub const UNKNOWN: &str = "–";
+
+/// A sign before a verdict or a status; a word always goes with it, so that nothing is said by colour alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It meets, holds or is accepted.
+    Good,
+    /// It fails or is rejected.
+    Bad,
+    /// It is undecided.
+    Open,
+    /// It does not count.
+    Invalid,
+}
+
+impl Mark {
+    /// The sign.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Good => "●",
+            Self::Bad => "✕",
+            Self::Open => "○",
+            Self::Invalid => "△",
+        }
+    }
+}
+
+/// A cell of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Nothing is known.
+    Unknown,
+    /// There is nothing to say.
+    Empty,
+    /// Words.
+    Text(Text),
+    /// A measured number, three significant figures.
+    Number(f64),
+    /// A number that others are derived from, four significant figures.
+    Precise(f64),
+    /// A whole number.
+    Count(f64),
+    /// A share of one, shown in per cent.
+    Share(f64),
+    /// Less than a whole number.
+    Below(u32),
+    /// The level of a step.
+    Level {
+        /// By what rows are sorted: 0 for the unloaded server.
+        value: f64,
+        /// The level with its unit, and its series where there are several.
+        full: String,
+        /// The bare number, below a head that has the unit.
+        short: String,
+    },
+    /// The verdict of a step.
+    Verdict {
+        /// Its sign; none where the step was not measured for a verdict.
+        mark: Option<Mark>,
+        /// Its word.
+        word: &'static str,
+        /// The limit that decided, where that is news.
+        limit: Option<String>,
+        /// True if the backlog grows.
+        grows: bool,
+        /// True for a verdict that is expected, as an undecided step of a ramp: it has no colour on a terminal.
+        expected: bool,
+    },
+    /// A sign with words.
+    Marked {
+        /// The sign.
+        mark: Mark,
+        /// The words.
+        words: String,
+        /// The number by which rows are sorted, where there is one.
+        value: Option<f64>,
+    },
+    /// A figure in words: with a unit, a bound or a second figure.
+    Figure {
+        /// As it is shown.
+        text: String,
+        /// The number by which rows are sorted, where there is one.
+        value: Option<f64>,
+        /// True if it is the news of its row.
+        strong: bool,
+    },
+}
+
+impl Cell {
+    /// Returns a cell of words.
+    pub fn text(words: impl Into<Text>) -> Self {
+        Self::Text(words.into())
+    }
+
+    /// Returns a cell of words; unknown where there are none.
+    pub fn known(words: String) -> Self {
+        if words.is_empty() { Self::Unknown } else { Self::text(words) }
+    }
+
+    /// Returns a measured number; unknown where there is none.
+    pub fn number(x: Option<f64>) -> Self {
+        x.filter(|x| x.is_finite()).map_or(Self::Unknown, Self::Number)
+    }
+
+    /// Returns a whole number; unknown where there is none.
+    pub fn count(x: Option<f64>) -> Self {
+        x.map_or(Self::Unknown, Self::Count)
+    }
+
+    /// Returns a share; unknown where there is none.
+    pub fn share(x: Option<f64>) -> Self {
+        x.map_or(Self::Unknown, Self::Share)
+    }
+
+    /// Returns a figure in words, sorted by `value`.
+    pub fn figure(text: impl Into<String>, value: Option<f64>) -> Self {
+        Self::Figure { text: text.into(), value, strong: false }
+    }
+
+    /// Returns a figure in words that is the news of its row.
+    pub fn strong(text: impl Into<String>) -> Self {
+        Self::Figure { text: text.into(), value: None, strong: true }
+    }
+
+    /// Returns a sign with words.
+    pub fn marked(mark: Mark, words: impl Into<String>) -> Self {
+        Self::Marked { mark, words: words.into(), value: None }
+    }
+
+    /// Returns the number by which rows are sorted.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Number(x) | Self::Precise(x) | Self::Count(x) => Some(*x),
+            Self::Share(x) => Some(100.0 * x),
+            Self::Below(x) => Some(f64::from(*x)),
+            Self::Level { value, .. } => Some(*value),
+            Self::Marked { value, .. } | Self::Figure { value, .. } => *value,
+            Self::Unknown | Self::Empty | Self::Text(_) | Self::Verdict { .. } => None,
+        }
+    }
+
+    /// Returns the sign that the cell begins with.
+    pub const fn mark(&self) -> Option<Mark> {
+        match self {
+            Self::Verdict { mark, .. } => *mark,
+            Self::Marked { mark, .. } => Some(*mark),
+            _ => None,
+        }
+    }
+
+    /// Returns the cell as a page shows it. Nothing is escaped.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Unknown => UNKNOWN.into(),
+            Self::Empty => String::new(),
+            Self::Text(text) => text.words(),
+            Self::Number(x) => figure(*x),
+            Self::Precise(x) => precise(*x),
+            Self::Count(x) => thousands(*x),
+            Self::Share(x) => percent(*x),
+            Self::Below(x) => format!("< {x}"),
+            Self::Level { full, .. } => full.clone(),
+            Self::Verdict { mark, word, grows, .. } => {
+                let grows = if *grows { " ↗" } else { "" };
+                match mark {
+                    Some(mark) => format!("{} {word}{grows}", mark.sign()),
+                    None => format!("{word}{grows}"),
+                }
+            }
+            Self::Marked { mark, words, .. } => format!("{} {words}", mark.sign()),
+            Self::Figure { text, .. } => text.clone(),
+        }
+    }
+}
+
+/// Where a column is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Place {
+    /// In pages and on terminals.
+    #[default]
+    Everywhere,
+    /// In pages alone.
+    Page,
+    /// On terminals alone.
+    Terminal,
+}
+
+/// Which columns a narrow terminal leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Priority {
+    /// It stays.
+    #[default]
+    Always,
+    /// It stays on terminals of at least so many columns.
+    From(u16),
+    /// It stays on terminals of fewer columns than these.
+    Below(u16),
+    /// It goes where all do not fit, those of the lowest number first.
+    Droppable(u8),
+}
+
+/// How a column is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Align {
+    Left,
+    Right,
+    /// To the left in pages, where cells have units; to the right on terminals.
+    Level,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Its head.
+    pub head: Text,
+    /// Its head where there is little room; its lines are broken where this has breaks.
+    pub short: Option<String>,
+    /// Where it is shown.
+    pub place: Place,
+    /// Whether a narrow terminal leaves it out.
+    pub priority: Priority,
+    /// Characters that it takes up on a terminal, about.
+    pub width: u16,
+    /// True if a terminal sets its cells in, below a head that is the title of the table.
+    pub is_indented: bool,
+    align: Align,
+}
+
+impl Column {
+    fn new(head: impl Into<Text>, align: Align) -> Self {
+        Self {
+            head: head.into(),
+            short: None,
+            place: Place::default(),
+            priority: Priority::default(),
+            width: 8,
+            is_indented: false,
+            align,
+        }
+    }
+
+    /// Returns a column of words.
+    pub fn text(head: impl Into<Text>) -> Self {
+        Self::new(head, Align::Left)
+    }
+
+    /// Returns a column of numbers.
+    pub fn number(head: impl Into<Text>) -> Self {
+        Self::new(head, Align::Right)
+    }
+
+    /// Returns a column of levels.
+    pub fn level() -> Self {
+        Self::new("level", Align::Level)
+    }
+
+    /// Returns a column of quantities with their units: to the left in pages, to the right on terminals.
+    pub fn quantity(head: impl Into<Text>) -> Self {
+        Self::new(head, Align::Level)
+    }
+
+    /// Returns a column of the numbers of steps.
+    pub fn step_number() -> Self {
+        Self::new("#", Align::Right)
+    }
+
+    /// Gives the column a head for terminals.
+    #[must_use]
+    pub fn short(self, head: impl Into<String>) -> Self {
+        Self { short: Some(head.into()), ..self }
+    }
+
+    /// Shows the column in one place alone.
+    #[must_use]
+    pub fn only(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
+
+    /// Lets a narrow terminal leave the column out.
+    #[must_use]
+    pub fn with(self, priority: Priority) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Sets about how many characters the column takes up on a terminal.
+    #[must_use]
+    pub fn wide(self, width: u16) -> Self {
+        Self { width, ..self }
+    }
+
+    /// Sets the cells in on a terminal, below a head that is the title of the table.
+    #[must_use]
+    pub fn indented(self) -> Self {
+        Self { is_indented: true, ..self }
+    }
+
+    /// Returns true if pages set the column to the right.
+    pub fn is_right_in_pages(&self) -> bool {
+        self.align == Align::Right
+    }
+
+    /// Returns true if terminals set the column to the right.
+    pub fn is_right_on_terminals(&self) -> bool {
+        self.align != Align::Left
+    }
+}
+
+/// A column with what its cells say of a row.
+pub struct Field<'a, T> {
+    column: Column,
+    cell: Box<dyn Fn(&T) -> Cell + 'a>,
+}
+
+impl<'a, T> Field<'a, T> {
+    /// Returns a column whose cells are made by `cell`.
+    pub fn new(column: Column, cell: impl Fn(&T) -> Cell + 'a) -> Self {
+        Self { column, cell: Box::new(cell) }
+    }
+
+    /// Shows the column in one place alone.
+    #[must_use]
+    pub fn only(self, place: Place) -> Self {
+        Self { column: self.column.only(place), ..self }
+    }
+
+    /// Returns the cell of a row.
+    pub fn cell(&self, of: &T) -> Cell {
+        (self.cell)(of)
+    }
+
+    /// Returns the column for rows of another type, each of which has one of this.
+    pub fn within<U>(self, part: impl Fn(&U) -> T + 'a) -> Field<'a, U>
+    where
+        T: 'a,
+    {
+        Field::new(self.column, move |one: &U| (self.cell)(&part(one)))
+    }
+}
+
+/// How a terminal sets a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Setting {
+    /// Fitted into the width, with less space between columns where they would not fit.
+    #[default]
+    Fitted,
+    /// Fitted into the width, with little space between columns.
+    Tight,
+    /// As wide as it is: no cell is broken.
+    Whole,
+    /// As wide as it is, without lines: a few figures below a sentence.
+    Bare,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows, each with a cell for every column.
+    pub rows: Vec<Vec<Cell>>,
+    /// What it holds, for those who hear it; the title of its section where it is empty.
+    pub caption: String,
+    /// Returns true if its rows may stand in any order: a page lets its reader sort them.
+    pub sorts: bool,
+    /// The column that names a row.
+    pub row_head: usize,
+    /// How a terminal sets it.
+    pub setting: Setting,
+}
+
+impl Table {
+    /// Returns a table of these columns and rows.
+    pub fn new(columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Self {
+        debug_assert!(rows.iter().all(|row| row.len() == columns.len()), "a row has a cell for every column");
+        Self { columns, rows, caption: String::new(), sorts: false, row_head: 0, setting: Setting::default() }
+    }
+
+    /// Returns a table with a row for each of `of`.
+    pub fn of<'t, T: 't>(fields: Vec<Field<'_, T>>, of: impl IntoIterator<Item = &'t T>) -> Self {
+        let rows = of.into_iter().map(|one| fields.iter().map(|f| (f.cell)(one)).collect()).collect();
+        Self::new(fields.into_iter().map(|f| f.column).collect(), rows)
+    }
+
+    /// Returns the places of the columns that pages show.
+    pub fn in_pages(&self) -> impl Iterator<Item = usize> {
+        (0..self.columns.len()).filter(|i| self.columns[*i].place != Place::Terminal)
+    }
+
+    /// Lets readers sort the rows; the column `row_head` names each.
+    #[must_use]
+    pub fn sorted_by_readers(self, row_head: usize) -> Self {
+        Self { sorts: true, row_head, ..self }
+    }
+
+    /// Says what the table holds.
+    #[must_use]
+    pub fn captioned(self, caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..self }
+    }
+
+    /// Sets the table in a way of its own on terminals.
+    #[must_use]
+    pub fn set(self, setting: Setting) -> Self {
+        Self { setting, ..self }
+    }
+}

@@ -1,0 +1,129 @@
+//! Inline text as typed spans.
+
+/// A piece of a line of text. What it holds is shown as it is: no markup in it means anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Span {
+    /// Text without emphasis.
+    Plain(String),
+    /// Text of weight: an answer, a word that decides.
+    Strong(String),
+    /// Text that stands out a little: a term, advice.
+    Emphasis(String),
+    /// A command, a file or a key.
+    Code(String),
+}
+
+impl Span {
+    /// The words of the span.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Plain(words) | Self::Strong(words) | Self::Emphasis(words) | Self::Code(words) => words,
+        }
+    }
+}
+
+/// Returns a span without emphasis.
+pub fn plain(words: impl Into<String>) -> Span {
+    Span::Plain(words.into())
+}
+
+/// Returns a span of weight.
+pub fn strong(words: impl Into<String>) -> Span {
+    Span::Strong(words.into())
+}
+
+/// Returns a span that stands out a little.
+pub fn emphasis(words: impl Into<String>) -> Span {
+    Span::Emphasis(words.into())
+}
+
+/// Returns a command, a file or a key.
+pub fn code(words: impl Into<String>) -> Span {
+    Span::Code(words.into())
+}
+
+/// A line of text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Text {
+    spans: Vec<Span>,
+}
+
+impl Text {
+    /// Returns the text of these spans.
+    pub fn of(spans: impl IntoIterator<Item = Span>) -> Self {
+        let mut text = Self::default();
+        for span in spans {
+            text.push(span);
+        }
+        text
+    }
+
+    /// Adds a span; plain words join those before them.
+    pub fn push(&mut self, span: Span) {
+        match (self.spans.last_mut(), span) {
+            (Some(Span::Plain(before)), Span::Plain(more)) => before.push_str(&more),
+            (_, span) if span.words().is_empty() => {}
+            (_, span) => self.spans.push(span),
+        }
+    }
+
+    /// Adds plain words.
+    pub fn push_str(&mut self, words: &str) {
+        self.push(plain(words));
+    }
+
+    /// Returns the text with `more` behind it.
+    #[must_use]
+    pub fn and(mut self, more: Self) -> Self {
+        for span in more.spans {
+            self.push(span);
+        }
+        self
+    }
+
+    /// The spans in their order.
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// Returns true if there is nothing to show.
+    pub fn is_empty(&self) -> bool {
+        self.spans.iter().all(|span| span.words().trim().is_empty())
+    }
+
+    /// Returns the words without their emphasis.
+    pub fn words(&self) -> String {
+        self.spans.iter().map(Span::words).collect()
+    }
+}
+
+impl From<&str> for Text {
+    fn from(words: &str) -> Self {
+        Self::of([plain(words)])
+    }
+}
+
+impl From<String> for Text {
+    fn from(words: String) -> Self {
+        Self::of([plain(words)])
+    }
+}
+
+impl From<Span> for Text {
+    fn from(span: Span) -> Self {
+        Self::of([span])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_words_join() {
+        let text = Text::of([plain("a"), plain(" b"), strong("c"), plain("")]);
+        assert_eq!(text.spans(), [plain("a b"), strong("c")]);
+        assert_eq!(text.words(), "a bc");
+        assert!(Text::from(" ").is_empty() && !text.is_empty());
+    }
+}

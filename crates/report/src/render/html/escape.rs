@@ -1,0 +1,16 @@
+//! Text within elements and attributes.
+
+use crate::escape::entity;
+
+/// Returns text for the inside of elements and of quoted attributes: nothing in it can start an element or end an attribute. Line breaks and
+/// tabs stay.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' | '<' | '>' | '"' | '\'' => out.push_str(entity(c)),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,97 @@
+//! The capacity for a terminal.
+
+use super::answer::Capacity;
+use super::rows::{of_one, of_several};
+use super::{explain, words};
+use crate::document::{Advice, Block, Bullet, Document, Entry, Section, Text};
+use goodput_stats::capacity::sizing::{basis, by_currency};
+use std::path::PathBuf;
+
+/// What differs first, then the answer, its table, its formulas where they are asked for, and what to read with care.
+pub fn brief(c: &Capacity, files: &[PathBuf]) -> Document {
+    let mut warnings: Vec<Advice> =
+        words::warnings(c).into_iter().map(|said| Advice { text: said.into(), advice: "".into() }).collect();
+    warnings.extend(c.refused.iter().map(|r| Advice {
+        text: format!("{} has no rate to plan with: {}", r.name, r.why).into(),
+        advice: r.advice.as_str().into(),
+    }));
+    let mut sections = vec![untitled(vec![Block::Caveats(warnings)])];
+    if !c.all.is_empty() {
+        sections.extend(answer(c, files));
+    }
+    Document { sections, ..Document::default() }
+}
+
+fn untitled(blocks: Vec<Block>) -> Section {
+    Section::titled("", blocks)
+}
+
+fn answer(c: &Capacity, files: &[PathBuf]) -> Vec<Section> {
+    let mut head = vec![Block::paragraph(format!("{}.", c.headline()))];
+    head.extend(limits(c).into_iter().map(Block::paragraph));
+    let mut rows = words::demand_rows(&c.demand, &c.reserve);
+    rows.extend(words::measured_rows(c));
+    let facts = rows.into_iter().map(|(name, text)| (name.into(), text.into())).collect();
+    let mut sections = vec![untitled(head), untitled(vec![Block::Facts(facts)])];
+    sections.extend(tables(c));
+    if c.explain {
+        sections.extend(formulas(c));
+    }
+    let notes = words::notes(c).into_iter().map(|n| Advice { text: n.into(), advice: Text::default() });
+    sections.push(Section::titled("Caveats", vec![Block::Caveats(notes.collect())]));
+    sections.push(untitled(files.iter().map(|f| Block::paragraph(f.display().to_string())).collect()));
+    sections
+}
+
+fn tables(c: &Capacity) -> Vec<Section> {
+    if let [one] = &c.all[..] {
+        let mut blocks = vec![of_one(&c.demand, &c.reserve, one).into()];
+        blocks.extend(words::bands(one).into_iter().map(Block::paragraph));
+        return vec![untitled(blocks)];
+    }
+    let by = basis(&c.all);
+    let groups = by_currency(&c.all).into_iter();
+    let mut sections: Vec<Section> =
+        groups.map(|group| untitled(vec![of_several(by, &group).into()])).collect();
+    let mut notes = Vec::new();
+    if words::planned_apart(&c.all) {
+        notes.push(Block::paragraph("Sorted by the goodput, since not every one has a safe rate; GPUs and costs are those of the rate to plan with."));
+    }
+    notes.push(Block::paragraph(
+        "Each by itself, at the safe rate and at the goodput: --out DIR, --json, or one run alone.",
+    ));
+    sections.push(untitled(notes));
+    sections
+}
+
+/// Whether the limit on the cost is kept, for each candidate that has one.
+fn limits(c: &Capacity) -> Vec<String> {
+    let judged = c.all.iter().filter_map(|s| Some((s, s.cost_limit?, s.candidate.max_cost_per_mtok?)));
+    judged
+        .map(|(s, kept, max)| {
+            let pay = |x| words::money(x, s.candidate.currency.as_deref());
+            let cost = s.planned().cost.and_then(|c| c.per_mtok).map(pay).unwrap_or_default();
+            let whose = if c.all.len() > 1 { format!("{}: ", s.candidate.name) } else { String::new() };
+            let full = s.planned().cost.and_then(|c| c.full_load_per_mtok);
+            let full = full.map(|x| format!(" ({} at full load)", pay(x))).unwrap_or_default();
+            format!(
+                "{whose}Cost limit {}: a million output tokens cost {cost} at this demand{full}, at most {} may be.",
+                kept.name(),
+                pay(max)
+            )
+        })
+        .collect()
+}
+
+fn formulas(c: &Capacity) -> Vec<Section> {
+    let entry = |f: &explain::Formula| {
+        let steps = [&f.numbers, &f.result].map(|text| Entry::new(Bullet::None, format!("= {text}")));
+        Entry::new(Bullet::None, format!("{} = {}", f.of, f.formula)).over(steps.into())
+    };
+    let part = |(title, all): (String, Vec<explain::Formula>)| {
+        let entries = all.iter().map(entry).collect();
+        let whole = Entry::line(format!("Reckoned of {title}:")).over(entries);
+        untitled(vec![Block::Outline(vec![whole])])
+    };
+    explain::all(c).into_iter().map(part).collect()
+}

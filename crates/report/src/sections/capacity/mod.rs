@@ -1,0 +1,21 @@
+//! The answer of `goodput capacity`: what a demand takes, for one candidate or several beside one another, as a page, for a terminal and as
+//! JSON, and every formula with its numbers.
+
+mod answer;
+mod brief;
+pub mod candidate;
+mod explain;
+mod json;
+mod page;
+mod pick;
+pub mod refused;
+mod rows;
+mod words;
+
+pub use answer::Capacity;
+pub use brief::brief;
+pub use json::json;
+pub use page::page;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! What to read with care, each with what to do about it.
+
+use crate::document::{Advice, Block, Kind, Section};
+use crate::words;
+use goodput_core::caveat::Caveat;
+use goodput_run::rundir::Run;
+
+/// The section of the report; empty where there is nothing.
+pub(super) fn section(run: &Run) -> Section {
+    Section::new(Kind::Caveats, vec![block(run)])
+}
+
+/// The section of the report of several series: what is to be known of the run as a whole; what is of one series stands there.
+pub(super) fn of_all(run: &Run) -> Section {
+    let of_all = run.caveats.iter().filter(|c| run.series_of(c).is_empty()).cloned().collect();
+    section(&Run { caveats: of_all, ..run.clone() })
+}
+
+/// The caveats for a terminal.
+pub(super) fn brief(run: &Run) -> Section {
+    Section::titled("Caveats", vec![block(run)])
+}
+
+fn block(run: &Run) -> Block {
+    let one = |said: words::CaveatWords| Advice { text: said.text.into(), advice: said.advice.into() };
+    Block::Caveats(words::caveats(run).into_iter().map(one).collect())
+}
+
+/// Returns the caveats of a part that are not about the whole run, for its own section.
+pub(super) fn own(run: &Run, part: &Run) -> Vec<Caveat> {
+    let own = |c: &&Caveat| run.series_of(c).contains(&part.series());
+    part.caveats.iter().filter(own).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_core::caveat::{OriginCaveat, ServerCaveat};
+    use goodput_run::fixture;
+
+    #[test]
+    fn a_caveat_of_one_series_stands_in_its_section() {
+        let late = Caveat::Server(ServerCaveat::NotDrained { step: 13, left: 1.0 });
+        let run = fixture::pair_with(vec![Caveat::Origin(OriginCaveat::VirtualTime), late.clone()]);
+        assert!(!own(&run, &run.parts[0]).contains(&late));
+        assert!(own(&run, &run.parts[1]).contains(&late));
+        assert!(!own(&run, &run.parts[1]).contains(&Caveat::Origin(OriginCaveat::VirtualTime)));
+    }
+}

@@ -1,0 +1,34 @@
+//! The client's own lateness, and what else tells whether it was the limit.
+
+use super::cells::step_table;
+use crate::document::{Block, Cell, Column, Field, Kind, Section};
+use crate::words;
+use goodput_run::rundir::Run;
+use goodput_stats::stats::step::Step;
+
+/// The section of the report; empty where there is no step.
+pub(super) fn section(run: &Run) -> Section {
+    if run.steps.is_empty() {
+        return Section::new(Kind::Client, Vec::new());
+    }
+    let field = |head: &str, of: fn(&Step) -> Cell| Field::new(Column::number(head), move |s: &&Step| of(s));
+    let fields = vec![
+        field("lateness p50 ms", |s| Cell::number(s.lateness_p50_ms)),
+        field("lateness p99 ms", |s| Cell::number(s.lateness_p99_ms)),
+        field("receive lag p99 ms", |s| Cell::number(s.receive_lag_p99_ms)),
+        field("threads busy", |s| Cell::share(s.client_busy)),
+        field("waiting for a core", |s| Cell::share(s.client_waiting)),
+        field("new connections", |s| Cell::figure(s.conn_new.to_string(), Some(s.conn_new as f64))),
+        field("sent again", |s| Cell::figure(s.retried.to_string(), Some(s.retried as f64))),
+    ];
+    let steps: Vec<&Step> = run.steps.iter().collect();
+    let said = "Lateness is sent − due: the client's own fault. It is part of every latency above. How far the client was from its own limits:";
+    Section::new(
+        Kind::Client,
+        vec![
+            Block::paragraph(said),
+            Block::List(words::client_lines(run)),
+            step_table(run, &steps, fields).into(),
+        ],
+    )
+}

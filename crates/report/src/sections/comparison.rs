@@ -1,0 +1,13 @@
+//! Runs beside one another, for people: what differs first, then the table, then the sentence that answers.
+
+mod brief;
+mod notes;
+mod page;
+mod parts;
+
+pub use brief::brief;
+pub use notes::json_of;
+pub use page::{page, summary};
+
+#[cfg(test)]
+mod tests;

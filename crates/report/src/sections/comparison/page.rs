@@ -1,0 +1,213 @@
+//! The comparison as a page with charts, and as a summary for a CI run.
+
+use super::notes::notes as remarks;
+use super::parts::{Part, Shown, parts};
+use crate::document::{
+    Block, Cell, Column, Document, Field, Picture, Table, Text, code, emphasis, plain, strong,
+};
+use crate::escape::argument;
+use crate::sections::pictures::Drawn;
+use crate::sections::repeats::lines;
+use crate::words::date;
+use goodput_run::compare::gate::{self, Held, Outcome};
+use goodput_run::compare::{About, Comparison, Difference};
+
+/// Parts of the table that a summary has: a CI run shows a megabyte at most, and three levels tell the story.
+const IN_SUMMARY: usize = 4;
+
+/// Returns the page; `charts` are those beside it.
+pub fn page(c: &Comparison, charts: &[Drawn]) -> Document {
+    let mut lead = head(c);
+    for chart in charts {
+        lead.push(Block::Picture(Picture {
+            path: format!("compare-charts/{}.png", chart.name),
+            caption: chart.caption.into(),
+            alternative: String::new(),
+        }));
+        lead.push(Block::paragraph(emphasis(format!("{}.", chart.caption))));
+    }
+    lead.extend(figures(c, usize::MAX));
+    lead.extend(sides(c));
+    Document { title: title(c).into(), lead, ..Document::default() }
+}
+
+/// Returns a summary for a CI run: verdict, answer, what differs, the table; without charts, which it cannot show.
+pub fn summary(c: &Comparison) -> Document {
+    let mut title = Text::from(title(c));
+    match gate::all(&c.gates) {
+        _ if c.gates.is_empty() => {}
+        Held::Holds => title.push_str(": the gate holds"),
+        Held::Fails => title = title.and(Text::of([plain(": "), strong("the gate fails")])),
+        Held::Undecided => title.push_str(": the gate is undecided"),
+    }
+    let mut lead = head(c);
+    lead.push(Block::Folded { summary: "Figures".into(), blocks: figures(c, IN_SUMMARY) });
+    Document { title, lead, ..Document::default() }
+}
+
+fn title(c: &Comparison) -> String {
+    let labels: Vec<&str> = c.sides.iter().skip(1).map(|s| s.label.as_str()).collect();
+    let first = c.sides.first().map(|s| s.label.as_str()).unwrap_or_default();
+    format!("{} against {first}", labels.join(", "))
+}
+
+/// What a reader must see first: the answers, the gates, and what differs.
+fn head(c: &Comparison) -> Vec<Block> {
+    let mut blocks: Vec<Block> =
+        c.answers.iter().map(|answer| Block::paragraph(strong(answer.text.as_str()))).collect();
+    blocks.push(gates(c).into());
+    blocks.extend(differs(c));
+    blocks
+}
+
+/// The tables, the first `most` of them, and how to read them.
+fn figures(c: &Comparison, most: usize) -> Vec<Block> {
+    let all = parts(c);
+    let left = all.len().saturating_sub(most);
+    let mut blocks = Vec::new();
+    for part in all.into_iter().take(most) {
+        blocks.push(Block::Heading(part.heading.as_str().into()));
+        blocks.push(table(c, &part).captioned(part.heading).into());
+    }
+    if left > 0 {
+        blocks.push(Block::paragraph(format!("{left} more levels stand in compare.md and compare.json.")));
+    }
+    blocks.extend(runs(c));
+    blocks.extend(notes(c));
+    blocks
+}
+
+fn gates(c: &Comparison) -> Table {
+    let held = |g: &Outcome| match g.held {
+        Held::Holds => Cell::text("holds"),
+        Held::Fails => Cell::text(strong("fails")),
+        Held::Undecided => Cell::text("undecided"),
+    };
+    let fields: Vec<Field<'_, Outcome>> = vec![
+        Field::new(Column::text("gate"), |g: &Outcome| Cell::text(g.gate.as_str())),
+        Field::new(Column::text("of"), |g: &Outcome| Cell::text(g.side.as_str())),
+        Field::new(Column::text("figure"), |g: &Outcome| Cell::text(g.row.as_str())),
+        Field::new(Column::text("came to"), held),
+        Field::new(Column::text("why"), |g: &Outcome| Cell::text(g.why.as_str())),
+    ];
+    Table::of(fields, &c.gates).captioned("Gates")
+}
+
+fn differs(c: &Comparison) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading("What differs".into())];
+    if c.differs.is_empty() {
+        blocks.push(Block::paragraph("Nothing of plan, server, client or version."));
+        return blocks;
+    }
+    if c.unlike {
+        blocks.push(Block::Paragraph(Text::of([
+            strong("They did not measure the same thing"),
+            plain(" (marked !): compared because it was insisted on."),
+        ])));
+    }
+    let about = |d: &Difference| {
+        let mark = if d.unlike { "! " } else { "" };
+        Cell::text(format!("{mark}{}", d.about.title()))
+    };
+    let mut fields = vec![
+        Field::new(Column::text("about"), about),
+        Field::new(Column::text("key"), |d: &Difference| Cell::text(d.key.as_str())),
+    ];
+    fields.extend(c.sides.iter().enumerate().map(|(i, s)| {
+        Field::new(Column::text(s.label.as_str()), move |d: &Difference| {
+            Cell::known(d.values.get(i).cloned().unwrap_or_default())
+        })
+    }));
+    blocks.push(Table::of(fields, &c.differs).captioned("What differs").into());
+    blocks
+}
+
+/// A part of the table: the value of each side, and the changes from the first.
+fn table(c: &Comparison, part: &Part) -> Table {
+    let mut fields = vec![Field::new(Column::text(""), |r: &Shown| Cell::text(r.title.as_str()))];
+    if !part.is_pooled() {
+        fields.extend(c.sides.iter().enumerate().map(|(i, s)| {
+            Field::new(Column::number(s.label.as_str()), move |r: &Shown| {
+                r.values[i].as_ref().map_or(Cell::Unknown, |v| Cell::figure(v.as_str(), None))
+            })
+        }));
+    }
+    for (i, side) in c.sides.iter().skip(1).enumerate() {
+        let whose = if c.sides.len() > 2 { format!(", {}", side.label) } else { String::new() };
+        fields.push(Field::new(Column::number(format!("change{whose}")), move |r: &Shown| {
+            let (change, noise) = &r.changes[i];
+            if noise.is_beyond() {
+                Cell::strong(change.as_str())
+            } else {
+                Cell::figure(change.as_str(), None)
+            }
+        }));
+        fields.push(Field::new(Column::number("beyond noise"), move |r: &Shown| {
+            Cell::text(r.changes[i].1.words())
+        }));
+    }
+    Table::of(fields, &part.rows)
+}
+
+/// The runs of each side and what they come to together, where sides are several runs.
+fn runs(c: &Comparison) -> Vec<Block> {
+    if c.runs.is_empty() {
+        return Vec::new();
+    }
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for group in &c.runs {
+        rows.push(vec![
+            Cell::text(group.label.as_str()),
+            Cell::text("runs"),
+            Cell::text(group.runs.join(", ")),
+        ]);
+        for (name, text) in group.pooled.iter().filter(|p| p.runs > 1).flat_map(lines) {
+            rows.push(vec![Cell::Empty, Cell::text(name), Cell::text(text)]);
+        }
+    }
+    let columns = vec![Column::text(""), Column::text(""), Column::text("")];
+    vec![Block::Heading("The runs".into()), Table::new(columns, rows).captioned("The runs").into()]
+}
+
+fn notes(c: &Comparison) -> Vec<Block> {
+    let how = Text::of([
+        plain("Changes are from the first, with 95 % intervals. "),
+        emphasis("Beyond noise"),
+        plain(
+            ": the change is more than chance makes of two alike servers, at a chance of about 5 % that any of the table's is wrongly called \
+             so (Holm); ",
+        ),
+        code("?"),
+        plain(": nothing tells the noise."),
+    ]);
+    vec![Block::Paragraph(how), Block::List(remarks(c).into_iter().map(Into::into).collect())]
+}
+
+fn sides(c: &Comparison) -> Vec<Block> {
+    let text = |head: &str, of: fn(&About) -> String| {
+        Field::new(Column::text(head), move |s: &About| Cell::text(of(s)))
+    };
+    let fields = vec![
+        text("", |s| s.label.clone()),
+        text("run", |s| s.run.clone()),
+        text("measured", |s| date(&s.started)),
+        text("server", |s| s.server.clone()),
+        text("model", |s| s.model.clone()),
+        text("workload", |s| s.workload.clone()),
+        text("SLO", |s| s.slo.clone()),
+    ];
+    let runs: Vec<String> = c.sides.iter().map(|s| s.run.clone()).collect();
+    let one = runs.iter().all(|r| *r == runs[0]);
+    let made_from = if one { runs[..1].to_vec() } else { runs };
+    let asked = if c.asked.is_empty() { made_from } else { c.asked.clone() };
+    let shown: Vec<String> = asked.iter().map(|a| argument(a)).collect();
+    let made = Text::of([
+        plain(format!("Made by goodput {}: ", c.goodput_version)),
+        code(format!("goodput compare {}", shown.join(" "))),
+    ]);
+    vec![
+        Block::Heading("The sides".into()),
+        Table::of(fields, &c.sides).captioned("The sides").into(),
+        Block::Paragraph(made),
+    ]
+}

@@ -1,0 +1,147 @@
+//! The rows of a comparison as they are shown, and what of each change is noise.
+
+use goodput_core::units::thousands;
+use goodput_run::compare::answer::{bare, signed};
+use goodput_run::compare::{Basis, Beyond, Change, Column, Comparison, Infinite, Place, Row};
+
+/// A row as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shown {
+    pub(super) title: String,
+    /// The value of each side, where it has one.
+    pub(super) values: Vec<Option<String>>,
+    /// The change of every side but the first, with what of it is noise.
+    pub(super) changes: Vec<(String, Noise)>,
+}
+
+/// A part of the table.
+pub(super) struct Part {
+    pub(super) heading: String,
+    pub(super) rows: Vec<Shown>,
+}
+
+impl Part {
+    /// Returns true if several levels are taken together: they have a change, and no value.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.rows.iter().all(|r| r.values.iter().all(Option::is_none))
+    }
+}
+
+/// The parts of the table.
+pub(super) fn parts(c: &Comparison) -> Vec<Part> {
+    let whole: Vec<&Row> = c.rows.iter().filter(|r| r.place == Place::Whole).collect();
+    let pooled: Vec<&Row> = c.rows.iter().filter(|r| r.place == Place::Pooled).collect();
+    // Rates that were listed were not searched: what they bracket is told with each run.
+    let whole = if c.alternating { Vec::new() } else { whole };
+    let mut out = vec![("The run as a whole".to_owned(), whole)];
+    let n = c.levels.len();
+    out.push((if n == 1 { "All turns".to_owned() } else { format!("Over all {n} rates, in turns") }, pooled));
+    for level in &c.levels {
+        let own = |r: &&Row| matches!(r.place, Place::At(l) if l == level.level);
+        let requests: Vec<String> = level.requests.iter().map(|n| thousands(*n as f64)).collect();
+        let heading = format!("At {} ({} requests)", level.level, requests.join(" / "));
+        out.push((heading, c.rows.iter().filter(own).collect()));
+    }
+    // That nothing failed goes without saying.
+    let none_failed = |r: &Row| r.column == Column::Failures && r.values.iter().all(|v| *v == Some(0.0));
+    let part = |(heading, rows): (String, Vec<&Row>)| {
+        let rows = rows.into_iter().filter(|r| !none_failed(r)).map(|r| shown(r, c.sides.len()));
+        Part { heading, rows: rows.collect() }
+    };
+    out.into_iter().filter(|(_, rows)| !rows.is_empty()).map(part).collect()
+}
+
+fn shown(row: &Row, sides: usize) -> Shown {
+    let unit = match row.column {
+        c if c.is_share() => "%",
+        _ => row.unit.as_str(),
+    };
+    let title = row.column.title();
+    let title = if unit.is_empty() { title } else { format!("{title}, {unit}") };
+    let values = (0..sides).map(|i| value(row, i)).collect();
+    let changes = row.changes.iter().map(|c| (change(row.column, c), Noise::of(c))).collect();
+    Shown { title, values, changes }
+}
+
+fn value(row: &Row, side: usize) -> Option<String> {
+    let text = |x: f64| figure(row.column, x);
+    let value = row.values[side]?;
+    Some(match row.intervals[side] {
+        Some([low, high]) => format!("{} [{}, {}]", text(value), text(low), text(high)),
+        None => text(value),
+    })
+}
+
+/// A value in three digits; shares in per cent.
+fn figure(column: Column, x: f64) -> String {
+    if x.is_infinite() {
+        return "∞".to_owned();
+    }
+    match column {
+        c if c.is_share() => {
+            let percent = x * 100.0;
+            if (99.0..100.0).contains(&percent) { format!("{percent:.2}") } else { format!("{percent:.1}") }
+        }
+        Column::Preemptions => thousands(x),
+        _ if x.abs() >= 1_000.0 => thousands(x),
+        _ => crate::words::precise(x),
+    }
+}
+
+/// `+15 % [12, 18]`; of shares the change in percentage points.
+fn change(column: Column, c: &Change) -> String {
+    let points = column.is_share();
+    let (value, interval) = if points { (c.absolute, c.absolute_interval) } else { (c.share, c.interval) };
+    let Some(value) = value else {
+        match (c.infinite, interval) {
+            (Some(Infinite::New), _) => return "∞ now".to_owned(),
+            (Some(Infinite::Old), _) => return "no longer ∞".to_owned(),
+            // From nothing, to what lies beyond an end.
+            (None, Some([low, high])) => return format!("[{}, {}]", bare(low), bare(high)),
+            (None, None) => {}
+        }
+        let plain = c.absolute.filter(|_| column == Column::Preemptions);
+        return plain
+            .map_or("–".to_owned(), |d| format!("{}{}", if d > 0.0 { "+" } else { "" }, thousands(d)));
+    };
+    let shown = if points { signed(value).replace(" %", " pp") } else { signed(value) };
+    let reach = |[low, high]: [f64; 2]| format!(" [{}, {}]", bare(low), bare(high));
+    format!("{shown}{}", interval.map_or(String::new(), reach))
+}
+
+/// Whether a change exceeds noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Noise {
+    /// It does: the brackets of both sides lie apart.
+    BeyondByBrackets,
+    /// It does.
+    Beyond,
+    /// It does not.
+    Within,
+    /// Nothing tells the noise.
+    Unknown,
+}
+
+impl Noise {
+    const fn of(c: &Change) -> Self {
+        match (c.beyond, c.basis) {
+            (Beyond::Yes, Basis::Brackets) => Self::BeyondByBrackets,
+            (Beyond::Yes, _) => Self::Beyond,
+            (Beyond::No, _) => Self::Within,
+            (Beyond::Unknown, _) => Self::Unknown,
+        }
+    }
+
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::BeyondByBrackets => "yes, brackets apart",
+            Self::Beyond => "yes",
+            Self::Within => "no",
+            Self::Unknown => "?",
+        }
+    }
+
+    pub(super) const fn is_beyond(self) -> bool {
+        matches!(self, Self::BeyondByBrackets | Self::Beyond)
+    }
+}

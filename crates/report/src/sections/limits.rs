@@ -1,0 +1,88 @@
+//! Misses of each limit at each step.
+
+use super::cells::{mark, step_table};
+use crate::document::{Block, Cell, Column, Field, Kind, Section};
+use crate::escape::clip;
+use crate::words;
+use goodput_core::units::thousands;
+use goodput_run::rundir::Run;
+use goodput_stats::stats::step::{LimitRow, Step, Verdict};
+
+/// The tier, the class and the name of a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Key {
+    tier: String,
+    class: String,
+    limit: String,
+}
+
+impl Key {
+    fn of(l: &LimitRow) -> Self {
+        Self { tier: l.tier.clone(), class: l.class.clone(), limit: l.limit.clone() }
+    }
+}
+
+/// The section of the report; empty where no step was judged.
+pub(super) fn section(run: &Run) -> Section {
+    let mut keys: Vec<Key> = Vec::new();
+    for l in run.steps.iter().flat_map(|s| &s.limits) {
+        if !keys.contains(&Key::of(l)) {
+            keys.push(Key::of(l));
+        }
+    }
+    if keys.is_empty() {
+        return Section::new(Kind::Limits, Vec::new());
+    }
+    let field = |k: &Key| {
+        let key = k.clone();
+        Field::new(Column::number(title(k, &keys)), move |s: &&Step| {
+            s.limits.iter().find(|l| Key::of(l) == key).map_or(Cell::Unknown, cell)
+        })
+    };
+    let steps: Vec<&Step> = run.steps.iter().collect();
+    let table = step_table(run, &steps, keys.iter().map(field).collect());
+    let said = "Requests that missed each limit, of those that count; a request that failed is a miss.";
+    Section::new(Kind::Limits, vec![Block::paragraph(said), table.into()])
+}
+
+/// Returns the name of a limit, behind its tier and class where there are several: the numbers stand in the SLO.
+fn title(key: &Key, all: &[Key]) -> String {
+    let mut whose = Vec::new();
+    whose.extend(all.iter().any(|k| k.tier != key.tier).then(|| clip(&key.tier, 40)));
+    whose.extend(all.iter().any(|k| k.class != key.class).then(|| clip(&key.class, 40)));
+    let whose = if whose.is_empty() { String::new() } else { format!("{}: ", whose.join(", ")) };
+    format!("{whose}{}", words::binding(&key.limit))
+}
+
+fn cell(l: &LimitRow) -> Cell {
+    let marked = |words: String, value| Cell::Marked { mark: mark(l.verdict), words, value };
+    if l.limit == "stability" {
+        return marked(l.verdict.name().into(), None);
+    }
+    if l.n == 0 {
+        let why = if l.verdict == Verdict::Meets { "does not apply" } else { "no answer to judge" };
+        return marked(why.into(), None);
+    }
+    let unknown = if l.censored > 0 { format!(" (+{} unknown)", l.censored) } else { String::new() };
+    let words = format!("{} of {}{unknown}", thousands(l.misses as f64), thousands(l.n as f64));
+    marked(words, Some(l.misses as f64 / l.n as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_run::fixture;
+
+    #[test]
+    fn limits_that_judged_nothing_say_so() {
+        let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
+        let row = |n, verdict| LimitRow { n, misses: 0, verdict, ..run.steps[0].limits[0].clone() };
+        for (n, v, want) in [
+            (9, Verdict::Meets, "● 0 of 9"),
+            (0, Verdict::Meets, "● does not apply"),
+            (0, Verdict::Undecided, "○ no answer to judge"),
+        ] {
+            assert_eq!(cell(&row(n, v)).words(), want);
+        }
+    }
+}

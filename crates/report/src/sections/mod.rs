@@ -1,0 +1,46 @@
+//! The sections of reports, each written once as a function from facts to blocks, and the reports that they make up.
+
+mod amounts;
+mod answer;
+mod at_the_answer;
+pub mod brief;
+pub mod calibration;
+pub mod capacity;
+mod cards;
+mod caveats;
+mod cells;
+mod checks;
+mod client;
+pub mod comparison;
+mod decisions;
+mod failures;
+mod figures;
+mod groups;
+mod limits;
+mod matrix;
+mod mixing;
+mod offline;
+mod pair;
+pub mod peers;
+mod percentiles;
+mod pictures;
+mod question;
+pub(crate) mod recovery;
+pub mod repeats;
+mod replayed;
+mod replicas;
+pub mod report;
+mod reproduce;
+mod roofline;
+pub(crate) mod scale;
+pub(crate) mod sensitivity;
+mod sent;
+mod server;
+pub(crate) mod several;
+mod steps;
+mod throughput;
+pub mod trace;
+pub(crate) mod variants;
+mod why;
+
+pub use pictures::Drawn;

@@ -1,0 +1,55 @@
+//! What another tool would report of a run.
+
+use crate::document::{Block, Cell, Column, Document, Field, Section, Setting, Table, Text};
+use crate::words;
+use goodput_run::peers::{AsTool, Figure, StepAs};
+
+/// The figures of each step for a terminal, and below them why they differ from ours.
+pub fn brief(of: &AsTool) -> Document {
+    let head = format!(
+        "The measured requests as {} {} counts them; the limits of request goodput are those of the SLO, each on single requests.",
+        of.tool.title(),
+        of.version
+    );
+    let mut sections = vec![Section::titled("", vec![Block::paragraph(head)])];
+    sections.extend(of.steps.iter().map(|step| one(of, step)));
+    if of.steps.iter().any(|s| s.figures.iter().any(|f| f.approximate && f.value.is_some())) {
+        let said = "≈ to three significant figures: made from histograms.csv.";
+        sections.push(Section::titled("", vec![Block::paragraph(said)]));
+    }
+    let list = |all: &[&str]| Block::List(all.iter().map(|line| Text::from(*line)).collect());
+    sections.push(Section::titled("Where its definitions differ from ours", vec![list(of.differences)]));
+    sections
+        .push(Section::titled("Reported by it, and not to be had from a run folder", vec![list(of.untold)]));
+    Document { sections, ..Document::default() }
+}
+
+fn one(of: &AsTool, step: &StepAs) -> Section {
+    let shown: Vec<&Figure> =
+        step.figures.iter().filter(|f| f.value.is_some() || f.reported.is_some()).collect();
+    let precise = |value: Option<f64>| value.map_or(Cell::Unknown, Cell::Precise);
+    let counted = move |f: &&Figure| match (f.approximate, f.value) {
+        (true, Some(value)) => Cell::figure(format!("≈ {}", words::precise(value)), Some(value)),
+        _ => precise(f.value),
+    };
+    let mut fields = vec![
+        Field::new(Column::text(format!("{} says", of.tool.title())), |f: &&Figure| {
+            Cell::text(f.name.as_str())
+        }),
+        Field::new(Column::number("as it counts"), counted),
+    ];
+    fields.extend(
+        of.own.then(|| Field::new(Column::number("it reported"), move |f: &&Figure| precise(f.reported))),
+    );
+    fields.extend([
+        Field::new(Column::text("unit"), |f: &&Figure| Cell::text(f.unit)),
+        Field::new(Column::text("ours"), |f: &&Figure| f.ours.map_or(Cell::Empty, Cell::text)),
+        Field::new(Column::number("as we count"), move |f: &&Figure| match f.ours {
+            Some(_) => precise(f.our_value),
+            None => Cell::Empty,
+        }),
+    ]);
+    let title = format!("Step {} at {}, over {} s", step.step, step.level, words::figure(step.duration_s));
+    let table = Table::of(fields, &shown).set(Setting::Whole);
+    Section::titled("", vec![Block::paragraph(title), table.into()])
+}

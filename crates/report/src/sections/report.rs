@@ -1,0 +1,109 @@
+//! The report of a run: a decision record. What was asked, what was found and how sure that is, and how to measure it again.
+
+use super::{
+    amounts, answer, cards, caveats, checks, client, decisions, failures, groups, limits, matrix, mixing,
+    offline, pair, percentiles, pictures, question, recovery, replayed, replicas, reproduce, roofline, scale,
+    sensitivity, sent, server, several, steps, throughput, variants, why,
+};
+use crate::document::{Block, Document, Kind, Section};
+use crate::words;
+use goodput_run::rundir::Run;
+use goodput_stats::stats::groups::GroupBy;
+use pictures::Drawn;
+
+/// Returns the report of a run of one series, with the charts that it has.
+pub fn document(run: &Run, charts: &[Drawn]) -> Document {
+    // A matrix and what has no limit to keep have questions and answers of their own.
+    let own = matrix::blocks(run).or_else(|| offline::blocks(run));
+    let mut sections = of_series(run, charts, "charts");
+    match own {
+        Some(own) => {
+            let judged = !run.answers.is_empty();
+            let of_answers = [Kind::Steps, Kind::Limits];
+            sections.retain(|s| s.kind != Kind::Answer && (judged || !of_answers.contains(&s.kind)));
+            sections.insert(0, Section::new(Kind::Answer, own));
+        }
+        None => sections.insert(0, question::section(run)),
+    }
+    whole(run, sections)
+}
+
+/// Charts of one of several series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfSeries {
+    /// The folder that they lie in, within that of all charts.
+    pub folder: String,
+    /// The charts.
+    pub charts: Vec<Drawn>,
+}
+
+/// Returns the report of a run of several series: what compares them, then a section for each. `over` are the charts that compare them.
+pub fn of_several(run: &Run, over: &[Drawn], parts: &[OfSeries]) -> Document {
+    let mut sections = vec![
+        question::section(run),
+        variants::section(run),
+        decisions::variants(run),
+        several::section(run, pictures::blocks(run, over, "charts")),
+        pair::section(run),
+        mixing::section(run),
+        caveats::of_all(run),
+    ];
+    sections.extend(run.parts.iter().zip(parts).map(|(part, of)| section_of_series(run, part, of)));
+    whole(run, sections)
+}
+
+/// A document of these sections, and of those that every report ends with.
+fn whole(run: &Run, mut sections: Vec<Section>) -> Document {
+    sections.extend([server::facts(run), reproduce::section(run), reproduce::notes(run)]);
+    Document {
+        title: words::headline(run).into(),
+        cards: cards::cards(run),
+        lead: vec![Block::paragraph(run.name.as_str())],
+        sections,
+    }
+}
+
+/// What is said of one of several series.
+fn section_of_series(run: &Run, part: &Run, of: &OfSeries) -> Section {
+    let section = |blocks, parts| Section { kind: Kind::Series, title: several::title(part), blocks, parts };
+    if let Some(blocks) = several::unmeasured_part(run, part) {
+        return section(blocks, Vec::new());
+    }
+    let own = Run { caveats: caveats::own(run, part), ..part.clone() };
+    let parts = of_series(&own, &of.charts, &format!("charts/{}", of.folder));
+    section(variants::failed(run, part.series()).unwrap_or_default(), parts)
+}
+
+/// What was found and what it rests on, empty where there is nothing to say; the charts lie in `folder`.
+fn of_series(run: &Run, charts: &[Drawn], folder: &str) -> Vec<Section> {
+    vec![
+        answer::section(run),
+        decisions::section(run),
+        decisions::stopped(run),
+        amounts::section(run),
+        sensitivity::section(run),
+        recovery::section(run),
+        why::section(run),
+        caveats::section(run),
+        pictures::section(run, charts, folder),
+        steps::section(run),
+        limits::section(run),
+        percentiles::section(run),
+        scale::section(run),
+        throughput::section(run),
+        roofline::section(run),
+        sent::section(run),
+        replayed::section(run),
+        groups::section(run, GroupBy::Class),
+        groups::section(run, GroupBy::Turn),
+        replicas::section(run),
+        failures::section(run),
+        checks::section(run),
+        client::section(run),
+        server::section(run),
+    ]
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

@@ -1,0 +1,60 @@
+//! How to measure it again, and the plan's free text.
+
+use crate::document::{Block, Kind, Section, Text, code, plain};
+use crate::words;
+use goodput_run::rundir::{Imported, Run};
+
+/// The section of the report.
+pub(super) fn section(run: &Run) -> Section {
+    let m = &run.meta;
+    if let Some(imported) = &m.imported {
+        return Section::new(Kind::Reproduce, of_import(run, imported));
+    }
+    let clock = if m.virtual_time { "simulated" } else { "real" };
+    let command =
+        if m.virtual_time { "goodput sweep plan.toml --virtual-time" } else { "goodput sweep plan.toml" };
+    let facts: Vec<Text> = vec![
+        format!("goodput {}", m.goodput_version).into(),
+        format!("client: {}", m.host).into(),
+        format!("seed: {}", m.seed).into(),
+        format!("clock: {clock}").into(),
+    ];
+    let blocks = vec![
+        Block::Paragraph(Text::of([
+            plain("In the run folder, where "),
+            code("plan.toml"),
+            plain(" stands:"),
+        ])),
+        Block::Code { language: "sh", text: command.into() },
+        Block::List(facts),
+        Block::Paragraph(Text::of([
+            plain("The plan as resolved, which is what "),
+            code("plan.toml"),
+            plain(" says:"),
+        ])),
+        Block::Code { language: "toml", text: run.plan_toml.clone() },
+    ];
+    Section::new(Kind::Reproduce, blocks)
+}
+
+/// Where an imported run comes from. Its plan says what was measured, as far as that is known: it is none to measure the same again.
+fn of_import(run: &Run, imported: &Imported) -> Vec<Block> {
+    let said = format!(
+        "{} measured it; imported by goodput {} on {} from",
+        imported.title(),
+        run.meta.goodput_version,
+        words::moment(&imported.at)
+    );
+    vec![
+        Block::paragraph(said),
+        Block::List(imported.files.iter().map(|f| f.as_str().into()).collect()),
+        Block::paragraph("The plan that describes what was measured, as far as it is known:"),
+        Block::Code { language: "toml", text: run.plan_toml.clone() },
+    ]
+}
+
+/// The plan's free text; empty where it has none.
+pub(super) fn notes(run: &Run) -> Section {
+    let text = run.meta.notes.clone().unwrap_or_default();
+    Section::new(Kind::Notes, vec![Block::Code { language: "text", text }])
+}

@@ -1,0 +1,316 @@
+//! The server's own view: what it told of itself, and what its counters say of every step.
+
+use super::at_the_answer::at_the_answer;
+use super::cells::step_table;
+use crate::document::{Block, Cell, Column, Field, Kind, Section, Table, Text, code, emphasis, plain};
+use crate::escape::clip;
+use crate::words::{self, percent};
+use goodput_core::units::thousands;
+use goodput_run::rundir::Run;
+use goodput_stats::search::answer::Answer;
+use goodput_stats::server::facts::Facts;
+use goodput_stats::stats::server::{gpu_use, gpu_watts};
+use goodput_stats::stats::step::{ClientSide, MetricRow, ServerLatency, Step, Verdict};
+use std::collections::BTreeMap;
+
+/// So many series of `[[metrics]]` are shown at most.
+const MOST: usize = 40;
+
+/// Everything that is known from the server's side; empty where nothing is.
+pub(super) fn section(run: &Run) -> Section {
+    let parts = [gauges(run), latencies(run), agreement(run), gpus(run), series(run)];
+    Section::new(Kind::ServerView, parts.concat())
+}
+
+/// What the server says of the step of an answer, and of the lowest that is shown to fail: its queue, its KV cache, preemptions, and its
+/// GPUs; `None` where it says nothing.
+pub(super) fn in_short(run: &Run, a: &Answer) -> Option<String> {
+    let met = at_the_answer(run, |s| s.server.kv_max.is_some() || s.server.waiting_max.is_some());
+    let failed = a.goodput.failed.and_then(|f| run.step_at(a, f, Verdict::Fails));
+    let both = [met, failed.filter(|f| met.is_none_or(|m| m.step != f.step))];
+    let said: Vec<String> = both.into_iter().flatten().filter_map(step_in_short).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// `at 30 req/s at most 4 waiting, KV cache up to 83 %, 12 preemptions, 2 GPUs 91 % busy, 540 W`.
+fn step_in_short(s: &Step) -> Option<String> {
+    let v = &s.server;
+    let (used, watts) = (gpu_use(&s.metrics), gpu_watts(&s.metrics));
+    let parts = [
+        v.waiting_max.map(|n| format!("at most {} waiting", thousands(n))),
+        v.kv_max.map(|share| format!("KV cache up to {}", percent(share))),
+        v.preemptions.map(|n| {
+            format!("{} {}", thousands(n), if (n - 1.0).abs() < 0.5 { "preemption" } else { "preemptions" })
+        }),
+        used.map(|(share, n)| {
+            let gpus = if n == 1 { "the GPU".into() } else { format!("{n} GPUs") };
+            format!("{gpus} {} busy", percent(share))
+        }),
+        watts.map(|w| format!("{} W", thousands(w))),
+    ];
+    let said: Vec<String> = parts.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| format!("at {} {}", words::step_level(s), said.join(", ")))
+}
+
+/// What the server is: what it told, and what the plan declares.
+pub(super) fn facts(run: &Run) -> Section {
+    let mut blocks: Vec<Block> = run.meta.facts.iter().map(|f| told(f, run.meta.facts.len() > 1)).collect();
+    for variant in run.meta.variants.iter().filter(|v| !v.facts.is_empty()) {
+        blocks.push(Block::paragraph(format!("{}:", clip(&variant.name, 60))));
+        blocks.extend(variant.facts.iter().map(|f| told(f, variant.facts.len() > 1)));
+    }
+    if !run.meta.environment.is_empty() {
+        blocks.push(Block::paragraph("Declared by the plan:"));
+        let declared = run.meta.environment.iter();
+        let declared = declared.map(|(key, value)| (clip(key, 60).into(), clip(value, 500).into()));
+        blocks.push(Block::Facts(declared.collect()));
+    }
+    Section::new(Kind::Server, blocks)
+}
+
+fn told(f: &Facts, several: bool) -> Block {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    if several && !f.servers.is_empty() {
+        lines.push(("servers", f.servers.join(", ")));
+    }
+    let engine = f.engine.map(|e| e.title().to_owned());
+    let engine = [engine, f.version.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    lines.push(("engine", engine));
+    lines.push(("model", f.model.clone().unwrap_or_default()));
+    lines.push((
+        "longest context",
+        f.max_model_len.map(|n| format!("{} tokens", thousands(f64::from(n)))).unwrap_or_default(),
+    ));
+    lines.push(("engines", f.engines.filter(|n| *n > 1).map(|n| n.to_string()).unwrap_or_default()));
+    let flags: Vec<String> = f.flags.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    lines.push(("settings", flags.join(", ")));
+    lines.push(("metrics", f.metrics.clone()));
+    let known = lines.into_iter().filter(|(_, text)| !text.is_empty());
+    Block::Facts(known.map(|(name, text)| (name.into(), clip(&text, 1500).into())).collect())
+}
+
+/// Returns the steps of which `tells` holds.
+fn known(run: &Run, tells: impl Fn(&Step) -> bool) -> Vec<&Step> {
+    run.steps.iter().filter(|s| tells(s)).collect()
+}
+
+fn field<'s>(head: &str, of: fn(&Step) -> Cell) -> Field<'s, &'s Step> {
+    Field::new(Column::number(head), move |s: &&Step| of(s))
+}
+
+/// Queue, cache and what was preempted.
+fn gauges(run: &Run) -> Vec<Block> {
+    let steps = known(run, |s| s.server.is_known());
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let fields = vec![
+        field("running", |s| Cell::number(s.server.running_mean)),
+        field("waiting", |s| Cell::number(s.server.waiting_mean)),
+        field("most waiting", |s| Cell::number(s.server.waiting_max)),
+        field("KV cache", |s| Cell::share(s.server.kv_mean)),
+        field("most used", |s| Cell::share(s.server.kv_max)),
+        field("preemptions", |s| Cell::count(s.server.preemptions)),
+        field("% of requests", |s| Cell::share(words::preempted(s))),
+        field("prefix cache hits", |s| Cell::share(s.server.hit_rate)),
+    ];
+    let said = "Means and largest values of samples within the measured window; preemptions between the readings nearest to its ends.";
+    let table = step_table(run, &steps, fields).captioned("Queue, cache and preemptions");
+    vec![Block::paragraph(said), table.into()]
+}
+
+/// Where a request's time goes, by the server's own clock.
+fn latencies(run: &Run) -> Vec<Block> {
+    let steps = known(run, |s| s.server.latencies().iter().any(|(_, l)| l.is_some()));
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let mean = |head: &str, of: fn(&Step) -> Option<ServerLatency>| {
+        Field::new(Column::number(head), move |s: &&Step| Cell::number(of(s).map(|l| l.mean_ms)))
+    };
+    let p99 = |of: fn(&Step) -> Option<ServerLatency>| {
+        Field::new(Column::number("p99"), move |s: &&Step| Cell::number(of(s).and_then(|l| l.p99_ms)))
+    };
+    let fields = vec![
+        mean("TTFT", |s| s.server.ttft),
+        p99(|s| s.server.ttft),
+        mean("queue", |s| s.server.queue),
+        p99(|s| s.server.queue),
+        mean("prefill", |s| s.server.prefill),
+        mean("decode", |s| s.server.decode),
+        mean("per token", |s| s.server.itl),
+        mean("e2e", |s| s.server.e2e),
+        field("requests", |s| Cell::count(s.server.finished.or(s.server.e2e.map(|e| e.n)))),
+    ];
+    let said = "By the server's own clock, milliseconds. Means are exact; p99s are read off its buckets and as coarse as these. Its TTFT \
+                counts from a request's arrival there, its queue included.";
+    let table = step_table(run, &steps, fields).captioned("Latencies by the server's own clock");
+    vec![Block::paragraph(said), table.into()]
+}
+
+/// The client's figures beside the server's, over the same time.
+fn agreement(run: &Run) -> Vec<Block> {
+    let steps = known(run, |s| s.server.client.is_some());
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let of_client = |head: &str, cell: fn(&ClientSide) -> Cell| {
+        Field::new(Column::number(head), move |s: &&Step| {
+            s.server.client.as_ref().map_or(Cell::Unknown, cell)
+        })
+    };
+    let fields = vec![
+        of_client("TTFT of the client", |c| Cell::number(c.ttft_mean_ms)),
+        field("of the server", |s| Cell::number(s.server.ttft.map(|t| t.mean_ms))),
+        of_client("in flight", |c| Cell::number(c.in_flight_mean)),
+        field("in the server", |s| {
+            Cell::number(s.server.running_mean.zip(s.server.waiting_mean).map(|(r, w)| r + w))
+        }),
+        of_client("output tokens", |c| Cell::Count(c.output_tokens)),
+        field("by the server", |s| Cell::count(s.server.generation_tokens)),
+        of_client("prompt tokens", |c| Cell::Count(c.prompt_tokens)),
+        field("by the server", |s| Cell::count(s.server.prompt_tokens)),
+    ];
+    let said = Text::of([
+        plain(
+            "The client against the server between the same two readings: mean TTFT in milliseconds (from ",
+        ),
+        emphasis("sent"),
+        plain("), mean requests, tokens. What is too far apart is told among the caveats."),
+    ]);
+    let table = step_table(run, &steps, fields).captioned("The client against the server");
+    vec![Block::Paragraph(said), table.into()]
+}
+
+/// Use and power of GPUs, where `[[metrics]]` names a page that has them.
+fn gpus(run: &Run) -> Vec<Block> {
+    let steps = known(run, |s| gpu_use(&s.metrics).is_some() || gpu_watts(&s.metrics).is_some());
+    let fields = vec![
+        field("GPUs", |s| {
+            gpu_use(&s.metrics).map_or(Cell::Unknown, |(_, n)| Cell::figure(n.to_string(), Some(n as f64)))
+        }),
+        field("mean use", |s| Cell::share(gpu_use(&s.metrics).map(|(share, _)| share))),
+        field("power of all, W", |s| Cell::number(gpu_watts(&s.metrics))),
+        field("output tokens/J", |s| {
+            Cell::number(gpu_watts(&s.metrics).filter(|w| *w > 0.0).map(|w| s.output_tokens_per_s / w))
+        }),
+    ];
+    vec![step_table(run, &steps, fields).captioned("Use and power of GPUs").into()]
+}
+
+/// A series of `[[metrics]]` over all steps.
+struct Series<'a> {
+    page: &'a str,
+    name: &'a str,
+    labels: &'a str,
+    rows: Vec<&'a MetricRow>,
+}
+
+impl Series<'_> {
+    fn over(&self, of: fn(&MetricRow) -> Option<f64>, pick: fn(f64, f64) -> f64) -> Cell {
+        Cell::number(self.rows.iter().filter_map(|m| of(m)).reduce(pick))
+    }
+}
+
+/// The series of `[[metrics]]`, each over all steps; every step stands in `metrics.csv`.
+fn series(run: &Run) -> Vec<Block> {
+    type Key<'a> = (&'a str, &'a str, &'a str);
+    let mut all: BTreeMap<Key<'_>, Vec<&MetricRow>> = BTreeMap::new();
+    for m in run.steps.iter().flat_map(|s| &s.metrics) {
+        all.entry((&m.source, &m.name, &m.labels)).or_default().push(m);
+    }
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let left = all.len().saturating_sub(MOST);
+    let shown: Vec<Series<'_>> = all
+        .into_iter()
+        .take(MOST)
+        .map(|((page, name, labels), rows)| Series { page, name, labels, rows })
+        .collect();
+    let fields = vec![
+        Field::new(Column::text("page"), |s: &Series<'_>| Cell::text(clip(s.page, 40))),
+        Field::new(Column::text("series"), |s: &Series<'_>| Cell::text(clip(s.name, 60))),
+        Field::new(Column::text("labels"), |s: &Series<'_>| Cell::text(clip(s.labels, 80))),
+        Field::new(Column::number("least"), |s: &Series<'_>| s.over(|m| m.min, f64::min)),
+        Field::new(Column::number("highest mean"), |s: &Series<'_>| s.over(|m| m.mean, f64::max)),
+        Field::new(Column::number("most"), |s: &Series<'_>| s.over(|m| m.max, f64::max)),
+        Field::new(Column::number("highest growth/s"), |s: &Series<'_>| s.over(|m| m.per_s, f64::max)),
+    ];
+    let left = if left > 0 { format!(" {left} series are left out.") } else { String::new() };
+    let said = Text::of([
+        plain("The series of "),
+        code("[[metrics]]"),
+        plain(format!(" over all steps; metrics.csv has every step.{left}")),
+    ]);
+    vec![Block::Paragraph(said), Table::of(fields, &shown).captioned("Series of [[metrics]]").into()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::markdown::blocks;
+    use goodput_run::fixture;
+
+    #[test]
+    fn the_server_has_its_say() {
+        let mut run = fixture::served();
+        run.steps.truncate(2);
+        insta::assert_snapshot!(blocks(&section(&run).blocks, 3), @r#"
+        Means and largest values of samples within the measured window; preemptions between the readings nearest to its ends.
+
+        | # | level | running | waiting | most waiting | KV cache | most used | preemptions | % of requests | prefix cache hits |
+        | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+        | 1 | 5 req/s | 0.976 | 0 | 0 | 7.3 % | 11 % | 0 | 0 % | 12.5 % |
+        | 2 | 10 req/s | 1.95 | 0 | 0 | 14.6 % | 22 % | 0 | 0 % | 12.5 % |
+
+        By the server's own clock, milliseconds. Means are exact; p99s are read off its buckets and as coarse as these. Its TTFT counts from a request's arrival there, its queue included.
+
+        | # | level | TTFT | p99 | queue | p99 | prefill | decode | per token | e2e | requests |
+        | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+        | 1 | 5 req/s | 18 | 54 | 1 | 3 | 16 | 180 | 6 | 200 | 600 |
+        | 2 | 10 req/s | 18 | 54 | 1 | 3 | 16 | 180 | 6 | 200 | 1,200 |
+
+        The client against the server between the same two readings: mean TTFT in milliseconds (from *sent*), mean requests, tokens. What is too far apart is told among the caveats.
+
+        | # | level | TTFT of the client | of the server | in flight | in the server | output tokens | by the server | prompt tokens | by the server |
+        | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+        | 1 | 5 req/s | 19 | 18 | 1.01 | 0.976 | 17,964 | 17,964 | 359,280 | 359,280 |
+        | 2 | 10 req/s | 19 | 18 | 2.02 | 1.95 | 35,928 | 35,928 | 718,560 | 718,560 |
+
+        | # | level | GPUs | mean use | power of all, W | output tokens/J |
+        | ---: | --- | ---: | ---: | ---: | ---: |
+        | 1 | 5 req/s | 2 | 11.6 % | 229 | 0.654 |
+        | 2 | 10 req/s | 2 | 23.2 % | 278 | 1.08 |
+
+        The series of `[[metrics]]` over all steps; metrics.csv has every step.
+
+        | page | series | labels | least | highest mean | most | highest growth/s |
+        | --- | --- | --- | ---: | ---: | ---: | ---: |
+        | gpus | DCGM_FI_DEV_GPU_UTIL | gpu="0" | 5.79 | 23.2 | 27.8 | – |
+        | gpus | DCGM_FI_DEV_GPU_UTIL | gpu="1" | 5.79 | 23.2 | 27.8 | – |
+        | gpus | DCGM_FI_DEV_POWER_USAGE | gpu="0" | 57.2 | 139 | 167 | – |
+        | gpus | DCGM_FI_DEV_POWER_USAGE | gpu="1" | 57.2 | 139 | 167 | – |
+        "#);
+        let facts = blocks(&facts(&run).blocks, 3);
+        for want in [
+            "- engine: vLLM 0.32.0",
+            "4,096 tokens",
+            "block_size = 16, max_num_seqs = 64",
+            "/metrics every 1s",
+            "- driver: 560.35",
+            "--api-key",
+        ] {
+            assert!(facts.contains(want), "{want}: {facts}");
+        }
+    }
+
+    #[test]
+    fn a_silent_server_has_no_section() {
+        let mut run = fixture::found();
+        assert!(section(&run).is_empty() && facts(&run).is_empty());
+        let silent = Facts { metrics: "none: GET /metrics: HTTP 404".into(), ..Facts::default() };
+        run.meta.facts.push(silent);
+        assert_eq!(blocks(&facts(&run).blocks, 3), "- metrics: none: GET /metrics: HTTP 404\n");
+    }
+}

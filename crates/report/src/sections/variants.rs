@@ -1,0 +1,282 @@
+//! Variants side by side: a table, which is best by what, and what became of those that failed.
+
+use crate::document::{
+    Block, Bullet, Cell, Column, Entry, Field, Kind, Mark, Place, Priority, Section, Setting, Table, Text,
+    plain, strong,
+};
+use crate::escape::clip;
+use crate::words::{self, NAME, brief_variant};
+use goodput_core::slo::{Limit, Metric};
+use goodput_run::rundir::variants::{Best, Peak, State, VariantAnswer};
+use goodput_run::rundir::{Run, VariantRun};
+use goodput_stats::search::answer::{Answer, Goodput, Status};
+
+/// Below this width a terminal's table has fewer columns: with all of them heads would be broken within words.
+const NARROW: u16 = 124;
+/// So many of the last lines of a log stand on a terminal.
+const LINES: usize = 6;
+
+/// The variants beside one another: the columns that say something of any of them. A column is a line here.
+fn table(run: &Run) -> Table {
+    let knob = only_knob(run);
+    let wide = Priority::From(NARROW);
+    let everywhere = |column: Column, of: fn(&VariantAnswer) -> Cell| Field::new(column, of);
+    let name = Column::text("variant").short(knob.unwrap_or("variant"));
+    let short_name = move |v: &VariantAnswer| {
+        let value = v.series.split_once('=').filter(|_| knob.is_some()).map(|(_, value)| value.to_owned());
+        Cell::text(value.unwrap_or_else(|| v.series.clone()))
+    };
+    let mut fields = vec![
+        everywhere(name.clone().only(Place::Page), |v| Cell::text(v.series.as_str())),
+        Field::new(name.only(Place::Terminal), short_name),
+        everywhere(Column::text("status"), status),
+        everywhere(Column::text("goodput").only(Place::Page), |v| answered(v, |a| goodput(a, &a.goodput))),
+        everywhere(Column::text("goodput").only(Place::Terminal), |v| {
+            answered(v, |a| in_short(a, &a.goodput))
+        }),
+        everywhere(Column::number("90 % interval").short("90 %\ninterval"), |v| answered(v, interval)),
+        everywhere(Column::number("safe rate").short("safe\nrate"), |v| answered(v, safe)),
+        everywhere(Column::text("limit that binds").short("limit\nthat binds").with(wide), |v| {
+            answered(v, |a| {
+                a.goodput.binding.as_deref().map_or(Cell::Unknown, |b| Cell::text(words::binding(b)))
+            })
+        }),
+        everywhere(Column::text("joint goodput").only(Place::Page), |v| answered(v, |a| joint(a))),
+        everywhere(
+            Column::text("joint goodput").short("joint\ngoodput").only(Place::Terminal).with(wide),
+            |v| answered(v, |a| in_short(a, &a.joint_goodput)),
+        ),
+        everywhere(Column::number("output tokens/s at the limit").short("tok/s at\nthe limit"), |v| {
+            Cell::number(v.output_tokens_per_s)
+        }),
+        everywhere(Column::number("raw peak, output tokens/s").short("raw peak\ntok/s"), |v| {
+            of_peak(v, |p| Some(p.output_tokens_per_s))
+        }),
+        everywhere(
+            Column::number("TPOT p50 / p99 at the peak, ms").short("TPOT p50 / p99\nat the peak, ms"),
+            tpot,
+        ),
+        everywhere(Column::number("preemptions").short("preemp-\ntions"), |v| Cell::count(v.preemptions)),
+    ];
+    fields.retain(|f| run.variants.iter().any(|v| f.cell(v) != Cell::Unknown));
+    Table::of(fields, &run.variants).sorted_by_readers(0).set(Setting::Tight)
+}
+
+/// Returns a cell on the answer of a variant; unknown where nothing was measured.
+fn answered(v: &VariantAnswer, cell: impl Fn(&Answer) -> Cell) -> Cell {
+    v.answer.as_ref().map_or(Cell::Unknown, cell)
+}
+
+fn of_peak(v: &VariantAnswer, of: fn(&Peak) -> Option<f64>) -> Cell {
+    Cell::number(v.peak.as_ref().and_then(of))
+}
+
+fn status(v: &VariantAnswer) -> Cell {
+    let memory = if v.out_of_memory { ", out of memory" } else { "" };
+    match v.state {
+        State::Failed | State::Died => Cell::marked(Mark::Bad, format!("{}{memory}", v.state.name())),
+        State::Waiting | State::Running => Cell::marked(Mark::Open, v.state.name()),
+        State::Done => Cell::text(v.state.name()),
+    }
+}
+
+fn tpot(v: &VariantAnswer) -> Cell {
+    let Some(p) = &v.peak else { return Cell::Unknown };
+    let number = |x: Option<f64>| x.filter(|x| x.is_finite()).map(words::figure).unwrap_or_default();
+    match (p.tpot_p50_ms, p.tpot_p99_ms) {
+        (None, None) => Cell::Unknown,
+        (p50, p99) => Cell::figure(format!("{} / {}", number(p50), number(p99)), p50),
+    }
+}
+
+/// The number by which a goodput is sorted.
+fn sorted_by(g: &Goodput) -> Option<f64> {
+    g.rate.or(g.met).or(g.safe_rate)
+}
+
+fn goodput(a: &Answer, g: &Goodput) -> Cell {
+    let text = match words::ends(a.control, g) {
+        Some(([rate, ..], _)) => {
+            let open = if g.status == Status::Undecided { "undecided: " } else { "" };
+            format!("{open}{rate}{}", a.control.unit())
+        }
+        None => words::goodput_cell(a.control, g),
+    };
+    Cell::figure(text, sorted_by(g))
+}
+
+fn joint(a: &Answer) -> Cell {
+    let g = &a.joint_goodput;
+    let text = match words::ends(a.control, g) {
+        Some(([rate, ..], _)) => format!("{rate}{}", a.control.unit()),
+        None => words::goodput_cell(a.control, g),
+    };
+    Cell::figure(text, sorted_by(g))
+}
+
+fn interval(a: &Answer) -> Cell {
+    let ends = words::ends(a.control, &a.goodput);
+    ends.map_or(Cell::Unknown, |([_, low, high], _)| {
+        Cell::figure(format!("{low} – {high}"), a.goodput.interval90.map(|[low, _]| low))
+    })
+}
+
+fn safe(a: &Answer) -> Cell {
+    let usable = goodput_run::rundir::derive::usable_safe_rate(&a.goodput);
+    match words::ends(a.control, &a.goodput) {
+        Some((_, safe)) => Cell::figure(safe.unwrap_or_else(|| "none".into()), usable),
+        None => usable.map_or(Cell::Unknown, |safe| Cell::figure(words::level_number(safe), Some(safe))),
+    }
+}
+
+/// An answer where there is little room: `34.1 req/s`, `at least 30 req/s`, `undecided`.
+fn in_short(a: &Answer, g: &Goodput) -> Cell {
+    let (control, known) = (a.control, matches!(g.status, Status::Found | Status::NotReached));
+    let text = match (words::ends(control, g), g.rate.or(g.met)) {
+        (Some(([rate, ..], _)), _) if known => format!("{rate}{}", control.unit()),
+        (None, Some(rate)) if known => format!("at least {}{}", words::level_number(rate), control.unit()),
+        _ => g.status.name().to_owned(),
+    };
+    Cell::figure(text, sorted_by(g))
+}
+
+/// Returns true if there is anything to say of variants.
+pub(crate) fn any(run: &Run) -> bool {
+    !run.variants.is_empty()
+}
+
+/// Limits on the pace of tokens of the first tier: `p99 TPOT ≤ 20 ms`.
+fn pace(run: &Run) -> String {
+    let paced = |l: &Limit| matches!(l.metric, Metric::Tpot | Metric::Itl);
+    let limits = run.tiers.first().map(goodput_core::slo::Slo::limits).unwrap_or_default();
+    words::list(&limits.iter().filter(|l| paced(l)).map(words::limit).collect::<Vec<_>>())
+}
+
+/// Which variant is best at the SLO, which at raw throughput, and what became of those that failed.
+fn sentences(run: &Run) -> Vec<String> {
+    let best = Best::of(&run.variants);
+    let name = |i: usize| clip(&run.variants[i].series, NAME);
+    let mut out = Vec::new();
+    match best.at_slo {
+        Some(i) => {
+            let v = &run.variants[i];
+            let tokens = v.output_tokens_per_s;
+            let tokens =
+                tokens.map(|t| format!(", {} output tokens/s", words::figure(t))).unwrap_or_default();
+            let ends = v.answer.as_ref().and_then(|a| words::ends(a.control, &a.goodput));
+            let ends = ends.map(|([_, low, high], _)| format!(" (90 % interval {low} – {high})"));
+            let ends = ends.unwrap_or_default();
+            let others: Vec<String> = best.not_told_apart.iter().map(|i| name(*i)).collect();
+            let others = match others.len() {
+                0 => String::new(),
+                _ => format!(" Not told apart from it by these steps: {}.", words::list(&others)),
+            };
+            out.push(format!(
+                "Best within the SLO: {} with {}{ends}{tokens}.{others}",
+                name(i),
+                brief_variant(v)
+            ));
+        }
+        None if run.variants.iter().any(|v| v.answer.is_some()) => {
+            out.push("No variant is shown to keep the SLO at any rate that was measured.".into());
+        }
+        None => {}
+    }
+    if let Some(i) = best.raw_peak {
+        out.push(peaks(run, &best, i));
+    }
+    for v in run.variants.iter().filter(|v| matches!(v.state, State::Failed | State::Died)) {
+        let what = if v.state == State::Died { "died" } else { "could not be measured" };
+        let why = v.reason.as_deref().unwrap_or("for a reason that is not known");
+        let kept = if v.answer.is_some() { " What was measured before stands." } else { "" };
+        out.push(format!(
+            "{} {what}: {}.{kept}",
+            clip(&v.series, NAME),
+            clip(why.trim_end_matches('.'), 500)
+        ));
+    }
+    out
+}
+
+/// The raw peak, and the highest of those that keep the pace of tokens within the SLO.
+fn peaks(run: &Run, best: &Best, raw: usize) -> String {
+    let name = |i: usize| clip(&run.variants[i].series, NAME);
+    let at = |i: usize| {
+        let p99 = run.variants[i].peak.as_ref().and_then(|p| p.tpot_p99_ms);
+        let p99 = p99.map(|ms| format!(" at a p99 TPOT of {}", words::latency(ms))).unwrap_or_default();
+        format!("{} output tokens/s{p99}", words::peak_of(&run.variants[i]))
+    };
+    let first = format!("Raw peak, with the server kept full: {} with {}", name(raw), at(raw));
+    let pace = pace(run);
+    match best.peak_within_pace {
+        _ if pace.is_empty() => format!("{first}."),
+        Some(i) if i == raw => format!("{first}, which keeps {pace}."),
+        Some(i) => format!(
+            "{first}, which misses {pace}; of those that keep it full as well, the best is {} with {}.",
+            name(i),
+            at(i)
+        ),
+        None => format!("{first}; full, no variant keeps {pace}."),
+    }
+}
+
+/// The section of the report; empty where the run has no variants.
+pub(super) fn section(run: &Run) -> Section {
+    if !any(run) {
+        return Section::new(Kind::Variants, Vec::new());
+    }
+    let mut blocks: Vec<Block> = sentences(run).into_iter().map(Block::paragraph).collect();
+    blocks.push(table(run).into());
+    Section::new(Kind::Variants, blocks)
+}
+
+/// What is to be said of a variant that failed or died, in the report: why, and its last lines.
+pub(super) fn failed(run: &Run, series: &str) -> Option<Vec<Block>> {
+    let v = run.variants.iter().find(|v| v.series == series)?;
+    if !matches!(v.state, State::Failed | State::Died) {
+        return None;
+    }
+    let why = v.reason.as_deref().unwrap_or("The reason is not known");
+    let said = [strong(status(v).words()), plain(format!(": {}.", why.trim_end_matches('.')))];
+    let mut blocks = vec![Block::Paragraph(Text::of(said))];
+    if let Some(log) = v.log.as_deref().filter(|_| !v.last_lines.is_empty()) {
+        blocks.push(Block::paragraph(format!("The last lines of {log}:")));
+        blocks.push(Block::Code { language: "text", text: v.last_lines.join("\n") });
+    }
+    Some(blocks)
+}
+
+/// The knob of a grid that has one: its points are told by their values alone where there is little room.
+fn only_knob(run: &Run) -> Option<&str> {
+    let knob = |m: &'_ VariantRun| match &m.knobs[..] {
+        [(name, _)] => Some(name.clone()),
+        _ => None,
+    };
+    let first = run.meta.variants.first()?;
+    let alike = run.meta.variants.iter().all(|m| knob(m).is_some() && knob(m) == knob(first));
+    let name = first.knobs.first().map(|(name, _)| name.as_str());
+    name.filter(|_| alike && run.variants.len() == run.meta.variants.len())
+}
+
+/// The table for a terminal.
+pub(super) fn brief_table(run: &Run) -> Block {
+    table(run).into()
+}
+
+/// What the table says in sentences, and the last lines of variants that failed, for a terminal.
+pub(super) fn brief(run: &Run) -> Vec<Section> {
+    let said = sentences(run).into_iter().map(Block::paragraph).collect();
+    let last = |v: &VariantAnswer| {
+        let log = v.log.as_deref().unwrap_or("its log");
+        let from = v.last_lines.len().saturating_sub(LINES);
+        let lines = v.last_lines[from..].iter().map(|l| Entry::new(Bullet::Bar, clip(l, 160))).collect();
+        let title = Entry::line(format!("{}, the last lines of {log}:", v.series));
+        Section::titled("", vec![Block::Outline(vec![title.over(lines)])])
+    };
+    let logs = run.variants.iter().filter(|v| !v.last_lines.is_empty()).map(last);
+    std::iter::once(Section::titled("", said)).chain(logs).collect()
+}
+
+#[cfg(test)]
+#[path = "variants_tests.rs"]
+mod tests;

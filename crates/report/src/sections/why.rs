@@ -1,0 +1,257 @@
+//! Why a limit was missed, and what to change: short for a terminal, in full for the report.
+
+use crate::document::{
+    Block, Bullet, Entry, Kind as SectionKind, Section, Text, code, emphasis, plain, strong,
+};
+use crate::escape::clip;
+use crate::words::{self, capital, finding};
+use goodput_run::rundir::Run;
+use goodput_stats::diagnosis::{Finding, Kind, Next, Untold};
+
+/// So many findings stand in the terminal; the report has all.
+const SHOWN: usize = 3;
+/// Of several series, or of rows, so many each.
+const SHOWN_EACH: usize = 2;
+
+/// Returns what stands before a finding where there are several series: `warm: `.
+fn whose(run: &Run, series: &str) -> String {
+    let several = run.steps.iter().any(|s| s.series != series);
+    if several { format!("{}: ", clip(series, 40)) } else { String::new() }
+}
+
+/// The figures of a finding in one line.
+fn evidence(f: &Finding) -> String {
+    f.evidence.iter().map(|e| finding::evidence(&e.fact)).collect::<Vec<_>>().join("; ")
+}
+
+/// The findings for a terminal, what binds first, each with its first advice and what to measure next. Empty where there are none.
+pub(super) fn brief(run: &Run) -> Vec<Section> {
+    // What sets the latency of a row of a matrix has been said with its answer.
+    let told = |f: &&Finding| run.matrix.is_empty() || !of_latency(f.kind);
+    let shown: Vec<&Finding> = run.why.findings.iter().filter(told).take(SHOWN).collect();
+    let mut entries: Vec<Entry> = shown.iter().enumerate().map(|(i, f)| entry(run, i + 1, f)).collect();
+    let more = run.why.findings.len() - shown.len();
+    if let Some(last) = entries.last_mut().filter(|_| more > 0) {
+        last.below.push(Entry::line(format!("and {more} more in the report")));
+    }
+    let untold = untold_in_short(&run.why.untold);
+    let untold = (!untold.is_empty()).then(|| Block::paragraph(untold));
+    if entries.is_empty() {
+        return vec![Section::titled("", untold.into_iter().collect())];
+    }
+    let blocks = [Block::Outline(entries)].into_iter().chain(untold).collect();
+    vec![Section::titled("Why, and what to change", blocks)]
+}
+
+/// A finding in short.
+fn entry(run: &Run, number: usize, f: &Finding) -> Entry {
+    let title = format!(
+        "{}{} (confidence: {})",
+        whose(run, &f.series),
+        capital(finding::title(f.kind)),
+        f.confidence.name()
+    );
+    let mut below = vec![Entry::line(capital(&evidence(f)))];
+    below.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, finding::advice(a))));
+    below.push(Entry::line(format!("next: {}", f.next.command)));
+    Entry::new(Bullet::Number(number), title).over(below)
+}
+
+/// Whether it is a part of the latency itself, and not something that makes it worse.
+const fn of_latency(kind: Kind) -> bool {
+    matches!(kind, Kind::PrefillBound | Kind::DecodeBound | Kind::BatchingTradeOff | Kind::Queueing)
+}
+
+/// The first findings of a part of a run of several series, a line each and its first advice.
+pub(super) fn of_part(part: &Run) -> Vec<Entry> {
+    let lines = |f: &Finding| {
+        let (title, sure) = (capital(finding::title(f.kind)), f.confidence.name());
+        let mut all = vec![Entry::line(format!("Why: {title} (confidence: {sure}): {}", evidence(f)))];
+        all.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, finding::advice(a))));
+        all
+    };
+    part.why.findings.iter().take(SHOWN_EACH).flat_map(lines).collect()
+}
+
+/// What cannot be told, in a line: `Cannot be told here: …`.
+fn untold_in_short(untold: &[Untold]) -> String {
+    if untold.is_empty() {
+        return String::new();
+    }
+    let each: Vec<String> = by_missing(untold)
+        .into_iter()
+        .map(|(missing, kinds)| format!("{} ({})", words::list(&kinds), takes(&missing)))
+        .collect();
+    format!("Cannot be told: {}.", each.join("; "))
+}
+
+fn takes(missing: &str) -> String {
+    format!("that takes {missing}")
+}
+
+/// Kinds by what is missing, each once.
+fn by_missing(untold: &[Untold]) -> Vec<(String, Vec<String>)> {
+    let mut out: Vec<(String, Vec<String>)> = Vec::new();
+    for u in untold {
+        let missing: Vec<&str> = u.missing.iter().map(|source| finding::source(*source)).collect();
+        let (missing, kind) = (missing.join(", or "), finding::question(u.kind).to_owned());
+        match out.iter_mut().find(|(m, _)| *m == missing) {
+            Some((_, kinds)) if kinds.contains(&kind) => {}
+            Some((_, kinds)) => kinds.push(kind),
+            None => out.push((missing, vec![kind])),
+        }
+    }
+    out
+}
+
+/// The section of the report; empty where nothing was found and nothing is missing.
+pub(super) fn section(run: &Run) -> Section {
+    let why = &run.why;
+    if why.findings.is_empty() && why.untold.is_empty() {
+        return Section::new(SectionKind::Why, Vec::new());
+    }
+    let mut blocks = Vec::new();
+    if why.findings.is_empty() {
+        blocks.push(Block::paragraph("No rule found a cause in what was measured."));
+    } else {
+        blocks.push(Block::Paragraph(Text::of([
+            plain("What the steps and the server's own counters show, what binds first. Confidence: "),
+            emphasis("high"),
+            plain(" where counters, or a comparison made for it, show the mechanism itself; "),
+            emphasis("medium"),
+            plain(" where latencies are shaped like it; "),
+            emphasis("low"),
+            plain(" where other causes would look the same."),
+        ])));
+    }
+    for (i, f) in why.findings.iter().enumerate() {
+        blocks.extend(one(run, i + 1, f));
+    }
+    if !why.untold.is_empty() {
+        blocks.push(Block::paragraph(strong("What cannot be told")));
+        let missing = |(missing, kinds): (String, Vec<String>)| -> Text {
+            format!("{}: {}.", capital(&words::list(&kinds)), takes(&missing)).into()
+        };
+        let mut lines: Vec<Text> = by_missing(&why.untold).into_iter().map(missing).collect();
+        let mut told: Vec<&Next> = Vec::new();
+        for n in why.untold.iter().filter_map(|u| u.next.as_ref()) {
+            if !told.contains(&n) {
+                told.push(n);
+            }
+        }
+        lines.extend(told.into_iter().map(next));
+        blocks.push(Block::List(lines));
+    }
+    Section::new(SectionKind::Why, blocks)
+}
+
+fn one(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
+    let about = match &f.limit {
+        Some(limit) => format!(", where {} binds", words::binding(limit)),
+        None => String::new(),
+    };
+    let title = Text::of([
+        strong(format!("{number}. {}{}", whose(run, &f.series), capital(finding::title(f.kind)))),
+        plain(format!(" (step {}{about}; confidence: {})", f.step, f.confidence.name())),
+    ]);
+    let mut lines: Vec<Text> =
+        f.evidence.iter().map(|e| capital(&finding::evidence(&e.fact)).into()).collect();
+    for (i, a) in f.advice.iter().enumerate() {
+        lines.push(match i {
+            0 => Text::of([emphasis("Change:"), plain(format!(" {}", finding::advice(a)))]),
+            _ => finding::advice(a).into(),
+        });
+    }
+    lines.push(Text::of([emphasis("Measure next:"), plain(" ")]).and(next(&f.next)));
+    [Block::Paragraph(title), Block::List(lines)]
+}
+
+/// What to measure, with the command as code.
+fn next(n: &Next) -> Text {
+    Text::of([plain(format!("{}: ", finding::next(&n.measurement))), code(n.command.as_str())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Document;
+    use crate::render::{markdown, terminal};
+    use goodput_core::level::Level;
+    use goodput_run::fixture;
+    use goodput_run::rundir::Why;
+    use goodput_stats::diagnosis::{
+        Advice, Confidence, DeploymentChange, Diagnosis, Evidence, Figure, Flag, Measurement, MemoryChange,
+        Place, ServerFact, Source,
+    };
+
+    fn finding_of(kind: Kind, series: &str) -> Finding {
+        let at = Place { step: 4, level: Some(Level::rate(20.0)) };
+        let evidence = Evidence {
+            figure: Figure::KvMost,
+            value: 0.99,
+            steps: vec![4],
+            fact: ServerFact::KvUse { most: 0.99, mean: None, at }.into(),
+        };
+        let flag = |name| Some(Flag { name, is_guess: false });
+        Finding {
+            kind,
+            series: series.into(),
+            limit: Some("ttft.p99".into()),
+            step: 4,
+            weight: 1.0,
+            confidence: Confidence::High,
+            evidence: vec![evidence],
+            advice: vec![
+                Advice { change: MemoryChange::MoreKvCache.into(), flag: flag("--gpu|memory"), start: None },
+                Advice { change: DeploymentChange::MoreReplicas.into(), flag: None, start: None },
+            ],
+            next: Next {
+                measurement: Measurement::LowerLevels,
+                command: "goodput sweep plan.toml --set 'a=1'".into(),
+            },
+        }
+    }
+
+    fn run_with(findings: Vec<Finding>, untold: Vec<Untold>) -> Run {
+        Run { why: Why { findings, untold, roofline: vec![] }, ..fixture::found() }
+    }
+
+    #[test]
+    fn the_terminal_has_the_first_and_the_report_all() {
+        let kinds = [Kind::KvExhaustion, Kind::Queueing, Kind::PrefillBound, Kind::Unstable];
+        let untold = Untold {
+            kind: Kind::Preemption,
+            series: "main".into(),
+            missing: vec![Source::Counters],
+            next: None,
+        };
+        let run = run_with(kinds.map(|k| finding_of(k, "main")).to_vec(), vec![untold]);
+        let sections = brief(&run);
+        let said =
+            terminal::render(&Document { sections, ..Document::default() }, &terminal::Screen::default());
+        insta::assert_snapshot!(said.lines().take(5).collect::<Vec<_>>().join("\n"), @r"
+        Why, and what to change:
+        1. The KV cache is full (confidence: high)
+           99 % of the KV cache in use at most, at 20 req/s (step 4)
+           → Give the KV cache more memory: raise --gpu|memory.
+           next: goodput sweep plan.toml --set 'a=1'
+        ");
+        assert!(said.contains("and 1 more in the report") && !said.contains("4. "), "{said}");
+        assert!(said.contains("Cannot be told: preemption (that takes the server's counters)."), "{said}");
+        let section = markdown::blocks(&section(&run).blocks, 3);
+        assert_eq!(section.matches("*Measure next:*").count(), 4);
+        assert!(section.contains("raise --gpu\\|memory"), "cells are escaped: {section}");
+        assert!(section.contains("where p99 TTFT binds; confidence: high"), "{section}");
+        assert!(
+            section.contains("- Or spread the load over more replicas.")
+                && section.contains("`goodput sweep plan.toml --set 'a=1'`")
+        );
+    }
+
+    #[test]
+    fn nothing_found_is_nothing_said() {
+        let run = run_with(vec![], vec![]);
+        assert!(brief(&run).iter().all(Section::is_empty) && section(&run).is_empty());
+        assert_eq!(Diagnosis::default().findings, []);
+    }
+}

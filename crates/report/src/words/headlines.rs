@@ -1,0 +1,215 @@
+//! The answer in one line of what has one of its own: a matrix, measurements without an SLO, variants and several series.
+
+use super::estimate::ends;
+use super::names::subject;
+use super::units::{figure, latency, level_number, list, thousands};
+use crate::document::UNKNOWN;
+use crate::escape::clip;
+use goodput_core::level::Control;
+use goodput_plan::Purpose;
+use goodput_run::rundir::Run;
+use goodput_run::rundir::derive::interval;
+use goodput_run::rundir::offline::{LevelFigures, is_burst, levels, most};
+use goodput_run::rundir::variants::{Best, VariantAnswer};
+use goodput_stats::search::answer::{Answer, Status};
+
+/// So many series have their figures in the headline.
+const IN_HEADLINE: usize = 4;
+/// Names of variants longer than this are cut.
+pub(crate) const NAME: usize = 40;
+
+/// The matrix in one line, for above a report and its charts; `None` where the run is none.
+pub(super) fn of_matrix(run: &Run) -> Option<String> {
+    if run.matrix.is_empty() {
+        return None;
+    }
+    let count = |held| run.matrix.iter().filter(|r| r.held == Some(held)).count();
+    let stated = run.matrix.iter().filter(|r| r.expected.is_some()).count();
+    let (rows, open) = (run.matrix.len(), stated - count(true) - count(false));
+    let of_rows = if rows == 1 { "A matrix of 1 row".into() } else { format!("A matrix of {rows} rows") };
+    if stated == 0 {
+        return Some(of_rows);
+    }
+    let open = if open > 0 { format!("; {open} undecided") } else { String::new() };
+    Some(format!("{of_rows}: {} of {stated} expectations held{open}", count(true)))
+}
+
+/// What was found, in one line; `None` where the run is about the goodput.
+pub(super) fn of_levels(run: &Run) -> Option<String> {
+    let all = levels(run);
+    let (Some(first), Some(last)) = (all.first(), all.last()) else {
+        return (!run.purpose.is_goodput()).then(|| "No answer: no step was finished".into());
+    };
+    match run.purpose {
+        Purpose::Goodput => None,
+        Purpose::Sensitivity => {
+            Some("Pairs of steps: the run that they belong to has what moves its answer".into())
+        }
+        Purpose::Latency => {
+            let time = |ms: Option<f64>| ms.map_or_else(|| UNKNOWN.to_owned(), latency);
+            let said = |l: &LevelFigures| {
+                let who = if l.in_flight > 1.0 {
+                    format!("{} at once", level_number(l.in_flight))
+                } else {
+                    "One request alone".into()
+                };
+                format!(
+                    "{who}: first token after {}, whole answer after {}",
+                    time(l.ttft_ms.p50),
+                    time(l.e2e_ms.p50)
+                )
+            };
+            let more =
+                if last.in_flight > first.in_flight { format!("; {}", said(last)) } else { String::new() };
+            Some(format!("{}{more}", said(first)))
+        }
+        Purpose::Throughput if is_burst(run) => Some(format!(
+            "{} requests at once: done after {}, {} output tokens/s",
+            thousands(first.in_flight),
+            latency(1e3 * first.seconds),
+            figure(first.output_tokens_per_s)
+        )),
+        Purpose::Throughput => most(&all).map(|best| {
+            format!(
+                "The ceiling: {} output tokens/s, {} requests/s, with {} requests in flight",
+                figure(best.output_tokens_per_s),
+                figure(best.requests_per_s),
+                level_number(best.in_flight)
+            )
+        }),
+    }
+}
+
+/// The variants in one line, for above a report and its charts; `None` where the run has none.
+pub(super) fn of_variants(run: &Run) -> Option<String> {
+    if run.variants.is_empty() {
+        return None;
+    }
+    let best = Best::of(&run.variants);
+    let at_slo = best.at_slo.map(|i| {
+        let v = &run.variants[i];
+        format!("best within the SLO: {} ({})", clip(&v.series, NAME), brief_variant(v))
+    });
+    let raw = best.raw_peak.map(|i| {
+        let v = &run.variants[i];
+        format!("raw peak: {} ({} output tokens/s)", clip(&v.series, NAME), peak_of(v))
+    });
+    let said: Vec<String> = at_slo.into_iter().chain(raw).collect();
+    let n = run.meta.variants.len();
+    let variants = if n == 1 { "1 variant".to_owned() } else { format!("{n} variants") };
+    Some(match said.is_empty() {
+        true if run.variants.iter().all(|v| v.answer.is_none()) => {
+            format!("{variants}, and none could be measured")
+        }
+        true => format!("{variants}, and none is shown to keep the SLO"),
+        false => format!("Of {variants} {}", said.join("; ")),
+    })
+}
+
+/// The goodput in short: `31.5 req/s`, `at least 30 req/s`.
+pub(crate) fn brief_variant(v: &VariantAnswer) -> String {
+    let Some(a) = &v.answer else { return v.state.name().into() };
+    match ends(a.control, &a.goodput) {
+        Some(([rate, ..], _)) => format!("{rate}{}", a.control.unit()),
+        None => {
+            let met = v.goodput().map(|(rate, _)| level_number(rate)).unwrap_or_default();
+            format!("at least {met}{}", a.control.unit())
+        }
+    }
+}
+
+/// The output tokens per second of a variant that is kept full.
+pub(crate) fn peak_of(v: &VariantAnswer) -> String {
+    let peak = v.peak.as_ref().map(|p| p.output_tokens_per_s).filter(|x| x.is_finite());
+    peak.map(figure).unwrap_or_default()
+}
+
+/// What an answer came to in a word or two, and whether it is a figure: `31.5`, `at least 30`, `undecided`, and `at most 2.79` where no
+/// level is shown to be safe. What is undecided is never told as a rate that is served.
+fn brief_answer(a: &Answer) -> (String, bool) {
+    let g = &a.goodput;
+    let known = matches!(g.status, Status::Found | Status::NotReached);
+    let from_zero = interval(g).is_some_and(|(_, [low, _])| low <= 0.0);
+    match (ends(a.control, g), g.rate.or(g.met)) {
+        (Some(([_, _, high], _)), _) if from_zero => (format!("at most {high}"), true),
+        (Some(([rate, ..], _)), _) if known => (rate, true),
+        (None, Some(rate)) if known => (format!("at least {}", level_number(rate)), true),
+        _ => (g.status.name().to_owned(), false),
+    }
+}
+
+/// The matrix in one line; empty where the run is none.
+pub(crate) fn headline_of_matrix(run: &Run) -> String {
+    of_matrix(run).unwrap_or_default()
+}
+
+/// What was measured without an SLO, in one line; empty where the run is about the goodput.
+pub(crate) fn headline_of_levels(run: &Run) -> String {
+    of_levels(run).unwrap_or_default()
+}
+
+/// The answers of several series in one line, for above a chart; `None` where there is one.
+pub(super) fn of_series(run: &Run) -> Option<String> {
+    let firsts: Vec<&Answer> = run.parts.iter().filter_map(|p| p.answers.first()).collect();
+    let control = firsts.first()?.control;
+    let unit = match control {
+        Control::Rate => " requests/s",
+        Control::Concurrency => " requests in flight",
+        Control::Sessions | Control::TraceScale => control.unit(),
+    };
+    let alike = firsts.iter().all(|a| a.control == control);
+    let told = firsts.iter().position(|a| brief_answer(a).1);
+    // The unit stands behind the first figure alone.
+    let say = |(i, a): (usize, &&Answer)| {
+        let unit = if alike && told == Some(i) { unit } else { "" };
+        format!("{}{unit} {}", brief_answer(a).0, clip(&a.series, 24))
+    };
+    let mut said: Vec<String> = firsts.iter().enumerate().take(IN_HEADLINE).map(say).collect();
+    if firsts.len() > IN_HEADLINE {
+        said.push(format!("{} more series", firsts.len() - IN_HEADLINE));
+    }
+    Some(format!("{} within the SLO: {}", subject(&run.meta), list(&said)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_run::fixture;
+
+    #[test]
+    fn the_headline_names_each_series() {
+        let run = fixture::pair();
+        let head = of_series(&run).unwrap();
+        assert!(
+            head.starts_with("One A40 within the SLO: 33.6") && head.contains(" requests/s cold and "),
+            "{head}"
+        );
+        assert_eq!(of_series(&fixture::found()), None);
+    }
+
+    #[test]
+    fn what_is_undecided_is_no_rate_that_is_served() {
+        let mut run = fixture::pair();
+        let mut told = |status, rate: Option<f64>, interval90| {
+            let g = &mut run.parts[0].answers[0].goodput;
+            (g.status, g.rate, g.interval90, g.safe_rate) = (status, rate, interval90, None);
+            of_series(&run).unwrap()
+        };
+        for (status, rate, interval90, says) in [
+            (
+                Status::Undecided,
+                Some(1.83),
+                Some([0.0, 2.79]),
+                "SLO: at most 2.79 requests/s cold and at least ",
+            ),
+            (Status::Undecided, Some(18.3), Some([11.0, 27.9]), "SLO: undecided cold and at least "),
+            (Status::Undecided, None, None, "SLO: undecided cold and at least "),
+            (Status::Invalid, Some(18.3), None, "SLO: invalid cold and at least "),
+            (Status::Found, Some(18.3), Some([11.0, 27.9]), "SLO: 18.3 requests/s cold and at least "),
+        ] {
+            let head = told(status, rate, interval90);
+            assert!(head.contains(says), "{says}: {head}");
+            assert_eq!(head.matches(" requests/s").count(), 1, "behind the first figure: {head}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Limits and their names, for people.
+
+use super::units::{latency, list};
+use goodput_core::slo::{ALL, Limit, LimitGroup, Metric, Slo, split_limit_key};
+use goodput_core::units::{ms, short};
+use goodput_stats::stats::summary::ERRORS;
+
+/// A limit for people: `p99 TTFT ≤ 200 ms`.
+pub fn limit(l: &Limit) -> String {
+    format!("{} {} ≤ {}", l.percentile, l.metric.title(), latency(ms(l.limit)))
+}
+
+/// Every limit of a tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms and at most 1 % errors`; where classes have limits of their own,
+/// `p99 TTFT ≤ 200 ms for short and p99 TTFT ≤ 5 s for all other classes`.
+pub fn slo(slo: &Slo) -> String {
+    let of_part = |part: LimitGroup<'_>| {
+        let mut limits: Vec<String> = part.slo.limits().iter().map(limit).collect();
+        let errors = part.slo.error_rate;
+        limits.extend(errors.map(|e| format!("at most {} % errors", short(e.get() * 100.0))));
+        let whose = match part.class() {
+            _ if part.judges_all() => String::new(),
+            ALL => " for classes without limits of their own".into(),
+            class => format!(" for {class}"),
+        };
+        format!("{}{whose}", list(&limits))
+    };
+    let parts: Vec<String> = slo.limit_groups().into_iter().map(of_part).collect();
+    parts.join("; ")
+}
+
+/// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`, `short/ttft.p99` becomes `p99 TTFT of class short`.
+pub fn binding(key: &str) -> String {
+    of_class(key)
+        .map_or_else(|| limit_name(key), |(class, limit)| format!("{} of class {class}", limit_name(limit)))
+}
+
+/// The same where there is little room: `p99 TTFT (short)`.
+pub fn binding_in_short(key: &str) -> String {
+    of_class(key).map_or_else(|| limit_name(key), |(class, limit)| format!("{} ({class})", limit_name(limit)))
+}
+
+/// Class and limit of a key that names a class; `None` of what is no such key, as `req/s`.
+fn of_class(key: &str) -> Option<(&str, &str)> {
+    let (class, limit) = split_limit_key(key);
+    let is_limit = Metric::of_limit(limit).is_some() || limit == "error-rate";
+    (class != ALL && is_limit).then_some((class, limit))
+}
+
+fn limit_name(name: &str) -> String {
+    let metric = |n: &str| Metric::ALL.into_iter().find(|m| m.name() == n);
+    match name.split_once('.') {
+        Some((m, p)) if metric(m).is_some() => format!("{p} {}", metric(m).map_or("", Metric::title)),
+        _ => match name {
+            "error-rate" => "error rate".into(),
+            "joint" => "joint attainment".into(),
+            ERRORS => "failed requests".into(),
+            other => other.into(),
+        },
+    }
+}

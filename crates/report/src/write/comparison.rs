@@ -1,0 +1,112 @@
+//! A comparison in a folder of its own.
+
+use crate::charts;
+use crate::render::markdown;
+use crate::sections::{Drawn, comparison};
+use anyhow::{Context, Result};
+use goodput_run::compare::{Comparison, Side};
+use goodput_run::rundir::{Run, Traces, make_folder, replace};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The sides as one run of several series, for the charts that set these beside one another.
+fn together(sides: &[Side]) -> Option<Run> {
+    let parts: Vec<Run> = sides.iter().map(relabelled).collect();
+    let first = parts.first()?;
+    let labels: Vec<&str> = sides.iter().map(|s| s.label.as_str()).collect();
+    Some(Run {
+        name: labels.join(", "),
+        answers: parts.iter().flat_map(|p| p.answers.clone()).collect(),
+        steps: parts.iter().flat_map(|p| p.steps.clone()).collect(),
+        caveats: Vec::new(),
+        variants: Vec::new(),
+        ..first.clone()
+    })
+    .map(|run| Run { parts, ..run })
+}
+
+/// The run of a side under the name of the side, and judged by its tier alone.
+fn relabelled(side: &Side) -> Run {
+    let mut run = side.run.clone();
+    run.answers.retain(|a| a.tier == side.tier);
+    run.tiers.retain(|t| t.tier() == side.tier);
+    run.answers.iter_mut().for_each(|a| a.series.clone_from(&side.label));
+    run.steps.iter_mut().for_each(|s| s.series.clone_from(&side.label));
+    run.name.clone_from(&side.label);
+    run
+}
+
+/// Writes `compare.md`, `compare.json` and the charts into a folder and returns their paths, the page first.
+///
+/// # Errors
+/// A chart cannot be drawn or a file not be written; the message names it.
+pub fn write_comparison(c: &Comparison, sides: &[Side], dir: &Path) -> Result<Vec<PathBuf>> {
+    let pictures = dir.join("compare-charts");
+    let mut drawn = Vec::new();
+    // Tiers are judged on the same steps: their curves are one.
+    let curves = sides.iter().any(|s| s.dir != sides[0].dir || s.series() != sides[0].series());
+    if let Some(run) = together(sides).filter(|_| curves) {
+        let (none, look) = (Traces::default(), charts::Look::default());
+        for chart in charts::over(&run, &none) {
+            make_folder(&pictures)?;
+            let png = pictures.join(format!("{}.png", chart.name));
+            replace(&png, &chart.png(&run, &none, &look)?)?;
+            let svg = pictures.join(format!("{}.svg", chart.name));
+            replace(&svg, chart.svg(&run, &none, &look).as_bytes())?;
+            drawn.push(Drawn { name: chart.name, caption: chart.caption });
+        }
+    }
+    fs::create_dir_all(dir).with_context(|| format!("failed to create the folder {}", dir.display()))?;
+    let file = dir.join("compare.md");
+    replace(&file, markdown::render(&comparison::page(c, &drawn)).as_bytes())?;
+    let json = dir.join("compare.json");
+    replace(&json, comparison::json_of(c)?.as_bytes())?;
+    let pictures = drawn.iter().map(|c| pictures.join(format!("{}.png", c.name)));
+    Ok([file, json].into_iter().chain(pictures).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::terminal;
+    use goodput_run::compare::compare;
+    use goodput_run::fixture;
+
+    /// Two sides, `old` and `new`.
+    fn sides() -> Vec<Side> {
+        let run = fixture::pair();
+        let plan = goodput_plan::Plan::parse(&run.plan_toml).unwrap();
+        run.parts
+            .iter()
+            .zip(["old", "new"])
+            .map(|(part, label)| Side {
+                label: label.into(),
+                dir: PathBuf::from(label),
+                tier: part.tiers[0].tier().to_owned(),
+                run: part.clone(),
+                plan: plan.clone(),
+                alternating: false,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn sides_are_one_run_for_the_charts() {
+        let sides = sides();
+        let joined = together(&sides).unwrap();
+        assert_eq!(joined.parts.iter().map(Run::series).collect::<Vec<_>>(), ["old", "new"]);
+        assert!(!charts::over(&joined, &Traces::default()).is_empty());
+        let c = compare(&sides, true).unwrap();
+        let text = terminal::render(&comparison::brief(&c, &[]), &terminal::Screen::default());
+        for part in ["goodput", "old", "new", "beyond noise"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let files = write_comparison(&c, &sides, dir.path()).unwrap();
+        assert!(files.iter().all(|f| f.is_file()) && files.len() >= 3, "{files:?}");
+        let text = fs::read_to_string(&files[0]).unwrap();
+        assert!(text.contains("compare-charts/overlay.png") && text.contains("### What differs"));
+        let short = markdown::page(&comparison::summary(&c), 2);
+        assert!(short.contains("<details>") && !short.contains("]("), "{short}");
+    }
+}

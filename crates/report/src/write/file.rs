@@ -1,0 +1,14 @@
+//! Files of a report.
+
+use anyhow::Result;
+use goodput_run::rundir::replace;
+use std::path::PathBuf;
+
+/// Writes a file beside its place and moves it there, so that a reader never sees half of one; returns its path.
+///
+/// # Errors
+/// The file cannot be written; the message names it.
+pub(super) fn write(path: PathBuf, bytes: &[u8]) -> Result<PathBuf> {
+    replace(&path, bytes)?;
+    Ok(path)
+}

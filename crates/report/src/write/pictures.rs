@@ -1,0 +1,202 @@
+//! Charts alone, as they were asked for: some of them, in a theme, a size and a format, in a folder of their own.
+
+use super::file::write;
+use crate::charts::{self, Chart, Look};
+use crate::sections::several;
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use goodput_run::rundir::{Run, Traces, no_link};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The format of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Raster image, for documents and slides.
+    Png,
+    /// Vector image, for web pages; hovering shows the values of a point.
+    Svg,
+}
+
+/// Which charts are to be drawn, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Their names; all of them where there are none.
+    pub only: Vec<String>,
+    /// Their format; both where there is none.
+    pub format: Option<Format>,
+    /// Colours and size.
+    pub look: Look,
+}
+
+impl Wanted {
+    /// Whether any of them shows what the requests say of tighter and looser limits. A name that is none of ours asks for it, too: what is
+    /// said of it lists the charts of the run.
+    pub fn needs_scale(&self) -> bool {
+        let other = |name: &String| {
+            let mut all = charts::CHARTS.iter().chain(charts::OVER);
+            all.any(|c| c.name == *name && c.name != charts::SLO_SCALE)
+        };
+        self.only.is_empty() || !self.only.iter().all(other)
+    }
+}
+
+/// Draws the charts of a run that were asked for into a folder, those of each of several series into one within it, and returns their
+/// paths. Nothing else in the folder is touched.
+///
+/// # Errors
+///
+/// When the run has no chart of a name, `requests.csv` cannot be read, or a chart not be drawn or written.
+pub fn draw(run: &Run, dir: &Path, wanted: &Wanted, out: &Path) -> Result<Vec<PathBuf>> {
+    let traces = Traces::read(dir, &run.steps)?;
+    let mut sets: Vec<(&Run, Vec<&Chart>, PathBuf)> = Vec::new();
+    if run.parts.is_empty() {
+        sets.push((run, charts::of(run, &traces), out.to_owned()));
+    } else {
+        sets.push((run, charts::over(run, &traces), out.to_owned()));
+        let folders = several::slugs(run).into_iter().map(|slug| out.join(slug));
+        sets.extend(run.parts.iter().zip(folders).map(|(part, to)| (part, charts::of(part, &traces), to)));
+    }
+    known(&wanted.only, &sets)?;
+    let mut files = Vec::new();
+    for (run, made, to) in sets {
+        for chart in
+            made.into_iter().filter(|c| wanted.only.is_empty() || wanted.only.iter().any(|n| n == c.name))
+        {
+            files.extend(one(chart, (run, &traces), wanted, &to)?);
+        }
+    }
+    Ok(files)
+}
+
+/// Whether every name is that of a chart which the run has.
+fn known(only: &[String], sets: &[(&Run, Vec<&Chart>, PathBuf)]) -> Result<()> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in sets.iter().flat_map(|(_, made, _)| made).map(|c| c.name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if let Some(other) = only.iter().find(|n| !names.contains(&n.as_str())) {
+        let all = charts::CHARTS.iter().chain(charts::OVER).any(|c| c.name == *other);
+        let why = if all { "this run has nothing to show in it" } else { "there is no such chart" };
+        let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        bail!("--chart {other}: {why}; the charts of this run: {has}");
+    }
+    if names.is_empty() {
+        bail!("this run has no chart: no step was measured to the end");
+    }
+    Ok(())
+}
+
+fn one(chart: &Chart, (run, traces): (&Run, &Traces), wanted: &Wanted, to: &Path) -> Result<Vec<PathBuf>> {
+    let (png, svg) = (wanted.format != Some(Format::Svg), wanted.format != Some(Format::Png));
+    let slides = to.join("slides");
+    no_link(&slides)?;
+    for folder in
+        [(to, true), (&slides, png && chart.slide)].into_iter().filter_map(|(f, needed)| needed.then_some(f))
+    {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("failed to create the folder {}", folder.display()))?;
+    }
+    let (look, name) = (&wanted.look, chart.name);
+    let mut files = Vec::new();
+    if png {
+        files.push(write(to.join(format!("{name}.png")), &chart.png(run, traces, look)?)?);
+        if let Some(bytes) = chart.slide_png(run, traces, look)? {
+            files.push(write(slides.join(format!("{name}.png")), &bytes)?);
+        }
+    }
+    if svg {
+        files.push(write(to.join(format!("{name}.svg")), chart.svg(run, traces, look).as_bytes())?);
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charts::Theme;
+    use goodput_run::fixture;
+
+    fn wanted(names: &[&str]) -> Wanted {
+        Wanted { only: names.iter().map(|n| (*n).to_owned()).collect(), ..Wanted::default() }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_drawn() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("for/slides");
+        fs::create_dir_all(&out).unwrap();
+        fs::write(out.join("throughput.png"), "mine").unwrap();
+        let files = draw(&fixture::found(), dir.path(), &wanted(&["latency"]), &out).unwrap();
+        let names: Vec<String> =
+            files.iter().map(|f| f.strip_prefix(&out).unwrap().to_string_lossy().into_owned()).collect();
+        assert_eq!(names, ["latency.png", "slides/latency.png", "latency.svg"]);
+        assert_eq!(fs::read(out.join("throughput.png")).unwrap(), b"mine", "nothing else is touched");
+        assert!(!dir.path().join("report.md").exists());
+    }
+
+    #[test]
+    fn theme_size_and_format_are_those_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let look = Look { theme: Theme::Dark, width: 900, scale: 2 };
+        let svg = Wanted { format: Some(Format::Svg), look, ..wanted(&["latency"]) };
+        let files = draw(&fixture::found(), dir.path(), &svg, dir.path()).unwrap();
+        assert_eq!(files.len(), 1);
+        let text = fs::read_to_string(&files[0]).unwrap();
+        assert!(
+            text.contains("viewBox=\"0 0 900 ")
+                && text.contains("fill=\"#15181d\"")
+                && !text.contains("#ffffff")
+        );
+        let png = Wanted { format: Some(Format::Png), ..svg };
+        let files = draw(&fixture::found(), dir.path(), &png, dir.path()).unwrap();
+        let reader = png::Decoder::new(std::io::BufReader::new(fs::File::open(&files[0]).unwrap()))
+            .read_info()
+            .unwrap();
+        let (size, dpi) = (reader.info().width, reader.info().pixel_dims.unwrap().xppu);
+        assert_eq!((size, dpi), (1800, 7559), "twice 900 px, at 192 dpi");
+    }
+
+    #[test]
+    fn requests_are_judged_anew_only_for_what_shows_it() {
+        for (names, needs) in [
+            (&[][..], true),
+            (&["latency"], false),
+            (&["latency", "slo-scale"], true),
+            (&["latency", "overlay"], false),
+            (&["latencies"], true), // its error lists the charts that there are
+        ] {
+            assert_eq!(wanted(names).needs_scale(), needs, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_chart_lists_those_that_there_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = |run: &Run, name: &str| {
+            format!("{:#}", draw(run, dir.path(), &wanted(&[name]), dir.path()).unwrap_err())
+        };
+        let run = fixture::found();
+        let said = error(&run, "latencies");
+        assert!(
+            said.contains("no such chart") && said.contains("latency, latency-offered, throughput"),
+            "{said}"
+        );
+        assert!(error(&run, "server").contains("nothing to show"), "{}", error(&run, "server"));
+        assert!(!dir.path().join("latency.png").exists());
+    }
+
+    #[test]
+    fn every_series_has_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let svg = Wanted { format: Some(Format::Svg), ..wanted(&["latency", "overlay"]) };
+        let files = draw(&fixture::pair(), dir.path(), &svg, dir.path()).unwrap();
+        let names: Vec<String> = files
+            .iter()
+            .map(|f| f.strip_prefix(dir.path()).unwrap().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(names, ["overlay.svg", "cold/latency.svg", "warm/latency.svg"]);
+    }
+}
