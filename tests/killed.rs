@@ -192,7 +192,12 @@ fn a_torn_row_is_dropped_and_said() {
     let steps = fs::read_to_string(run.join("steps.csv")).unwrap();
     let n = finished(&run);
     fs::write(run.join("steps.csv"), format!("{steps}main,{},list,rate,5", n + 1)).unwrap();
-    goodput().arg("report").arg(&run).assert().success().stdout(contains("steps.csv was torn"));
+    goodput()
+        .arg("report")
+        .arg(&run)
+        .assert()
+        .success()
+        .stdout(contains("The last row of steps.csv was incomplete"));
     assert_eq!(result(&run)["steps"].as_array().unwrap().len(), n);
 }
 

@@ -124,8 +124,8 @@ fn goes_on(search: &str, cuts: &[f64]) {
         assert_eq!(lines(&run.join("requests-partial.csv"), |step| step == k + 1).len(), 5);
         assert_eq!(fs::read_to_string(run.join("requests-partial.csv")).unwrap().lines().count(), 6);
         let said = resumed["caveats"].to_string();
-        let torn =
-            ["steps.csv", "limits.csv", "server.csv", "server-metrics.csv"].map(|f| format!("{f} was torn"));
+        let torn = ["steps.csv", "limits.csv", "server.csv", "server-metrics.csv"]
+            .map(|f| format!("The last row of {f} was incomplete"));
         for says in torn.iter().map(String::as_str).chain(["its 5 requests are in", "resumed once"]) {
             assert!(said.contains(says), "{says}: {said}");
         }

@@ -162,7 +162,7 @@ fn several_series(plan: &Plan, series: &[Series]) -> String {
     let mut out = format!(
         "valid plan: {}\n  server    {}\n{}{}  series    {}: {}\n",
         plan.name,
-        plan.measured_server().to_string(),
+        plan.measured_server(),
         protocol::lines(&plan.server),
         hardware(plan),
         series.len(),

@@ -3,7 +3,7 @@
 use goodput::level::{Control, Level};
 use goodput::plan::Plan;
 use goodput::search::answer::{Goodput, Status};
-use goodput::search::reason::{Evidence, NotSafe};
+use goodput::search::reason::Evidence;
 use goodput::search::stop::{HighestKey, Stop};
 use goodput::slo::Metric;
 use goodput::stats::step::{Abort, Step, StepKind, Verdict};
@@ -309,8 +309,7 @@ fn nothing_follows_a_soak() {
     let longer = plan(server, "ttft.p99 = \"20ms\"", &search("1h")).searcher().unwrap();
     assert_eq!(longer.next("main", &steps), goodput::search::Next::Done);
     let g = longer.answers("main", &steps).remove(0).goodput;
-    let soak_failed = |e: &Evidence| matches!(e, Evidence::NotSafe(NotSafe::SoakFailed { .. }));
-    assert!(g.reason.evidence().iter().any(soak_failed), "{:?}", g.reason);
+    assert!(matches!(g.reason.stop(), Some(Stop::Soaked { .. })), "{:?}", g.reason);
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn power_must_be_known_of_all(dear: &Path, a40: &Path) {
         .args(["--daily-volume", "5M", "--energy-price", "0.3"])
         .assert()
         .code(1)
-        .stderr(contains("not known of dear: give --watts"));
+        .stderr(contains("unknown for dear: add --watts"));
 }
 
 #[test]

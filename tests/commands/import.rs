@@ -191,7 +191,7 @@ fn aiperf_is_imported_and_reconciled() {
     );
     assert_eq!(
         (&found["meta"]["server"], &found["meta"]["model"]),
-        (&"http://127.0.0.1:9102".into(), &"mock".into())
+        (&serde_json::json!({ "urls": ["http://127.0.0.1:9102"] }), &"mock".into())
     );
     reconciles(&run, "aiperf", 25);
     let named = fixture("aiperf/profile_export_aiperf.json");

@@ -25,7 +25,7 @@ fn the_slow_replica_is_named() {
     loose(&plan);
     let times = ["--set", "step.settle=3s", "--set", "step.measure=3s"];
     let args = [&["sweep", plan.to_str().unwrap(), "--out", run.to_str().unwrap()], &times[..]].concat();
-    let named = format!("Replica {} is the slow one", slow.url);
+    let named = format!("Replica {} is slower than the others", slow.url);
     goodput().args(args).assert().stdout(contains(&named).and(contains("Requests are dealt in turn")));
     let json = result(&run);
     for step in json["steps"].as_array().unwrap() {

@@ -62,7 +62,7 @@ fn brackets_of_listed_rates_hold_the_truth() {
     }
     assert!(brackets >= 5, "{brackets} of twelve have both ends");
     let report = fs::read_to_string(dir.path().join("run/report.md")).unwrap();
-    assert!(report.contains("## Tighter and looser limits") && report.contains("| limits ×|"), "{report}");
+    assert!(report.contains("## Tighter and looser limits") && report.contains("| limits × |"), "{report}");
     let run = dir.path().join("run");
     assert!(run.join("charts/slo-scale.png").is_file());
     // Only what shows it has every request judged anew.

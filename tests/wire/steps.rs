@@ -111,13 +111,13 @@ fn faults_of_connections_need_one() {
     let plan = plan(dir.path(), &[Fault::Goaway, Fault::Stall, Fault::Reset], 0.1, "measure = \"1s\"", 1);
     let said = goodput().arg("sweep").arg(&plan).arg("--virtual-time").assert().code(1);
     let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
-    assert!(said.contains("reset, goaway") && said.contains("real clock"), "{said}");
+    assert!(said.contains("reset, goaway") && said.contains("in real time"), "{said}");
 }
 
 #[test]
 fn the_command_line_checks_faults() {
     for (fault, says) in [
-        ("teapot=0.1", "there is no fault \"teapot\"; there are refused, closed"),
+        ("teapot=0.1", "there is no fault \"teapot\"; the faults are refused, closed"),
         ("stall=2", "a probability is a number from 0 to 1"),
         ("all=0.5", "add up to 18.000"),
     ] {

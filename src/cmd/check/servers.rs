@@ -5,7 +5,7 @@ use crate::plan::{Series, Variant};
 /// Describes the server of a variant and how it is started; empty if the plan has no variants.
 pub(super) fn server_lines(series: &Series) -> String {
     let Some(variant) = &series.variant else { return String::new() };
-    let mut out = format!("  server    {}\n", series.plan.measured_server().to_string());
+    let mut out = format!("  server    {}\n", series.plan.measured_server());
     if let Some(start) = &variant.start {
         let folder =
             start.working_directory.as_ref().map(|p| format!(", in {}", p.display())).unwrap_or_default();

@@ -77,7 +77,8 @@ fn table<'s>(run: &'s Run, rows: &[Measured<'s>]) -> Table {
         clustered
             .then(|| Field::new(Column::number("effective n"), |r: &Measured<'s>| effective(&r.quantiles))),
     );
-    let columns: [(&str, fn(&Quantiles) -> Option<f64>); 6] = [
+    type Figure = fn(&Quantiles) -> Option<f64>;
+    let columns: [(&str, Figure); 6] = [
         ("p50", |q| q.p50),
         ("p90", |q| q.p90),
         ("p95", |q| q.p95),

@@ -40,7 +40,8 @@ fn table(sent: &[Sent], rows: &[Row<'_>]) -> Table {
         classes.then(|| Field::new(Column::text("class"), |r: &Row<'_>| Cell::text(clip(&r.of.class, 40)))),
     );
     fields.push(Field::new(Column::text("tokens"), |r: &Row<'_>| Cell::text(r.what)));
-    let columns: [(&str, fn(&Distribution) -> f64); 6] = [
+    type Figure = fn(&Distribution) -> f64;
+    let columns: [(&str, Figure); 6] = [
         ("requests", |d| d.n as f64),
         ("mean", |d| d.mean),
         ("p50", |d| d.p50 as f64),

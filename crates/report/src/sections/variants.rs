@@ -41,7 +41,7 @@ fn table(run: &Run) -> Table {
                 a.goodput.binding.as_deref().map_or(Cell::Unknown, |b| Cell::text(words::binding(b)))
             })
         }),
-        everywhere(Column::text("joint goodput").only(Place::Page), |v| answered(v, |a| joint(a))),
+        everywhere(Column::text("joint goodput").only(Place::Page), |v| answered(v, joint)),
         everywhere(
             Column::text("joint goodput").short("joint\ngoodput").only(Place::Terminal).with(wide),
             |v| answered(v, |a| in_short(a, &a.joint_goodput)),

@@ -210,9 +210,9 @@ pub(super) fn demand(d: &Demand, r: &Reserve) -> String {
     parts.join(", ")
 }
 
-/// The demand as rows of a name and what it is.
-pub(super) fn demand_rows(d: &Demand, r: &Reserve) -> Vec<(&'static str, String)> {
-    let from = match &d.source {
+/// Where a demand comes from, as the end of its sentence; nothing for a volume.
+fn origin(d: &Demand) -> String {
+    match &d.source {
         Source::Volume => String::new(),
         Source::Rate => ", from the rate".into(),
         Source::Profile { file, shape_only } => {
@@ -231,40 +231,38 @@ pub(super) fn demand_rows(d: &Demand, r: &Reserve) -> Vec<(&'static str, String)
                 clip(title, 140)
             )
         }
-    };
-    let peak = match &d.peak {
+    }
+}
+
+/// The peak of a demand and what it is taken from.
+fn peak(d: &Demand) -> String {
+    let peak = format!("{} requests/s, {} × the mean", precise(d.peak_rate), precise(d.peak_to_mean));
+    match &d.peak {
         Peak::Given if is_one(d.peak_to_mean) => {
             "taken to be the mean: no --peak-to-mean, --profile or --trace is given".into()
         }
-        Peak::Given => format!("{} requests/s, {} × the mean", precise(d.peak_rate), precise(d.peak_to_mean)),
+        Peak::Given => peak,
         Peak::Hour(place) => {
             let name = d.hours.get(*place).map_or("", |h| h.name.as_str());
-            format!(
-                "{} requests/s, {} × the mean: the hour {}",
-                precise(d.peak_rate),
-                precise(d.peak_to_mean),
-                clip(name, 30)
-            )
+            format!("{peak}: the hour {}", clip(name, 30))
         }
-        Peak::Busiest(b) => {
-            format!(
-                "{} requests/s, {} × the mean: {}",
-                precise(d.peak_rate),
-                precise(d.peak_to_mean),
-                window(b)
-            )
-        }
-    };
+        Peak::Busiest(b) => format!("{peak}: {}", window(b)),
+    }
+}
+
+/// The demand as rows of a name and what it is.
+pub(super) fn demand_rows(d: &Demand, r: &Reserve) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         (
             "demand",
             format!(
-                "{} requests a day, {} requests/s in the mean{from}",
+                "{} requests a day, {} requests/s in the mean{}",
                 volume(d.per_day),
-                precise(d.mean_rate)
+                precise(d.mean_rate),
+                origin(d)
             ),
         ),
-        ("peak", peak),
+        ("peak", peak(d)),
     ];
     if d.busiest.len() > 1 {
         let all = d
