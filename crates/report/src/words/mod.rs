@@ -15,7 +15,6 @@ mod limits;
 mod names;
 mod preempted;
 mod reason;
-mod reasons;
 mod refused;
 mod support;
 pub mod units;
@@ -42,7 +41,6 @@ pub use names::{
 pub(crate) use preempted::preempted;
 pub(crate) use reason::ended;
 pub use reason::reason;
-pub use reasons::in_words;
 pub use support::{chance_clause, flat_clause, scatter_clause};
 pub use units::{
     capital, count, figure, latency, level_number, list, percent, precise, span, tenths, thousands,

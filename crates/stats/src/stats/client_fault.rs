@@ -3,7 +3,7 @@
 //! These words stand below the reports because `steps.csv` keeps the reason of a verdict as text.
 
 use goodput_core::caveat::{Cause, Excess, OwnFault};
-use goodput_core::units::short;
+use goodput_core::units::{short, thousands};
 
 /// Advice where the sending threads waited for a core.
 const STARVED: &str = "Stop other programs on this machine, give the client more cores, or give it a machine of its own; more sending threads than cores (client.threads) only wait for one another.";
@@ -15,12 +15,14 @@ pub const OTHER_TOOL: &str = "That was the other tool's client: run it on an idl
 pub fn text(fault: &OwnFault) -> String {
     match fault {
         OwnFault::MaxInFlight { allowed, held } => {
+            let allowed = thousands(f64::from(*allowed));
             format!("the client reached its max-in-flight of {allowed} and did not send {}", requests(*held))
         }
         OwnFault::Exhausted { held } => {
             format!("the client ran out of descriptors or ports and could not send {}", requests(*held))
         }
         OwnFault::Behind { sent, due, cause } => {
+            let (sent, due) = (thousands(*sent as f64), thousands(*due as f64));
             format!("the client sent {sent} of {due} requests that were due{}", cause_text(*cause))
         }
         OwnFault::Late(e) => format!("the client sent late, {}", excess_text(e, "lateness")),
@@ -31,11 +33,11 @@ pub fn text(fault: &OwnFault) -> String {
             percent(*allowed)
         ),
         OwnFault::Halted { times: 1, total_ms } => {
-            format!("the client stood still for {} ms, and so did every request", short(*total_ms))
+            format!("the client stood still for {} ms, and so did every request", milliseconds(*total_ms))
         }
         OwnFault::Halted { times, total_ms } => format!(
             "the client stood still {times} times, for {} ms in all, and so did every request",
-            short(*total_ms)
+            milliseconds(*total_ms)
         ),
     }
 }
@@ -94,8 +96,12 @@ fn cause_text(cause: Cause) -> String {
     }
 }
 
+fn milliseconds(ms: f64) -> String {
+    if ms < 999.5 { short(ms) } else { thousands(ms) }
+}
+
 fn requests(n: u64) -> String {
-    if n == 1 { "1 request".into() } else { format!("{n} requests") }
+    if n == 1 { "1 request".into() } else { format!("{} requests", thousands(n as f64)) }
 }
 
 fn percent(share: f64) -> String {
@@ -113,7 +119,7 @@ mod tests {
         for (fault, say, to_do) in [
             (
                 OwnFault::MaxInFlight { allowed: 4096, held: 37 },
-                "the client reached its max-in-flight of 4096 and did not send 37 requests",
+                "the client reached its max-in-flight of 4,096 and did not send 37 requests",
                 "step.max-in-flight",
             ),
             (
@@ -123,7 +129,7 @@ mod tests {
             ),
             (
                 OwnFault::Behind { sent: 900, due: 1000, cause: Cause::Busy(0.97) },
-                "the client sent 900 of 1000 requests that were due; a sending thread was busy 97 % of the time",
+                "the client sent 900 of 1,000 requests that were due; a sending thread was busy 97 % of the time",
                 "client.threads",
             ),
             (
@@ -143,7 +149,7 @@ mod tests {
             ),
             (
                 OwnFault::Halted { times: 1, total_ms: 3000.0 },
-                "the client stood still for 3000 ms, and so did every request",
+                "the client stood still for 3,000 ms, and so did every request",
                 "suspend",
             ),
             (

@@ -109,7 +109,7 @@ impl StepInput<'_> {
 }
 
 /// Explains the verdict of a step. `growth` is the growth of the requests in flight, per second.
-fn in_words(
+fn explain(
     input: &StepInput<'_>,
     measured: &[&CompactRecord],
     counted: &[JudgedRow],
@@ -137,7 +137,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     let failed_of = |class: &str| failed_of_class(&groups, class).unwrap_or_else(broken);
     let binding = blamed(binding, verdict, &limits, tier, failed_of);
     let growth = steady.in_flight_slope;
-    let reason = in_words(input, &measured, &counted, tier, (verdict, binding.as_deref(), growth));
+    let reason = explain(input, &measured, &counted, tier, (verdict, binding.as_deref(), growth));
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
     Step {

@@ -1,6 +1,6 @@
 //! The evidence of a finding in English.
 
-use crate::words::{in_words, level_number};
+use crate::words::level_number;
 use goodput_core::units::short;
 use goodput_stats::diagnosis::{
     CacheFact, Compared, Fact, HardwareFact, LatencyFact, LengthTtft, Place, Reference, ServerFact,
@@ -13,7 +13,7 @@ pub fn evidence(fact: &Fact) -> String {
     match fact {
         Fact::ClientWasLimit { at, fault, reason } => {
             let why = fault.as_ref().map_or_else(|| reason.clone(), client_fault::text);
-            format!("{}: {}", place(at), in_words(&why))
+            format!("{}: {}", place(at), why)
         }
         Fact::Server(fact) => server(fact),
         Fact::Cache(fact) => cache(fact),

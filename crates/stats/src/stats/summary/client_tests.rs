@@ -165,14 +165,14 @@ fn a_limit_of_the_client_voids_later_requests() {
             "only late before",
             step(TTFT, held_back(40, request(150, 50)), at_max),
             Invalid,
-            "max-in-flight of 4096",
+            "max-in-flight of 4,096",
         ),
         ("well before", step(TTFT, held_back(40, request(0, 50)), at_max), Invalid, "step.max-in-flight"),
         (
             "from the start",
             step(TTFT, held_back(0, request(0, 150)), at_max),
             Invalid,
-            "max-in-flight of 4096",
+            "max-in-flight of 4,096",
         ),
         (
             "descriptors",
@@ -285,7 +285,7 @@ fn a_halted_client_decides_nothing() {
     // The halt is the fault reported, also if the client was late for no other reason; lateness does not show it between tokens.
     for slo in [TTFT, "tpot.p99 = \"2100us\""] {
         let s = step(slo, stopped(60, 43_000), keep);
-        check(slo, &s, Verdict::Invalid, "stood still for 2995 ms");
+        check(slo, &s, Verdict::Invalid, "stood still for 2,995 ms");
     }
     // A server that sustains the load of the plan but is slow with a second of it at once: its behaviour then is unknown.
     let at_once = |r: &mut Record| {
