@@ -1,4 +1,4 @@
-//! The client: one request is sent, its stream is read, and a record comes home whatever happens.
+//! The client: sends one request, reads its answer, and always returns a record.
 
 mod exchange;
 
@@ -31,74 +31,74 @@ use std::{
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The largest body of a `GET`: a list of models, a page of metrics.
+/// Maximum body size of a `GET` (list of models, page of metrics), in bytes.
 const GET_MAX: usize = 16 << 20;
-/// How long a `GET` may take beyond its connection.
+/// Time that a `GET` may take beyond the connect timeout.
 const GET_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One request to be sent now.
 #[derive(Debug)]
 pub struct Shot {
-    /// What is known of it: id, phase, due, class, tokens asked for. The client fills in the rest.
+    /// The fields known before sending: id, phase, due time, class, tokens asked for. The client fills in the rest.
     pub record: Record,
-    /// The body.
+    /// The request body.
     pub payload: Payload,
-    /// The start of the step, from which all times of the record count.
+    /// Start of the step, from which all times of the record count.
     pub began: Instant,
-    /// How long after `due` it is given up.
+    /// Time after `due` at which the request is aborted.
     pub timeout: Duration,
-    /// Whether a request that the timeout ends has failed; else it was cut off, and is no error.
+    /// If true, a request that times out has failed; otherwise it was cut off, which is no error.
     pub timeout_is_error: bool,
-    /// Fires when the step is over.
+    /// Fires when the step is over; the request is then cut off.
     pub cut: CancellationToken,
-    /// Gaps above this are counted in the record.
+    /// Gaps between tokens above this are counted in the record.
     pub itl_limit: Option<Duration>,
-    /// Whether the text of the answer is wanted.
+    /// If true, the text of the answer is returned.
     pub keep_text: bool,
 }
 
-/// Sends requests to one server, or to several in turn. Cheap to clone; clones share connections.
+/// Client that sends requests to one server, or to several in turn. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
 struct Inner {
     transport: Transport,
     api: Api,
-    /// Whether answers come as streams, else as one document each.
+    /// True if answers are streams; false if each is one document.
     stream: bool,
     targets: Vec<Endpoints>,
-    /// For a `POST`; a `GET` leaves the content type out.
+    /// Headers of a `POST`; a `GET` omits the content type.
     headers: HeaderMap,
     key: Option<ApiKey>,
-    /// What is left out of everything that the server says.
+    /// Secrets to remove from everything that the server sends.
     secrets: Redactor,
     connect_timeout: Duration,
     http: Http,
     connections: Connections,
-    /// Which URL is next.
+    /// Index of the next URL.
     turn: AtomicU64,
 }
 
 struct Endpoints {
     base: BaseUrl,
     generate: Url,
-    /// The proxy on the way.
+    /// The proxy in front of the server, if any.
     proxy: Option<String>,
 }
 
 impl Client {
-    /// A client over sockets, to the URLs of `server`.
+    /// Makes a client that connects to the URLs of `server` over sockets.
     ///
     /// # Errors
-    /// Where the table names the simulated server, a file of its `tls` cannot be used, TLS cannot be set up (no certificates on this
-    /// system), or the proxy on the way speaks no HTTP.
+    /// The plan names the simulated server, a file of its `tls` cannot be used, TLS cannot be set up (the system has no certificates), or the
+    /// proxy does not speak HTTP.
     pub fn http(server: &Server, key: Option<ApiKey>) -> anyhow::Result<Self> {
         let mut one = Self::several(server, key, 1)?;
         one.pop().ok_or_else(|| anyhow!("there is no client"))
     }
 
-    /// So many clients with connections of their own, a thread for each. Each begins with another URL, and they share the
-    /// addresses of a name, so that all are used in turn however many clients there are.
+    /// Makes `n` clients with separate connections, one for each thread. Each begins with a different URL, and they share the resolved
+    /// addresses of each host name, so that all addresses are used in turn however many clients there are.
     ///
     /// # Errors
     /// As [`Client::http`].
@@ -117,7 +117,7 @@ impl Client {
         (0..n).map(one).collect()
     }
 
-    /// A client of a router in this process: no socket, so that tokio's paused clock holds.
+    /// Makes a client that calls a router in this process. It uses no socket, so tokio's paused clock works.
     pub fn in_process(router: Router, server: &Server) -> Self {
         Self::new(Transport::Local(router), server, None, 0)
     }
@@ -154,35 +154,35 @@ impl Client {
         }))
     }
 
-    /// The URLs that requests go to, without path.
+    /// Returns the base URLs of the servers, without path.
     pub fn urls(&self) -> impl ExactSizeIterator<Item = &BaseUrl> {
         self.0.targets.iter().map(|t| &t.base)
     }
 
-    /// The API key in use.
+    /// Returns the API key in use.
     pub fn key(&self) -> Option<&ApiKey> {
         self.0.key.as_ref()
     }
 
-    /// The beginning of a body, as a failed request's sample shows it: without secrets, without control characters.
+    /// Returns the beginning of a body as a failed request's sample shows it: without secrets or control characters.
     pub fn sample(&self, body: &[u8]) -> Box<str> {
         sample(body, true, &self.0.secrets)
     }
 
-    /// What the server says, without secrets.
+    /// Removes secrets from a text of the server.
     pub fn redacted<'a>(&self, said: &'a str) -> Cow<'a, str> {
         self.0.secrets.redact(said)
     }
 
-    /// The proxy through which the requests to the `target`-th URL go.
+    /// Returns the proxy for requests to the `target`-th URL.
     pub(crate) fn proxy(&self, target: usize) -> Option<&str> {
         self.0.targets.get(target)?.proxy.as_deref()
     }
 
-    /// Sends one request and reads its answer to the end, to its timeout, or until it is cut.
+    /// Sends one request and reads the answer until it ends, the request times out, or `cut` fires.
     pub async fn send(&self, shot: Shot) -> Finished {
         let Shot { record, payload, began, timeout, timeout_is_error, cut, itl_limit, keep_text } = shot;
-        // Beyond what the clock can count, there is no deadline.
+        // If the deadline is beyond the range of the clock, there is none.
         let deadline = began.checked_add(record.due).and_then(|due| due.checked_add(timeout));
         let mut exchange = Exchange::new(&self.0, record, began, itl_limit, keep_text);
         let sent = payload.clone();
@@ -207,8 +207,8 @@ impl Client {
         finished
     }
 
-    /// Opens up to `n` connections by as many parallel requests for the list of models, dealt over the URLs in turn; none where
-    /// the plan wants them cold. What comes back does not matter; each has the connect timeout.
+    /// Opens up to `n` connections with as many parallel requests for the list of models, spread over the URLs in turn. Does nothing if the
+    /// plan wants cold connections. Answers and errors are ignored; each request has the connect timeout.
     pub async fn warm(&self, n: usize) {
         if self.0.connections == Connections::Cold {
             return;
@@ -218,24 +218,24 @@ impl Client {
         join_all((0..n).map(one)).await;
     }
 
-    /// Fetches a page (`/v1/models`, `/metrics`) of the first URL: its status and body.
+    /// Fetches a page (`/v1/models`, `/metrics`) of the first URL. Returns its status and body.
     ///
     /// # Errors
-    /// Where no whole answer of at most 16 MiB comes within the connect timeout and another 30 s.
+    /// No complete answer of at most 16 MiB arrives within the connect timeout plus 30 s.
     pub async fn get(&self, path: &str) -> anyhow::Result<(u16, Bytes)> {
         self.get_from(0, path).await
     }
 
-    /// [`Client::get`] of the `target`-th URL.
+    /// Fetches a page of the `target`-th URL, like [`Client::get`]. Returns its status and body.
     ///
     /// # Errors
-    /// As [`Client::get`], and where there is no such URL.
+    /// As [`Client::get`], or there is no such URL.
     pub async fn get_from(&self, target: usize, path: &str) -> anyhow::Result<(u16, Bytes)> {
         let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
         self.fetch(target, path).await.map_err(|e| anyhow!("GET {base}{path} failed: {}", e.text))
     }
 
-    /// Calls a page of the `target`-th URL that does something, with a `POST` that has no body: its status.
+    /// Sends a `POST` without a body to the `target`-th URL, to trigger an action. Returns its status.
     ///
     /// # Errors
     /// As [`Client::get_from`].
@@ -243,20 +243,20 @@ impl Client {
         self.post_within(target, path, GET_TIMEOUT).await
     }
 
-    /// The same with a time of its own for the answer, for what takes a server long.
+    /// Sends a `POST` without a body, like [`Client::post_to`], but allows `time` for the answer: for slow actions.
     ///
     /// # Errors
-    /// As [`Client::get_from`].
+    /// As [`Client::get_from`], with `time` in place of 30 s.
     pub async fn post_within(&self, target: usize, path: &str, time: Duration) -> anyhow::Result<u16> {
         let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
         let called = self.answered(Method::POST, target, path, self.0.connect_timeout + time, GET_MAX).await;
         called.map(|(status, _)| status).map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))
     }
 
-    /// A page of the `target`-th URL with a limit of its own on the time that it takes altogether, and on its size in bytes.
+    /// Fetches a page of the `target`-th URL, with a limit on the total time and a maximum size in bytes (`most`).
     ///
     /// # Errors
-    /// No whole answer comes, not in time, it is too large, or its status is not 2xx: the cause in words.
+    /// No complete answer arrives in time, it is too large, or its status is not 2xx. The error is the cause as text.
     pub async fn page(
         &self,
         target: usize,
@@ -290,7 +290,7 @@ impl Client {
         let get = async {
             let answer = inner.transport.send(target, method, &url, &headers, Payload::default()).await?;
             let status = answer.status.as_u16();
-            // What a redirect's body says is less than where it leads.
+            // The body of a redirect says less than its target.
             if let Some(to) = &answer.location {
                 return Ok((status, Bytes::from(elsewhere(to))));
             }
@@ -302,12 +302,12 @@ impl Client {
         timeout(limit, get).await.unwrap_or_else(|_| Err(late())).map_err(unsaid)
     }
 
-    /// Whether answers come as streams, else as one document each.
+    /// Returns true if answers are streams; false if each is one document.
     pub(crate) fn streams(&self) -> bool {
         self.0.stream
     }
 
-    /// Which HTTP is spoken.
+    /// Returns the HTTP version in use.
     pub(crate) fn http_version(&self) -> Http {
         self.0.http
     }

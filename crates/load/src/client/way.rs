@@ -1,4 +1,4 @@
-//! What a reader of the results must know of the way to the server, and whoever starts a sweep of its secrets.
+//! Facts about the route to the server: caveats for the reader of a report, and warnings about exposed secrets at the start of a sweep.
 
 use super::proxy::{self, OnTheWay};
 use super::tls;
@@ -7,7 +7,7 @@ use goodput_core::caveat::{Caveat, RouteCaveat};
 use goodput_plan::Series;
 use goodput_plan::server::Server;
 
-/// The proxies between this machine and the servers, each once.
+/// Returns the proxies between this machine and the servers, without duplicates.
 pub fn proxies(server: &Server) -> Vec<OnTheWay> {
     let mut all: Vec<OnTheWay> = Vec::new();
     for proxy in server.target.urls().iter().filter_map(|url| proxy::to(&server.proxy, url)) {
@@ -18,28 +18,28 @@ pub fn proxies(server: &Server) -> Vec<OnTheWay> {
     all
 }
 
-/// Reads what is needed on the way before anything is sent.
+/// Checks the TLS files and the proxies before the first request.
 ///
 /// # Errors
-/// A file of `tls` cannot be used, or a proxy speaks no HTTP.
+/// A file of `tls` cannot be used, or a proxy does not speak HTTP.
 pub fn check(server: &Server) -> Result<()> {
     tls::check(&server.tls)?;
     let problem = server.target.urls().iter().find_map(|url| proxy::problem(&server.proxy, url));
     problem.map_or(Ok(()), |problem| bail!(problem))
 }
 
-/// Whether anything on the way is reached over TLS: a server, or a proxy before it.
+/// Returns true if a server, or a proxy before it, is reached over TLS.
 pub fn any_tls(server: &Server) -> bool {
     let proxied = |url| proxy::to(&server.proxy, url).is_some_and(|proxy| proxy.url.starts_with("https:"));
     server.target.urls().iter().any(|url| url.is_tls() || proxied(url))
 }
 
-/// Whether any certificate goes unverified, a server's or a proxy's.
+/// Returns true if the certificate of a server or of a proxy is not verified.
 pub fn unverified(server: &Server) -> bool {
     server.tls.insecure && any_tls(server)
 }
 
-/// What is to be said in every report.
+/// Returns the caveats about the route, for every report.
 pub fn caveats(server: &Server) -> Vec<Caveat> {
     let proxies = proxies(server).into_iter();
     let through =
@@ -47,7 +47,7 @@ pub fn caveats(server: &Server) -> Vec<Caveat> {
     unverified(server).then_some(Caveat::Route(RouteCaveat::NotVerified)).into_iter().chain(through).collect()
 }
 
-/// What is to be said before anything is sent: of caveats, and of files with secrets that others may read.
+/// Returns the warnings to show before the first request: about the route, and about files with secrets that other users can read.
 pub fn warnings(server: &Server) -> Vec<String> {
     let insecure = unverified(server).then(|| {
         "The server's certificate is not verified (server.tls.insecure = true): anyone on the way can read what is sent, the key with it; \
@@ -65,7 +65,7 @@ pub fn warnings(server: &Server) -> Vec<String> {
     insecure.into_iter().chain(through).chain(files).collect()
 }
 
-/// What is to be known of the way to the servers of all these, each once.
+/// Returns the warnings for the servers of all these series, without duplicates.
 pub fn warnings_of(all: &[Series]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for warning in all.iter().flat_map(|one| warnings(&one.plan.server)) {

@@ -1,11 +1,11 @@
-//! The cores of this machine: how busy they were, and with whose work.
+//! CPU use of this machine: how busy its cores were, and which processes used them.
 //!
-//! A server on this machine shares its cores with whatever else runs here. A compiler beside it makes it slow, and neither its own counters nor
-//! the client's clocks tell why. `/proc/stat` says how long the cores were busy, idle, or taken away by a hypervisor (steal); `/proc/PID/stat`
-//! whose time that was, of the server's processes and of this one; `/proc/pressure/cpu` how long something that could run had no core (PSI).
-//! Where the kernel keeps no PSI, the number of processes that can run is looked at once a second. The server's processes are those that hold
-//! its listening socket, those of the group that was started, and all that descend from these; those of another user, or in a container, show
-//! no sockets, so that the server's time cannot be told from its neighbours'.
+//! A server on this machine shares its cores with everything else that runs here. A compiler running at the same time slows it down, and
+//! neither the server's counters nor the client's clocks show why. `/proc/stat` reports how long the cores were busy, idle, or taken away by a
+//! hypervisor (steal). `/proc/PID/stat` reports how much of that was used by the server's processes and by this one. `/proc/pressure/cpu`
+//! reports how long something runnable had no core (PSI). If the kernel has no PSI, the number of runnable processes is sampled once a second.
+//! The server's processes are those with its listening socket open, those of the started process group, and all of their descendants.
+//! Processes of another user, or in a container, do not reveal their sockets, so the server's time cannot be separated from that of others.
 
 use super::stale::{holds, is_here, listeners, processes};
 use goodput_core::endpoint::BaseUrl;
@@ -15,25 +15,25 @@ use std::fs;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The number of processes that can run is looked at this often.
+/// Sampling interval of the number of runnable processes.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The processes whose CPU time is the server's.
+/// The processes whose CPU time counts as the server's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Server {
-    /// In this process: simulated.
+    /// Simulated, within this process.
     Within,
-    /// In these processes and their descendants; empty where they cannot be told.
+    /// These processes and their descendants; empty if they cannot be identified.
     Processes(BTreeSet<i32>),
 }
 
-/// Watches the cores during a step.
+/// A watch on the CPU use of this machine during a step.
 #[derive(Debug)]
 pub struct Watch {
     server: Server,
     from: Snapshot,
     to: Option<Snapshot>,
-    /// Looks at the number of processes that can run, and how many of these had more than there are cores.
+    /// Number of samples of the runnable processes, and number of samples with more of them than cores.
     looks: (u32, u32),
     next_look: Instant,
 }
@@ -53,14 +53,14 @@ impl Watch {
         Some(Self { server, from, to: None, looks: (0, 0), next_look: Instant::now() })
     }
 
-    /// Forgets what was before the measured window.
+    /// Restarts the count at the beginning of the measured window.
     pub fn window_begins(&mut self) {
         if let Some(from) = Snapshot::now(&self.server) {
             (self.from, self.looks) = (from, (0, 0));
         }
     }
 
-    /// Looks at the cores, once a second at most.
+    /// Samples the runnable processes, at most once a second, and only if the kernel has no PSI.
     pub fn look(&mut self) {
         let now = Instant::now();
         if self.to.is_some() || self.from.pressure.is_some() || now < self.next_look {
@@ -73,14 +73,14 @@ impl Watch {
         }
     }
 
-    /// Takes no notice of what comes after the measured window.
+    /// Takes the final snapshot, at the end of the measured window.
     pub fn window_ends(&mut self) {
         if self.to.is_none() {
             self.to = Snapshot::now(&self.server);
         }
     }
 
-    /// Returns how the cores were used; `None` where too little time has passed to tell.
+    /// Returns the CPU use of the window; `None` if no CPU time was counted in it.
     pub fn end(mut self) -> Option<HostLoad> {
         self.window_ends();
         let cores = self.to.as_ref()?.since(&self.from)?;
@@ -96,15 +96,15 @@ struct Snapshot {
     at: Instant,
     cores: u32,
     time: CoreTime,
-    /// Ticks of this process.
+    /// CPU ticks of this process.
     own: u64,
-    /// Ticks of the server's processes; `None` where these cannot be told.
+    /// CPU ticks of each of the server's processes; `None` if they cannot be identified.
     server: Option<BTreeMap<i32, u64>>,
-    /// Time in which something waited for a core.
+    /// Total time in which something waited for a core.
     pressure: Option<Duration>,
 }
 
-/// Ticks of the cores.
+/// CPU time of the cores, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct CoreTime {
     all: u64,
@@ -112,17 +112,17 @@ struct CoreTime {
     steal: u64,
 }
 
-/// A process, by its line in `/proc/PID/stat`.
+/// A process, as parsed from `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Process {
     parent: i32,
     group: i32,
-    /// Ticks on a core, in user and in kernel mode.
+    /// CPU ticks in user and kernel mode.
     ticks: u64,
 }
 
 impl Snapshot {
-    /// `None` where the system keeps no such counts.
+    /// Takes a snapshot of the counters now; `None` if the system has none.
     fn now(server: &Server) -> Option<Self> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -138,14 +138,14 @@ impl Snapshot {
         Some(Self { at: Instant::now(), cores, time, own, server, pressure })
     }
 
-    /// Returns the use of the cores since an earlier snapshot.
+    /// Returns the CPU use since an earlier snapshot; `None` if no tick has passed.
     fn since(&self, from: &Self) -> Option<HostLoad> {
         let all = self.time.all.checked_sub(from.time.all).filter(|n| *n > 0)? as f64;
         let grown = |now: u64, then: u64| now.saturating_sub(then) as f64 / all;
         let (idle, steal) = (grown(self.time.idle, from.time.idle), grown(self.time.steal, from.time.steal));
         let busy = (1.0 - idle - steal).clamp(0.0, 1.0);
         let server = self.server.as_ref().zip(from.server.as_ref()).map(|(now, then)| {
-            // One that was not there yet has had all of its time since.
+            // A process that is new since then used all of its time since.
             now.iter().map(|(pid, ticks)| grown(*ticks, then.get(pid).copied().unwrap_or(0))).sum::<f64>()
         });
         let own = grown(self.own, from.own);
@@ -162,7 +162,7 @@ impl Snapshot {
     }
 }
 
-/// Processes that hold the listening sockets of these addresses, and those of the group.
+/// Returns the processes with a listening socket of these addresses open, and those of the process group.
 fn roots(urls: &[BaseUrl], group: Option<u32>) -> BTreeSet<i32> {
     let sockets: BTreeSet<u64> = urls.iter().flat_map(listeners).collect();
     let mut found: BTreeSet<i32> = BTreeSet::new();
@@ -174,23 +174,23 @@ fn roots(urls: &[BaseUrl], group: Option<u32>) -> BTreeSet<i32> {
     found
 }
 
-/// Every process but this one.
+/// Reads all processes of this machine except this one, by ID.
 fn table() -> BTreeMap<i32, Process> {
     let read = |pid: i32| Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
     processes().filter_map(read).collect()
 }
 
-/// Ticks of these processes and of all that descend from them.
+/// Returns the CPU ticks of `roots` and of all of their descendants.
 fn descendants(table: &BTreeMap<i32, Process>, roots: &BTreeSet<i32>) -> BTreeMap<i32, u64> {
     let is_own = |pid: i32| {
-        // A line of ancestors is no longer than there are processes.
+        // Guards against a cycle: no process has more ancestors than there are processes.
         let line = std::iter::successors(Some(pid), |pid| table.get(pid).map(|p| p.parent)).take(table.len());
         line.into_iter().any(|pid| roots.contains(&pid))
     };
     table.iter().filter(|(pid, _)| is_own(**pid)).map(|(pid, p)| (*pid, p.ticks)).collect()
 }
 
-/// `1234 (a name) S 1 1234 …`: parent, group, and fields 14 and 15. The name may hold anything.
+/// Parses parent, group, and CPU ticks (fields 14 and 15) from `1234 (a name) S 1 1234 …`. The name may contain any character.
 fn process(stat: &str) -> Option<Process> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
@@ -201,7 +201,7 @@ fn process(stat: &str) -> Option<Process> {
     })
 }
 
-/// The lines of `/proc/stat` of these cores, of all where none is named, added up; and how many there are.
+/// Adds up the lines of `/proc/stat` for the `allowed` cores, or for all if empty. Returns the sum and the number of cores.
 fn core_time(stat: &str, allowed: &BTreeSet<u32>) -> Option<(CoreTime, u32)> {
     let mut sum = (CoreTime::default(), 0);
     for line in stat.lines() {
@@ -212,7 +212,7 @@ fn core_time(stat: &str, allowed: &BTreeSet<u32>) -> Option<(CoreTime, u32)> {
         if !allowed.is_empty() && !allowed.contains(&core) {
             continue;
         }
-        // user nice system idle iowait irq softirq steal; what guests have is in user and nice already.
+        // user nice system idle iowait irq softirq steal. Guest time is already part of user and nice.
         let ticks: Vec<u64> = fields.take(8).map(|f| f.parse().ok()).collect::<Option<_>>()?;
         let [_, _, _, idle, iowait, _, _, steal] = ticks[..] else { return None };
         sum.0.all += ticks.iter().sum::<u64>();
@@ -223,7 +223,7 @@ fn core_time(stat: &str, allowed: &BTreeSet<u32>) -> Option<(CoreTime, u32)> {
     (sum.1 > 0).then_some(sum)
 }
 
-/// Cores of a list such as `0-3,8`.
+/// Parses a list of cores such as `0-3,8`.
 fn cores_of(list: &str) -> BTreeSet<u32> {
     let range = |part: &str| {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
@@ -232,12 +232,12 @@ fn cores_of(list: &str) -> BTreeSet<u32> {
     list.trim().split(',').filter_map(range).flatten().collect()
 }
 
-/// Processes that can run, those on a core among them.
+/// Parses the number of runnable processes, including those on a core, from `/proc/stat`.
 fn runnable(stat: &str) -> Option<u32> {
     stat.lines().find_map(|line| line.strip_prefix("procs_running "))?.trim().parse().ok()
 }
 
-/// The time in which something waited for a core: `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345` (µs).
+/// Parses the total time in which something waited for a core: `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345` (µs).
 fn stalled(pressure: &str) -> Option<Duration> {
     let line = pressure.lines().find(|line| line.starts_with("some "))?;
     Some(Duration::from_micros(line.rsplit_once("total=")?.1.trim().parse().ok()?))
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(own.keys().copied().collect::<Vec<_>>(), [10, 11, 12]);
     }
 
-    /// Two seconds of two cores, 100 ticks each.
+    /// Two seconds on two cores, at 100 ticks per second each.
     #[tokio::test(start_paused = true)]
     async fn what_neither_server_nor_client_had_was_anothers() {
         let at = Instant::now();
@@ -307,7 +307,7 @@ mod tests {
         let cores = to.since(&from).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
         assert!(near(cores.busy, 0.8) && near(cores.steal, 0.1), "{cores:?}");
-        // 320 ticks busy: 20 our own, 80 the server's, a new process of it among them.
+        // 320 ticks busy: 20 of this process, 80 of the server, of which 20 of a process that is new.
         assert!(near(cores.server.unwrap(), 0.2) && near(cores.others.unwrap(), 0.55), "{cores:?}");
         assert!(near(cores.waiting.unwrap(), 0.5));
         let unknown = Snapshot { server: None, ..to.clone() }.since(&from).unwrap();

@@ -1,4 +1,4 @@
-//! Process groups: what a command has started, as a whole.
+//! Process groups: a started command together with all of its descendants.
 
 use super::log::Log;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often a group that has been told to end is looked at.
+/// Polling interval while a group terminates.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Group(Option<Pid>);
 
-/// Puts a command into a group of its own, so that the terminal's Ctrl-C does not reach it and all of it can be told to end.
+/// Puts a command into a new process group, so that the terminal's Ctrl-C does not reach it and the whole group can be signalled.
 pub(super) fn apart(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -24,34 +24,34 @@ pub(super) fn apart(command: &mut Command) {
 
 impl Group {
     fn signal(self, signal: Signal) {
-        // One that is gone needs no signal.
+        // A failure means that the group is gone and needs no signal.
         let _ = self.0.map(|id| kill_process_group(id, signal));
     }
 
-    /// Asks all of it to end.
+    /// Sends SIGTERM to the group.
     pub(super) fn ask(self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends all of it.
+    /// Sends SIGKILL to the group.
     pub(super) fn kill(self) {
         self.signal(Signal::KILL);
     }
 
-    /// Whether a process of it is left. One that has ended and that nobody has asked about is none: where the first process of a
-    /// container does not ask, they stay for ever.
+    /// Returns true if a process of the group is running. Zombies do not count: in a container whose init process does not reap them, they
+    /// never disappear.
     pub(super) fn alive(self) -> bool {
         let Some(id) = self.0 else { return false };
         members(id.as_raw_nonzero().get())
             .unwrap_or_else(|| rustix::process::test_kill_process_group(id).is_ok())
     }
 
-    /// Asks all of it to end and waits for it, on this thread, for so long at the most; then it is killed. `reap` asks for the end of
-    /// the process that leads it, which is ours to ask.
+    /// Sends SIGTERM and waits on this thread for at most `time`, then sends SIGKILL. `reap` polls for the exit of the group's leader, a child
+    /// of this process, and returns true once it has exited.
     pub(super) fn end(self, time: Duration, mut reap: impl FnMut() -> bool) {
         let mut gone_within = |looks: u128| {
             (0..looks).any(|_| {
-                // Asked for every time: until then the leader is on the list of processes.
+                // Reaped on every look: until then the leader is still listed as a process.
                 let reaped = reap();
                 let gone = reaped && !self.alive();
                 if !gone {
@@ -68,7 +68,7 @@ impl Group {
     }
 }
 
-/// Whether a group has a process that has not ended, by the system's list of them; `None` where it has no such list.
+/// Returns true if the process table lists a process of the group that is not a zombie; `None` if the system has no `/proc`.
 pub(super) fn members(group: i32) -> Option<bool> {
     let all = std::fs::read_dir("/proc").ok()?;
     let mut any = None;
@@ -77,7 +77,7 @@ pub(super) fn members(group: i32) -> Option<bool> {
         if !number {
             continue;
         }
-        // One that is gone by now is none of the group.
+        // The process ended in the meantime.
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         any.get_or_insert(false);
         if let Some((state, of)) = state_and_group(&stat)
@@ -90,20 +90,20 @@ pub(super) fn members(group: i32) -> Option<bool> {
     any
 }
 
-/// The group of a process.
+/// Returns the process group of a process.
 pub(super) fn of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     state_and_group(&stat).map(|(_, group)| group)
 }
 
-/// State and group of a line of `/proc/PID/stat`: `1234 (a name) S 1 1234 …`. The name may hold anything.
+/// Parses state and group from a line of `/proc/PID/stat`: `1234 (a name) S 1 1234 …`. The name may contain any character.
 fn state_and_group(stat: &str) -> Option<(&str, i32)> {
     let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
     let (state, _parent, group) = (rest.next()?, rest.next()?, rest.next()?);
     Some((state, group.parse().ok()?))
 }
 
-/// The groups of all commands that run, each with its log: what is to be ended before this process leaves at once. Clones share the list.
+/// The process groups of all running commands, each with its log, to be ended if this process must exit at once. Clones share the list.
 #[derive(Debug, Clone, Default)]
 pub struct Groups(Arc<Mutex<Vec<(Group, Log)>>>);
 
@@ -112,7 +112,7 @@ impl Groups {
         of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lists the group of a command that has been started.
+    /// Registers the group of a command that has been started.
     pub(super) fn list(&self, child: &Child, log: &Log) -> Group {
         let group = Group(i32::try_from(child.id()).ok().and_then(Pid::from_raw));
         self.with(|all| all.push((group, log.clone())));
@@ -123,10 +123,10 @@ impl Groups {
         self.with(|all| all.retain(|(g, _)| g != group));
     }
 
-    /// Ends every group that runs, without waiting for longer than a few seconds, and leaves no secret in its log.
+    /// Ends every running group, waiting a few seconds at most for each, and removes the secrets from its log.
     pub fn kill(&self) {
         for (group, mut log) in self.with(std::mem::take) {
-            // The leader stays on the list of processes until its parent, which leaves now, is gone.
+            // The leader stays in the process table until its parent, this process, exits.
             group.end(Duration::from_secs(3), || true);
             log.clean();
         }

@@ -23,47 +23,47 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How often it is looked whether processes are still there.
+/// Polling interval while processes terminate.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a group may take to be gone once it was killed.
+/// Time that a group may take to disappear after SIGKILL.
 const KILLED: Duration = Duration::from_secs(10);
-/// How long a group has where there is no time to wait: this process is on its way out.
+/// Grace period when a command is dropped without being stopped: this process is exiting.
 const HURRY: Duration = Duration::from_secs(3);
 
 /// A command to start.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// The program and its arguments; at least the program.
+    /// The program and its arguments; never empty.
     pub argv: Vec<String>,
-    /// Variables beside those of this process.
+    /// Environment variables in addition to those of this process.
     pub env: BTreeMap<String, String>,
-    /// Where it runs, if not here.
+    /// Working directory; that of this process if `None`.
     pub folder: Option<PathBuf>,
-    /// What it writes to standard output and error goes to the end of this file.
+    /// File to which standard output and standard error are appended.
     pub log: PathBuf,
-    /// What may stand in no file: it is taken out of the log.
+    /// Secrets, which are removed from the log.
     pub secrets: Vec<String>,
-    /// Where it is to serve, if it is a server.
+    /// Addresses to serve, if the command is a server.
     pub serves: Vec<BaseUrl>,
 }
 
-/// A command that was started, and all the processes of its group.
+/// A started command, with all the processes of its group.
 #[derive(Debug)]
 pub struct Launched {
     child: Child,
     group: Group,
     groups: Groups,
-    /// Its output.
+    /// Its standard output and standard error.
     pub log: Log,
-    /// Where it is written down while it is there.
+    /// File that records the process while it runs.
     note: PathBuf,
-    /// How it ended, once that is known.
+    /// Exit status, once known.
     ended: Option<ExitStatus>,
     stopped: bool,
 }
 
 impl fmt::Debug for Launch {
-    /// Arguments and variables may hold secrets.
+    /// Omits arguments and variables, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = self.argv.first().map_or("", String::as_str);
         write!(f, "Launch({program}, its log {})", self.log.display())
@@ -71,10 +71,10 @@ impl fmt::Debug for Launch {
 }
 
 impl Launch {
-    /// Starts it, in a process group of its own that is listed in `groups`.
+    /// Starts the command in a new process group, which it registers in `groups`.
     ///
     /// # Errors
-    /// Where there are no process groups, the log cannot be written, or the program cannot be started; with its name.
+    /// The system has no process groups, the log cannot be written, or the program cannot be started; the error names the program.
     pub fn start(&self, groups: &Groups) -> Result<Launched> {
         let (program, arguments) = self.argv.split_first().context("the command is empty")?;
         if cfg!(not(unix)) {
@@ -106,7 +106,7 @@ impl Launch {
             .ok()
             .and_then(|pid| stale::Mark::started(pid, &self.argv, log.secrets()));
         if let Some(Err(e)) = mark.map(|mark| mark.write(&note)) {
-            // It runs, and is stopped, all the same.
+            // The process runs, and will be stopped, even without the record.
             tracing::warn!(
                 "warning: {e:#}: should this process be killed, the next run cannot name what it leaves"
             );
@@ -114,7 +114,7 @@ impl Launch {
         Ok(Launched { note, child, group, groups: groups.clone(), log, ended: None, stopped: false })
     }
 
-    /// A program that is named by a path is looked for from where it runs.
+    /// Resolves a program that is given as a path against the working directory.
     fn program(&self, name: &str) -> PathBuf {
         match &self.folder {
             Some(folder) if name.contains('/') => folder.join(name),
@@ -124,12 +124,12 @@ impl Launch {
 }
 
 impl Launched {
-    /// The number of the process that was started, and of its group.
+    /// Returns the ID of the started process, which is also that of its group.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How the process that was started ended, if it did: `exit status: 1`, `signal: 9 (SIGKILL)`.
+    /// Returns the exit status of the started process, if it has exited: `exit status: 1`, `signal: 9 (SIGKILL)`.
     pub fn exited(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().ok().flatten();
@@ -137,12 +137,12 @@ impl Launched {
         self.ended
     }
 
-    /// Takes out of its log what may stand in no file, of all that it has written until now.
+    /// Removes the secrets from everything written to the log so far.
     pub fn clean_log(&mut self) {
         self.log.clean();
     }
 
-    /// Whether any process of the group is left.
+    /// Returns true if any process of the group is running.
     fn alive(&mut self) -> bool {
         self.exited().is_none() || self.group.alive()
     }
@@ -158,10 +158,10 @@ impl Launched {
         true
     }
 
-    /// Stops the whole group: it is asked to end, and killed where something of it is left after `grace`. Whether it went by itself.
+    /// Stops the whole group: sends SIGTERM, then SIGKILL if a process is left after `grace`. Returns true if SIGTERM was enough.
     ///
     /// # Errors
-    /// Something of it is there even after it was killed.
+    /// A process is left even after SIGKILL.
     pub async fn stop(mut self, grace: Duration) -> Result<bool> {
         let mut kindly = true;
         if self.alive() {
@@ -178,11 +178,11 @@ impl Launched {
         Ok(kindly)
     }
 
-    /// Nothing of it is left.
+    /// Cleans up after the last process of the group.
     fn over(&mut self) {
         self.stopped = true;
         self.groups.forget(&self.group);
-        // One that stays names a process that is gone: it is not taken for there.
+        // A file that cannot be removed is harmless: the process it names is not running.
         let _ = std::fs::remove_file(&self.note);
         self.log.clean();
     }

@@ -1,15 +1,15 @@
-//! Whether anything listens where a server is to be.
+//! Checks for a listener at a server's address.
 
 use goodput_core::endpoint::BaseUrl;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, sleep, timeout};
 
-/// A port that takes longer to answer than this is filtered, not taken.
+/// Connect timeout. A port that takes longer is filtered, not taken.
 const CONNECT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Whether something takes connections at an address.
+/// Returns true if something accepts connections at an address.
 pub async fn answers(url: &BaseUrl) -> bool {
     if let Some(path) = url.socket() {
         return UnixStream::connect(path).await.is_ok();
@@ -20,7 +20,7 @@ pub async fn answers(url: &BaseUrl) -> bool {
     matches!(timeout(CONNECT, TcpStream::connect((host, port))).await, Ok(Ok(_)))
 }
 
-/// Waits until nothing takes connections at any of the addresses; the one that still does after so long.
+/// Waits until nothing accepts connections at any of the addresses. Errors: the address that still does after `within`.
 pub async fn closed(urls: &[BaseUrl], within: Duration) -> Result<(), &BaseUrl> {
     let deadline = Instant::now() + within;
     for url in urls {

@@ -1,8 +1,8 @@
-//! Servers that were left behind: started by a goodput that was killed (`kill -9`) before it could stop them.
+//! Leftover servers: processes started by a goodput that was killed (`kill -9`) before it could stop them.
 //!
-//! What is started is written down beside its log, and removed from there when it is stopped; and it has a variable in its environment
-//! that says for which run it was started. So it is found again by its run folder, by the address that it was to serve, or by the port
-//! that it holds. All of it by `/proc`: where there is none, nothing is found.
+//! Each process that goodput starts is recorded in a file next to its log; the file is removed when the process is stopped. An environment
+//! variable of the process names the run that it was started for. A leftover can therefore be found by its run folder, by the address that
+//! it was to serve, or by the port that it has open. All of this reads `/proc`: on a system without it, nothing is found.
 
 use super::group;
 use anyhow::{Context, Result};
@@ -16,38 +16,38 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// The variable in the environment of what is started: the run folder.
+/// Environment variable of a started process: its run folder.
 pub(super) const RUN: &str = "GOODPUT_RUN";
-/// That of who started it: number and start of the process.
+/// Environment variable of a started process: the process that started it, as `pid:ticks:boot`.
 const BY: &str = "GOODPUT_STARTED_BY";
-/// That of the addresses which it was to serve.
+/// Environment variable of a started process: the addresses that it was to serve, separated by spaces.
 const SERVES: &str = "GOODPUT_SERVES";
-/// Command lines are shown up to so many characters.
+/// Maximum number of characters of a command line that are shown.
 const SHOWN: usize = 160;
 
-/// A process, so that it is not taken for another one that has its number later.
+/// The identity of a process. The start time guards against a later process that reuses the number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Its number, which is that of its group.
+    /// Process ID; also the ID of its process group.
     pub pid: i32,
-    /// When it started, in ticks since the system did.
+    /// Start time, in clock ticks since the system booted.
     pub ticks: u64,
-    /// Which start of the system.
+    /// ID of the system's boot.
     pub boot: String,
-    /// Its command line, secrets masked.
+    /// Command line, with secrets masked.
     pub command: String,
-    /// When it started, for people.
+    /// Start time in local time, for display.
     pub since: String,
 }
 
 impl Mark {
-    /// Of a process that was started with these words just now, without these secrets and any that is known; `None` where the system does
-    /// not tell when. The system is not asked for the words: while a program is being loaded, it has none to tell.
+    /// Identifies a process that was just started with these arguments, with `secrets` and all registered secrets masked. Returns `None` if
+    /// the system does not report the start time. The arguments are not read from `/proc`: it has none while the program is being loaded.
     pub(super) fn started(pid: i32, argv: &[String], secrets: &Redactor) -> Option<Self> {
         Self::new(pid, &in_a_line(&argv.join(" "), secrets))
     }
 
-    /// Of a process that runs, without any secret that is known; `None` where the system does not tell.
+    /// Identifies a running process, with all registered secrets masked. Returns `None` if the system does not report it.
     fn of(pid: i32) -> Option<Self> {
         Self::new(pid, &command(pid)?)
     }
@@ -57,16 +57,16 @@ impl Mark {
         Some(Self { pid, ticks, boot: boot()?, command: command.to_owned(), since: since(ticks)? })
     }
 
-    /// Whether it, or another process of its group, is still there.
+    /// Returns true if the process, or another process of its group, is still running.
     pub fn alive(&self) -> bool {
         let leader = ticks(self.pid);
-        // A number that is a group's is given to no other process while the group is there.
+        // The kernel assigns the ID of an existing group to no new process.
         boot().as_deref() == Some(&*self.boot)
             && leader.is_none_or(|ticks| ticks == self.ticks)
             && group::members(self.pid) == Some(true)
     }
 
-    /// Writes it down.
+    /// Writes the identity to `path` as JSON.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec(self).context("failed to write a process as JSON")?;
         fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
@@ -75,22 +75,22 @@ impl Mark {
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One that was written down by another process may hold what is known here alone.
+        // The file may come from another process, which did not know the secrets registered here.
         let Self { pid, since, .. } = self;
         match registered().redact(&self.command) {
-            // One whose program is being loaded, or that has thrown its words away.
+            // The program is still being loaded, or has overwritten its arguments.
             nothing if nothing.is_empty() => write!(f, "process {pid} (since {since})"),
             command => write!(f, "process {pid} (`{command}`, since {since})"),
         }
     }
 }
 
-/// What was written down in a folder of logs and is still there: the name of each, and the process.
+/// Returns the processes recorded in a folder of logs that are still running, each with its name, sorted by name.
 pub fn left_in(logs: &Path) -> Vec<(String, Mark)> {
     let entries = fs::read_dir(logs).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
     let one = |path: std::path::PathBuf| {
         let name = path.file_stem()?.to_string_lossy().into_owned();
-        // One that was torn as it was written says nothing.
+        // A file that was torn while being written is skipped.
         let mark: Mark = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
         Some((name, mark))
     };
@@ -101,26 +101,26 @@ pub fn left_in(logs: &Path) -> Vec<(String, Mark)> {
     all
 }
 
-/// A process in the place of a server that is to be started.
+/// A process that occupies the place of a server to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InTheWay {
     process: Mark,
     whose: Whose,
 }
 
-/// Who has started a process.
+/// The party that started a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Whose {
-    /// A goodput that is gone, for a run; its group.
+    /// A goodput that has exited, for a run; with the process group.
     Left { group: i32, run: String },
-    /// A goodput that still runs.
+    /// A goodput that is still running.
     Running { run: String },
-    /// Somebody else.
+    /// Any other program.
     Other,
 }
 
 impl InTheWay {
-    /// Whether it was left behind by a goodput, so that it is in the way even before it answers.
+    /// Returns true if an exited goodput left the process behind. Such a process is in the way even before it answers.
     pub const fn is_left(&self) -> bool {
         matches!(self.whose, Whose::Left { .. })
     }
@@ -141,8 +141,8 @@ impl fmt::Display for InTheWay {
     }
 }
 
-/// Who is in the way of a server that is to be started at these addresses: processes of this machine that listen there, and those that were
-/// started for one of them by a goodput that is gone, though they do not listen yet.
+/// Returns the processes that are in the way of a server to be started at these addresses: processes of this machine that listen there, and
+/// processes started for one of them by a goodput that has exited, even if they do not listen yet.
 pub fn in_the_way(urls: &[BaseUrl]) -> Vec<InTheWay> {
     let sockets: BTreeSet<u64> = urls.iter().flat_map(listeners).collect();
     let served: Vec<String> = urls.iter().map(ToString::to_string).collect();
@@ -161,7 +161,7 @@ pub fn in_the_way(urls: &[BaseUrl]) -> Vec<InTheWay> {
         if !left && (sockets.is_empty() || !holds(pid, &sockets)) {
             continue;
         }
-        // Of a group its first process stands for all.
+        // The first process of a group represents the whole group.
         if let Some(process) = Mark::of(pid)
             && (whose == Whose::Other || !found.iter().any(|f| f.whose == whose))
         {
@@ -171,7 +171,7 @@ pub fn in_the_way(urls: &[BaseUrl]) -> Vec<InTheWay> {
     found
 }
 
-/// What a process that is started is told, so that it is found again: name and value.
+/// Returns the environment variables by which a started process can be found again, as names and values.
 pub(super) fn told(log: &Path, serves: &[BaseUrl]) -> Vec<(&'static str, String)> {
     let run = log.parent().and_then(Path::parent).unwrap_or(log);
     let run = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
@@ -181,7 +181,7 @@ pub(super) fn told(log: &Path, serves: &[BaseUrl]) -> Vec<(&'static str, String)
     vec![(RUN, run.display().to_string()), (BY, by.unwrap_or_default()), (SERVES, urls.join(" "))]
 }
 
-/// Whether the process `number:start:boot` is there.
+/// Returns true if the process `pid:ticks:boot` is running.
 fn is_there(by: &str) -> bool {
     let mut parts = by.splitn(3, ':');
     let (pid, then) =
@@ -192,31 +192,31 @@ fn is_there(by: &str) -> bool {
     }
 }
 
-/// Every process of this machine but this one.
+/// Lists the IDs of all processes of this machine except this one.
 pub(super) fn processes() -> impl Iterator<Item = i32> {
     let own = i32::try_from(std::process::id()).ok();
     let all = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     all.filter_map(|e| e.file_name().to_str()?.parse().ok()).filter(move |pid| Some(*pid) != own)
 }
 
-/// When a process started, in ticks; `None` where it is gone, or has ended and nobody has asked about it.
+/// Returns the start time of a process in ticks; `None` if it does not exist, or is a zombie.
 fn ticks(pid: i32) -> Option<u64> {
     started(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The start of a line of `/proc/PID/stat`: its field 22.
+/// Parses the start time, field 22, from a line of `/proc/PID/stat`. Returns `None` for a zombie or dead process.
 fn started(stat: &str) -> Option<u64> {
     let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
     let state = rest.next()?;
     (!matches!(state, "Z" | "X" | "x")).then(|| rest.nth(18)?.parse().ok())?
 }
 
-/// Which start of the system this is.
+/// Returns the ID of the current boot.
 fn boot() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
 }
 
-/// When so many ticks had gone, to the second.
+/// Converts ticks since boot to local time, to the second.
 fn since(ticks: u64) -> Option<String> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let boot: u64 = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
@@ -225,14 +225,14 @@ fn since(ticks: u64) -> Option<String> {
     Some(at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
-/// The command line of a process that runs, in one line. It is empty while its program is being loaded.
+/// Returns the command line of a running process on one line. It is empty while the program is being loaded.
 fn command(pid: i32) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let text = String::from_utf8_lossy(&bytes).trim_end_matches('\0').replace('\0', " ");
     Some(in_a_line(&text, &Redactor::default()))
 }
 
-/// A command line in one line, without secrets: these, those that are known, and what looks like one.
+/// Formats a command line on one line, shortened, with `secrets`, all registered secrets and anything that looks like a secret masked.
 fn in_a_line(text: &str, secrets: &Redactor) -> String {
     let text = secrets.redact(text);
     let text: String =
@@ -246,7 +246,7 @@ fn environment(pid: i32) -> Vec<String> {
     bytes.split(|b| *b == 0).map(|v| String::from_utf8_lossy(v).into_owned()).collect()
 }
 
-/// Whether a process has one of these sockets open. Those of other users are not told.
+/// Returns true if a process has one of these sockets open. Always false for another user's process, whose descriptors are unreadable.
 pub(super) fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
     let socket = |e: fs::DirEntry| {
@@ -266,7 +266,7 @@ pub(super) fn is_here(url: &BaseUrl) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())
 }
 
-/// The sockets that listen at an address, by their numbers.
+/// Returns the inode numbers of the sockets that listen at an address.
 pub(super) fn listeners(url: &BaseUrl) -> Vec<u64> {
     if let Some(path) = url.socket() {
         let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
@@ -281,6 +281,7 @@ pub(super) fn listeners(url: &BaseUrl) -> Vec<u64> {
     tables.iter().flat_map(|t| t.lines()).filter_map(|line| tcp_listener(line, port)).collect()
 }
 
+/// Parses the inode of a socket that listens on `port` from a line of `/proc/net/tcp`:
 /// `  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 12345 …`
 fn tcp_listener(line: &str, port: u16) -> Option<u64> {
     let fields: Vec<&str> = line.split_whitespace().collect();
@@ -288,6 +289,7 @@ fn tcp_listener(line: &str, port: u16) -> Option<u64> {
     (own == port && *fields.get(3)? == "0A").then(|| fields.get(9)?.parse().ok())?
 }
 
+/// Parses the inode of a socket that listens at one of `paths` from a line of `/proc/net/unix`:
 /// `0000000000000000: 00000002 00000000 00010000 0001 01 23456 /run/a.sock`
 fn unix_listener(line: &str, paths: &[String]) -> Option<u64> {
     let fields: Vec<&str> = line.split_whitespace().collect();

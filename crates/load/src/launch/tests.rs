@@ -1,4 +1,4 @@
-//! Real processes: what is left of them when they were stopped.
+//! Tests with real processes: none must be left after a stop.
 
 use super::*;
 use std::fs;
@@ -14,7 +14,7 @@ fn launch(dir: &Path, script: &str) -> Launch {
     }
 }
 
-/// Waits for a file that a script writes, and reads the number in it.
+/// Waits for a file that a script writes, and parses the number in it.
 async fn number(path: &Path) -> i32 {
     for _ in 0..400 {
         if let Ok(n) = fs::read_to_string(path).unwrap_or_default().trim().parse() {
@@ -25,7 +25,7 @@ async fn number(path: &Path) -> i32 {
     panic!("{} was not written", path.display());
 }
 
-/// Whether a process is there and has not ended.
+/// Returns true if a process exists and is not a zombie.
 fn alive(id: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     if cfg!(target_os = "linux") {
@@ -34,7 +34,7 @@ fn alive(id: i32) -> bool {
     rustix::process::Pid::from_raw(id).is_some_and(|id| rustix::process::test_kill_process(id).is_ok())
 }
 
-/// A child that ignores being asked, below a parent that does too.
+/// A script that ignores SIGTERM, with a child that does so too.
 const STUBBORN: &str = "trap '' TERM; (trap '' TERM; while :; do sleep 0.1; done) & echo $! > child.tmp; mv child.tmp child; while :; do sleep 0.1; done";
 
 #[tokio::test]
@@ -95,13 +95,13 @@ async fn what_is_dropped_or_left_at_once_is_stopped() {
     drop(running);
 }
 
-/// What is left when this process is killed: the note beside the log, with the command as it was started.
+/// A process that is killed leaves the record beside its log, with the command as it was started.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_note_names_the_command_and_none_of_its_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let secret = "no-known-prefix-4711";
-    // The second one lies across the end of what is shown.
+    // The second one straddles the length limit of the shown command.
     let padding = "x".repeat(90);
     let mut of = launch(dir.path(), &format!("sleep 60; : {secret} {padding} {secret} --api-key {secret}"));
     of.secrets = vec![secret.into()];
